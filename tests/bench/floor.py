@@ -21,7 +21,7 @@ from memsvc_backends.qdrant_common.filters import OWNER as VECTOR_OWNER
 from memsvc_backends.qdrant_edge.manifest import generation_name, read_manifest
 from memsvc_backends.qdrant_edge.settings import QdrantEdgeSettings
 from memsvc_backends.sql.tables import memories
-from memsvc_backends.tantivy.manifest import read_manifest as read_lexical_manifest
+from memsvc_backends.tantivy.index import read_manifest as read_lexical_manifest
 from memsvc_backends.tantivy.schema import BODY, ENTRY, TERMS, build_schema, open_index, place_term
 from tests.bench.bare import bare_server
 from tests.bench.corpus import Question

@@ -19,11 +19,10 @@ from memsvc.domain.scope import Reach, Scope
 from memsvc.text.analysis import query_terms
 from memsvc.v1 import types_pb2 as types
 from memsvc_backends.postgres_index import bm25, vector_table
-from memsvc_backends.postgres_index.connections import Connection
-from memsvc_backends.postgres_index.extension import reach_extension
+from memsvc_backends.postgres_index.connections import Connection, reach_extension
 from memsvc_backends.postgres_index.filters import selection
 from memsvc_backends.postgres_index.lexical import KIND as WORDS
-from memsvc_backends.postgres_index.vector_generation import KIND as VECTORS
+from memsvc_backends.postgres_index.vectors import KIND as VECTORS
 from tests.bench import requests as asking
 from tests.bench.corpus import Corpus, Question
 from tests.bench.filling import fill, settled, vector_dimension

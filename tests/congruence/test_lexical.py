@@ -25,7 +25,7 @@ from memsvc_backends.postgres_index import FULLTEXT
 from memsvc_backends.postgres_index.settings import FulltextSettings
 from memsvc_backends.qdrant_server.sparse_index import NAME, QdrantSparseIndex
 from memsvc_backends.tantivy import TANTIVY
-from memsvc_backends.tantivy.settings import TantivySettings
+from memsvc_backends.tantivy.index import TantivySettings
 from tests.postgres_server import without_tables
 from tests.qdrant_places import context as surroundings
 from tests.qdrant_places import place, sparse_settings

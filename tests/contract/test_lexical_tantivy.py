@@ -13,7 +13,7 @@ from memsvc.ports.lexical import LexicalIndex
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing.lexical import LexicalIndexContract
 from memsvc_backends.tantivy import TANTIVY
-from memsvc_backends.tantivy.settings import TantivySettings
+from memsvc_backends.tantivy.index import TantivySettings
 
 
 class TestTantivyLexical(LexicalIndexContract):

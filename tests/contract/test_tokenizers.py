@@ -13,7 +13,7 @@ from memsvc.ports.plugin import BackendContext, BackendSettings
 from memsvc.testing.factories import NOW
 from memsvc.testing.models import TokenizerContract
 from memsvc_backends.bpe import BPE, BpeSettings
-from memsvc_backends.bpe.settings import Vocabulary
+from memsvc_backends.bpe.tokenizer import Vocabulary
 from memsvc_backends.in_memory import ESTIMATE
 
 CONTEXT = BackendContext(Path("unused"), lambda: NOW)

@@ -20,7 +20,7 @@ from memsvc.v1 import integrity_pb2 as pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import types_pb2 as types
 from memsvc_backends.tantivy import TANTIVY
-from memsvc_backends.tantivy.settings import TantivySettings
+from memsvc_backends.tantivy.index import TantivySettings
 from tests.e2e.calls import KEYWORD, TIMEOUT, create, create_all, found, get, list_all, refused
 from tests.e2e.running import FAST, ServerProcess, Stubs
 from tests.e2e.sessions import append, open_session, place, said

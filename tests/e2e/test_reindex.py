@@ -23,7 +23,7 @@ from memsvc.v1 import types_pb2 as types
 from memsvc_backends.qdrant_edge import EDGE
 from memsvc_backends.qdrant_edge.settings import QdrantEdgeSettings
 from memsvc_backends.tantivy import TANTIVY
-from memsvc_backends.tantivy.settings import TantivySettings
+from memsvc_backends.tantivy.index import TantivySettings
 from tests.e2e.calls import (
     HYBRID,
     KEYWORD,

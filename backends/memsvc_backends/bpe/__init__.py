@@ -6,7 +6,6 @@ random texts); tiktoken itself fetches its vocabularies from the network. Only t
 around it takes a second to import.
 """
 
-from memsvc_backends.bpe.settings import BpeSettings
-from memsvc_backends.bpe.tokenizer import BPE
+from memsvc_backends.bpe.tokenizer import BPE, BpeSettings
 
 __all__ = ["BPE", "BpeSettings"]

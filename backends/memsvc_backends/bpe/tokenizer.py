@@ -4,13 +4,32 @@ from __future__ import annotations
 
 import importlib.util
 from contextlib import AbstractContextManager, closing
+from enum import StrEnum
 from pathlib import Path
 from typing import Protocol, cast
 
 from memsvc.domain.errors import BackendClosedError
 from memsvc.ports.models import Tokenizer
-from memsvc.ports.plugin import BackendContext, BackendSpec
-from memsvc_backends.bpe.settings import BpeSettings
+from memsvc.ports.plugin import BackendContext, BackendSettings, BackendSpec
+
+# The options of the bpe tokenizer.
+
+
+class Vocabulary(StrEnum):
+    """The vocabularies there are."""
+
+    O200K = "o200k_base"
+    """GPT-4o and later; close to those of other makers in English and in Chinese."""
+    CL100K = "cl100k_base"
+    """GPT-4 and 3.5; half as many tokens again for Chinese."""
+
+
+class BpeSettings(BackendSettings):
+    """What can be chosen about the bpe tokenizer."""
+
+    vocabulary: Vocabulary = Vocabulary.O200K
+    """Whose tokens are counted."""
+
 
 NAME = "bpe"
 PACKAGE = "bpe_openai"

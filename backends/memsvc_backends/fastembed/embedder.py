@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from fastembed import TextEmbedding
+from fastembed.common.model_description import ModelSource, PoolingType
+from loguru import logger
 
-from memsvc.domain.errors import BackendClosedError
+from memsvc.domain.errors import BackendClosedError, BackendUnavailableError
 from memsvc.ports.models import Vector, Vectors
-from memsvc_backends.fastembed.models import NAME
-from memsvc_backends.fastembed.settings import FastembedSettings
+from memsvc_backends.fastembed.settings import FastembedSettings, Pooling
 
 PROBE = "How long is a vector?"
 
@@ -69,3 +72,81 @@ def _space(settings: FastembedSettings, dimension: int) -> str:
     if not settings.passage_prefix:
         return name
     return f"{name}#{hashlib.sha256(settings.passage_prefix.encode()).hexdigest()[:8]}"
+
+
+# Loading a model: one that fastembed knows, or any other one whose files are here.
+
+
+NAME = "fastembed"
+CACHE = "models"
+"""The folder of the data directory that models are downloaded to."""
+_POOLING = {
+    Pooling.MEAN: PoolingType.MEAN,
+    Pooling.CLS: PoolingType.CLS,
+    Pooling.LAST: PoolingType.LAST_TOKEN,
+    Pooling.NONE: PoolingType.DISABLED,
+}
+
+
+def loaded(settings: FastembedSettings, directory: Path) -> TextEmbedding:
+    """Load the model; *directory* is where the embedder may keep what it downloads.
+
+    Raises:
+        BackendUnavailableError: The model is not known, or not here and not to be had, or is none; with what to do.
+    """
+    logger.disable(NAME)  # it writes to stderr in a form of its own; what matters is raised
+    cache = settings.cache_dir or directory / CACHE
+    name = _registered(settings)
+    more: dict[str, Any] = {} if settings.path is None else {"specific_model_path": str(settings.path)}
+    try:
+        return TextEmbedding(
+            name, cache_dir=str(cache), threads=settings.threads or None, local_files_only=not settings.download, **more
+        )
+    except Exception as error:
+        # Whatever the packages below raise for a missing or broken file: they have no common class of errors.
+        problem = _broken(settings.path) if settings.path else _missing(settings, cache)
+        raise BackendUnavailableError(NAME, problem=problem) from error
+
+
+def _registered(settings: FastembedSettings) -> str:
+    """Return the name by which fastembed knows the model, which is told it first when it is none of its own."""
+    known = {one["model"].lower() for one in TextEmbedding.list_supported_models()}
+    if settings.model.lower() in known:
+        return settings.model
+    if settings.path is None:
+        suitable = "sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2, intfloat/multilingual-e5-large"
+        raise BackendUnavailableError(
+            NAME,
+            problem=f"knows no model {settings.model!r}: choose one of its own, such as {suitable}, or set path to a "
+            "folder that holds yours",
+        )
+    made_of = f"{settings.path.absolute()}\n{settings.model_file}\n{settings.pooling}"
+    name = f"{settings.model}#{hashlib.sha256(made_of.encode()).hexdigest()[:8]}"
+    if name.lower() not in known:
+        TextEmbedding.add_custom_model(
+            model=name,
+            pooling=_POOLING[settings.pooling],
+            normalization=True,
+            # It is never looked for there: its path is given.
+            sources=ModelSource(hf=settings.model),
+            dim=1,
+            model_file=settings.model_file,
+        )
+    return name
+
+
+def _missing(settings: FastembedSettings, cache: Path) -> str:
+    why = "could not download it" if settings.download else "may not download it"
+    return (
+        f"has no model {settings.model!r} in {str(cache)!r} and {why}. On a machine with a network run: python -c "
+        f'\'from fastembed import TextEmbedding; TextEmbedding("{settings.model}", cache_dir="models")\'; copy the '
+        "folder models here, and name it by cache_dir among the embedder's options, with download = false. Or name a "
+        "folder that holds tokenizer.json, tokenizer_config.json, config.json and an ONNX file by path"
+    )
+
+
+def _broken(path: Path) -> str:
+    return (
+        f"cannot load the model in {str(path)!r}: it must hold tokenizer.json, tokenizer_config.json, "
+        "special_tokens_map.json, config.json and the ONNX file that model_file names"
+    )

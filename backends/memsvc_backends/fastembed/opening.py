@@ -17,8 +17,10 @@ def _open(settings: FastembedSettings, context: BackendContext) -> Iterator[Embe
     except ModuleNotFoundError as error:
         message = "The embedder 'fastembed' needs a package that is not installed: pip install memsvc[fastembed]"
         raise ModuleNotFoundError(message, name=error.name) from error
-    from memsvc_backends.fastembed.embedder import FastembedEmbedder  # noqa: PLC0415
-    from memsvc_backends.fastembed.models import loaded  # noqa: PLC0415
+    from memsvc_backends.fastembed.embedder import (
+        FastembedEmbedder,
+        loaded,
+    )
 
     embedder = FastembedEmbedder(loaded(settings, context.directory), settings)
     try:

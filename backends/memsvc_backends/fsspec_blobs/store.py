@@ -9,12 +9,36 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from pydantic import Field, SecretStr
+
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError
 from memsvc.ports.blobs import Blob, BlobNotFoundError, BlobReader, BlobStore, StagedBlob
-from memsvc.ports.plugin import BackendContext, BackendSpec
-from memsvc_backends.fsspec_blobs.errors import BACKEND, translate
-from memsvc_backends.fsspec_blobs.locations import LocalFolder, Location, RemoteStore, is_name, staging_file
-from memsvc_backends.fsspec_blobs.settings import FsspecSettings
+from memsvc.ports.plugin import BackendContext, BackendSettings, BackendSpec
+from memsvc_backends.fsspec_blobs.locations import (
+    BACKEND,
+    LocalFolder,
+    Location,
+    RemoteStore,
+    is_name,
+    staging_file,
+    translate,
+)
+
+# The options of the blob store.
+
+
+class FsspecSettings(BackendSettings):
+    """Where blobs are kept."""
+
+    url: str = ""
+    """Empty: a folder in the data directory. Else a URL that fsspec knows, such as file:///srv/blobs or
+    s3://bucket/prefix, which needs memsvc[s3]. It must belong to this metadata store alone: what no file of it uses is
+    swept away."""
+    options: dict[str, Any] = Field(default_factory=dict)
+    """What fsspec's file system of that sort is made with, such as endpoint_url for an S3-compatible server."""
+    secrets: dict[str, SecretStr] = Field(default_factory=dict)
+    """Likewise, but never shown: `key` and `secret` for S3. Without them AWS's own variables and files count."""
+
 
 CONTENT = "content"
 """The folder of blobs, within the backend's own."""

@@ -17,7 +17,7 @@ from memsvc.domain.scope import Reach
 from memsvc.ports.derived_index import Generation, Listed
 from memsvc.ports.lexical import FUZZY_BOOST, FUZZY_MIN_LENGTH, LexicalIndex
 from memsvc.ports.plugin import BackendContext, BackendSettings, BackendSpec
-from memsvc_backends.in_memory.filters import matches, within
+from memsvc_backends.in_memory.state import matches, within
 
 NAME = "inproc lexical"
 K1 = 1.2

@@ -13,10 +13,13 @@ from memsvc.domain.diagnostics import MemoryCounts
 from memsvc.domain.filter_evaluation import memory_matches
 from memsvc.domain.filters import Filter
 from memsvc.domain.index_entries import Change, Chunk, Document, Expected, Hit, View, entry_id
+from memsvc.domain.maintenance import Area
 from memsvc.domain.memory import Kind, Layer, Memory, Status, Tier, fingerprint
+from memsvc.domain.memory_keys import DAILY
 from memsvc.domain.scope import Reach
 from memsvc.domain.search import Order, PageCursor, candidate_of
 from memsvc.ports.candidates import Candidates, Rows
+from memsvc.ports.operations import LogPlace
 from memsvc_backends.in_memory.history import InprocHistoryReads
 from memsvc_backends.in_memory.state import State, is_live, is_named, is_within
 
@@ -279,3 +282,25 @@ def _chunk_count(state: State, row: int) -> int:
 
 def _tokens(memory: Memory) -> int:
     return -(-len(memory.content.encode()) // 4)
+
+
+# Daily logs of the dict-based metadata store.
+
+
+class InprocLogs:
+    """`memsvc.ports.operations.LogReads`."""
+
+    def __init__(self, state: Callable[[], State]) -> None:
+        """Read from the state that *state* returns."""
+        self._state = state
+
+    def old_logs(self, area: Area, *, before: str, after: LogPlace, limit: int) -> Sequence[Memory]:
+        """Return the next old logs."""
+        logs = {
+            (memory.key, memory.row): memory
+            for memory in (record.memory for record in self._state().live())
+            if memory.status is Status.ACTIVE and memory.key.startswith(DAILY) and memory.key < before
+            and area.holds(memory.scope)
+        }  # fmt: skip
+        following = sorted(place for place in logs if place > (after.key, after.row))
+        return [logs[place] for place in following[: max(0, limit)]]

@@ -9,10 +9,10 @@ from datetime import date, datetime
 from memsvc.domain.api_keys import ApiKey
 from memsvc.domain.conflicts import Conflict
 from memsvc.domain.files import File
-from memsvc.domain.filter_evaluation import memory_matches
+from memsvc.domain.filter_evaluation import matches, memory_matches
 from memsvc.domain.filters import Filter
 from memsvc.domain.history import Checkpoint, Tombstone
-from memsvc.domain.index_entries import Change, ChangeAction, Chunk, Document
+from memsvc.domain.index_entries import Attributes, Change, ChangeAction, Chunk, Document
 from memsvc.domain.memory import UNINDEXED, UNNAMED, Memory, Slot, Status
 from memsvc.domain.scope import Reach
 from memsvc.domain.sessions import MessageRecord, Session
@@ -148,3 +148,14 @@ def is_match(where: Filter | None, memory: Memory) -> bool:
 def _sole_chunk(memory: Memory) -> Chunk:
     lines = memory.content.count("\n") + 1
     return Chunk(ordinal=0, text=memory.content, heading_path=(), start_line=1, end_line=lines)
+
+
+# The reach as Python: is it met?
+
+
+__all__ = ["matches", "within"]
+
+
+def within(reach: Reach, attributes: Attributes) -> bool:
+    """Return whether *attributes* lie in *reach*."""
+    return attributes.owner == reach.owner and attributes.project_id in reach.project_ids

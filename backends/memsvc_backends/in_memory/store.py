@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 
-from memsvc.domain.errors import BackendClosedError
+from memsvc.domain.errors import BackendClosedError, CapabilityMissingError
 from memsvc.ports.change_feed import ChangeFeed, EmbeddingCache, IndexFeed
 from memsvc.ports.features import (
     CheckpointReads,
@@ -19,7 +19,18 @@ from memsvc.ports.features import (
     VaultManifest,
 )
 from memsvc.ports.metadata import MemoryReads, MetadataStore, Transaction, UserReads
-from memsvc.ports.operations import ErasureReads, IntegrityReads, Leases, LogReads, StoreCopies, StoreMoves, UpkeepReads
+from memsvc.ports.operations import (
+    Changes,
+    ErasureReads,
+    IntegrityReads,
+    Leases,
+    LogReads,
+    MoveProgress,
+    MoveTarget,
+    StoreCopies,
+    StoreMoves,
+    UpkeepReads,
+)
 from memsvc.ports.plugin import BackendContext, BackendSettings, BackendSpec
 from memsvc_backends.in_memory.api_keys import InprocKeyReads
 from memsvc_backends.in_memory.change_log import InprocChangeFeed
@@ -29,9 +40,7 @@ from memsvc_backends.in_memory.files import InprocFileReads
 from memsvc_backends.in_memory.history import InprocCheckpoints
 from memsvc_backends.in_memory.integrity import InprocIntegrityReads
 from memsvc_backends.in_memory.maintenance import InprocLeases, InprocUpkeepReads
-from memsvc_backends.in_memory.metadata_logs import InprocLogs
-from memsvc_backends.in_memory.moving import InprocStoreMoves
-from memsvc_backends.in_memory.reads import InprocIndexFeed, InprocMemoryReads
+from memsvc_backends.in_memory.reads import InprocIndexFeed, InprocLogs, InprocMemoryReads
 from memsvc_backends.in_memory.reminders import InprocReminderReads
 from memsvc_backends.in_memory.sessions import InprocSessionReads
 from memsvc_backends.in_memory.state import State
@@ -241,3 +250,42 @@ def open_store(settings: BackendSettings, context: BackendContext) -> Iterator[M
 
 METADATA: BackendSpec[MetadataStore] = BackendSpec(settings=BackendSettings, open=open_store)
 """The entry point `inproc` of metadata stores."""
+
+
+# A store that is gone with its process is not moved.
+
+
+_MISSING = "MIGRATION"
+
+
+class InprocStoreMoves:
+    """`memsvc.ports.operations.StoreMoves`, all of it refused."""
+
+    @property
+    def arrival(self) -> str:
+        """Return nothing: it was nowhere else."""
+        return ""
+
+    def require_here(self) -> None:
+        """Return: it is nowhere else."""
+
+    def check(self, target: MoveTarget) -> MoveProgress:
+        """Refuse."""
+        del target
+        raise CapabilityMissingError(_MISSING)
+
+    def run(self, target: MoveTarget, *, settle: Callable[[], None]) -> Generator[MoveProgress, None, None]:
+        """Refuse."""
+        del target, settle
+        raise CapabilityMissingError(_MISSING)
+        yield  # pragma: no cover - makes this a generator
+
+    def abort(self, target: MoveTarget) -> MoveProgress:
+        """Refuse."""
+        del target
+        raise CapabilityMissingError(_MISSING)
+
+    def undo(self, target: MoveTarget, *, changes: Changes) -> MoveProgress:
+        """Refuse."""
+        del target, changes
+        raise CapabilityMissingError(_MISSING)

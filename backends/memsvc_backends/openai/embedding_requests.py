@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 import email.utils
 import math
+import threading
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from random import Random
-from typing import Any
+from typing import Any, Protocol
 
+import numpy as np
 import openai
 
-from memsvc.domain.errors import BackendUnavailableError
-from memsvc.ports.models import Vectors
+from memsvc.domain.errors import BackendClosedError, BackendUnavailableError
+from memsvc.ports.models import Vector, Vectors
 from memsvc.text.token_estimate import count_tokens
-from memsvc_backends.openai.client import refuse_when_closed
-from memsvc_backends.openai.errors import NAME, problem_of
-from memsvc_backends.openai.pacing import Backoff, Clock, RateLimiter
-from memsvc_backends.openai.replies import unusable, vectors_of
+from memsvc_backends.openai.client import NAME, problem_of, refuse_when_closed
 from memsvc_backends.openai.settings import OpenAiEmbedderSettings
 
 FIRST_WAIT, LONGEST_WAIT = 0.25, 8.0
@@ -140,3 +142,197 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
     except ValueError:
         return None
     return max(0.0, (moment.astimezone(UTC) - datetime.now(UTC)).total_seconds())
+
+
+# How fast an endpoint may be asked, and when it wants to be left alone.
+
+
+MINUTE = 60.0
+BURST_SECONDS = 10.0
+"""So much of what is allowed may be spent at once, after a while of silence."""
+QUERY_SHARE = 0.1
+"""So much of a minute's allowance queries may overdraw, which passages then wait for."""
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 5.0
+"""How long an endpoint that failed is left alone, twice as long each time, unless it says itself how long."""
+
+
+class Clock(Protocol):
+    """Time, and waiting."""
+
+    def time(self) -> float:
+        """Return seconds that only grow."""
+        ...
+
+    def wait(self, seconds: float) -> None:
+        """Return after so many seconds.
+
+        Raises:
+            BackendClosedError: The embedder was closed meanwhile.
+        """
+        ...
+
+
+class MonotonicClock:
+    """The machine's."""
+
+    def __init__(self) -> None:
+        self._closed = threading.Event()
+
+    def time(self) -> float:
+        """Return the seconds of the monotonic clock."""
+        return time.monotonic()
+
+    def wait(self, seconds: float) -> None:
+        """Wait, unless `close` is called, now or before."""
+        if self._closed.wait(seconds):
+            raise BackendClosedError(NAME)
+
+    def close(self) -> None:
+        """Wake everybody who waits."""
+        self._closed.set()
+
+
+class Allowance:
+    """So many of something a minute. What is spent grows back evenly; 0 a minute: no limit."""
+
+    def __init__(self, per_minute: float, clock: Clock) -> None:
+        self._rate = per_minute / MINUTE
+        self._full = max(1.0, self._rate * BURST_SECONDS)
+        self._level = self._full
+        self._clock = clock
+        self._at = clock.time()
+
+    def missing_seconds(self, amount: float, *, is_urgent: bool) -> float:
+        """Return how long it takes until *amount* may be spent; more than fits may be once it is full."""
+        if not self._rate:
+            return 0.0
+        now = self._clock.time()
+        self._level = min(self._full, self._level + (now - self._at) * self._rate)
+        self._at = now
+        overdraft = self._rate * MINUTE * QUERY_SHARE if is_urgent else 0.0
+        return max(0.0, (min(amount, self._full) - overdraft - self._level) / self._rate)
+
+    def spend(self, amount: float) -> None:
+        """Take *amount* away, perhaps more than there is: who comes later waits for it."""
+        self._level -= amount
+
+
+class RateLimiter:
+    """Keeps requests and tokens a minute within their limits, for all threads together."""
+
+    def __init__(self, requests_per_minute: float, tokens_per_minute: float, clock: Clock) -> None:
+        self._requests = Allowance(requests_per_minute, clock)
+        self._tokens = Allowance(tokens_per_minute, clock)
+        self._clock = clock
+        self._lock = threading.Lock()
+
+    def take_turn(self, tokens: int, *, patience: float | None) -> None:
+        """Return when a request of so many tokens may be sent. With a *patience* it is urgent, and refused beyond that.
+
+        Raises:
+            BackendUnavailableError: It would take longer than *patience*.
+        """
+        while wait := self._taken(tokens, is_urgent=patience is not None):
+            if patience is not None and wait > patience:
+                raise BackendUnavailableError(NAME, retry_seconds=wait, problem="is asked as often as its limit allows")
+            self._clock.wait(wait)
+
+    def _taken(self, tokens: int, *, is_urgent: bool) -> float:
+        with self._lock:
+            wait = max(
+                self._requests.missing_seconds(1.0, is_urgent=is_urgent),
+                self._tokens.missing_seconds(tokens, is_urgent=is_urgent),
+            )
+            if not wait:
+                self._requests.spend(1.0)
+                self._tokens.spend(tokens)
+            return wait
+
+
+class Backoff:
+    """While an endpoint is left alone, calls are refused at once: nobody waits for what will fail."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._until = 0.0
+        self._next = FIRST_PAUSE
+        self._problem = ""
+
+    def check(self) -> None:
+        """Return, or raise BackendUnavailableError that says what was wrong and when to come back."""
+        with self._lock:
+            left = self._until - self._clock.time()
+            problem = self._problem
+        if left > 0:
+            raise BackendUnavailableError(NAME, retry_seconds=left, problem=problem)
+
+    def begin(self, problem: str, seconds: float | None) -> float:
+        """Leave the endpoint alone for so long, or for as long as is usual; return how long."""
+        with self._lock:
+            if seconds is None:
+                seconds, self._next = self._next, min(self._next * 2, LONGEST_PAUSE)
+            self._until = max(self._until, self._clock.time() + seconds)
+            self._problem = problem
+            return seconds
+
+    def end(self) -> None:
+        """Note that the endpoint answers."""
+        with self._lock:
+            self._until, self._next = 0.0, FIRST_PAUSE
+
+
+# What an endpoint answered, as vectors, or why it is no answer.
+
+
+def vectors_of(reply: Any, *, count: int, dimension: int) -> Vectors:
+    """Return *count* vectors of unit length, in the order of the texts; *dimension* 0 takes any length.
+
+    Endpoints that only resemble OpenAI's may leave anything out.
+
+    Raises:
+        BackendUnavailableError: They are fewer or more, of another length, or not numbers; the message says so.
+    """
+    data = getattr(reply, "data", None) or []
+    if len(data) != count:
+        raise unusable(f"answered {len(data)} vectors for {count} texts")
+    places = [getattr(one, "index", None) for one in data]
+    if places != list(range(count)) and sorted(place for place in places if isinstance(place, int)) == [*range(count)]:
+        data = sorted(data, key=lambda one: int(one.index))
+    rows = [_vector(getattr(one, "embedding", None)) for one in data]
+    _check_lengths(rows, dimension)
+    vectors = np.vstack(rows)
+    if not np.isfinite(vectors).all():
+        raise unusable("answered a vector that holds something else than finite numbers")
+    # In double precision: the square of a large number is none in single precision.
+    lengths = np.linalg.norm(vectors.astype(np.float64), axis=1, keepdims=True)
+    if not lengths.all():
+        raise unusable("answered a vector of zeros, which points nowhere")
+    return np.ascontiguousarray(vectors / lengths, dtype=np.float32)
+
+
+def _check_lengths(rows: Sequence[Vector], dimension: int) -> None:
+    expected = dimension or len(rows[0])
+    for row in rows:
+        if len(row) != expected or not expected:
+            raise unusable(
+                f"answered a vector of {len(row)} dimensions instead of {expected}: has the model behind its name "
+                "changed? Set dimensions among its options, and all vectors are made anew"
+            )
+
+
+def _vector(value: object) -> Vector:
+    try:
+        if isinstance(value, str):
+            return np.frombuffer(base64.b64decode(value, validate=True), dtype="<f4").astype(np.float32)
+        vector = np.asarray(value, dtype=np.float32)
+    except (ValueError, TypeError, binascii.Error) as error:
+        raise unusable("answered a vector that is none") from error
+    if vector.ndim != 1:
+        raise unusable("answered a vector that is none")
+    return vector
+
+
+def unusable(problem: str) -> BackendUnavailableError:
+    """Return the error that says what is wrong with an answer, for the end of a sentence."""
+    return BackendUnavailableError(NAME, retry_seconds=5.0, problem=problem)

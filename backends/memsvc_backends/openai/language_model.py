@@ -11,8 +11,7 @@ from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.memory import Json
 from memsvc.ports.models import Prompt, Schema, UnusableAnswerError
-from memsvc_backends.openai.client import ping, refuse_when_closed
-from memsvc_backends.openai.errors import NAME, translate
+from memsvc_backends.openai.client import NAME, ping, refuse_when_closed, translate
 from memsvc_backends.openai.settings import JsonOutput, OpenAiLanguageModelSettings
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from memsvc.ports.lexical import FUZZY_BOOST, FUZZY_MIN_LENGTH
 from memsvc_backends.postgres_index.connections import Connection
-from memsvc_backends.postgres_index.filters import Condition
+from memsvc_backends.postgres_index.filters import Condition, held
 from memsvc_backends.postgres_index.postings import (
     ENTRIES,
     ENTRY_COUNT,
@@ -21,7 +21,6 @@ from memsvc_backends.postgres_index.postings import (
     list_key,
     word_key,
 )
-from memsvc_backends.postgres_index.strings import held
 
 K1 = 1.2
 B = 0.75

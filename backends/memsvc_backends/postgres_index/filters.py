@@ -5,14 +5,14 @@ Every test is made two-valued: SQL's third value would survive a NOT and lose th
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from memsvc.domain.filters import NUMBERS, And, AnyOf, Field, Filter, Not, Or, Range
-from memsvc.domain.index_entries import ORDINAL_BITS, VIEW_BITS
+from memsvc.domain.index_entries import ORDINAL_BITS, VIEW_BITS, Attributes
 from memsvc.domain.scope import Reach
-from memsvc_backends.postgres_index.strings import all_held, held, key_of
 
 ROW_SHIFT = VIEW_BITS + ORDINAL_BITS
 _MIN, _MAX = -(2**63), 2**63 - 1
@@ -123,3 +123,92 @@ def _after(bound: float) -> int:
 
 def _before(bound: float) -> int:
     return math.ceil(bound) - 1
+
+
+# The columns that hold an entry's attributes, the same in the tables of both indexes.
+
+
+COLUMNS = (
+    ("entry", "bigint", "NOT NULL"),
+    ("owner_key", "bigint", "NOT NULL"),
+    ("owner", "text", "NOT NULL"),
+    ("project_id", "text", "NOT NULL"),
+    ("agent_id", "text", "NOT NULL"),
+    ("session_id", "text", "NOT NULL"),
+    ("layer", "text", "NOT NULL"),
+    ("kind", "text", "NOT NULL"),
+    ("category", "text", "NOT NULL"),
+    ("tier", "text", "NOT NULL"),
+    ("status", "text", "NOT NULL"),
+    ("speaker", "text", "NOT NULL"),
+    ("tags", "text[]", "NOT NULL"),
+    ("metadata", "text[]", "NOT NULL"),
+    ("importance", "bigint", "NOT NULL"),
+    ("confidence", "float8", "NOT NULL"),
+    ("create_time", "bigint", "NOT NULL"),
+    ("update_time", "bigint", "NOT NULL"),
+    ("event_time", "bigint", ""),
+    ("expire_time", "bigint", ""),
+    ("valid_from", "bigint", ""),
+    ("valid_to", "bigint", ""),
+    ("fingerprint", "bigint", "NOT NULL"),
+)
+"""Name, type and constraint of each; the memory's row is the upper part of the entry's number."""
+NAMES = tuple(name for name, _, _ in COLUMNS)
+TYPES = tuple(kind for _, kind, _ in COLUMNS)
+DEFINITIONS = ", ".join(f"{name} {kind} {constraint}" for name, kind, constraint in COLUMNS)
+
+
+def values_of(entry: int, attributes: Attributes) -> tuple[Any, ...]:
+    """Return the values of `COLUMNS` in their order."""
+    a = attributes
+    owner = held(a.owner)
+    return (
+        entry,
+        key_of(owner),
+        owner,
+        held(a.project_id),
+        held(a.agent_id),
+        held(a.session_id),
+        held(a.layer),
+        held(a.kind),
+        held(a.category),
+        held(a.tier),
+        held(a.status),
+        held(a.speaker),
+        all_held(a.tags),
+        all_held(a.metadata),
+        a.importance,
+        float(a.confidence),
+        a.create_time,
+        a.update_time,
+        a.event_time,
+        a.expire_time,
+        a.valid_from,
+        a.valid_to,
+        a.fingerprint,
+    )
+
+
+# Strings as PostgreSQL can hold them, and their keys.
+
+
+_ESCAPE = "\x01"
+_NUL = "\x00"
+
+
+def held(text: str) -> str:
+    """Return *text* without NUL, which PostgreSQL refuses; different texts stay different."""
+    if _NUL not in text and _ESCAPE not in text:
+        return text
+    return text.replace(_ESCAPE, f"{_ESCAPE}2").replace(_NUL, f"{_ESCAPE}1")
+
+
+def all_held(texts: Sequence[str]) -> list[str]:
+    """Return each of *texts* as `held` does."""
+    return [held(text) for text in texts]
+
+
+def key_of(text: str) -> int:
+    """Return a key of 64 bits. It finds; where it matters whose something is, the text is compared as well."""
+    return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), signed=True)

@@ -16,8 +16,7 @@ import psycopg
 from psycopg import sql
 
 from memsvc.domain.errors import BackendUnavailableError, MemsvcError, ReindexRunningError
-from memsvc_backends.postgres_index.connections import Connection, Connections
-from memsvc_backends.postgres_index.errors import translate
+from memsvc_backends.postgres_index.connections import Connection, Connections, translate
 
 FRESH_SECONDS = 1.0
 """So long a manifest that was read is taken for the present one. Searches learn of a switch at once all the same."""

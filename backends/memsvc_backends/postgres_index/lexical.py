@@ -20,8 +20,7 @@ from memsvc_backends.postgres_index.filters import selection
 from memsvc_backends.postgres_index.generations import Kind, Live
 from memsvc_backends.postgres_index.postings import Changes
 from memsvc_backends.postgres_index.settings import FulltextSettings
-from memsvc_backends.postgres_index.table_generation import TableGeneration
-from memsvc_backends.postgres_index.table_index import TableIndex
+from memsvc_backends.postgres_index.table_index import TableGeneration, TableIndex
 
 NAME = "pg-fulltext"
 

@@ -18,10 +18,8 @@ from itertools import chain
 from psycopg import sql
 
 from memsvc.domain.index_entries import LexicalEntry
-from memsvc_backends.postgres_index.attributes import DEFINITIONS, NAMES, TYPES, values_of
 from memsvc_backends.postgres_index.connections import Connection
-from memsvc_backends.postgres_index.filters import ROW_SHIFT
-from memsvc_backends.postgres_index.strings import held, key_of
+from memsvc_backends.postgres_index.filters import DEFINITIONS, NAMES, ROW_SHIFT, TYPES, held, key_of, values_of
 
 POSTINGS, ENTRIES, WORDS = "_p", "_e", "_w"
 PARTS = (POSTINGS, ENTRIES, WORDS)

@@ -16,9 +16,8 @@ from psycopg.types import TypeInfo
 from memsvc.domain.errors import DimensionMismatchError
 from memsvc.ports.models import Vector
 from memsvc.ports.vectors import VectorEntry
-from memsvc_backends.postgres_index.attributes import DEFINITIONS, NAMES, TYPES, values_of
 from memsvc_backends.postgres_index.connections import Connection
-from memsvc_backends.postgres_index.filters import ROW_SHIFT, Condition
+from memsvc_backends.postgres_index.filters import DEFINITIONS, NAMES, ROW_SHIFT, TYPES, Condition, values_of
 from memsvc_backends.postgres_index.settings import PgvectorSettings
 
 _INLINE_DIMENSIONS = 1_500

@@ -12,20 +12,25 @@ from functools import partial
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendUnavailableError, DeadlineExceededError
 from memsvc.domain.filters import Filter
-from memsvc.domain.index_entries import Hit, VectorManifest, View
+from memsvc.domain.index_entries import Hit, VectorManifest, View, content_of, manifest_of
 from memsvc.domain.scope import Reach
 from memsvc.ports.models import Vector
 from memsvc.ports.plugin import BackendContext, BackendSpec
 from memsvc.ports.vectors import Deferred, PendingSearch, VectorEntry, VectorIndex
 from memsvc_backends.postgres_index import vector_table as tables
-from memsvc_backends.postgres_index.connections import Connection, Connections
-from memsvc_backends.postgres_index.errors import GONE, translate
-from memsvc_backends.postgres_index.extension import ensure_extension, looks_on, reach_extension
+from memsvc_backends.postgres_index.connections import (
+    GONE,
+    Connection,
+    Connections,
+    ensure_extension,
+    looks_on,
+    reach_extension,
+    translate,
+)
 from memsvc_backends.postgres_index.filters import selection
-from memsvc_backends.postgres_index.generations import Live
+from memsvc_backends.postgres_index.generations import Kind, Live, Making
 from memsvc_backends.postgres_index.settings import PgvectorSettings
-from memsvc_backends.postgres_index.table_index import TableIndex
-from memsvc_backends.postgres_index.vector_generation import KIND, NAME, PgvectorGeneration, require_dimensions
+from memsvc_backends.postgres_index.table_index import TableGeneration, TableIndex
 from memsvc_backends.postgres_index.vector_table import Changes
 
 _REMEMBERED_SECONDS = 60.0
@@ -183,3 +188,44 @@ def _open(settings: PgvectorSettings, _context: BackendContext) -> AbstractConte
 
 PGVECTOR: BackendSpec[VectorIndex] = BackendSpec(settings=PgvectorSettings, open=_open)
 """The vector index by pgvector, as the entry point names it."""
+
+
+# A generation of vectors: how its manifest is written, and how it is made.
+
+
+NAME = "pgvector"
+
+
+KIND: Kind[VectorManifest] = Kind("index_vectors", ("",), "", content_of, manifest_of)
+
+
+class PgvectorGeneration(TableGeneration[VectorEntry, VectorManifest]):
+    """A generation of vectors, with a graph when the manifest asks for one."""
+
+    def __init__(self, making: Making[VectorManifest], settings: PgvectorSettings) -> None:
+        self._settings = settings
+        self._manifest = making.made.manifest
+        super().__init__(making)
+
+    def replace(self, changes: Changes) -> None:
+        """Make the entries of each memory exactly those given, once every vector has the right length."""
+        require_dimensions(changes, self._manifest.dimension)
+        super().replace(changes)
+
+    def _create(self, connection: Connection, base: str) -> None:
+        tables.create(connection, base, self._manifest.dimension)
+
+    def _put(self, connection: Connection, base: str, changes: Changes) -> None:
+        tables.replace(connection, base, changes)
+
+    def _settle(self, connection: Connection, base: str) -> None:
+        if self._manifest.hnsw:
+            tables.build_graph(connection, base, self._settings)
+        connection.execute(f'VACUUM ANALYZE "{base}"'.encode())
+
+
+def require_dimensions(changes: Changes, dimension: int) -> None:
+    """Raise DimensionMismatchError unless every vector has this length."""
+    for entries in changes.values():
+        for entry in entries:
+            tables.require_dimension(entry.vector, dimension)

@@ -11,12 +11,13 @@ before is not lost either: whoever switches applies the last changes anew.
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 import secrets
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, Protocol, TypeVar
@@ -24,7 +25,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from qdrant_client import models
 
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError, ReindexRunningError
-from memsvc_backends.qdrant_edge.server_manifest import ForeignManifestError
+from memsvc.domain.index_entries import LexicalManifest, VectorManifest, content_of, manifest_of
 from memsvc_backends.qdrant_server.connection import AbsentError, Connection
 from memsvc_backends.qdrant_server.settings import QdrantServerSettings
 
@@ -256,3 +257,116 @@ class Generations(Generic[Manifest]):
 
     def _seconds(self) -> int:
         return int(self._now().timestamp())
+
+
+# A generation that is being made on a Qdrant server.
+
+
+E = TypeVar("E")
+_TOUCH_SECONDS = 30.0
+
+
+class ServerGeneration(Generic[E, Manifest]):
+    """A collection that no alias names yet. From one thread at a time."""
+
+    def __init__(
+        self,
+        generations: Generations[Manifest],
+        made: Live[Manifest],
+        write: Callable[[Live[Manifest], Mapping[int, Sequence[E]]], None],
+        remove: Callable[[str], None],
+    ) -> None:
+        self.made = made
+        self._generations = generations
+        self._write = write
+        self._remove = remove
+        self._is_sealed = False
+        self._is_over = False
+        self._touched = time.monotonic()
+
+    def replace(self, changes: Mapping[int, Sequence[E]]) -> None:
+        """Make the entries of each memory exactly those given."""
+        self._write(self.made, changes)
+        if time.monotonic() > self._touched + _TOUCH_SECONDS:
+            self._touched = time.monotonic()
+            self._generations.touch(self.made.collection)
+
+    def seal(self) -> None:
+        """Note that the bulk is done: the server packs it, and builds its graphs, by itself and beside searches."""
+        self._generations.touch(self.made.collection)
+        self._is_sealed = True
+
+    def require_sealed(self) -> None:
+        """Raise ValueError unless the generation can go live."""
+        if not self._is_sealed or self._is_over:
+            message = f"The generation {self.made.manifest.generation} is not one that was sealed and can go live."
+            raise ValueError(message)
+
+    def went_live(self) -> None:
+        """Note that the generation is the index's now, so that discarding it does nothing."""
+        self._is_over = True
+
+    def discard(self) -> None:
+        """Remove the generation, unless it is live or gone."""
+        if not self._is_over:
+            self._is_over = True
+            self._remove(self.made.collection)
+
+
+# Manifests as one string of a collection's metadata, which all who share the server read.
+
+
+FORMAT = 1
+"""Raise it with every change of payloads, of the hash of terms or of the manifest: such an index is built anew."""
+M = TypeVar("M")
+
+
+class ForeignManifestError(Exception):
+    """What the collection says of itself is not ours, or of another format."""
+
+
+def vector_text(manifest: VectorManifest) -> str:
+    """Return the manifest as a string."""
+    return _written(content_of(manifest))
+
+
+def vector_manifest(text: str) -> VectorManifest:
+    """Return the manifest of a string.
+
+    Raises:
+        ForeignManifestError: It is not what `vector_text` makes.
+    """
+    return _read(text, manifest_of)
+
+
+def lexical_text(manifest: LexicalManifest) -> str:
+    """Return the manifest as a string."""
+    return _written({"generation": manifest.generation, "position": manifest.position, "analysis": manifest.analysis})
+
+
+def lexical_manifest(text: str) -> LexicalManifest:
+    """Return the manifest of a string.
+
+    Raises:
+        ForeignManifestError: It is not what `lexical_text` makes.
+    """
+    return _read(text, _lexical_manifest_of)
+
+
+def _lexical_manifest_of(content: dict[str, Any]) -> LexicalManifest:
+    return LexicalManifest(int(content["generation"]), int(content["position"]), str(content["analysis"]))
+
+
+def _written(content: dict[str, Any]) -> str:
+    return json.dumps({"format": FORMAT, **content})
+
+
+def _read(text: str, read: Callable[[dict[str, Any]], M]) -> M:
+    try:
+        content = json.loads(text)
+        if content["format"] != FORMAT:
+            message = f"The format is {content['format']!r}, not {FORMAT}."
+            raise ForeignManifestError(message)
+        return read(content)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ForeignManifestError(str(error)) from error

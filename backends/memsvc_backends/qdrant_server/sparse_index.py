@@ -26,13 +26,11 @@ from memsvc.domain.scope import Reach
 from memsvc.ports.candidates import Hits
 from memsvc.ports.lexical import LexicalIndex
 from memsvc.ports.plugin import BackendContext, BackendSpec
-from memsvc_backends.qdrant_edge.server_manifest import lexical_manifest, lexical_text
-from memsvc_backends.qdrant_edge.server_reading import best_hits
 from memsvc_backends.qdrant_server.bm25_terms import is_forgivable, wanted, weighed
-from memsvc_backends.qdrant_server.collection_index import CollectionIndex
+from memsvc_backends.qdrant_server.collection_index import CollectionIndex, best_hits
 from memsvc_backends.qdrant_server.connection import Connection, connected
 from memsvc_backends.qdrant_server.filters import filter_within
-from memsvc_backends.qdrant_server.generations import Generations, Live
+from memsvc_backends.qdrant_server.generations import Generations, Live, lexical_manifest, lexical_text
 from memsvc_backends.qdrant_server.points import server_payload
 from memsvc_backends.qdrant_server.settings import QdrantSparseSettings
 from memsvc_backends.qdrant_server.vocabulary import Vocabulary

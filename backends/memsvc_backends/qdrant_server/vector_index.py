@@ -24,12 +24,10 @@ from memsvc.ports.models import Vector
 from memsvc.ports.plugin import BackendContext, BackendSpec
 from memsvc.ports.vectors import Deferred, PendingSearch, VectorEntry, VectorIndex
 from memsvc_backends.qdrant_common.points import require_dimension
-from memsvc_backends.qdrant_edge.server_manifest import vector_manifest, vector_text
-from memsvc_backends.qdrant_edge.server_reading import best_hits
-from memsvc_backends.qdrant_server.collection_index import CollectionIndex
+from memsvc_backends.qdrant_server.collection_index import CollectionIndex, best_hits
 from memsvc_backends.qdrant_server.connection import Connection, connected
 from memsvc_backends.qdrant_server.filters import filter_within
-from memsvc_backends.qdrant_server.generations import Generations, Live
+from memsvc_backends.qdrant_server.generations import Generations, Live, vector_manifest, vector_text
 from memsvc_backends.qdrant_server.points import server_payload
 from memsvc_backends.qdrant_server.settings import QdrantServerSettings, Quantization
 

@@ -13,9 +13,9 @@ import sqlalchemy as sa
 from memsvc.domain.api_keys import ApiKey, Role
 from memsvc.domain.clock import from_micros, to_micros
 from memsvc_backends.sql.database import Database
-from memsvc_backends.sql.jsontext import json_text
-from memsvc_backends.sql.key_table import api_keys
+from memsvc_backends.sql.dialect import json_text
 from memsvc_backends.sql.memory_codec import micros_or_none, moment_or_none
+from memsvc_backends.sql.tables import api_keys
 from memsvc_backends.sql.write_session import WriteSession
 
 _C = api_keys.c

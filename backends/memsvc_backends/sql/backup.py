@@ -17,11 +17,9 @@ import sqlalchemy as sa
 from memsvc.domain.errors import BackendUnavailableError, CapabilityMissingError
 from memsvc.fsync import sync
 from memsvc.ports.operations import CopyProgress
-from memsvc_backends.sql.database import Database
-from memsvc_backends.sql.errors import BACKEND
-from memsvc_backends.sql.file_tables import files
-from memsvc_backends.sql.store_migration import change_triggers, fence, migration_state
-from memsvc_backends.sql.tables import checkpoints, conflicts, counters, memories, messages, revisions, sessions
+from memsvc_backends.sql.database import BACKEND, Database
+from memsvc_backends.sql.store_migration import change_triggers, migration_state
+from memsvc_backends.sql.tables import checkpoints, conflicts, counters, files, memories, messages, revisions, sessions
 
 PAGES = 500
 """Pages copied in one step: 2 MB."""
@@ -67,7 +65,7 @@ class SqlStoreCopies:
         with self._database.writing() as connection:
             # Of a move that was under way, or had ended, when the copy was made, the copy is no part.
             change_triggers.remove(connection)
-            fence.take_down(connection)
+            change_triggers.take_down(connection)
             migration_state.forget(connection, migration_state.OUT)
             migration_state.forget(connection, migration_state.INTO)
             connection.execute(sa.update(counters).values(store_id=uuid.uuid4().hex))

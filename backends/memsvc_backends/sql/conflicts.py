@@ -13,10 +13,9 @@ from memsvc.domain.clock import EPOCH, to_micros
 from memsvc.domain.conflicts import Conflict, ConflictState, Rule, Statement
 from memsvc.domain.scope import Reach
 from memsvc.ports.features import StoredStatement
-from memsvc_backends.sql.database import Database
+from memsvc_backends.sql.database import Database, translate
 from memsvc_backends.sql.dialect import execute_compiled, is_listed, list_parameter
-from memsvc_backends.sql.errors import translate
-from memsvc_backends.sql.statements import parts_of
+from memsvc_backends.sql.row_writer import parts_of
 from memsvc_backends.sql.tables import IS_OPEN, conflicts, memories, statements
 from memsvc_backends.sql.write_session import WriteSession
 

@@ -17,11 +17,18 @@ from memsvc.domain.index_entries import MAX_ORDINAL, ChangeAction, View, entry_i
 from memsvc.domain.scope import OWNER_SEPARATOR
 from memsvc.domain.user_data import Erasure, covered, owner_digest, uncovered
 from memsvc_backends.sql.database import Database
-from memsvc_backends.sql.dialect import MAX_INTEGER, execute_compiled, holds_text, is_listed, list_parameter, unindexed
-from memsvc_backends.sql.jsontext import json_text, json_value
+from memsvc_backends.sql.dialect import (
+    MAX_INTEGER,
+    execute_compiled,
+    holds_text,
+    is_listed,
+    json_text,
+    json_value,
+    list_parameter,
+    unindexed,
+)
 from memsvc_backends.sql.row_writer import insert_many
-from memsvc_backends.sql.tables import embeddings, erasures, memories, memory_chunks, outbox, revisions
-from memsvc_backends.sql.vault_tables import metadata
+from memsvc_backends.sql.tables import embeddings, erasures, memories, memory_chunks, metadata, outbox, revisions
 from memsvc_backends.sql.write_session import WriteSession
 
 _OWNED = tuple(

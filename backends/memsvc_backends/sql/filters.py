@@ -15,8 +15,7 @@ from sqlalchemy.types import TypeEngine
 from memsvc.domain.filters import NUMBERS, And, AnyOf, Field, Filter, Or, Range
 from memsvc.domain.memory import Status
 from memsvc.domain.scope import Reach
-from memsvc_backends.sql.dialect import MAX_INTEGER, MAX_PARAMETERS, listed_values
-from memsvc_backends.sql.elements import FRACTION, NUMBER, TEXT
+from memsvc_backends.sql.dialect import FRACTION, MAX_INTEGER, MAX_PARAMETERS, NUMBER, TEXT, listed_values
 from memsvc_backends.sql.memory_codec import stored_term
 from memsvc_backends.sql.tables import IS_QUARANTINED, memories, memory_metadata, memory_tags
 

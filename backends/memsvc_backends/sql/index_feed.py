@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from functools import cache
+from itertools import islice
 from typing import Any, TypeAlias
 
 import sqlalchemy as sa
@@ -24,28 +25,39 @@ from memsvc.domain.index_entries import (
     entry_id,
     row_of,
 )
-from memsvc_backends.sql.chunks import chunk_from_row, sole_chunk
-from memsvc_backends.sql.claims import CHANGE_COLUMNS, Check, claimed, pending_among, unclaimed
+from memsvc.domain.memory import Status
+from memsvc.ports.metadata import Record
 from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.dialect import (
+    MAX_PARAMETERS,
+    NUMBER,
     execute_compiled,
     hexadecimal,
+    insert_new,
     is_listed,
     list_parameter,
     listed,
     rows_as_json,
     rows_of_text,
 )
-from memsvc_backends.sql.elements import NUMBER
-from memsvc_backends.sql.fresh import NewRecordBuffer
-from memsvc_backends.sql.gathered import DOUBTFUL_COLUMNS, IS_DOUBTFUL, Found, found_in, gathered_memories
-from memsvc_backends.sql.marks import Marks
-from memsvc_backends.sql.memory_codec import MEMORY_COLUMNS, memory_from_row
+from memsvc_backends.sql.memory_codec import (
+    DOUBTFUL_COLUMNS,
+    IS_DOUBTFUL,
+    MEMORY_COLUMNS,
+    Found,
+    chunk_from_row,
+    found_in,
+    gathered_memories,
+    memory_from_row,
+    sole_chunk,
+)
+from memsvc_backends.sql.outbox import CHANGE_COLUMNS, Check, claimed, pending_among, unclaimed
 from memsvc_backends.sql.tables import (
     IS_INDEXED,
     IS_PENDING,
     ZERO,
     counters,
+    embeddings,
     memories,
     memory_chunks,
     memory_vectors,
@@ -297,3 +309,133 @@ def _vectors(connection: sa.Connection, rows: Sequence[int]) -> _Given:
 def _select_vectors() -> sa.Select[Any]:
     columns = (memory_vectors.c.row, memory_vectors.c.model, hexadecimal(memory_vectors.c.vector))
     return sa.select(rows_as_json(*columns)).where(is_listed(memory_vectors.c.row, "rows"))
+
+
+# Marks of changes that the indexes hold: known at once, written when the indexer has nothing else to do.
+#
+# Written after every step they took a sixth of the indexer's time beside many writers, and put these off by a commit
+# more. What is marked is lent to nobody; a crash may forget it, and it is applied again.
+
+
+MOST = 512
+"""So many marks are written at once: the most that a crash can have applied again."""
+
+
+class Marks:
+    """Safe to use from any number of threads."""
+
+    def __init__(self, database: Database) -> None:
+        """Write to *database*."""
+        self._database = database
+        self._unwritten: frozenset[int] = frozenset()
+        self._lock = threading.Lock()
+
+    @property
+    def unwritten(self) -> frozenset[int]:
+        """Return the positions of changes that are applied, though the outbox may not say so yet.
+
+        To be asked before the outbox is read: then nothing that was marked before is missing in both.
+        """
+        return self._unwritten
+
+    def add(self, positions: Iterable[int]) -> None:
+        """Mark changes as applied; durable at once where other processes are to know it."""
+        with self._lock:
+            self._unwritten |= frozenset(positions)
+        if self._database.driver.is_shared or len(self._unwritten) >= MOST:
+            self.write()
+
+    def write(self) -> None:
+        """Make all marks durable."""
+        noted = self._unwritten
+        if not noted:
+            return
+        with self._database.noting() as connection:
+            execute_compiled(connection, _mark_applied(), {"positions": list_parameter(sorted(noted))})
+        with self._lock:
+            self._unwritten -= noted
+
+
+@cache
+def _mark_applied() -> sa.Update:
+    return sa.update(outbox).values(applied=1).where(is_listed(outbox.c.position, "positions"), IS_PENDING)
+
+
+# What was inserted lately, for the indexer: it asks for each new memory once, soon after it was written.
+
+
+CAPACITY = 8_192
+"""An indexer that lags behind by more than this many memories reads those beyond from the database."""
+
+
+class NewRecordBuffer:
+    """New records by row, each until it is taken or changed. When it is full new ones find no room.
+
+    The indexer takes the oldest first: pushed out by newer ones, none would be left that it asks for.
+
+    It holds nothing that the database does not, or will not within the moment: whoever changes a row calls `forget`
+    before the commit, so that nobody who knows of the change finds the state before it.
+    """
+
+    def __init__(self, capacity: int = CAPACITY) -> None:
+        """Keep at most *capacity* records."""
+        self._capacity = capacity
+        self._lock = threading.Lock()
+        self._records: dict[int, Record] = {}
+
+    def keep(self, records: Iterable[Record]) -> None:
+        """Keep new records of short content; they become durable next, or else are forgotten."""
+        new = {
+            record.memory.row: record
+            for record in records
+            if not record.chunks and record.memory.status is not Status.DELETED
+        }
+        with self._lock:
+            self._records.update(islice(new.items(), max(0, self._capacity - len(self._records))))
+
+    def forget(self, rows: Iterable[int]) -> None:
+        """Drop records that are no longer what will be stored."""
+        with self._lock:
+            for row in rows:
+                self._records.pop(row, None)
+
+    def take(self, rows: Iterable[int]) -> dict[int, Record]:
+        """Return those of *rows* that are here, and keep them no longer."""
+        with self._lock:
+            return {row: self._records.pop(row) for row in rows if row in self._records}
+
+
+# The cache of embeddings.
+
+
+class SqlEmbeddingCache:
+    """`memsvc.ports.metadata.EmbeddingCache`."""
+
+    def __init__(self, database: Database) -> None:
+        """Keep embeddings in *database*."""
+        self._database = database
+
+    def get(self, model: str, digests: Sequence[bytes]) -> dict[bytes, bytes]:
+        """Return those that are there."""
+        found: dict[bytes, bytes] = {}
+        for start in range(0, len(digests), MAX_PARAMETERS):
+            wanted = embeddings.c.digest.in_(digests[start : start + MAX_PARAMETERS])
+            statement = sa.select(embeddings.c.digest, embeddings.c.vector).where(embeddings.c.model == model, wanted)
+            with self._database.reading() as connection:
+                found.update((digest, vector) for digest, vector in connection.execute(statement))
+        return found
+
+    def put(self, model: str, vectors: Mapping[bytes, bytes]) -> None:
+        """Store those that are new."""
+        if not vectors:
+            return
+        values = [{"model": model, "digest": digest, "vector": vectors[digest]} for digest in sorted(vectors)]
+        # In the order of the key, so that two who store the same ones do not wait for each other.
+        with self._database.noting() as connection:
+            connection.execute(insert_new(embeddings), values)
+
+    def count(self, model: str) -> int:
+        """Count the vectors of a model."""
+        statement = sa.select(sa.func.count()).select_from(embeddings).where(embeddings.c.model == model)
+        with self._database.reading() as connection:
+            return int(connection.execute(statement).scalar_one())

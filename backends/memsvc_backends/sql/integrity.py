@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from memsvc.domain.conflicts import Conflict
 from memsvc.domain.diagnostics import Part
-from memsvc.domain.index_entries import ORDINAL_BITS, VIEW_BITS
+from memsvc.domain.index_entries import ORDINAL_BITS, VIEW_BITS, Chunk
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach
 from memsvc.domain.sessions import Session
@@ -18,6 +18,8 @@ from memsvc.ports.operations import LostMessage, OrphanRow, RowCursor, StoredRow
 from memsvc_backends.sql.conflicts import CONFLICT_COLUMNS, conflict_from_row
 from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.dialect import (
+    NUMBER,
+    TEXT,
     is_listed,
     list_parameter,
     listed_values,
@@ -26,9 +28,9 @@ from memsvc_backends.sql.dialect import (
     pairs_parameter,
     unindexed,
 )
-from memsvc_backends.sql.elements import NUMBER, TEXT
 from memsvc_backends.sql.memory_codec import ref_terms, stored_terms
-from memsvc_backends.sql.session_codec import SESSION_COLUMNS, session_from_row
+from memsvc_backends.sql.row_writer import rewrite_parts
+from memsvc_backends.sql.sessions import SESSION_COLUMNS, session_from_row
 from memsvc_backends.sql.tables import (
     conflicts,
     memories,
@@ -43,6 +45,7 @@ from memsvc_backends.sql.tables import (
     sessions,
     statements,
 )
+from memsvc_backends.sql.write_session import WriteSession
 
 PART_TABLES: Mapping[Part, sa.Table] = {
     Part.CHUNKS: memory_chunks,
@@ -241,3 +244,42 @@ def _count_terms(table: sa.Table) -> sa.Select[Any]:
     owner, term, row = pair_of(wanted, TEXT, TEXT, NUMBER)
     joined = sa.join(wanted, table, sa.and_(table.c.owner == owner, table.c.term == term, table.c.row == row))
     return sa.select(table.c.row, sa.func.count()).select_from(joined).group_by(table.c.row)
+
+
+# Mending what is wrong with what is stored.
+
+
+class SqlIntegrityWrites(WriteSession):
+    """`memsvc.ports.operations.IntegrityWrites`, on the connection of a transaction."""
+
+    def reenter(self, memory: Memory, chunks: Sequence[Chunk]) -> None:
+        """Write anew what is kept beside a memory."""
+        rewrite_parts(self._connection, memory, chunks)
+
+    def discard_remains(self, part: Part, rows: Sequence[int]) -> int:
+        """Remove what is left of memories that are gone."""
+        row = row_of_part(part)
+        gone = sa.and_(is_listed(row, "wanted"), ~is_known(part))
+        wanted = {"wanted": list_parameter(rows)}
+        found = len(self._connection.execute(sa.select(row).distinct().where(gone), wanted).all())
+        self._connection.execute(sa.delete(PART_TABLES[part]).where(gone), wanted)
+        return found
+
+    def discard_messages(self, rows: Sequence[int]) -> int:
+        """Remove messages that lack something."""
+        lost = list(self._connection.execute(lost_rows(rows)).scalars())
+        if lost:
+            wanted = is_listed(messages.c.row, "wanted")
+            self._connection.execute(sa.delete(messages).where(wanted), {"wanted": list_parameter(lost)})
+        return len(lost)
+
+    def discard_conflicts(self, conflicts_: Sequence[Conflict]) -> int:
+        """Remove conflicts that lack a memory."""
+        names = ("owner", "project_id", "id")
+        same = [conflicts.c[name] == sa.bindparam(f"at_{name}") for name in names]
+        return sum(
+            self._connection.execute(
+                sa.delete(conflicts).where(*same, IS_DANGLING), {f"at_{name}": getattr(one, name) for name in names}
+            ).rowcount
+            for one in conflicts_
+        )

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
 
 from memsvc.domain.clock import to_micros
 from memsvc.domain.maintenance import Area
-from memsvc.domain.memory import Kind
+from memsvc.domain.memory import Kind, Memory
 from memsvc.domain.scope import OWNER_SEPARATOR, Scope
-from memsvc.ports.operations import ScanPosition, Waiting
+from memsvc.ports.operations import LogPlace, ScanPosition, Waiting
 from memsvc_backends.sql.database import Database
-from memsvc_backends.sql.dialect import unindexed
-from memsvc_backends.sql.tables import IS_ARCHIVABLE, IS_EXPIRING, IS_PROMOTABLE, memories
+from memsvc_backends.sql.dialect import unindexed, upsert_when
+from memsvc_backends.sql.memory_codec import MEMORY_COLUMNS, memory_from_row, micros_or_none, moment_or_none
+from memsvc_backends.sql.tables import IS_ARCHIVABLE, IS_EXPIRING, IS_LOG, IS_PROMOTABLE, leases, memories
 
 _LEASE = memories.c
 _COLUMNS = (
@@ -131,3 +133,83 @@ def _waiting(row: Sequence[Any], half: ScanPosition) -> Waiting:
     tenant_id, _, user_id = owner.partition(OWNER_SEPARATOR)
     scope = Scope(user_id, project_id, agent_id, session_id, tenant_id)
     return Waiting(number, memory_id, scope, (*half, *place), bool(work_in_progress), content_bytes)
+
+
+# Leases: one row for each name.
+
+
+_C = leases.c
+
+
+class SqlLeases:
+    """`memsvc.ports.operations.Leases`."""
+
+    def __init__(self, database: Database) -> None:
+        """Keep them in *database*."""
+        self._database = database
+
+    def take(self, name: str, *, holder: str, now: datetime, until: datetime) -> bool:
+        """Take a name, in one statement: so of several who try one succeeds."""
+        values = {"name": name, "holder": holder, "until": to_micros(until), "now": to_micros(now)}
+        with self._database.noting() as connection:
+            return connection.execute(_take(), values).rowcount == 1
+
+    def release(self, name: str, *, holder: str, ended: datetime | None) -> None:
+        """Let a name go."""
+        mine = sa.update(leases).where(_C.name == name, _C.holder == holder)
+        values: dict[str, Any] = {"until": 0}
+        if ended is not None:
+            values["last_end"] = micros_or_none(ended)
+        with self._database.noting() as connection:
+            connection.execute(mine.values(values))
+
+    def last_end(self, name: str) -> datetime | None:
+        """Return when work was finished last."""
+        with self._database.reading() as connection:
+            return moment_or_none(connection.execute(sa.select(_C.last_end).where(_C.name == name)).scalar())
+
+
+@cache
+def _take() -> sa.Insert:
+    new: Mapping[str, Any] = {name: sa.bindparam(name) for name in ("name", "holder", "until")}
+    is_free = sa.or_(_C.holder == sa.bindparam("holder"), _C.until <= sa.bindparam("now"))
+    return upsert_when(leases, new, ("holder", "until"), is_free)
+
+
+# Daily logs that have grown old, by an index that holds no other memories.
+
+
+class SqlLogs:
+    """`memsvc.ports.operations.LogReads`."""
+
+    def __init__(self, database: Database) -> None:
+        """Read from *database*."""
+        self._database = database
+
+    def old_logs(self, area: Area, *, before: str, after: LogPlace, limit: int) -> Sequence[Memory]:
+        """Return the next old logs."""
+        parameters = {
+            "before": before, "after": after.key, "row": after.row, "most": max(0, limit), "owner": area.owner,
+            "project": area.project_id,
+        }  # fmt: skip
+        statement = _select(
+            has_owner=area.owner is not None, has_project=bool(area.owner is not None and area.project_id)
+        )
+        with self._database.reading() as connection:
+            return [memory_from_row(row) for row in connection.execute(statement, parameters)]
+
+
+@cache
+def _select(*, has_owner: bool, has_project: bool) -> sa.Select[Any]:
+    key, after = memories.c.key, sa.bindparam("after", type_=sa.Text)
+    statement = sa.select(*MEMORY_COLUMNS).where(
+        IS_LOG,
+        key < sa.bindparam("before"),
+        key >= after,
+        sa.or_(key > after, memories.c.row > sa.bindparam("row")),
+    )
+    if has_owner:
+        statement = statement.where(memories.c.owner == sa.bindparam("owner"))
+    if has_project:
+        statement = statement.where(memories.c.project_id == sa.bindparam("project"))
+    return statement.order_by(key, memories.c.row).limit(sa.bindparam("most", type_=sa.Integer))

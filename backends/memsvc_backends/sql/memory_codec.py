@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime, timedelta
 from operator import attrgetter
 from typing import Any
 
+import sqlalchemy as sa
+
 from memsvc.domain.clock import EPOCH, to_micros
 from memsvc.domain.filters import metadata_terms
+from memsvc.domain.index_entries import Chunk, View, entry_id, ordinal_of
 from memsvc.domain.memory import (
     UNNAMED,
     FileRef,
@@ -29,7 +32,7 @@ from memsvc.domain.memory import (
 )
 from memsvc.domain.scope import OWNER_SEPARATOR, Scope
 from memsvc.ports.metadata import Record
-from memsvc_backends.sql.jsontext import json_text, json_value
+from memsvc_backends.sql.dialect import json_text, json_value, rows_as_json, rows_of_text
 from memsvc_backends.sql.tables import memories
 
 Row = Sequence[Any]
@@ -257,3 +260,86 @@ def moment_or_none(micros: int | None) -> datetime | None:
 def _moment(micros: int) -> datetime:
     # By place: by name it takes twice the time.
     return EPOCH + timedelta(0, 0, micros)
+
+
+# Chunks to rows and back.
+
+
+def chunk_values(row: int, chunks: Sequence[Chunk]) -> list[dict[str, Any]]:
+    """Return a row of `memory_chunks` for each chunk, none when there is only one: that is the content itself."""
+    if len(chunks) <= 1:
+        return []
+    return [
+        {
+            "entry": entry_id(row, View.CHUNK, chunk.ordinal),
+            "start_line": chunk.start_line,
+            "end_line": chunk.end_line,
+            "heading_path": json_text(chunk.heading_path),
+            "text": chunk.text,
+        }
+        for chunk in chunks
+    ]
+
+
+def chunk_from_row(row: Sequence[Any]) -> Chunk:
+    """Return the chunk in a row of `memory_chunks`."""
+    entry, start_line, end_line, heading_path, text = row
+    return Chunk(ordinal_of(entry), text, tuple(json_value(heading_path)), start_line, end_line)
+
+
+def sole_chunk(memory: Memory) -> Chunk:
+    """Return the one chunk of a memory that has no more than one."""
+    lines = memory.content.count("\n") + 1
+    return Chunk(ordinal=0, text=memory.content, heading_path=(), start_line=1, end_line=lines)
+
+
+# Many memories as one text, since rows fetched one by one wait for the interpreter lock: see `rows_as_json`.
+
+
+Found = dict[int, tuple[Memory, int]]
+"""Memories and the number of their chunks, by row."""
+
+# Fractions lose digits in a gathered row, whole numbers do not. From 2**-10 on every confidence is a whole number of
+# 2**-62; those few that are not are asked for one by one.
+_UNITS = 1 << 62
+_IN_UNITS: sa.ColumnElement[float] = memories.c.confidence * sa.literal_column(f"{_UNITS}.0", sa.Double)
+_WHOLE = sa.cast(_IN_UNITS, sa.BigInteger)
+_IS_CERTAIN = sa.cast(_WHOLE, sa.Double) == _IN_UNITS
+IS_DOUBTFUL = sa.not_(_IS_CERTAIN)
+"""What the rows of `DOUBTFUL_COLUMNS` that `found_in` asks for meet."""
+DOUBTFUL_COLUMNS = (memories.c.row, memories.c.confidence)
+_COLUMNS = (*MEMORY_COLUMNS, memories.c.chunk_count)
+_ROW_COLUMN, _CONFIDENCE = ([column.name for column in MEMORY_COLUMNS].index(name) for name in ("row", "confidence"))
+
+
+def gathered_memories() -> sa.ColumnElement[str]:
+    """Return one text that holds memories, for `found_in`."""
+    columns = [sa.case((_IS_CERTAIN, _WHOLE)) if column.name == "confidence" else column for column in _COLUMNS]
+    return rows_as_json(*columns)
+
+
+def found_in(text: str, doubtful: Callable[[], Iterable[Sequence[Any]]]) -> Found:
+    """Return the memories of a text of `gathered_memories`; *doubtful* reads the confidences that it does not hold.
+
+    To be called in the snapshot that the text was read in.
+    """
+    rows = rows_of_text(text)
+    missing = {row[_ROW_COLUMN]: row for row in rows if row[_CONFIDENCE] is None}
+    for number, confidence in doubtful() if missing else ():
+        missing[number][_CONFIDENCE] = confidence * _UNITS
+    return _found(rows)
+
+
+def whole_in(text: str) -> Found | None:
+    """Return the memories of a text of `gathered_memories`, or None when it does not hold every confidence."""
+    rows = rows_of_text(text)
+    return None if any(row[_CONFIDENCE] is None for row in rows) else _found(rows)
+
+
+def _found(rows: Iterable[list[Any]]) -> Found:
+    found: Found = {}
+    for row in rows:
+        row[_CONFIDENCE] /= _UNITS
+        chunk_count = row.pop()
+        found[row[_ROW_COLUMN]] = (memory_from_row(row), chunk_count)
+    return found

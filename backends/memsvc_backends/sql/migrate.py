@@ -13,10 +13,8 @@ from pathlib import Path
 import sqlalchemy as sa
 from sqlalchemy.schema import CreateIndex, CreateTable
 
-from memsvc_backends.sql.database import Database
-from memsvc_backends.sql.errors import SchemaVersionError
-from memsvc_backends.sql.tables import counters
-from memsvc_backends.sql.vault_tables import metadata
+from memsvc_backends.sql.database import Database, SchemaVersionError
+from memsvc_backends.sql.tables import counters, metadata
 
 HEAD = "0016"
 """The newest migration; a test compares it with the folder."""

@@ -5,19 +5,34 @@ Both are made by the database out of the rows that were written, and so cost an 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
+from itertools import starmap
 from typing import Any
 
 import sqlalchemy as sa
 
 from memsvc.domain.clock import to_micros
-from memsvc.domain.index_entries import ChangeAction
+from memsvc.domain.errors import BackendUnavailableError
+from memsvc.domain.index_entries import Change, ChangeAction
 from memsvc.domain.memory import Layer, Memory
-from memsvc_backends.sql.dialect import execute_compiled
+from memsvc.domain.scope import Reach
+from memsvc.ports.change_feed import ChangePage, LoggedChange
+from memsvc_backends.sql.database import BACKEND, Database, translate
+from memsvc_backends.sql.dialect import (
+    execute_compiled,
+    execute_raw,
+    is_listed,
+    list_parameter,
+    rows_as_json,
+    rows_of_text,
+)
+from memsvc_backends.sql.memory_codec import MEMORY_COLUMNS, memory_from_row, memory_from_snapshot
 from memsvc_backends.sql.row_writer import insert_many
-from memsvc_backends.sql.tables import EMPTY, memories, outbox, revisions
+from memsvc_backends.sql.tables import EMPTY, IS_PENDING, counters, memories, outbox, revisions
 
 _BETWEEN = memories.c.row.between(sa.bindparam("first"), sa.bindparam("last"))
 
@@ -111,3 +126,254 @@ def _note_changes() -> sa.Insert:
         ),
     }
     return sa.insert(outbox).from_select(list(values), sa.select(*values.values()).where(_BETWEEN))
+
+
+# Changes that one process takes to apply them, so that no other does meanwhile.
+#
+# Why: as `SKIP LOCKED` would, but by memory instead of by change. Indexes are given a memory as it is when it is read; so
+# two processes with two changes of one memory could leave its older state in an index. The claim is an advisory lock of
+# the memory's row, which ends with the claim's transaction, also when the process dies. Locks on the rows of the outbox
+# would keep the claimant itself from marking, part by part, what it has applied, and an erasure from going on.
+
+
+CLAIMED = 128
+"""Changes lent at once where others want some too: each takes a lock, of which a server has a few thousand."""
+LOOKED_AT = 1024
+"""How far down the list of pending changes one looks for some that nobody has."""
+PATIENCE = 60
+"""How often the moment is waited for in which nobody is lent anything."""
+WAIT_MS = 1_000
+_LOCK = 1_835_363_700
+_ALL = 1_835_363_701
+"""The class of the lock that all who are lent changes share, and whoever wants none lent has alone."""
+_CLAIM = f"SELECT pg_advisory_xact_lock_shared({_ALL}, hashtext(current_schema()))"
+_KEEP = f"SELECT pg_advisory_xact_lock({_ALL}, hashtext(current_schema()))"
+_STILL = "SELECT 1"
+_NOT_IN_TIME = "55P03"
+CHANGE_COLUMNS = tuple(outbox.c[name] for name in ("position", "row", "memory_id", "action", "revision", "time"))
+
+
+Check = Callable[[], None]
+"""Raises BackendUnavailableError when what was lent, or kept, is so no more: with its connection the server lost it."""
+
+
+@contextmanager
+def claimed(
+    database: Database, wanted: Sequence[int], limit: int, *, without: AbstractSet[int]
+) -> Iterator[tuple[list[list[Any]], Check]]:
+    """Lend the rows of pending changes: of the *wanted* positions, or, when there are none, of the oldest.
+
+    Where no other process can write, those *without* are left out: they are applied already.
+    """
+    if not database.driver.is_shared:
+        with database.reading() as connection:
+            found = _unmarked(connection, wanted, limit, without)
+        yield found, _nobody_else
+        return
+    with database.noting() as connection:
+        execute_raw(connection, _CLAIM)
+        yield _found(connection, wanted, min(limit, CLAIMED), is_shared=True), partial(_require, connection)
+
+
+@contextmanager
+def unclaimed(database: Database) -> Iterator[Check]:
+    """Wait until nobody is lent anything, and keep it so.
+
+    Who waits for the lock keeps others from claiming; so it is asked for a little while at a time.
+    """
+    if not database.driver.is_shared:
+        yield _nobody_else
+        return
+    with database.noting() as connection:
+        if not any(_is_unclaimed(connection) for _ in range(PATIENCE)):
+            raise BackendUnavailableError(BACKEND)
+        yield partial(_require, connection)
+
+
+def _nobody_else() -> None:
+    """Return: nobody else could be lent anything."""
+
+
+def _require(connection: sa.Connection) -> None:
+    with translate():
+        execute_raw(connection, _STILL)
+
+
+def _is_unclaimed(connection: sa.Connection) -> bool:
+    """Return whether the lock was got, in a part of the transaction that is taken back when it was not."""
+    execute_raw(connection, "SAVEPOINT waiting")
+    execute_raw(connection, f"SET LOCAL lock_timeout = {WAIT_MS}")
+    try:
+        execute_raw(connection, _KEEP)
+    except sa.exc.OperationalError as error:
+        if getattr(error.orig, "sqlstate", None) != _NOT_IN_TIME:
+            raise
+        execute_raw(connection, "ROLLBACK TO SAVEPOINT waiting")
+        return False
+    return True
+
+
+def pending_among(database: Database, positions: Sequence[int]) -> set[int]:
+    """Return those of *positions* that are not applied."""
+    statement = sa.select(outbox.c.position).where(IS_PENDING, _is_wanted())
+    with database.reading() as connection:
+        return set(connection.execute(statement, {"wanted": list_parameter(positions)}).scalars())
+
+
+def _unmarked(
+    connection: sa.Connection, wanted: Sequence[int], limit: int, marked: AbstractSet[int]
+) -> list[list[Any]]:
+    # Of the oldest so many more are read that enough are left.
+    asked = [position for position in wanted if position not in marked]
+    found = _found(connection, asked, limit + len(marked) if limit else 0, is_shared=False)
+    return [row for row in found if row[0] not in marked][:limit]
+
+
+def _found(connection: sa.Connection, wanted: Sequence[int], limit: int, *, is_shared: bool) -> list[list[Any]]:
+    found: list[list[Any]] = []
+    if wanted:
+        parameters = {"wanted": list_parameter(wanted), "far": len(wanted), "limit": limit}
+        found = _rows(connection, _select_wanted(is_shared=is_shared), parameters)
+    if not found:
+        parameters = {"far": LOOKED_AT if is_shared else limit, "limit": limit}
+        found = _rows(connection, _select_oldest(is_shared=is_shared), parameters)
+    return sorted(found)
+
+
+def _rows(connection: sa.Connection, statement: sa.Select[Any], parameters: dict[str, Any]) -> list[list[Any]]:
+    [(text,)] = execute_compiled(connection, statement, parameters)
+    return rows_of_text(text)
+
+
+def _is_wanted() -> sa.ColumnElement[bool]:
+    return is_listed(outbox.c.position, "wanted")
+
+
+@cache
+def _select_wanted(*, is_shared: bool) -> sa.Select[Any]:
+    return _select(sa.and_(IS_PENDING, _is_wanted()), is_shared=is_shared)
+
+
+@cache
+def _select_oldest(*, is_shared: bool) -> sa.Select[Any]:
+    return _select(IS_PENDING, is_shared=is_shared)
+
+
+def _select(condition: sa.ColumnElement[bool], *, is_shared: bool) -> sa.Select[Any]:
+    pending = sa.select(*CHANGE_COLUMNS).where(condition).order_by(outbox.c.position).limit(sa.bindparam("far"))
+    near = pending.subquery("near")
+    chosen = sa.select(near).limit(sa.bindparam("limit"))
+    if is_shared:
+        # Asked one by one in this order, and not beyond the limit: whoever is asked is locked.
+        name = sa.func.hashtext(sa.func.current_schema()).op("#")(sa.func.hashint8(near.c.row))
+        chosen = chosen.where(sa.func.pg_try_advisory_xact_lock(sa.literal_column(str(_LOCK)), name))
+    return sa.select(rows_as_json(*chosen.subquery("chosen").c))
+
+
+# The log of changes, for those who watch memories.
+
+
+_ACTIONS = {action.value: action for action in ChangeAction}
+_COLUMNS = tuple(
+    outbox.c[name] for name in ("position", "row", "memory_id", "action", "revision", "time", "private_session")
+)
+
+
+class SqlChangeFeed:
+    """`memsvc.ports.change_feed.ChangeFeed`."""
+
+    def __init__(self, database: Database) -> None:
+        """Read from a *database* that is up to date."""
+        self._database = database
+        self._identity = ""
+
+    @property
+    def identity(self) -> str:
+        """Return the name that the database was given when it was made."""
+        if not self._identity:
+            with self._database.reading() as connection:
+                self._identity = connection.execute(sa.select(counters.c.store_id)).scalar_one()
+        return self._identity
+
+    def after(self, position: int, *, reach: Reach, limit: int) -> ChangePage:
+        """Return the changes after a position, all as of one moment."""
+        asked = {"owner": reach.owner, "after": position, "limit": limit}
+        with self._database.snapshot() as connection:
+            kept_after, head = connection.execute(_select_bounds()).one()
+            found: list[list[Any]] = []
+            # One by one: each is in the order of its index, so that no more is read than is asked for.
+            for project in reach.project_ids:
+                text = connection.execute(_select_changes(), {"project_id": project, **asked}).scalar_one()
+                found += rows_of_text(text)
+        changes = tuple(starmap(_logged, sorted(found)[:limit]))
+        is_all = len(changes) < limit
+        reached = max(position, head) if is_all else changes[-1].change.position
+        return ChangePage(changes, reached, is_all, kept_after, head)
+
+    def count(self, position: int, *, reach: Reach) -> int:
+        """Count the changes after a position."""
+        with self._database.snapshot() as connection:
+            counted = (
+                connection.execute(_count_changes(), {"owner": reach.owner, "after": position, "project_id": project})
+                for project in reach.project_ids
+            )
+            return sum(int(number.scalar_one()) for number in counted)
+
+    def states(self, wanted: Iterable[tuple[int, int]]) -> dict[tuple[int, int], Memory]:
+        """Return memories as they were: the present ones from their table, earlier ones from their snapshots."""
+        asked = set(wanted)
+        if not asked:
+            return {}
+        rows: Mapping[str, str] = {"rows": list_parameter(sorted({row for row, _ in asked}))}
+        with self._database.snapshot() as connection:
+            present = (memory_from_row(row) for row in connection.execute(_select_present(), rows))
+            found = {
+                (memory.row, memory.revision): memory for memory in present if (memory.row, memory.revision) in asked
+            }
+            for row, revision in asked - found.keys():
+                at = {"row": row, "revision": revision}
+                if text := connection.execute(_select_snapshot(), at).scalar_one_or_none():
+                    found[row, revision] = memory_from_snapshot(text)
+        return found
+
+
+def _logged(*values: Any) -> LoggedChange:
+    position, row, memory_id, action, revision, time, private_session = values
+    return LoggedChange(Change(position, row, memory_id, _ACTIONS[action], revision, time), private_session)
+
+
+def _follows() -> sa.ColumnElement[bool]:
+    return sa.and_(
+        outbox.c.owner == sa.bindparam("owner"),
+        outbox.c.project_id == sa.bindparam("project_id"),
+        outbox.c.position > sa.bindparam("after"),
+    )
+
+
+@cache
+def _select_changes() -> sa.Select[Any]:
+    chosen = sa.select(*_COLUMNS).where(_follows()).order_by(outbox.c.position).limit(sa.bindparam("limit"))
+    return sa.select(rows_as_json(*chosen.subquery("chosen").c))
+
+
+@cache
+def _count_changes() -> sa.Select[Any]:
+    return sa.select(sa.func.count()).select_from(outbox).where(_follows())
+
+
+@cache
+def _select_bounds() -> sa.Select[Any]:
+    oldest = sa.select(sa.func.min(outbox.c.position)).scalar_subquery()
+    return sa.select(sa.func.coalesce(oldest - 1, counters.c.last_position), counters.c.last_position)
+
+
+@cache
+def _select_present() -> sa.Select[Any]:
+    return sa.select(*MEMORY_COLUMNS).where(is_listed(memories.c.row, "rows"))
+
+
+@cache
+def _select_snapshot() -> sa.Select[Any]:
+    return sa.select(revisions.c.snapshot).where(
+        revisions.c.row == sa.bindparam("row"), revisions.c.revision == sa.bindparam("revision")
+    )

@@ -49,7 +49,7 @@ _SIZE = "SELECT coalesce(sum(pg_total_relation_size(to_regclass(name))), 0) FROM
 
 
 class PostgresDriver:
-    """`memsvc_backends.sql.driver.Driver`."""
+    """`memsvc_backends.sql.database.Driver`."""
 
     is_shared = True
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -14,36 +16,43 @@ import sqlalchemy as sa
 from memsvc.domain.clock import from_micros, to_micros
 from memsvc.domain.context import Essential
 from memsvc.domain.diagnostics import MemoryCounts
-from memsvc.domain.filters import Filter
+from memsvc.domain.filters import And, AnyOf, Field, Filter
 from memsvc.domain.index_entries import Chunk, Hit, View, entry_id, ordinal_of, row_of
-from memsvc.domain.memory import Memory
+from memsvc.domain.memory import Layer, Memory, Status
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.search import Order, PageCursor
+from memsvc.domain.visibility import parted
 from memsvc.ports.candidates import Candidates, Integers, Rows
 from memsvc.ports.metadata import Record
-from memsvc_backends.sql.chunks import chunk_from_row
 from memsvc_backends.sql.core_context import read_essentials, read_next_essential, read_recent_rows, read_session_rows
-from memsvc_backends.sql.counts import count_memories
 from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.dialect import (
     MAX_INTEGER,
+    NUMBER,
     execute_compiled,
     is_listed,
     list_parameter,
     rows_as_json,
     rows_of_text,
+    truncated,
     unindexed,
 )
-from memsvc_backends.sql.elements import NUMBER
-from memsvc_backends.sql.filters import condition, within
-from memsvc_backends.sql.gathered import DOUBTFUL_COLUMNS, IS_DOUBTFUL, found_in, gathered_memories, whole_in
+from memsvc_backends.sql.filters import Condition, condition, within
 from memsvc_backends.sql.history import SqlHistoryReads
-from memsvc_backends.sql.keyword_table import Matching, search_keywords
-from memsvc_backends.sql.memory_codec import MEMORY_COLUMNS, memory_from_row, memory_from_snapshot
-from memsvc_backends.sql.paging import read_page
+from memsvc_backends.sql.memory_codec import (
+    DOUBTFUL_COLUMNS,
+    IS_DOUBTFUL,
+    MEMORY_COLUMNS,
+    chunk_from_row,
+    found_in,
+    gathered_memories,
+    memory_from_row,
+    memory_from_snapshot,
+    whole_in,
+)
 from memsvc_backends.sql.ranking_columns import SELECTED, CandidateColumns, candidates_of_rows, row_of_memory
 from memsvc_backends.sql.row_cache import Recent
-from memsvc_backends.sql.tables import IS_NAMED, memories, memory_chunks, revisions
+from memsvc_backends.sql.tables import IS_NAMED, memories, memory_chunks, memory_keywords, revisions
 
 _UNINDEXED = (unindexed(memories.c.owner), unindexed(memories.c.project_id))
 """For memories that are found by row or id: these say whether they may be seen, and not where they are."""
@@ -286,4 +295,191 @@ def _select_chunks() -> sa.Select[Any]:
 def _select_snapshot() -> sa.Select[Any]:
     return sa.select(revisions.c.snapshot).where(
         revisions.c.row == sa.bindparam("row"), revisions.c.revision == sa.bindparam("revision", type_=NUMBER)
+    )
+
+
+# Counting memories.
+
+
+_BYTES_PER_TOKEN = 4
+_GROUPS = (memories.c.layer, memories.c.kind, memories.c.tier, memories.c.status)
+
+
+def count_memories(connection: sa.Connection, reach: Reach) -> MemoryCounts:
+    """Count the memories of *reach*, deleted ones only by status; a token is taken for four bytes of content."""
+    tokens = (memories.c.content_bytes + (_BYTES_PER_TOKEN - 1)) // _BYTES_PER_TOKEN
+    sums = (sa.func.sum(memories.c.content_bytes), sa.func.sum(tokens), sa.func.sum(memories.c.chunk_count))
+    statement = sa.select(*_GROUPS, sa.func.count(), *sums).where(within(reach)).group_by(*_GROUPS)
+    layers, kinds, tiers, statuses = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
+    layer_tokens = Counter[str]()
+    content_bytes = chunks = 0
+    for layer, kind, tier, status, number, size, token_count, chunk_count in connection.execute(statement):
+        statuses[status] += number
+        if status == Status.DELETED.value:
+            continue
+        layers[layer] += number
+        kinds[kind] += number
+        tiers[tier] += number
+        layer_tokens[layer] += int(token_count)
+        content_bytes += int(size)
+        chunks += int(chunk_count)
+    return MemoryCounts(
+        total=layers.total(),
+        by_layer=dict(layers),
+        by_kind=dict(kinds),
+        by_tier=dict(tiers),
+        by_status=dict(statuses),
+        content_bytes=content_bytes,
+        core_tokens=layer_tokens[Layer.CORE.value],
+        session_tokens=layer_tokens[Layer.SESSION.value],
+        chunks=chunks,
+    )
+
+
+# Lists, page by page.
+#
+# A list is read in two parts, the memories that have the order's value and then those that have not, each from an
+# index that is in the order already: a page in the middle costs what the first one costs. The projects of a reach
+# are read side by side and merged.
+
+
+def read_page(
+    connection: sa.Connection, reach: Reach, where: Filter | None, order: Order, after: PageCursor | None, limit: int
+) -> list[Memory]:
+    """Return the memories that come after the cursor."""
+    if not reach.project_ids:
+        return []
+    column = _ordered_by(order, where)
+    is_nullable = memories.c[order.field.value].nullable
+    matching = sa.true() if where is None else condition(where)
+    found: list[Memory] = []
+    if after is None or after.value is not None:
+        present = column.is_not(None) if is_nullable else sa.true()
+        wanted = sa.and_(matching, present, _follows(column, order, after))
+        found = _read(connection, reach, wanted, column, order, limit)
+    if is_nullable and len(found) < limit:
+        wanted = sa.and_(matching, column.is_(None))
+        if after is not None and after.value is None:
+            wanted = sa.and_(wanted, memories.c.row > after.row)
+        found += _read(connection, reach, wanted, column, order, limit - len(found))
+    return found
+
+
+def _ordered_by(order: Order, where: Filter | None) -> sa.ColumnElement[int]:
+    column: sa.ColumnElement[int] = memories.c[order.field.value]
+    # A session is short: better to sort what its index gives than to look for it in a list of everything.
+    return unindexed(column) if _names_sessions(where) else column
+
+
+def _names_sessions(where: Filter | None) -> bool:
+    if isinstance(where, And):
+        return any(_names_sessions(child) for child in where.children)
+    return isinstance(where, AnyOf) and where.field is Field.SESSION_ID and all(where.values)
+
+
+def _follows(column: sa.ColumnElement[int], order: Order, after: PageCursor | None) -> Condition:
+    if after is None or after.value is None:
+        return sa.true()
+    row, value = memories.c.row, sa.literal(after.value, NUMBER)
+    if order.descending:
+        # The first half is implied by the second, and lets the index be entered at the cursor.
+        return sa.and_(column <= value, sa.or_(column < value, row > after.row))
+    return sa.and_(column >= value, sa.or_(column > value, row > after.row))
+
+
+def _read(
+    connection: sa.Connection,
+    reach: Reach,
+    wanted: Condition,
+    column: sa.ColumnElement[int],
+    order: Order,
+    limit: int,
+) -> list[Memory]:
+    parts = [
+        sa.select(column.label("value"), memories.c.row.label("number")).where(
+            memories.c.owner == reach.owner, memories.c.project_id == project, wanted
+        )
+        for project in reach.project_ids
+    ]
+    keys = (parts[0] if len(parts) == 1 else sa.union_all(*parts)).subquery("keys")
+    first = sa.select(keys).order_by(*_in_order(keys, order)).limit(limit)
+    chosen = first.subquery("chosen")
+    joined = sa.join(chosen, memories, memories.c.row == chosen.c.number)
+    statement = sa.select(*MEMORY_COLUMNS).select_from(joined).order_by(*_in_order(chosen, order))
+    return [memory_from_row(row) for row in connection.execute(statement)]
+
+
+def _in_order(keys: sa.Subquery, order: Order) -> tuple[sa.ColumnElement[int], sa.ColumnElement[int]]:
+    return (keys.c.value.desc() if order.descending else keys.c.value.asc()), keys.c.number.asc()
+
+
+# Searching the keyword table.
+
+
+_SCALE = 1_000_000_000
+"""Scores are compared as whole numbers: sums of fractions differ in the last bits with the order of adding."""
+_PER_WEIGHT = 0.3
+_PER_MATCH = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Matching:
+    """Which memories of a search match.
+
+    Attributes:
+        reach: Where they lie.
+        where: What they meet; None: nothing in particular.
+        known: What is kept of memories: of plain ones, most of them, it is known whether they match.
+    """
+
+    reach: Reach
+    where: Filter | None
+    known: CandidateColumns
+
+    def among(self, connection: sa.Connection, rows: Sequence[int]) -> AbstractSet[int]:
+        """Return those of *rows* that match."""
+        is_met_by_plain = self.where is None or not parted(self.where)[1]
+        found = self.known.plain(rows, self.reach) if is_met_by_plain else frozenset[int]()
+        if unknown := [row for row in rows if row not in found]:
+            parameters = {"rows": list_parameter(unknown)}
+            found |= set(connection.execute(self._statement(), parameters).scalars())
+        return found
+
+    def _statement(self) -> sa.Select[Any]:
+        owner, projects = unindexed(memories.c.owner), unindexed(memories.c.project_id)
+        place = (owner == self.reach.owner, projects.in_(self.reach.project_ids))
+        statement = sa.select(memories.c.row).where(is_listed(memories.c.row, "rows"), *place)
+        return statement if self.where is None else statement.where(condition(self.where))
+
+
+def search_keywords(connection: sa.Connection, terms: Sequence[str], wanted: Matching, limit: int) -> list[Hit]:
+    """Return the best hits; deleted memories have no keywords in the table.
+
+    The ranking needs the table alone. Memories are looked up from the top down, and only until enough are found
+    that match: a common word may be a keyword of everything that its owner has.
+    """
+    names = dict.fromkeys(terms)
+    parameters = {f"term_{number}": term for number, term in enumerate(names)} | {"owner": wanted.reach.owner}
+    ranked = connection.execute(_ranking(len(names)), parameters).all()
+    hits: list[Hit] = []
+    for start in range(0, len(ranked), size := 2 * limit):
+        batch = ranked[start : start + size]
+        matching = wanted.among(connection, [row for row, _ in batch])
+        hits += [Hit(entry_id(row, View.CHUNK, 0), score / _SCALE) for row, score in batch if row in matching]
+        if len(hits) >= limit:
+            break
+    return hits[:limit]
+
+
+@lru_cache(maxsize=64)
+def _ranking(terms: int) -> sa.Select[Any]:
+    names = [sa.bindparam(f"term_{number}", type_=sa.Text) for number in range(terms)]
+    weights = sa.func.sum(memory_keywords.c.weight)
+    raw = weights * (_PER_WEIGHT * _SCALE) + sa.func.count() * (_PER_MATCH * _SCALE) + 0.5
+    score = truncated(sa.case((raw < _SCALE, raw), else_=float(_SCALE))).label("score")
+    return (
+        sa.select(memory_keywords.c.row, score)
+        .where(memory_keywords.c.owner == sa.bindparam("owner"), memory_keywords.c.term.in_(names))
+        .group_by(memory_keywords.c.row)
+        .order_by(score.desc(), memory_keywords.c.row)
     )

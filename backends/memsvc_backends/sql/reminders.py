@@ -17,7 +17,7 @@ from memsvc.ports.features import ReminderPlace
 from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.dialect import execute_compiled, insert_new, is_listed, list_parameter
 from memsvc_backends.sql.memory_codec import MEMORY_COLUMNS, memory_from_row
-from memsvc_backends.sql.reminder_rows import day_of, number_of
+from memsvc_backends.sql.row_writer import day_of, number_of
 from memsvc_backends.sql.tables import memories, reminders, reminders_given
 from memsvc_backends.sql.write_session import WriteSession
 

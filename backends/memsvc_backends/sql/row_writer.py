@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import date
 from functools import cache
 from itertools import chain
 from operator import itemgetter
@@ -11,28 +13,34 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from memsvc.domain.clock import to_micros
+from memsvc.domain.clock import from_micros, to_micros
+from memsvc.domain.conflicts import Rule, Statement, ValuePart
 from memsvc.domain.index_entries import MAX_ORDINAL, Chunk, View, entry_id
-from memsvc.domain.memory import Kind, Memory, Status, fingerprint
+from memsvc.domain.memory import Kind, Memory, Slot, Status, fingerprint
+from memsvc.domain.reminders import Acknowledged, day_number, reminds
 from memsvc.domain.sessions import message_state
 from memsvc.ports.metadata import Record, UniquenessRaceError
-from memsvc_backends.sql.chunks import chunk_values
 from memsvc_backends.sql.dialect import (
     BLOCK_PARAMETERS,
+    FRACTION,
+    NUMBER,
+    TEXT,
     execute_compiled,
     execute_raw,
     exploded,
     exploded_pairs,
     insert_new,
     is_listed,
+    json_text,
+    json_value,
     list_parameter,
     pair_of,
     pairs,
     pairs_parameter,
 )
-from memsvc_backends.sql.elements import FRACTION, NUMBER, TEXT
 from memsvc_backends.sql.memory_codec import (
     Values,
+    chunk_values,
     memory_values,
     record_row,
     record_values,
@@ -40,10 +48,9 @@ from memsvc_backends.sql.memory_codec import (
     snapshot_text,
     stored_terms,
 )
-from memsvc_backends.sql.reminder_rows import delete_given, delete_reminders, move_reminder, reminder_rows
-from memsvc_backends.sql.statements import delete_conflicts, delete_statements, statement_rows
 from memsvc_backends.sql.tables import (
     IS_LIVE,
+    conflicts,
     memories,
     memory_chunks,
     memory_keywords,
@@ -53,6 +60,7 @@ from memsvc_backends.sql.tables import (
     memory_vectors,
     messages,
     reminders,
+    reminders_given,
     revisions,
     statements,
 )
@@ -310,3 +318,140 @@ def _delete_chunks(connection: sa.Connection, row: int) -> None:
     entry = memory_chunks.c.entry
     statement = sa.delete(memory_chunks).where(entry.between(sa.bindparam("first"), sa.bindparam("last")))
     connection.execute(statement, {"first": first, "last": first + MAX_ORDINAL})
+
+
+# What memories state and contradict: the rows of it that come and go with them.
+
+
+def statement_rows(records: Iterable[Record]) -> list[tuple[Any, ...]]:
+    """Return the rows of the statements of *records*, in the order of the columns and of the key."""
+    return sorted(
+        (
+            record.memory.scope.owner,
+            record.memory.scope.project_id,
+            statement.topic,
+            record.memory.row,
+            statement.rule.value,
+            json_text([(part.sort, part.text) for part in statement.parts]),
+            int(statement.positive),
+        )
+        for record in records
+        for statement in record.statements or ()
+    )
+
+
+def read_statements(connection: sa.Connection, rows: Iterable[int]) -> dict[int, tuple[Statement, ...]]:
+    """Return what the memories with these rows state, by topic; those that state nothing are left out."""
+    found: dict[int, list[Statement]] = defaultdict(list)
+    for row, rule, topic, parts, positive in execute_compiled(
+        connection, _select_of_rows(), {"wanted": list_parameter(rows)}
+    ):
+        found[row].append(Statement(Rule(rule), topic, parts_of(parts), bool(positive)))
+    return {row: tuple(stated) for row, stated in found.items()}
+
+
+def delete_statements(connection: sa.Connection, row: int) -> None:
+    """Remove what a memory states."""
+    execute_compiled(connection, _delete_statements(), {"at_row": row})
+
+
+def delete_conflicts(connection: sa.Connection, memory: Memory) -> None:
+    """Remove the conflicts of a memory."""
+    for side in (conflicts.c.older_id, conflicts.c.newer_id):
+        connection.execute(sa.delete(conflicts).where(side == memory.id))
+
+
+def parts_of(text: str) -> tuple[ValuePart, ...]:
+    """Return the parts of a statement that were stored as a text."""
+    return tuple(ValuePart(sort, said) for sort, said in json_value(text))
+
+
+@cache
+def _select_of_rows() -> sa.Select[Any]:
+    columns = (statements.c.row, statements.c.rule, statements.c.topic, statements.c.parts, statements.c.positive)
+    wanted = is_listed(statements.c.row, "wanted")
+    return sa.select(*columns).where(wanted).order_by(statements.c.row, statements.c.topic)
+
+
+@cache
+def _delete_statements() -> sa.Delete:
+    return sa.delete(statements).where(statements.c.row == sa.bindparam("at_row"))
+
+
+# The rows of reminders, and of what was given of them.
+
+
+def reminder_rows(written: Iterable[Memory]) -> list[tuple[Any, ...]]:
+    """Return the rows of the reminders of memories, in the order of the columns and of the key."""
+    return sorted(_place(memory) for memory in written if reminds(memory))
+
+
+def move_reminder(connection: sa.Connection, before: Memory, after: Memory) -> None:
+    """Put the reminder of a memory where that of its next revision belongs."""
+    old, new = ([_place(one)] if reminds(one) else [] for one in (before, after))
+    if old == new:
+        return
+    delete_reminders(connection, [before])
+    for owner, project, day, row in new:
+        values = {"owner": owner, "project_id": project, "day": day, "row": row}
+        connection.execute(sa.insert(reminders), values)
+
+
+def delete_reminders(connection: sa.Connection, stored: Iterable[Memory]) -> None:
+    """Remove the reminders of memories, which must be as they are stored."""
+    for owner, project, day, row in reminder_rows(stored):
+        at = {"at_owner": owner, "at_project_id": project, "at_day": day, "at_row": row}
+        execute_compiled(connection, _delete_one(), at)
+
+
+def delete_given(connection: sa.Connection, row: int) -> None:
+    """Remove what is noted of the reminders of a memory."""
+    execute_compiled(connection, _delete_given(), {"at_row": row})
+
+
+def read_acknowledged(connection: sa.Connection, rows: Iterable[int]) -> dict[int, tuple[Acknowledged, ...]]:
+    """Return what is noted of the reminders of memories, by row, in order; those without any are left out."""
+    found: dict[int, list[Acknowledged]] = {}
+    for row, day, slot, noted in execute_compiled(connection, _select_acknowledged(), {"wanted": list_parameter(rows)}):
+        found.setdefault(row, []).append((day_of(day), Slot(slot), from_micros(noted)))
+    return {row: tuple(sorted(noted)) for row, noted in found.items()}
+
+
+def acknowledged_values(row: int, acknowledged: Iterable[Acknowledged]) -> list[dict[str, Any]]:
+    """Return the rows of what is noted of the reminder of a memory."""
+    return [
+        {"row": row, "day": number_of(day), "slot": slot.value, "time": to_micros(noted)}
+        for day, slot, noted in acknowledged
+    ]
+
+
+def _place(memory: Memory) -> tuple[str, str, int, int]:
+    reminder, scope = memory.reminder, memory.scope
+    return scope.owner, scope.project_id, 0 if reminder is None else day_number(reminder), memory.row
+
+
+def number_of(day: date) -> int:
+    """Return a day as it is stored."""
+    return day.year * 10_000 + day.month * 100 + day.day
+
+
+def day_of(number: int) -> date:
+    """Return the day that was stored as a number."""
+    return date(number // 10_000, number // 100 % 100, number % 100)
+
+
+@cache
+def _select_acknowledged() -> sa.Select[Any]:
+    noted = reminders_given.c
+    return sa.select(noted.row, noted.day, noted.slot, noted.time).where(is_listed(noted.row, "wanted"))
+
+
+@cache
+def _delete_one() -> sa.Delete:
+    place = [reminders.c[name] == sa.bindparam(f"at_{name}") for name in ("owner", "project_id", "day", "row")]
+    return sa.delete(reminders).where(*place)
+
+
+@cache
+def _delete_given() -> sa.Delete:
+    return sa.delete(reminders_given).where(reminders_given.c.row == sa.bindparam("at_row"))

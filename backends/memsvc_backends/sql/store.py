@@ -23,24 +23,18 @@ from memsvc.ports.operations import ErasureReads, IntegrityReads, Leases, LogRea
 from memsvc.ports.plugin import BackendContext, BackendSpec
 from memsvc_backends.sql.api_keys import SqlKeyReads
 from memsvc_backends.sql.backup import SqlStoreCopies
-from memsvc_backends.sql.changes import SqlChangeFeed
-from memsvc_backends.sql.checkpoints import SqlCheckpoints
 from memsvc_backends.sql.conflicts import SqlConflictReads
-from memsvc_backends.sql.database import Database
-from memsvc_backends.sql.driver import Driver
-from memsvc_backends.sql.embeddings import SqlEmbeddingCache
+from memsvc_backends.sql.database import BACKEND, Database, Driver
 from memsvc_backends.sql.erasure import SqlErasureReads
-from memsvc_backends.sql.errors import BACKEND
 from memsvc_backends.sql.files import SqlFileReads
-from memsvc_backends.sql.fresh import CAPACITY, NewRecordBuffer
-from memsvc_backends.sql.index_feed import SqlIndexFeed
+from memsvc_backends.sql.history import SqlCheckpoints
+from memsvc_backends.sql.index_feed import CAPACITY, NewRecordBuffer, SqlEmbeddingCache, SqlIndexFeed
 from memsvc_backends.sql.integrity import SqlIntegrityReads
-from memsvc_backends.sql.leases import SqlLeases
-from memsvc_backends.sql.logs import SqlLogs
-from memsvc_backends.sql.maintenance import SqlUpkeepReads
+from memsvc_backends.sql.maintenance import SqlLeases, SqlLogs, SqlUpkeepReads
 from memsvc_backends.sql.migrate import bring_up_to_date
+from memsvc_backends.sql.outbox import SqlChangeFeed
 from memsvc_backends.sql.postgres import PostgresDriver
-from memsvc_backends.sql.preloading import Preloading
+from memsvc_backends.sql.ranking_columns import Preloading
 from memsvc_backends.sql.reads import SqlMemoryReads
 from memsvc_backends.sql.reminders import SqlReminderReads
 from memsvc_backends.sql.sessions import SqlSessionReads

@@ -394,3 +394,116 @@ erasures = sa.Table(
     sa.Column("receipt", sa.Text, nullable=False),
 )
 sa.Index("erasures_end", erasures.c.end_time)
+
+
+# The tables of files, beside those of `memsvc_backends.sql.tables`; imported before all that looks at tables.
+
+
+files = sa.Table(
+    "files",
+    metadata,
+    # From the same counter as the rows of memories.
+    sa.Column("row", Number, primary_key=True, autoincrement=False),
+    sa.Column("size_bytes", Number, nullable=False),
+    sa.Column("create_time", Number, nullable=False),
+    sa.Column("expire_time", Number),
+    # 0: only this record was brought here. The hash of such a file gives no claim to a blob that others put.
+    sa.Column("has_content", sa.SmallInteger, nullable=False),
+    sa.Column("owner", sa.Text, nullable=False),
+    sa.Column("project_id", sa.Text, nullable=False),
+    sa.Column("agent_id", sa.Text, nullable=False),
+    sa.Column("session_id", sa.Text, nullable=False),
+    sa.Column("id", sa.Text, nullable=False),
+    sa.Column("category", sa.Text, nullable=False),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("media_type", sa.Text, nullable=False),
+    sa.Column("sha256", sa.Text, nullable=False),
+    sa.Column("metadata", sa.Text, nullable=False),
+    # What `memsvc.domain.files.searched_text` makes of it.
+    sa.Column("searched", sa.Text, nullable=False),
+)
+_f = files.c
+HAS_CONTENT = _f.has_content == ONE
+IS_PASSING = _f.expire_time.is_not(None)
+sa.Index("unique_file_id", _f.id, unique=True)
+sa.Index("files_row", _f.owner, _f.project_id, _f.row)
+sa.Index("files_owner", _f.owner, _f.row)
+sa.Index("files_category", _f.owner, _f.project_id, _f.category, _f.row)
+sa.Index("files_sha256", _f.sha256, _f.owner, _f.has_content)
+sa.Index("files_expiring", _f.expire_time, _f.row, sqlite_where=IS_PASSING, postgresql_where=IS_PASSING)
+
+file_terms = sa.Table(
+    "file_terms",
+    metadata,
+    # The words that files are found by; the key holds the place, so that a search reads what it may tell and no more.
+    sa.Column("owner", sa.Text, primary_key=True),
+    sa.Column("project_id", sa.Text, primary_key=True),
+    sa.Column("term", sa.Text, primary_key=True),
+    sa.Column("row", Number, primary_key=True, autoincrement=False),
+    sa.Column("weight", sa.Double, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+
+# The table of API keys. Ids ascend in the order of creation, so that the primary key lists them in it.
+
+
+api_keys = sa.Table(
+    "api_keys",
+    metadata,
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("role", sa.Text, nullable=False),
+    sa.Column("tenant_id", sa.Text, nullable=False),
+    # Lists as JSON; empty: no bound.
+    sa.Column("user_ids", sa.Text, nullable=False),
+    sa.Column("project_ids", sa.Text, nullable=False),
+    # SHA-256 of the text, in hexadecimal: the text itself is nowhere.
+    sa.Column("digest", sa.Text, nullable=False),
+    sa.Column("create_time", Number, nullable=False),
+    sa.Column("expire_time", Number),
+    sa.Column("revoke_time", Number),
+    sa.Column("calls_per_second", sa.Double, nullable=False),
+    sa.Column("concurrent_calls", Number, nullable=False),
+)
+
+
+# The tables of the vault; they belong to those of `memsvc_backends.sql.tables`.
+
+
+__all__ = ["metadata", "vault_files", "vault_state"]
+
+vault_files = sa.Table(
+    "vault_files",
+    metadata,
+    # The path as file systems without case and composition have it: two such paths are one.
+    sa.Column("path_key", sa.Text, primary_key=True),
+    sa.Column("path", sa.Text, nullable=False),
+    sa.Column("owner", sa.Text, nullable=False),
+    sa.Column("project_id", sa.Text, nullable=False),
+    # One of the two, and the other empty.
+    sa.Column("memory_id", sa.Text, nullable=False),
+    sa.Column("session_id", sa.Text, nullable=False),
+    sa.Column("digest", sa.Text, nullable=False),
+    sa.Column("revision", Number, nullable=False),
+    sa.Column("anchor", sa.Text, nullable=False),
+)
+
+
+def _unique(name: str, condition: sa.ColumnElement[bool], *columns: sa.ColumnElement[object]) -> sa.Index:
+    return sa.Index(name, *columns, unique=True, sqlite_where=condition, postgresql_where=condition)
+
+
+_v = vault_files.c
+_unique("unique_vault_memory", _v.memory_id != EMPTY, _v.memory_id)
+_unique("unique_vault_session", _v.session_id != EMPTY, _v.owner, _v.project_id, _v.session_id)
+sa.Index("vault_files_owner", _v.owner, _v.digest)
+
+vault_state = sa.Table(
+    "vault_state",
+    metadata,
+    # One row, when there is a vault.
+    sa.Column("one", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("vault_id", sa.Text, nullable=False),
+    sa.Column("position", Number, nullable=False),
+)

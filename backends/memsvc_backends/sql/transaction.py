@@ -20,13 +20,13 @@ from memsvc.ports.features import FileWrites, SessionWrites
 from memsvc.ports.metadata import ContentName, Record, RequestRecord
 from memsvc_backends.sql import idempotency
 from memsvc_backends.sql.api_keys import SqlKeyWrites
-from memsvc_backends.sql.checkpoints import insert_checkpoint, insert_tombstone, read_checkpoint
 from memsvc_backends.sql.conflicts import SqlConflictWrites
 from memsvc_backends.sql.dialect import execute_compiled, is_listed, list_parameter
 from memsvc_backends.sql.erasure import SqlErasureWrites, forget_erasures
 from memsvc_backends.sql.files import SqlFileWrites
+from memsvc_backends.sql.history import insert_checkpoint, insert_tombstone, read_checkpoint
+from memsvc_backends.sql.integrity import SqlIntegrityWrites
 from memsvc_backends.sql.memory_codec import MEMORY_COLUMNS, memory_from_row, snapshot_text
-from memsvc_backends.sql.mending import SqlIntegrityWrites
 from memsvc_backends.sql.outbox import Noted, append_outbox, note_revisions, note_scattered
 from memsvc_backends.sql.reminders import SqlReminderWrites
 from memsvc_backends.sql.row_writer import delete_rows, put_away_rows, update_record

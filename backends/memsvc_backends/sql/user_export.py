@@ -19,19 +19,18 @@ from memsvc.domain.memory import Memory
 from memsvc.domain.reminders import Acknowledged
 from memsvc.domain.sessions import Session
 from memsvc.domain.user_data import RecordKind, Stored, StoredRevision
-from memsvc_backends.sql.checkpoints import checkpoint_from_row
 from memsvc_backends.sql.conflicts import CONFLICT_COLUMNS, conflict_from_row
 from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.dialect import each_kept, is_listed, list_parameter, unindexed
-from memsvc_backends.sql.file_codec import FILE_COLUMNS, file_from_row
-from memsvc_backends.sql.file_tables import files
+from memsvc_backends.sql.files import FILE_COLUMNS, file_from_row
+from memsvc_backends.sql.history import checkpoint_from_row
 from memsvc_backends.sql.memory_codec import MEMORY_COLUMNS, memory_from_row, memory_from_snapshot
-from memsvc_backends.sql.reminder_rows import read_acknowledged
-from memsvc_backends.sql.session_codec import MESSAGE_COLUMNS, SESSION_COLUMNS, record_from_row, session_from_row
-from memsvc_backends.sql.statements import read_statements
+from memsvc_backends.sql.row_writer import read_acknowledged, read_statements
+from memsvc_backends.sql.sessions import MESSAGE_COLUMNS, SESSION_COLUMNS, record_from_row, session_from_row
 from memsvc_backends.sql.tables import (
     checkpoints,
     conflicts,
+    files,
     memories,
     memory_vectors,
     messages,

@@ -18,14 +18,12 @@ from memsvc.domain.user_data import Stored, StoredRevision
 from memsvc.ports.metadata import Restored
 from memsvc_backends.sql.dialect import is_listed, list_parameter, unindexed
 from memsvc_backends.sql.memory_codec import snapshot_text, with_rows
-from memsvc_backends.sql.numbering import with_memory
 from memsvc_backends.sql.outbox import Noted, append_outbox
-from memsvc_backends.sql.reminder_rows import acknowledged_values
-from memsvc_backends.sql.row_writer import insert_many, insert_records
-from memsvc_backends.sql.session_codec import message_values
+from memsvc_backends.sql.row_writer import acknowledged_values, insert_many, insert_records
+from memsvc_backends.sql.sessions import message_values
 from memsvc_backends.sql.tables import memories, messages, reminders_given, revisions, tombstones
 from memsvc_backends.sql.user_export import read_stored
-from memsvc_backends.sql.write_session import WriteSession
+from memsvc_backends.sql.write_session import WriteSession, with_memory
 
 
 class SqlTransferWrites(WriteSession):

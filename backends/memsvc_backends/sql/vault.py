@@ -18,8 +18,7 @@ from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.dialect import is_listed, list_parameter
 from memsvc_backends.sql.memory_codec import MEMORY_COLUMNS, memory_from_row
 from memsvc_backends.sql.row_writer import insert_many
-from memsvc_backends.sql.tables import memories, tombstones
-from memsvc_backends.sql.vault_tables import vault_files, vault_state
+from memsvc_backends.sql.tables import memories, tombstones, vault_files, vault_state
 
 _F, _M = vault_files.c, memories.c
 _COLUMNS = (_F.path, _F.owner, _F.project_id, _F.digest, _F.revision, _F.anchor, _F.memory_id, _F.session_id)

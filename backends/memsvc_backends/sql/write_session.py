@@ -7,26 +7,28 @@ statements that one would need. Before anything else is asked or written, those 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
+from typing import Any, NamedTuple, TypeVar
 
 import sqlalchemy as sa
 
 from memsvc.domain.clock import to_micros
 from memsvc.domain.index_entries import ChangeAction
-from memsvc.domain.memory import Memory
-from memsvc.ports.metadata import Record, RequestRecord, UniquenessRaceError
+from memsvc.domain.memory import UNNAMED, Memory, Status
+from memsvc.ports.metadata import ContentName, Record, RequestRecord, UniquenessRaceError
 from memsvc_backends.sql import idempotency
-from memsvc_backends.sql.dialect import execute_raw
-from memsvc_backends.sql.errors import translate
+from memsvc_backends.sql.database import translate
+from memsvc_backends.sql.dialect import execute_compiled, execute_raw
 from memsvc_backends.sql.idempotency import Request
-from memsvc_backends.sql.numbering import Numbering, Numbers, numbered, with_memory
+from memsvc_backends.sql.memory_codec import with_rows
 from memsvc_backends.sql.outbox import Noted, append_outbox, note_revisions
 from memsvc_backends.sql.row_writer import insert_records
-from memsvc_backends.sql.waiting import MOST, PendingWrites
+from memsvc_backends.sql.tables import counters
 
 
 @dataclass(slots=True)
@@ -241,3 +243,176 @@ class WriteSession:
         insert_records(self._direct, records)
         note_revisions(self._direct, first, last, ChangeAction.CREATED)
         append_outbox(self._direct, Noted(first, last, ChangeAction.CREATED, self._time, last + self._ahead))
+
+
+# New memories that wait within a transaction, so that those of several writers go into the tables together.
+
+
+T = TypeVar("T")
+
+MOST = 128
+"""So many wait at the most: more at once are no cheaper."""
+
+Key = tuple[str, str, str]
+"""Owner, project and key, or owner, project and session."""
+Content = tuple[str, ContentName]
+
+
+class PendingWrites:
+    """What is found of records and answers that are in no table yet, and which names are known to be free.
+
+    What may wait claims only names that were looked for in vain: it cannot lose them, since writers stand in one line.
+    """
+
+    def __init__(self) -> None:
+        # None: looked for in vain.
+        self._contents: dict[Content, Memory | None] = {}
+        self._keys: dict[Key, Memory | None] = {}
+        self._answers: dict[Request, RequestRecord | None] = {}
+        self._latest: dict[Key, int] = {}
+
+    def may_wait(self, records: Sequence[Record]) -> bool:
+        """Return whether *records* are few, and all names that they claim are free and claimed once."""
+        if len(records) > MOST:
+            return False
+        contents = [name for record in records if (name := _content(record)) is not None]
+        keys = [key for record in records if (key := _key(record.memory)) is not None]
+        return _are_free(contents, self._contents) and _are_free(keys, self._keys)
+
+    def may_answer(self, request: Request) -> bool:
+        """Return whether a request is known to have no answer yet."""
+        return _are_free([request], self._answers)
+
+    def add(self, records: Iterable[Record]) -> None:
+        """Have *records* wait, which may."""
+        for record in records:
+            memory = record.memory
+            scope = memory.scope
+            if (content := _content(record)) is not None:
+                self._contents[content] = memory
+            if (key := _key(memory)) is not None:
+                self._keys[key] = memory
+            if scope.session_id and memory.status is not Status.DELETED:
+                self._latest[scope.owner, scope.project_id, scope.session_id] = memory.row
+
+    def answer(self, request: Request, answer: RequestRecord | None) -> None:
+        """Have the answer of a request wait; None: take note that there is none."""
+        self._answers[request] = answer
+
+    def clear(self) -> None:
+        """Have nothing wait; what is free has to be looked for anew."""
+        for names in (self._contents, self._keys, self._answers, self._latest):
+            names.clear()
+
+    def contents(self, owner: str, names: Iterable[ContentName]) -> dict[ContentName, Memory]:
+        """Return those who wait and hold one of the contents."""
+        found = ((name, self._contents.get((owner, name))) for name in names)
+        return {name: memory for name, memory in found if memory is not None}
+
+    def keys(self, owner: str, names: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Memory]:
+        """Return those who wait and hold one of the (project, key) pairs."""
+        found = ((name, self._keys.get((owner, *name))) for name in names)
+        return {name: memory for name, memory in found if memory is not None}
+
+    def latest(self, session: Key) -> int | None:
+        """Return the newest row of a session, by owner, project and id, that waits."""
+        return self._latest.get(session)
+
+    def answered(self, request: Request) -> RequestRecord | None:
+        """Return the answer of a request that waits."""
+        return self._answers.get(request)
+
+    def note_free_contents(self, owner: str, names: Iterable[ContentName]) -> None:
+        """Take note of contents that nobody holds."""
+        self._contents.update({(owner, name): None for name in names})
+
+    def note_free_keys(self, owner: str, names: Iterable[tuple[str, str]]) -> None:
+        """Take note of (project, key) pairs that nobody holds."""
+        self._keys.update({(owner, *name): None for name in names})
+
+
+def _are_free(names: Sequence[T], known: Mapping[T, object]) -> bool:
+    return all(name in known and known[name] is None for name in names) and len(set(names)) == len(names)
+
+
+def _content(record: Record) -> Content | None:
+    memory = record.memory
+    if not record.is_unique or memory.status in UNNAMED:
+        return None
+    scope = memory.scope
+    return scope.owner, ContentName(scope.project_id, memory.kind.value, memory.content_hash)
+
+
+def _key(memory: Memory) -> Key | None:
+    if not memory.key or memory.status in UNNAMED:
+        return None
+    return memory.scope.owner, memory.scope.project_id, memory.key
+
+
+# The numbers that a transaction gives: rows of new memories, and positions of changes.
+
+
+class Numbers(NamedTuple):
+    """The last row and the last position that were given."""
+
+    row: int
+    position: int
+
+
+class Numbering:
+    """Gives numbers out of memory: read at the first need, and noted when the transaction ends.
+
+    Writers of all processes stand in one line, so that nobody else gives any meanwhile.
+    """
+
+    def __init__(self, connection: sa.Connection) -> None:
+        """Number in the transaction of a connection."""
+        self._connection = connection
+        self._noted: Numbers | None = None
+        self.last: Numbers | None = None
+
+    def take(self, *, rows: int, positions: int) -> Numbers:
+        """Take the next numbers; return the last of each."""
+        if self._noted is None:
+            [row] = execute_compiled(self._connection, _select_numbers(), {})
+            self._noted = Numbers(*row)
+        last = self.last or self._noted
+        self.last = Numbers(last.row + rows, last.position + positions)
+        return self.last
+
+    def note(self) -> None:
+        """Have the store know what was given."""
+        if self.last is not None and self.last != self._noted:
+            execute_compiled(self._connection, _note_numbers(), {"row": self.last.row, "position": self.last.position})
+            self._noted = self.last
+
+
+def numbered(new: Sequence[Memory], first: int) -> list[Memory]:
+    """Give rows from *first* on; a later line of a session is tied to the one before it here."""
+    latest: dict[tuple[str, str, str], int] = {}
+    found: list[Memory] = []
+    for row, memory in enumerate(new, start=first):
+        scope = memory.scope
+        if not scope.session_id:
+            found.append(with_rows(memory, row, memory.previous_row))
+            continue
+        session = (scope.owner, scope.project_id, scope.session_id)
+        found.append(with_rows(memory, row, latest.get(session, memory.previous_row)))
+        latest[session] = row
+    return found
+
+
+def with_memory(record: Record, memory: Memory) -> Record:
+    """Return *record* of *memory*."""
+    vector = (record.given_vector, record.given_model)
+    return Record(memory, record.chunks, record.is_unique, *vector, record.statements)
+
+
+@cache
+def _select_numbers() -> sa.Select[Any]:
+    return sa.select(counters.c.last_row, counters.c.last_position)
+
+
+@cache
+def _note_numbers() -> sa.Update:
+    return sa.update(counters).values(last_row=sa.bindparam("row"), last_position=sa.bindparam("position"))

@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from tantivy import FieldType, Index, Order, Query, Schema, Searcher
+import numpy as np
+import numpy.typing as npt
+from tantivy import FieldType, Index, Occur, Order, Query, Schema, Searcher
 
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.filters import Filter
@@ -15,11 +17,9 @@ from memsvc.domain.index_entries import LexicalEntry, LexicalManifest
 from memsvc.domain.scope import Reach
 from memsvc.ports.candidates import Hits
 from memsvc.ports.derived_index import Listed
-from memsvc_backends.tantivy.errors import translate
+from memsvc.ports.lexical import FUZZY_BOOST, FUZZY_MIN_LENGTH
 from memsvc_backends.tantivy.filters import selection
-from memsvc_backends.tantivy.ranking import best_hits
-from memsvc_backends.tantivy.schema import ENTRY, FINGERPRINT, ROW, build_schema, open_index
-from memsvc_backends.tantivy.terms import Vocabulary, any_term
+from memsvc_backends.tantivy.schema import BODY, ENTRY, FINGERPRINT, ROW, build_schema, open_index, term_key, translate
 from memsvc_backends.tantivy.writer import TantivyWriter
 
 _PAGE = 10_000
@@ -149,3 +149,93 @@ class TantivyGeneration:
         """Return when the index can be read."""
         with translate():
             self._now().searcher.search(Query.all_query(), 1, count=False)
+
+
+# The best hits in an order that does not depend on how the index happens to be cut into segments.
+
+
+_HALF = np.uint32(1 << 3)
+_KEPT_BITS = np.uint32(0xFFFF_FFF0)
+"""Six digits of a score."""
+_MARGIN = 16
+_GROWTH = 4
+_MOST = 16_384
+"""Of more entries than this with the same score at the limit, those are returned that Tantivy meets first."""
+
+
+def best_hits(searcher: Searcher, query: Query, *, limit: int) -> Hits:
+    """Return the best *limit* entries, equal scores by entry id."""
+    # Tantivy allocates for as many hits as are asked for (and aborts the process), and panics at none.
+    total = searcher.num_docs
+    if min(limit, total) < 1:
+        return Hits.of(())
+    wanted = min(limit + _MARGIN, total)
+    found = searcher.search(query, wanted, count=False).hits
+    while (
+        len(found) == wanted and wanted < min(total, max(_MOST, limit)) and _is_tied(found[limit - 1][0], found[-1][0])
+    ):
+        wanted = min(wanted * _GROWTH, total)
+        found = searcher.search(query, wanted, count=False).hits
+    entries = np.array(searcher.fast_field_values(ENTRY, [address for _, address in found]), np.int64)
+    scores = _rounded([score for score, _ in found])
+    order = np.lexsort((entries, -scores))[:limit]
+    return Hits(entries[order], scores[order].astype(np.float64))
+
+
+def _is_tied(one: float, other: float) -> bool:
+    first, second = _rounded([one, other])
+    return bool(first == second)
+
+
+def _rounded(scores: Sequence[float]) -> npt.NDArray[np.float32]:
+    # The sum of several terms differs in the last bits with the order of addition, which differs by segment.
+    bits = np.array(scores, np.float32).view(np.uint32)
+    return ((bits + _HALF) & _KEPT_BITS).view(np.float32)
+
+
+# Search terms as Tantivy's query. No term ever meets a query parser.
+
+
+_FUZZY_MAX_LENGTH = 255
+"""The automaton of a longer term costs more than it is worth; such terms are matched exactly alone."""
+_SURELY_HELD = 1000
+_MOST_WORDS = 20_000
+
+
+class Vocabulary:
+    """The words of one state of an index, looked up once each."""
+
+    def __init__(self, searcher: Searcher) -> None:
+        """Look them up by *searcher*, which sees one state for ever."""
+        self._searcher = searcher
+        self._held: dict[str, bool] = {}
+
+    def holds(self, term: str, exact: Query) -> bool:
+        """Return whether an entry holds a term; *exact* is the query for it."""
+        held = self._held.get(term)
+        if held is None:
+            if len(self._held) >= _MOST_WORDS:
+                self._held.clear()
+            held = self._held[term] = _is_held(self._searcher, term, exact)
+        return held
+
+
+def any_term(schema: Schema, vocabulary: Vocabulary, terms: Sequence[str]) -> Query:
+    """Return the query for entries that hold one of the terms or more, scored by BM25."""
+    return Query.boolean_query([(Occur.Should, _query_of(schema, vocabulary, term)) for term in terms])
+
+
+def _query_of(schema: Schema, vocabulary: Vocabulary, term: str) -> Query:
+    exact = Query.term_query(schema, BODY, term_key(term), "freq")
+    if not FUZZY_MIN_LENGTH <= len(term) <= _FUZZY_MAX_LENGTH or vocabulary.holds(term, exact):
+        return exact
+    near = Query.fuzzy_term_query(schema, BODY, term, distance=1, transposition_cost_one=True)
+    return Query.boost_query(near, FUZZY_BOOST)
+
+
+def _is_held(searcher: Searcher, term: str, exact: Query) -> bool:
+    # The frequency counts removed entries until their segment is merged, so a small one is looked into.
+    frequency = searcher.doc_freq(BODY, term)
+    if frequency == 0 or frequency > _SURELY_HELD:
+        return frequency > 0
+    return bool(searcher.search(exact, 1, count=False).hits)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import shutil
@@ -9,19 +10,30 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, suppress
 from pathlib import Path
 
+from pydantic import Field
+
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError, DeadlineExceededError
 from memsvc.domain.filters import Filter
 from memsvc.domain.index_entries import LexicalEntry, LexicalManifest
 from memsvc.domain.scope import Reach
+from memsvc.fsync import sync
 from memsvc.ports.candidates import Hits
 from memsvc.ports.derived_index import Generation, Listed
 from memsvc.ports.lexical import LexicalIndex
-from memsvc.ports.plugin import BackendContext, BackendSpec
-from memsvc_backends.tantivy.errors import NAME, translate
+from memsvc.ports.plugin import BackendContext, BackendSettings, BackendSpec
 from memsvc_backends.tantivy.generation import TantivyGeneration
-from memsvc_backends.tantivy.manifest import UnreadableManifestError, read_manifest, remove_manifest, write_manifest
-from memsvc_backends.tantivy.settings import TantivySettings
+from memsvc_backends.tantivy.schema import FORMAT, NAME, translate
+
+# The options of the Tantivy index.
+
+
+class TantivySettings(BackendSettings):
+    """How the index writes."""
+
+    writer_heap_bytes: int = Field(default=50_000_000, ge=15_000_000)
+    """Memory that uncommitted entries may take before a segment is written, in bytes. Tantivy's floor is 15 MB."""
+
 
 _log = logging.getLogger(__name__)
 
@@ -169,3 +181,59 @@ def _open(settings: TantivySettings, context: BackendContext) -> AbstractContext
 
 
 TANTIVY: BackendSpec[LexicalIndex] = BackendSpec(settings=TantivySettings, open=_open)
+
+
+# The file that names the live generation.
+
+
+_NAME = "manifest.json"
+_DRAFT = "manifest.json.tmp"
+
+
+class UnreadableManifestError(ValueError):
+    """The manifest is broken or of another format."""
+
+
+def read_manifest(directory: Path) -> LexicalManifest | None:
+    """Return the manifest in the directory, or None when there is none.
+
+    Raises:
+        UnreadableManifestError: The file is not a manifest of this format.
+    """
+    try:
+        text = (directory / _NAME).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UnreadableManifestError(str(error)) from error
+    try:
+        values = json.loads(text)
+        if values["format"] != FORMAT:
+            message = f"The format is {values['format']!r}, not {FORMAT}."
+            raise UnreadableManifestError(message)
+        return LexicalManifest(int(values["generation"]), int(values["position"]), str(values["analysis"]))
+    except (ValueError, TypeError, LookupError) as error:
+        raise UnreadableManifestError(str(error)) from error
+
+
+def write_manifest(directory: Path, manifest: LexicalManifest) -> None:
+    """Replace the manifest in one step that survives the loss of power."""
+    values = {
+        "format": FORMAT,
+        "generation": manifest.generation,
+        "position": manifest.position,
+        "analysis": manifest.analysis,
+    }
+    draft = directory / _DRAFT
+    with draft.open("w", encoding="utf-8") as file:
+        json.dump(values, file)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(directory / _NAME)
+    sync(directory)
+
+
+def remove_manifest(directory: Path) -> None:
+    """Leave the directory without a manifest."""
+    (directory / _NAME).unlink(missing_ok=True)
+    sync(directory)

@@ -7,9 +7,13 @@ whatever is in it. With fourteen of them a commit of one memory took 8 ms of a p
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tantivy import Index, Schema, SchemaBuilder, TextAnalyzerBuilder, Tokenizer
+
+from memsvc.domain.errors import BackendUnavailableError
 
 FORMAT = 3
 """Raise it with every change of the schema or of `key`: an index of another format is built anew."""
@@ -75,3 +79,28 @@ def term_key(term: str) -> str:
 
 def _digest(value: str) -> str:
     return "\0" + hashlib.sha256(value.encode(errors="surrogatepass")).hexdigest()
+
+
+# What Tantivy raises, in the words of the domain.
+
+
+NAME = "tantivy"
+
+
+@contextmanager
+def translate() -> Iterator[None]:
+    """Raise BackendUnavailableError in place of anything that Tantivy raises."""
+    try:
+        yield
+    except (ValueError, RuntimeError, OSError) as error:
+        raise BackendUnavailableError(NAME) from error
+    except BaseException as error:
+        # A panic in Rust derives from BaseException, and its class cannot be imported.
+        if not is_panic(error):
+            raise
+        raise BackendUnavailableError(NAME) from error
+
+
+def is_panic(error: BaseException) -> bool:
+    """Return whether the error is a panic of native code."""
+    return type(error).__name__ == "PanicException"

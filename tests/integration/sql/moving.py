@@ -18,7 +18,7 @@ from memsvc_backends.sql import SQL, SqlMetadataStore, SqlSettings
 from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.settings import Durability
 from memsvc_backends.sql.store_migration.table_rows import canonical
-from memsvc_backends.sql.vault_tables import metadata
+from memsvc_backends.sql.tables import metadata
 
 TABLES: Sequence[sa.Table] = [table for table in metadata.sorted_tables if table.name != "counters"]
 _numbers = itertools.count(1)

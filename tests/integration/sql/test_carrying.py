@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from memsvc_backends.sql.carrying import ROWS, WalCheckpointer
 from memsvc_backends.sql.settings import SqlSettings
-from memsvc_backends.sql.sqlite import SqliteDriver
+from memsvc_backends.sql.sqlite import ROWS, SqliteDriver, WalCheckpointer
 from tests.until import until
 
 

@@ -12,7 +12,7 @@ from memsvc.testing import factories
 from memsvc.testing.store_harness import insert, purge, revise
 from memsvc.testing.store_writes import full_memory
 from memsvc_backends.sql import SqlMetadataStore
-from memsvc_backends.sql.fresh import NewRecordBuffer
+from memsvc_backends.sql.index_feed import NewRecordBuffer
 
 
 def fresh_record(row: int) -> Record:

@@ -13,7 +13,7 @@ from memsvc.domain.index_entries import Change
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
 from memsvc.testing.store_harness import insert
-from memsvc_backends.sql import SQL, SqlMetadataStore, SqlSettings, marks
+from memsvc_backends.sql import SQL, SqlMetadataStore, SqlSettings, index_feed
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_marks_do_not_grow_without_end(
     store: SqlMetadataStore, unmarked: Callable[[], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Many of them are written together."""
-    monkeypatch.setattr(marks, "MOST", 3)
+    monkeypatch.setattr(index_feed, "MOST", 3)
     changes = written(store, 4)
 
     left = []

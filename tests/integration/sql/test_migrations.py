@@ -19,7 +19,7 @@ from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
 from memsvc.testing.store_harness import ADA, insert
 from memsvc_backends.sql import SQL, SqlMetadataStore, SqlSettings
-from memsvc_backends.sql.errors import SchemaVersionError
+from memsvc_backends.sql.database import SchemaVersionError
 from memsvc_backends.sql.migrate import HEAD, MIGRATIONS, upgrade
 from memsvc_backends.sql.tables import metadata
 

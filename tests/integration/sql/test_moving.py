@@ -17,7 +17,7 @@ from memsvc.testing.store_harness import insert, revise
 from memsvc_backends.sql.store_migration import row_copy, table_rows
 from memsvc_backends.sql.store_migration.migration_target import EMBEDDED
 from memsvc_backends.sql.store_migration.table_rows import MOVED, NOT_MOVED, Digest
-from memsvc_backends.sql.vault_tables import metadata
+from memsvc_backends.sql.tables import metadata
 from tests.integration.sql.moving import CHANGES, TABLES, database_of, dump, move, opened, put
 from tests.postgres_server import down, emptied, schema
 
@@ -123,7 +123,7 @@ def test_a_crash_between_the_two_last_commits_is_mended_by_the_next_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody takes writes in between; then the target does."""
-    from memsvc_backends.sql.store_migration.run import Run  # noqa: PLC0415 - to break off inside
+    from memsvc_backends.sql.store_migration.migrator import Run  # noqa: PLC0415 - to break off inside
 
     with schema() as url, opened(tmp_path) as source:
         put(source, TABLES[0])

@@ -17,8 +17,8 @@ from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
 from memsvc.testing.store_harness import ADA, insert
 from memsvc_backends.sql import SQL, SqlMetadataStore, SqlSettings
+from memsvc_backends.sql.database import translate
 from memsvc_backends.sql.dialect import list_parameter
-from memsvc_backends.sql.errors import translate
 from memsvc_backends.sql.reads import _select_candidates, _select_gathered
 from memsvc_backends.sql.settings import Durability
 from tests.postgres_server import down, emptied

@@ -14,7 +14,7 @@ from memsvc.ports.metadata import MetadataStore
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
 from memsvc.testing.store_harness import insert
-from memsvc_backends.sql import SQL, SqlSettings, claims
+from memsvc_backends.sql import SQL, SqlSettings, outbox
 from tests.postgres_server import emptied
 from tests.until import PATIENCE_SECONDS
 
@@ -51,8 +51,8 @@ def test_the_indexes_stand_still_when_all_is_given_back(
     """What is lent is waited for; whoever never gives it back makes it fail, and all goes on as before."""
     one, other = stores
     insert(one, factories.memory("a"))
-    monkeypatch.setattr(claims, "WAIT_MS", 20)
-    monkeypatch.setattr(claims, "PATIENCE", 2)
+    monkeypatch.setattr(outbox, "WAIT_MS", 20)
+    monkeypatch.setattr(outbox, "PATIENCE", 2)
     with one.feed.claim((), limit=9), pytest.raises(BackendUnavailableError), other.feed.standing_still():
         pass
     with other.feed.standing_still():

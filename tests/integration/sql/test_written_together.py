@@ -22,7 +22,7 @@ from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
 from memsvc.testing.store_harness import ADA, OWNER
 from memsvc_backends.sql import SQL, SqlMetadataStore, SqlSettings
-from memsvc_backends.sql.waiting import MOST
+from memsvc_backends.sql.write_session import MOST
 from tests.postgres_server import emptied
 
 Work = Callable[[Transaction], Memory]

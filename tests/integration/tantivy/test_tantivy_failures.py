@@ -20,9 +20,8 @@ from memsvc.testing import factories
 from memsvc.testing.derived_index import REACH
 from memsvc.testing.lexical import lexical_entry
 from memsvc_backends.tantivy import TANTIVY
-from memsvc_backends.tantivy.errors import translate
-from memsvc_backends.tantivy.schema import build_schema, open_index
-from memsvc_backends.tantivy.settings import TantivySettings
+from memsvc_backends.tantivy.index import TantivySettings
+from memsvc_backends.tantivy.schema import build_schema, open_index, translate
 
 TOO_LARGE = 2**70
 

@@ -23,8 +23,8 @@ from memsvc.testing import factories
 from memsvc.testing.derived_index import REACH
 from memsvc.testing.lexical import lexical_entry
 from memsvc_backends.tantivy import TANTIVY
+from memsvc_backends.tantivy.index import TantivySettings
 from memsvc_backends.tantivy.schema import FORMAT
-from memsvc_backends.tantivy.settings import TantivySettings
 
 
 def opened(folder: Path) -> AbstractContextManager[LexicalIndex]:

@@ -16,7 +16,7 @@ from memsvc.server.convert.selections import selection_from_proto
 from memsvc.server.convert.times import time_to_proto
 from memsvc.testing.factories import NOW, memory
 from memsvc.v1 import types_pb2 as types
-from memsvc_backends.in_memory.filters import matches
+from memsvc_backends.in_memory.state import matches
 
 DAY = timedelta(days=1)
 YESTERDAY, TOMORROW = NOW - DAY, NOW + DAY

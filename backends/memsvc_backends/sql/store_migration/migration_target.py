@@ -14,8 +14,7 @@ from pydantic import SecretStr, ValidationError
 
 from memsvc.domain.errors import BackendUnavailableError, MoveRefusedError
 from memsvc.ports.operations import MoveTarget
-from memsvc_backends.sql.database import Database
-from memsvc_backends.sql.driver import Driver
+from memsvc_backends.sql.database import Database, Driver
 from memsvc_backends.sql.migrate import create_tables
 from memsvc_backends.sql.postgres import PostgresDriver
 from memsvc_backends.sql.settings import SqlSettings

@@ -10,10 +10,12 @@ from typing import Any, cast
 import sqlalchemy as sa
 
 from memsvc.ports.operations import TableMoved
-from memsvc_backends.sql import key_table
-from memsvc_backends.sql.file_tables import files  # noqa: F401 - it belongs to all tables
+from memsvc_backends.sql import tables
 from memsvc_backends.sql.row_writer import insert_rows
-from memsvc_backends.sql.vault_tables import metadata
+from memsvc_backends.sql.tables import (
+    files,  # noqa: F401 - it belongs to all tables
+    metadata,
+)
 
 Row = tuple[Any, ...]
 Key = tuple[Any, ...]
@@ -30,7 +32,7 @@ SAMPLE = 64
 """Rows that the size of a page is told by, at least."""
 _MODULUS = 1 << 128
 
-assert key_table.api_keys.metadata is metadata  # noqa: S101 - imported for its table
+assert tables.api_keys.metadata is metadata  # noqa: S101 - imported for its table
 
 
 def key_columns(table: sa.Table) -> tuple[sa.Column[Any], ...]:
