@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from memsvc.engine.services import Services
+    from memsvc.server.addresses import ServerOptions
     from memsvc.server.interceptors.chain import Interceptor
-    from memsvc.server.options import ServerOptions
     from memsvc.server.server import Server
     from memsvc.server.tls import TlsFiles
     from memsvc.settings import EventLoop, Settings
@@ -130,7 +130,7 @@ def _options(settings: Settings, addresses: tuple[str, ...]) -> ServerOptions:
 
     from memsvc.domain.context import Locale, Shares  # noqa: PLC0415
     from memsvc.domain.search import Weighting  # noqa: PLC0415
-    from memsvc.server.options import ContextDefaults, KeyOptions, ServerOptions  # noqa: PLC0415
+    from memsvc.server.addresses import ContextDefaults, KeyOptions, ServerOptions  # noqa: PLC0415
 
     server, ranking = settings.server, settings.ranking
     return ServerOptions(

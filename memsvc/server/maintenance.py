@@ -18,7 +18,7 @@ from memsvc.server.convert.maintenance import STEP, progress_to_proto, steps_fro
 from memsvc.server.convert.memory import fill_memory
 from memsvc.server.convert.scope import scope_from
 from memsvc.server.convert.tokens import consistency_token
-from memsvc.server.pump import iterate_in_thread
+from memsvc.server.executors import iterate_in_thread
 from memsvc.server.server_context import ServerContext
 from memsvc.server.validate.scopes import check_request_id, check_scope
 from memsvc.server.validate.values import check_enum, check_enums, check_revision, check_uuid

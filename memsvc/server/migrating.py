@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import grpc
 
 from memsvc.server.convert import migration as convert
-from memsvc.server.pump import iterate_in_thread
+from memsvc.server.executors import iterate_in_thread
 from memsvc.server.server_context import ServerContext
 from memsvc.server.validate.migration import check_migrate_backend
 from memsvc.v1 import migration_pb2 as pb

@@ -12,28 +12,21 @@ import grpc
 import structlog
 from grpc_health.v1 import health_pb2_grpc
 from grpc_health.v1.health import SERVICE_NAME as HEALTH_SERVICE
+from grpc_reflection.v1alpha import reflection, reflection_pb2
+from grpc_reflection.v1alpha.reflection import aio
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 
 from memsvc.engine.services import Services
-from memsvc.server.addresses import is_local, socket_path
+from memsvc.server.addresses import ServerOptions, is_local, listen, socket_path
 from memsvc.server.executors import Executors, NamedExecutor
-from memsvc.server.interceptors.access_log import AccessLog
-from memsvc.server.interceptors.authentication import Admission
-from memsvc.server.interceptors.began import CallStart
-from memsvc.server.interceptors.chain import Interception, Interceptor
-from memsvc.server.interceptors.deadline import DeadlineLimit
-from memsvc.server.interceptors.errors import Errors
-from memsvc.server.interceptors.request_id import RequestId
-from memsvc.server.key_limits import KeyRateLimiter
-from memsvc.server.listening import listen
-from memsvc.server.monitoring.gauges import ServiceCollector
-from memsvc.server.monitoring.health import SERVICES, Health
+from memsvc.server.interceptors.access_log import AccessLog, RequestId
+from memsvc.server.interceptors.authentication import Admission, KeyRateLimiter
+from memsvc.server.interceptors.chain import CallStart, Interception, Interceptor
+from memsvc.server.interceptors.errors import DeadlineLimit, Errors
+from memsvc.server.monitoring.health import SERVICES, Health, HealthPort
 from memsvc.server.monitoring.metrics_http import Monitoring
-from memsvc.server.monitoring.service_metrics import CallMetrics
-from memsvc.server.options import ServerOptions
-from memsvc.server.probing import HealthPort
-from memsvc.server.reflection import add_reflection
-from memsvc.server.server_context import ServerContext
+from memsvc.server.monitoring.service_metrics import CallMetrics, ServiceCollector
+from memsvc.server.server_context import IndexWait, ServerContext
 from memsvc.server.services.file import FileServicer
 from memsvc.server.services.lifecycle import LifecycleServicer
 from memsvc.server.services.memory import MemoryServicer
@@ -41,7 +34,6 @@ from memsvc.server.services.search import SearchServicer
 from memsvc.server.services.session import SessionServicer
 from memsvc.server.services.watch import Watches
 from memsvc.server.tls import Certificates
-from memsvc.server.waiting import IndexWait
 from memsvc.v1 import (
     file_service_pb2_grpc,
     lifecycle_service_pb2_grpc,
@@ -235,3 +227,25 @@ def _channel_options(options: ServerOptions) -> list[tuple[str, int]]:
         # The default of five minutes sends eager clients away with "too many pings".
         ("grpc.http2.min_ping_interval_without_data_ms", MIN_PING_INTERVAL_MS),
     ]
+
+
+# Server reflection, under its old name and its new one.
+
+
+V1 = "grpc.reflection.v1.ServerReflection"
+
+
+def add_reflection(server: grpc.aio.Server, services: Sequence[str]) -> None:
+    """Let clients ask for the description of *services*.
+
+    grpcio-reflection knows v1alpha alone, while newer tools ask for v1; the messages of both are the same.
+    """
+    names = (*services, reflection.SERVICE_NAME, V1)
+    reflection.enable_server_reflection(names, server)
+    handler = grpc.stream_stream_rpc_method_handler(
+        aio.ReflectionServicer(names).ServerReflectionInfo,
+        request_deserializer=reflection_pb2.ServerReflectionRequest.FromString,
+        response_serializer=reflection_pb2.ServerReflectionResponse.SerializeToString,
+    )
+    generic = grpc.method_handlers_generic_handler(V1, {"ServerReflectionInfo": handler})
+    server.add_generic_rpc_handlers((generic,))

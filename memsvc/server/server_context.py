@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import datetime
 
+from memsvc.domain.errors import DeadlineExceededError
+from memsvc.domain.write_requests import BatchWritten, Outcome, WaitFor, Written
+from memsvc.engine.indexing.indexer import Indexer
 from memsvc.engine.services import Services
+from memsvc.server import call_context
+from memsvc.server.addresses import ServerOptions
 from memsvc.server.executors import Executors
-from memsvc.server.options import ServerOptions
 from memsvc.server.services.watch import Watches
-from memsvc.server.waiting import IndexWait
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,3 +34,57 @@ class ServerContext:
     options: ServerOptions
     now: Callable[[], datetime]
     watches: Watches
+
+
+# Waiting, without a thread, until the indexes hold what was written.
+
+
+AFTER_A_WRITE = "the indexes (what was written is durable; searches will find it soon)"
+BEFORE_A_READ = "the indexes to reach the consistency_token"
+
+
+class IndexWait:
+    """Waits for the indexer on behalf of calls, each until its deadline."""
+
+    def __init__(self, indexer: Indexer) -> None:
+        self._indexer = indexer
+
+    async def written(self, written: Written, wait_for: WaitFor) -> None:
+        """Return when searches find one written memory, or at once when that was not asked for.
+
+        Raises:
+            DeadlineExceededError: The caller's time was over first; the write is durable all the same.
+        """
+        if wait_for is WaitFor.INDEXED:
+            await _until(self._indexer.written(written.position, written.changes), AFTER_A_WRITE)
+
+    async def batch_written(self, written: BatchWritten, wait_for: WaitFor) -> None:
+        """Return when searches find all of a batch, or at once; raises as `written` does."""
+        if wait_for is WaitFor.INDEXED:
+            changed = [item for item in written.results if isinstance(item, Written)]
+            is_new = any(item.outcome is not Outcome.DUPLICATE for item in changed)
+            count = max(item.changes for item in changed) if is_new else 0
+            await _until(self._indexer.written(written.position, count), AFTER_A_WRITE)
+
+    async def stored(self, position: int) -> None:
+        """Return when searches find every change up to *position*; raises as `written` does."""
+        await _until(self._indexer.reached(position), AFTER_A_WRITE)
+
+    async def reached(self, position: int) -> None:
+        """Return when a read sees every change up to *position*; 0 asks for nothing.
+
+        Raises:
+            DeadlineExceededError: The caller's time was over first.
+        """
+        if position:
+            await _until(self._indexer.reached(position), BEFORE_A_READ)
+
+
+async def _until(future: Future[None], waiting_for: str) -> None:
+    if future.done():
+        return future.result()
+    try:
+        async with asyncio.timeout(call_context.deadline.get().remaining()):
+            return await asyncio.wrap_future(future)
+    except TimeoutError:
+        raise DeadlineExceededError(waiting_for) from None

@@ -14,7 +14,7 @@ from memsvc.domain.vault import Taken, VaultAction, VaultProgress
 from memsvc.engine.vault.sync import QUIET, Event, SyncPlan
 from memsvc.server import call_context
 from memsvc.server.convert.scope import scope_from
-from memsvc.server.pump import iterate_in_thread
+from memsvc.server.executors import iterate_in_thread
 from memsvc.server.server_context import ServerContext
 from memsvc.server.validate.scopes import check_scope
 from memsvc.server.validate.violations import Violations

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from memsvc.domain.context import ContextQuery, CoreContext, Event, Item, Locale, Notice, Plan, Section, Shares, Summary
 from memsvc.engine.context.service import Rendered
+from memsvc.server.addresses import ContextDefaults
 from memsvc.server.call_context import Principal
 from memsvc.server.convert import tokens
 from memsvc.server.convert.enums import SECTION, SEVERITY
@@ -16,7 +17,6 @@ from memsvc.server.convert.reminders import fill_occurrence
 from memsvc.server.convert.scope import scope_from
 from memsvc.server.convert.selections import selection_from_proto
 from memsvc.server.convert.vectors import numbers_from_proto, vector_from_proto
-from memsvc.server.options import ContextDefaults
 from memsvc.server.validate.contexts import known_zone, language_of
 from memsvc.v1 import context_pb2 as pb
 from memsvc.v1 import types_pb2 as types

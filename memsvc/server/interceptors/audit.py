@@ -9,8 +9,8 @@ import grpc
 from google.protobuf.message import Message
 
 from memsvc.server import call_context
+from memsvc.server.interceptors.authentication import is_noted
 from memsvc.server.interceptors.chain import Call, Following
-from memsvc.server.permissions import is_noted
 
 MOST_IDS = 100
 """How many ids a line names."""

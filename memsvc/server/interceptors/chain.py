@@ -6,13 +6,16 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import partial
 from typing import Any, Protocol, TypeAlias
 
 import grpc
 from google.protobuf.message import DecodeError
 
+from memsvc.domain.clock import to_micros
 from memsvc.domain.errors import InvalidRequestError, Violation
+from memsvc.engine.commit.group_committer import CALL_START
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
@@ -156,3 +159,19 @@ _KINDS = {
     (True, False): "stream_unary",
     (True, True): "stream_stream",
 }
+
+
+# When a call was begun, as the engine wants to know it.
+
+
+class CallStart:
+    """Notes the moment in a context variable, which goes along into every thread that works on the call."""
+
+    def __init__(self, now: Callable[[], datetime]) -> None:
+        """Look at the clock *now*."""
+        self._now = now
+
+    async def around(self, call: Call, following: Following) -> Any:
+        """Note the moment."""
+        CALL_START.set(to_micros(self._now()))
+        return await following(call)

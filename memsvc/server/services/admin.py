@@ -23,7 +23,7 @@ from memsvc.engine.admin.integrity import Event
 from memsvc.server import call_context
 from memsvc.server.convert.enums import EnumTable
 from memsvc.server.convert.scope import scope_from
-from memsvc.server.pump import iterate_in_thread
+from memsvc.server.executors import iterate_in_thread
 from memsvc.server.server_context import ServerContext
 from memsvc.server.validate.scopes import check_scope
 from memsvc.server.validate.violations import Violations

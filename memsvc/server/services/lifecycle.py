@@ -13,11 +13,11 @@ from memsvc.server import call_context
 from memsvc.server.consolidation import ConsolidationMethods
 from memsvc.server.convert import reports
 from memsvc.server.convert.scope import scope_from
+from memsvc.server.executors import iterate_in_thread
 from memsvc.server.keys import KeyMethods
 from memsvc.server.maintenance import MaintenanceMethods
 from memsvc.server.migrating import MigrationMethods
 from memsvc.server.promotion import PromotionMethods
-from memsvc.server.pump import iterate_in_thread
 from memsvc.server.reminders import ReminderMethods
 from memsvc.server.server_context import ServerContext
 from memsvc.server.services.admin import IntegrityMethods

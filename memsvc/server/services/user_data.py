@@ -15,7 +15,7 @@ from memsvc.server import call_context
 from memsvc.server.convert.enums import BACKUP_PHASE
 from memsvc.server.convert.scope import scope_from
 from memsvc.server.convert.times import fill_time
-from memsvc.server.pump import iterate_in_thread
+from memsvc.server.executors import iterate_in_thread
 from memsvc.server.server_context import ServerContext
 from memsvc.server.streams.user_import import UserImportStream
 from memsvc.server.validate import transfers as validate

@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
+from typing import Protocol, TypeVar
 
 from memsvc.domain import limits
 from memsvc.domain.errors import InvalidRequestError, Violation
@@ -20,10 +21,10 @@ from memsvc.domain.write_requests import ImportProgress, OnDuplicate, Rejected, 
 from memsvc.engine.memories.bulk_import import ImportRun, PreparedBatch
 from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
 from memsvc.server import call_context
-from memsvc.server.batches import commit_batches
 from memsvc.server.convert.enums import CONFLICT_POLICY, ON_DUPLICATE, WAIT_FOR
 from memsvc.server.convert.scope import scope_from
 from memsvc.server.convert.writes import import_to_proto
+from memsvc.server.executors import NamedExecutor
 from memsvc.server.server_context import ServerContext
 from memsvc.server.validate.writes import check_import_batch, check_import_header, draft_or_rejected
 from memsvc.v1 import memory_service_pb2 as pb
@@ -170,3 +171,43 @@ def _since(before: ImportProgress, reached: ImportProgress) -> ImportProgress:
         redacted=reached.redacted - before.redacted,
         failures=(),
     )
+
+
+# What both imports do with their batches: the next one is handed over before the one before is durable.
+
+
+Batch = TypeVar("Batch")
+Progress = TypeVar("Progress")
+Batch_contra = TypeVar("Batch_contra", contravariant=True)
+Progress_co = TypeVar("Progress_co", covariant=True)
+
+
+class Storing(Protocol[Batch_contra, Progress_co]):
+    """An import at work."""
+
+    def store(self, batch: Batch_contra, /) -> Progress_co:
+        """Begin to store a batch; return the progress once the one before is durable."""
+        ...
+
+    def settle(self) -> Progress_co:
+        """Return the progress once all that was begun is durable."""
+        ...
+
+
+async def commit_batches(
+    run: Storing[Batch, Progress],
+    ready: asyncio.Queue[Batch | None],
+    executor: NamedExecutor,
+    note: Callable[[Progress], Awaitable[None]],
+) -> None:
+    """Store batch after batch until None comes, and have *note* told of each progress.
+
+    When nothing is ready to go on with, what was begun is noted at once. A batch counts as done (`Queue.task_done`)
+    then, or when the next one was begun: so who joins the queue finds everything noted.
+    """
+    while (batch := await ready.get()) is not None:
+        await note(await executor.proceed(run.store, batch))
+        if ready.empty():
+            await note(await executor.proceed(run.settle))
+        ready.task_done()
+    await note(await executor.proceed(run.settle))

@@ -17,11 +17,11 @@ from memsvc.domain.write_requests import WaitFor
 from memsvc.engine.user_data.import_user import UserImport
 from memsvc.engine.user_data.parser import Batch
 from memsvc.server import call_context
-from memsvc.server.batches import commit_batches
 from memsvc.server.convert.enums import IMPORT_ISSUE_REASON, WAIT_FOR
 from memsvc.server.convert.scope import scope_from
 from memsvc.server.convert.tokens import consistency_token
 from memsvc.server.server_context import ServerContext
+from memsvc.server.streams.memory_import import commit_batches
 from memsvc.server.validate.transfers import check_import_user_header
 from memsvc.v1 import transfer_pb2 as pb
 

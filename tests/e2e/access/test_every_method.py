@@ -16,7 +16,7 @@ from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from memsvc.domain.api_keys import new_key_text
-from memsvc.server.permissions import ADMINS, LOOKS, READS, WITHOUT_SCOPE, WRITES
+from memsvc.server.interceptors.authentication import ADMINS, LOOKS, READS, WITHOUT_SCOPE, WRITES
 from memsvc.v1 import history_pb2, transfer_pb2
 from memsvc.v1 import types_pb2 as types
 from tests.e2e.access.keyed import Keyed

@@ -15,9 +15,9 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from memsvc.bootstrap.app import running
 from memsvc.engine.services import Services
+from memsvc.server.addresses import ServerOptions
 from memsvc.server.interceptors.chain import Interceptor
 from memsvc.server.monitoring.health import READINESS
-from memsvc.server.options import ServerOptions
 from memsvc.server.server import Server, build
 from memsvc.settings import BackendChoice, Settings
 from memsvc.v1 import lifecycle_service_pb2_grpc, memory_service_pb2_grpc, search_service_pb2_grpc

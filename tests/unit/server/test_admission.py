@@ -15,9 +15,8 @@ from memsvc.domain.errors import PermissionDeniedError
 from memsvc.engine.admin.api_keys import ApiKeyAuthenticator
 from memsvc.ports.plugin import BackendContext, BackendSettings
 from memsvc.server.executors import NamedExecutor
-from memsvc.server.interceptors.authentication import Admission
+from memsvc.server.interceptors.authentication import Admission, KeyRateLimiter
 from memsvc.server.interceptors.chain import Call
-from memsvc.server.key_limits import KeyRateLimiter
 from memsvc.testing.store_harness import Clock
 from memsvc_backends.in_memory.store import METADATA
 

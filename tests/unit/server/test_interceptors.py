@@ -15,11 +15,9 @@ from google.rpc.status_pb2 import Status
 
 from memsvc.domain.errors import BackendUnavailableError, MemoryNotFoundError
 from memsvc.server import call_context
-from memsvc.server.interceptors.access_log import AccessLog
+from memsvc.server.interceptors.access_log import AccessLog, RequestId
 from memsvc.server.interceptors.chain import Interception, Interceptor
-from memsvc.server.interceptors.deadline import DeadlineLimit
-from memsvc.server.interceptors.errors import Errors
-from memsvc.server.interceptors.request_id import RequestId
+from memsvc.server.interceptors.errors import DeadlineLimit, Errors
 
 
 @dataclass

@@ -8,7 +8,7 @@ import pytest
 
 from memsvc.domain.api_keys import ApiKey, Role
 from memsvc.domain.errors import LimitExceededError
-from memsvc.server.key_limits import BUSY_RETRY_SECONDS, KeyRateLimiter
+from memsvc.server.interceptors.authentication import BUSY_RETRY_SECONDS, KeyRateLimiter
 from memsvc.testing.factories import NOW
 
 

@@ -13,8 +13,8 @@ import grpc
 import pytest
 
 from memsvc.bootstrap.app import running
+from memsvc.server.addresses import ServerOptions
 from memsvc.server.interceptors.chain import Call, Following
-from memsvc.server.options import ServerOptions
 from memsvc.settings import BackendChoice, Settings
 from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import memory_service_pb2_grpc, search_service_pb2_grpc

@@ -14,8 +14,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from memsvc.bootstrap.app import running
-from memsvc.server.addresses import AddressError
-from memsvc.server.options import ServerOptions
+from memsvc.server.addresses import AddressError, ServerOptions
 from memsvc.server.server import build
 from memsvc.settings import BackendChoice, Settings
 from memsvc.v1 import lifecycle_service_pb2_grpc, memory_service_pb2_grpc, search_service_pb2_grpc

@@ -13,9 +13,8 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from memsvc.bootstrap.app import running
-from memsvc.server.addresses import AddressError
-from memsvc.server.options import ServerOptions
-from memsvc.server.probing import MARK
+from memsvc.server.addresses import AddressError, ServerOptions
+from memsvc.server.monitoring.health import MARK
 from memsvc.server.server import build
 from memsvc.settings import BackendChoice, Settings
 from memsvc.v1 import memory_service_pb2 as pb

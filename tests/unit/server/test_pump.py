@@ -9,7 +9,7 @@ from contextlib import aclosing
 
 import pytest
 
-from memsvc.server.pump import iterate_in_thread
+from memsvc.server.executors import iterate_in_thread
 
 NEVER = 3600.0
 

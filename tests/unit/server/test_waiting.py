@@ -11,7 +11,7 @@ from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import DeadlineExceededError
 from memsvc.domain.write_requests import BatchWritten, Outcome, Rejected, WaitFor, Written
 from memsvc.server import call_context
-from memsvc.server.waiting import IndexWait
+from memsvc.server.server_context import IndexWait
 from memsvc.testing.factories import memory
 
 
