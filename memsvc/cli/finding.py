@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from memsvc.client import Memsvc
-    from memsvc.client.finding import SearchScope
+    from memsvc.client.search import SearchScope
     from memsvc.v1 import file_service_pb2 as files
     from memsvc.v1 import search_service_pb2 as searches
 

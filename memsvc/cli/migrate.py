@@ -16,7 +16,7 @@ from memsvc.cli.keys import DEFAULT_ADDRESS, Address, AsJson, Config, DataDir
 from memsvc.cli.output import progress_bar, write, write_json, write_table
 
 if TYPE_CHECKING:
-    from memsvc.client.migrating import MigrationAction
+    from memsvc.client.admin import MigrationAction
     from memsvc.settings import Settings
     from memsvc.v1 import migration_pb2 as pb
 

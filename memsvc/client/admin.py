@@ -1,20 +1,36 @@
 """Looking after the service."""
-# ruff: noqa: ASYNC109 - the timeouts go to the service, too
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
-from datetime import timedelta
-from typing import TypedDict, Unpack
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Sequence
+from datetime import date as calendar_date
+from datetime import datetime, timedelta
+from typing import Literal, TypeAlias, TypedDict, Unpack
+from uuid import uuid4
 
 import grpc
+from google.protobuf.duration_pb2 import Duration
 
 from memsvc.client import to_proto
-from memsvc.client.connection import Connected
+from memsvc.client.channel import Connected
 from memsvc.client.errors import MemsvcCallError
-from memsvc.client.request_types import Index, ReindexMode
+from memsvc.client.request_types import Index, MaintenanceStep, ReindexMode, Slot, TimeRange, WaitFor
+from memsvc.v1 import (
+    backup_pb2,
+    consolidation_pb2,
+    erasure_pb2,
+    keys_pb2,
+    maintenance_pb2,
+    migration_pb2,
+    reminders_pb2,
+    transfer_pb2,
+)
 from memsvc.v1 import integrity_pb2 as integrity
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle
+from memsvc.v1 import summaries_pb2 as summaries_pb
+from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import vault_pb2 as vault
 
 
 class IntegrityFields(TypedDict, total=False):
@@ -104,6 +120,439 @@ class Upkeep(Connected):
         if "orphan_grace" in fields:
             request.orphan_grace.FromTimedelta(fields["orphan_grace"])
         call = self._remote.lifecycle.CheckIntegrity(request)
+        try:
+            async for event in call:
+                yield event
+        except grpc.aio.AioRpcError as error:
+            raise MemsvcCallError.from_rpc(error) from error
+        finally:
+            call.cancel()
+
+
+# Saying the same once, and summing up.
+
+
+class Consolidations(Connected):
+    """The calls that merge memories, part them again, and sum up."""
+
+    async def consolidate(  # noqa: PLR0913 - an option each
+        self,
+        *,
+        dry_run: bool = False,
+        threshold: float | None = None,
+        max_groups: int = 0,
+        page_token: str = "",
+        wait_for: WaitFor | None = None,
+        request_id: str = "",
+        timeout: float | None = None,
+    ) -> consolidation_pb2.ConsolidateMemoriesResponse:
+        """Merge memories of the project that say the same; with *dry_run* only tell which.
+
+        A response with a `next_page_token` has not looked at all memories: send that to go on.
+        """
+        request = consolidation_pb2.ConsolidateMemoriesRequest(
+            scope=self.scope,
+            threshold=threshold,
+            dry_run=dry_run,
+            max_groups=max_groups,
+            page_token=page_token,
+            request_id=request_id or str(uuid4()),
+            wait_for=to_proto.named("wait_for", wait_for),
+        )
+        return await self._remote.unary(self._remote.lifecycle.ConsolidateMemories, request, timeout)
+
+    async def undo_consolidation(
+        self,
+        memory_id: str,
+        *,
+        expected_revision: int = 0,
+        wait_for: WaitFor | None = None,
+        request_id: str = "",
+        timeout: float | None = None,
+    ) -> consolidation_pb2.UndoConsolidationResponse:
+        """Take a merged memory apart, which is named by its id or that of one of its originals.
+
+        Raises:
+            MemsvcCallError: ABORTED, the merged memory was changed since it was made: the error tells its revision,
+                with which it can be undone all the same.
+        """
+        request = consolidation_pb2.UndoConsolidationRequest(
+            scope=self.scope,
+            id=memory_id,
+            expected_revision=expected_revision,
+            request_id=request_id or str(uuid4()),
+            wait_for=to_proto.named("wait_for", wait_for),
+        )
+        return await self._remote.unary(self._remote.lifecycle.UndoConsolidation, request, timeout)
+
+    async def summarize(  # noqa: PLR0913 - an option each
+        self,
+        month: str = "",
+        *,
+        topic: str = "",
+        time_range: TimeRange | None = None,
+        max_tokens: int = 0,
+        wait_for: WaitFor | None = None,
+        request_id: str = "",
+        timeout: float | None = None,
+    ) -> summaries_pb.SummarizePeriodResponse:
+        """Sum up what the project's memories say of a month ("2026-02"), a span of time, a topic, or of both.
+
+        Raises:
+            MemsvcCallError: FAILED_PRECONDITION, there are no such memories.
+        """
+        request = summaries_pb.SummarizePeriodRequest(
+            scope=self.scope,
+            topic=topic,
+            max_tokens=max_tokens,
+            request_id=request_id or str(uuid4()),
+            wait_for=to_proto.named("wait_for", wait_for),
+        )
+        if time_range is not None:
+            request.time_range.CopyFrom(to_proto.time_range_to_proto("time_range", time_range))
+        if month:
+            request.month = month
+        return await self._remote.unary(self._remote.lifecycle.SummarizePeriod, request, timeout)
+
+
+# API keys: made, listed, revoked. The service allows it with a key of role ADMIN, or from its own machine.
+
+
+KeyRole: TypeAlias = Literal["READ_ONLY", "READ_WRITE", "ADMIN"]
+
+
+class Keys(Connected):
+    """The calls about API keys."""
+
+    async def create_api_key(  # noqa: PLR0913 - an option each
+        self,
+        name: str = "",
+        *,
+        role: KeyRole = "READ_WRITE",
+        tenant_id: str = "",
+        user_ids: Sequence[str] = (),
+        project_ids: Sequence[str] = (),
+        expire_time: datetime | None = None,
+        ttl: timedelta | None = None,
+        calls_per_second: float = 0.0,
+        concurrent_calls: int = 0,
+        request_id: str = "",
+        timeout: float | None = None,
+    ) -> keys_pb2.CreateApiKeyResponse:
+        """Make a key. Its secret is in the answer this once.
+
+        Raises:
+            ValueError: Both an expire_time and a ttl are given.
+        """
+        if expire_time is not None and ttl is not None:
+            message = "Give expire_time or ttl, not both."
+            raise ValueError(message)
+        request = keys_pb2.CreateApiKeyRequest(
+            name=name,
+            role=keys_pb2.ApiKeyRole.Value(f"API_KEY_ROLE_{role}"),
+            tenant_id=tenant_id,
+            user_ids=user_ids,
+            project_ids=project_ids,
+            calls_per_second=calls_per_second,
+            concurrent_calls=concurrent_calls,
+            request_id=request_id or str(uuid4()),
+        )
+        if expire_time is not None:
+            request.expire_time.CopyFrom(to_proto.timestamp_to_proto("expire_time", expire_time))
+        if ttl is not None:
+            duration = Duration()
+            duration.FromTimedelta(ttl)
+            request.ttl.CopyFrom(duration)
+        return await self._remote.unary(self._remote.lifecycle.CreateApiKey, request, timeout)
+
+    async def api_keys(
+        self, *, include_ended: bool = False, page_size: int = 0, timeout: float | None = None
+    ) -> AsyncGenerator[keys_pb2.ApiKey, None]:
+        """Yield the keys of all tenants, oldest first, those expired or revoked too when *include_ended*."""
+        request = keys_pb2.ListApiKeysRequest(include_ended=include_ended, page_size=page_size)
+        async for page in self._remote.pages(self._remote.lifecycle.ListApiKeys, request, timeout):
+            for key in page.api_keys:
+                yield key
+
+    async def revoke_api_key(
+        self, key_id: str, *, request_id: str = "", timeout: float | None = None
+    ) -> keys_pb2.RevokeApiKeyResponse:
+        """Make a key open nothing any more."""
+        request = keys_pb2.RevokeApiKeyRequest(id=key_id, request_id=request_id or str(uuid4()))
+        return await self._remote.unary(self._remote.lifecycle.RevokeApiKey, request, timeout)
+
+
+# Having memories looked after as time goes by.
+
+
+class Maintenance(Connected):
+    """The calls that expire, promote and archive."""
+
+    async def maintain(
+        self, steps: Sequence[MaintenanceStep] = (), *, dry_run: bool = False, everybody: bool = False
+    ) -> AsyncGenerator[maintenance_pb2.RunMaintenanceResponse, None]:
+        """Do what is due by *steps* (none: all), or with *dry_run* only list it, and yield the progress.
+
+        It is about the client's project, or without one about all memories of its user; with *everybody* about those
+        of all users of the service. The last response has no step. Leaving the loop early ends the run.
+        """
+        scope = None if everybody else types.Scope(user_id=self.scope.user_id, project_id=self.scope.project_id)
+        numbers = [
+            to_proto.enum_to_proto("steps", maintenance_pb2.MaintenanceStep, "MAINTENANCE_STEP_", name)
+            for name in steps
+        ]
+        call = self._remote.lifecycle.RunMaintenance(
+            maintenance_pb2.RunMaintenanceRequest(scope=scope, steps=numbers, dry_run=dry_run)
+        )
+        try:
+            async for progress in call:
+                yield progress
+        except grpc.aio.AioRpcError as error:
+            raise MemsvcCallError.from_rpc(error) from error
+        finally:
+            call.cancel()
+
+    async def archive(
+        self,
+        memory_id: str,
+        *,
+        expected_revision: int = 0,
+        wait_for: WaitFor | None = None,
+        request_id: str = "",
+        timeout: float | None = None,
+    ) -> maintenance_pb2.ArchiveMemoryResponse:
+        """Put a memory out of use; `restore` puts it into use again."""
+        request = maintenance_pb2.ArchiveMemoryRequest(
+            scope=self.scope,
+            id=memory_id,
+            expected_revision=expected_revision,
+            request_id=request_id or str(uuid4()),
+            wait_for=to_proto.named("wait_for", wait_for),
+        )
+        return await self._remote.unary(self._remote.lifecycle.ArchiveMemory, request, timeout)
+
+
+# Moving the store of the service.
+
+
+MigrationAction = Literal["RUN", "CHECK", "ABORT", "UNDO"]
+
+
+class Migrations(Connected):
+    """The call that moves everything that the service stores."""
+
+    async def migrate_backend(
+        self, postgresql_url: str | None, *, action: MigrationAction = "RUN", discard_changes: bool = False
+    ) -> AsyncGenerator[migration_pb2.MigrateBackendResponse, None]:
+        """Move the store to a PostgreSQL database, or with None to the embedded one, and yield the progress.
+
+        The last response to RUN is of the phase DONE: the service takes no writes from then on, until it is started
+        with the new store. Leaving the loop early breaks the move off; another call goes on with it. The other actions
+        are as in MigrationAction.
+        """
+        target = migration_pb2.MigrationTarget()
+        if postgresql_url is None:
+            target.embedded.SetInParent()
+        else:
+            target.postgresql_url = postgresql_url
+        request = migration_pb2.MigrateBackendRequest(
+            target=target,
+            action=to_proto.enum_to_proto("action", migration_pb2.MigrationAction, "MIGRATION_ACTION_", action),
+            discard_changes=discard_changes,
+        )
+        call = self._remote.lifecycle.MigrateBackend(request)
+        try:
+            async for progress in call:
+                yield progress
+        except grpc.aio.AioRpcError as error:
+            raise MemsvcCallError.from_rpc(error) from error
+        finally:
+            call.cancel()
+
+
+# What is due, and noting that it was given.
+
+
+class Reminders(Connected):
+    """The calls about reminders."""
+
+    async def due_reminders(
+        self,
+        *,
+        time: datetime | None = None,
+        time_zone: str = "",
+        slot: Slot | None = None,
+        overdue_days: int | None = None,
+        page_size: int = 0,
+        timeout: float | None = None,
+    ) -> AsyncGenerator[reminders_pb2.DueReminder, None]:
+        """Yield the memories that are due now, or at *time*, in the user's *time_zone*, page by page.
+
+        They come again until they are acknowledged. The timeout holds for each page.
+        """
+        request = reminders_pb2.ListDueRemindersRequest(
+            scope=self.scope,
+            time=None if time is None else to_proto.timestamp_to_proto("time", time),
+            time_zone=time_zone,
+            slot=to_proto.named("slot", slot),
+            overdue_days=overdue_days,
+            page_size=page_size,
+        )
+        while True:
+            page = await self._remote.unary(self._remote.lifecycle.ListDueReminders, request, timeout)
+            for reminder in page.reminders:
+                yield reminder
+            if not page.next_page_token:
+                return
+            request.page_token = page.next_page_token
+
+    async def acknowledge_reminder(
+        self,
+        memory_id: str,
+        date: calendar_date,
+        *,
+        slot: Slot | None = None,
+        request_id: str = "",
+        timeout: float | None = None,
+    ) -> reminders_pb2.AcknowledgeReminderResponse:
+        """Say that the reminder of a memory was given on that day, in that slot or in all of them."""
+        request = reminders_pb2.AcknowledgeReminderRequest(
+            scope=self.scope,
+            memory_id=memory_id,
+            date=to_proto.date_to_proto(date),
+            slot=to_proto.named("slot", slot),
+            request_id=request_id or str(uuid4()),
+        )
+        return await self._remote.unary(self._remote.lifecycle.AcknowledgeReminder, request, timeout)
+
+
+# Carrying a user away and in, forgetting one, and backups.
+
+
+PIECE_BYTES = 256 * 1024
+ERASE_SECONDS = 3600.0
+
+Pieces = Iterable[bytes] | AsyncIterable[bytes]
+
+
+class Transfers(Connected):
+    """The calls about everything of a user, whatever the project, and about everything of everybody."""
+
+    async def export_user(
+        self, *, include_vectors: bool = False
+    ) -> AsyncGenerator[transfer_pb2.ExportUserResponse, None]:
+        """Yield the pieces of a file of everything of the user: JSON Lines. Leaving the loop early ends the export."""
+        request = transfer_pb2.ExportUserRequest(scope=self._user, include_vectors=include_vectors)
+        call = self._remote.lifecycle.ExportUser(request)
+        try:
+            async for piece in call:
+                yield piece
+        except grpc.aio.AioRpcError as error:
+            raise MemsvcCallError.from_rpc(error) from error
+        finally:
+            call.cancel()
+
+    async def import_user(
+        self, pieces: Pieces, *, wait_for: WaitFor | None = None
+    ) -> AsyncGenerator[transfer_pb2.ImportUserResponse, None]:
+        """Take in a file that an export made, whosever it is, and yield the progress; the last response is `done`.
+
+        *pieces* are its bytes, such as an open file read in parts, of any size; an empty one ends it. The same file may
+        be sent again.
+        """
+        header = transfer_pb2.ImportUserHeader(scope=self._user, wait_for=to_proto.named("wait_for", wait_for))
+        sending = _Sending(header, pieces)
+        call = self._remote.lifecycle.ImportUser(sending.requests())
+        try:
+            async for progress in call:
+                yield progress
+        except grpc.aio.AioRpcError as error:
+            if sending.failure is not None:
+                raise sending.failure from error
+            raise MemsvcCallError.from_rpc(error) from error
+        finally:
+            call.cancel()
+        if sending.failure is not None:
+            raise sending.failure
+
+    async def erase_user(
+        self, *, confirm: bool = False, request_id: str = "", timeout: float | None = None
+    ) -> erasure_pb2.ErasureReceipt:
+        """Forget the user for good, and return the receipt; without *confirm* only say what would be removed.
+
+        Refused (INVALID_ARGUMENT) from a client of a project: a user is forgotten whole, with all projects.
+        """
+        scope = types.Scope(user_id=self.scope.user_id, project_id=self.scope.project_id)
+        request = erasure_pb2.EraseUserRequest(
+            scope=scope, confirm=confirm, request_id=request_id or (str(uuid4()) if confirm else "")
+        )
+        patience = timeout or (ERASE_SECONDS if confirm else None)
+        return (await self._remote.unary(self._remote.lifecycle.EraseUser, request, patience)).receipt
+
+    async def create_backup(self, name: str = "") -> AsyncGenerator[backup_pb2.CreateBackupResponse, None]:
+        """Copy all that the service stores into a folder of its own, and yield the progress; the last is of phase DONE.
+
+        Leaving the loop early ends the backup, and nothing is left of it.
+        """
+        call = self._remote.lifecycle.CreateBackup(backup_pb2.CreateBackupRequest(name=name))
+        try:
+            async for progress in call:
+                yield progress
+        except grpc.aio.AioRpcError as error:
+            raise MemsvcCallError.from_rpc(error) from error
+        finally:
+            call.cancel()
+
+    @property
+    def _user(self) -> types.Scope:
+        return types.Scope(user_id=self.scope.user_id)
+
+
+class _Sending:
+    """The requests of an import, and why they ended early: gRPC would not say."""
+
+    def __init__(self, header: transfer_pb2.ImportUserHeader, pieces: Pieces) -> None:
+        self._header = header
+        self._pieces = pieces
+        self.failure: Exception | None = None
+
+    async def requests(self) -> AsyncGenerator[transfer_pb2.ImportUserRequest, None]:
+        yield transfer_pb2.ImportUserRequest(header=self._header)
+        try:
+            async for piece in _each(self._pieces):
+                for start in range(0, len(piece), PIECE_BYTES):
+                    yield transfer_pb2.ImportUserRequest(data=piece[start : start + PIECE_BYTES])
+        except Exception as error:
+            self.failure = error
+            raise
+
+
+async def _each(pieces: Pieces) -> AsyncIterator[bytes]:
+    if isinstance(pieces, AsyncIterable):
+        async for piece in pieces:
+            yield piece
+        return
+    source = iter(pieces)
+    while piece := await asyncio.to_thread(lambda: next(source, b"")):
+        yield piece
+
+
+# Memories as files.
+
+
+class Vaults(Connected):
+    """The calls about the vault."""
+
+    async def sync_vault(
+        self, *, everybody: bool = False, force: bool = False, dry_run: bool = False
+    ) -> AsyncGenerator[vault.SyncVaultResponse, None]:
+        """Compare the files and the memories of the user, or of *everybody*, and bring them together.
+
+        Yields changes, progress, and the summary at the end. With *dry_run* nothing is changed; with *force* files are
+        written anew, missing ones too. Leaving the loop early stops it; what was done stays done.
+        """
+        scope = None if everybody else types.Scope(user_id=self.scope.user_id)
+        call = self._remote.lifecycle.SyncVault(vault.SyncVaultRequest(scope=scope, force=force, dry_run=dry_run))
         try:
             async for event in call:
                 yield event

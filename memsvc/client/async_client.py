@@ -5,27 +5,12 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Self
 
-from memsvc.client.admin import Upkeep
-from memsvc.client.capturing import Captures
-from memsvc.client.channel import DEFAULT_ADDRESS, Tls
-from memsvc.client.conflicts import Conflicts
-from memsvc.client.connection import Connection
-from memsvc.client.consolidating import Consolidations
+from memsvc.client.admin import Consolidations, Keys, Maintenance, Migrations, Reminders, Transfers, Upkeep, Vaults
+from memsvc.client.channel import DEFAULT_ADDRESS, Connection, Tls
 from memsvc.client.files import Files
-from memsvc.client.finding import Finding
-from memsvc.client.history import History
-from memsvc.client.keys import Keys
-from memsvc.client.maintaining import Maintenance
-from memsvc.client.memories import Writes
-from memsvc.client.migrating import Migrations
-from memsvc.client.promoting import Promotions
-from memsvc.client.reading import Reads
-from memsvc.client.reminding import Reminders
-from memsvc.client.reviewing import Reviews
-from memsvc.client.search import Contexts
+from memsvc.client.memories import Captures, Conflicts, History, Promotions, Reads, Reviews, Writes
+from memsvc.client.search import Contexts, Finding
 from memsvc.client.sessions import Sessions
-from memsvc.client.transferring import Transfers
-from memsvc.client.vault import Vaults
 from memsvc.client.watch import Watches
 from memsvc.v1 import types_pb2 as types
 

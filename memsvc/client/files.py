@@ -17,7 +17,7 @@ import grpc
 from google.protobuf.duration_pb2 import Duration
 
 from memsvc.client import to_proto
-from memsvc.client.connection import Connected
+from memsvc.client.channel import Connected
 from memsvc.client.errors import MemsvcCallError
 from memsvc.client.request_types import Visibility
 from memsvc.v1 import file_service_pb2 as files

@@ -1,19 +1,44 @@
 """Writing memories."""
-# ruff: noqa: ASYNC109 - the timeouts go to the service, too
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Sequence
+import hashlib
+from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Iterator, Sequence
+from datetime import datetime
 from typing import Unpack, cast
 from uuid import uuid4
 
+import grpc
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from memsvc.client import to_proto
-from memsvc.client.connection import Connected
+from memsvc.client.channel import Connected
+from memsvc.client.errors import MemsvcCallError
 from memsvc.client.import_stream import Upload
-from memsvc.client.request_types import Changes, ConflictPolicy, Draft, MemoryFields, NewMemory, OnDuplicate, WaitFor
+from memsvc.client.request_types import (
+    AsOf,
+    Changes,
+    ConflictPolicy,
+    ConflictState,
+    DocumentFields,
+    Draft,
+    Filters,
+    MemoryFields,
+    Message,
+    NewMemory,
+    OnDuplicate,
+    Resolution,
+    Role,
+    Search,
+    SearchOptions,
+    Verdict,
+    WaitFor,
+)
+from memsvc.v1 import capture_pb2 as messages
+from memsvc.v1 import conflicts_pb2, promotion_pb2, review_pb2
+from memsvc.v1 import history_pb2 as history
 from memsvc.v1 import memory_service_pb2 as memories
+from memsvc.v1 import search_service_pb2 as searches
 from memsvc.v1 import types_pb2 as types
 
 
@@ -170,3 +195,470 @@ class Writes(Connected):
             wait_for=to_proto.named("wait_for", wait_for),
         )
         return await self._remote.unary(self._remote.memories.RestoreMemory, request, timeout)
+
+
+# What was said or written, made memories.
+
+
+PIECE_BYTES = 256 * 1024
+
+
+class Captures(Connected):
+    """The calls that turn what was said or written into memories."""
+
+    async def capture(
+        self,
+        text: str,
+        *,
+        role: Role | None = None,
+        dry_run: bool = False,
+        wait_for: WaitFor | None = None,
+        request_id: str = "",
+        timeout: float | None = None,
+    ) -> messages.CaptureMemoryResponse:
+        """Remember what is worth it in something that was said; say of each statement what became of it.
+
+        With *dry_run* nothing is stored.
+        """
+        request = messages.CaptureMemoryRequest(
+            scope=self.scope,
+            text=text,
+            role=to_proto.named("role", role),
+            dry_run=dry_run,
+            request_id=request_id or str(uuid4()),
+            wait_for=to_proto.named("wait_for", wait_for),
+        )
+        return await self._remote.unary(self._remote.memories.CaptureMemory, request, timeout)
+
+    async def flush(
+        self,
+        conversation: Iterable[Message | messages.ChatMessage],
+        *,
+        artifact_ids: Sequence[str] = (),
+        wait_for: WaitFor | None = None,
+        request_id: str = "",
+        timeout: float | None = None,
+    ) -> messages.FlushMessagesResponse:
+        """Extract memories and file references from a conversation, oldest message first, in one transaction."""
+        request = messages.FlushMessagesRequest(
+            scope=self.scope,
+            messages=[to_proto.message_to_proto(message) for message in conversation],
+            artifact_ids=artifact_ids,
+            request_id=request_id or str(uuid4()),
+            wait_for=to_proto.named("wait_for", wait_for),
+        )
+        return await self._remote.unary(self._remote.memories.FlushMessages, request, timeout)
+
+    async def append(
+        self,
+        key: str,
+        content: str,
+        *,
+        separator: str | None = None,
+        wait_for: WaitFor | None = None,
+        request_id: str = "",
+        timeout: float | None = None,
+    ) -> messages.AppendMemoryResponse:
+        """Add text to the end of the memory under *key*, or create it: "daily/2026-02-06", "context/USER", any other.
+
+        Without a *separator* the text begins on a line of its own.
+        """
+        request = messages.AppendMemoryRequest(
+            scope=self.scope,
+            key=key,
+            content=content,
+            separator=separator,
+            request_id=request_id or str(uuid4()),
+            wait_for=to_proto.named("wait_for", wait_for),
+        )
+        return await self._remote.unary(self._remote.memories.AppendMemory, request, timeout)
+
+    async def ingest(
+        self,
+        document: str | bytes,
+        *,
+        on_duplicate: OnDuplicate | None = None,
+        wait_for: WaitFor | None = None,
+        request_id: str = "",
+        timeout: float | None = None,
+        **fields: Unpack[DocumentFields],
+    ) -> messages.IngestDocumentResponse:
+        """Store a document or a skill, Markdown or plain text, as one memory that is searched in chunks.
+
+        It is sent in pieces and its hash is checked. Under an existing *key* it takes the place of what is there.
+        """
+        data = document.encode() if isinstance(document, str) else document
+        header = to_proto.header_to_proto(
+            fields,
+            scope=self.scope,
+            size_bytes=len(data),
+            sha256=hashlib.sha256(data).hexdigest(),
+            request_id=request_id or str(uuid4()),
+            on_duplicate=to_proto.named("on_duplicate", on_duplicate),
+            wait_for=to_proto.named("wait_for", wait_for),
+        )
+        call = self._remote.memories.IngestDocument(
+            _pieces(header, data), timeout=self._remote.timeout_seconds if timeout is None else timeout
+        )
+        try:
+            return await call
+        except grpc.aio.AioRpcError as error:
+            raise MemsvcCallError.from_rpc(error) from error
+
+
+def _pieces(header: messages.DocumentHeader, data: bytes) -> Iterator[messages.IngestDocumentRequest]:
+    yield messages.IngestDocumentRequest(header=header)
+    for start in range(0, len(data), PIECE_BYTES):
+        yield messages.IngestDocumentRequest(data=data[start : start + PIECE_BYTES])
+
+
+# Superseding memories, and settling conflicts between them.
+
+
+class Conflicts(Connected):
+    """The calls about supersession and conflicts."""
+
+    async def supersede(  # noqa: PLR0913 - an option each
+        self,
+        memory_id: str,
+        content: str = "",
+        *,
+        by: str = "",
+        vector: Sequence[float] = (),
+        expected_revision: int = 0,
+        conflict_policy: ConflictPolicy | None = None,
+        wait_for: WaitFor | None = None,
+        request_id: str = "",
+        timeout: float | None = None,
+        **fields: Unpack[MemoryFields],
+    ) -> conflicts_pb2.SupersedeMemoryResponse:
+        """Put a new memory with this *content*, or the one whose id is *by*, in the place of an old one.
+
+        The old one becomes DEPRECATED. A new one has its key, layer, kind, category, title, tags, importance and tier
+        where it is given none.
+        """
+        new = types.Memory(id=by) if by else to_proto.memory_to_proto(fields, content=content)
+        request = conflicts_pb2.SupersedeMemoryRequest(
+            scope=self.scope,
+            id=memory_id,
+            memory=new,
+            vector=vector,
+            expected_revision=expected_revision,
+            request_id=request_id or str(uuid4()),
+            wait_for=to_proto.named("wait_for", wait_for),
+            conflict_policy=to_proto.named("conflict_policy", conflict_policy),
+        )
+        return await self._remote.unary(self._remote.memories.SupersedeMemory, request, timeout)
+
+    async def chain(self, memory_id: str, *, timeout: float | None = None) -> list[types.Memory]:
+        """Return the memory with those it superseded before it and those that superseded it after it."""
+        request = memories.GetMemoryRequest(scope=self.scope, id=memory_id, include_chain=True)
+        response = await self._remote.unary(self._remote.memories.GetMemory, request, timeout)
+        return list(response.chain)
+
+    async def conflicts(
+        self,
+        *,
+        states: Sequence[ConflictState] = ("OPEN",),
+        memory_id: str = "",
+        page_size: int = 0,
+        timeout: float | None = None,
+    ) -> AsyncGenerator[conflicts_pb2.Conflict, None]:
+        """Yield the conflicts in one of *states*, the newest first, page by page; of one memory when named.
+
+        The timeout holds for each page.
+        """
+        request = conflicts_pb2.ListConflictsRequest(
+            scope=self.scope,
+            states=[to_proto.named("states", state) for state in states],
+            memory_id=memory_id,
+            page_size=page_size,
+        )
+        async for page in self._remote.pages(self._remote.memories.ListConflicts, request, timeout):
+            for conflict in page.conflicts:
+                yield conflict
+
+    async def resolve(
+        self,
+        conflict_id: str,
+        resolution: Resolution,
+        *,
+        wait_for: WaitFor | None = None,
+        request_id: str = "",
+        timeout: float | None = None,
+    ) -> conflicts_pb2.ResolveConflictResponse:
+        """Settle an open conflict: CONFIRM the newer memory, REJECT it, or KEEP_BOTH."""
+        request = conflicts_pb2.ResolveConflictRequest(
+            scope=self.scope,
+            conflict_id=conflict_id,
+            resolution=to_proto.named("resolution", resolution),
+            request_id=request_id or str(uuid4()),
+            wait_for=to_proto.named("wait_for", wait_for),
+        )
+        return await self._remote.unary(self._remote.memories.ResolveConflict, request, timeout)
+
+
+# Looking back and going back.
+
+
+class History(Connected):
+    """The calls about revisions and checkpoints."""
+
+    async def revisions(
+        self, memory_id: str, *, page_size: int = 0, timeout: float | None = None
+    ) -> AsyncGenerator[history.Revision, None]:
+        """Yield the revisions of a memory, newest first, fetching page by page."""
+        request = history.ListRevisionsRequest(scope=self.scope, id=memory_id, page_size=page_size)
+        async for page in self._remote.pages(self._remote.memories.ListRevisions, request, timeout):
+            for revision in page.revisions:
+                yield revision
+
+    async def rollback(
+        self,
+        memory_id: str,
+        revision: int,
+        *,
+        expected_revision: int = 0,
+        wait_for: WaitFor | None = None,
+        request_id: str = "",
+        timeout: float | None = None,
+    ) -> history.RollbackMemoryResponse:
+        """Make a memory say again what it said at an earlier revision, by a new revision.
+
+        Raises:
+            MemsvcCallError: NOT_FOUND, it has no such revision; ALREADY_EXISTS, its key or content of then is
+                another memory's by now.
+        """
+        request = history.RollbackMemoryRequest(
+            scope=self.scope,
+            id=memory_id,
+            revision=revision,
+            expected_revision=expected_revision,
+            request_id=request_id or str(uuid4()),
+            wait_for=to_proto.named("wait_for", wait_for),
+        )
+        return await self._remote.unary(self._remote.memories.RollbackMemory, request, timeout)
+
+    async def create_checkpoint(
+        self,
+        name: str,
+        *,
+        note: str = "",
+        known_time: datetime | None = None,
+        request_id: str = "",
+        timeout: float | None = None,
+    ) -> history.Checkpoint:
+        """Name the present moment of the client's project, or an earlier one."""
+        request = history.CreateCheckpointRequest(
+            scope=self.scope,
+            name=name,
+            note=note,
+            known_time=None if known_time is None else to_proto.timestamp_to_proto("known_time", known_time),
+            request_id=request_id or str(uuid4()),
+        )
+        reply = await self._remote.unary(self._remote.lifecycle.CreateCheckpoint, request, timeout)
+        return reply.checkpoint
+
+    async def checkpoints(self, *, timeout: float | None = None) -> AsyncGenerator[history.Checkpoint, None]:
+        """Yield the checkpoints of the client's project, newest first, fetching page by page."""
+        request = history.ListCheckpointsRequest(scope=self.scope)
+        async for page in self._remote.pages(self._remote.lifecycle.ListCheckpoints, request, timeout):
+            for checkpoint in page.checkpoints:
+                yield checkpoint
+
+    async def diff_checkpoint(
+        self, checkpoint: str, *, page_size: int = 0, timeout: float | None = None
+    ) -> AsyncGenerator[history.Difference, None]:
+        """Yield what is otherwise now than at a checkpoint, fetching page by page."""
+        request = history.DiffCheckpointRequest(scope=self.scope, checkpoint=checkpoint, page_size=page_size)
+        async for page in self._remote.pages(self._remote.lifecycle.DiffCheckpoint, request, timeout):
+            for difference in page.differences:
+                yield difference
+
+    async def rollback_to_checkpoint(
+        self,
+        checkpoint: str,
+        *,
+        dry_run: bool = False,
+        wait_for: WaitFor | None = None,
+        request_id: str = "",
+        timeout: float | None = None,
+    ) -> history.RollbackToCheckpointResponse:
+        """Bring all memories of the client's project back to what they said at a checkpoint.
+
+        The reply names the checkpoint of the moment before: rolling back to that undoes it. When it fails with
+        DEADLINE_EXCEEDED, call again with the same *request_id*: it goes on.
+        """
+        request = history.RollbackToCheckpointRequest(
+            scope=self.scope,
+            checkpoint=checkpoint,
+            dry_run=dry_run,
+            request_id=request_id or str(uuid4()),
+            wait_for=to_proto.named("wait_for", wait_for),
+        )
+        return await self._remote.unary(self._remote.lifecycle.RollbackToCheckpoint, request, timeout)
+
+
+# Keeping short-term memories for good.
+
+
+class Promotions(Connected):
+    """The call that promotes."""
+
+    async def promote(  # noqa: PLR0913 - an option each
+        self,
+        memory_id: str,
+        content: str = "",
+        *,
+        title: str = "",
+        expected_revision: int = 0,
+        wait_for: WaitFor | None = None,
+        request_id: str = "",
+        timeout: float | None = None,
+    ) -> promotion_pb2.PromoteMemoryResponse:
+        """Keep what a SHORT_TERM memory says in a LONG_TERM one, in other words when *content* is given."""
+        request = promotion_pb2.PromoteMemoryRequest(
+            scope=self.scope,
+            id=memory_id,
+            content=content,
+            title=title,
+            expected_revision=expected_revision,
+            request_id=request_id or str(uuid4()),
+            wait_for=to_proto.named("wait_for", wait_for),
+        )
+        return await self._remote.unary(self._remote.lifecycle.PromoteMemory, request, timeout)
+
+
+# Reading memories and searching them.
+
+
+class Reads(Connected):
+    """The calls that find memories."""
+
+    async def get(
+        self,
+        memory_id: str = "",
+        *,
+        key: str = "",
+        revision: int = 0,
+        as_of: AsOf | None = None,
+        timeout: float | None = None,
+    ) -> types.Memory:
+        """Return one memory by its id, or without an id by its key in the client's project.
+
+        With *revision* or *as_of* it is returned as it was.
+
+        Raises:
+            MemsvcCallError: NOT_FOUND, the scope sees no such memory, or it has no such revision.
+        """
+        moment = to_proto.as_of_to_proto(as_of)
+        by_id = memories.GetMemoryRequest(scope=self.scope, id=memory_id, revision=revision, as_of=moment)
+        by_key = memories.GetMemoryRequest(scope=self.scope, key=key, revision=revision, as_of=moment)
+        reply = await self._remote.unary(self._remote.memories.GetMemory, by_id if memory_id else by_key, timeout)
+        return reply.memory
+
+    async def get_many(
+        self,
+        memory_ids: Sequence[str],
+        *,
+        timeout: float | None = None,
+    ) -> memories.BatchGetMemoriesResponse:
+        """Return up to 1 000 memories in the order of their ids, and the ids that the scope does not see."""
+        request = memories.BatchGetMemoriesRequest(scope=self.scope, ids=memory_ids)
+        return await self._remote.unary(self._remote.memories.BatchGetMemories, request, timeout)
+
+    async def search(
+        self,
+        query: str = "",
+        *,
+        timeout: float | None = None,
+        **options: Unpack[SearchOptions],
+    ) -> searches.SearchResponse:
+        """Return the memories that fit a query, best first."""
+        request = to_proto.search_to_proto(self.scope, query, options)
+        return await self._remote.unary(self._remote.searches.Search, request, timeout)
+
+    async def search_many(
+        self,
+        requested: Iterable[Search],
+        *,
+        timeout: float | None = None,
+    ) -> searches.BatchSearchResponse:
+        """Run 1 to 32 searches side by side; each of the results is a reply or a failure."""
+        requests = []
+        for each in requested:
+            options = dict(each)
+            query = str(options.pop("query", ""))
+            requests.append(to_proto.search_to_proto(self.scope, query, cast("SearchOptions", options)))
+        return await self._remote.unary(
+            self._remote.searches.BatchSearch, searches.BatchSearchRequest(searches=requests), timeout
+        )
+
+    async def list(
+        self,
+        filters: Filters | None = None,
+        *,
+        order_by: str = "",
+        page_size: int = 0,
+        as_of: AsOf | None = None,
+        timeout: float | None = None,
+    ) -> AsyncGenerator[types.Memory, None]:
+        """Yield the memories that match, newest first unless *order_by* says otherwise, fetching page by page.
+
+        With *as_of* they are those of another moment, as they were.
+        """
+        request = memories.ListMemoriesRequest(
+            scope=self.scope,
+            filter=to_proto.filter_to_proto(filters or {}),
+            order_by=order_by,
+            page_size=page_size,
+            as_of=to_proto.as_of_to_proto(as_of),
+        )
+        async for page in self._remote.pages(self._remote.memories.ListMemories, request, timeout):
+            for memory in page.memories:
+                yield memory
+
+
+# Reviewing memories that were withheld.
+
+
+class Reviews(Connected):
+    """The calls about quarantined memories."""
+
+    async def quarantined(
+        self, filters: Filters | None = None, *, page_size: int = 0, timeout: float | None = None
+    ) -> AsyncGenerator[types.Memory, None]:
+        """Yield the memories that wait for a review, newest first, fetching page by page."""
+        request = review_pb2.ListQuarantinedRequest(
+            scope=self.scope,
+            filter=to_proto.filter_to_proto(filters or {}),
+            page_size=page_size,
+        )
+        async for page in self._remote.pages(self._remote.memories.ListQuarantined, request, timeout):
+            for memory in page.memories:
+                yield memory
+
+    async def review(
+        self,
+        memory_id: str,
+        verdict: Verdict,
+        *,
+        expected_revision: int = 0,
+        wait_for: WaitFor | None = None,
+        request_id: str = "",
+        timeout: float | None = None,
+    ) -> review_pb2.ReviewMemoryResponse:
+        """Approve a quarantined memory, which makes it ACTIVE, or reject it, which deletes it softly.
+
+        Raises:
+            MemsvcCallError: FAILED_PRECONDITION, it does not wait for a review.
+        """
+        request = review_pb2.ReviewMemoryRequest(
+            scope=self.scope,
+            id=memory_id,
+            verdict=to_proto.enum_to_proto("verdict", review_pb2.ReviewVerdict, "REVIEW_VERDICT_", verdict),
+            expected_revision=expected_revision,
+            request_id=request_id or str(uuid4()),
+            wait_for=to_proto.named("wait_for", wait_for),
+        )
+        return await self._remote.unary(self._remote.memories.ReviewMemory, request, timeout)

@@ -9,7 +9,7 @@ from typing import Any, Literal, Required, TypedDict
 from uuid import uuid4
 
 from memsvc.client import to_proto
-from memsvc.client.connection import Connected
+from memsvc.client.channel import Connected
 from memsvc.client.request_types import Role, WaitFor
 from memsvc.v1 import session_service_pb2 as sessions
 from memsvc.v1 import types_pb2 as types
