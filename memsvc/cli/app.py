@@ -10,19 +10,15 @@ import typer
 from memsvc.cli import (
     backends,
     capture,
-    changes,
     conflicts,
     consolidate,
     context,
     demo,
     diagnostics,
     files,
-    finding,
-    flushing,
     health,
     history,
     import_memories,
-    integrity,
     keys,
     maintenance,
     mcp,
@@ -36,7 +32,6 @@ from memsvc.cli import (
     settings,
     user_data,
     vault,
-    vault_watching,
     watch,
 )
 from memsvc.cli.errors import PIPE_CLOSED, abandon_stdout
@@ -57,10 +52,10 @@ app.command()(demo.demo)
 app.command()(memories.add)
 app.command()(memories.get)
 app.command("list")(memories.list_memories)
-app.command()(changes.update)
-app.command()(changes.delete)
-app.command()(changes.restore)
-app.command()(changes.promote)
+app.command()(memories.update)
+app.command()(memories.delete)
+app.command()(memories.restore)
+app.command()(memories.promote)
 app.command()(consolidate.consolidate)
 app.command("undo-consolidation")(consolidate.undo_consolidation)
 app.command()(consolidate.summarize)
@@ -69,12 +64,12 @@ app.command()(conflicts.supersede)
 app.add_typer(conflicts.app, name="conflicts")
 app.command()(search.search)
 app.command()(capture.capture)
-app.command()(flushing.flush)
+app.command()(capture.flush)
 app.command()(capture.append)
 app.command()(capture.ingest)
 app.add_typer(sessions.app, name="session")
-files.app.command("search")(finding.search_files)
-files.app.command("resolve")(finding.resolve)
+files.app.command("search")(search.search_files)
+files.app.command("resolve")(search.resolve)
 app.add_typer(files.app, name="file")
 app.command("history")(history.revisions)
 app.command()(history.rollback)
@@ -90,14 +85,14 @@ app.command()(user_data.backup)
 app.command()(migrate.migrate_backend)
 app.command()(watch.watch)
 app.add_typer(watch.quarantine, name="quarantine")
-vault.app.command("watch")(vault_watching.watch)
+vault.app.command("watch")(vault.watch)
 app.add_typer(vault.app, name="vault")
 app.add_typer(reminders.app, name="reminders")
 app.command()(diagnostics.stats)
 app.command()(diagnostics.perf)
 app.command()(diagnostics.diagnose)
 app.command()(diagnostics.reindex)
-app.command()(integrity.check_integrity)
+app.command()(diagnostics.check_integrity)
 app.command()(maintenance.maintain)
 app.add_typer(keys.app, name="keys")
 app.add_typer(keys.app, name="key", hidden=True)

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from memsvc.cli import options
-from memsvc.cli.changes import MemoryId, Revision, refuse_unnamed
 from memsvc.cli.connection import CliContext, connected
 from memsvc.cli.enums import MaintenanceStep
 from memsvc.cli.errors import FAILED, print_error
+from memsvc.cli.memories import MemoryId, Revision, refuse_unnamed
 from memsvc.cli.output import milliseconds, progress_bar, write, write_json, write_table
 
 if TYPE_CHECKING:
