@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from memsvc.mcp.connection import Link
-from memsvc.mcp.schemas import Answer
+from memsvc.mcp.tool_inputs import Answer
 
 Progress = Callable[[float, str], Awaitable[None]]
 """Tells the client that a call goes on: a growing number, and a word."""

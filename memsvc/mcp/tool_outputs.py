@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from memsvc.mcp.schemas import Answer
+from memsvc.mcp.tool_inputs import Answer
 
 
 class Shown(Answer):

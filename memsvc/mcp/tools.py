@@ -14,8 +14,8 @@ from memsvc.client import MemsvcCallError
 from memsvc.mcp import read_tools, tool_inputs, tool_outputs, write_tools
 from memsvc.mcp.connection import Link
 from memsvc.mcp.errors import call_failed, refused
-from memsvc.mcp.schemas import Answer, Arguments, schema_of
 from memsvc.mcp.tool_call import Progress, Reply, ToolCall
+from memsvc.mcp.tool_inputs import Answer, Arguments, schema_of
 
 Work = Callable[[ToolCall, Any], Awaitable[Reply]]
 
