@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,9 @@ from pydantic import ValidationError
 
 from memsvc.bootstrap.plugins import load_backend
 from memsvc.engine.admin.diagnose import Pingable
+from memsvc.engine.indexing.index_writers import LastErrors
+from memsvc.engine.runtime.instrumentation import Instrumentation
+from memsvc.engine.runtime.latency_stats import LatencyStats
 from memsvc.ports.blobs import BlobStore
 from memsvc.ports.lexical import LexicalIndex
 from memsvc.ports.metadata import MetadataStore
@@ -117,3 +120,25 @@ def options_of(
         end = "" if wrong.endswith("?") else "."
         message = f"The options of the {port} backend {choice.backend!r} are wrong: {wrong}{end}"
         raise StartError(message) from error
+
+
+# Putting the measuring around the backends.
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Where measurements, and the troubles of indexes, are kept."""
+
+    performance: LatencyStats
+    troubles: LastErrors = field(default_factory=LastErrors)
+
+    def around(self, backends: Backends) -> Backends:
+        """Return the same backends, measured."""
+        timing = Instrumentation(self.performance, self.troubles)
+        return replace(
+            backends,
+            metadata=timing.store(backends.metadata),
+            vectors=timing.vectors(backends.vectors),
+            lexical=timing.lexical(backends.lexical),
+            embedder=timing.embedder(backends.embedder),
+        )

@@ -10,7 +10,6 @@ from typing import Any
 
 from memsvc.bootstrap.backends import NO_BACKEND, OPTIONAL_PORTS, PORTS, SAME_PORT, options_of, utc_now
 from memsvc.bootstrap.plugins import load_backend
-from memsvc.bootstrap.telling import describe_backend
 from memsvc.domain.errors import UNREACHED, BackendUnavailableError, MemsvcError
 from memsvc.ports.plugin import BackendContext
 from memsvc.settings import BackendChoice, Settings
@@ -91,3 +90,22 @@ def _advice(port: str, choice: BackendChoice, options: object) -> str:
         address = "" if server == "PostgreSQL" else f" at {getattr(options, 'url', '')}"
         return f"{port}: is {server} up, and can it be reached from here{address}? Its address is in {name}."
     return f"{port}: the log says more with MEMSVC_LOG__LEVEL=DEBUG."
+
+
+# What a backend says of itself beyond its name: the model, and how long its vectors are.
+
+
+EMBEDDERS = ("embedder", "previous_embedder")
+MODELS = ("language_model",)
+PROBE = "Does the model answer?"
+
+
+def describe_backend(port: str, backend: Any) -> str:
+    """Return what is worth knowing of an open backend; an embedder has embedded something, so that it is known to work.
+
+    Raises:
+        BackendUnavailableError: It does not embed; the message says why and what to look at.
+    """
+    if port in EMBEDDERS:
+        return f"{backend.model}, {len(backend.embed_query(PROBE))} dimensions"
+    return str(backend.model) if port in MODELS else ""

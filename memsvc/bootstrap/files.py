@@ -5,8 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 
 from memsvc.bootstrap.backends import Backends
-from memsvc.bootstrap.file_rules import file_rules
-from memsvc.bootstrap.memories import MemoryServices
+from memsvc.bootstrap.memories import MemoryServices, file_rules
 from memsvc.domain.files import UrlTemplates
 from memsvc.engine.files.garbage_collection import BlobGarbageCollector, Sweep
 from memsvc.engine.files.service import DeletingFiles, FileReader, FileRefResolver

@@ -7,9 +7,8 @@ import uuid
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from memsvc.bootstrap.backends import Backends
+from memsvc.bootstrap.backends import Backends, Measured
 from memsvc.bootstrap.index_comparison import comparison
-from memsvc.bootstrap.measuring import Measured
 from memsvc.data_directory import DataDirectory
 from memsvc.domain.diagnostics import IndexKind
 from memsvc.domain.errors import ReindexRunningError

@@ -11,8 +11,8 @@ from random import Random
 from zoneinfo import ZoneInfo
 
 from memsvc.bootstrap.backends import Backends
-from memsvc.bootstrap.file_rules import file_rules
 from memsvc.bootstrap.indexing import Indexing
+from memsvc.domain.files import FileCategory, folded
 from memsvc.domain.memory import Origin
 from memsvc.domain.provenance import TrustPolicy
 from memsvc.domain.secrets import Redactor
@@ -23,6 +23,7 @@ from memsvc.engine.conflicts.resolution import Resolve
 from memsvc.engine.conflicts.supersede import Supersede
 from memsvc.engine.files.blob_guard import BlobGuard
 from memsvc.engine.files.inline_images import InlineImages
+from memsvc.engine.files.upload import FileRules
 from memsvc.engine.history.checkpoint_rollback import CheckpointRollback
 from memsvc.engine.history.checkpoints import Checkpoints
 from memsvc.engine.memories.append import Append
@@ -149,3 +150,15 @@ def _watching(settings: Settings, store: MetadataStore, committer: GroupCommitte
         stack.callback(PeriodicTask("watch-poll", seconds, CommitPoller(store.feed, bell).look).stop)
     kept = timedelta(days=settings.indexing.outbox_days)
     return WatchService(store.changes, ErasureBarrier(store.erasures), bell, max_lag=settings.watch.max_lag, kept=kept)
+
+
+# What files may be like, by the settings.
+
+
+def file_rules(settings: Settings) -> FileRules:
+    """Return the rules."""
+    chosen = settings.files
+    hours = {FileCategory.TEMP: chosen.temp_hours, FileCategory.CACHE: chosen.cache_hours}
+    lifetimes = {category: timedelta(hours=value) for category, value in hours.items() if value}
+    extensions = tuple(folded(one).removeprefix(".") for one in chosen.extensions)
+    return FileRules(chosen.max_bytes, chosen.media_types, extensions, lifetimes)

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from memsvc.bootstrap.backends import Backends, opened_store, utc_now
 from memsvc.data_directory import owned
 from memsvc.engine.admin.api_keys import Access, ApiKeyAuthenticator, Keys
+from memsvc.engine.admin.store_migration import Migration
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.settings import Settings
 
@@ -52,3 +53,20 @@ def has_keys(settings: Settings) -> bool:
         return False
     with owned(settings.data_dir, visits=True) as directory, opened_store(settings, directory.path) as store:
         return store.api_keys.are_there()
+
+
+# What moves the store: for a running service, and for a command while none runs.
+
+
+@contextmanager
+def offline_migration(settings: Settings, *, now: Callable[[], datetime] = utc_now) -> Iterator[Migration]:
+    """Open the store alone, wherever its data are, and yield what moves it.
+
+    Raises:
+        DataDirectoryLockedError: A service has the data directory open: ask it.
+        PluginError: The store cannot be chosen.
+        StartError: Its options are wrong.
+        BackendUnavailableError: It cannot be opened.
+    """
+    with owned(settings.data_dir, visits=True) as directory, opened_store(settings, directory.path, now) as store:
+        yield Migration(store, lambda: None)

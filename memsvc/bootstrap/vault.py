@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from contextlib import ExitStack
+from datetime import datetime
+from pathlib import Path
 
 from memsvc.bootstrap.backends import Backends
 from memsvc.bootstrap.diagnostics import Diagnostics
 from memsvc.bootstrap.memories import MemoryServices
-from memsvc.bootstrap.vault_watching import attending
 from memsvc.data_directory import owned
+from memsvc.domain.vault_layout import path_key
+from memsvc.engine.runtime.periodic_task import PeriodicTask
 from memsvc.engine.vault.filesystem import OWN, VaultFilesystem
+from memsvc.engine.vault.git import CommitForm, GitCommits, Signature
 from memsvc.engine.vault.note_import import ThreeWay, VaultContext
-from memsvc.engine.vault.vault import Vault, assembled
+from memsvc.engine.vault.vault import Vault, VaultMonitor, assembled
+from memsvc.engine.vault.watcher import WatchConfig
+from memsvc.ports.features import VaultManifest
 from memsvc.settings import Settings
+from memsvc.settings.vault import VaultWatchingSettings
 
 
 def vault(
@@ -44,3 +52,38 @@ def vault(
     stack.callback(made.stop)
     stack.callback(attends.stop)
     return made
+
+
+# What attends to the vault's files.
+
+
+PAGE = 1_000
+
+
+def attending(
+    settings: VaultWatchingSettings, root: Path, book: VaultManifest, now: Callable[[], datetime], stack: ExitStack
+) -> VaultMonitor:
+    """Make it, and the thread that commits; *stack* stops that, after a last commit. The watcher is not yet started."""
+    manner = WatchConfig(settings.watch, settings.debounce_seconds, settings.poll_seconds, settings.sweep_seconds)
+    git: GitCommits | None = None
+    if settings.git.enabled:
+        form = CommitForm(Signature(settings.git.author_name, settings.git.author_email), settings.git.message)
+        git = GitCommits(root, form, now)
+        stack.callback(PeriodicTask("vault-git", settings.git.batch_seconds, _committing(git, book)).stop)
+    return VaultMonitor(root, manner, git)
+
+
+def _committing(git: GitCommits, book: VaultManifest) -> Callable[[], None]:
+    """Return what commits; the first time also what an earlier run of the process had no time for."""
+    is_first = True
+
+    def commit() -> None:
+        nonlocal is_first
+        after = ""
+        while is_first and (page := book.page(owner=None, after=after, limit=PAGE)):
+            git.note(entry.path for entry in page)
+            after = path_key(page[-1].path)
+        is_first = False
+        git.commit()
+
+    return commit

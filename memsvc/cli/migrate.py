@@ -114,7 +114,7 @@ def _action(*, dry_run: bool, abort: bool, undo: bool) -> MigrationAction:
 
 def _by_store(stack: ExitStack, settings: Settings, wanted: _Wanted) -> Iterator[pb.MigrateBackendResponse] | None:
     """Return the steps of the store itself; None when a service has the data directory open."""
-    from memsvc.bootstrap.migrating import offline_migration  # noqa: PLC0415
+    from memsvc.bootstrap.offline import offline_migration  # noqa: PLC0415
     from memsvc.domain.errors import DataDirectoryLockedError  # noqa: PLC0415 - a quick start
     from memsvc.engine.admin.store_migration import MoveAction  # noqa: PLC0415
     from memsvc.ports.operations import Changes, MoveTarget  # noqa: PLC0415
