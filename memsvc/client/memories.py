@@ -1,5 +1,7 @@
 """Writing memories."""
 
+# ruff: noqa: ASYNC109 - the timeouts go to the service, too
+
 from __future__ import annotations
 
 import hashlib

@@ -1,5 +1,7 @@
 """Contexts, what is loaded at a start, and searches that answer early."""
 
+# ruff: noqa: ASYNC109 - the timeouts go to the service, too
+
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence

@@ -123,9 +123,9 @@ def _texts(value: Json) -> Iterator[str]:
 
 # How a reference to a file is written in a text, and the block that lists those given apart from the text.
 #
-# One grammar for all of it. A reference is `category:id`, category one of `FILE_CATEGORIES`, so that neither `http:` nor
-# `10:30` is one. The id begins with a letter, a digit or an underscore, and goes on with these and `. : / @ + ~ -`; any
-# other character of it is written as `%` and two hexadecimal digits for each byte of its UTF-8, as in a URL.
+# One grammar for all of it. A reference is `category:id`, category one of `FILE_CATEGORIES`, so that neither `http:`
+# nor `10:30` is one. The id begins with a letter, a digit or an underscore, and goes on with these and `. : / @ + ~
+# -`; any other character of it is written as `%` and two hexadecimal digits for each byte of its UTF-8, as in a URL.
 
 
 FILE_CATEGORIES = tuple(category.value for category in FileCategory)

@@ -178,8 +178,8 @@ class ConflictWrites(Protocol):
 
 # What the metadata store keeps of reminders: parts of `memsvc.ports.metadata`.
 #
-# A memory with a reminder is listed here while its status is ACTIVE, from the transaction on that writes it so, and until
-# the one that writes it otherwise.
+# A memory with a reminder is listed here while its status is ACTIVE, from the transaction on that writes it so, and
+# until the one that writes it otherwise.
 
 
 class ReminderPlace(NamedTuple):

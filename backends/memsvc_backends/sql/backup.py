@@ -32,7 +32,7 @@ class _StoppedError(Exception):
 
 
 class SqlStoreCopies:
-    """`memsvc.ports.operations.StoreCopies`, by SQLite's online backup out of a snapshot: writers are in nobody's way."""
+    """`memsvc.ports.operations.StoreCopies`, by SQLite's online backup out of a snapshot; writers are not blocked."""
 
     def __init__(self, database: Database, name: str) -> None:
         """Copy *database* to files called *name*."""

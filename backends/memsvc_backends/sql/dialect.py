@@ -18,8 +18,8 @@ from sqlalchemy.types import TypeEngine
 
 # Expressions that every database has, each under a name of its own; `memsvc_backends.sql.dialect` makes them.
 #
-# Each says as a format how SQLite and how PostgreSQL write it: `{0}`, `{1}` are its arguments, `{arguments}` all of them
-# with commas between, and `{element}` is the element itself.
+# Each says as a format how SQLite and how PostgreSQL write it: `{0}`, `{1}` are its arguments, `{arguments}` all of
+# them with commas between, and `{element}` is the element itself.
 
 
 TEXT = sa.Text()

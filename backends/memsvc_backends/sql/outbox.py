@@ -130,10 +130,11 @@ def _note_changes() -> sa.Insert:
 
 # Changes that one process takes to apply them, so that no other does meanwhile.
 #
-# Why: as `SKIP LOCKED` would, but by memory instead of by change. Indexes are given a memory as it is when it is read; so
-# two processes with two changes of one memory could leave its older state in an index. The claim is an advisory lock of
-# the memory's row, which ends with the claim's transaction, also when the process dies. Locks on the rows of the outbox
-# would keep the claimant itself from marking, part by part, what it has applied, and an erasure from going on.
+# Why: as `SKIP LOCKED` would, but by memory instead of by change. Indexes are given a memory as it is when it is
+# read; so two processes with two changes of one memory could leave its older state in an index. The claim is an
+# advisory lock of the memory's row, which ends with the claim's transaction, also when the process dies. Locks on the
+# rows of the outbox would keep the claimant itself from marking, part by part, what it has applied, and an erasure
+# from going on.
 
 
 CLAIMED = 128

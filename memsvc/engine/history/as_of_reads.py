@@ -172,8 +172,8 @@ def _value(memory: Memory, order: Order) -> int | None:
 
 # A moment of known time: what was otherwise then than it is now.
 #
-# Most memories are now as they were then: those whose update_time is not after the moment. The others are few, are found
-# by the index over update_time, and are read from their revisions.
+# Most memories are now as they were then: those whose update_time is not after the moment. The others are few, are
+# found by the index over update_time, and are read from their revisions.
 
 
 SLICE = 500

@@ -34,8 +34,7 @@ from memsvc.engine.indexing.vector_entries import (
 )
 from memsvc.engine.records.memory_builder import chunks_of
 from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
-from memsvc.engine.search.retrieval import Retrieved, table_terms
-from memsvc.engine.search.retrieval_request import RetrievalRequest, RetrievalSource
+from memsvc.engine.search.retrieval import RetrievalRequest, RetrievalSource, Retrieved, table_terms
 from memsvc.engine.search.search import Readers
 from memsvc.ports.candidates import Candidates, Rows
 from memsvc.ports.change_feed import IndexFeed
@@ -123,7 +122,7 @@ class PastStates:
 
 
 class PastReads:
-    """`memsvc.engine.search.retrieval_request.CandidateReader` of what was known then."""
+    """`memsvc.engine.search.retrieval.CandidateReader` of what was known then."""
 
     def __init__(self, states: PastStates) -> None:
         self._states = states
@@ -160,7 +159,7 @@ class PastReads:
 
 
 class PastRetrieval:
-    """`memsvc.engine.search.retrieval_request.RetrievalSource`: the live retrievers, and what they no longer hold."""
+    """`memsvc.engine.search.retrieval.RetrievalSource`: the live retrievers, and what they no longer hold."""
 
     def __init__(self, live: RetrievalSource, states: PastStates, feed: IndexFeed, vectors: PastVectors) -> None:
         self._live = live

@@ -25,10 +25,8 @@ from memsvc.domain.search import (
     RetrieverScore,
     SearchQuery,
 )
-from memsvc.engine.search.dense_retriever import Timing
 from memsvc.engine.search.fusion import Fused, RankedList, best_per_row, reciprocal_rank, weighted_sum
-from memsvc.engine.search.retrieval import Retrieved
-from memsvc.engine.search.retrieval_request import CandidateReader
+from memsvc.engine.search.retrieval import CandidateReader, Retrieved, Timing
 from memsvc.engine.search.scoring import (
     SCALE,
     Column,

@@ -20,7 +20,7 @@ from memsvc.domain.near_duplicates import Shingles, TermVector, collapsed, diver
 from memsvc.domain.scope import Reach
 from memsvc.domain.search import SearchQuery, Skipped
 from memsvc.engine.search.ranking import Ranking
-from memsvc.engine.search.retrieval_request import CandidateReader
+from memsvc.engine.search.retrieval import CandidateReader
 from memsvc.ports.models import Reranker
 from memsvc.text.analysis import terms
 

@@ -29,11 +29,16 @@ from memsvc.domain.search import (
 )
 from memsvc.domain.visibility import session_privacy
 from memsvc.engine.runtime.latency_stats import LatencyStats
-from memsvc.engine.search.dense_retriever import Timing
 from memsvc.engine.search.ranking import Ranked, Ranker, Ranking
 from memsvc.engine.search.rerank import POOL, RERANK, Refined, ResultRefiner
-from memsvc.engine.search.retrieval import Retrieved
-from memsvc.engine.search.retrieval_request import CandidateReader, NotesAccesses, RetrievalRequest, RetrievalSource
+from memsvc.engine.search.retrieval import (
+    CandidateReader,
+    NotesAccesses,
+    RetrievalRequest,
+    RetrievalSource,
+    Retrieved,
+    Timing,
+)
 from memsvc.ports.features import FileReads
 from memsvc.text.analysis import query_terms
 from memsvc.text.snippets import snippet

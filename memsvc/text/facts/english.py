@@ -436,8 +436,8 @@ def _prefers(clause: str, match: re.Match[str], speaking: Speaking) -> Iterator[
         pair = " or ".join(sorted((" ".join(chosen), " ".join(other))))
         yield Statement(Rule.PREFERENCE, f"choice of {pair} of {owner}", (ValuePart("choice", " ".join(chosen)),))
     for number, scale in enumerate(CONTRASTS):
-        for pole, words in enumerate(scale):
-            said = [word for word in chosen if word in words or f"{word}s" in words]
+        for pole, synonyms in enumerate(scale):
+            said = [word for word in chosen if word in synonyms or f"{word}s" in synonyms]
             if said:
                 rest = " ".join(word for word in chosen if word not in said)
                 topic = f"preferred {rest or 'choice'} {number} of {owner}"

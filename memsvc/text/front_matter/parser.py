@@ -156,9 +156,9 @@ def _check_content(content: str, line: int) -> None:
 
 # Front matter as people mean it: YAML whose numbers and days remember how they were written.
 #
-# YAML 1.1, which PyYAML reads, takes `12:30` for 750, `010` for 8 and `no` for false; and a title `1.10` would come back
-# as `1.1`. As in YAML 1.2 only plain decimal numbers are numbers here, and only true and false are that; what begins with
-# a zero is an article's or area's number, and stays as it is.
+# YAML 1.1, which PyYAML reads, takes `12:30` for 750, `010` for 8 and `no` for false; and a title `1.10` would come
+# back as `1.1`. As in YAML 1.2 only plain decimal numbers are numbers here, and only true and false are that; what
+# begins with a zero is an article's or area's number, and stays as it is.
 
 
 _INT = re.compile(r"[-+]?(?:0|[1-9][0-9]*)\Z")

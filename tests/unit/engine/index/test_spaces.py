@@ -19,8 +19,7 @@ from memsvc.engine.indexing.index_writers import VectorIndexWriter
 from memsvc.engine.indexing.indexer import ChangeApplier
 from memsvc.engine.indexing.reindex import Rebuild
 from memsvc.engine.indexing.vector_entries import EmbeddingGranularity, EmbeddingSpace, EmbeddingSpaces, VectorEntries
-from memsvc.engine.search.dense_retriever import Dense
-from memsvc.engine.search.retrieval_request import RetrievalRequest
+from memsvc.engine.search.retrieval import Dense, RetrievalRequest
 from memsvc.ports.metadata import MetadataStore, Record
 from memsvc.ports.plugin import BackendContext
 from memsvc.ports.vectors import VectorIndex
