@@ -7,7 +7,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev demo test check fresh bench lock sbom clean
+.PHONY: help install install-dev demo test check fresh docs bench lock sbom clean
 
 help:  ## Say what can be done
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -35,7 +35,7 @@ demo: install  ## Start a server, import a few hundred memories, search them in 
 test: install-dev check  ## Everything CI runs: checks of the code and the API, then all tests
 	$(BIN)/python -m pytest -q -n 2 --dist loadgroup tests
 
-check: install-dev  ## Format, lint, types, import rules, the API's rules, fresh generated code
+check: install-dev  ## Format, lint, types, import rules, API rules, generated files, documentation links
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -44,13 +44,21 @@ check: install-dev  ## Format, lint, types, import rules, the API's rules, fresh
 	$(BIN)/buf format --diff --exit-code proto
 	$(BIN)/buf breaking proto --against proto/released.binpb
 	$(BIN)/python proto/generate.py --check
+	$(BIN)/python docs/generate.py --check
+	$(SITE)
 
-fresh: install-dev  ## Make the generated code and docs/settings.md anew, and format
+fresh: install-dev  ## Regenerate code and reference pages, and format
 	$(BIN)/buf format -w proto
 	$(BIN)/python proto/generate.py
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
-	$(BIN)/memsvc settings --into docs/settings.md
+	$(BIN)/memsvc settings --into docs/reference/settings.md
+	$(BIN)/python docs/generate.py
+
+SITE := $(BIN)/sphinx-build --quiet --fail-on-warning --keep-going -d build/doctrees docs build/docs
+
+docs: install-dev  ## Build the documentation site into build/docs; broken links fail
+	$(SITE)
 
 bench: install-dev  ## Measure latency, throughput, import and retrieval quality (DATA=FILE of tests/bench/README.md)
 	$(BIN)/python -m tests.bench $(if $(DATA),--data $(DATA),)
@@ -60,7 +68,7 @@ COMPILE := uv pip compile pyproject.toml --quiet --universal --python-version 3.
 
 lock:  ## Pin every dependency anew, with hashes (needs uv)
 	rm -f requirements.lock requirements-dev.lock docker/requirements.lock
-	$(COMPILE) --extra wordllama --extra openai --extra fastembed --extra otel --extra s3 --extra postgres --extra mcp --group test --group dev -o requirements-dev.lock
+	$(COMPILE) --extra wordllama --extra openai --extra fastembed --extra otel --extra s3 --extra postgres --extra mcp --group test --group docs --group dev -o requirements-dev.lock
 	$(COMPILE) -c requirements-dev.lock -o requirements.lock
 	$(COMPILE) -c requirements-dev.lock --all-extras -o docker/requirements.lock
 
