@@ -1,202 +1,131 @@
-"""Everything in the README that can be run, run: against a real server with the default settings.
+"""The commands and Python snippets of all pages, run against real servers with the default settings.
 
-Blocks of `console` hold commands, which begin with "$ " and go on while a quote is open or the line ends with a
-backslash or a bar. What is below a command is what it writes; "…" stands for anything, and how much white space there
-is does not matter. They run in one shell, in their order, as somebody would who tries them.
+Commands and snippets of a page run in one shell, in their order, as a reader would run them. Users differ from page to
+page, so that all pages but those of OWN_SERVER share one server.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import re
+import socket
 import subprocess
 import sys
-import tomllib
+import urllib.request
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
-from pydantic import BaseModel
 
-from memsvc.bootstrap.backends import NO_BACKEND, options_of
-from memsvc.bootstrap.plugins import GROUPS, load_backend
-from memsvc.settings import BackendChoice, Settings, load_settings
-from tests.e2e.running import ROOT, ServerProcess
+from tests.docs.pages import ADDRESS, ANYTHING, ROOT, Command, agrees, blocks, commands
+from tests.e2e.running import ServerProcess
 
-pytestmark = pytest.mark.xdist_group("readme")
+pytestmark = pytest.mark.xdist_group("docs")
 
-README = ROOT / "README.md"
-ADDRESS = "127.0.0.1:50051"
+BIN = Path(sys.executable).parent
 SECONDS = 600
 """All the commands take a minute; it only keeps a hang from lasting."""
 MARK = "--- end of command "
-ANYTHING = "…"
+OWN_SERVER = {"docs/operations/security.md": "from its first key on a service asks everybody for one"}
+PAGES = sorted({block.page for block in blocks("console", "python")})
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
-    """A fenced block of the README, and the number of its first line."""
-
-    line: int
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Command:
-    """A command with what it should write."""
-
-    line: int
-    text: str
-    expected: str
+@pytest.fixture(scope="session")
+def metrics_address() -> str:
+    """An address that is free."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{free.getsockname()[1]}"
 
 
-def blocks(language: str) -> list[Block]:
-    """Return the README's blocks of a language."""
-    text = README.read_text(encoding="utf-8")
-    fence = re.compile(rf"^```{language}\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-    return [Block(text.count("\n", 0, found.start(1)) + 1, found[1]) for found in fence.finditer(text)]
-
-
-def commands(block: Block) -> Iterator[Command]:
-    """Yield the commands of a console block."""
-    lines = block.text.splitlines()
-    start = 0
-    while start < len(lines):
-        assert lines[start].startswith("$ "), f"line {block.line + start} is no command"
-        text, end = lines[start][2:], start + 1
-        while text.count("'") % 2 or text.endswith(("\\", "|")):
-            text, end = f"{text}\n{lines[end]}", end + 1
-        written = end
-        while end < len(lines) and not lines[end].startswith("$ "):
-            end += 1
-        yield Command(block.line + start, text, "\n".join(lines[written:end]))
-        start = end
-
-
-def agrees(written: str, expected: str) -> bool:
-    """Say whether a command wrote what the README shows."""
-    parts = [re.escape(" ".join(part.split())) for part in expected.split(ANYTHING)]
-    return re.fullmatch(r"\s*.*?\s*".join(parts), " ".join(written.split()), re.DOTALL) is not None
-
-
-@pytest.fixture(scope="module")
-def default_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """A server as `memsvc serve` starts it, but for the port and the place of the data."""
-    data = tmp_path_factory.mktemp("readme") / "data"
-    with ServerProcess(data, environment={"MEMSVC_LOG__LEVEL": "WARNING"}) as running:
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory: pytest.TempPathFactory, metrics_address: str) -> Iterator[ServerProcess]:
+    """A server as `memsvc serve` starts it, but for the ports and the place of the data."""
+    environment = {"MEMSVC_LOG__LEVEL": "WARNING", "MEMSVC_METRICS__ADDRESS": metrics_address}
+    with ServerProcess(tmp_path_factory.mktemp("docs") / "data", environment=environment) as running:
         yield running
 
 
-def run(command: list[str], server: ServerProcess) -> subprocess.CompletedProcess[str]:
-    """Run a command as the README's reader does, but at the test's server."""
+@pytest.fixture
+def page_server(page: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ServerProcess]:
+    """The shared server, or one of the page's own."""
+    if page not in OWN_SERVER:
+        yield request.getfixturevalue("shared")
+        return
+    with ServerProcess(tmp_path / "data", environment={"MEMSVC_LOG__LEVEL": "WARNING"}) as running:
+        yield running
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A folder that looks like the checkout; commands may write into it."""
+    folder = tmp_path / "checkout"
+    folder.mkdir()
+    for entry in ROOT.iterdir():
+        (folder / entry.name).symlink_to(entry)
+    return folder
+
+
+def run(command: list[str], server: ServerProcess, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run a command as a reader does who has .venv/bin on the PATH, but at the test's server."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("MEMSVC_")}
+    ours = {
+        "MEMSVC_ADDRESS": server.bound,
+        "MEMSVC_DATA_DIR": str(server.data_dir),
+        "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
+    }
     return subprocess.run(
-        command, cwd=ROOT, env={**clean, "MEMSVC_ADDRESS": server.bound}, timeout=SECONDS, check=False,
+        command, cwd=folder, env={**clean, **ours}, timeout=SECONDS, check=False,
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8",
     )  # fmt: skip
 
 
 def at_server(text: str, server: ServerProcess) -> str:
-    """Return a text of the README with the test's address and programs."""
-    return text.replace(ADDRESS, server.bound).replace(".venv/bin/", f"{Path(sys.executable).parent}/")
+    """Return a text of a page with the test's address and programs."""
+    return text.replace(ADDRESS, server.bound).replace(".venv/bin/", f"{BIN}/")
+
+
+def steps(page: str, folder: Path) -> Iterator[Command]:
+    """Yield the commands of a page; a snippet of Python is the command that runs it, without a warning."""
+    for block in blocks("console", "python"):
+        if block.page != page:
+            continue
+        if block.language == "console":
+            yield from commands(block)
+        else:
+            script = folder / f"snippet-{block.line}.py"
+            script.write_text(block.text, encoding="utf-8")
+            yield Command(block.place, f"python -W error {script}", ANYTHING)
 
 
 @pytest.mark.timeout(SECONDS + 60)
-def test_commands_write_what_the_readme_shows(default_server: ServerProcess) -> None:
-    """Every command ends with 0 and writes what is shown below it."""
-    shown = [command for block in blocks("console") for command in commands(block)]
-    script = "".join(f"{at_server(command.text, default_server)}\nprintf '\\n{MARK}%s\\n' $?\n" for command in shown)
+@pytest.mark.parametrize("page", PAGES)
+def test_commands_and_snippets_do_what_the_page_shows(page: str, page_server: ServerProcess, checkout: Path) -> None:
+    """Every command ends with 0 and writes what is shown below it; every snippet ends with 0."""
+    shown = list(steps(page, checkout))
+    for script in checkout.glob("snippet-*.py"):
+        script.write_text(at_server(script.read_text(encoding="utf-8"), page_server), encoding="utf-8")
+    shell = "".join(f"{at_server(step.text, page_server)}\nprintf '\\n{MARK}%s\\n' $?\n" for step in shown)
 
-    done = run(["bash", "-c", script], default_server)
+    done = run(["bash", "-c", shell], page_server, checkout)
 
     parts = re.split(rf"\n{MARK}(\d+)\n", done.stdout)
     results = list(zip(parts[::2], parts[1::2], strict=False))
     assert len(shown) == len(results), f"The shell stopped:\n{done.stdout[-2000:]}"
     wrong = [
-        f"README.md:{command.line}: $ {command.text}\nshould write:\n{command.expected}\nwrote:\n{written}\nexit {code}"
-        for command, (written, code) in zip(shown, results, strict=True)
-        if code != "0" or not agrees(written, at_server(command.expected, default_server))
+        f"{step.place}: $ {step.text}\nshould write:\n{step.expected}\nwrote:\n{written}\nexit {code}"
+        for step, (written, code) in zip(shown, results, strict=True)
+        if code != "0" or not agrees(written, at_server(step.expected, page_server))
     ]
     assert not wrong, "\n\n".join(wrong)
-    assert len(shown) > 30
 
 
-def test_snippets_of_python_run(default_server: ServerProcess) -> None:
-    """Every Python snippet runs by itself, without a warning."""
-    snippets = blocks("python")
+def test_every_metric_is_in_the_list(shared: ServerProcess, metrics_address: str) -> None:
+    """And no other: those of our own names, and those of the calls."""
+    page = (ROOT / "docs/reference/metrics.md").read_text(encoding="utf-8")
+    listed = dict(re.findall(r"^\| `((?:memsvc|grpc)_\w+)` \| (\w+) \|", page, re.MULTILINE))
+    with shared.stubs():
+        served = urllib.request.urlopen(f"http://{metrics_address}/metrics", timeout=30).read().decode()
 
-    for snippet in snippets:
-        done = run([sys.executable, "-W", "error", "-c", at_server(snippet.text, default_server)], default_server)
-
-        assert done.returncode == 0, f"README.md:{snippet.line}:\n{done.stdout}"
-    assert len(snippets) > 2
-
-
-def test_settings_files_are_valid(tmp_path: Path) -> None:
-    """A memsvc.toml of the README is read without complaint, the options of its backends included."""
-    files = [block for block in blocks("toml") if block.text.startswith("# memsvc.toml\n")]
-    assert files
-    for block in files:
-        path = tmp_path / "memsvc.toml"
-        path.write_text(block.text, encoding="utf-8")
-
-        settings = load_settings(path)
-
-        for port in GROUPS:
-            choice: BackendChoice = getattr(settings, port)
-            if choice.backend == NO_BACKEND:
-                continue
-            options_of(port, choice, load_backend(port, choice.backend).settings, settings.metadata.options)
-
-
-def test_entry_points_are_of_groups_that_are_looked_at() -> None:
-    """A pyproject.toml of the README declares its backends where they are found."""
-    files = [block for block in blocks("toml") if block.text.startswith("# pyproject.toml\n")]
-    assert files
-    for block in files:
-        assert set(tomllib.loads(block.text)["project"]["entry-points"]) <= set(GROUPS.values())
-
-
-def default_of(path: str) -> Any:
-    """Return the default of a setting, or of an option of the default backend of a port."""
-    model: type[BaseModel] = Settings
-    default: Any = None
-    names = path.split(".")
-    if names[1:2] == ["options"]:
-        model = load_backend(names[0], Settings.model_fields[names[0]].default.backend).settings
-        names = names[2:]
-    for name in names:
-        default = getattr(default, name) if default is not None else model.model_fields[name].get_default()
-    return list(default) if isinstance(default, tuple) else default
-
-
-def test_table_of_settings_tells_the_defaults() -> None:
-    """Every setting in the table is there and has the default that is told."""
-    table = README.read_text(encoding="utf-8").partition("| setting | default |")[2].partition("\n\n")[0]
-    rows = re.findall(r"^\| `([a-z_.]+)` \| `([^`]*)` \|", table, re.MULTILINE)
-    told_defaults = {path: json.loads(told) for path, told in rows}
-
-    assert told_defaults == {path: default_of(path) for path in told_defaults}
-    assert len(told_defaults) > 15
-
-
-def test_links_lead_somewhere() -> None:
-    """Every link to a file of the project, or to a heading, has a target."""
-    text = README.read_text(encoding="utf-8")
-    headings = {
-        re.sub(r"[^\w\- ]", "", heading).lower().replace(" ", "-")
-        for heading in re.findall(r"^#+ (.*)", text, re.MULTILINE)
-    }
-    targets = [target for target in re.findall(r"\]\(([^)]+)\)", text) if "://" not in target]
-
-    lost = [
-        target
-        for target in targets
-        if not (target[1:] in headings if target.startswith("#") else (ROOT / target).exists())
-    ]
-
-    assert targets
-    assert not lost
+    found = dict(re.findall(r"^# TYPE ((?:memsvc|grpc)_\w+) (\w+)$", served, re.MULTILINE))
+    assert listed == {name: kind for name, kind in found.items() if not name.endswith("_created")}

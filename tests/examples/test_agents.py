@@ -161,9 +161,10 @@ def test_plain_stubs_write_find_and_are_refused(server: ServerProcess) -> None:
 
 @pytest.mark.parametrize("language", TOOLS)
 def test_the_readme_names_the_commands_that_are_tested(language: str) -> None:
-    """What the table of the README says is what the tests run."""
+    """What the table in examples/README.md says is what the tests run."""
     commands = Commands.of(language)
-    [row] = re.findall(rf"^\| \[[^]]*\]\(examples/{language}\) \|.*$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    table = (ROOT / "examples" / "README.md").read_text(encoding="utf-8")
+    [row] = re.findall(rf"^\| \[[^]]*\]\({language}\) \|.*$", table, re.MULTILINE)
 
     assert f"| `{commands.build}` | `{commands.run}` |" in row
 

@@ -1,4 +1,4 @@
-"""What the README tells to put into the configuration of a client, started as a client would."""
+"""The configurations of MCP clients in the documentation, started as a client would."""
 
 from __future__ import annotations
 
@@ -17,9 +17,14 @@ from tests.e2e.bridge.bridging import bridged
 from tests.e2e.running import ROOT, ServerProcess
 
 PLACE, ADDRESS = "/path/to/memsvc/.venv/bin/", "127.0.0.1:50051"
-SNIPPETS = re.findall(
-    r"^```json\n(\{\n  \"mcpServers\".*?)^```$", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL
-)
+PAGES = ("README.md", "docs/guides/mcp.md")
+SNIPPETS = [
+    found
+    for page in PAGES
+    for found in re.findall(
+        r"^```json\n(\{\n  \"mcpServers\".*?)^```$", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL
+    )
+]
 
 
 def configured(snippet: str, server: ServerProcess, user: str, folder: Path) -> StdioServerParameters:
@@ -33,7 +38,7 @@ def configured(snippet: str, server: ServerProcess, user: str, folder: Path) -> 
 
 
 @pytest.mark.parametrize("snippet", SNIPPETS, ids=range(len(SNIPPETS)))
-def test_the_readme_s_configurations_work(snippet: str, server: ServerProcess, tmp_path: Path) -> None:
+def test_configurations_work(snippet: str, server: ServerProcess, tmp_path: Path) -> None:
     """As they stand, in a project of the reader's."""
     (tmp_path / ".memsvc").write_text("garden\n")
     with bridged(configured(snippet, server, f"ann-{uuid.uuid4()}", tmp_path)) as bridge:
@@ -45,11 +50,11 @@ def test_the_readme_s_configurations_work(snippet: str, server: ServerProcess, t
     assert memory_id in found
 
 
-def test_the_readme_names_every_tool(server: ServerProcess, tmp_path: Path) -> None:
+def test_the_guide_names_every_tool(server: ServerProcess, tmp_path: Path) -> None:
     """And no other."""
-    assert len(SNIPPETS) == 2
-    table = (ROOT / "README.md").read_text().partition("| tool | does |")[2].partition("\n\n")[0]
-    with bridged(configured(SNIPPETS[0], server, "ann", tmp_path)) as bridge:
+    assert len(SNIPPETS) == 3
+    table = (ROOT / PAGES[1]).read_text().partition("| tool | does |")[2].partition("\n\n")[0]
+    with bridged(configured(SNIPPETS[1], server, "ann", tmp_path)) as bridge:
         listed = bridge.ask(bridge.session.list_tools).tools
         told = bridge.session.initialize_result
 

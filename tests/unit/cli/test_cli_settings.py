@@ -1,4 +1,4 @@
-"""The list of all settings: whole, true, and as it stands in docs/settings.md."""
+"""The list of all settings: whole, true, and as it stands in docs/reference/settings.md."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from memsvc.settings.reference import Setting, catalogue
 from tests.embedding_endpoint import serving
 from tests.http_endpoint import failed
 
-LIST = Path(__file__).resolve().parents[3] / "docs" / "settings.md"
+LIST = Path(__file__).resolve().parents[3] / "docs" / "reference" / "settings.md"
 
 
 def run(*words: str, code: int = 0) -> str:

@@ -1,0 +1,1 @@
+"""Every command, snippet and table of the documentation, run or validated."""
