@@ -337,7 +337,8 @@ def error_lines(api: Api) -> Iterator[str]:
     for name, number, comment in sorted(reasons.rows):
         if number != "0":
             code = CODE.search(comment.replace(name, ""))
-            yield f"| `{name}` | {f'`{code[1]}`' if code else ''} | {cell(comment)} |"
+            condition = re.sub(rf"^{name} comes with [A-Z_]+ when\s+(.)", lambda found: found[1].upper(), comment)
+            yield f"| `{name}` | {f'`{code[1]}`' if code else ''} | {cell(condition)} |"
 
 
 def limit_lines(api: Api, homes: Mapping[str, str]) -> Iterator[str]:
