@@ -118,7 +118,7 @@ def demo_conversation() -> list[types.Memory]:
     """Return the bilingual conversation that comes with the package."""
     from importlib.resources import files  # noqa: PLC0415 - a quick start
 
-    from memsvc.cli.import_memories import memories_from_lines  # noqa: PLC0415
+    from memsvc.cli.import_sources import memories_from_lines  # noqa: PLC0415
 
     text = files("memsvc.cli").joinpath(CONVERSATION).read_text(encoding="utf-8")
     return list(memories_from_lines(text.splitlines(), CONVERSATION))
@@ -129,7 +129,7 @@ def demo_documents() -> list[types.Memory]:
     from importlib.metadata import PackageNotFoundError, metadata  # noqa: PLC0415 - a quick start
 
     import memsvc  # noqa: PLC0415
-    from memsvc.cli.import_memories import memories_from_markdown  # noqa: PLC0415
+    from memsvc.cli.import_sources import memories_from_markdown  # noqa: PLC0415
 
     root = Path(memsvc.__file__).parents[1]
     checkout = sorted(root.glob("*.md")) if (root / "pyproject.toml").is_file() else []

@@ -10,7 +10,7 @@ from google.protobuf.json_format import MessageToJson
 
 from memsvc.cli.enums import ImportFormat
 from memsvc.cli.errors import CommandError
-from memsvc.cli.import_memories import memories_from_lines, memories_from_markdown, read_source
+from memsvc.cli.import_sources import memories_from_lines, memories_from_markdown, read_source
 from memsvc.v1 import types_pb2 as types
 
 DOCUMENT = """\

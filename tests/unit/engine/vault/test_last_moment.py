@@ -41,7 +41,7 @@ class HurriedFolder(VaultFilesystem):
 
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
-    monkeypatch.setattr("tests.unit.engine.vault.bench.VaultFolder", HurriedFolder)
+    monkeypatch.setattr("tests.unit.engine.vault.bench.VaultFilesystem", HurriedFolder)
     monkeypatch.setattr("tests.unit.engine.vault.bench.KeepBoth", ThreeWay)
     with open_bench(tmp_path, "sql") as bench:
         yield bench

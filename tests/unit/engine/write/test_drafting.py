@@ -121,4 +121,4 @@ def test_a_batch_keeps_its_order_and_rejects_the_bad_alone() -> None:
     """A bad draft becomes its rejection at its place."""
     items = drafting.prepare_all(SCOPE, [Draft("a"), Draft("b", vector=[1.0]), Draft("c")])
 
-    assert [type(item).__name__ for item in items] == ["Prepared", "Rejected", "Prepared"]
+    assert [type(item).__name__ for item in items] == ["PreparedMemory", "Rejected", "PreparedMemory"]
