@@ -81,7 +81,7 @@ def _described(one: Setting) -> dict[str, str]:
 def _markdown(found: Sequence[Setting]) -> Iterator[str]:
     """Yield the lines of a table for each group, and for each backend."""
     for title, group in groupby(found, key=_title):
-        yield from ("", f"**{title}**", "", "| setting, variable | default | values | meaning |", "| --- " * 4 + "|")
+        yield from ("", f"### {title}", "", "| setting, variable | default | values | meaning |", "| --- " * 4 + "|")
         for one in group:
             default = f"`{one.default}`" if one.default else ""
             cells = (f"`{one.path}`<br>`{one.variable}`", default, _cell(one.values), _cell(one.meaning))

@@ -15,7 +15,7 @@ SHARES_TOLERANCE = 0.001
 
 
 class RankingSettings(SettingsGroup):
-    """The constants of the ranking recipe. The defaults are measured; the README says how."""
+    """The constants of the ranking recipe. The defaults are measured: see docs/concepts/ranking.md."""
 
     tier: EmbeddingGranularity = EmbeddingGranularity.S
     """S: one vector a chunk. E: vectors of runs of sentences and of windows too; finds better, writes slower."""

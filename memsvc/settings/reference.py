@@ -23,7 +23,7 @@ from memsvc.settings.server import BackendChoice
 
 PREFIX = "MEMSVC_"
 OURS = "memsvc "
-"""What the distribution begins with whose backends are in the README."""
+"""What the distribution begins with whose backends are on docs/reference/settings.md."""
 SAME_OPTIONS = {"previous_embedder": "embedder"}
 """Ports whose backends are those of another."""
 _CHOICES = re.compile(r"\^\(([\w|]+)\)\$")

@@ -63,11 +63,12 @@ def run(*command: str) -> subprocess.CompletedProcess[str]:
         ("buf", "lint", "proto"),
         ("buf", "format", "--diff", "--exit-code", "proto"),
         ("python", "proto/generate.py", "--check"),
+        ("python", "docs/generate.py", "--check"),
     ],
     ids=" ".join,
 )
 def test_the_rules_that_tools_check_hold(command: tuple[str, ...]) -> None:
-    """Imports point inwards, the API is linted and formatted, and the generated code is fresh."""
+    """Imports point inwards, the API is linted and formatted, and generated code and pages are fresh."""
     done = run(*command)
 
     assert done.returncode == 0, done.stdout + done.stderr

@@ -106,8 +106,8 @@ def require_here(connection: sa.Connection) -> None:
     out, into = found(connection, OUT), found(connection, INTO)
     if out is not None and out.state == LEFT:
         message = (
-            f"The data of this store were moved to {out.place}: start the service with that as its store (README, "
-            "'Moving to PostgreSQL or a cluster'), or take the move back with `memsvc migrate-backend --undo`."
+            f"The data of this store were moved to {out.place}: start the service with that as its store (see "
+            "docs/operations/migration.md), or take the move back with `memsvc migrate-backend --undo`."
         )
         raise StoreMovedError(message)
     if into is not None and into.state != ARRIVED:
