@@ -71,6 +71,19 @@ def memsvc(words: Sequence[str]) -> str:
     return f"left over: {left}" * bool(left) or f"missing: {missing}" * bool(missing)
 
 
+def mentioned(words: Sequence[str]) -> str:
+    """Check a command of memsvc in a sentence: arguments may be left out."""
+    command: Any = typer.main.get_command(app)
+    rest = list(words)
+    while hasattr(command, "commands") and rest and not rest[0].startswith("-"):
+        if rest[0] not in command.commands:
+            return f"memsvc has no command {rest[0]!r}"
+        command = command.commands[rest.pop(0)]
+    options = {"--help", *(name for one in command.params for name in (*one.opts, *one.secondary_opts))}
+    unknown = [word for word in rest if word.startswith("-") and word.partition("=")[0] not in options]
+    return f"no option {unknown}" if unknown else ""
+
+
 def make(words: Sequence[str]) -> str:
     """Check that the targets exist."""
     return next((f"no target {word}" for word in words if "=" not in word and word not in TARGETS), "")

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from memsvc.bootstrap.backends import NO_BACKEND, options_of
 from memsvc.bootstrap.plugins import GROUPS, load_backend
 from memsvc.settings import BackendChoice, Settings, load_settings
-from tests.docs.command_lines import problem_of, problems
+from tests.docs.command_lines import mentioned, problem_of, problems
 from tests.docs.pages import ROOT, Block, blocks, name, pages
 
 RUN = {"console", "python"}
@@ -27,6 +27,7 @@ NOT_CHECKED = {
     ("docs/concepts/architecture.md", "text"): "a diagram",
     ("docs/guides/vault.md", "text"): "a listing of folders; tests/unit and tests/e2e hold the vault to it",
 }
+COMMANDS = re.compile(r"`(memsvc |make |python -m tests)([^`]*)`")
 PLACES = re.compile(r"`((?:docker|examples|proto|tests|docs)/[\w./-]+)`")
 
 
@@ -168,3 +169,27 @@ def test_named_files_are_there(page: Path) -> None:
     named = PLACES.findall(page.read_text(encoding="utf-8"))
 
     assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+@pytest.mark.parametrize("page", pages(), ids=name)
+def test_commands_in_sentences_are_there(page: Path) -> None:
+    """A command in a code span exists, and so do its options."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    wrong = []
+    for program, rest in COMMANDS.findall(text):
+        words = rest.split()
+        wrong.append(mentioned(words) if program == "memsvc " else problem_of([*(program + rest).split()]))
+
+    assert [problem for problem in wrong if problem] == []
+
+
+def test_readme_has_the_numbers_of_the_benchmarks() -> None:
+    """Each row of its summary is a row of docs/benchmarks.md."""
+    table = (
+        (ROOT / "README.md").read_text(encoding="utf-8").partition("| measurement | result |")[2].partition("\n\n")[0]
+    )
+    rows = [row for row in table.splitlines()[2:] if row]
+    every = (ROOT / "docs/benchmarks.md").read_text(encoding="utf-8")
+
+    assert len(rows) > 5
+    assert [row for row in rows if f"\n{row}" not in every] == []
