@@ -303,7 +303,7 @@ def type_lines(types: Sequence[Type], page: str, homes: Mapping[str, str]) -> It
                 yield "| --- | --- | --- |"
             for name, kind, comment in one.rows:
                 shown = kind if one.is_enum else linked(kind, page, homes)
-                yield f"| `{name}` | {shown} | {cell(comment)} |"
+                yield f"| `{name}` | {shown} | {cell(predicate(name, comment))} |"
             yield ""
 
 
@@ -344,11 +344,11 @@ def error_lines(api: Api) -> Iterator[str]:
 def limit_lines(api: Api, homes: Mapping[str, str]) -> Iterator[str]:
     """Yield the limits that comments state, by message, and the constants behind them."""
     yield from ("## By field", "", "| field | limit |", "| --- | --- |")
-    for one in api.types.values():
+    for one in sorted(api.types.values(), key=lambda each: each.name):
         if one.is_enum:
             continue
         for name, _, comment in one.rows:
-            stated = [sentence for sentence in sentences(comment) if LIMIT.search(sentence)]
+            stated = [sentence for sentence in sentences(predicate(name, comment)) if LIMIT.search(sentence)]
             if stated:
                 target = link(one.name, "limits", {key: f"api/{home}" for key, home in homes.items()})
                 yield f"| {target}.`{name}` | {cell(' '.join(stated))} |"
@@ -431,6 +431,11 @@ def first_sentence(text: str) -> str:
 def sentences(text: str) -> Iterator[str]:
     """Yield the sentences of a text, each on one line."""
     yield from re.split(r"(?<=[.!?])\s+(?=[A-Z`\"0-9])", " ".join(text.split())) if text.strip() else ()
+
+
+def predicate(name: str, comment: str) -> str:
+    """Return a comment without the name that it begins with, which stands in the column before."""
+    return re.sub(rf"^{name}(?: is| are)?:?\s+(.)", lambda found: found[1].upper(), comment)
 
 
 def slug(name: str) -> str:
