@@ -13,8 +13,7 @@ from pydantic import ValidationError
 
 from memsvc.bootstrap.plugins import load_backend
 from memsvc.engine.admin.diagnose import Pingable
-from memsvc.engine.indexing.index_writers import LastErrors
-from memsvc.engine.runtime.instrumentation import Instrumentation
+from memsvc.engine.runtime.instrumentation import Instrumentation, LastErrors
 from memsvc.engine.runtime.latency_stats import LatencyStats
 from memsvc.ports.blobs import BlobStore
 from memsvc.ports.lexical import LexicalIndex

@@ -13,11 +13,12 @@ from memsvc.data_directory import DataDirectory
 from memsvc.domain.diagnostics import IndexKind
 from memsvc.domain.errors import ReindexRunningError
 from memsvc.engine.indexing.cached_embedder import CachedEmbedder
-from memsvc.engine.indexing.index_writers import LastErrors, LexicalIndexWriter, VectorIndexWriter
+from memsvc.engine.indexing.index_writers import LexicalIndexWriter, VectorIndexWriter
 from memsvc.engine.indexing.indexer import ChangeApplier, Indexer
 from memsvc.engine.indexing.reindex import IndexMonitor, Rebuild, Reindex
 from memsvc.engine.indexing.repair import Repair
 from memsvc.engine.indexing.vector_entries import EmbeddingGranularity, EmbeddingSpace, EmbeddingSpaces, VectorEntries
+from memsvc.engine.runtime.instrumentation import LastErrors
 from memsvc.engine.runtime.latency_stats import LatencyStats
 from memsvc.engine.runtime.leader_lease import LeaderElection
 from memsvc.ports.models import Embedder

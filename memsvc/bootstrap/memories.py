@@ -20,7 +20,6 @@ from memsvc.engine.capture.capture import CaptureWriter
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.commit.idempotency import IdempotentExecutor, forget_old_requests
 from memsvc.engine.conflicts.resolution import Resolve
-from memsvc.engine.conflicts.supersede import Supersede
 from memsvc.engine.files.blob_guard import BlobGuard
 from memsvc.engine.files.inline_images import InlineImages
 from memsvc.engine.files.upload import FileRules
@@ -33,6 +32,7 @@ from memsvc.engine.memories.lookup import AccessCounts
 from memsvc.engine.memories.promote import Promote
 from memsvc.engine.memories.reminders import Reminders
 from memsvc.engine.memories.review import Reviewing
+from memsvc.engine.memories.supersede import Supersede
 from memsvc.engine.memories.update import ArchiveMemory, MemoryUpdater
 from memsvc.engine.memories.upsert import Upserter
 from memsvc.engine.records.memory_builder import MemoryBuilder, RecordBuilder, ReminderDetector

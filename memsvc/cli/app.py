@@ -13,7 +13,6 @@ from memsvc.cli import (
     conflicts,
     consolidate,
     context,
-    demo,
     diagnostics,
     files,
     health,
@@ -34,6 +33,7 @@ from memsvc.cli import (
     vault,
     watch,
 )
+from memsvc.cli.demo.run import demo
 from memsvc.cli.errors import PIPE_CLOSED, abandon_stdout
 
 app = typer.Typer(
@@ -48,7 +48,7 @@ app = typer.Typer(
 app.command()(serve.serve)
 app.command()(serve.check)
 app.command()(health.health)
-app.command()(demo.demo)
+app.command()(demo)
 app.command()(memories.add)
 app.command()(memories.get)
 app.command("list")(memories.list_memories)

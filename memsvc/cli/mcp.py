@@ -10,7 +10,7 @@ from memsvc.cli.connection import CliContext, connected
 from memsvc.cli.errors import CommandError
 
 
-def _serve(  # noqa: PLR0913 - an option each
+def _serve_bridge(  # noqa: PLR0913 - an option each
     session: CliContext,
     *,
     agent: Annotated[str, typer.Option(envvar="MEMSVC_AGENT", help="As which agent memories are written.")] = "",
@@ -53,7 +53,7 @@ def _serve(  # noqa: PLR0913 - an option each
     )
 
 
-mcp = connected(_serve, without=("as_json",))
+mcp = connected(_serve_bridge, without=("as_json",))
 
 
 def _check_zone(name: str) -> None:

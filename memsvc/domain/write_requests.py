@@ -172,3 +172,12 @@ class ImportProgress:
     position: int = 0
     redacted: int = 0
     failures: tuple[tuple[int, Rejected], ...] = field(default=())
+
+
+@dataclass(frozen=True, slots=True)
+class UpsertResult:
+    """A memory as a write left or found it, and what it contradicts."""
+
+    memory: Memory
+    outcome: Outcome
+    conflicts: tuple[Contradiction, ...] = ()

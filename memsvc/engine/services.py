@@ -16,7 +16,6 @@ from memsvc.engine.admin.store_migration import Migration
 from memsvc.engine.capture.capture import Capture
 from memsvc.engine.capture.flush import Flush
 from memsvc.engine.conflicts.resolution import Resolve
-from memsvc.engine.conflicts.supersede import Supersede
 from memsvc.engine.consolidation.service import Consolidate
 from memsvc.engine.consolidation.undo import UndoConsolidation
 from memsvc.engine.context.core_memories import CoreMemoryCache
@@ -40,6 +39,7 @@ from memsvc.engine.memories.lookup import MemoryReader
 from memsvc.engine.memories.promote import Promote
 from memsvc.engine.memories.reminders import Reminders
 from memsvc.engine.memories.review import Reviewing
+from memsvc.engine.memories.supersede import Supersede
 from memsvc.engine.memories.update import ArchiveMemory, MemoryUpdater
 from memsvc.engine.runtime.latency_stats import LatencyStats
 from memsvc.engine.search.search import GlobalSearch, SearchService

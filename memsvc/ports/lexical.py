@@ -9,7 +9,7 @@ from memsvc.domain.clock import Deadline
 from memsvc.domain.filters import Filter
 from memsvc.domain.index_entries import Hit, LexicalEntry, LexicalManifest
 from memsvc.domain.scope import Reach
-from memsvc.ports.derived_index import DerivedIndex, Generation
+from memsvc.ports.indexes import DerivedIndex, Generation
 
 FUZZY_MIN_LENGTH = 5
 """Query terms of at least this many characters may be matched one edit away."""

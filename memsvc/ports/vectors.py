@@ -10,7 +10,7 @@ from memsvc.domain.clock import Deadline
 from memsvc.domain.filters import Filter
 from memsvc.domain.index_entries import Attributes, Hit, VectorManifest, View
 from memsvc.domain.scope import Reach
-from memsvc.ports.derived_index import DerivedIndex, Generation
+from memsvc.ports.indexes import DerivedIndex, Generation
 from memsvc.ports.models import Vector
 
 

@@ -18,6 +18,17 @@ from pydantic_settings import (
 
 from memsvc.settings.api_keys import AccessSettings
 from memsvc.settings.files import FileSettings
+from memsvc.settings.groups import (
+    BackendChoice,
+    BackupSettings,
+    EventLoop,
+    LogFormat,
+    LogSettings,
+    MetricsSettings,
+    ServerSettings,
+    VaultSettings,
+    WatchSettings,
+)
 from memsvc.settings.memories import (
     ConsolidationSettings,
     ContextSettings,
@@ -30,17 +41,6 @@ from memsvc.settings.memories import (
     SessionSettings,
 )
 from memsvc.settings.profile import MISSING_URL, Profile, ProfileDefaults, lacks_database
-from memsvc.settings.server import (
-    BackendChoice,
-    BackupSettings,
-    EventLoop,
-    LogFormat,
-    LogSettings,
-    MetricsSettings,
-    ServerSettings,
-    VaultSettings,
-    WatchSettings,
-)
 from memsvc.settings.validation_errors import is_misspelt
 
 __all__ = [

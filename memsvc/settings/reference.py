@@ -19,7 +19,7 @@ from pydantic_core import PydanticUndefined
 
 from memsvc.bootstrap.plugins import GROUPS, Found, PluginError, found_backends, load_backend
 from memsvc.settings import Settings
-from memsvc.settings.server import BackendChoice
+from memsvc.settings.groups import BackendChoice
 
 PREFIX = "MEMSVC_"
 OURS = "memsvc "

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from pydantic import BaseModel, ValidationError
 
-from memsvc.settings.server import BackendChoice
+from memsvc.settings.groups import BackendChoice
 
 OF_COMMANDS = frozenset(
     {"address", "agent", "api_key", "config", "locale", "project", "secrets_dir", "session", "time_zone", "user"}

@@ -12,7 +12,7 @@ from memsvc.domain.clock import Deadline
 from memsvc.domain.filters import Filter
 from memsvc.domain.index_entries import Attributes, Hit, View, attributes_of, entry_id
 from memsvc.domain.scope import Reach
-from memsvc.ports.derived_index import DerivedIndex, Generation
+from memsvc.ports.indexes import DerivedIndex, Generation
 from memsvc.testing import factories
 
 E = TypeVar("E")

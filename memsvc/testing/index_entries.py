@@ -1,4 +1,4 @@
-"""The promises of `memsvc.ports.derived_index` about entries, for both index contracts."""
+"""The promises of `memsvc.ports.indexes` about entries, for both index contracts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendClosedError, DeadlineExceededError
 from memsvc.domain.scope import Reach
-from memsvc.ports.derived_index import Listed
+from memsvc.ports.indexes import Listed
 from memsvc.testing import factories
 from memsvc.testing.derived_index import REACH, E, FullIndex, IndexSeams, M, chunk, placed
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from memsvc.ports.derived_index import Listed
+from memsvc.ports.indexes import Listed
 from memsvc.testing import factories
 from memsvc.testing.derived_index import E, FullIndex, IndexSeams, M, chunk
 

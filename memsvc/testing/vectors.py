@@ -14,7 +14,7 @@ from memsvc.domain.errors import BackendClosedError, DeadlineExceededError, Dime
 from memsvc.domain.filters import AnyOf, Field, Filter
 from memsvc.domain.index_entries import Attributes, Hit, VectorManifest, View, entry_id
 from memsvc.domain.scope import Reach
-from memsvc.ports.derived_index import Generation
+from memsvc.ports.indexes import Generation
 from memsvc.ports.models import Vector
 from memsvc.ports.vectors import PendingSearch, VectorEntry, VectorIndex
 from memsvc.testing import factories

@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.scope import Reach
-from memsvc.ports.derived_index import Generation, Listed
+from memsvc.ports.indexes import Generation, Listed
 from memsvc_backends.postgres_index.connections import GONE, Connection, Connections, translate
 from memsvc_backends.postgres_index.filters import Condition, selection
 from memsvc_backends.postgres_index.generations import Generations, Kind, Live, M, Making
@@ -25,7 +25,7 @@ _SLICE = 256
 
 
 class TableGeneration(ABC, Generic[E, M]):
-    """`memsvc.ports.derived_index.Generation`. One thread at a time uses its connection; others wait."""
+    """`memsvc.ports.indexes.Generation`. One thread at a time uses its connection; others wait."""
 
     def __init__(self, making: Making[M]) -> None:
         """Make the tables.
@@ -72,7 +72,7 @@ class TableGeneration(ABC, Generic[E, M]):
 
 
 class TableIndex(Generic[E, M]):
-    """`memsvc.ports.derived_index.DerivedIndex`, but for its changes and searches."""
+    """`memsvc.ports.indexes.DerivedIndex`, but for its changes and searches."""
 
     is_shared = True
 

@@ -17,7 +17,7 @@ from memsvc.domain.filters import Filter
 from memsvc.domain.index_entries import VectorManifest, View
 from memsvc.domain.scope import Reach
 from memsvc.ports.candidates import Hits
-from memsvc.ports.derived_index import Generation, Listed
+from memsvc.ports.indexes import Generation, Listed
 from memsvc.ports.models import Vector
 from memsvc.ports.plugin import BackendContext, BackendSpec
 from memsvc.ports.vectors import VectorEntry, VectorIndex

@@ -13,7 +13,7 @@ from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.index_entries import Hit
 from memsvc.domain.scope import Reach
 from memsvc.ports.candidates import Hits
-from memsvc.ports.derived_index import Generation, Listed
+from memsvc.ports.indexes import Generation, Listed
 from memsvc_backends.qdrant_common.points import FINGERPRINT
 from memsvc_backends.qdrant_server.connection import AbsentError, Connection
 from memsvc_backends.qdrant_server.filters import filter_within, payload_indexes
@@ -23,7 +23,7 @@ from memsvc_backends.qdrant_server.settings import QdrantServerSettings
 
 
 class CollectionIndex(ABC, Generic[E, Manifest]):
-    """`memsvc.ports.derived_index.DerivedIndex`. A down server makes calls fail, and nothing else: it may come back."""
+    """`memsvc.ports.indexes.DerivedIndex`. A down server makes calls fail, and nothing else: it may come back."""
 
     is_shared = True
 

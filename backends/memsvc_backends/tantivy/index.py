@@ -19,7 +19,7 @@ from memsvc.domain.index_entries import LexicalEntry, LexicalManifest
 from memsvc.domain.scope import Reach
 from memsvc.fsync import sync
 from memsvc.ports.candidates import Hits
-from memsvc.ports.derived_index import Generation, Listed
+from memsvc.ports.indexes import Generation, Listed
 from memsvc.ports.lexical import LexicalIndex
 from memsvc.ports.plugin import BackendContext, BackendSettings, BackendSpec
 from memsvc_backends.tantivy.generation import TantivyGeneration

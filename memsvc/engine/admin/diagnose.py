@@ -10,10 +10,10 @@ from memsvc.domain.context import Severity
 from memsvc.domain.diagnostics import BackendHealth, Diagnosis, IndexKind, IndexReport, Notice, OutboxState
 from memsvc.domain.errors import BackendUnavailableError, MemsvcError
 from memsvc.engine.admin.stats import warnings
-from memsvc.engine.indexing.index_writers import LastErrors
 from memsvc.engine.indexing.indexer import Indexer
 from memsvc.engine.indexing.reindex import Reindex
 from memsvc.engine.indexing.repair import SearchProbe
+from memsvc.engine.runtime.instrumentation import LastErrors
 from memsvc.engine.runtime.latency_stats import LatencyStats
 from memsvc.ports.change_feed import IndexFeed
 from memsvc.ports.lexical import LexicalIndex

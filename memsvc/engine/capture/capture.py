@@ -13,11 +13,20 @@ from memsvc.domain.conflicts import ConflictPolicy
 from memsvc.domain.memory import Json, Memory
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.sessions import Role
-from memsvc.domain.write_requests import Draft, OnDuplicate, Outcome, Redaction, Rejected, WriteOptions, Written
+from memsvc.domain.write_requests import (
+    Draft,
+    OnDuplicate,
+    Outcome,
+    Redaction,
+    Rejected,
+    UpsertResult,
+    WriteOptions,
+    Written,
+)
 from memsvc.engine.capture.statement_extraction import Extraction, StatementExtractor, draft_of, taken_apart
 from memsvc.engine.commit.idempotency import Answered, IdempotentExecutor, Noted, Request, digest_of
 from memsvc.engine.memories.lookup import AccessCounts
-from memsvc.engine.memories.upsert import Upserter, UpsertResult, rejection
+from memsvc.engine.memories.upsert import Upserter, rejection
 from memsvc.engine.records.memory_builder import ExtractedImages, MemoryBuilder, kept_draft
 from memsvc.ports.metadata import MemoryReads, Transaction
 

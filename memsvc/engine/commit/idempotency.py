@@ -14,9 +14,8 @@ from memsvc.domain.conflicts import Conflict, ConflictState, Contradiction
 from memsvc.domain.errors import MemoryNotFoundError, RequestIdReusedError, Violation
 from memsvc.domain.memory import Json, Memory
 from memsvc.domain.scope import Reach
-from memsvc.domain.write_requests import Outcome, Rejected, Written
+from memsvc.domain.write_requests import Outcome, Rejected, UpsertResult, Written
 from memsvc.engine.commit.group_committer import GroupCommitter
-from memsvc.engine.memories.upsert import UpsertResult
 from memsvc.ports.features import ConflictReads
 from memsvc.ports.metadata import MemoryReads, RequestRecord, Transaction
 

@@ -15,9 +15,9 @@ from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach
 from memsvc.engine.conflicts.rollback import ConflictRollback
 from memsvc.engine.conflicts.state_updates import ConflictStateUpdater
-from memsvc.engine.conflicts.statements import extract_statements, is_elsewhere, is_personal, states_more
 from memsvc.engine.conflicts.supersession import Superseding
 from memsvc.engine.records.memory_builder import MemoryBuilder, RecordBuilder
+from memsvc.engine.records.statements import extract_statements, is_elsewhere, is_personal, states_more
 from memsvc.ports.metadata import Transaction
 
 CANDIDATES = 64

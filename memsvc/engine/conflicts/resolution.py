@@ -9,10 +9,9 @@ from memsvc.domain.errors import ConflictNotFoundError, ConflictSettledError
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.visibility import visible
-from memsvc.domain.write_requests import Outcome, WriteOptions, Written
+from memsvc.domain.write_requests import Outcome, UpsertResult, WriteOptions, Written
 from memsvc.engine.commit.idempotency import IdempotentExecutor, Request, digest_of, gone, hydrated
 from memsvc.engine.conflicts.detection import ConflictDetector
-from memsvc.engine.memories.upsert import UpsertResult
 from memsvc.engine.records.memory_builder import MemoryBuilder, RecordBuilder
 from memsvc.ports.metadata import MetadataStore, Transaction
 

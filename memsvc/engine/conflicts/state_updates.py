@@ -11,8 +11,8 @@ from memsvc.domain.history import is_valid_at
 from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach
-from memsvc.engine.conflicts.statements import contradiction, is_elsewhere, states_more
 from memsvc.engine.records.memory_builder import RecordBuilder
+from memsvc.engine.records.statements import contradiction, is_elsewhere, states_more
 from memsvc.ports.metadata import Transaction
 
 _STANDING = frozenset({Status.ACTIVE, Status.CONFLICTED})

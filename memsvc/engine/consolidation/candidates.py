@@ -24,9 +24,9 @@ from memsvc.domain.filters import AnyOf, Field, conjunction
 from memsvc.domain.index_entries import Hit, View, row_of
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach
-from memsvc.engine.conflicts.statements import contradiction
 from memsvc.engine.indexing.cached_embedder import CachedEmbedder
 from memsvc.engine.indexing.vector_entries import EmbeddingGranularity, VectorEntries, means_of
+from memsvc.engine.records.statements import contradiction
 from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
 from memsvc.ports.metadata import MetadataStore
 from memsvc.ports.vectors import PendingSearch, VectorEntry, VectorIndex

@@ -19,11 +19,10 @@ from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import UNNAMED, Memory, Status
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.visibility import visible
-from memsvc.domain.write_requests import Outcome, WriteOptions, Written
+from memsvc.domain.write_requests import Outcome, UpsertResult, WriteOptions, Written
 from memsvc.engine.commit.idempotency import IdempotentExecutor, Request, digest_of, gone
 from memsvc.engine.conflicts.state_updates import ConflictStateUpdater
 from memsvc.engine.consolidation.candidates import REVISIONS, own_reach
-from memsvc.engine.memories.upsert import UpsertResult
 from memsvc.engine.records.memory_builder import MemoryBuilder, RecordBuilder
 from memsvc.ports.metadata import MemoryReads, Transaction
 

@@ -12,9 +12,10 @@ from typing import Protocol
 from memsvc.domain.diagnostics import IndexKind, ReindexMode, ReindexPhase, ReindexProgress
 from memsvc.domain.errors import BackendUnavailableError, MemsvcError, ReindexRunningError
 from memsvc.domain.index_entries import Document
-from memsvc.engine.indexing.index_writers import Draft, IndexWriter, LastErrors, VectorIndexWriter
+from memsvc.engine.indexing.index_writers import Draft, IndexWriter, VectorIndexWriter
 from memsvc.engine.indexing.indexer import ChangeApplier
 from memsvc.engine.indexing.repair import Differences, Repair
+from memsvc.engine.runtime.instrumentation import LastErrors
 from memsvc.engine.runtime.leader_lease import LeaderElection, Lease
 from memsvc.ports.change_feed import IndexFeed
 

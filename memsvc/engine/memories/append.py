@@ -13,10 +13,9 @@ from memsvc.domain.memory import Kind, Memory
 from memsvc.domain.memory_keys import convention_of
 from memsvc.domain.scope import Reach, Scope, Visibility
 from memsvc.domain.visibility import visible
-from memsvc.domain.write_requests import Draft, Outcome, WriteOptions, Written
+from memsvc.domain.write_requests import Draft, Outcome, UpsertResult, WriteOptions, Written
 from memsvc.engine.commit.idempotency import IdempotentExecutor, Request, digest_of, gone
 from memsvc.engine.conflicts.detection import ConflictDetector
-from memsvc.engine.memories.upsert import UpsertResult
 from memsvc.engine.records.memory_builder import MemoryBuilder, PreparedMemory, RecordBuilder
 from memsvc.engine.records.patching import changed, values_of_draft
 from memsvc.ports.metadata import MemoryReads, Record, Transaction

@@ -10,11 +10,11 @@ from memsvc.domain.conflicts import ConflictPolicy
 from memsvc.domain.errors import InvalidRequestError, Violation
 from memsvc.domain.memory import Origin
 from memsvc.domain.scope import Reach, Scope
-from memsvc.domain.write_requests import Draft, ImportProgress, OnDuplicate, Outcome, Rejected
+from memsvc.domain.write_requests import Draft, ImportProgress, OnDuplicate, Outcome, Rejected, UpsertResult
 from memsvc.engine.commit.group_committer import CommitPipeline, Committed, GroupCommitter
 from memsvc.engine.commit.idempotency import Request, digest_of, recall, remember
 from memsvc.engine.memories.lookup import AccessCounts
-from memsvc.engine.memories.upsert import Item, Upserter, UpsertResult, rejection
+from memsvc.engine.memories.upsert import Item, Upserter, rejection
 from memsvc.engine.records.memory_builder import MemoryBuilder, PreparedMemory
 from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
 from memsvc.ports.metadata import Transaction

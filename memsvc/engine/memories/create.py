@@ -8,10 +8,10 @@ from typing import TypeVar
 
 from memsvc.domain.errors import MemoryNotFoundError, MemsvcError
 from memsvc.domain.scope import Reach, Scope
-from memsvc.domain.write_requests import BatchWritten, Draft, Outcome, Rejected, WriteOptions, Written
+from memsvc.domain.write_requests import BatchWritten, Draft, Outcome, Rejected, UpsertResult, WriteOptions, Written
 from memsvc.engine.commit.idempotency import Answered, IdempotentExecutor, Request, digest_of, gone
 from memsvc.engine.memories.lookup import AccessCounts
-from memsvc.engine.memories.upsert import Result, Upserter, UpsertResult, rejection
+from memsvc.engine.memories.upsert import Result, Upserter, rejection
 from memsvc.engine.records.memory_builder import MemoryBuilder, PreparedMemory
 from memsvc.ports.metadata import Transaction
 

@@ -21,13 +21,20 @@ from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import UNNAMED, Layer, Memory, Status, put_away
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.visibility import visible
-from memsvc.domain.write_requests import PATCHABLE, Outcome, Patch, PatchValue, Rejected, WriteOptions, Written
+from memsvc.domain.write_requests import (
+    PATCHABLE,
+    Outcome,
+    Patch,
+    PatchValue,
+    Rejected,
+    UpsertResult,
+    WriteOptions,
+    Written,
+)
 from memsvc.engine.commit.idempotency import IdempotentExecutor, Request, digest_of, gone
 from memsvc.engine.conflicts.detection import ConflictDetector
 from memsvc.engine.conflicts.state_updates import ConflictStateUpdater
-from memsvc.engine.conflicts.statements import statements_of
 from memsvc.engine.conflicts.supersession import neighbour, require_memory
-from memsvc.engine.memories.upsert import UpsertResult
 from memsvc.engine.records.memory_builder import (
     SHORT_TERM_LIFE,
     MemoryBuilder,
@@ -39,6 +46,7 @@ from memsvc.engine.records.memory_builder import (
 )
 from memsvc.engine.records.patching import action_of, changed, reverted, values_of_patch
 from memsvc.engine.records.provenance import Sources, restored, revalued
+from memsvc.engine.records.statements import statements_of
 from memsvc.ports.features import HistoryReads
 from memsvc.ports.metadata import Record, Transaction
 

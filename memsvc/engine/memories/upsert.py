@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import TypeAlias
 
-from memsvc.domain.conflicts import ConflictPolicy, Contradiction
+from memsvc.domain.conflicts import ConflictPolicy
 from memsvc.domain.errors import InvalidRequestError, MemoryExistsError, MemorySupersededError, MemsvcError
 from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import UNNAMED, Memory, Status
 from memsvc.domain.provenance import TrustPolicy
 from memsvc.domain.visibility import visible
-from memsvc.domain.write_requests import OnDuplicate, Outcome, Rejected
+from memsvc.domain.write_requests import OnDuplicate, Outcome, Rejected, UpsertResult
 from memsvc.engine.conflicts.detection import ConflictDetector
-from memsvc.engine.conflicts.statements import extract_statements
 from memsvc.engine.records.memory_builder import (
     MemoryBuilder,
     PreparedMemory,
@@ -25,17 +24,8 @@ from memsvc.engine.records.memory_builder import (
 )
 from memsvc.engine.records.patching import changed, values_of_draft
 from memsvc.engine.records.provenance import Sources, kept_or_new, sourced
+from memsvc.engine.records.statements import extract_statements
 from memsvc.ports.metadata import ContentName, Record, Transaction
-
-
-@dataclass(frozen=True, slots=True)
-class UpsertResult:
-    """A memory as a write left or found it, and what it contradicts."""
-
-    memory: Memory
-    outcome: Outcome
-    conflicts: tuple[Contradiction, ...] = ()
-
 
 Item: TypeAlias = PreparedMemory | Rejected
 Result: TypeAlias = UpsertResult | Rejected | MemsvcError

@@ -34,8 +34,8 @@ from memsvc.domain.reminders import YEARS
 from memsvc.domain.scope import Scope
 from memsvc.domain.secrets import Redactor
 from memsvc.domain.write_requests import Draft, Redaction, Rejected
-from memsvc.engine.conflicts.statements import extract_statements
 from memsvc.engine.records.provenance import Provenance, TrustEvaluator
+from memsvc.engine.records.statements import extract_statements
 from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
 from memsvc.ports.change_feed import IndexFeed
 from memsvc.ports.metadata import ContentName, Record, Transaction

@@ -13,11 +13,11 @@ from memsvc.domain.maintenance import Area, Due, Reason, UpkeepStep
 from memsvc.domain.memory import Kind, Layer, Memory, Status
 from memsvc.domain.scope import Reach
 from memsvc.domain.summaries import CATEGORY, COMPACTION, day_before, is_old_log, log_key, log_metadata, sums_up
-from memsvc.domain.write_requests import Draft, OnDuplicate
+from memsvc.domain.write_requests import Draft, OnDuplicate, UpsertResult
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.conflicts.state_updates import ConflictStateUpdater
 from memsvc.engine.maintenance.step import BEGINNING, Applied, Part
-from memsvc.engine.memories.upsert import Upserter, UpsertResult
+from memsvc.engine.memories.upsert import Upserter
 from memsvc.engine.records.memory_builder import MemoryBuilder, PreparedMemory, RecordBuilder
 from memsvc.engine.summaries.summarizer import TextSummarizer
 from memsvc.ports.metadata import MetadataStore, Transaction

@@ -15,9 +15,9 @@ from memsvc.domain.memory import Json, Kind, Layer, Memory
 from memsvc.domain.scope import Reach, Scope, Visibility
 from memsvc.domain.search import Order, OrderField, PageCursor
 from memsvc.domain.summaries import CATEGORY, PERIOD, Period, material_of, summary_key, when
-from memsvc.domain.write_requests import Draft, OnDuplicate, WriteOptions, Written
+from memsvc.domain.write_requests import Draft, OnDuplicate, UpsertResult, WriteOptions, Written
 from memsvc.engine.commit.idempotency import IdempotentExecutor, Noted, Request, digest_of, gone
-from memsvc.engine.memories.upsert import Upserter, UpsertResult
+from memsvc.engine.memories.upsert import Upserter
 from memsvc.engine.records.memory_builder import MemoryBuilder, PreparedMemory
 from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
 from memsvc.engine.summaries.summarizer import SummedUp, TextSummarizer

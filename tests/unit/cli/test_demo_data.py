@@ -6,8 +6,8 @@ import re
 from collections import Counter
 from itertools import pairwise
 
-from memsvc.cli.demo import LEAST_MEMORIES, demo_conversation
 from memsvc.cli.demo.questions import QUESTIONS
+from memsvc.cli.demo.run import LEAST_MEMORIES, demo_conversation
 
 CHINESE = re.compile(r"[一-鿿]")
 ENGLISH = re.compile(r"[A-Za-z]{3,}")

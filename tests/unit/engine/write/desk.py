@@ -16,10 +16,10 @@ from memsvc.domain.write_requests import Draft, OnDuplicate, WriteOptions, Writt
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.commit.idempotency import IdempotentExecutor
 from memsvc.engine.conflicts.resolution import Resolve
-from memsvc.engine.conflicts.supersede import Supersede
 from memsvc.engine.memories.bulk_import import Importing
 from memsvc.engine.memories.create import MemoryCreator
 from memsvc.engine.memories.lookup import AccessCounts, MemoryReader
+from memsvc.engine.memories.supersede import Supersede
 from memsvc.engine.memories.update import MemoryUpdater
 from memsvc.engine.memories.upsert import Upserter
 from memsvc.engine.records.memory_builder import MemoryBuilder, RecordBuilder

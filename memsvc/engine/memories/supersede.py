@@ -10,11 +10,11 @@ from memsvc.domain.errors import InvalidRequestError, MemoryExistsError, MemoryN
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.visibility import visible
-from memsvc.domain.write_requests import Draft, Outcome, WriteOptions, Written
+from memsvc.domain.write_requests import Draft, Outcome, UpsertResult, WriteOptions, Written
 from memsvc.engine.commit.idempotency import IdempotentExecutor, Request, digest_of, gone
 from memsvc.engine.conflicts.detection import ConflictDetector
 from memsvc.engine.conflicts.supersession import inherited_key, require_memory
-from memsvc.engine.memories.upsert import UpsertResult, derived
+from memsvc.engine.memories.upsert import derived
 from memsvc.engine.records.memory_builder import MemoryBuilder, PreparedMemory, RecordBuilder
 from memsvc.engine.records.provenance import Sources
 from memsvc.ports.metadata import MemoryReads, Transaction
