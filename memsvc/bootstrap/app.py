@@ -8,12 +8,10 @@ from datetime import datetime
 from typing import NamedTuple
 
 from memsvc.bootstrap.backends import Backends, Measured, open_backends, utc_now
-from memsvc.bootstrap.consolidation import Consolidations, consolidating
 from memsvc.bootstrap.diagnostics import Diagnostics, watchfulness
-from memsvc.bootstrap.files import files
 from memsvc.bootstrap.indexing import Indexing, indexing
-from memsvc.bootstrap.maintenance import upkeep
-from memsvc.bootstrap.memories import MemoryServices, writing
+from memsvc.bootstrap.maintenance import Consolidations, consolidating, upkeep
+from memsvc.bootstrap.memories import MemoryServices, files, writing
 from memsvc.bootstrap.offline import access_of
 from memsvc.bootstrap.search import SearchServices, reading
 from memsvc.bootstrap.sessions import listening, sessions

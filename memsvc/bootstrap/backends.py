@@ -16,11 +16,10 @@ from memsvc.engine.admin.diagnose import Pingable
 from memsvc.engine.runtime.instrumentation import Instrumentation, LastErrors
 from memsvc.engine.runtime.latency_stats import LatencyStats
 from memsvc.ports.blobs import BlobStore
-from memsvc.ports.lexical import LexicalIndex
+from memsvc.ports.indexes import LexicalIndex, VectorIndex
 from memsvc.ports.metadata import MetadataStore
 from memsvc.ports.models import Embedder, LanguageModel, Reranker, Tokenizer
 from memsvc.ports.plugin import BackendContext, BackendSettings
-from memsvc.ports.vectors import VectorIndex
 from memsvc.settings import BackendChoice, Settings
 from memsvc.settings.validation_errors import format_validation_error
 

@@ -5,11 +5,19 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from datetime import timedelta
 from random import Random
 
 from memsvc.bootstrap.backends import Backends
+from memsvc.bootstrap.indexing import Indexing
 from memsvc.bootstrap.memories import MemoryServices
+from memsvc.domain.secrets import Redactor
+from memsvc.engine.consolidation.candidates import CandidateFinder
+from memsvc.engine.consolidation.maintenance_step import Consolidating, IncrementalScan
+from memsvc.engine.consolidation.merge import GroupMerger, MergedTextWriter
+from memsvc.engine.consolidation.service import Consolidate
+from memsvc.engine.consolidation.undo import UndoConsolidation
 from memsvc.engine.maintenance.archive_step import Archive, ArchiveRules
 from memsvc.engine.maintenance.expire_step import Expire
 from memsvc.engine.maintenance.promote_step import PromoteStep
@@ -17,6 +25,9 @@ from memsvc.engine.maintenance.runner import Bounds, Maintenance, Measures
 from memsvc.engine.maintenance.scheduler import Schedule, Timetable
 from memsvc.engine.maintenance.step import Step
 from memsvc.engine.runtime.leader_lease import LeaderElection
+from memsvc.engine.summaries.compact_logs import Compacting, LogRules, Writers
+from memsvc.engine.summaries.periods import SummarizePeriod, SummarySources
+from memsvc.engine.summaries.summarizer import TextSummarizer
 from memsvc.settings import MaintenanceSettings, Settings
 
 
@@ -57,3 +68,41 @@ def _steps(chosen: MaintenanceSettings, backends: Backends, writes: MemoryServic
         PromoteStep(reads, committer, writes.promote, now, least_accesses=chosen.promote_accesses),
         Archive(reads, committer, recording, now, rules),
     ]
+
+
+# What merges memories that say the same, and sums up.
+
+
+@dataclass(frozen=True, slots=True)
+class Consolidations:
+    """The use cases that merge and sum up, and the steps of upkeep that do so by themselves."""
+
+    consolidate: Consolidate
+    undo: UndoConsolidation
+    summarize: SummarizePeriod
+    steps: tuple[Step, ...]
+
+
+def consolidating(settings: Settings, backends: Backends, index: Indexing, writes: MemoryServices) -> Consolidations:
+    """Make what merges and sums up. It has no threads of its own."""
+    store, model, chosen = backends.metadata, backends.language_model, settings.consolidation
+    committer, drafting, recording = writes.committer, writes.drafting, writes.recording
+    redactor = Redactor(is_on=settings.redaction.capture)
+    finding = CandidateFinder(store, backends.vectors, index.embedding, settings.ranking.tier)
+    merging = GroupMerger(drafting, recording, MergedTextWriter(model, redactor))
+    summing = TextSummarizer(model, backends.tokenizer.count, redactor)
+    material = SummarySources(store.memories, backends.lexical)
+    writers = Writers(committer, drafting, recording, writes.placing)
+    walking = IncrementalScan(store.feed, chosen.run_memories)
+    rules = LogRules(chosen.log_days, chosen.log_tokens)
+    return Consolidations(
+        consolidate=Consolidate(finding, merging, committer, store.memories, chosen.threshold),
+        undo=UndoConsolidation(drafting, recording, writes.requests, store.memories),
+        summarize=SummarizePeriod(
+            drafting, writes.placing, writes.requests, material, summing, most_tokens=chosen.summary_tokens
+        ),
+        steps=(
+            Compacting(store, writers, summing, rules),
+            Consolidating(store, finding, merging, committer, chosen.threshold, walking),
+        ),
+    )

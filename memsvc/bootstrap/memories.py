@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 
 from memsvc.bootstrap.backends import Backends
 from memsvc.bootstrap.indexing import Indexing
-from memsvc.domain.files import FileCategory, folded
+from memsvc.domain.files import FileCategory, UrlTemplates, folded
 from memsvc.domain.memory import Origin
 from memsvc.domain.provenance import TrustPolicy
 from memsvc.domain.secrets import Redactor
@@ -21,8 +21,10 @@ from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.commit.idempotency import IdempotentExecutor, forget_old_requests
 from memsvc.engine.conflicts.resolution import Resolve
 from memsvc.engine.files.blob_guard import BlobGuard
+from memsvc.engine.files.garbage_collection import BlobGarbageCollector, Sweep
 from memsvc.engine.files.inline_images import InlineImages
-from memsvc.engine.files.upload import FileRules
+from memsvc.engine.files.service import DeletingFiles, FileReader, FileRefResolver
+from memsvc.engine.files.upload import AttachmentLinker, FileRules, Uploads
 from memsvc.engine.history.checkpoint_rollback import CheckpointRollback
 from memsvc.engine.history.checkpoints import Checkpoints
 from memsvc.engine.memories.append import Append
@@ -37,8 +39,8 @@ from memsvc.engine.memories.update import ArchiveMemory, MemoryUpdater
 from memsvc.engine.memories.upsert import Upserter
 from memsvc.engine.records.memory_builder import MemoryBuilder, RecordBuilder, ReminderDetector
 from memsvc.engine.runtime.periodic_task import PeriodicTask
-from memsvc.engine.watch.notifier import ChangeNotifier, CommitPoller
-from memsvc.engine.watch.watch import ErasureBarrier, WatchService
+from memsvc.engine.services import FileService
+from memsvc.engine.watch.watch import ChangeNotifier, CommitPoller, ErasureBarrier, WatchService
 from memsvc.ports.metadata import MetadataStore
 from memsvc.settings import Settings
 
@@ -162,3 +164,27 @@ def file_rules(settings: Settings) -> FileRules:
     lifetimes = {category: timedelta(hours=value) for category, value in hours.items() if value}
     extensions = tuple(folded(one).removeprefix(".") for one in chosen.extensions)
     return FileRules(chosen.max_bytes, chosen.media_types, extensions, lifetimes)
+
+
+# What keeps files.
+
+
+_MINUTE_SECONDS = 60
+
+
+def files(settings: Settings, backends: Backends, writes: MemoryServices, stack: ExitStack) -> FileService:
+    """Make the use cases, and start what sweeps; *stack* stops it."""
+    chosen, reads, blobs, now = settings.files, backends.metadata.files, backends.blobs, backends.now
+    keeping = writes.keeping
+    sweep = Sweep(writes.committer, reads, blobs, keeping, now)
+    if chosen.sweep_minutes:
+        stack.callback(BlobGarbageCollector(sweep, chosen.sweep_minutes * _MINUTE_SECONDS).stop)
+    attaching = AttachmentLinker(writes.recording, now)
+    return FileService(
+        uploads=Uploads(writes.committer, blobs, keeping, file_rules(settings), now, attaching),
+        reading=FileReader(reads, blobs, now),
+        deleting=DeletingFiles(writes.committer, keeping, now),
+        sweep=sweep,
+        keeping=keeping,
+        resolving=FileRefResolver(reads, UrlTemplates(chosen.download_url, chosen.preview_url), now),
+    )

@@ -17,9 +17,8 @@ from memsvc.domain.errors import MemsvcError
 from memsvc.domain.text_cache import forget_texts
 from memsvc.engine.admin.backup import BLOBS, BackupManifest, Backups, BlobSource
 from memsvc.engine.services import FileService
-from memsvc.engine.user_data.erasure import CacheInvalidation, DataLocations, Erase, Indexes
+from memsvc.engine.user_data.erasure import CacheInvalidation, DataLocations, Erase, FilesOfUsers, Indexes
 from memsvc.engine.user_data.export import Exporting
-from memsvc.engine.user_data.file_erasure import FilesOfUsers
 from memsvc.engine.user_data.import_user import UserImporting
 from memsvc.engine.vault.vault import Vault
 from memsvc.settings import Settings

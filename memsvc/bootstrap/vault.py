@@ -21,7 +21,7 @@ from memsvc.engine.vault.vault import Vault, VaultMonitor, assembled
 from memsvc.engine.vault.watcher import WatchConfig
 from memsvc.ports.features import VaultManifest
 from memsvc.settings import Settings
-from memsvc.settings.vault import VaultWatchingSettings
+from memsvc.settings.groups import VaultWatchingSettings
 
 
 def vault(

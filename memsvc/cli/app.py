@@ -8,10 +8,8 @@ from typing import Annotated
 import typer
 
 from memsvc.cli import (
-    backends,
     capture,
     conflicts,
-    consolidate,
     context,
     diagnostics,
     files,
@@ -20,10 +18,8 @@ from memsvc.cli import (
     import_memories,
     keys,
     maintenance,
-    mcp,
     memories,
     migrate,
-    projects,
     reminders,
     search,
     serve,
@@ -56,9 +52,9 @@ app.command()(memories.update)
 app.command()(memories.delete)
 app.command()(memories.restore)
 app.command()(memories.promote)
-app.command()(consolidate.consolidate)
-app.command("undo-consolidation")(consolidate.undo_consolidation)
-app.command()(consolidate.summarize)
+app.command()(maintenance.consolidate)
+app.command("undo-consolidation")(maintenance.undo_consolidation)
+app.command()(maintenance.summarize)
 app.command()(maintenance.archive)
 app.command()(conflicts.supersede)
 app.add_typer(conflicts.app, name="conflicts")
@@ -76,7 +72,7 @@ app.command()(history.rollback)
 app.add_typer(history.checkpoint, name="checkpoint")
 app.command()(context.context)
 app.command()(context.load)
-app.command("mcp")(mcp.mcp)
+app.command("mcp")(serve.mcp)
 app.command("import")(import_memories.import_memories)
 app.command()(user_data.export)
 app.command()(user_data.import_user)
@@ -96,9 +92,9 @@ app.command()(diagnostics.check_integrity)
 app.command()(maintenance.maintain)
 app.add_typer(keys.app, name="keys")
 app.add_typer(keys.app, name="key", hidden=True)
-app.command()(backends.backends)
+app.command()(settings.backends)
 app.command()(settings.settings)
-app.command()(projects.project)
+app.command()(settings.project)
 
 
 def _tell_version(wanted: bool) -> None:  # noqa: FBT001 - called by typer

@@ -16,8 +16,8 @@ from memsvc.cli.conflicts import tell_conflicts
 from memsvc.cli.connection import CliContext, connected
 from memsvc.cli.enums import DocumentKind, OnDuplicate, Role
 from memsvc.cli.errors import CommandError, print_error
+from memsvc.cli.options import STDIN, given_text, stdin_lines, utf8_lines
 from memsvc.cli.output import shortened, write, write_json, write_table
-from memsvc.cli.parsing import STDIN, given_text, stdin_lines, utf8_lines
 
 if TYPE_CHECKING:
     from typing import Literal

@@ -11,8 +11,8 @@ import typer
 from memsvc.cli import options
 from memsvc.cli.connection import CliContext, connected
 from memsvc.cli.enums import ConflictState, Resolution
+from memsvc.cli.options import given_text
 from memsvc.cli.output import shortened, write, write_json, write_table
-from memsvc.cli.parsing import given_text
 
 if TYPE_CHECKING:
     from memsvc.client import request_types

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec
 import typer
 
 from memsvc.cli.errors import CommandError, report_errors
-from memsvc.cli.parsing import require_utf8
+from memsvc.cli.options import require_utf8
 
 if TYPE_CHECKING:
     from memsvc.client import Memsvc, Project, Tls

@@ -11,8 +11,8 @@ import typer
 
 from memsvc.cli.connection import CliContext, connected
 from memsvc.cli.errors import CommandError, print_error
+from memsvc.cli.options import STDIN
 from memsvc.cli.output import local_time, write, write_json, write_table
-from memsvc.cli.parsing import STDIN
 from memsvc.domain.files import FileCategory as Category
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ import typer
 
 from memsvc.cli import options
 from memsvc.cli.connection import CliContext, connected
+from memsvc.cli.options import in_utc
 from memsvc.cli.output import local_time, shortened, write, write_json, write_table
-from memsvc.cli.parsing import in_utc
 
 if TYPE_CHECKING:
     from memsvc.v1 import history_pb2 as history

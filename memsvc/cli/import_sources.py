@@ -13,7 +13,7 @@ from google.protobuf.json_format import Parse, ParseError
 
 from memsvc.cli.enums import ImportFormat
 from memsvc.cli.errors import CommandError
-from memsvc.cli.parsing import stdin_lines, utf8_lines
+from memsvc.cli.options import stdin_lines, utf8_lines
 from memsvc.domain.memory_keys import fault_of
 from memsvc.domain.user_data import FORMAT
 from memsvc.text.chunking import BlockKind, blocks

@@ -14,8 +14,8 @@ from memsvc.cli.conflicts import tell_conflicts
 from memsvc.cli.connection import CliContext, connected
 from memsvc.cli.enums import ConflictPolicy, Kind, Layer, OnDuplicate, Origin
 from memsvc.cli.errors import CommandError
+from memsvc.cli.options import given_text, in_utc
 from memsvc.cli.output import date_of, local_time, shortened, write, write_json, write_table
-from memsvc.cli.parsing import given_text, in_utc
 from memsvc.cli.reminders import reminding, shown_reminder
 from memsvc.cli.user_data import restore_backup
 

@@ -12,8 +12,8 @@ from memsvc.cli import options
 from memsvc.cli.connection import CliContext, connected
 from memsvc.cli.enums import Slot
 from memsvc.cli.errors import CommandError, print_error
+from memsvc.cli.options import in_utc
 from memsvc.cli.output import shortened, write, write_json, write_table
-from memsvc.cli.parsing import in_utc
 
 if TYPE_CHECKING:
     from memsvc.client import NewMemory, request_types

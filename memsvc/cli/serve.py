@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from memsvc.cli.connection import CliContext, connected
 from memsvc.cli.errors import FAILED, CommandError, report_errors
 from memsvc.cli.output import MILLI, flush, write, write_table
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from memsvc.server.server import Server
     from memsvc.server.tls import TlsFiles
     from memsvc.settings import EventLoop, Settings
+
 
 DataDir = Annotated[Path | None, typer.Option(help="Where everything is kept. One process at a time.")]
 Config = Annotated[Path | None, typer.Option(help="The settings' file.  [default: memsvc.toml, when it is there]")]
@@ -91,7 +93,7 @@ def _server(settings: Settings, application: Services, addresses: tuple[str, ...
         application.performance.listen(found.told)
         layers.append(found.layer)
     if settings.access.audit_file:
-        from memsvc.audit_log import audit_log  # noqa: PLC0415
+        from memsvc.logging_config import audit_log  # noqa: PLC0415
         from memsvc.server.interceptors.audit import Audit  # noqa: PLC0415
 
         layers.append(Audit(stack.enter_context(audit_log(settings.access.audit_file, utc_now))))
@@ -275,3 +277,68 @@ def _check_metrics(settings: Settings) -> None:
             "or say --insecure when the network keeps others out."
         )
         raise CommandError(message)
+
+
+# The command that serves MCP clients on stdin and stdout.
+
+
+def _serve_bridge(  # noqa: PLR0913 - an option each
+    session: CliContext,
+    *,
+    agent: Annotated[str, typer.Option(envvar="MEMSVC_AGENT", help="As which agent memories are written.")] = "",
+    conversation: Annotated[str, typer.Option("--session", envvar="MEMSVC_SESSION", help="The conversation.")] = "",
+    time_zone: Annotated[
+        str,
+        typer.Option(envvar="MEMSVC_TIME_ZONE", help="Your zone, such as Asia/Shanghai.  [default: this machine's]"),
+    ] = "",
+    locale: Annotated[str, typer.Option(envvar="MEMSVC_LOCALE", help="The language of headings: en or zh.")] = "",
+    read_only: Annotated[bool, typer.Option("--read-only", help="Offer only what changes nothing.")] = False,
+    patience: Annotated[float, typer.Option(min=0, help="Seconds to wait for a service that is away.")] = 5.0,
+) -> None:
+    """Serve Claude, Cursor and other MCP clients on stdin and stdout, as memory for one user and project.
+
+    The client starts this command. The service need not run yet.
+    """
+    from importlib.util import find_spec  # noqa: PLC0415 - a quick start
+
+    if find_spec("mcp") is None:
+        message = "MCP needs the extra memsvc[mcp]; install it (`pip install '.[mcp]'`), then try again."
+        raise CommandError(message)
+    from memsvc.mcp.connection import BridgeScope  # noqa: PLC0415
+    from memsvc.mcp.server import run  # noqa: PLC0415
+
+    _check_zone(time_zone)
+    run(
+        BridgeScope(
+            address=session.address,
+            user=session.user,
+            project=session.project,
+            agent=agent,
+            session=conversation,
+            api_key=session.api_key,
+            tls=session.tls,
+            time_zone=time_zone,
+            locale=locale,
+            read_only=read_only,
+            patience_seconds=patience,
+        )
+    )
+
+
+mcp = connected(_serve_bridge, without=("as_json",))
+
+
+def _check_zone(name: str) -> None:
+    """Check the name of a zone.
+
+    Raises:
+        CommandError: There is none of this name.
+    """
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError  # noqa: PLC0415 - a quick start
+
+    try:
+        if name:
+            ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        message = f"There is no time zone {name!r}; name one such as Asia/Shanghai."
+        raise CommandError(message) from error

@@ -9,8 +9,8 @@ import typer
 
 from memsvc.cli.connection import CliContext, connected
 from memsvc.cli.enums import Role, SessionState
+from memsvc.cli.options import given_text
 from memsvc.cli.output import local_time, shortened, write, write_json, write_table
-from memsvc.cli.parsing import given_text
 
 if TYPE_CHECKING:
     from memsvc.client import request_types

@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from memsvc.cli.connection import project_of
 from memsvc.cli.errors import CommandError, print_error, report_errors
 from memsvc.cli.output import write, write_table
+from memsvc.cli.serve import AsJson, Config, read_settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from memsvc.settings.reference import Setting
+
 
 BEGIN, END = "<!-- settings -->", "<!-- /settings -->"
 """What the table stands between in a file."""
@@ -111,3 +114,56 @@ def _put(path: Path, text: str) -> None:
         message = f"{str(path)!r} has no lines {BEGIN} and {END} to put the settings between."
         raise CommandError(message)
     path.write_text(f"{before}{begin}\n{text}\n{end}{after}", encoding="utf-8")
+
+
+# The command backends: what there is to choose from.
+
+
+def backends(
+    *,
+    config: Config = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the backends that can be chosen, and those that are. Whether they answer tells `memsvc check`."""
+    from memsvc.bootstrap.plugins import found_backends  # noqa: PLC0415 - a quick start
+    from memsvc.settings.profile import BACKENDS  # noqa: PLC0415
+
+    found = found_backends()
+    with report_errors():
+        settings = read_settings(config, None)
+    rows = []
+    for each in found:
+        profiles = [profile.value for profile, chosen in BACKENDS.items() if chosen.get(each.port) == each.name]
+        is_chosen = getattr(settings, each.port).backend == each.name
+        rows.append((each.port, each.name, is_chosen, profiles, each.distribution, each.target))
+    if as_json:
+        for row in rows:
+            write(
+                json.dumps(
+                    dict(zip(("port", "name", "chosen", "profiles", "distribution", "target"), row, strict=True))
+                )
+            )
+        return
+    write_table(
+        ("port", "backend", "chosen", "profiles", "offered by", "object"),
+        [(port, name, "yes" if chosen else "", ", ".join(of), *rest) for port, name, chosen, of, *rest in rows],
+        title=f"Profile {settings.profile}",
+    )
+
+
+# The command that tells which project a folder belongs to.
+
+
+def project(
+    *,
+    folder: Annotated[Path, typer.Argument(help="Any folder of the project.")] = Path(),
+    as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON, for programs.")] = False,
+) -> None:
+    """Say which project a folder belongs to: what `--project .` stands for."""
+    with report_errors():
+        found = project_of(folder)
+    if as_json:
+        write(json.dumps({"id": found.id, "root": str(found.root)}, ensure_ascii=False))
+        return
+    write(f"{'id':<11}{found.id}")
+    write(f"{'root':<11}{found.root}")

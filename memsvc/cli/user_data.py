@@ -14,8 +14,8 @@ import typer
 
 from memsvc.cli.connection import CliContext, connected
 from memsvc.cli.errors import FAILED, CommandError, print_error
+from memsvc.cli.options import STDIN
 from memsvc.cli.output import progress_bar, write, write_json, write_table
-from memsvc.cli.parsing import STDIN
 
 if TYPE_CHECKING:
     from memsvc.v1 import erasure_pb2, transfer_pb2
@@ -201,7 +201,7 @@ def restore_backup(backup_folder: Path, data_dir: Path, *, as_json: bool) -> Non
     Raises:
         CommandError: The directory is not empty, or the backup is not whole.
     """
-    from memsvc.bootstrap.restore import restore  # noqa: PLC0415
+    from memsvc.bootstrap.offline import restore  # noqa: PLC0415
     from memsvc.engine.admin.backup import BackupError  # noqa: PLC0415 - a quick start
 
     try:

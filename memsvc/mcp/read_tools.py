@@ -5,10 +5,8 @@ from __future__ import annotations
 from itertools import count
 from typing import TYPE_CHECKING
 
-from memsvc.mcp.formatting import DATA, described, lines, shown, whole
-from memsvc.mcp.tool_call import Reply, ToolCall
-from memsvc.mcp.tool_inputs import PART_CHARS, Context, GetMemory, Recall, Recent
-from memsvc.mcp.tool_outputs import Shows
+from memsvc.mcp.formatting import DATA, Shows, described, lines, shown, whole
+from memsvc.mcp.tool_inputs import PART_CHARS, Context, GetMemory, Recall, Recent, Reply, ToolCall
 
 if TYPE_CHECKING:
     from memsvc.client import ContextOptions, Filters, SearchOptions

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -10,6 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSche
 
 from memsvc.client.request_types import Kind, SearchMode
 from memsvc.domain import limits
+from memsvc.mcp.connection import Link
 from memsvc.text.recalled_text import CITATION
 
 # JSON schemas as short as they can be: every character of them stands in the model's context.
@@ -250,3 +253,33 @@ class Reminders(Arguments):
         default_factory=list
     )
     """Ids of those you have told the user: they do not come again."""
+
+
+# What a tool's work gets and gives.
+
+
+Progress = Callable[[float, str], Awaitable[None]]
+"""Tells the client that a call goes on: a growing number, and a word."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """One call of a tool.
+
+    Attributes:
+        link: The service to ask.
+        request_id: What makes a repetition of a change safe: the client's, or one made for this call.
+        progress: Tells how far it is.
+    """
+
+    link: Link
+    request_id: str
+    progress: Progress
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a tool says: the text for the model, and the same for programs."""
+
+    text: str
+    answer: Answer | None = None

@@ -11,11 +11,10 @@ from mcp import types as mcp
 from pydantic import ValidationError
 
 from memsvc.client import MemsvcCallError
-from memsvc.mcp import read_tools, tool_inputs, tool_outputs, write_tools
+from memsvc.mcp import formatting, read_tools, tool_inputs, write_tools
 from memsvc.mcp.connection import Link
 from memsvc.mcp.errors import call_failed, refused
-from memsvc.mcp.tool_call import Progress, Reply, ToolCall
-from memsvc.mcp.tool_inputs import Answer, Arguments, schema_of
+from memsvc.mcp.tool_inputs import Answer, Arguments, Progress, Reply, ToolCall, schema_of
 
 Work = Callable[[ToolCall, Any], Awaitable[Reply]]
 
@@ -76,7 +75,7 @@ TOOLS = (
         "Search memories by meaning and words, in any language. Use it before you answer what may depend on earlier "
         "conversations.",
         tool_inputs.Recall,
-        tool_outputs.Shows,
+        formatting.Shows,
         READS,
         read_tools.recall,
     ),
@@ -85,7 +84,7 @@ TOOLS = (
         "Store what will matter later: a preference, decision with its reason, lasting fact, plan. No secrets. Equal "
         "content is stored once; tells what it contradicts.",
         tool_inputs.Remember,
-        tool_outputs.Remembered,
+        formatting.Remembered,
         ADDS,
         write_tools.remember,
     ),
@@ -93,7 +92,7 @@ TOOLS = (
         "capture",
         "Hand over what somebody said; the service picks what is worth remembering.",
         tool_inputs.Capture,
-        tool_outputs.Captured,
+        formatting.Captured,
         ADDS,
         write_tools.capture,
     ),
@@ -101,17 +100,17 @@ TOOLS = (
         "get_memory",
         "One memory in full, by the id of a citation [mem:ID].",
         tool_inputs.GetMemory,
-        tool_outputs.Whole,
+        formatting.Whole,
         READS,
         read_tools.get_memory,
     ),
-    OfferedTool("recent", "The newest memories.", tool_inputs.Recent, tool_outputs.Shows, READS, read_tools.recent),
+    OfferedTool("recent", "The newest memories.", tool_inputs.Recent, formatting.Shows, READS, read_tools.recent),
     OfferedTool(
         "update_memory",
         "Correct a memory; what is left out stays. Its history is kept. For what has become untrue use remember with "
         "replaces.",
         tool_inputs.UpdateMemory,
-        tool_outputs.Remembered,
+        formatting.Remembered,
         DESTROYS,
         write_tools.update_memory,
     ),
@@ -119,7 +118,7 @@ TOOLS = (
         "forget",
         "Delete a memory when the user asks for it or it is wrong. Can be undone.",
         tool_inputs.Forget,
-        tool_outputs.Forgotten,
+        formatting.Forgotten,
         DESTROYS,
         write_tools.forget,
     ),
@@ -127,7 +126,7 @@ TOOLS = (
         "reminders",
         "What is due today or overdue.",
         tool_inputs.Reminders,
-        tool_outputs.Dues,
+        formatting.Dues,
         ADDS,
         write_tools.reminders,
     ),

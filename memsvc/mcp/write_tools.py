@@ -6,10 +6,19 @@ from datetime import date
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from memsvc.mcp.formatting import DATA, cut, framed
-from memsvc.mcp.tool_call import Reply, ToolCall
-from memsvc.mcp.tool_inputs import Capture, Forget, Remember, Reminders, UpdateMemory
-from memsvc.mcp.tool_outputs import Captured, Contradiction, Due, Dues, Forgotten, Remembered, Statement
+from memsvc.mcp.formatting import (
+    DATA,
+    Captured,
+    Contradiction,
+    Due,
+    Dues,
+    Forgotten,
+    Remembered,
+    Statement,
+    cut,
+    framed,
+)
+from memsvc.mcp.tool_inputs import Capture, Forget, Remember, Reminders, Reply, ToolCall, UpdateMemory
 from memsvc.text.recalled_text import citation
 from memsvc.v1 import capture_pb2 as capturing
 from memsvc.v1 import types_pb2 as types

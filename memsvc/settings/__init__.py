@@ -16,29 +16,27 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-from memsvc.settings.api_keys import AccessSettings
-from memsvc.settings.files import FileSettings
 from memsvc.settings.groups import (
+    AccessSettings,
     BackendChoice,
     BackupSettings,
-    EventLoop,
-    LogFormat,
-    LogSettings,
-    MetricsSettings,
-    ServerSettings,
-    VaultSettings,
-    WatchSettings,
-)
-from memsvc.settings.memories import (
     ConsolidationSettings,
     ContextSettings,
+    EventLoop,
+    FileSettings,
     IndexingSettings,
+    LogFormat,
+    LogSettings,
     MaintenanceSettings,
+    MetricsSettings,
     ProvenanceSettings,
     RankingSettings,
     RedactionSettings,
     ReminderSettings,
+    ServerSettings,
     SessionSettings,
+    VaultSettings,
+    WatchSettings,
 )
 from memsvc.settings.profile import MISSING_URL, Profile, ProfileDefaults, lacks_database
 from memsvc.settings.validation_errors import is_misspelt

@@ -1,4 +1,4 @@
-"""The contract of `memsvc.ports.lexical.LexicalIndex`."""
+"""The contract of `memsvc.ports.indexes.LexicalIndex`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from memsvc.domain.clock import Deadline
 from memsvc.domain.filters import Filter
 from memsvc.domain.index_entries import Attributes, Hit, LexicalEntry, LexicalManifest, View, entry_id
 from memsvc.domain.scope import Reach
-from memsvc.ports.lexical import LexicalIndex
+from memsvc.ports.indexes import LexicalIndex
 from memsvc.testing import factories
 from memsvc.testing.derived_index import NO_HURRY, REACH, FullIndex, chunk
 from memsvc.testing.filter_contract import FilteringContract

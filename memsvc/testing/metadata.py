@@ -25,10 +25,9 @@ from memsvc.testing.store_harness import ADA, OWNER, Clock, insert, revise
 from memsvc.testing.store_history import StoreChangesContract, StoreHistoryContract
 from memsvc.testing.store_integrity import StoreIntegrityContract
 from memsvc.testing.store_isolation import StoreReachContract
-from memsvc.testing.store_lists import StoreListsContract
 from memsvc.testing.store_maintenance import StoreLogsContract, StoreUpkeepContract
 from memsvc.testing.store_outbox import StoreFeedContract
-from memsvc.testing.store_reads import StoreReadsContract
+from memsvc.testing.store_reads import StoreListsContract, StoreReadsContract
 from memsvc.testing.store_reminders import StoreRemindersContract
 from memsvc.testing.store_sessions import StoreSessionsContract
 from memsvc.testing.store_transactions import StoreTransactionsContract

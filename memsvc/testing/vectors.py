@@ -1,4 +1,4 @@
-"""The contract of `memsvc.ports.vectors.VectorIndex`."""
+"""The contract of `memsvc.ports.indexes.VectorIndex`."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from memsvc.domain.errors import BackendClosedError, DeadlineExceededError, Dime
 from memsvc.domain.filters import AnyOf, Field, Filter
 from memsvc.domain.index_entries import Attributes, Hit, VectorManifest, View, entry_id
 from memsvc.domain.scope import Reach
-from memsvc.ports.indexes import Generation
+from memsvc.ports.indexes import Generation, PendingSearch, VectorEntry, VectorIndex
 from memsvc.ports.models import Vector
-from memsvc.ports.vectors import PendingSearch, VectorEntry, VectorIndex
 from memsvc.testing import factories
 from memsvc.testing.derived_index import NO_HURRY, REACH, FullIndex, chunk
 from memsvc.testing.filter_contract import FarTimesContract, FilteringContract

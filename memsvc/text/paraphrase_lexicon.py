@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from memsvc.text.facts.lexicon import words
+from memsvc.text.facts.english_lexicon import words
 
 FILLERS = frozenset(
     words("""

@@ -17,7 +17,7 @@ from memsvc.domain.clock import Deadline
 from memsvc.domain.filters import And, AnyOf, Field, Filter, Not, Or, Range
 from memsvc.domain.index_entries import Attributes, LexicalEntry, LexicalManifest, View, entry_id, row_of
 from memsvc.domain.scope import Reach
-from memsvc.ports.lexical import LexicalIndex
+from memsvc.ports.indexes import LexicalIndex
 from memsvc.ports.plugin import BackendContext, BackendSettings
 from memsvc.testing import factories
 from memsvc_backends.in_memory.lexical import LEXICAL

@@ -18,8 +18,8 @@ from pydantic import SecretStr
 from memsvc.domain.filters import NUMBERS, STORE_ONLY, And, AnyOf, Field, Filter, Not, Or, Range
 from memsvc.domain.index_entries import Attributes, VectorManifest, View, entry_id
 from memsvc.domain.scope import Reach
+from memsvc.ports.indexes import VectorEntry, VectorIndex
 from memsvc.ports.plugin import BackendContext, BackendSettings
-from memsvc.ports.vectors import VectorEntry, VectorIndex
 from memsvc.testing import factories
 from memsvc.testing.derived_index import NO_HURRY
 from memsvc_backends.in_memory.vectors import VECTORS

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from memsvc.ports.lexical import LexicalIndex
+from memsvc.ports.indexes import LexicalIndex
 from memsvc.ports.plugin import BackendContext, BackendSettings
 from memsvc.testing.lexical import LexicalIndexContract
 from memsvc_backends.in_memory.lexical import LEXICAL

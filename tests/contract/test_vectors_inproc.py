@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from memsvc.ports.indexes import VectorIndex
 from memsvc.ports.plugin import BackendContext, BackendSettings
-from memsvc.ports.vectors import VectorIndex
 from memsvc.testing.vectors import VectorIndexContract
 from memsvc_backends.in_memory.vectors import VECTORS
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from memsvc.domain.index_entries import VectorManifest
-from memsvc.ports.vectors import VectorEntry
+from memsvc.ports.indexes import VectorEntry
 from memsvc.testing.vectors import VectorIndexContract
 from memsvc_backends.postgres_index import PGVECTOR
 from tests.postgres_index import PostgresIndex

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from memsvc.domain.index_entries import VectorManifest
+from memsvc.ports.indexes import VectorEntry, VectorIndex
 from memsvc.ports.plugin import BackendContext
-from memsvc.ports.vectors import VectorEntry, VectorIndex
 from memsvc.testing.vectors import VectorIndexContract
 from memsvc_backends.qdrant_edge import EDGE
 from memsvc_backends.qdrant_edge.settings import QdrantEdgeSettings

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from memsvc.domain.index_entries import VectorManifest
-from memsvc.ports.vectors import VectorEntry
+from memsvc.ports.indexes import VectorEntry
 from memsvc.testing.vectors import VectorIndexContract
 from memsvc_backends.qdrant_server.vector_index import NAME, QdrantServerIndex
 from tests.qdrant_index import QdrantIndex

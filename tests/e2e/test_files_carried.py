@@ -11,7 +11,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from memsvc.bootstrap.restore import restore
+from memsvc.bootstrap.offline import restore
 from memsvc.v1 import backup_pb2, erasure_pb2, transfer_pb2
 from memsvc.v1 import file_service_pb2 as pb
 from memsvc.v1 import types_pb2 as types

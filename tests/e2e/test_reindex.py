@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from memsvc.domain.index_entries import LexicalEntry, View, entry_id, row_of
+from memsvc.ports.indexes import VectorEntry
 from memsvc.ports.plugin import BackendContext
-from memsvc.ports.vectors import VectorEntry
 from memsvc.testing.factories import attributes
 from memsvc.v1 import lifecycle_service_pb2 as pb
 from memsvc.v1 import types_pb2 as types

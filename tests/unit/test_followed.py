@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from memsvc.bootstrap.app import running
-from memsvc.bootstrap.index_comparison import FOLLOWED, OWED, Comparison, comparison
+from memsvc.bootstrap.indexing import FOLLOWED, OWED, Comparison, comparison
 from memsvc.data_directory import CLEAN, DataDirectory, owned
 from memsvc.settings import BackendChoice, Settings, load_settings
 from memsvc_backends.in_memory.store import InprocMetadataStore

@@ -14,8 +14,7 @@ from memsvc.domain.errors import BackendClosedError, DeadlineExceededError
 from memsvc.domain.filters import Filter
 from memsvc.domain.index_entries import Hit, LexicalEntry, LexicalManifest
 from memsvc.domain.scope import Reach
-from memsvc.ports.indexes import Generation, Listed
-from memsvc.ports.lexical import FUZZY_BOOST, FUZZY_MIN_LENGTH, LexicalIndex
+from memsvc.ports.indexes import FUZZY_BOOST, FUZZY_MIN_LENGTH, Generation, LexicalIndex, Listed
 from memsvc.ports.plugin import BackendContext, BackendSettings, BackendSpec
 from memsvc_backends.in_memory.state import matches, within
 

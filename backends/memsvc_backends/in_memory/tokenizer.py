@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from memsvc.ports.models import Tokenizer
 from memsvc.ports.plugin import BackendContext, BackendSettings, BackendSpec
-from memsvc.text.token_estimate import count_tokens
+from memsvc.text.chunking import count_tokens
 
 
 class EstimatingTokenizer:

@@ -14,10 +14,9 @@ from memsvc.domain.errors import BackendClosedError, DeadlineExceededError, Dime
 from memsvc.domain.filters import Filter
 from memsvc.domain.index_entries import Hit, VectorManifest, View
 from memsvc.domain.scope import Reach
-from memsvc.ports.indexes import Generation, Listed
+from memsvc.ports.indexes import Deferred, Generation, Listed, PendingSearch, VectorEntry, VectorIndex
 from memsvc.ports.models import Vector
 from memsvc.ports.plugin import BackendContext, BackendSettings, BackendSpec
-from memsvc.ports.vectors import Deferred, PendingSearch, VectorEntry, VectorIndex
 from memsvc_backends.in_memory.state import matches, within
 
 NAME = "inproc vectors"

@@ -19,7 +19,7 @@ import openai
 
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError
 from memsvc.ports.models import Vector, Vectors
-from memsvc.text.token_estimate import count_tokens
+from memsvc.text.chunking import count_tokens
 from memsvc_backends.openai.client import NAME, problem_of, refuse_when_closed
 from memsvc_backends.openai.settings import OpenAiEmbedderSettings
 

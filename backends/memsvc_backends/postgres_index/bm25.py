@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from memsvc.ports.lexical import FUZZY_BOOST, FUZZY_MIN_LENGTH
+from memsvc.ports.indexes import FUZZY_BOOST, FUZZY_MIN_LENGTH
 from memsvc_backends.postgres_index.connections import Connection
 from memsvc_backends.postgres_index.filters import Condition, held
 from memsvc_backends.postgres_index.postings import (

@@ -11,7 +11,7 @@ from memsvc.domain.errors import BackendUnavailableError, DeadlineExceededError
 from memsvc.domain.filters import Filter
 from memsvc.domain.index_entries import Hit, LexicalEntry, LexicalManifest
 from memsvc.domain.scope import Reach
-from memsvc.ports.lexical import LexicalIndex
+from memsvc.ports.indexes import LexicalIndex
 from memsvc.ports.plugin import BackendContext, BackendSpec
 from memsvc_backends.postgres_index import postings as tables
 from memsvc_backends.postgres_index.bm25 import search as find
@@ -50,7 +50,7 @@ class FulltextGeneration(TableGeneration[LexicalEntry, LexicalManifest]):
 
 
 class FulltextIndex(TableIndex[LexicalEntry, LexicalManifest]):
-    """`memsvc.ports.lexical.LexicalIndex`."""
+    """`memsvc.ports.indexes.LexicalIndex`."""
 
     def __init__(self, settings: FulltextSettings) -> None:
         super().__init__(Connections(NAME, settings, lambda _connection: None), KIND, FulltextGeneration)

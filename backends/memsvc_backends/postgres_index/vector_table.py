@@ -14,8 +14,8 @@ from psycopg.pq import Format
 from psycopg.types import TypeInfo
 
 from memsvc.domain.errors import DimensionMismatchError
+from memsvc.ports.indexes import VectorEntry
 from memsvc.ports.models import Vector
-from memsvc.ports.vectors import VectorEntry
 from memsvc_backends.postgres_index.connections import Connection
 from memsvc_backends.postgres_index.filters import DEFINITIONS, NAMES, ROW_SHIFT, TYPES, Condition, values_of
 from memsvc_backends.postgres_index.settings import PgvectorSettings

@@ -14,9 +14,9 @@ from memsvc.domain.errors import BackendUnavailableError, DeadlineExceededError
 from memsvc.domain.filters import Filter
 from memsvc.domain.index_entries import Hit, VectorManifest, View, content_of, manifest_of
 from memsvc.domain.scope import Reach
+from memsvc.ports.indexes import Deferred, PendingSearch, VectorEntry, VectorIndex
 from memsvc.ports.models import Vector
 from memsvc.ports.plugin import BackendContext, BackendSpec
-from memsvc.ports.vectors import Deferred, PendingSearch, VectorEntry, VectorIndex
 from memsvc_backends.postgres_index import vector_table as tables
 from memsvc_backends.postgres_index.connections import (
     GONE,
@@ -65,7 +65,7 @@ class _Begun:
 
 
 class PgvectorIndex(TableIndex[VectorEntry, VectorManifest]):
-    """`memsvc.ports.vectors.VectorIndex`."""
+    """`memsvc.ports.indexes.VectorIndex`."""
 
     def __init__(self, settings: PgvectorSettings) -> None:
         self._settings = settings

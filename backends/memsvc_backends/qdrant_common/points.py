@@ -12,8 +12,8 @@ from memsvc.domain.errors import DimensionMismatchError
 from memsvc.domain.filters import Field
 from memsvc.domain.index_entries import Attributes, View
 from memsvc.domain.visibility import is_default_visible
+from memsvc.ports.indexes import VectorEntry
 from memsvc.ports.models import Vector
-from memsvc.ports.vectors import VectorEntry
 from memsvc_backends.qdrant_common.filters import (
     OWNER,
     PLAIN,

@@ -17,10 +17,9 @@ from memsvc.domain.filters import Filter
 from memsvc.domain.index_entries import VectorManifest, View
 from memsvc.domain.scope import Reach
 from memsvc.ports.candidates import Hits
-from memsvc.ports.indexes import Generation, Listed
+from memsvc.ports.indexes import Generation, Listed, VectorEntry, VectorIndex
 from memsvc.ports.models import Vector
 from memsvc.ports.plugin import BackendContext, BackendSpec
-from memsvc.ports.vectors import VectorEntry, VectorIndex
 from memsvc_backends.qdrant_common.filters import SEALED, Condition, filter_of
 from memsvc_backends.qdrant_common.points import FINGERPRINT, Changes, require_dimension, slices_of, vector_bytes
 from memsvc_backends.qdrant_edge.child_process import NO_HURRY, Exchange, Supervisor

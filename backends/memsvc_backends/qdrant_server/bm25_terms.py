@@ -21,7 +21,7 @@ from functools import lru_cache
 
 from qdrant_client import models
 
-from memsvc.ports.lexical import FUZZY_MIN_LENGTH
+from memsvc.ports.indexes import FUZZY_MIN_LENGTH
 
 K1 = 1.2
 B = 0.75

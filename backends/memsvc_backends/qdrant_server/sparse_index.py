@@ -24,7 +24,7 @@ from memsvc.domain.filters import Filter
 from memsvc.domain.index_entries import LexicalEntry, LexicalManifest
 from memsvc.domain.scope import Reach
 from memsvc.ports.candidates import Hits
-from memsvc.ports.lexical import LexicalIndex
+from memsvc.ports.indexes import LexicalIndex
 from memsvc.ports.plugin import BackendContext, BackendSpec
 from memsvc_backends.qdrant_server.bm25_terms import is_forgivable, wanted, weighed
 from memsvc_backends.qdrant_server.collection_index import CollectionIndex, best_hits
@@ -46,7 +46,7 @@ _ENTRY_BYTES = 1000
 
 
 class QdrantSparseIndex(CollectionIndex[LexicalEntry, LexicalManifest]):
-    """`memsvc.ports.lexical.LexicalIndex`. A generation is two collections: one of entries, one of words."""
+    """`memsvc.ports.indexes.LexicalIndex`. A generation is two collections: one of entries, one of words."""
 
     def __init__(self, connection: Connection, settings: QdrantSparseSettings, context: BackendContext) -> None:
         codec = (lexical_text, lexical_manifest)

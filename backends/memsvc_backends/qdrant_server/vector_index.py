@@ -20,9 +20,9 @@ from memsvc.domain.filters import Filter
 from memsvc.domain.index_entries import VectorManifest, View
 from memsvc.domain.scope import Reach
 from memsvc.ports.candidates import Hits
+from memsvc.ports.indexes import Deferred, PendingSearch, VectorEntry, VectorIndex
 from memsvc.ports.models import Vector
 from memsvc.ports.plugin import BackendContext, BackendSpec
-from memsvc.ports.vectors import Deferred, PendingSearch, VectorEntry, VectorIndex
 from memsvc_backends.qdrant_common.points import require_dimension
 from memsvc_backends.qdrant_server.collection_index import CollectionIndex, best_hits
 from memsvc_backends.qdrant_server.connection import Connection, connected
@@ -38,7 +38,7 @@ _FLOAT_BYTES = 4
 
 
 class QdrantServerIndex(CollectionIndex[VectorEntry, VectorManifest]):
-    """`memsvc.ports.vectors.VectorIndex`."""
+    """`memsvc.ports.indexes.VectorIndex`."""
 
     def __init__(self, connection: Connection, settings: QdrantServerSettings, context: BackendContext) -> None:
         codec = (vector_text, vector_manifest)

@@ -19,8 +19,7 @@ from memsvc.domain.index_entries import LexicalEntry, LexicalManifest
 from memsvc.domain.scope import Reach
 from memsvc.fsync import sync
 from memsvc.ports.candidates import Hits
-from memsvc.ports.indexes import Generation, Listed
-from memsvc.ports.lexical import LexicalIndex
+from memsvc.ports.indexes import Generation, LexicalIndex, Listed
 from memsvc.ports.plugin import BackendContext, BackendSettings, BackendSpec
 from memsvc_backends.tantivy.generation import TantivyGeneration
 from memsvc_backends.tantivy.schema import FORMAT, NAME, translate

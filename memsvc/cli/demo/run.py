@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import tempfile
-from contextlib import ExitStack
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import memsvc
 from memsvc.cli.errors import FAILED, CommandError, report_errors
 from memsvc.cli.output import MILLI, date_of, highlighted, milliseconds, progress_bar, shortened, write, write_table
 
@@ -41,7 +48,6 @@ def demo(
     every search found what it should.
     """
     with report_errors(), ExitStack() as stack:
-        from memsvc.cli.demo.server import demo_server  # noqa: PLC0415 - a quick start
         from memsvc.client import Memsvc  # noqa: PLC0415
 
         directory = _directory(keep, stack)
@@ -77,7 +83,6 @@ def _directory(keep: Path | None, stack: ExitStack) -> Path:
 def _story(client: Memsvc) -> list[str]:
     """Do everything in its order; return what was not as expected."""
     from memsvc.cli.demo.questions import QUESTIONS  # noqa: PLC0415 - a quick start
-    from memsvc.cli.demo.writes import show_filter, show_writes  # noqa: PLC0415
 
     failures = _import(client)
     ranks = []
@@ -166,3 +171,130 @@ def _row(hit: searches.Hit, question: Question) -> Sequence[str | Text]:
     who = memory.speaker or shortened(memory.title, SNIPPET_CHARS // 2)
     mark = "=>" if memory.key in question.answers else ""
     return mark, f"{hit.score:.3f}", date_of(memory), highlighted(hit, who)
+
+
+# A server of its own for the demo: a real process on a free port, stopped gracefully at the end.
+
+
+START_SECONDS = 120.0
+STOP_SECONDS = 30.0
+LOOK_SECONDS = 0.05
+SHOWN_LOG_CHARS = 2_000
+
+
+@contextmanager
+def demo_server(directory: Path, *, embedder: str = "") -> Iterator[str]:
+    """Run `memsvc serve` with its data in *directory* and yield its address.
+
+    The machine's own settings do not take part: the demo shows the defaults.
+
+    Raises:
+        CommandError: The server did not start; the message has the end of its log.
+    """
+    log = directory / "server.log"
+    ready = directory / "ready"
+    ready.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "memsvc", "serve", "--address", "127.0.0.1:0"]
+    command += ["--data-dir", str(directory / "data"), "--ready-file", str(ready)]
+    with log.open("wb") as output:
+        process = subprocess.Popen(  # noqa: S603 - our own command
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=directory, env=_environment(embedder)
+        )
+        try:
+            yield _address(process, ready, log)
+        finally:
+            _stop(process)
+
+
+def _environment(embedder: str) -> dict[str, str]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("MEMSVC_")}
+    here = str(Path(memsvc.__file__).parents[1])
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, [here, environment.get("PYTHONPATH", "")]))
+    if embedder:
+        environment["MEMSVC_EMBEDDER__BACKEND"] = embedder
+    return environment
+
+
+def _address(process: subprocess.Popen[bytes], ready: Path, log: Path) -> str:
+    until = time.monotonic() + START_SECONDS
+    while time.monotonic() < until and process.poll() is None:
+        if ready.exists():
+            return ready.read_text(encoding="utf-8").split()[0]
+        time.sleep(LOOK_SECONDS)
+    said = log.read_text(encoding="utf-8", errors="replace")[-SHOWN_LOG_CHARS:].strip()
+    message = f"The demo's server did not start. It said:\n{said}"
+    raise CommandError(message)
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+# What the demo shows beside searching: filters, duplicates, revisions, and how soon a memory is found.
+
+
+MARCH = (datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 4, 1, tzinfo=UTC))
+
+
+def show_filter(client: Memsvc) -> list[str]:
+    """Search with a filter; return what was not as expected."""
+    reply = client.search(
+        "What was broken, and who noticed?", limit=3, filters={"speakers": ["Tomas", "Priya"], "event_time": MARCH}
+    )
+    rows = [(f"{hit.score:.3f}", date_of(hit.memory), highlighted(hit, hit.memory.speaker)) for hit in reply.hits]
+    write()
+    write_table((">score", "=date", "found"), rows, title="The same with a filter: said by Tomas or Priya, in March")
+    fits = all(
+        hit.memory.speaker in {"Tomas", "Priya"} and date_of(hit.memory).startswith("2026-03") for hit in reply.hits
+    )
+    return [] if rows and fits else ["The filter let something else through, or nothing at all."]
+
+
+def show_writes(client: Memsvc) -> list[str]:
+    """Write, write again, write too late, and look how soon it is found; return what was not as expected."""
+    from memsvc.v1 import types_pb2 as types  # noqa: PLC0415 - a quick start
+
+    failures = []
+    text = "The spare key of the allotment shed hangs behind the third flowerpot."
+    begun = perf_counter()
+    first = client.create(text, tags=["keys"], importance=4)
+    hits = client.search("Where is the key to the garden hut?", limit=5).hits
+    seconds = perf_counter() - begun
+    found = any(hit.memory.id == first.memory.id for hit in hits)
+    if not found:
+        failures.append("A new memory was not found right after it was created.")
+
+    again = client.create(text)
+    duplicate = again.outcome == types.WRITE_OUTCOME_DUPLICATE and again.memory.id == first.memory.id
+    if not duplicate:
+        failures.append("Equal content was not recognised as a duplicate.")
+
+    changed = client.update(first.memory.id, content=text.replace("third", "second"), expected_revision=1)
+    conflict = _late_update(client, first.memory.id)
+    if changed.memory.revision == 1 or "REVISION_CONFLICT" not in conflict:
+        failures.append("An update based on an old revision was not refused.")
+
+    write()
+    rows = [
+        ("create, then search", f"found after {seconds * MILLI:,.0f} ms" if found else "not found"),
+        ("create the same again", "DUPLICATE, the same id" if duplicate else "stored twice"),
+        ("update revision 1", f"revision {changed.memory.revision}"),
+        ("update revision 1 again", conflict),
+    ]
+    write_table(("write", "what became of it"), rows, title="Writing")
+    return failures
+
+
+def _late_update(client: Memsvc, memory_id: str) -> str:
+    from memsvc.client import MemsvcCallError  # noqa: PLC0415 - a quick start
+
+    try:
+        client.update(memory_id, importance=5, expected_revision=1)
+    except MemsvcCallError as error:
+        return f"{error.code.name}, {error.reason}: it is at revision {error.metadata.get('revision')}"
+    return "accepted"

@@ -16,8 +16,7 @@ from memsvc.engine.indexing.repair import SearchProbe
 from memsvc.engine.runtime.instrumentation import LastErrors
 from memsvc.engine.runtime.latency_stats import LatencyStats
 from memsvc.ports.change_feed import IndexFeed
-from memsvc.ports.lexical import LexicalIndex
-from memsvc.ports.vectors import VectorIndex
+from memsvc.ports.indexes import LexicalIndex, VectorIndex
 
 
 @dataclass(frozen=True, slots=True)

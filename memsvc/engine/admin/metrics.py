@@ -13,9 +13,8 @@ from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.indexing.indexer import Indexer
 from memsvc.engine.indexing.reindex import Reindex
 from memsvc.engine.maintenance.runner import StepCount, StepCounts
-from memsvc.ports.lexical import LexicalIndex
+from memsvc.ports.indexes import LexicalIndex, VectorIndex
 from memsvc.ports.metadata import MetadataStore
-from memsvc.ports.vectors import VectorIndex
 
 
 @dataclass(frozen=True, slots=True)

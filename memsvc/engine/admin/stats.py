@@ -12,9 +12,8 @@ from memsvc.domain.sessions import SessionState
 from memsvc.engine.indexing.indexer import Indexer
 from memsvc.engine.indexing.reindex import Reindex
 from memsvc.ports.features import SessionReads
-from memsvc.ports.lexical import LexicalIndex
+from memsvc.ports.indexes import LexicalIndex, VectorIndex
 from memsvc.ports.metadata import MetadataStore
-from memsvc.ports.vectors import VectorIndex
 
 LAGGING = 1_000
 """So many changes behind the store, an index is worth a warning."""

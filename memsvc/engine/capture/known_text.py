@@ -13,7 +13,7 @@ from memsvc.domain.index_entries import row_of
 from memsvc.domain.memory import Kind, Memory, Status
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.visibility import session_privacy, visible
-from memsvc.ports.lexical import LexicalIndex
+from memsvc.ports.indexes import LexicalIndex
 from memsvc.ports.metadata import MemoryReads
 from memsvc.text.analysis import terms
 from memsvc.text.recalled_text import CITATION, LEADING_CITATION, cited_ids, is_part_of, normal_text

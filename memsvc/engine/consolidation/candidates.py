@@ -28,8 +28,8 @@ from memsvc.engine.indexing.cached_embedder import CachedEmbedder
 from memsvc.engine.indexing.vector_entries import EmbeddingGranularity, VectorEntries, means_of
 from memsvc.engine.records.statements import contradiction
 from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
+from memsvc.ports.indexes import PendingSearch, VectorEntry, VectorIndex
 from memsvc.ports.metadata import MetadataStore
-from memsvc.ports.vectors import PendingSearch, VectorEntry, VectorIndex
 from memsvc.text.paraphrase import NOTHING, NormalizedText, are_alike, gist_of
 
 SLICE = 4

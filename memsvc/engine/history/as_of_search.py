@@ -38,8 +38,8 @@ from memsvc.engine.search.retrieval import RetrievalRequest, RetrievalSource, Re
 from memsvc.engine.search.search import Readers
 from memsvc.ports.candidates import Candidates, Rows
 from memsvc.ports.change_feed import IndexFeed
+from memsvc.ports.indexes import VectorIndex
 from memsvc.ports.metadata import MemoryReads
-from memsvc.ports.vectors import VectorIndex
 
 LOOKED_BACK_AT = 10_000
 """How many memories that changed since are looked back at: the newest; the reply says when there were more."""

@@ -20,9 +20,7 @@ from memsvc.engine.indexing.vector_entries import (
     lexical_entries,
     means_of,
 )
-from memsvc.ports.indexes import Generation, Listed
-from memsvc.ports.lexical import LexicalIndex
-from memsvc.ports.vectors import VectorEntry, VectorIndex
+from memsvc.ports.indexes import Generation, LexicalIndex, Listed, VectorEntry, VectorIndex
 from memsvc.text.calibration_sentences import NEUTRAL_SENTENCES
 from memsvc.text.passages import ANALYSIS_VERSION
 

@@ -15,8 +15,7 @@ from memsvc.engine.indexing.index_writers import IndexWriter
 from memsvc.engine.indexing.indexer import ChangeApplier
 from memsvc.engine.indexing.vector_entries import EmbeddingSpaces, lexical_entries, means_of
 from memsvc.ports.change_feed import IndexFeed
-from memsvc.ports.lexical import LexicalIndex
-from memsvc.ports.vectors import VectorIndex
+from memsvc.ports.indexes import LexicalIndex, VectorIndex
 
 PAGE = 1_000
 MEND = 256

@@ -16,8 +16,8 @@ from memsvc.domain.index_entries import MAX_ORDINAL, Change, Document, LexicalEn
 from memsvc.domain.memory import Layer, Memory, Status
 from memsvc.engine.indexing.cached_embedder import CachedEmbedder
 from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
+from memsvc.ports.indexes import VectorEntry
 from memsvc.ports.models import Vector, Vectors
-from memsvc.ports.vectors import VectorEntry
 from memsvc.text.passages import lexical_terms, passage, previous_line
 from memsvc.text.sentences import merged_sentences
 

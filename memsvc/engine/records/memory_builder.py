@@ -39,11 +39,10 @@ from memsvc.engine.records.statements import extract_statements
 from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
 from memsvc.ports.change_feed import IndexFeed
 from memsvc.ports.metadata import ContentName, Record, Transaction
-from memsvc.text.chunking import chunk
+from memsvc.text.chunking import chunk, count_tokens
 from memsvc.text.file_refs import refs_in
 from memsvc.text.keywords import extract_keywords
 from memsvc.text.reminder_extraction import reminder_in, still_mentions
-from memsvc.text.token_estimate import count_tokens
 
 # What a store keeps beside a memory: chunks, a given vector, the claim on its content, the line before it.
 

@@ -12,10 +12,9 @@ from typing import Any, cast
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.index_entries import Hit
 from memsvc.engine.runtime.latency_stats import LatencyStats
-from memsvc.ports.lexical import LexicalIndex
+from memsvc.ports.indexes import LexicalIndex, PendingSearch, VectorIndex
 from memsvc.ports.metadata import MetadataStore, Transaction
 from memsvc.ports.models import Embedder
-from memsvc.ports.vectors import PendingSearch, VectorIndex
 
 _READS = {
     "get": "Get",
@@ -113,7 +112,7 @@ class Instrumentation:
 
 
 class _Pending:
-    """`memsvc.ports.vectors.PendingSearch`, measured."""
+    """`memsvc.ports.indexes.PendingSearch`, measured."""
 
     __slots__ = ("_inner", "_take")
 

@@ -26,10 +26,9 @@ from memsvc.domain.scope import Reach
 from memsvc.domain.search import Degraded, FusionMethod, Mode, Retriever, SearchQuery
 from memsvc.engine.indexing.vector_entries import EmbeddingSpace, EmbeddingSpaces, Means, centred, means_of
 from memsvc.ports.candidates import Candidates, Rows
-from memsvc.ports.lexical import LexicalIndex
+from memsvc.ports.indexes import LexicalIndex, PendingSearch, VectorIndex
 from memsvc.ports.metadata import MemoryReads
 from memsvc.ports.models import Vector
-from memsvc.ports.vectors import PendingSearch, VectorIndex
 from memsvc.text.analysis import query_terms
 from memsvc.text.keywords import extract_keywords
 

@@ -21,7 +21,7 @@ from memsvc.engine.memories.upsert import Upserter
 from memsvc.engine.records.memory_builder import MemoryBuilder, PreparedMemory
 from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
 from memsvc.engine.summaries.summarizer import SummedUp, TextSummarizer
-from memsvc.ports.lexical import LexicalIndex
+from memsvc.ports.indexes import LexicalIndex
 from memsvc.ports.metadata import MemoryReads, Transaction
 from memsvc.text.analysis import query_terms, terms
 from memsvc.text.context_phrases import day_text

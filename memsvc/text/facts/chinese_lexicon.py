@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memsvc.text.facts.lexicon import words
+from memsvc.text.facts.english_lexicon import words
 
 OCCUPATION_ENDINGS = words(
     """

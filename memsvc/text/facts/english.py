@@ -8,9 +8,8 @@ from collections.abc import Set as AbstractSet
 
 from memsvc.domain.conflicts import Rule, Statement, ValuePart
 from memsvc.text.facts.english_clauses import Speaking, clauses, names_in, place_in, plain, stem, subject_of, words_of
-from memsvc.text.facts.english_lexicon import COLORS, CONTRASTS, OCCUPATIONS, SCALES, SINGLE, STABLE_COUNTS
-from memsvc.text.facts.lexicon import words
-from memsvc.text.facts.lexicon import words as listed
+from memsvc.text.facts.english_lexicon import COLORS, CONTRASTS, OCCUPATIONS, SCALES, SINGLE, STABLE_COUNTS, words
+from memsvc.text.facts.english_lexicon import words as listed
 from memsvc.text.facts.values import (
     NUMBERS,
     PEOPLE,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from memsvc.domain.conflicts import ValuePart
 from memsvc.text.facts.english_lexicon import DETERMINERS, GENERIC, NO_SUBJECT
-from memsvc.text.facts.lexicon import words as listed
+from memsvc.text.facts.english_lexicon import words as listed
 from memsvc.text.facts.values import MONTHS, WEEKDAYS, english_place
 
 _CONTRACTIONS = tuple(

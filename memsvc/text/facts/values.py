@@ -9,8 +9,7 @@ from dataclasses import replace
 from memsvc.domain.conflicts import Statement, ValuePart
 from memsvc.text.facts.chinese_lexicon import CITIES
 from memsvc.text.facts.chinese_lexicon import COUNTRIES as HAN_COUNTRIES
-from memsvc.text.facts.english_lexicon import COUNTRIES
-from memsvc.text.facts.lexicon import phrases, words
+from memsvc.text.facts.english_lexicon import COUNTRIES, phrases, words
 
 MONTHS = {
     name: number

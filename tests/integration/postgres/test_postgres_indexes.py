@@ -24,9 +24,8 @@ from memsvc.domain.errors import (
 )
 from memsvc.domain.filters import AnyOf, Field
 from memsvc.domain.index_entries import LexicalEntry, LexicalManifest, VectorManifest, View, entry_id
-from memsvc.ports.lexical import LexicalIndex
+from memsvc.ports.indexes import LexicalIndex, VectorEntry, VectorIndex
 from memsvc.ports.plugin import BackendContext
-from memsvc.ports.vectors import VectorEntry, VectorIndex
 from memsvc.testing import factories
 from memsvc.testing.derived_index import NO_HURRY, REACH
 from memsvc.testing.vectors import vector_entry

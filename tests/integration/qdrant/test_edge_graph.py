@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from memsvc.domain.index_entries import VectorManifest, View, entry_id
+from memsvc.ports.indexes import VectorEntry
 from memsvc.ports.models import Vectors
 from memsvc.ports.plugin import BackendContext
-from memsvc.ports.vectors import VectorEntry
 from memsvc.testing import factories
 from memsvc.testing.derived_index import NO_HURRY, REACH
 from memsvc_backends.qdrant_common.points import slices_of

@@ -18,7 +18,7 @@ import pytest
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendUnavailableError, DeadlineExceededError
 from memsvc.domain.index_entries import VectorManifest, View, row_of
-from memsvc.ports.vectors import VectorEntry
+from memsvc.ports.indexes import VectorEntry
 from memsvc.testing import factories
 from memsvc.testing.derived_index import NO_HURRY, REACH
 from memsvc.testing.vectors import unit, vector_entry

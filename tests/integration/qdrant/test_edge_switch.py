@@ -13,7 +13,7 @@ import pytest
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendUnavailableError, DeadlineExceededError
 from memsvc.domain.index_entries import Hit, VectorManifest, View, row_of
-from memsvc.ports.vectors import PendingSearch
+from memsvc.ports.indexes import PendingSearch
 from memsvc.testing import factories
 from memsvc.testing.derived_index import NO_HURRY, REACH
 from memsvc.testing.vectors import unit, vector_entry

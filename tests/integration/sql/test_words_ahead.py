@@ -14,7 +14,7 @@ from memsvc.engine.indexing.cached_embedder import CachedEmbedder
 from memsvc.engine.indexing.index_writers import LexicalIndexWriter
 from memsvc.engine.indexing.indexer import ChangeApplier, LexicalCatchUp
 from memsvc.engine.indexing.vector_entries import EmbeddingGranularity, VectorEntries
-from memsvc.ports.lexical import LexicalIndex
+from memsvc.ports.indexes import LexicalIndex
 from memsvc.ports.metadata import MetadataStore
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories

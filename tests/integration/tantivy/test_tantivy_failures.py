@@ -14,7 +14,7 @@ from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.filters import Field, Not, Range
 from memsvc.domain.index_entries import LexicalEntry, LexicalManifest
-from memsvc.ports.lexical import LexicalIndex
+from memsvc.ports.indexes import LexicalIndex
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
 from memsvc.testing.derived_index import REACH

@@ -17,7 +17,7 @@ import pytest
 
 from memsvc.domain.clock import Deadline
 from memsvc.domain.index_entries import LexicalManifest
-from memsvc.ports.lexical import LexicalIndex
+from memsvc.ports.indexes import LexicalIndex
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
 from memsvc.testing.derived_index import REACH

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memsvc.text.calibration_sentences import NEUTRAL_SENTENCES
-from memsvc.text.chunking import Piece, chunk
-from memsvc.text.token_estimate import count_tokens
+from memsvc.text.chunking import Piece, chunk, count_tokens
 
 ENGLISH = " ".join(NEUTRAL_SENTENCES[:24])
 CHINESE = "".join(NEUTRAL_SENTENCES[24:])

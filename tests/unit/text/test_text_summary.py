@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from memsvc.text.chunking import count_tokens
 from memsvc.text.extractive_summary import Line, summary_of
 from memsvc.text.sentences import merged_sentences
-from memsvc.text.token_estimate import count_tokens
 
 Talk = Sequence[str]
 SPEAKERS = ("user", "assistant")

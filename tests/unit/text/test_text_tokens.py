@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memsvc.text.token_estimate import count_tokens, quarter_tokens
+from memsvc.text.chunking import count_tokens, quarter_tokens
 
 
 @pytest.mark.parametrize(

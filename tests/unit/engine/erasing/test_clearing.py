@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from memsvc.engine.user_data import storage_scrub
-from memsvc.engine.user_data.erasure_receipts import ErasureJournal
-from memsvc.engine.user_data.storage_scrub import StorageScrubber
+from memsvc.engine.user_data import erasure
+from memsvc.engine.user_data.erasure import ErasureJournal, StorageScrubber
 from memsvc_backends.in_memory.erasure import InprocErasureReads
 from memsvc_backends.in_memory.state import State
 
@@ -58,7 +57,7 @@ def cleared(
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take every store for a large one."""
-    monkeypatch.setattr(storage_scrub, "QUICK_BYTES", 0)
+    monkeypatch.setattr(erasure, "QUICK_BYTES", 0)
 
 
 def test_a_small_store_is_written_anew_unless_nothing_was_there(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from memsvc.engine.files.service import DeletingFiles, FileReader, FileRefResolv
 from memsvc.engine.files.upload import AttachmentLinker, FileRules, NewFile, Uploads
 from memsvc.engine.records.memory_builder import MemoryBuilder, RecordBuilder
 from memsvc.engine.services import FileService
-from memsvc.engine.user_data.file_erasure import FilesOfUsers
+from memsvc.engine.user_data.erasure import FilesOfUsers
 from memsvc.ports.blobs import BlobStore
 from memsvc.ports.metadata import MetadataStore
 from memsvc.ports.plugin import BackendContext, BackendSettings

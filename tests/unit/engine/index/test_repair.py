@@ -16,7 +16,7 @@ from memsvc.engine.indexing.indexer import ChangeApplier
 from memsvc.engine.indexing.reindex import Rebuild
 from memsvc.engine.indexing.repair import Differences, Repair
 from memsvc.engine.indexing.vector_entries import EmbeddingGranularity, VectorEntries
-from memsvc.ports.lexical import LexicalIndex
+from memsvc.ports.indexes import LexicalIndex
 from memsvc.ports.metadata import MetadataStore, Record
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing.factories import NOW, attributes, memory

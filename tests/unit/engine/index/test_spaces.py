@@ -20,9 +20,9 @@ from memsvc.engine.indexing.indexer import ChangeApplier
 from memsvc.engine.indexing.reindex import Rebuild
 from memsvc.engine.indexing.vector_entries import EmbeddingGranularity, EmbeddingSpace, EmbeddingSpaces, VectorEntries
 from memsvc.engine.search.retrieval import Dense, RetrievalRequest
+from memsvc.ports.indexes import VectorIndex
 from memsvc.ports.metadata import MetadataStore, Record
 from memsvc.ports.plugin import BackendContext
-from memsvc.ports.vectors import VectorIndex
 from memsvc.testing.factories import NOW, memory
 from memsvc_backends.in_memory import EMBEDDER, METADATA, VECTORS
 
