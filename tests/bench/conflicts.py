@@ -7,9 +7,9 @@ from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import types_pb2 as types
 from tests.bench import requests as asking
 from tests.bench.latency import PART
-from tests.bench.loads import WARM_UP, one_by_one
+from tests.bench.load_generators import WARM_UP, one_by_one
+from tests.bench.percentiles import Sample
 from tests.bench.results import Row, at_most
-from tests.bench.samples import Sample
 from tests.bench.server import Server
 
 USER = "contradicting"

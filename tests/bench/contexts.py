@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from memsvc.v1 import context_pb2 as pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import types_pb2 as types
-from tests.bench.corpus import Corpus, Question
-from tests.bench.loads import WARM_UP, one_by_one, undisturbed
+from tests.bench.load_generators import WARM_UP, one_by_one, undisturbed
+from tests.bench.percentiles import Sample
 from tests.bench.results import Row, at_most, timed
-from tests.bench.samples import Sample
 from tests.bench.server import Server
+from tests.bench.synthetic_corpus import Corpus, Question
 
 PART = "Contexts"
 PROJECT = "bench"

@@ -11,8 +11,8 @@ from pathlib import Path
 from memsvc.bootstrap.plugins import load_backend
 from memsvc.ports.models import Embedder
 from memsvc.ports.plugin import BackendContext
-from tests.bench.loads import undisturbed
-from tests.bench.samples import Sample
+from tests.bench.load_generators import undisturbed
+from tests.bench.percentiles import Sample
 
 _WARM_UP = 10
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from memsvc.v1 import file_service_pb2 as pb
 from memsvc.v1 import types_pb2 as types
 from memsvc.v1.file_service_pb2_grpc import FileServiceStub
-from tests.bench.bare import bare_server
+from tests.bench.echo_server import bare_server
 from tests.bench.results import Row, Target
 from tests.bench.server import running_server
 from tests.bench.settings import Plan

@@ -9,14 +9,14 @@ from tempfile import TemporaryDirectory
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import types_pb2 as types
 from tests.bench import requests as asking
-from tests.bench.corpus import Corpus
 from tests.bench.embedding import opened_embedder, passages_per_second
-from tests.bench.filling import Filled, run_import, settled, vector_dimension
-from tests.bench.loads import dripping
+from tests.bench.load_generators import dripping
+from tests.bench.percentiles import Sample
 from tests.bench.results import Row, at_least, timed
-from tests.bench.samples import Sample
+from tests.bench.seed import Filled, run_import, settled, vector_dimension
 from tests.bench.server import Server, running_server
 from tests.bench.settings import Plan
+from tests.bench.synthetic_corpus import Corpus
 
 PART = "Import"
 _GIVEN_PER_SECOND = 2_500.0

@@ -12,12 +12,12 @@ from grpc_health.v1 import health_pb2
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import types_pb2 as types
 from tests.bench import requests as asking
-from tests.bench.corpus import Corpus, Question
-from tests.bench.floor import ROWS, Engines, measure_engines
-from tests.bench.loads import WARM_UP, one_by_one, side_by_side
+from tests.bench.baseline import ROWS, Engines, measure_engines
+from tests.bench.load_generators import WARM_UP, one_by_one, side_by_side
+from tests.bench.percentiles import Sample
 from tests.bench.results import Row, Target, at_least, at_most, timed
-from tests.bench.samples import Sample
 from tests.bench.server import Server
+from tests.bench.synthetic_corpus import Corpus, Question
 
 PART = "Latency and throughput"
 WRITERS = 16

@@ -14,13 +14,13 @@ from memsvc.v1 import maintenance_pb2 as maintenance_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import types_pb2 as types
 from tests.bench import requests as asking
-from tests.bench.corpus import Corpus, Line
-from tests.bench.filling import run_import, searchable, settled
-from tests.bench.loads import dripping
+from tests.bench.load_generators import dripping
+from tests.bench.percentiles import Sample
 from tests.bench.results import Row, at_most
-from tests.bench.samples import Sample
+from tests.bench.seed import run_import, searchable, settled
 from tests.bench.server import Server, running_server
 from tests.bench.settings import Plan
+from tests.bench.synthetic_corpus import Corpus, Line
 
 PART = "Maintenance"
 DUE = 5_000

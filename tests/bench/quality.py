@@ -13,10 +13,10 @@ from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types
 from tests.bench.conversations import ADVERSARIAL, Conversation, Probe, Said, digest, read_conversations
-from tests.bench.filling import searchable, settled
 from tests.bench.requests import scope, timestamp
 from tests.bench.results import Report, Row, Target, at_least
 from tests.bench.scoring import DEPTH, Scores
+from tests.bench.seed import searchable, settled
 from tests.bench.server import Server, running_server
 from tests.bench.settings import Plan
 

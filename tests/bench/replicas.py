@@ -12,13 +12,13 @@ from tempfile import TemporaryDirectory
 
 from memsvc.v1 import types_pb2 as types
 from tests.bench import requests as asking
-from tests.bench.corpus import Corpus
-from tests.bench.filling import vector_dimension
-from tests.bench.loads import WARM_UP, side_by_side
+from tests.bench.load_generators import WARM_UP, side_by_side
 from tests.bench.postgres import database
 from tests.bench.results import Row, at_least
+from tests.bench.seed import vector_dimension
 from tests.bench.server import Server, running_server
 from tests.bench.settings import Plan
+from tests.bench.synthetic_corpus import Corpus
 
 PART = "Replicas"
 WRITERS = 16

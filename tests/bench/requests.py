@@ -10,7 +10,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types
-from tests.bench.corpus import Line, Question
+from tests.bench.synthetic_corpus import Line, Question
 
 HITS = 10
 RANGE_DAYS = 60

@@ -14,7 +14,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench.samples import Sample
+from tests.bench.percentiles import Sample
 
 MATRICES = frozenset({"Quality"})
 """Parts whose rows are shown side by side, by their units."""

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from memsvc.v1 import session_service_pb2 as pb
 from memsvc.v1 import types_pb2 as types
 from memsvc.v1 import watch_pb2
-from tests.bench.loads import WARM_UP, one_by_one
+from tests.bench.load_generators import WARM_UP, one_by_one
+from tests.bench.percentiles import Sample
 from tests.bench.results import Row, at_most, timed
-from tests.bench.samples import Sample
 from tests.bench.server import Server
 
 PART = "Sessions and watching"

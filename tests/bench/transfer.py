@@ -9,11 +9,11 @@ from pathlib import Path
 from memsvc.v1 import transfer_pb2 as pb
 from memsvc.v1 import types_pb2 as types
 from tests.bench import requests as asking
-from tests.bench.corpus import Corpus
-from tests.bench.filling import FillingError, run_import, searchable, settled
 from tests.bench.results import Row, at_least
+from tests.bench.seed import FillingError, run_import, searchable, settled
 from tests.bench.server import Server, running_server
 from tests.bench.settings import Plan
+from tests.bench.synthetic_corpus import Corpus
 
 PART = "Transfer"
 _USER = "carried-000"

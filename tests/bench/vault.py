@@ -11,8 +11,8 @@ from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import types_pb2 as types
 from memsvc.v1 import vault_pb2
 from tests.bench import requests as asking
-from tests.bench.filling import vector_dimension
 from tests.bench.results import Row, at_most
+from tests.bench.seed import vector_dimension
 from tests.bench.server import Server, running_server
 from tests.bench.settings import Plan
 

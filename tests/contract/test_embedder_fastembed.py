@@ -18,7 +18,7 @@ from memsvc.ports.plugin import BackendContext
 from memsvc.testing.factories import NOW
 from memsvc.testing.models import PASSAGES, RERANKER_QUERIES, EmbedderContract
 from memsvc_backends.fastembed import FASTEMBED, FastembedSettings
-from tests.onnx_model import make_model
+from tests.support.onnx_model import make_model
 
 
 @pytest.fixture(scope="module")

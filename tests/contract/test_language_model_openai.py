@@ -19,8 +19,8 @@ from memsvc.ports.plugin import BackendContext
 from memsvc.testing.factories import NOW
 from memsvc.testing.models import PROMPT, SCHEMA, LanguageModelContract
 from memsvc_backends.openai import LANGUAGE_MODEL, OpenAiLanguageModelSettings
-from tests.chat_endpoint import said, serving
-from tests.http_endpoint import Endpoint, Reply, failed
+from tests.support.http_stub import Endpoint, Reply, failed
+from tests.support.openai_chat_stub import said, serving
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 from memsvc.domain.index_entries import LexicalEntry, LexicalManifest
 from memsvc.testing.lexical import LexicalIndexContract
 from memsvc_backends.postgres_index import FULLTEXT
-from tests.postgres_index import PostgresIndex
+from tests.support.postgres_index import PostgresIndex
 
 
 class TestPostgresFulltext(PostgresIndex[LexicalEntry, LexicalManifest], LexicalIndexContract):

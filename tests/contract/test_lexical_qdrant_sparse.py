@@ -5,8 +5,8 @@ from __future__ import annotations
 from memsvc.domain.index_entries import LexicalEntry, LexicalManifest
 from memsvc.testing.lexical import LexicalIndexContract
 from memsvc_backends.qdrant_server.sparse_index import NAME, QdrantSparseIndex
-from tests.qdrant_index import QdrantIndex
-from tests.qdrant_places import sparse_settings
+from tests.support.qdrant_index import QdrantIndex
+from tests.support.qdrant_targets import sparse_settings
 
 
 class TestQdrantSparse(QdrantIndex[LexicalEntry, LexicalManifest], LexicalIndexContract):

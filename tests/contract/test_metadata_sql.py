@@ -14,7 +14,7 @@ from memsvc.ports.plugin import BackendContext
 from memsvc.testing.metadata import MetadataStoreContract
 from memsvc.testing.store_harness import Clock
 from memsvc_backends.sql import SQL, SqlSettings
-from tests.postgres_server import emptied
+from tests.support.postgres_server import emptied
 
 
 class SqlMetadata(MetadataStoreContract):

@@ -6,7 +6,7 @@ from memsvc.domain.index_entries import VectorManifest
 from memsvc.ports.indexes import VectorEntry
 from memsvc.testing.vectors import VectorIndexContract
 from memsvc_backends.postgres_index import PGVECTOR
-from tests.postgres_index import PostgresIndex
+from tests.support.postgres_index import PostgresIndex
 
 
 class TestPgvector(PostgresIndex[VectorEntry, VectorManifest], VectorIndexContract):

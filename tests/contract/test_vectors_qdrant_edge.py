@@ -15,7 +15,7 @@ from memsvc.ports.plugin import BackendContext
 from memsvc.testing.vectors import VectorIndexContract
 from memsvc_backends.qdrant_edge import EDGE
 from memsvc_backends.qdrant_edge.settings import QdrantEdgeSettings
-from tests.shared_index import SharedIndex
+from tests.support.shared_index import SharedIndex
 
 
 def opened(directory: Path) -> AbstractContextManager[VectorIndex]:

@@ -6,8 +6,8 @@ from memsvc.domain.index_entries import VectorManifest
 from memsvc.ports.indexes import VectorEntry
 from memsvc.testing.vectors import VectorIndexContract
 from memsvc_backends.qdrant_server.vector_index import NAME, QdrantServerIndex
-from tests.qdrant_index import QdrantIndex
-from tests.qdrant_places import vector_settings
+from tests.support.qdrant_index import QdrantIndex
+from tests.support.qdrant_targets import vector_settings
 
 
 class TestQdrantServer(QdrantIndex[VectorEntry, VectorManifest], VectorIndexContract):

@@ -79,7 +79,7 @@ def test_toml_is_of_a_file_that_is_read(block: Block, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("block", blocks("json"), ids=place)
 def test_json_is_valid(block: Block) -> None:
-    """tests/e2e/bridge/test_configuration.py starts what configurations of MCP clients say."""
+    """tests/e2e/mcp/test_configuration.py starts what configurations of MCP clients say."""
     assert json.loads(block.text)
 
 

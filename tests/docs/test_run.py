@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.pages import ADDRESS, ANYTHING, ROOT, Command, agrees, blocks, commands
-from tests.e2e.running import ServerProcess
+from tests.support.server_process import ServerProcess
 
 pytestmark = pytest.mark.xdist_group("docs")
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from memsvc.v1 import types_pb2
-from tests.e2e.running import FAST, ServerProcess, Stubs
+from tests.support.server_process import FAST, ServerProcess, Stubs
 
 STEADY = {**FAST, "MEMSVC_INDEXING__UPKEEP_SECONDS": "3600", "MEMSVC_MAINTENANCE__INTERVAL_MINUTES": "0"}
 """Nothing is rebuilt or put away by itself: what all tests together store would have the vectors made anew now and then,

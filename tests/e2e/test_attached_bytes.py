@@ -7,9 +7,9 @@ from pathlib import Path
 from memsvc.v1 import file_service_pb2 as files_pb
 from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import types_pb2 as types
-from tests.e2e.calls import TIMEOUT, create
-from tests.e2e.filing import upload
-from tests.e2e.running import ServerProcess
+from tests.support.files import upload
+from tests.support.rpc import TIMEOUT, create
+from tests.support.server_process import ServerProcess
 
 
 def test_bytes_of_a_memory_that_is_deleted_for_good_go_at_once(tmp_path: Path) -> None:

@@ -18,9 +18,9 @@ from memsvc.cli.app import app
 from memsvc.v1 import backup_pb2
 from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import types_pb2 as types
-from tests.e2e.calls import TIMEOUT, create, create_all, found, list_all, refused
-from tests.e2e.running import ServerProcess, Stubs
-from tests.e2e.transferring import erase, export, furnish, records
+from tests.support.rpc import TIMEOUT, create, create_all, found, list_all, refused
+from tests.support.server_process import ServerProcess, Stubs
+from tests.support.user_data import erase, export, furnish, records
 
 DONE = backup_pb2.BACKUP_PHASE_DONE
 

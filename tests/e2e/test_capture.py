@@ -17,12 +17,12 @@ import pytest
 from memsvc.v1 import capture_pb2 as pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import types_pb2 as types
-from tests.chat_endpoint import said, serving
-from tests.e2e.calls import TIMEOUT, create, found, get, list_all, refused, write
-from tests.e2e.messages import document
-from tests.e2e.running import FAST, ServerProcess, Stubs
-from tests.e2e.scanning import contents
-from tests.http_endpoint import Endpoint, failed
+from tests.support.disk_scan import contents
+from tests.support.fixtures import document
+from tests.support.http_stub import Endpoint, failed
+from tests.support.openai_chat_stub import said, serving
+from tests.support.rpc import TIMEOUT, create, found, get, list_all, refused, write
+from tests.support.server_process import FAST, ServerProcess, Stubs
 
 KEY = "sk-a1B2c3D4e5F6g7H8i9J0"
 CREATED, UPDATED, DUPLICATE = 1, 2, 3

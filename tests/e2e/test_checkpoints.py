@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from memsvc.v1 import history_pb2 as history_pb
 from memsvc.v1 import types_pb2 as types
-from tests.e2e.calls import KEYWORD, TIMEOUT, create, found, get, list_all, refused
-from tests.e2e.looking_back import (
+from tests.support.history import (
     CHANGED,
     CREATED,
     DELETED,
@@ -21,8 +20,9 @@ from tests.e2e.looking_back import (
     rollback,
     update,
 )
-from tests.e2e.running import Stubs
-from tests.e2e.sessions import append, open_session, place, said, say, show, trim
+from tests.support.rpc import KEYWORD, TIMEOUT, create, found, get, list_all, refused
+from tests.support.server_process import Stubs
+from tests.support.sessions import append, open_session, place, said, say, show, trim
 
 
 def test_a_checkpoint_brings_a_project_back(stubs: Stubs, scope: types.Scope) -> None:

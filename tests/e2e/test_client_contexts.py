@@ -9,7 +9,7 @@ import pytest
 
 from memsvc.client import Memsvc, MemsvcCallError
 from memsvc.v1.context_pb2 import BuildContextResponse
-from tests.e2e.running import ServerProcess
+from tests.support.server_process import ServerProcess
 
 
 def text_of(events: Sequence[BuildContextResponse]) -> str:

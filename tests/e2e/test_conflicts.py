@@ -14,9 +14,9 @@ from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import review_pb2 as review_pb
 from memsvc.v1 import session_service_pb2 as session_pb
 from memsvc.v1 import types_pb2 as types
-from tests.e2e.calls import KEYWORD, TIMEOUT, create, create_all, found, get, list_all, refused, search, write
-from tests.e2e.messages import batch, header
-from tests.e2e.running import ServerProcess, Stubs
+from tests.support.fixtures import batch, header
+from tests.support.rpc import KEYWORD, TIMEOUT, create, create_all, found, get, list_all, refused, search, write
+from tests.support.server_process import ServerProcess, Stubs
 
 MARK = conflicts_pb.CONFLICT_POLICY_MARK
 SUPERSEDE = conflicts_pb.CONFLICT_POLICY_SUPERSEDE

@@ -14,8 +14,8 @@ from memsvc.v1 import maintenance_pb2 as maintenance_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import summaries_pb2 as summaries_pb
 from memsvc.v1 import types_pb2 as types
-from tests.e2e.calls import TIMEOUT, create, create_all, found, get, list_all, refused
-from tests.e2e.running import Stubs
+from tests.support.rpc import TIMEOUT, create, create_all, found, get, list_all, refused
+from tests.support.server_process import Stubs
 
 ACTIVE, ARCHIVED, DELETED = types.MEMORY_STATUS_ACTIVE, types.MEMORY_STATUS_ARCHIVED, types.MEMORY_STATUS_DELETED
 SAID = (

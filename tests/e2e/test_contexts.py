@@ -16,8 +16,8 @@ from memsvc.text.recalled_text import LEADING_CITATION, cited_ids
 from memsvc.v1 import context_pb2 as pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import types_pb2 as types
-from tests.e2e.calls import TIMEOUT, create, write
-from tests.e2e.running import Stubs
+from tests.support.rpc import TIMEOUT, create, write
+from tests.support.server_process import Stubs
 
 Options, Event = pb.ContextOptions, pb.BuildContextResponse
 CORE, SESSION = types.MEMORY_LAYER_CORE, types.MEMORY_LAYER_SESSION

@@ -14,7 +14,7 @@ import grpc
 import pytest
 
 from memsvc.v1 import lifecycle_service_pb2, memory_service_pb2, search_service_pb2, types_pb2
-from tests.e2e.running import ServerProcess, Stubs
+from tests.support.server_process import ServerProcess, Stubs
 
 KILLS = int(os.environ.get("MEMSVC_TEST_KILLS", "6"))
 """Rounds of writing and killing. Thirty and more are for a longer run: MEMSVC_TEST_KILLS=30."""

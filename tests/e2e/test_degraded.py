@@ -16,9 +16,21 @@ from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types
-from tests.e2e.calls import HYBRID, KEYWORD, MODES, SEMANTIC, TIMEOUT, create, create_all, found, refused, search, write
-from tests.e2e.processes import edge_pids, kill_edge
-from tests.e2e.running import FAST, ServerProcess, Stubs
+from tests.support.child_processes import edge_pids, kill_edge
+from tests.support.rpc import (
+    HYBRID,
+    KEYWORD,
+    MODES,
+    SEMANTIC,
+    TIMEOUT,
+    create,
+    create_all,
+    found,
+    refused,
+    search,
+    write,
+)
+from tests.support.server_process import FAST, ServerProcess, Stubs
 
 pytestmark = pytest.mark.xdist_group("degraded")
 SCOPE = types.Scope(user_id="u")

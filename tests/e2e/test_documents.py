@@ -6,9 +6,9 @@ import pytest
 
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import types_pb2 as types
-from tests.e2e.calls import KEYWORD, MODES, TIMEOUT, create, get, search
-from tests.e2e.messages import ANIMALS, document
-from tests.e2e.running import Stubs
+from tests.support.fixtures import ANIMALS, document
+from tests.support.rpc import KEYWORD, MODES, TIMEOUT, create, get, search
+from tests.support.server_process import Stubs
 
 
 @pytest.mark.parametrize("mode", MODES)

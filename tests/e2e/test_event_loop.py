@@ -13,10 +13,10 @@ from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types
-from tests.e2e.calls import MODES, TIMEOUT, create, create_all, get, list_all, search
-from tests.e2e.filing import delete, download, listed, upload
-from tests.e2e.messages import batches, header, whole_memory
-from tests.e2e.running import FAST, ServerProcess, Stubs
+from tests.support.files import delete, download, listed, upload
+from tests.support.fixtures import batches, header, whole_memory
+from tests.support.rpc import MODES, TIMEOUT, create, create_all, get, list_all, search
+from tests.support.server_process import FAST, ServerProcess, Stubs
 
 LONGEST = 1.0
 """As a part of what a million additions take: some 50 ms."""
@@ -92,7 +92,7 @@ def blocked(tmp_path: Path) -> list[tuple[float, str]]:
     """Return the callbacks that computed for too long, with their seconds, of a server under everything at once."""
     tmp_path.mkdir()
     report = tmp_path / "report.json"
-    module = ("tests.e2e.watched_server", str(report))
+    module = ("tests.support.blocking_detector_server", str(report))
     with ServerProcess(tmp_path / "data", environment=WATCHABLE, module=module) as server, server.stubs() as stubs:
         with ThreadPoolExecutor() as pool:
             loads = (write_singly, write_many, import_all, search_all, look_after, file_all)

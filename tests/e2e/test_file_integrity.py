@@ -8,9 +8,9 @@ from memsvc.v1 import file_service_pb2 as files_pb
 from memsvc.v1 import integrity_pb2 as pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import types_pb2 as types
-from tests.e2e.calls import TIMEOUT, create, get
-from tests.e2e.filing import delete, listed, upload
-from tests.e2e.running import Stubs
+from tests.support.files import delete, listed, upload
+from tests.support.rpc import TIMEOUT, create, get
+from tests.support.server_process import Stubs
 
 AT_ONCE = Duration()
 

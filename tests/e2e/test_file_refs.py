@@ -15,9 +15,9 @@ from memsvc.v1 import file_service_pb2 as files_pb
 from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types
-from tests.e2e.calls import TIMEOUT, Refusal, create, get, refused, write
-from tests.e2e.filing import digest_of, download, listed, upload
-from tests.e2e.running import Stubs
+from tests.support.files import digest_of, download, listed, upload
+from tests.support.rpc import TIMEOUT, Refusal, create, get, refused, write
+from tests.support.server_process import Stubs
 
 PNG = b"\x89PNG\r\n\x1a\n of no picture"
 URI = f"data:image/png;base64,{b64encode(PNG).decode()}"

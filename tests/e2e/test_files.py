@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 
 from memsvc.v1 import file_service_pb2 as pb
 from memsvc.v1 import types_pb2 as types
-from tests.e2e.calls import TIMEOUT, Refusal, refused
-from tests.e2e.filing import delete, digest_of, download, get, listed, messages, upload
-from tests.e2e.running import ServerProcess, Stubs
-from tests.until import until
+from tests.support.files import delete, digest_of, download, get, listed, messages, upload
+from tests.support.rpc import TIMEOUT, Refusal, refused
+from tests.support.server_process import ServerProcess, Stubs
+from tests.support.until import until
 
 MEBI = 1 << 20
 

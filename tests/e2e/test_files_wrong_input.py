@@ -14,11 +14,11 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from memsvc.v1 import file_service_pb2 as pb
 from memsvc.v1 import types_pb2 as types
-from tests.e2e.calls import TIMEOUT, Refusal, refused
-from tests.e2e.filing import download, listed, messages, upload
-from tests.e2e.running import ServerProcess, Stubs
 from tests.e2e.wrong_input.requests import ID, LATE, NAN, deep, numbers
-from tests.until import until
+from tests.support.files import download, listed, messages, upload
+from tests.support.rpc import TIMEOUT, Refusal, refused
+from tests.support.server_process import ServerProcess, Stubs
+from tests.support.until import until
 
 HOUR = Duration(seconds=3600)
 HEADERS: list[tuple[dict[str, Any], tuple[str, ...]]] = [

@@ -15,9 +15,9 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import types_pb2 as types
-from tests.e2e.calls import TIMEOUT, WAYS, create_all, found, get, list_all, search
-from tests.e2e.meaning import ENUMS, NUMBERS, TIMES, matches
-from tests.e2e.running import Stubs
+from tests.support.filter_oracle import ENUMS, NUMBERS, TIMES, matches
+from tests.support.rpc import TIMEOUT, WAYS, create_all, found, get, list_all, search
+from tests.support.server_process import Stubs
 
 WORD = "kiwi"
 DAYS = 86_400

@@ -27,10 +27,10 @@ from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import session_service_pb2 as session_pb
 from memsvc.v1 import transfer_pb2
 from memsvc.v1 import types_pb2 as types
-from tests.e2e.calls import TIMEOUT, Refusal, create_all
-from tests.e2e.filing import upload
-from tests.e2e.methods import METHODS, Method
-from tests.e2e.running import Stubs
+from tests.support.descriptors import METHODS, Method
+from tests.support.files import upload
+from tests.support.rpc import TIMEOUT, Refusal, create_all
+from tests.support.server_process import Stubs
 
 MORE = "MEMSVC_TEST_EXAMPLES"
 EXAMPLES = int(os.environ.get(MORE, "50"))

@@ -9,9 +9,9 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from memsvc.v1 import history_pb2 as history_pb
 from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import types_pb2 as types
-from tests.e2e.calls import KEYWORD, MODES, SEMANTIC, TIMEOUT, create, found, list_all, refused, search
-from tests.e2e.looking_back import checkpoint, delete, known, later, plain, revisions, rollback, update
-from tests.e2e.running import Stubs
+from tests.support.history import checkpoint, delete, known, later, plain, revisions, rollback, update
+from tests.support.rpc import KEYWORD, MODES, SEMANTIC, TIMEOUT, create, found, list_all, refused, search
+from tests.support.server_process import Stubs
 
 EVERY = types.Filter(statuses=list(range(1, 7)), tiers=[1, 2, 3, 4], include_expired=True)  # type: ignore[arg-type]
 

@@ -13,9 +13,9 @@ import pytest
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import types_pb2 as types
-from tests.e2e.calls import KEYWORD, TIMEOUT, Refusal, create, found, list_all, search
-from tests.e2e.messages import Request, batch, batches, header
-from tests.e2e.running import ServerProcess, Stubs
+from tests.support.fixtures import Request, batch, batches, header
+from tests.support.rpc import KEYWORD, TIMEOUT, Refusal, create, found, list_all, search
+from tests.support.server_process import ServerProcess, Stubs
 
 
 def run(stubs: Stubs, *requests: Request) -> list[pb.ImportMemoriesResponse]:

@@ -12,10 +12,10 @@ import pytest
 from memsvc.v1 import lifecycle_service_pb2 as pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types
-from tests.e2e.calls import HYBRID, KEYWORD, SEMANTIC, TIMEOUT, WAYS, create_all, found, search, write
-from tests.e2e.processes import kill_edge
-from tests.e2e.running import FAST, ServerProcess, Stubs
-from tests.until import until
+from tests.support.child_processes import kill_edge
+from tests.support.rpc import HYBRID, KEYWORD, SEMANTIC, TIMEOUT, WAYS, create_all, found, search, write
+from tests.support.server_process import FAST, ServerProcess, Stubs
+from tests.support.until import until
 
 pytestmark = pytest.mark.xdist_group("index-damage")
 SCOPE = types.Scope(user_id="u")

@@ -21,9 +21,9 @@ from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import types_pb2 as types
 from memsvc_backends.tantivy import TANTIVY
 from memsvc_backends.tantivy.index import TantivySettings
-from tests.e2e.calls import KEYWORD, TIMEOUT, create, create_all, found, get, list_all, refused
-from tests.e2e.running import FAST, ServerProcess, Stubs
-from tests.e2e.sessions import append, open_session, place, said
+from tests.support.rpc import KEYWORD, TIMEOUT, create, create_all, found, get, list_all, refused
+from tests.support.server_process import FAST, ServerProcess, Stubs
+from tests.support.sessions import append, open_session, place, said
 
 pytestmark = pytest.mark.xdist_group("integrity")
 NOBODY = str(uuid.UUID(int=7 << 76 | 2 << 62 | 1))

@@ -8,12 +8,12 @@ import pytest
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types
-from tests.e2e.calls import TIMEOUT, Refusal, at_rest, create
 from tests.e2e.isolation import file_refs, files, lifecycle, memories, searches, sessions, vault
-from tests.e2e.isolation.cases import CASES, OK
-from tests.e2e.isolation.places import PLACES, USER, Owner, Stranger, places
-from tests.e2e.methods import METHODS
-from tests.e2e.running import Stubs
+from tests.e2e.isolation.fixtures import PLACES, USER, Owner, Stranger, places
+from tests.e2e.isolation.registry import CASES, OK
+from tests.support.descriptors import METHODS
+from tests.support.rpc import TIMEOUT, Refusal, at_rest, create
+from tests.support.server_process import Stubs
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,8 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from memsvc.v1 import lifecycle_service_pb2 as pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import types_pb2 as types
-from tests.e2e.calls import KEYWORD, TIMEOUT, at_rest, create, create_all, refused, search
-from tests.e2e.running import Stubs
+from tests.support.rpc import KEYWORD, TIMEOUT, at_rest, create, create_all, refused, search
+from tests.support.server_process import Stubs
 
 
 def stats(stubs: Stubs, scope: types.Scope) -> pb.GetStatsResponse:

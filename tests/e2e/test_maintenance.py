@@ -15,8 +15,8 @@ from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import maintenance_pb2 as pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import types_pb2 as types
-from tests.e2e.calls import KEYWORD, SEMANTIC, TIMEOUT, create, found, get, list_all, refused, search, write
-from tests.e2e.running import Stubs
+from tests.support.rpc import KEYWORD, SEMANTIC, TIMEOUT, create, found, get, list_all, refused, search, write
+from tests.support.server_process import Stubs
 
 EXPIRE, PROMOTE, ARCHIVE = pb.MAINTENANCE_STEP_EXPIRE, pb.MAINTENANCE_STEP_PROMOTE, pb.MAINTENANCE_STEP_ARCHIVE
 COMPACT, CONSOLIDATE = pb.MAINTENANCE_STEP_COMPACT, pb.MAINTENANCE_STEP_CONSOLIDATE

@@ -17,9 +17,9 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import types_pb2 as types
-from tests.e2e.calls import KEYWORD, SEMANTIC, TIMEOUT, create, found, get, list_all, refused, search, write
-from tests.e2e.messages import whole_memory
-from tests.e2e.running import Stubs
+from tests.support.fixtures import whole_memory
+from tests.support.rpc import KEYWORD, SEMANTIC, TIMEOUT, create, found, get, list_all, refused, search, write
+from tests.support.server_process import Stubs
 
 CREATED, UPDATED, DUPLICATE = (
     types.WRITE_OUTCOME_CREATED,

@@ -17,10 +17,10 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import types_pb2 as types
-from tests.e2e.calls import KEYWORD, SEMANTIC, TIMEOUT, create, found, get, list_all, refused, write
-from tests.e2e.looking_back import plain
-from tests.e2e.messages import whole_memory
-from tests.e2e.running import ServerProcess, Stubs
+from tests.support.fixtures import whole_memory
+from tests.support.history import plain
+from tests.support.rpc import KEYWORD, SEMANTIC, TIMEOUT, create, found, get, list_all, refused, write
+from tests.support.server_process import ServerProcess, Stubs
 
 ACTIVE, ARCHIVED, DELETED = types.MEMORY_STATUS_ACTIVE, types.MEMORY_STATUS_ARCHIVED, types.MEMORY_STATUS_DELETED
 CLEARED = {

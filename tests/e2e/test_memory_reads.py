@@ -13,8 +13,8 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import session_service_pb2 as session_pb
 from memsvc.v1 import types_pb2 as types
-from tests.e2e.calls import KEYWORD, TIMEOUT, create, create_all, found, get, list_all, refused, search
-from tests.e2e.running import Stubs
+from tests.support.rpc import KEYWORD, TIMEOUT, create, create_all, found, get, list_all, refused, search
+from tests.support.server_process import Stubs
 
 ORDERS = ("create_time", "update_time", "access_time", "event_time", "importance", "access_count")
 

@@ -19,13 +19,13 @@ from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import migration_pb2 as pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types
-from tests.e2e.calls import MODES, TIMEOUT, Refusal, create, create_all, found, list_all, refused, search, write
-from tests.e2e.running import FAST, ServerProcess, Stubs
-from tests.e2e.sessions import append, open_session, place, said
 from tests.e2e.test_crash import SCOPE as WRITTEN
 from tests.e2e.test_crash import Writer
-from tests.e2e.watchers import watching
-from tests.postgres_server import schema
+from tests.support.postgres_server import schema
+from tests.support.rpc import MODES, TIMEOUT, Refusal, create, create_all, found, list_all, refused, search, write
+from tests.support.server_process import FAST, ServerProcess, Stubs
+from tests.support.sessions import append, open_session, place, said
+from tests.support.watch import watching
 
 SCOPE = types.Scope(user_id="ada", project_id="p")
 HARBOUR, TEA = "The harbour opens at dawn.", "她每天早上喝绿茶。"

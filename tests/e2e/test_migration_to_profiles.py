@@ -10,12 +10,12 @@ import pytest
 
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import types_pb2 as types
-from tests.e2e.calls import MODES, TIMEOUT, create, found, search
-from tests.e2e.running import FAST, ServerProcess, Stubs
 from tests.e2e.test_migration import run
-from tests.postgres_server import schema
-from tests.qdrant_stand_in import Keeper, served
-from tests.until import until
+from tests.support.postgres_server import schema
+from tests.support.qdrant_fake import Keeper, served
+from tests.support.rpc import MODES, TIMEOUT, create, found, search
+from tests.support.server_process import FAST, ServerProcess, Stubs
+from tests.support.until import until
 
 pytestmark = pytest.mark.xdist_group("cluster")
 SCOPE = types.Scope(user_id="ada", project_id="p")

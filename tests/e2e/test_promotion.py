@@ -12,8 +12,8 @@ from memsvc.v1 import conflicts_pb2 as conflicts_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import promotion_pb2 as pb
 from memsvc.v1 import types_pb2 as types
-from tests.e2e.calls import TIMEOUT, create, found, get, list_all, refused
-from tests.e2e.running import Stubs
+from tests.support.rpc import TIMEOUT, create, found, get, list_all, refused
+from tests.support.server_process import Stubs
 
 SHORT, LONG = types.MEMORY_LAYER_SHORT_TERM, types.MEMORY_LAYER_LONG_TERM
 ARCHIVED = types.MEMORY_STATUS_ARCHIVED

@@ -15,9 +15,9 @@ from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import review_pb2, search_service_pb2
 from memsvc.v1 import session_service_pb2 as session_pb
 from memsvc.v1 import types_pb2 as types
-from tests.e2e.calls import TIMEOUT, WAYS, create, found, get, list_all, refused, write
-from tests.e2e.messages import batch, header
-from tests.e2e.running import FAST, ServerProcess, Stubs
+from tests.support.fixtures import batch, header
+from tests.support.rpc import TIMEOUT, WAYS, create, found, get, list_all, refused, write
+from tests.support.server_process import FAST, ServerProcess, Stubs
 
 USER, AGENT, TOOL = types.MEMORY_ORIGIN_USER, types.MEMORY_ORIGIN_AGENT, types.MEMORY_ORIGIN_TOOL
 DOCUMENT, IMPORT = types.MEMORY_ORIGIN_DOCUMENT, types.MEMORY_ORIGIN_IMPORT

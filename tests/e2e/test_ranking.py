@@ -11,8 +11,8 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types
-from tests.e2e.calls import HYBRID, KEYWORD, SEMANTIC, at_rest, create, create_all, search
-from tests.e2e.running import ServerProcess, Stubs
+from tests.support.rpc import HYBRID, KEYWORD, SEMANTIC, at_rest, create, create_all, search
+from tests.support.server_process import ServerProcess, Stubs
 
 DENSE, BM25, TABLE = search_pb.RETRIEVER_DENSE, search_pb.RETRIEVER_BM25, search_pb.RETRIEVER_KEYWORD_TABLE
 RECIPROCAL, WEIGHTED = search_pb.FUSION_METHOD_RECIPROCAL_RANK, search_pb.FUSION_METHOD_WEIGHTED

@@ -24,7 +24,7 @@ from memsvc_backends.qdrant_edge import EDGE
 from memsvc_backends.qdrant_edge.settings import QdrantEdgeSettings
 from memsvc_backends.tantivy import TANTIVY
 from memsvc_backends.tantivy.index import TantivySettings
-from tests.e2e.calls import (
+from tests.support.rpc import (
     HYBRID,
     KEYWORD,
     MODES,
@@ -38,7 +38,7 @@ from tests.e2e.calls import (
     list_all,
     search,
 )
-from tests.e2e.running import FAST, ServerProcess, Stubs
+from tests.support.server_process import FAST, ServerProcess, Stubs
 
 pytestmark = pytest.mark.xdist_group("reindex")
 SCOPE = types.Scope(user_id="u")

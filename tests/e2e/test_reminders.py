@@ -20,8 +20,8 @@ from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import reminder_pb2 as nouns
 from memsvc.v1 import reminders_pb2 as pb
 from memsvc.v1 import types_pb2 as types
-from tests.e2e.calls import TIMEOUT, create, create_all, get, refused
-from tests.e2e.running import ServerProcess, Stubs
+from tests.support.rpc import TIMEOUT, create, create_all, get, refused
+from tests.support.server_process import ServerProcess, Stubs
 
 MORNING, AFTERNOON = nouns.REMINDER_SLOT_MORNING, nouns.REMINDER_SLOT_AFTERNOON
 YEARLY, NONE = nouns.REMINDER_RECURRENCE_YEARLY, nouns.REMINDER_RECURRENCE_NONE

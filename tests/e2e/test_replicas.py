@@ -10,10 +10,10 @@ import pytest
 
 from memsvc.v1 import context_pb2 as context_pb
 from memsvc.v1 import types_pb2 as types
-from tests.e2e.calls import TIMEOUT, get, list_all, write
-from tests.e2e.running import FAST, ServerProcess, Stubs
-from tests.e2e.watchers import watching
-from tests.postgres_server import schema
+from tests.support.postgres_server import schema
+from tests.support.rpc import TIMEOUT, get, list_all, write
+from tests.support.server_process import FAST, ServerProcess, Stubs
+from tests.support.watch import watching
 
 STORED = types.WAIT_FOR_STORED
 COUNT = 12

@@ -13,7 +13,7 @@ from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types
-from tests.e2e.calls import (
+from tests.support.rpc import (
     HYBRID,
     KEYWORD,
     MODES,
@@ -29,7 +29,7 @@ from tests.e2e.calls import (
     search,
     write,
 )
-from tests.e2e.running import Stubs
+from tests.support.server_process import Stubs
 
 ENGLISH = {
     "Anna drinks green tea every morning before work.": ("Which green tea does Anna drink?", "green teas"),

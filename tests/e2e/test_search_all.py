@@ -7,9 +7,9 @@ from google.protobuf.struct_pb2 import Struct
 from memsvc.v1 import file_service_pb2 as files_pb
 from memsvc.v1 import search_service_pb2 as pb
 from memsvc.v1 import types_pb2 as types
-from tests.e2e.calls import TIMEOUT, create, search
-from tests.e2e.filing import upload
-from tests.e2e.running import Stubs
+from tests.support.files import upload
+from tests.support.rpc import TIMEOUT, create, search
+from tests.support.server_process import Stubs
 
 ALL, MEMORY, FILES, REPORTS, CHARTS = range(1, 6)
 

@@ -23,10 +23,10 @@ from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types
-from tests.e2e.calls import KEYWORD, TIMEOUT, Refusal, create, create_all, found, get, list_all, refused
-from tests.e2e.messages import batch, header
-from tests.e2e.methods import METHODS
-from tests.e2e.running import FAST, ServerProcess, Stubs
+from tests.support.descriptors import METHODS
+from tests.support.fixtures import batch, header
+from tests.support.rpc import KEYWORD, TIMEOUT, Refusal, create, create_all, found, get, list_all, refused
+from tests.support.server_process import FAST, ServerProcess, Stubs
 
 SERVING, NOT_SERVING = health_pb2.HealthCheckResponse.SERVING, health_pb2.HealthCheckResponse.NOT_SERVING
 SERVICES = sorted({method.descriptor.containing_service.full_name for method in METHODS.values()})

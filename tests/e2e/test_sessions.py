@@ -12,9 +12,9 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from memsvc.v1 import session_service_pb2 as pb
 from memsvc.v1 import types_pb2 as types
-from tests.e2e.calls import MODES, TIMEOUT, create, found, get, list_all, refused
-from tests.e2e.running import FAST, ServerProcess, Stubs
-from tests.e2e.sessions import (
+from tests.support.rpc import MODES, TIMEOUT, create, found, get, list_all, refused
+from tests.support.server_process import FAST, ServerProcess, Stubs
+from tests.support.sessions import (
     ACTIVE,
     ARCHIVED,
     ASSISTANT,

@@ -9,9 +9,9 @@ from memsvc.v1 import capture_pb2 as capture_pb
 from memsvc.v1 import conflicts_pb2 as conflicts_pb
 from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import types_pb2 as types
-from tests.e2e.calls import TIMEOUT, create, get, refused, write
-from tests.e2e.looking_back import delete, rollback, update
-from tests.e2e.running import Stubs
+from tests.support.history import delete, rollback, update
+from tests.support.rpc import TIMEOUT, create, get, refused, write
+from tests.support.server_process import Stubs
 
 ACTIVE, DEPRECATED = types.MEMORY_STATUS_ACTIVE, types.MEMORY_STATUS_DEPRECATED
 CONFLICTED = types.MEMORY_STATUS_CONFLICTED

@@ -12,9 +12,9 @@ import pytest
 from memsvc.client import Memsvc, MemsvcCallError
 from memsvc.v1 import transfer_pb2
 from memsvc.v1 import types_pb2 as types
-from tests.e2e.calls import TIMEOUT, create, create_all, found, get, list_all
-from tests.e2e.running import FAST, ServerProcess, Stubs
-from tests.e2e.transferring import Line, changed, export, furnish, records, requests, take_in, without
+from tests.support.rpc import TIMEOUT, create, create_all, found, get, list_all
+from tests.support.server_process import FAST, ServerProcess, Stubs
+from tests.support.user_data import Line, changed, export, furnish, records, requests, take_in, without
 
 Reason = transfer_pb2.ImportIssueReason
 READ = ("access_count", "access_time")

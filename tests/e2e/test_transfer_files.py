@@ -11,10 +11,10 @@ from memsvc.v1 import file_service_pb2 as file_pb
 from memsvc.v1 import integrity_pb2
 from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import types_pb2 as types
-from tests.e2e.calls import TIMEOUT, create, list_all
-from tests.e2e.filing import upload
-from tests.e2e.running import Stubs
-from tests.e2e.transferring import changed, erase, export, records, take_in
+from tests.support.files import upload
+from tests.support.rpc import TIMEOUT, create, list_all
+from tests.support.server_process import Stubs
+from tests.support.user_data import changed, erase, export, records, take_in
 
 PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n").decode()
 

@@ -8,10 +8,10 @@ import pytest
 from memsvc.v1 import erasure_pb2, transfer_pb2
 from memsvc.v1 import session_service_pb2 as session_pb
 from memsvc.v1 import types_pb2 as types
-from tests.e2e.calls import TIMEOUT, create, create_all, list_all, refused
-from tests.e2e.filing import upload
-from tests.e2e.running import Stubs
-from tests.e2e.transferring import Line, changed, export, requests, take_in
+from tests.support.files import upload
+from tests.support.rpc import TIMEOUT, create, create_all, list_all, refused
+from tests.support.server_process import Stubs
+from tests.support.user_data import Line, changed, export, requests, take_in
 
 PARTS = {
     ("", "", "", ""): {"user_id"},

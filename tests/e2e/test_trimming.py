@@ -12,9 +12,9 @@ from memsvc.v1 import history_pb2 as history_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import session_service_pb2 as pb
 from memsvc.v1 import types_pb2 as types
-from tests.e2e.calls import TIMEOUT, found, list_all, refused, search
-from tests.e2e.running import Stubs
-from tests.e2e.sessions import (
+from tests.support.rpc import TIMEOUT, found, list_all, refused, search
+from tests.support.server_process import Stubs
+from tests.support.sessions import (
     ASSISTANT,
     SYSTEM,
     TOOL,

@@ -17,9 +17,9 @@ from memsvc.client import Memsvc
 from memsvc.v1 import capture_pb2, vault_pb2
 from memsvc.v1 import session_service_pb2 as session_pb
 from memsvc.v1 import types_pb2 as types
-from tests.e2e.calls import TIMEOUT, create, found, get, list_all, refused
-from tests.e2e.running import FAST, ServerProcess, Stubs
-from tests.e2e.transferring import erase
+from tests.support.rpc import TIMEOUT, create, found, get, list_all, refused
+from tests.support.server_process import FAST, ServerProcess, Stubs
+from tests.support.user_data import erase
 
 
 @pytest.fixture(scope="module")

@@ -18,8 +18,8 @@ from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types
-from tests.e2e.running import FAST, ServerProcess, Stubs
-from tests.until import until
+from tests.support.server_process import FAST, ServerProcess, Stubs
+from tests.support.until import until
 
 DEADLINE = 60.0
 QUIET = "0.3"

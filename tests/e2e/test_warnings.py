@@ -7,9 +7,9 @@ import pytest
 from memsvc.v1 import lifecycle_service_pb2 as pb
 from memsvc.v1 import session_service_pb2 as session_pb
 from memsvc.v1 import types_pb2 as types
-from tests.e2e.calls import HYBRID, TIMEOUT, create_all, search
-from tests.e2e.running import Stubs
-from tests.e2e.sessions import append, open_session, place
+from tests.support.rpc import HYBRID, TIMEOUT, create_all, search
+from tests.support.server_process import Stubs
+from tests.support.sessions import append, open_session, place
 
 WARNING, CRITICAL, INFO = pb.WARNING_SEVERITY_WARNING, pb.WARNING_SEVERITY_CRITICAL, pb.WARNING_SEVERITY_INFO
 

@@ -11,9 +11,9 @@ import pytest
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import types_pb2 as types
 from memsvc.v1 import watch_pb2 as pb
-from tests.e2e.calls import TIMEOUT, Refusal, create, create_all, list_all, write
-from tests.e2e.running import ServerProcess, Stubs
-from tests.e2e.watchers import ENTERED, LEFT, SECOND, STAYED, seen, watching
+from tests.support.rpc import TIMEOUT, Refusal, create, create_all, list_all, write
+from tests.support.server_process import ServerProcess, Stubs
+from tests.support.watch import ENTERED, LEFT, SECOND, STAYED, seen, watching
 
 CREATED, UPDATED, DELETED = (
     pb.MEMORY_CHANGE_ACTION_CREATED, pb.MEMORY_CHANGE_ACTION_UPDATED, pb.MEMORY_CHANGE_ACTION_DELETED,

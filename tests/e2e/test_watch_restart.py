@@ -16,9 +16,9 @@ from memsvc.client import AsyncMemsvc
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import types_pb2 as types
 from memsvc.v1 import watch_pb2 as pb
-from tests.e2e.calls import TIMEOUT, Refusal, create, create_all, list_all, write
-from tests.e2e.running import FAST, ServerProcess
-from tests.e2e.watchers import Reader, watching
+from tests.support.rpc import TIMEOUT, Refusal, create, create_all, list_all, write
+from tests.support.server_process import FAST, ServerProcess
+from tests.support.watch import Reader, watching
 
 SCOPE = types.Scope(user_id="watch", project_id="p")
 KILLS, WRITERS, UNTIL = 4, 6, 60

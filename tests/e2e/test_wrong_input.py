@@ -12,10 +12,6 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types
-from tests.e2e.calls import TIMEOUT, Refusal, create, list_all, refused
-from tests.e2e.looking_back import plain
-from tests.e2e.methods import METHODS
-from tests.e2e.running import ServerProcess, Stubs
 from tests.e2e.wrong_input.requests import (
     ID,
     SCOPED,
@@ -31,6 +27,10 @@ from tests.e2e.wrong_input.requests import (
     where,
 )
 from tests.e2e.wrong_input.table import table
+from tests.support.descriptors import METHODS
+from tests.support.history import plain
+from tests.support.rpc import TIMEOUT, Refusal, create, list_all, refused
+from tests.support.server_process import ServerProcess, Stubs
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.running import ROOT
+from tests.support.server_process import ROOT
 
 BUILD_SECONDS = 1_200
 RUN_SECONDS = 90

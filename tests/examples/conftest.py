@@ -10,10 +10,10 @@ import pytest
 import trustme
 
 from memsvc.engine.admin.api_keys import NewKey
-from tests.e2e.access.keyed import ASKING, make_key
-from tests.e2e.running import ServerProcess, Stubs
+from tests.e2e.access.support import ASKING, make_key
 from tests.examples.building import Program, build
 from tests.examples.guarded import Guarded, GuardedProcess
+from tests.support.server_process import ServerProcess, Stubs
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import grpc
 
-from tests.e2e.running import ServerProcess
+from tests.support.server_process import ServerProcess
 
 
 @dataclass(frozen=True, slots=True)

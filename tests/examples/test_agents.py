@@ -12,10 +12,10 @@ from google.protobuf.json_format import MessageToDict
 
 from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import types_pb2 as types
-from tests.e2e.calls import TIMEOUT
-from tests.e2e.running import ROOT, ServerProcess, Stubs
 from tests.examples.building import BUILD_SECONDS, TOOLS, Commands, Program
 from tests.examples.guarded import Guarded
+from tests.support.rpc import TIMEOUT
+from tests.support.server_process import ROOT, ServerProcess, Stubs
 
 HOTEL = "The hotel in Lisbon is two minutes from the metro station Baixa-Chiado."
 MOVED = "The hotel in Lisbon moved us to its house in Alfama, five minutes from the metro."

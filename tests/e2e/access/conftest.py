@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.access.keyed import ASKING, Keyed, keyed
+from tests.e2e.access.support import ASKING, Keyed, keyed
 
 
 @pytest.fixture(scope="session")

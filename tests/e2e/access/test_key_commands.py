@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from memsvc.client import Memsvc, MemsvcCallError
-from tests.e2e.access.keyed import Keyed
-from tests.e2e.running import ROOT
+from tests.e2e.access.support import Keyed
+from tests.support.server_process import ROOT
 
 
 def memsvc(*arguments: str, **variables: str) -> tuple[int, str, str]:

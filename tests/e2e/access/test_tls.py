@@ -17,10 +17,10 @@ from memsvc.domain.api_keys import Role
 from memsvc.engine.admin.api_keys import NewKey
 from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import types_pb2 as types
-from tests.e2e.access.keyed import ASKING, make_key
-from tests.e2e.calls import TIMEOUT
-from tests.e2e.running import ServerProcess, Stubs
-from tests.until import until
+from tests.e2e.access.support import ASKING, make_key
+from tests.support.rpc import TIMEOUT
+from tests.support.server_process import ServerProcess, Stubs
+from tests.support.until import until
 
 SCOPE = types.Scope(user_id="ada")
 

@@ -11,9 +11,9 @@ from memsvc.domain.files import FILE_CATEGORIES
 from memsvc.v1 import file_service_pb2 as files_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types
-from tests.e2e.isolation.cases import OK, case
 from tests.e2e.isolation.files import files_hidden_from
-from tests.e2e.isolation.places import EVERY, WORD, Stranger
+from tests.e2e.isolation.fixtures import EVERY, WORD, Stranger
+from tests.e2e.isolation.registry import OK, case
 
 
 @case

@@ -8,9 +8,9 @@ from typing import Any
 import grpc
 
 from memsvc.v1 import file_service_pb2 as pb
-from tests.e2e.filing import messages
-from tests.e2e.isolation.cases import INVALID, NOT_FOUND, OK, case
-from tests.e2e.isolation.places import USER, Stranger
+from tests.e2e.isolation.fixtures import USER, Stranger
+from tests.e2e.isolation.registry import INVALID, NOT_FOUND, OK, case
+from tests.support.files import messages
 
 
 def files_hidden_from(stranger: Stranger) -> list[pb.File]:

@@ -18,8 +18,8 @@ from memsvc.v1 import promotion_pb2 as promotion_pb
 from memsvc.v1 import reminders_pb2 as reminders_pb
 from memsvc.v1 import summaries_pb2 as summaries_pb
 from memsvc.v1 import types_pb2 as types
-from tests.e2e.isolation.cases import INVALID, NOT_FOUND, OK, case
-from tests.e2e.isolation.places import BEGINNING, Stranger
+from tests.e2e.isolation.fixtures import BEGINNING, Stranger
+from tests.e2e.isolation.registry import INVALID, NOT_FOUND, OK, case
 
 
 @case

@@ -15,11 +15,11 @@ from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import review_pb2 as review_pb
 from memsvc.v1 import types_pb2 as types
 from memsvc.v1 import watch_pb2 as watch_pb
-from tests.e2e.calls import TIMEOUT
-from tests.e2e.isolation.cases import INVALID, NOT_FOUND, OK, case
-from tests.e2e.isolation.places import EVERY, USER, WORD, Stranger
-from tests.e2e.methods import END
-from tests.e2e.watchers import SECOND
+from tests.e2e.isolation.fixtures import EVERY, USER, WORD, Stranger
+from tests.e2e.isolation.registry import INVALID, NOT_FOUND, OK, case
+from tests.support.descriptors import END
+from tests.support.rpc import TIMEOUT
+from tests.support.watch import SECOND
 
 
 @case

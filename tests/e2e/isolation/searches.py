@@ -10,10 +10,10 @@ import grpc
 from memsvc.v1 import context_pb2 as context_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types
-from tests.e2e.calls import MODES
-from tests.e2e.isolation.cases import INVALID, OK, case
-from tests.e2e.isolation.places import EVERY, WORD, Stranger
+from tests.e2e.isolation.fixtures import EVERY, WORD, Stranger
+from tests.e2e.isolation.registry import INVALID, OK, case
 from tests.e2e.isolation.sessions import sessions_from
+from tests.support.rpc import MODES
 
 
 def searches(stranger: Stranger) -> Iterator[search_pb.SearchRequest]:

@@ -10,8 +10,8 @@ import grpc
 
 from memsvc.v1 import session_service_pb2 as session_pb
 from memsvc.v1 import types_pb2 as types
-from tests.e2e.isolation.cases import INVALID, NOT_FOUND, OK, case
-from tests.e2e.isolation.places import USER, Stranger
+from tests.e2e.isolation.fixtures import USER, Stranger
+from tests.e2e.isolation.registry import INVALID, NOT_FOUND, OK, case
 
 
 def sessions_from(stranger: Stranger) -> tuple[types.Scope, ...]:

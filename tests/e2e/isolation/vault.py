@@ -9,8 +9,8 @@ import grpc
 
 from memsvc.v1 import types_pb2 as types
 from memsvc.v1 import vault_pb2
-from tests.e2e.isolation.cases import INVALID, case
-from tests.e2e.isolation.places import Stranger
+from tests.e2e.isolation.fixtures import Stranger
+from tests.e2e.isolation.registry import INVALID, case
 
 
 @case

@@ -31,7 +31,7 @@ from memsvc.testing.derived_index import NO_HURRY, REACH
 from memsvc.testing.vectors import vector_entry
 from memsvc_backends.postgres_index import FULLTEXT, PGVECTOR
 from memsvc_backends.postgres_index.settings import FulltextSettings, PgvectorSettings
-from tests.postgres_server import down, without_tables
+from tests.support.postgres_server import down, without_tables
 
 DIMENSION = 16
 CONTEXT = BackendContext(Path(), lambda: datetime.now(UTC))

@@ -22,7 +22,7 @@ from memsvc.testing.derived_index import NO_HURRY, REACH
 from memsvc.testing.lexical import lexical_entry
 from memsvc_backends.postgres_index import FULLTEXT, PGVECTOR
 from memsvc_backends.postgres_index.settings import FulltextSettings, PgvectorSettings
-from tests.postgres_server import without_tables
+from tests.support.postgres_server import without_tables
 
 CONTEXT = BackendContext(Path(), lambda: datetime.now(UTC))
 FIRST = LexicalManifest(1, 1, "a")

@@ -24,7 +24,7 @@ from memsvc.testing.derived_index import NO_HURRY, REACH
 from memsvc.testing.vectors import unit, vector_entry
 from memsvc_backends.qdrant_edge.generation import EdgeGeneration
 from memsvc_backends.qdrant_edge.index import QdrantEdgeIndex
-from tests.until import PATIENCE_SECONDS
+from tests.support.until import PATIENCE_SECONDS
 
 PROJECT_ROOT = Path(__file__).parents[3]
 PARENT = """

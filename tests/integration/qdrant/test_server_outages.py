@@ -20,9 +20,9 @@ from memsvc_backends.qdrant_server.connection import connected
 from memsvc_backends.qdrant_server.sparse_index import NAME as SPARSE_NAME
 from memsvc_backends.qdrant_server.sparse_index import QdrantSparseIndex
 from memsvc_backends.qdrant_server.vector_index import NAME, QdrantServerIndex
-from tests.qdrant_places import context, sparse_settings, vector_settings
-from tests.qdrant_stand_in import Keeper, served
-from tests.tcp_proxy import Proxy, proxy
+from tests.support.qdrant_fake import Keeper, served
+from tests.support.qdrant_targets import context, sparse_settings, vector_settings
+from tests.support.tcp_proxy import Proxy, proxy
 
 ROW = 1
 PATIENCE = 60.0

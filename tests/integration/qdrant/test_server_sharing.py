@@ -23,7 +23,7 @@ from memsvc_backends.qdrant_server.connection import Connection
 from memsvc_backends.qdrant_server.settings import QdrantServerSettings
 from memsvc_backends.qdrant_server.sparse_index import QdrantSparseIndex
 from memsvc_backends.qdrant_server.vector_index import NAME, QdrantServerIndex
-from tests.qdrant_places import Locked, context, place, sparse_settings, vector_settings
+from tests.support.qdrant_targets import Locked, context, place, sparse_settings, vector_settings
 
 
 class Clock:

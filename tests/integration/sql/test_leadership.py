@@ -16,7 +16,7 @@ from memsvc.ports.plugin import BackendContext
 from memsvc.testing.factories import NOW
 from memsvc.testing.store_harness import Clock
 from memsvc_backends.sql import SQL, SqlSettings
-from tests.postgres_server import emptied
+from tests.support.postgres_server import emptied
 
 LEADER = """
 import json

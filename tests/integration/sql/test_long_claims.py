@@ -12,7 +12,7 @@ from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
 from memsvc.testing.store_harness import insert
 from memsvc_backends.sql import SQL, SqlSettings
-from tests.postgres_server import emptied
+from tests.support.postgres_server import emptied
 
 _END = (
     "SELECT pg_terminate_backend(pid, 5000) FROM pg_locks WHERE locktype = 'advisory' AND classid = 1835363701 "

@@ -19,7 +19,7 @@ from memsvc.testing import factories
 from memsvc.testing.store_harness import insert
 from memsvc_backends.in_memory import EMBEDDER, LEXICAL
 from memsvc_backends.sql import SQL, SqlSettings
-from tests.postgres_server import emptied
+from tests.support.postgres_server import emptied
 
 END = (
     "SELECT pg_terminate_backend(pid, 5000) FROM pg_locks WHERE locktype = 'advisory' AND classid = 1835363701 "

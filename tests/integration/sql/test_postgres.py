@@ -21,7 +21,7 @@ from memsvc_backends.sql.database import translate
 from memsvc_backends.sql.dialect import list_parameter
 from memsvc_backends.sql.reads import _select_candidates, _select_gathered
 from memsvc_backends.sql.settings import Durability
-from tests.postgres_server import down, emptied
+from tests.support.postgres_server import down, emptied
 
 SECRET = "tell nobody"  # noqa: S105 - of a server that is not there
 

@@ -18,7 +18,7 @@ from memsvc.domain.errors import BackendUnavailableError
 from memsvc.ports.plugin import BackendContext
 from memsvc_backends.sql import SQL
 from memsvc_backends.sql.settings import SqlSettings
-from tests.postgres_server import server
+from tests.support.postgres_server import server
 
 HIDDEN = "s3cret"
 

@@ -35,7 +35,7 @@ from memsvc.testing import factories
 from memsvc.testing.factories import NOW
 from memsvc.testing.store_harness import ADA, OWNER, insert, revise
 from memsvc_backends.sql import SQL, SqlMetadataStore, SqlSettings
-from tests.integration.sql.plans import Plans, noted
+from tests.integration.sql.query_plan_support import Plans, noted
 
 USUAL = And((AnyOf(Field.STATUS, ("ACTIVE",)), Not(Range(Field.EXPIRE_TIME, at_most=1e15))))
 SESSION = And((USUAL, AnyOf(Field.SESSION_ID, ("s",))))

@@ -15,8 +15,8 @@ from memsvc.cli.app import app
 from memsvc.cli.settings import BEGIN, END
 from memsvc.settings import load_settings
 from memsvc.settings.reference import Setting, catalogue
-from tests.embedding_endpoint import serving
-from tests.http_endpoint import failed
+from tests.support.http_stub import failed
+from tests.support.openai_embeddings_stub import serving
 
 LIST = Path(__file__).resolve().parents[3] / "docs" / "reference" / "settings.md"
 

@@ -12,7 +12,7 @@ import pytest
 from memsvc.client import AsyncMemsvc, Draft, Memsvc, MemsvcCallError
 from memsvc.client.channel import MAX_REST_SECONDS, SERVICE_CONFIG
 from memsvc.client.import_stream import BATCH_MEMORIES
-from tests.unit.client.scripted import Memories, scripted_service
+from tests.unit.client.scripted_server import Memories, scripted_service
 
 DRAFTS = BATCH_MEMORIES * 3 + 7
 

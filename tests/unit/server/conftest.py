@@ -21,7 +21,7 @@ from memsvc.server.monitoring.health import READINESS
 from memsvc.server.server import Server, build
 from memsvc.settings import BackendChoice, Settings
 from memsvc.v1 import lifecycle_service_pb2_grpc, memory_service_pb2_grpc, search_service_pb2_grpc
-from tests.until import PATIENCE_SECONDS, until
+from tests.support.until import PATIENCE_SECONDS, until
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from memsvc.server.monitoring.health import Health
-from tests.until import until
+from tests.support.until import until
 
 
 class CatchingUp:

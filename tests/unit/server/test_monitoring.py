@@ -21,8 +21,8 @@ from memsvc.v1 import lifecycle_service_pb2_grpc, memory_service_pb2_grpc, searc
 from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types
+from tests.support.until import PATIENCE_SECONDS, until
 from tests.unit.server.conftest import Clients, Serving
-from tests.until import PATIENCE_SECONDS, until
 
 DASHBOARD = Path(__file__).parents[3] / "docker" / "grafana-dashboard.json"
 SECRET_USER, SECRET_WORD = "somebody-by-name", "walrus"

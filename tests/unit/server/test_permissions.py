@@ -13,7 +13,7 @@ from memsvc.server.addresses import is_local_peer
 from memsvc.server.interceptors.authentication import ADMINS, LOOKS, READS, WITHOUT_SCOPE, WRITES, role_for
 from memsvc.v1 import integrity_pb2, maintenance_pb2
 from memsvc.v1 import types_pb2 as types
-from tests.e2e.methods import METHODS
+from tests.support.descriptors import METHODS
 
 READING = (
     "Get",

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.embedding_endpoint import serving
-from tests.http_endpoint import Endpoint
-from tests.integration.embedders.endpoint.opening import Opener, Stopwatch
+from tests.integration.embedders.endpoint.support import Opener, Stopwatch
+from tests.support.http_stub import Endpoint
+from tests.support.openai_embeddings_stub import serving
 
 
 @pytest.fixture

@@ -14,9 +14,9 @@ from pydantic import ValidationError
 
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc_backends.openai import OpenAiEmbedderSettings
-from tests.embedding_endpoint import DIMENSION, answered
-from tests.http_endpoint import Endpoint, failed
-from tests.integration.embedders.endpoint.opening import Opener, refused
+from tests.integration.embedders.endpoint.support import Opener, refused
+from tests.support.http_stub import Endpoint, failed
+from tests.support.openai_embeddings_stub import DIMENSION, answered
 
 
 def test_the_dimension_is_learned_once(opened: Opener, endpoint: Endpoint) -> None:

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from memsvc_backends.openai.embedder import batched
-from tests.embedding_endpoint import DIMENSION, answered, vector_of
-from tests.http_endpoint import Endpoint, Reply, failed
-from tests.integration.embedders.endpoint.opening import Opener, unit
+from tests.integration.embedders.endpoint.support import Opener, unit
+from tests.support.http_stub import Endpoint, Reply, failed
+from tests.support.openai_embeddings_stub import DIMENSION, answered, vector_of
 
 
 def test_it_speaks_the_protocol(opened: Opener, endpoint: Endpoint) -> None:

@@ -19,8 +19,8 @@ from memsvc.domain.write_requests import WriteOptions
 from memsvc.engine.services import Services
 from memsvc.settings import load_settings
 from memsvc.text.recalled_text import citation
-from tests.chat_endpoint import said, serving
-from tests.http_endpoint import Endpoint, Reply, failed
+from tests.support.http_stub import Endpoint, Reply, failed
+from tests.support.openai_chat_stub import said, serving
 
 INPROC = {"backend": "inproc"}
 ADA = Scope("ada", project_id="apollo")

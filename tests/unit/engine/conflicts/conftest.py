@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.engine.write.desk import STORES, Desk, open_desk
+from tests.unit.engine.memories.write_path import STORES, Desk, open_desk
 
 
 @pytest.fixture(params=STORES)

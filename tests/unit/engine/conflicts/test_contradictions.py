@@ -12,7 +12,7 @@ from memsvc.domain.errors import ConflictNotFoundError, ConflictSettledError
 from memsvc.domain.memory import Kind, Layer, Status
 from memsvc.domain.scope import Scope
 from memsvc.domain.write_requests import Draft, OnDuplicate, Outcome, Patch, WriteOptions, Written
-from tests.unit.engine.write.desk import ADA, Desk
+from tests.unit.engine.memories.write_path import ADA, Desk
 
 OPEN = (ConflictState.OPEN,)
 PAIRS = {

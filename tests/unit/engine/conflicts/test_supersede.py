@@ -20,7 +20,7 @@ from memsvc.domain.memory import Kind, Layer, Memory, Status
 from memsvc.domain.scope import Scope
 from memsvc.domain.write_requests import Draft, Outcome, Patch, WriteOptions, Written
 from memsvc.engine.conflicts.supersession import supersession_chain
-from tests.unit.engine.write.desk import ADA, Desk
+from tests.unit.engine.memories.write_path import ADA, Desk
 
 
 def supersede(desk: Desk, old: Memory, content: str, scope: Scope = ADA, **given: Any) -> tuple[Memory, Memory]:

@@ -10,7 +10,7 @@ import pytest
 from memsvc.domain.conflicts import ConflictPolicy, ConflictState, Resolution
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.write_requests import Draft, Patch, WriteOptions
-from tests.unit.engine.write.desk import ADA, Desk
+from tests.unit.engine.memories.write_path import ADA, Desk
 
 DAY = timedelta(days=1)
 PLAIN = WriteOptions()

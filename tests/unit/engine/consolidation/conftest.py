@@ -19,8 +19,8 @@ from memsvc.domain.write_requests import Draft, Patch, WriteOptions
 from memsvc.engine.consolidation.service import ConsolidationRequest
 from memsvc.engine.services import Services
 from memsvc.settings import load_settings
-from tests.unit.engine.newest import newest_position
-from tests.unit.engine.write.desk import ADA, Clock
+from tests.unit.engine.memories.write_path import ADA, Clock
+from tests.unit.engine.support import newest_position
 
 __all__ = ["ADA", "Desk", "opened"]
 

@@ -23,7 +23,7 @@ from memsvc.engine.services import Services
 from memsvc.settings import load_settings
 from memsvc.text.recalled_text import LEADING_CITATION, cited_ids
 from tests.unit.engine.conftest import INPROC
-from tests.unit.engine.context.stock import (
+from tests.unit.engine.context.context_fixture import (
     HERE,
     WHOLE,
     WORLD,

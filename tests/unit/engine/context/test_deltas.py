@@ -14,7 +14,7 @@ from memsvc.domain.search import SearchReply
 from memsvc.domain.write_requests import WriteOptions
 from memsvc.engine.search.search import SearchService
 from memsvc.engine.services import Services
-from tests.unit.engine.context.stock import HERE, WHOLE, remember, shown, stock, summary
+from tests.unit.engine.context.context_fixture import HERE, WHOLE, remember, shown, stock, summary
 
 WEB = Scope("ada", "web")
 

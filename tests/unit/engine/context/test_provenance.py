@@ -10,7 +10,7 @@ from memsvc.domain.clock import Deadline
 from memsvc.domain.context import Item, Locale, Reason, Section
 from memsvc.domain.memory import Layer, Origin, Tier
 from memsvc.engine.services import Services
-from tests.unit.engine.context.stock import WHOLE, WORLD, events, remember, shown, summary
+from tests.unit.engine.context.context_fixture import WHOLE, WORLD, events, remember, shown, summary
 
 
 @pytest.mark.parametrize(

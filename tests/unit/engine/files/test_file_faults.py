@@ -19,7 +19,7 @@ from memsvc.engine.admin.integrity import FileFaultParts, FileFaults
 from memsvc.engine.records.memory_builder import MemoryBuilder, RecordBuilder
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
-from tests.unit.engine.write.desk import ADA, DIMENSION, MODEL, STORES, Desk, open_desk
+from tests.unit.engine.memories.write_path import ADA, DIMENSION, MODEL, STORES, Desk, open_desk
 
 REACH = Reach.from_scope(ADA)
 LOOK = FileCleaning()

@@ -22,7 +22,7 @@ from memsvc.engine.records.memory_builder import lifted_text
 from memsvc.ports.blobs import BlobStore
 from memsvc.ports.plugin import BackendContext
 from memsvc_backends.in_memory import BLOBS
-from tests.unit.engine.write.desk import ADA, STORES, Desk, open_desk
+from tests.unit.engine.memories.write_path import ADA, STORES, Desk, open_desk
 
 PNG = b"\x89PNG"
 

@@ -12,7 +12,7 @@ from memsvc.domain.scope import Scope
 from memsvc.engine.files.service import FileRefResolver, ResolvedRef
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
-from tests.unit.engine.write.desk import STORES, open_desk
+from tests.unit.engine.memories.write_path import STORES, open_desk
 
 TEMPLATES = UrlTemplates("https://files.test/{category}/{id}/download", "/p/{id}/{name}")
 

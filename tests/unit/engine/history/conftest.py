@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.engine.history.archive import Archive, open_archive
-from tests.unit.engine.write.desk import STORES
+from tests.unit.engine.history.history_fixture import Archive, open_archive
+from tests.unit.engine.memories.write_path import STORES
 
 
 @pytest.fixture(params=STORES)

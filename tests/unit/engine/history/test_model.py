@@ -16,8 +16,8 @@ from memsvc.domain.errors import MemoryNotFoundError, MemsvcError
 from memsvc.domain.filters import AnyOf, Field, Not
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.search import OrderField, Selection
-from tests.unit.engine.history.archive import Archive, open_archive
-from tests.unit.engine.write.desk import ADA, STORES
+from tests.unit.engine.history.history_fixture import Archive, open_archive
+from tests.unit.engine.memories.write_path import ADA, STORES
 
 CONTENTS = ("The kettle is blue.", "水壶是蓝色的。", "The kettle is red.", "猫叫小白。")
 KEYS = ("", "kettle", "猫")

@@ -25,8 +25,8 @@ from memsvc.domain.search import Selection
 from memsvc.domain.write_requests import OnDuplicate, Outcome
 from memsvc.engine.history import checkpoint_rollback
 from memsvc.ports.metadata import Record
-from tests.unit.engine.history.archive import Archive
-from tests.unit.engine.write.desk import ADA
+from tests.unit.engine.history.history_fixture import Archive
+from tests.unit.engine.memories.write_path import ADA
 
 S1 = Scope("ada", project_id="apollo", session_id="s1")
 S2 = Scope("ada", project_id="apollo", session_id="s2")

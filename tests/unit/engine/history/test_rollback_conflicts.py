@@ -9,8 +9,8 @@ from memsvc.domain.errors import MemoryExistsError
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.write_requests import Draft, WriteOptions
 from memsvc.engine.history import checkpoint_rollback
-from tests.unit.engine.history.archive import Archive
-from tests.unit.engine.write.desk import ADA
+from tests.unit.engine.history.history_fixture import Archive
+from tests.unit.engine.memories.write_path import ADA
 
 LISBON, PORTO = "Anna lives in Lisbon.", "Anna moved to Porto."
 PLAIN = WriteOptions()

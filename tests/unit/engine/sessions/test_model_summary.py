@@ -16,8 +16,8 @@ from memsvc.engine.services import Services
 from memsvc.engine.sessions.service import MessagePage, NewSession
 from memsvc.engine.sessions.trim import TrimRequest
 from memsvc.settings import load_settings
-from tests.chat_endpoint import said, serving
-from tests.http_endpoint import Endpoint, failed
+from tests.support.http_stub import Endpoint, failed
+from tests.support.openai_chat_stub import said, serving
 
 INPROC = {"backend": "inproc"}
 TALK = Scope("ada", project_id="apollo", session_id="s")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.engine.vault.bench import Bench, open_bench
+from tests.unit.engine.vault.vault_fixture import Bench, open_bench
 
 
 @pytest.fixture(params=["inproc", "sql"])

@@ -15,8 +15,8 @@ from memsvc.domain.errors import BackendClosedError, BackendUnavailableError
 from memsvc.engine.vault import watcher as watching
 from memsvc.engine.vault.file_status import scan
 from memsvc.engine.vault.watcher import Told, WatchConfig, Watcher, WatchMode, WatchState
-from tests.unit.engine.vault.held_clock import HeldClock
-from tests.until import PATIENCE_SECONDS, until
+from tests.support.until import PATIENCE_SECONDS, until
+from tests.unit.engine.vault.frozen_clock import HeldClock
 
 QUIET = 0.15
 Handed = tuple[str, str]

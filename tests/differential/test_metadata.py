@@ -1,0 +1,328 @@
+"""SQL, on either database, and dicts agree: on lists, rows and keyword hits, whatever the filter, and on what a series of writes leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import SecretStr
+
+from memsvc.domain.clock import to_micros
+from memsvc.domain.filters import And, AnyOf, Field, Filter, Not, Or, Range
+from memsvc.domain.index_entries import ChangeAction, Chunk
+from memsvc.domain.memory import Json, Keyword, Kind, Memory, Recurrence, Reminder, Status
+from memsvc.domain.reminders import window
+from memsvc.domain.scope import Reach
+from memsvc.domain.search import Order, OrderField, PageCursor
+from memsvc.ports.metadata import ContentName, MetadataStore, Record, RequestRecord, Transaction, UniquenessRaceError
+from memsvc.ports.plugin import BackendContext, BackendSettings
+from memsvc.testing import factories
+from memsvc.testing.factories import NOW
+from memsvc.testing.store_harness import insert
+from memsvc_backends.in_memory.store import METADATA
+from memsvc_backends.sql import SQL, SqlSettings
+from tests.support.postgres_server import emptied
+
+Stores = tuple[MetadataStore, MetadataStore]
+
+DATABASES = ("sqlite", "postgres")
+PROJECTS = ("", "web", "web-2")
+OWNERS = ("\x1fada", "\x1fada-2")
+WORDS = ("a", "A", "ab", "世界", "it's", "")
+MOMENTS = tuple(NOW + timedelta(microseconds=step) for step in (-(10**15), -1, 0, 1, 10**12))
+REMINDERS = (Reminder(NOW.month, NOW.day), Reminder(2, 29), Reminder(NOW.month, NOW.day, NOW.year, Recurrence.NONE))
+METADATA_VALUES: tuple[dict[str, Json], ...] = (
+    {},
+    {"a": "a"},
+    {"a": {"b": [1, None]}},
+    {"a": {"b": [1.0, "世界", {}]}},
+    {"a": {"b": "1"}, "c": True},
+)
+_TEXTS = (Field.KEY, Field.AGENT_ID, Field.SESSION_ID, Field.CATEGORY, Field.SPEAKER, Field.TAGS)
+_TIMES = (
+    Field.CREATE_TIME, Field.UPDATE_TIME, Field.ACCESS_TIME, Field.EVENT_TIME, Field.EXPIRE_TIME, Field.VALID_FROM,
+    Field.VALID_TO,
+)  # fmt: skip
+_SMALL = (Field.IMPORTANCE, Field.CONFIDENCE, Field.ROW)
+
+words = st.sampled_from(WORDS)
+moments = st.sampled_from(MOMENTS)
+micros = st.sampled_from([to_micros(moment) for moment in MOMENTS])
+small = st.integers(-1, 12) | st.floats(-1, 12, width=16)
+
+
+def _bounds(field: Field, numbers: st.SearchStrategy[float]) -> st.SearchStrategy[Filter]:
+    bound = st.none() | numbers
+    return st.builds(Range, st.just(field), above=bound, at_least=bound, below=bound, at_most=bound)
+
+
+def _tests() -> st.SearchStrategy[Filter]:
+    def any_of(field: Field, values: st.SearchStrategy[str] | st.SearchStrategy[int]) -> st.SearchStrategy[Filter]:
+        return st.builds(AnyOf, st.just(field), st.lists(values, max_size=3).map(tuple))
+
+    return st.one_of(
+        *(any_of(field, words) for field in _TEXTS),
+        any_of(Field.METADATA, st.sampled_from(['a="a"', "a.b=1", "a.b=null", 'a.b="世界"', "a"])),
+        any_of(Field.STATUS, st.sampled_from([status.value for status in Status])),
+        any_of(Field.KIND, st.sampled_from([kind.value for kind in Kind][:3])),
+        *(any_of(field, micros) for field in _TIMES),
+        *(any_of(field, st.integers(-1, 12)) for field in _SMALL),
+        *(_bounds(field, micros) for field in _TIMES),
+        *(_bounds(field, small) for field in _SMALL),
+    )
+
+
+filters: st.SearchStrategy[Filter] = st.recursive(
+    _tests(),
+    lambda inner: (
+        st.builds(And, st.lists(inner, max_size=3).map(tuple))
+        | st.builds(Or, st.lists(inner, max_size=3).map(tuple))
+        | st.builds(Not, inner)
+    ),
+    max_leaves=8,
+)
+reaches = st.builds(Reach, st.sampled_from(OWNERS), st.lists(st.sampled_from(PROJECTS), unique=True).map(tuple))
+orders = st.builds(Order, st.sampled_from(OrderField), st.booleans())
+
+
+def some_memory(seed: int) -> Memory:
+    """Return a memory that has much in common with others, the same for the same seed."""
+    random = Random(seed)
+    plain = factories.memory(
+        random.choice(["one", "two", "three", "四"]),
+        user_id=random.choice(OWNERS)[1:],
+        project_id=random.choice(PROJECTS),
+        session_id=random.choice(WORDS),
+        agent_id=random.choice(WORDS),
+    )
+    terms = random.sample(WORDS, random.randrange(5))
+    return replace(
+        plain,
+        key=random.choice(("", *WORDS)),
+        category=random.choice(WORDS),
+        speaker=random.choice(WORDS),
+        kind=random.choice(list(Kind)[:3]),
+        status=random.choice([Status.ACTIVE, Status.ARCHIVED, Status.DELETED]),
+        tags=tuple(random.choices(WORDS, k=random.randrange(4))),
+        keywords=tuple(Keyword(term, random.choice([0.1, 0.2, 0.3, 0.7, 1.0])) for term in terms),
+        metadata=random.choice(METADATA_VALUES),
+        importance=random.randint(1, 5),
+        confidence=random.choice([0.0, 0.5, 1.0]),
+        access_count=random.randrange(4),
+        create_time=random.choice(MOMENTS),
+        update_time=random.choice(MOMENTS),
+        access_time=random.choice((None, *MOMENTS)),
+        event_time=random.choice((None, *MOMENTS)),
+        expire_time=random.choice((None, *MOMENTS)),
+        valid_from=random.choice((None, *MOMENTS)),
+        valid_to=random.choice((None, *MOMENTS)),
+        reminder=random.choice((None, *REMINDERS)),
+    )
+
+
+def _value(memory: Memory, order: Order) -> int | None:
+    value: datetime | int | None = getattr(memory, order.field.value)
+    return to_micros(value) if isinstance(value, datetime) else value
+
+
+def _open(stack: ExitStack, directory: Path, database: str) -> Stores:
+    context = BackendContext(directory, lambda: NOW)
+    dicts = stack.enter_context(METADATA.open(BackendSettings(), context))
+    url = (
+        SecretStr(stack.enter_context(emptied(directory.name.rstrip("0123456789")))) if database == "postgres" else None
+    )
+    return dicts, stack.enter_context(SQL.open(SqlSettings(url=url), context))
+
+
+@pytest.fixture(scope="module", params=DATABASES)
+def stores(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stores]:
+    """Open both stores."""
+    with ExitStack() as stack:
+        yield _open(stack, tmp_path_factory.mktemp("filled"), request.param)
+
+
+@pytest.fixture(scope="module")
+def filled(stores: Stores) -> Stores:
+    """Give both stores the same memories."""
+    for seed in range(100):
+        memory = some_memory(seed)
+        new = Record(replace(memory, key=f"{memory.key}{seed}" if seed % 3 else ""), is_unique=False)
+        for store in stores:
+            insert(store, new)
+    return stores
+
+
+@settings(max_examples=150, deadline=None)
+@given(where=filters, reach=reaches)
+def test_rows_agree(filled: Stores, where: Filter, reach: Reach) -> None:
+    """The same memories match any filter, and those that do not match its negation."""
+    dicts, sql = filled
+    rows = dicts.memories.rows_where(where, reach=reach)
+
+    assert sql.memories.rows_where(where, reach=reach) == rows
+    assert not set(sql.memories.rows_where(Not(where), reach=reach)).intersection(rows)
+
+
+@settings(max_examples=100, deadline=None)
+@given(data=st.data(), where=st.none() | filters, reach=reaches, order=orders, limit=st.integers(0, 120))
+def test_pages_agree(
+    filled: Stores, data: st.DataObject, where: Filter | None, reach: Reach, order: Order, limit: int
+) -> None:
+    """Lists are the same from the beginning and from any place."""
+    dicts, sql = filled
+    whole = dicts.memories.page(reach=reach, where=where, order=order, after=None, limit=limit)
+    last = data.draw(st.sampled_from(whole)) if whole else None
+    after = PageCursor(data.draw(st.none() | micros | st.integers(0, 5)), data.draw(st.integers(0, 101)))
+    if last is not None and data.draw(st.booleans()):
+        after = PageCursor(_value(last, order), last.row)
+
+    assert sql.memories.page(reach=reach, where=where, order=order, after=None, limit=limit) == whole
+    assert sql.memories.page(reach=reach, where=where, order=order, after=after, limit=limit) == dicts.memories.page(
+        reach=reach, where=where, order=order, after=after, limit=limit
+    )
+
+
+@settings(max_examples=100, deadline=None)
+@given(terms=st.lists(words, max_size=4), where=st.none() | filters, reach=reaches, limit=st.integers(0, 60))
+def test_keyword_hits_agree(filled: Stores, terms: list[str], where: Filter | None, reach: Reach, limit: int) -> None:
+    """The same hits with the same scores in the same order."""
+    dicts, sql = filled
+
+    assert sql.memories.keyword_hits(terms, reach=reach, where=where, limit=limit) == dicts.memories.keyword_hits(
+        terms, reach=reach, where=where, limit=limit
+    )
+
+
+_CHUNKS = tuple(Chunk(ordinal, f"{ordinal}", (), 1, 1) for ordinal in range(2))
+
+
+def _step(store: MetadataStore, number: int, memory: Memory) -> str:
+    """Write one thing that depends on the number, and say what came of it."""
+    every = store.feed.since(0, limit=10**6)
+    reach = Reach(memory.scope.owner, PROJECTS)
+    with suppress(UniquenessRaceError), store.transaction() as transaction:
+        before = transaction.get(every[number % len(every)].memory_id, reach=reach) if every else None
+        if before is None or number % 4 == 0:
+            return str(transaction.insert([Record(memory, chunks=_CHUNKS[: number % 3])]))
+        if number % 4 == 1:
+            transaction.purge(before)
+        elif number % 4 == 2:
+            transaction.add_accesses({before.id: (number, NOW)})
+        else:
+            after = replace(memory, id=before.id, row=before.row, scope=before.scope, revision=before.revision + 1)
+            record = Record(after, chunks=_CHUNKS[: number % 3], given_vector=b"v" * (number % 2))
+            transaction.update(before, record, ChangeAction.UPDATED)
+        return f"{transaction.position}"
+    return "race"
+
+
+@pytest.mark.parametrize("database", DATABASES)
+@settings(max_examples=20, deadline=None)
+@given(steps=st.lists(st.tuples(st.integers(0, 40), st.integers(0, 30)), min_size=5, max_size=30))
+def test_histories_agree(tmp_path_factory: pytest.TempPathFactory, database: str, steps: list[tuple[int, int]]) -> None:
+    """After the same writes, refused ones among them, both hold the same memories, revisions, documents and changes."""
+    with ExitStack() as stack:
+        stores = _open(stack, tmp_path_factory.mktemp("history"), database)
+        for number, seed in steps:
+            memory = some_memory(seed)
+            outcomes = [_step(store, number, memory) for store in stores]
+            assert outcomes[0] == outcomes[1]
+        dicts, sql = stores
+
+        changes = dicts.feed.since(0, limit=10**6)
+        assert sql.feed.since(0, limit=10**6) == changes
+        assert sql.feed.scan(after_row=0, limit=99) == dicts.feed.scan(after_row=0, limit=99)
+        assert sql.feed.expected(after_row=0, limit=99) == dicts.feed.expected(after_row=0, limit=99)
+        for reach in (Reach(owner, PROJECTS) for owner in OWNERS):
+            assert sql.memories.counts(reach=reach) == dicts.memories.counts(reach=reach)
+            for change in changes:
+                found = [s.memories.revision(change.memory_id, change.revision, reach=reach) for s in stores]
+                assert found[0] == found[1]
+                lines = [s.memories.revisions(change.memory_id, reach=reach, before=None, limit=9) for s in stores]
+                assert lines[0] == lines[1]
+            for moment in MOMENTS:
+                known = [s.memories.known_at([change.row for change in changes], moment, reach=reach) for s in stores]
+                gone = [s.checkpoints.tombstones(reach=reach, moment=moment, after_row=0, limit=99) for s in stores]
+                assert (known[0], gone[0]) == (known[1], gone[1])
+            for limit in (1, 2, 99):
+                around = window(NOW, 7)
+                due = [s.reminders.page(reach=reach, window=around, after=None, limit=limit) for s in stores]
+                assert due[0] == due[1]
+            rows = [change.row for change in changes]
+            one, other = (sorted(s.memories.candidates(rows, reach=reach), key=lambda c: c.row) for s in stores)
+            assert one == other
+
+
+def _write(transaction: Transaction, number: int, memory: Memory) -> str:
+    """Write as one of several writers of a transaction does: look first, then insert what is free; say what was."""
+    owner, project = memory.scope.owner, memory.scope.project_id
+    name = ContentName(project, memory.kind.value, memory.content_hash)
+    request = (owner, "Create", f"{number % 4}")
+    with transaction.savepoint():
+        answer = transaction.recall_request(*request) if number % 6 else None
+        bearers = transaction.find_keys(owner, [(project, memory.key)]) if memory.key and number % 5 else {}
+        holders = transaction.find_contents(owner, [name]) if number % 3 else {}
+        last = transaction.last_row(owner, project, memory.scope.session_id)
+        found = [*bearers.values(), *holders.values()]
+        if not found:
+            found = transaction.insert([Record(replace(memory, previous_row=last), is_unique=bool(number % 3))])
+        elif number % 2:
+            after = replace(found[0], title=f"{number}", revision=found[0].revision + 1)
+            transaction.update(found[0], Record(after, is_unique=False), ChangeAction.UPDATED)
+        transaction.remember_request(*request, RequestRecord(f"{number}", f"{len(found)}"))
+        if number % 7 == 6:
+            raise _StopError
+    return str((answer, transaction.recall_request(*request), found, last, transaction.position, transaction.changes))
+
+
+class _StopError(Exception):
+    """Takes a part of a transaction back."""
+
+
+def _group(store: MetadataStore, writers: list[tuple[int, Memory]]) -> list[str]:
+    outcomes: list[str] = []
+    try:
+        with store.transaction() as transaction:
+            for number, memory in writers:
+                try:
+                    outcomes.append(_write(transaction, number, memory))
+                except _StopError:
+                    outcomes.append("taken back")
+                except UniquenessRaceError:
+                    outcomes.append("race")
+                    if number % 4 == 3:
+                        raise
+    except UniquenessRaceError:
+        outcomes.append("void")
+    return outcomes
+
+
+@pytest.mark.parametrize("database", DATABASES)
+@settings(max_examples=40, deadline=None)
+@given(
+    groups=st.lists(
+        st.lists(st.tuples(st.integers(0, 40), st.integers(0, 30)), min_size=1, max_size=9), min_size=1, max_size=6
+    )
+)
+def test_groups_agree(
+    tmp_path_factory: pytest.TempPathFactory, database: str, groups: list[list[tuple[int, int]]]
+) -> None:
+    """Writers that share a transaction see each other and fail alone, whatever of them waits to be written."""
+    with ExitStack() as stack:
+        dicts, sql = _open(stack, tmp_path_factory.mktemp("groups"), database)
+        for group in groups:
+            writers = [(number, some_memory(seed)) for number, seed in group]
+            assert _group(sql, writers) == _group(dicts, writers)
+
+        changes = dicts.feed.since(0, limit=10**6)
+        assert sql.feed.since(0, limit=10**6) == changes
+        assert sql.feed.scan(after_row=0, limit=99) == dicts.feed.scan(after_row=0, limit=99)
+        assert sql.feed.expected(after_row=0, limit=99) == dicts.feed.expected(after_row=0, limit=99)
+        assert sql.feed.head() == dicts.feed.head()

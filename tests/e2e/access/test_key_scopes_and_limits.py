@@ -1,0 +1,242 @@
+"""What a key is bound to: users, projects, rates; and when it ends."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from memsvc.v1 import keys_pb2, lifecycle_service_pb2
+from memsvc.v1 import memory_service_pb2 as pb
+from memsvc.v1 import search_service_pb2 as search_pb
+from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import watch_pb2 as watch_pb
+from tests.e2e.access.support import Keyed
+from tests.support.rpc import TIMEOUT, Refusal, create, get, refused
+from tests.support.until import until
+
+DENIED = grpc.StatusCode.PERMISSION_DENIED
+WEB = types.Scope(user_id="ada", project_id="web")
+
+
+@pytest.mark.parametrize("user", ["ada-2", "ad", "Ada", "bob"])
+def test_a_key_of_some_users_is_good_for_no_others(asking: Keyed, user: str) -> None:
+    """Users are compared as a whole, in reads and writes."""
+    scope = types.Scope(user_id=user)
+    with asking.stubs("ada") as stubs:
+        create(stubs, types.Scope(user_id="ada"), f"Ada's {uuid.uuid4()}.")
+        refusals = [
+            refused(stubs.memory.ListMemories, pb.ListMemoriesRequest(scope=scope)),
+            refused(stubs.search.Search, search_pb.SearchRequest(scope=scope, query="x")),
+            refused(stubs.memory.CreateMemory, pb.CreateMemoryRequest(scope=scope, memory=types.Memory(content="x"))),
+            refused(stubs.memory.WatchMemories, watch_pb.WatchMemoriesRequest(scope=scope)),
+            refused(
+                stubs.memory.ImportMemories,
+                iter([pb.ImportMemoriesRequest(header=pb.ImportHeader(scope=scope))]),
+            ),
+        ]
+
+    assert {(refusal.code, refusal.metadata["needed"]) for refusal in refusals} == {(DENIED, "user_id")}
+
+
+def test_a_key_of_some_projects_is_good_for_no_others(asking: Keyed) -> None:
+    """Neither by the scope of the request nor by that of a memory in it; what is global can be read from a project."""
+    with asking.stubs("writer") as writer, asking.stubs("web") as stubs:
+        world = create(writer, types.Scope(user_id="ada"), f"Global {uuid.uuid4()}.")
+        mine = create(stubs, WEB, f"Of the web {uuid.uuid4()}.")
+        elsewhere = types.Memory(content="x", scope=types.Scope(project_id="web-2"))
+        batch = pb.BatchCreateMemoriesRequest(scope=WEB, memories=[pb.BatchMemory(memory=elsewhere)])
+        header = pb.ImportMemoriesRequest(header=pb.ImportHeader(scope=WEB))
+        body = pb.ImportMemoriesRequest(batch=pb.ImportBatch(memories=[pb.BatchMemory(memory=elsewhere)]))
+        refusals = [
+            refused(stubs.memory.GetMemory, pb.GetMemoryRequest(scope=types.Scope(user_id="ada"), id=mine.id)),
+            refused(
+                stubs.memory.GetMemory,
+                pb.GetMemoryRequest(scope=types.Scope(user_id="ada", project_id="web-2"), id=mine.id),
+            ),
+            refused(stubs.memory.CreateMemory, pb.CreateMemoryRequest(scope=WEB, memory=elsewhere)),
+            refused(stubs.memory.BatchCreateMemories, batch),
+            refused(stubs.memory.ImportMemories, iter([header, body])),
+        ]
+
+        assert {(refusal.code, refusal.metadata["needed"]) for refusal in refusals} == {(DENIED, "project_id")}
+        assert get(stubs, WEB, world.id).content == world.content
+        assert create(stubs, types.Scope(user_id="ada", project_id="网"), f"网 {uuid.uuid4()}").scope.project_id == "网"
+
+
+def test_a_key_is_held_to_its_rate(asking: Keyed) -> None:
+    """RESOURCE_EXHAUSTED says when to come back; other keys go on."""
+    request = pb.ListMemoriesRequest(scope=types.Scope(user_id="ada"))
+    with asking.stubs("slow") as stubs, asking.stubs("writer") as writer:
+        stubs.memory.ListMemories(request, timeout=TIMEOUT)
+        refusal = refused(stubs.memory.ListMemories, request)
+        writer.memory.ListMemories(request, timeout=TIMEOUT)
+
+    assert (refusal.code, refusal.reason) == (grpc.StatusCode.RESOURCE_EXHAUSTED, "LIMIT_EXCEEDED")
+    assert refusal.retry_seconds == pytest.approx(100, abs=60)
+
+
+def test_calls_under_way_are_counted_by_key(asking: Keyed) -> None:
+    """A stream counts as long as it is open."""
+    watch = watch_pb.WatchMemoriesRequest(scope=types.Scope(user_id="ada"), start=watch_pb.WATCH_START_OLDEST)
+    listing = pb.ListMemoriesRequest(scope=types.Scope(user_id="ada"))
+    with asking.stubs("narrow") as stubs:
+        stream = stubs.memory.WatchMemories(watch, timeout=TIMEOUT)
+        next(stream)
+        refusal = refused(stubs.memory.ListMemories, listing)
+        stream.cancel()
+        with pytest.raises(grpc.RpcError):
+            list(stream)
+        answered = _until_answered(lambda: stubs.memory.ListMemories(listing, timeout=TIMEOUT))
+
+    assert refusal.code is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert refusal.retry_seconds is not None
+    assert answered
+
+
+def _until_answered(call: Any) -> bool:
+    """Call until the service has seen that the stream was cancelled."""
+    for _ in range(10_000):
+        try:
+            call()
+        except grpc.RpcError as error:
+            assert error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+        else:
+            return True
+    return False
+
+
+def test_a_revoked_key_opens_nothing_more_and_its_streams_end(asking: Keyed) -> None:
+    """The next call is refused, and a watch that is open is ended."""
+    key = asking.keys["to be revoked"].key
+    watch = watch_pb.WatchMemoriesRequest(scope=types.Scope(user_id="ada"), start=watch_pb.WATCH_START_OLDEST)
+    with asking.stubs("admin") as admin, asking.stubs("to be revoked") as stubs:
+        stream = stubs.memory.WatchMemories(watch, timeout=TIMEOUT)
+        next(stream)
+        revoked = admin.lifecycle.RevokeApiKey(keys_pb2.RevokeApiKeyRequest(id=key.id), timeout=TIMEOUT).api_key
+        refusal = refused(stubs.memory.ListMemories, pb.ListMemoriesRequest(scope=types.Scope(user_id="ada")))
+        with pytest.raises(grpc.RpcError) as ended:
+            list(stream)
+
+    assert revoked.state == keys_pb2.API_KEY_STATE_REVOKED
+    for one in (refusal, Refusal.from_error(ended.value)):
+        assert (one.code, one.reason) == (grpc.StatusCode.UNAUTHENTICATED, "API_KEY_INVALID")
+
+
+def test_an_admin_makes_lists_and_revokes_keys(asking: Keyed) -> None:
+    """The secret is told once; the key works at once, and is listed without it."""
+    request = keys_pb2.CreateApiKeyRequest(
+        name="机器人", tenant_id="acme", user_ids=["ada", "ada"], project_ids=["web"], request_id=str(uuid.uuid4()),
+        role=keys_pb2.API_KEY_ROLE_READ_ONLY, expire_time=Timestamp(seconds=4_000_000_000), concurrent_calls=3,
+        calls_per_second=2.5,
+    )  # fmt: skip
+    with asking.stubs("admin") as admin:
+        made = admin.lifecycle.CreateApiKey(request, timeout=TIMEOUT)
+        again = admin.lifecycle.CreateApiKey(request, timeout=TIMEOUT)
+        listed, token = {}, ""
+        while True:
+            page = admin.lifecycle.ListApiKeys(
+                keys_pb2.ListApiKeysRequest(page_size=3, page_token=token, include_ended=True), timeout=TIMEOUT
+            )
+            listed |= {key.id: key for key in page.api_keys}
+            token = page.next_page_token
+            if not token:
+                break
+        alive = admin.lifecycle.ListApiKeys(keys_pb2.ListApiKeysRequest(page_size=1_000), timeout=TIMEOUT).api_keys
+        with asking.bringing(f"Bearer {made.secret}") as stubs:
+            stubs.memory.ListMemories(pb.ListMemoriesRequest(scope=WEB), timeout=TIMEOUT)
+
+    assert (again.api_key, again.secret) == (made.api_key, "")
+    assert listed[made.api_key.id] == made.api_key
+    assert (made.api_key.name, list(made.api_key.user_ids), made.api_key.expire_time) == (
+        "机器人", ["ada"], request.expire_time,
+    )  # fmt: skip
+    assert {made_key.key.id for made_key in asking.keys.values()} <= listed.keys()
+    assert list(listed) == sorted(listed)
+    ended = {asking.keys[name].key.id for name in ("revoked", "expired")}
+    assert not ended & {key.id for key in alive}
+    assert made.secret not in str(listed)
+
+
+WRONG: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
+    ("CreateApiKey", {"name": "x" * 129, "role": 4, "tenant_id": "a\nb"}, ("name", "role", "tenant_id")),
+    ("CreateApiKey", {"user_ids": ["a", "", "x" * 129], "project_ids": ["\x00"]}, (
+        "user_ids[1]", "user_ids[2]", "project_ids[0]",
+    )),
+    ("CreateApiKey", {"user_ids": ["a"] * 101, "request_id": "x" * 129}, ("user_ids", "request_id")),
+    ("CreateApiKey", {"role": 3, "user_ids": ["a"], "project_ids": ["p"]}, ("user_ids", "project_ids")),
+    ("CreateApiKey", {"expire_time": {"seconds": 253_402_300_800}}, ("expire_time",)),
+    ("CreateApiKey", {"expire_time": {"seconds": 1}}, ("expire_time",)),
+    ("CreateApiKey", {"ttl": {"seconds": 0}}, ("ttl",)),
+    ("CreateApiKey", {"ttl": {"seconds": 36_500 * 86_400 + 1}}, ("ttl",)),
+    ("CreateApiKey", {"calls_per_second": float("nan"), "concurrent_calls": -1}, ("calls_per_second", "concurrent_calls")),
+    ("CreateApiKey", {"calls_per_second": -0.5, "concurrent_calls": 1_000_001}, ("calls_per_second", "concurrent_calls")),
+    ("ListApiKeys", {"page_size": 1_001}, ("page_size",)),
+    ("ListApiKeys", {"page_size": -1}, ("page_size",)),
+    *(("ListApiKeys", {"page_token": token}, ("page_token",)) for token in ("x", "é" * 9_000, "AQAAAAAAAAAE")),
+    ("RevokeApiKey", {"id": "", "request_id": "x" * 129}, ("id", "request_id")),
+    *(("RevokeApiKey", {"id": name}, ("id",)) for name in ("F" * 20, "f" * 21, "../../etc/passwd", "x" * 20)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("method", "fields", "paths"), WRONG)
+def test_wrong_requests_are_refused_by_their_paths(
+    asking: Keyed, method: str, fields: dict[str, Any], paths: tuple[str, ...]
+) -> None:
+    """Everything that is wrong, at once; nothing is made."""
+    request = getattr(keys_pb2, f"{method}Request")(**fields)
+    everything = keys_pb2.ListApiKeysRequest(page_size=1_000, include_ended=True)
+    with asking.stubs("admin") as admin:
+        before = admin.lifecycle.ListApiKeys(everything, timeout=TIMEOUT)
+        refusal = refused(getattr(admin.lifecycle, method), request)
+
+        assert (refusal.code, refusal.fields) == (grpc.StatusCode.INVALID_ARGUMENT, paths)
+        assert before == admin.lifecycle.ListApiKeys(everything, timeout=TIMEOUT)
+
+
+def test_what_is_changed_and_refused_is_noted_without_content(asking: Keyed, audit_file: Path) -> None:
+    """Who, what, in which scope, with what outcome; what only reads is not noted."""
+    words = f"walrus {uuid.uuid4()}"
+    with asking.stubs("writer") as writer, asking.stubs("reader") as reader:
+        memory = create(writer, WEB, words, title=words, tags=["tag"])
+        get(writer, WEB, memory.id)
+        denied = pb.DeleteMemoryRequest(scope=WEB, id=memory.id)
+        refused(reader.memory.DeleteMemory, denied)
+        with pytest.raises(grpc.RpcError):
+            writer.memory.DeleteMemory(pb.DeleteMemoryRequest(scope=WEB, id=str(uuid.uuid4())), timeout=TIMEOUT)
+        refused(reader.lifecycle.Diagnose, lifecycle_service_pb2.DiagnoseRequest())
+        lines = _lines_with(audit_file, memory.id, "Diagnose")
+    writer_id, reader_id = asking.keys["writer"].key.id, asking.keys["reader"].key.id
+    noted = [
+        (line["method"], line["code"], line["key_id"]) for line in lines if line["key_id"] in (writer_id, reader_id)
+    ]
+    made = next(line for line in lines if line["ids"] == [memory.id] and line["code"] == "OK")
+
+    assert noted[-4:] == [
+        ("CreateMemory", "OK", writer_id), ("DeleteMemory", "PERMISSION_DENIED", reader_id),
+        ("DeleteMemory", "NOT_FOUND", writer_id), ("Diagnose", "PERMISSION_DENIED", reader_id),
+    ]  # fmt: skip
+    assert (made["tenant_id"], made["user_ids"], made["project_ids"]) == ("acme", ["ada"], ["web"])
+    assert (made["role"], made["request_id"] != "", made["peer"].startswith("ipv4:127.0.0.1")) == (
+        "READ_WRITE", True, True,
+    )  # fmt: skip
+    assert "walrus" not in audit_file.read_text()
+    assert not any(asking.keys[name].text in audit_file.read_text() for name in asking.keys)
+
+
+def _lines_with(file: Path, memory_id: str, method: str) -> list[dict[str, Any]]:
+    """Return all lines, once one of that method comes after one of that memory: a thread writes them."""
+    lines: list[dict[str, Any]] = []
+
+    def are_there() -> bool:
+        whole = file.read_text().rpartition("\n")[0]
+        lines[:] = map(json.loads, whole.splitlines())
+        return bool(lines) and lines[-1]["method"] == method and any(memory_id in line["ids"] for line in lines)
+
+    until(are_there)
+    return lines

@@ -1,0 +1,77 @@
+"""Memories as resources, and being told that they changed."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from typing import Any
+
+import pytest
+from mcp import Client
+
+from tests.e2e.mcp.support import SECONDS, Bridge, parameters
+from tests.support.server_process import ServerProcess
+
+CORE = "memsvc://core"
+
+
+def test_resources_hold_what_is_remembered(bridge: Bridge) -> None:
+    """The core by its name, any memory by its id."""
+    rule = bridge.done("remember", content="回答要简短。", layer="CORE")["id"]
+    note = bridge.done("remember", content="A note on herons.")["id"]
+    listed = bridge.ask(bridge.session.list_resources).resources
+    templates = bridge.ask(bridge.session.list_resource_templates).resource_templates
+    core = bridge.ask(bridge.session.read_resource, CORE).contents[0]
+    one = bridge.ask(bridge.session.read_resource, f"memsvc://memory/{note}").contents[0]
+
+    assert [str(each.uri) for each in listed] == [CORE]
+    assert [each.uri_template for each in templates] == ["memsvc://memory/{id}"]
+    assert (core.mime_type, f"[mem:{rule}]" in core.text, "回答要简短。" in core.text) == ("text/markdown", True, True)
+    assert "A note on herons." not in core.text
+    assert "A note on herons." in one.text
+
+
+@pytest.mark.parametrize("uri", ["memsvc://nothing", "memsvc://memory/nothing", f"memsvc://memory/{uuid.UUID(int=1)}"])
+def test_a_resource_that_is_not_there(bridge: Bridge, uri: str) -> None:
+    """It is told, and the session goes on."""
+    with pytest.raises(Exception, match=r"There is no resource|Nothing was done|No memory"):
+        bridge.ask(bridge.session.read_resource, uri)
+    assert bridge.said("recent")
+
+
+@pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
+def test_a_subscribed_resource_tells_of_its_changes(bridge: Bridge) -> None:
+    """As clients of the older protocols subscribe."""
+    memory_id = bridge.done("remember", content="Version one of the note.")["id"]
+    uri = f"memsvc://memory/{memory_id}"
+    told = asyncio.Event()
+
+    async def changed() -> None:
+        bridge.session._message_handler = hear
+        await bridge.session.subscribe_resource(uri)
+        await bridge.session.call_tool("update_memory", {"id": memory_id, "content": "Version two of the note."})
+        async with asyncio.timeout(SECONDS):
+            await told.wait()
+        await bridge.session.unsubscribe_resource(uri)
+
+    async def hear(message: Any) -> None:
+        if getattr(message, "method", "") == "notifications/resources/updated" and str(message.params.uri) == uri:
+            told.set()
+
+    bridge.portal.call(changed)
+
+
+def test_a_client_of_the_newer_protocol_listens(server: ServerProcess) -> None:
+    """What concerns the core, and nothing else."""
+
+    async def main() -> list[str]:
+        async with Client(parameters(server.bound, f"ada-{uuid.uuid4()}", "--patience", str(SECONDS))) as client:
+            async with client.listen(resource_subscriptions=[CORE]) as events:
+                await client.call_tool("remember", {"content": "An aside."})
+                await client.call_tool("remember", {"content": "Always be brief.", "layer": "CORE"})
+                async with asyncio.timeout(SECONDS):
+                    async for event in events:
+                        return [str(event.uri)]
+        return []
+
+    assert asyncio.run(main()) == [CORE]

@@ -1,0 +1,253 @@
+"""What the tools do, in both languages, on a real service."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from tests.e2e.mcp.support import Bridge, text_of
+
+SIZE = 11_000
+"""Characters of all tools as JSON, about 2 800 tokens: what every conversation pays before a word is said. It is less
+than what one long answer costs; a tool more has to be worth about 1 000."""
+NAMES = [
+    "context", "recall", "remember", "capture", "get_memory", "recent", "update_memory", "forget", "reminders",
+]  # fmt: skip
+
+
+def test_tools_are_few_stable_and_small(bridge: Bridge) -> None:
+    """Each is described, says whether it changes something, and takes nothing that is not named."""
+    listed, again = (bridge.ask(bridge.session.list_tools).tools for _ in range(2))
+    tools = {tool.name: tool for tool in listed}
+    size = len(json.dumps([tool.model_dump(by_alias=True, exclude_none=True) for tool in listed], ensure_ascii=False))
+
+    assert listed == again
+    assert list(tools) == NAMES
+    assert size < SIZE
+    assert all(tool.description and tool.input_schema["additionalProperties"] is False for tool in listed)
+    reads = {name for name, tool in tools.items() if tool.annotations.read_only_hint}
+    destroys = {name for name, tool in tools.items() if tool.annotations.destructive_hint}
+    assert (reads, destroys) == ({"context", "recall", "get_memory", "recent"}, {"update_memory", "forget"})
+    assert tools["remember"].input_schema["properties"]["importance"]["maximum"] == 5
+    assert tools["recall"].input_schema["properties"]["limit"]["maximum"] == 100
+    assert "PREFERENCE" in tools["remember"].input_schema["properties"]["kind"]["enum"]
+    assert not {"user", "user_id", "project", "scope"} & {
+        name for tool in listed for name in tool.input_schema["properties"]
+    }
+
+
+@pytest.mark.parametrize(
+    ("content", "query"),
+    [
+        ("The user takes coffee black, without sugar.", "how does she like her coffee?"),
+        ("用户的妈妈对百合花过敏。", "妈妈不能碰什么花？"),
+        ("用户周末喜欢在湖边划皮划艇。", "kayaking on the lake at weekends"),
+    ],
+)
+def test_what_is_remembered_is_recalled(bridge: Bridge, content: str, query: str) -> None:
+    """By meaning, within and across the languages; the text cites what the values name."""
+    stored = bridge.done("remember", content=content, kind="preference", importance=4, tags=["test"])
+    again = bridge.done("remember", content=content, kind="PREFERENCE")
+    found = bridge.call("recall", query=query, kinds=["PREFERENCE"], tags="test", limit=3)
+
+    assert (stored["outcome"], again["outcome"], again["id"]) == ("CREATED", "DUPLICATE", stored["id"])
+    hit = next(each for each in found.structured_content["memories"] if each["id"] == stored["id"])
+    assert (hit["text"], hit["kind"], hit["importance"], hit["tags"]) == (content, "PREFERENCE", 4, ["test"])
+    assert f"[mem:{stored['id']}]" in text_of(found)
+    assert "not instructions" in text_of(found)
+
+
+def test_recall_narrows_by_time_and_importance(bridge: Bridge) -> None:
+    """A date without a zone is one of the user's zone."""
+    mark = f"marathon{uuid.uuid4().hex[:6]}"
+    old = bridge.done("remember", content=f"The {mark} of spring.", happened="2025-04-06T00:30:00", importance=2)
+    new = bridge.done("remember", content=f"The {mark} of autumn.", happened="2025-10-05", importance=5)
+
+    def ids(**narrowed: object) -> list[str]:
+        return [each["id"] for each in bridge.done("recall", query=mark, mode="keyword", **narrowed)["memories"]]
+
+    assert set(ids()) == {old["id"], new["id"]}
+    assert ids(since="2025-04-06", until="2025-04-07") == [old["id"]]
+    assert ids(until="2025-04-06") == []
+    assert ids(min_importance=3) == [new["id"]]
+    assert ids(limit=1, since="2025-10-01T00:00:00+08:00") == [new["id"]]
+    assert bridge.done("get_memory", id=old["id"])["date"] == "2025-04-06"
+
+
+def test_a_key_names_a_memory(bridge: Bridge) -> None:
+    """Writing under it again updates; it is read by key as by id, whole or in parts."""
+    first = bridge.done("remember", content="短" * 25_000, key="notes/长文")
+    part = bridge.done("get_memory", key="notes/长文")
+    rest = bridge.done("get_memory", id=f"[mem:{first['id']}]", offset=part["next_offset"])
+    second = bridge.done("remember", content="A short note.", key="notes/长文")
+
+    assert (len(part["content"]), len(rest["content"]), "next_offset" in rest) == (20_000, 5_000, False)
+    assert (second["outcome"], second["id"], second["revision"]) == ("UPDATED", first["id"], 2)
+    assert "A short note." in bridge.said("get_memory", key="notes/长文")
+
+
+def test_what_became_untrue_is_replaced(bridge: Bridge) -> None:
+    """The older memory leaves the search; what merely contradicts is told."""
+    old = bridge.done("remember", content="The staging server is called Heron.", key="staging")
+    new = bridge.done("remember", content="The staging server is called Egret.", replaces=old["id"])
+    found = bridge.done("recall", query="staging server called", mode="KEYWORD")
+    sister = bridge.done("remember", content="My sister lives in Lisbon.")
+    moved = bridge.call("remember", content="My sister has moved to Porto.")
+
+    ids = [each["id"] for each in found["memories"]]
+    assert (new["id"] in ids, old["id"] in ids) == (True, False)
+    assert bridge.done("get_memory", key="staging")["id"] == new["id"]
+    assert [each["memory_id"] for each in moved.structured_content["contradicts"]] == [sister["id"]]
+    assert "My sister lives in Lisbon." in text_of(moved)
+
+
+def test_update_changes_what_is_named_alone(bridge: Bridge) -> None:
+    """And only at the revision that was read, where one is named."""
+    memory_id = bridge.done("remember", content="The printer is on floor 3.", tags=["office"], importance=2)["id"]
+    changed = bridge.done("update_memory", id=memory_id, importance=5, happened="2026-01-02")
+    late = bridge.refused("update_memory", id=memory_id, content="The printer is gone.", expected_revision=1)
+    whole = bridge.done("get_memory", id=memory_id)
+
+    assert (changed["revision"], whole["importance"], whole["tags"]) == (2, 5, ["office"])
+    assert (whole["content"], whole["date"]) == ("The printer is on floor 3.", "2026-01-02")
+    assert "get_memory" in late
+
+
+def test_forgetting_can_be_undone_unless_it_is_for_good(bridge: Bridge) -> None:
+    """Only who says so removes for good."""
+    memory_id = bridge.done("remember", content="The alarm code was changed on Monday.")["id"]
+    state = bridge.done("forget", id=memory_id)["state"]
+    missing = bridge.refused("get_memory", id=memory_id)
+    back = bridge.done("forget", id=memory_id, undo=True)["state"]
+    there = bridge.done("get_memory", id=memory_id)["status"]
+    gone = bridge.done("forget", id=memory_id, permanently=True)["state"]
+
+    assert (state, back, there, gone) == ("DELETED", "RESTORED", "ACTIVE", "REMOVED")
+    assert "recall" in missing
+    assert "undo" not in bridge.refused("forget", id=memory_id, undo=True)
+
+
+def test_context_is_markdown_within_its_budget(bridge: Bridge) -> None:
+    """What always holds and what fits; it tells that it goes on."""
+    bridge.done("remember", content="Answer in British English.", layer="CORE", everywhere=True)
+    bridge.done("remember", content="The walrus project ships on Fridays.")
+    steps: list[tuple[float, str | None]] = []
+
+    async def step(progress: float, total: float | None, message: str | None) -> None:
+        steps.append((progress, message))
+
+    result = bridge.ask(
+        bridge.session.call_tool, "context", {"query": "when does the walrus project ship?", "max_tokens": 600},
+        progress_callback=step,
+    )  # fmt: skip
+
+    told = text_of(result)
+    assert "Answer in British English." in told
+    assert "The walrus project ships on Fridays." in told
+    assert "[mem:" in told
+    assert len(bridge.said("context", query="walrus", max_tokens=100)) < len(told)
+    assert [number for number, _ in steps] == sorted({number for number, _ in steps})
+    assert "of 600 tokens" in steps[-1][1]
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("I'm allergic to walnuts. What's for dinner?", "I'm allergic to walnuts."),
+        ("我对芒果过敏。今天吃什么？", "我对芒果过敏。"),
+    ],
+)
+def test_capture_decides_what_is_kept(bridge: Bridge, text: str, kept: str) -> None:
+    """A dry run keeps nothing; what a recall said is not captured again."""
+    dry = bridge.done("capture", text=text, dry_run=True)
+    wet = bridge.done("capture", text=text)
+    echo = bridge.said("recall", query=kept, mode="KEYWORD", limit=1)
+    again = bridge.done("capture", text=echo)
+
+    assert [each["text"] for each in dry["statements"] if each["remembered"]] == [kept]
+    assert all("id" not in each for each in dry["statements"])
+    stored = [each for each in wet["statements"] if each["remembered"]]
+    assert bridge.done("get_memory", id=stored[0]["id"])["content"] == kept
+    assert not [each for each in again["statements"] if each["remembered"]]
+
+
+def test_recent_lists_the_newest_first(bridge: Bridge) -> None:
+    """At most so many, narrowed by kind."""
+    ids = [bridge.done("remember", content=f"Decision {n}: 用蓝色。", kind="DECISION")["id"] for n in range(3)]
+    listed = bridge.done("recent", limit=2, kinds=["decision"], last_days=1)
+
+    assert [each["id"] for each in listed["memories"]] == ids[:0:-1]
+
+
+def test_reminders_come_until_they_were_given(bridge: Bridge) -> None:
+    """What is due today is told once it is acknowledged no more."""
+    today = datetime.now(UTC).astimezone() + timedelta(hours=0)
+    yesterday = (today - timedelta(days=2)).date()
+    memory_id = bridge.done(
+        "remember",
+        content=f"Remind me on {yesterday} to renew the passport.",
+        happened=f"{yesterday - timedelta(days=3)}",
+    )["id"]
+    due = bridge.done("reminders")
+    after = bridge.done("reminders", given=[memory_id, str(uuid.uuid4())])
+
+    assert [each["id"] for each in due["due"]] == [memory_id]
+    assert after == {"due": [], "acknowledged": [memory_id]}
+    assert bridge.said("reminders") == "Nothing is due."
+
+
+def test_a_repeated_call_happens_once(bridge: Bridge) -> None:
+    """With the request id of the call that seemed to fail."""
+    request_id = str(uuid.uuid4())
+    memory_id = bridge.done("remember", content="Counted once.", request_id=request_id)["id"]
+    bridge.done("forget", id=memory_id)
+    again = bridge.done("remember", content="Counted once.", request_id=request_id)
+    other = bridge.refused("remember", content="Something else.", request_id=request_id)
+
+    assert (again["id"], again["outcome"]) == (memory_id, "CREATED")
+    assert "request_id" in other
+    bridge.refused("get_memory", id=memory_id)
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "field"),
+    [
+        ("remember", {}, "content"),
+        ("remember", {"content": ""}, "content"),
+        ("remember", {"content": "a", "importance": 6}, "importance"),
+        ("remember", {"content": "a", "kind": "RUMOUR"}, "kind"),
+        ("remember", {"content": "a", "tags": ["x" * 65]}, "tags[0]"),
+        ("remember", {"content": "a", "happened": "last week"}, "happened"),
+        ("remember", {"content": "a", "key": "daily/never"}, "key"),
+        ("remember", {"content": "a", "replaces": "nonsense"}, "id"),
+        ("recall", {"query": "茶", "limit": 101}, "limit"),
+        ("recall", {"query": " "}, "query"),
+        ("recall", {"query": "a", "since": "2026-02-02", "until": "2026-02-01"}, "until"),
+        ("context", {"max_tokens": 1}, "max_tokens"),
+        ("get_memory", {}, "id"),
+        ("get_memory", {"id": "nonsense"}, "id"),
+        ("update_memory", {"id": str(uuid.UUID(int=0))}, "change"),
+        ("update_memory", {"importance": 3}, "id"),
+        ("forget", {"id": "x", "undo": True, "permanently": True}, "undo"),
+        ("capture", {"text": "a", "role": "TOOL"}, "role"),
+        ("recent", {"last_days": 0}, "last_days"),
+        ("reminders", {"given": 5}, "given"),
+        ("recall", {"query": "a", "user": "somebody"}, "user: there is no such argument"),
+    ],
+)  # fmt: skip
+def test_wrong_input_names_the_argument(bridge: Bridge, tool: str, arguments: dict[str, object], field: str) -> None:
+    """Whether the bridge finds it or the service; the model can correct itself, and nothing was done."""
+    told = bridge.refused(tool, **arguments)
+
+    assert field in told
+    assert told.startswith("Nothing was done.")
+
+
+@pytest.mark.parametrize("text", ["\x00", "a" * 1_000_001])
+def test_text_that_cannot_be_stored_is_refused(bridge: Bridge, text: str) -> None:
+    """The bridge survives it."""
+    assert "content" in bridge.refused("remember", content=text)
+    assert bridge.said("recent")

@@ -1,0 +1,228 @@
+"""The profile `cluster`: two servers over one PostgreSQL and one Qdrant, which hold nothing themselves.
+
+Qdrant is the stand-in that speaks its gRPC, behind a proxy: what is shown is how the servers use it, not Qdrant.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+import pytest
+
+from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
+from memsvc.v1 import types_pb2 as types
+from tests.support.postgres_server import schema
+from tests.support.qdrant_fake import Keeper, served
+from tests.support.rpc import (
+    HYBRID,
+    KEYWORD,
+    MODES,
+    SEMANTIC,
+    TIMEOUT,
+    create,
+    create_all,
+    found,
+    refused,
+    search,
+    write,
+)
+from tests.support.server_process import FAST, ServerProcess, Stubs
+from tests.support.tcp_proxy import Proxy, proxy
+from tests.support.until import until
+
+pytestmark = pytest.mark.xdist_group("cluster")
+HARBOUR, TEA = "The harbour opens at dawn.", "她每天早上喝绿茶。"
+STORED = types.WAIT_FOR_STORED
+SEARCHES = "memsvc.v1.SearchService"
+WRITES = "memsvc.v1.MemoryService"
+COUNT = 60
+
+
+@dataclass
+class Cluster:
+    """Servers, and the way to what they share."""
+
+    proxy: Proxy
+    keeper: Keeper
+    servers: tuple[ServerProcess, ServerProcess]
+
+
+def environment(postgres: str, qdrant: int) -> dict[str, str]:
+    """Return the settings of the profile: two addresses."""
+    return {
+        **FAST,
+        "MEMSVC_PROFILE": "cluster",
+        "MEMSVC_METADATA__OPTIONS__URL": postgres,
+        "MEMSVC_VECTORS__OPTIONS__URL": f"http://127.0.0.1:{qdrant}",
+        # The stand-in answers one call at a time, beside all that the tests do.
+        "MEMSVC_VECTORS__OPTIONS__TIMEOUT_SECONDS": "60",
+        "MEMSVC_LEXICAL__OPTIONS__TIMEOUT_SECONDS": "60",
+    }
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Two servers, begun at the same time on nothing."""
+    folder: Path = tmp_path_factory.mktemp("cluster")
+    keeper = Keeper()
+    with schema() as postgres, served(keeper) as port, proxy(port) as between, ExitStack() as stack:
+        settings = environment(postgres, between.port)
+        one, other = (ServerProcess(folder / name, settings) for name in ("one", "other"))
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(stack.enter_context, (one, other)))
+        yield Cluster(between, keeper, (one, other))
+
+
+@pytest.fixture
+def both(cluster: Cluster) -> Iterator[tuple[Stubs, Stubs]]:
+    """The stubs of both."""
+    with cluster.servers[0].stubs() as one, cluster.servers[1].stubs() as other:
+        yield one, other
+
+
+def rebuilt(stubs: Stubs) -> Iterator[lifecycle_pb.ReindexResponse]:
+    """Begin to rebuild, and return the steps to come after the first.
+
+    After enough writes the servers rebuild of their own accord: that is waited for.
+    """
+    until = time.monotonic() + TIMEOUT
+    while True:
+        steps = iter(stubs.lifecycle.Reindex(lifecycle_pb.ReindexRequest(), timeout=TIMEOUT))
+        try:
+            next(steps)
+        except grpc.RpcError as error:
+            assert error.code() is grpc.StatusCode.FAILED_PRECONDITION
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        else:
+            return steps
+
+
+def differences(stubs: Stubs) -> list[tuple[int, int, int]]:
+    """Return what a verifying diagnosis finds missing, stale and orphaned in each index."""
+    diagnosis = stubs.lifecycle.Diagnose(lifecycle_pb.DiagnoseRequest(verify=True), timeout=TIMEOUT)
+    return [(index.missing, index.stale, index.orphaned) for index in diagnosis.indexes]
+
+
+def generations(stubs: Stubs) -> list[int]:
+    """Return the numbers of the live generations."""
+    diagnosis = stubs.lifecycle.Diagnose(lifecycle_pb.DiagnoseRequest(), timeout=TIMEOUT)
+    return [index.generation for index in diagnosis.indexes]
+
+
+def test_what_one_indexed_the_other_finds(both: tuple[Stubs, Stubs], scope: types.Scope) -> None:
+    """In both languages, by every retriever, as soon as the write returned; also a word that is misspelt."""
+    one, other = both
+    harbour, tea = create(one, scope, HARBOUR), create(other, scope, TEA)
+
+    for stubs in both:
+        for mode in MODES:
+            assert search(stubs, scope, "harbour dawn", mode=mode).hits[0].memory.id == harbour.id
+            assert search(stubs, scope, "绿茶", mode=mode).hits[0].memory.id == tea.id
+        assert search(stubs, scope, "harbuor", mode=KEYWORD).hits[0].memory.id == harbour.id
+    # What the other one made is noticed a moment later.
+    until(lambda: generations(one) == generations(other))
+
+
+def test_searches_and_writes_go_on_while_one_of_them_rebuilds(both: tuple[Stubs, Stubs], scope: types.Scope) -> None:
+    """Both servers' writes during the rebuild are found by both after it, and the indexes equal the store."""
+    one, other = both
+    create_all(one, scope, [f"walrus number{number} swims" for number in range(COUNT)])
+    done = threading.Event()
+    before = generations(one)
+
+    def writing(stubs: Stubs) -> list[str]:
+        ids = []
+        while not done.is_set():
+            ids.append(create(stubs, scope, f"gannet flight{len(ids)} of {id(stubs)}").id)
+            assert len(search(stubs, scope, "walrus", mode=HYBRID, limit=10).hits) == 10
+        return ids
+
+    with ThreadPoolExecutor(2) as pool:
+        runs = [pool.submit(writing, stubs) for stubs in both]
+        try:
+            steps = list(rebuilt(one))
+        finally:
+            done.set()
+        written = [memory_id for run in runs for memory_id in run.result()]
+
+    assert steps[-1].phase == lifecycle_pb.REINDEX_PHASE_DONE
+    # After enough writes they rebuild of their own accord, too.
+    until(lambda: generations(other) == generations(one))
+    assert all(now > then for now, then in zip(generations(one), before, strict=True))
+    until(lambda: differences(other) == [(0, 0, 0)] * 2)
+    for stubs in both:
+        flights = {hit.memory.id for hit in search(stubs, scope, "gannet", mode=KEYWORD, limit=100).hits}
+        assert set(written[:50]) <= flights or len(flights) == 100
+
+
+def test_of_two_rebuilds_at_once_one_is_refused(both: tuple[Stubs, Stubs], scope: types.Scope) -> None:
+    """Whoever came second is told that one is running, on whichever server."""
+    one, other = both
+    create(one, scope, HARBOUR)
+    running = rebuilt(one)
+
+    refusal = refused(other.lifecycle.Reindex, lifecycle_pb.ReindexRequest())
+
+    assert refusal.reason == "REINDEX_RUNNING"
+    assert list(running)[-1].phase == lifecycle_pb.REINDEX_PHASE_DONE
+
+
+def test_qdrant_away_is_unavailable_and_nothing_is_lost(
+    cluster: Cluster, both: tuple[Stubs, Stubs], scope: types.Scope
+) -> None:
+    """Writes are stored, words are answered from the table, meaning is not; after it is back all is found."""
+    one, _ = both
+    kept = create(one, scope, HARBOUR)
+    cluster.proxy.refuse()
+    try:
+        for mode in (HYBRID, SEMANTIC):
+            with pytest.raises(grpc.RpcError) as caught:
+                search(one, scope, "harbour", mode=mode)
+            assert caught.value.code() == grpc.StatusCode.UNAVAILABLE
+        words = search(one, scope, "harbour", mode=KEYWORD)
+        assert [hit.memory.id for hit in words.hits] == [kept.id]
+        assert [one.reason for one in words.degraded] == ["UNAVAILABLE"]
+        later = write(one, scope, TEA, wait_for=STORED).memory
+        assert not one.lifecycle.Diagnose(lifecycle_pb.DiagnoseRequest(), timeout=TIMEOUT).healthy
+        until(lambda: not cluster.servers[0].is_serving(SEARCHES))
+        assert cluster.servers[0].is_serving(WRITES)
+    finally:
+        cluster.proxy.listen()
+
+    until(lambda: cluster.servers[0].is_serving(SEARCHES) and cluster.servers[1].is_serving(SEARCHES))
+    for stubs in both:
+        until(lambda stubs=stubs: later.id in {hit.memory.id for hit in search(stubs, scope, "绿茶").hits})
+        assert found(stubs, scope, "harbour dawn")[0] == HARBOUR
+    until(lambda: generations(one) == generations(both[1]))
+
+
+def test_a_killed_server_loses_nothing_and_may_start_before_qdrant(
+    cluster: Cluster, both: tuple[Stubs, Stubs], scope: types.Scope
+) -> None:
+    """What it had acknowledged the other finds; started without Qdrant it takes writes, and searches once it is there."""
+    killed, other = cluster.servers[0], both[1]
+    acknowledged = [write(both[0], scope, f"ibex climb{number}", wait_for=STORED).memory.id for number in range(9)]
+    killed.kill()
+    until(lambda: {hit.memory.id for hit in search(other, scope, "ibex").hits} >= set(acknowledged))
+
+    cluster.proxy.refuse()
+    try:
+        killed.start(until=WRITES)
+        with killed.stubs() as stubs:
+            early = write(stubs, scope, "marmot whistle", wait_for=STORED).memory
+            until(lambda: not killed.is_serving(SEARCHES))
+    finally:
+        cluster.proxy.listen()
+    until(lambda: killed.is_serving(SEARCHES))
+    with killed.stubs() as stubs:
+        for asked in (stubs, other):
+            until(lambda asked=asked: early.id in {hit.memory.id for hit in search(asked, scope, "marmot").hits})
+        until(lambda: differences(stubs) == [(0, 0, 0)] * 2)

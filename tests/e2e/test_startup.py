@@ -1,0 +1,177 @@
+"""Starting: settings from everywhere, clear words when it cannot be, addresses and the data directory."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from memsvc.data_directory import owned
+from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
+from memsvc.v1 import types_pb2 as types
+from tests.support.rpc import TIMEOUT, create, get, list_all
+from tests.support.server_process import FAST, ROOT, ServerProcess
+
+FAILED = 1
+
+
+def serve(*arguments: str, cwd: Path = ROOT, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Start a server that must not come up, and return what it said."""
+    names = {name.upper(): value for name, value in environment.items()}
+    return subprocess.run(
+        [sys.executable, "-m", "memsvc", "serve", *arguments],
+        cwd=cwd, env={**os.environ, **FAST, "PYTHONPATH": str(ROOT), **names}, capture_output=True, text=True,
+        timeout=TIMEOUT, check=False,
+    )  # fmt: skip
+
+
+def said(done: subprocess.CompletedProcess[str]) -> str:
+    """Return the one line that a failed start says, the last, with nothing of a traceback."""
+    assert FAILED == done.returncode, done
+    assert "Traceback" not in done.stderr
+    (line,) = (line for line in done.stderr.splitlines() if line.startswith("memsvc: "))
+    assert done.stderr.rstrip().endswith(line)
+    return line
+
+
+def test_a_second_process_on_the_data_directory_is_told_whose_it_is(server: ServerProcess) -> None:
+    """The first one's process id and what to do; the first goes on."""
+    assert server.process is not None
+    line = said(serve("--address", "127.0.0.1:0", "--data-dir", str(server.data_dir)))
+
+    assert str(server.process.pid) in line
+    assert "--data-dir" in line
+    assert server.is_serving("memsvc.v1.SearchService")
+
+
+def test_a_second_server_at_the_address_is_refused(server: ServerProcess, tmp_path: Path) -> None:
+    """No port is shared, and what was opened is closed again."""
+    line = said(serve("--address", server.bound, "--data-dir", str(tmp_path / "data")))
+
+    assert server.bound in line
+    assert "in use" in line
+    with owned(tmp_path / "data") as directory:
+        assert (directory.path / "metadata").is_dir()
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0:0", "127.0.0.1:0,[::]:50051"])
+def test_listening_beyond_loopback_is_refused(tmp_path: Path, address: str) -> None:
+    """Nobody is asked for a key, so it takes a word: --insecure."""
+    line = said(serve("--address", address, "--data-dir", str(tmp_path / "data")))
+
+    assert "--insecure" in line
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_unix_socket_serves_like_a_port(tmp_path: Path) -> None:
+    """Beside a port; the socket is its owner's alone, a stale one is replaced, a stopped server leaves none behind."""
+    path = tmp_path / "memsvc.sock"
+    addresses = f"unix:{path},127.0.0.1:0"
+    scope = types.Scope(user_id="u")
+    with ServerProcess(tmp_path / "data", address=addresses) as server:
+        assert f"unix:{path}" == server.bound
+        with server.stubs() as stubs:
+            memory = create(stubs, scope, "x")
+            assert memory == get(stubs, scope, memory.id)
+        assert stat.S_ISSOCK(path.stat().st_mode)
+        line = said(serve("--address", f"unix:{path}", "--data-dir", str(tmp_path / "other")))
+        assert str(path) in line
+        assert server.is_serving("")
+        server.kill()
+        assert path.exists()
+        server.start()
+        with server.stubs() as stubs:
+            assert ["x"] == [one.content for one in list_all(stubs, scope)]
+        assert server.stop() == 0
+    assert not path.exists()
+
+
+def backends(server: ServerProcess) -> dict[str, str]:
+    """Return the backends of a running server, by port."""
+    with server.stubs() as stubs:
+        diagnosis = stubs.lifecycle.Diagnose(lifecycle_pb.DiagnoseRequest(), timeout=TIMEOUT)
+    assert all(backend.healthy for backend in diagnosis.backends)
+    return {backend.port: backend.name for backend in diagnosis.backends}
+
+
+def test_settings_come_from_the_file_then_the_environment(tmp_path: Path) -> None:
+    """A variable overrules the file, the command line both; what none names has its default; --insecure opens up."""
+    config = tmp_path / "memsvc.toml"
+    config.write_text(
+        "[lexical]\nbackend = 'inproc'\n[vectors]\nbackend = 'inproc'\n[embedder]\nbackend = 'inproc'\n"
+        "[server]\naddress = '192.0.2.1:1'\nreflection = false\n[log]\nlevel = 'WARNING'\n",
+        encoding="utf-8",
+    )
+    environment = {"MEMSVC_EMBEDDER__BACKEND": "wordllama"}
+    arguments = ("--config", str(config), "--insecure")
+    address = "0.0.0.0:0"
+    with ServerProcess(tmp_path / "data", environment, address, arguments) as server:
+        server.bound = f"127.0.0.1:{server.bound.rpartition(':')[2]}"
+        found = backends(server)
+
+    assert {
+        "metadata": "sql",
+        "vectors": "inproc",
+        "lexical": "inproc",
+        "blobs": "fsspec",
+        "embedder": "wordllama",
+        "tokenizer": "bpe",
+    } == found
+
+
+def test_the_file_in_the_working_directory_is_read(tmp_path: Path) -> None:
+    """memsvc.toml, without being named; and the one that MEMSVC_CONFIG names in its place."""
+    (tmp_path / "memsvc.toml").write_text("[server]\naddres = 'x'\n", encoding="utf-8")
+    other = tmp_path / "other.toml"
+    other.write_text("[ranking]\ndepht = 5\n", encoding="utf-8")
+
+    assert "server.addres" in said(serve(cwd=tmp_path))
+    assert "ranking.depht" in said(serve(cwd=tmp_path, memsvc_config=str(other)))
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("[server]\nadress = 'x'\n", "server.adress"),
+        ("[server]\nsearch_threads = 0\n", "server.search_threads"),
+        ("[vectors]\nbackend = 'qdrant-edge'\n[vectors.options]\nconections = 3\n", "conections"),
+        ("this is no toml", "TOML"),
+    ],
+)
+def test_a_wrong_setting_is_named(tmp_path: Path, text: str, word: str) -> None:
+    """An unknown name, a value out of range, an unknown backend or option: nothing is started or made."""
+    config = tmp_path / "memsvc.toml"
+    config.write_text(text, encoding="utf-8")
+
+    assert word in said(serve("--config", str(config), "--data-dir", str(tmp_path / "data")))
+    assert not (tmp_path / "data" / "metadata").exists()
+
+
+@pytest.mark.parametrize(
+    ("variable", "word"),
+    [
+        ("MEMSVC_EMBEDDER__OPTIONS__MODLE", "modle"),
+        ("MEMSVC_SEVRER__ADDRESS", "sevrer"),
+    ],
+)
+def test_a_variable_with_a_wrong_name_is_named(tmp_path: Path, variable: str, word: str) -> None:
+    """A typing error in the environment does not go unnoticed."""
+    line = said(serve("--data-dir", str(tmp_path / "data"), "--address", "127.0.0.1:0", **{variable: "x"}))
+
+    assert word in line.lower()
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    """A configuration that was asked for is not silently left out."""
+    assert "missing.toml" in said(serve("--config", str(tmp_path / "missing.toml")))
+
+
+def test_a_data_directory_that_cannot_be_is_named(tmp_path: Path) -> None:
+    """Such as one that is a file."""
+    (tmp_path / "file").write_text("", encoding="utf-8")
+
+    assert "file" in said(serve("--data-dir", str(tmp_path / "file"), "--address", "127.0.0.1:0"))

@@ -1,0 +1,85 @@
+"""Processes that share an index and have different models, as while a new one is brought in: no change is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+
+from memsvc.domain.errors import BackendUnavailableError
+from memsvc.engine.indexing.cached_embedder import CachedEmbedder
+from memsvc.engine.indexing.index_writers import VectorIndexWriter
+from memsvc.engine.indexing.indexer import ChangeApplier
+from memsvc.engine.indexing.reindex import Rebuild
+from memsvc.engine.indexing.vector_entries import EmbeddingGranularity, EmbeddingSpace, EmbeddingSpaces, VectorEntries
+from memsvc.ports.metadata import MetadataStore, Record
+from memsvc.ports.plugin import BackendContext
+from memsvc.testing.factories import memory
+from memsvc_backends.in_memory import EMBEDDER, METADATA
+from memsvc_backends.postgres_index import PGVECTOR
+from memsvc_backends.postgres_index.settings import PgvectorSettings
+from tests.support.postgres_server import without_tables
+
+CONTEXT = BackendContext(Path(), lambda: datetime.now(UTC))
+
+
+class Process:
+    """A process with one model, over the store and the database of all."""
+
+    def __init__(self, stack: ExitStack, url: str, store: MetadataStore, dimension: int) -> None:
+        settings = EMBEDDER.settings.model_validate({"dimension": dimension})
+        embedding = CachedEmbedder(stack.enter_context(EMBEDDER.open(settings, CONTEXT)), store.embeddings)
+        entries = VectorEntries(embedding, EmbeddingGranularity.S)
+        self.index = stack.enter_context(PGVECTOR.open(PgvectorSettings(url=SecretStr(url)), CONTEXT))
+        self.side = VectorIndexWriter(
+            self.index, EmbeddingSpaces(EmbeddingSpace(embedding, entries)), EmbeddingGranularity.S
+        )
+        self._store = store
+        self._applying = ChangeApplier(store.feed, self.side, self.side, entries)
+        stack.callback(self._applying.close)
+
+    def build(self) -> None:
+        """Build the index with this process's model."""
+        list(Rebuild(self._store.feed, self._applying).run(self.side))
+
+    def apply(self) -> int:
+        """Apply what is pending and note it; return how many changes that were."""
+        done = 0
+        for part in self._applying.apply(self._store.feed.pending(limit=9)):
+            self._store.feed.mark_applied(part)
+            done += len(part)
+        return done
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    """Hold what is open."""
+    with ExitStack() as stack:
+        yield stack
+
+
+def test_a_process_left_behind_by_another_model_leaves_changes_to_those_who_have_it(stack: ExitStack) -> None:
+    """It neither notes them as applied nor builds the index back; started anew, it would."""
+    url = without_tables("models")
+    store = stack.enter_context(METADATA.open(METADATA.settings(), CONTEXT))
+    old, new = (Process(stack, url, store, dimension) for dimension in (32, 64))
+    old.build()
+    assert (old.side.is_current(), new.side.is_current(), new.side.is_stale()) == (True, False, True)
+    new.build()
+    assert new.side.is_current()
+    old.index.ping()
+
+    with store.transaction() as transaction:
+        transaction.insert([Record(memory("walrus swims"))])
+    with pytest.raises(BackendUnavailableError, match="another model"):
+        old.apply()
+
+    assert not old.side.is_stale()
+    assert not old.side.refresh_is_due(10_000)
+    assert new.apply() == 1
+    assert new.index.count() > 0
+    assert Process(stack, url, store, 32).side.is_stale()

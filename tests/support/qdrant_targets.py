@@ -1,0 +1,127 @@
+"""Qdrant servers for tests: the client's local mode, our stand-in that speaks gRPC, and a real one where there is one.
+
+Where the local mode differs from a server: it scans everything, so that payload indexes, graphs, quantisation, shards
+and replicas mean nothing to it, and it says so once by a warning; it is not made for several threads; what is not there
+is a ValueError.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import uuid
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from qdrant_client import QdrantClient
+
+from memsvc.ports.plugin import BackendContext
+from memsvc.testing import filter_contract
+from memsvc_backends.qdrant_server.connection import Connection, connected
+from memsvc_backends.qdrant_server.settings import QdrantServerSettings, QdrantSparseSettings
+from tests.support.qdrant_fake import stand_in
+
+URL = os.environ.get("MEMSVC_TEST_QDRANT_URL", "")
+"""The gRPC address of a real server, as in http://127.0.0.1:6334; what the tests make there they remove."""
+API_KEY = os.environ.get("MEMSVC_TEST_QDRANT_API_KEY")
+PLACES = [
+    "local",
+    "grpc",
+    pytest.param(
+        "server",
+        marks=pytest.mark.skipif(not URL, reason="No real Qdrant server: MEMSVC_TEST_QDRANT_URL is not set."),
+    ),
+]
+
+
+class Locked:
+    """A client of the local mode that one thread at a time uses."""
+
+    def __init__(self, client: QdrantClient) -> None:
+        self._client = client
+        self._lock = threading.RLock()
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        method = getattr(self._client, name)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            with self._lock, warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return method(*args, **kwargs)
+
+        return call
+
+    def close(self) -> None:
+        """Leave the client open: it holds what a server would keep."""
+
+
+@contextmanager
+def place(kind: str) -> Iterator[Callable[..., Connection]]:
+    """Lend what connects to a place that is empty at first, and keeps what is written until the end."""
+    if kind == "local":
+        client = QdrantClient(":memory:")
+        shared = Locked(client)
+        yield lambda settings, name: Connection(shared, shared, settings, name)  # type: ignore[arg-type]
+        client.close()
+        return
+    if kind == "grpc":
+        with stand_in() as address:
+            yield lambda settings, name: connected(settings.model_copy(update={"url": address}), name)
+        return
+    given = {"url": URL, "api_key": API_KEY}
+    prefixes: set[str] = set()
+
+    def real(settings: QdrantServerSettings, name: str) -> Connection:
+        prefixes.add(settings.prefix)
+        return connected(type(settings).model_validate({**settings.model_dump(), **given}), name)
+
+    yield real
+    with closing(QdrantClient(**_options())) as client:
+        for one in client.get_collections().collections:
+            if any(one.name.startswith(prefix) for prefix in prefixes):
+                client.delete_collection(one.name)
+
+
+def _options() -> dict[str, Any]:
+    settings = QdrantServerSettings(url=URL)
+    address = settings.address
+    return {
+        "host": address.hostname,
+        "grpc_port": address.port or 6334,
+        "https": address.scheme == "https",
+        "prefer_grpc": True,
+        "api_key": API_KEY,
+        "check_compatibility": False,
+    }
+
+
+PATIENCE = {"timeout_seconds": 60.0}
+"""What is tested is what comes back, not how soon: the stand-in answers one call at a time, beside other tests."""
+
+
+def context() -> BackendContext:
+    """Return what a process gives to a backend; neither index keeps files."""
+    return BackendContext(directory=Path("/nonexistent"), now=lambda: datetime.now(UTC))
+
+
+def vector_settings(**values: Any) -> QdrantServerSettings:
+    """Return settings with a prefix that nobody else has."""
+    return QdrantServerSettings(prefix=f"test-{uuid.uuid4().hex[:12]}", **PATIENCE | values)
+
+
+def sparse_settings(**values: Any) -> QdrantSparseSettings:
+    """Return settings with a prefix that nobody else has."""
+    return QdrantSparseSettings(prefix=f"test-{uuid.uuid4().hex[:12]}", **PATIENCE | values)
+
+
+def skip_most_filters(request: pytest.FixtureRequest) -> None:
+    """Skip a test of filters over gRPC but for a few, which show that every sort of condition gets there and back."""
+    if request.function.__module__ != filter_contract.__name__ or "grpc" not in request.node.callspec.params.values():
+        return
+    if not any(word in request.function.__name__ for word in ("trees", "anything", "odd_strings", "metadata")):
+        pytest.skip("The filters are tried one by one in the local mode, and on a real server.")

@@ -1,0 +1,133 @@
+"""The calls that most tests make, in short, and what a failed one says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import grpc
+import pytest
+from google.rpc import error_details_pb2 as details
+from grpc_status import rpc_status
+
+from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
+from memsvc.v1 import memory_service_pb2 as pb
+from memsvc.v1 import search_service_pb2 as search_pb
+from memsvc.v1 import types_pb2 as types
+from tests.support.server_process import Stubs
+from tests.support.until import until
+
+TIMEOUT = 120.0
+"""Seconds that no call of a test needs; it only keeps a hang from lasting."""
+HYBRID, SEMANTIC, KEYWORD = search_pb.SEARCH_MODE_HYBRID, search_pb.SEARCH_MODE_SEMANTIC, search_pb.SEARCH_MODE_KEYWORD
+MODES = (HYBRID, SEMANTIC, KEYWORD)
+WAYS: dict[str, dict[str, Any]] = {
+    "hybrid": {"mode": HYBRID},
+    "dense": {"mode": SEMANTIC},
+    "bm25 and table": {"mode": KEYWORD},
+    "bm25": {"fusion": search_pb.Fusion(weights=search_pb.FusionWeights(bm25=1))},
+    "keyword table": {"fusion": search_pb.Fusion(weights=search_pb.FusionWeights(keyword_table=1))},
+}
+"""Every retriever by itself, and together."""
+Content = str | types.Memory
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a call failed.
+
+    Attributes:
+        reason: The reason of the ErrorInfo, without its prefix; empty when there is no ErrorInfo of ours.
+        fields: The paths of the violations, in order.
+    """
+
+    code: grpc.StatusCode
+    reason: str = ""
+    message: str = ""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    fields: tuple[str, ...] = ()
+    retry_seconds: float | None = None
+
+    @classmethod
+    def from_error(cls, error: grpc.RpcError) -> Refusal:
+        """Return what *error* says."""
+        reason, metadata, paths, retry = "", {}, (), None
+        status = rpc_status.from_call(error)
+        info, bad, delay = details.ErrorInfo(), details.BadRequest(), details.RetryInfo()
+        for part in () if status is None else status.details:
+            if part.Unpack(info) and info.domain == "memsvc":
+                reason, metadata = info.reason.removeprefix("ERROR_REASON_"), dict(info.metadata)
+            if part.Unpack(bad):
+                paths = tuple(violation.field for violation in bad.field_violations)
+            if part.Unpack(delay):
+                retry = delay.retry_delay.seconds + delay.retry_delay.nanos / 1e9
+        return cls(error.code(), reason, error.details() or "", metadata, paths, retry)
+
+
+def refused(call: Callable[..., Any], request: Any, *, timeout: float = TIMEOUT) -> Refusal:
+    """Make a call, unary or streaming, that must fail, and return why it did."""
+    with pytest.raises(grpc.RpcError) as caught:
+        answered = call(request, timeout=timeout)
+        if hasattr(answered, "cancel"):
+            list(answered)
+    return Refusal.from_error(caught.value)
+
+
+def write(stubs: Stubs, scope: types.Scope, content: Content, **request: Any) -> pb.CreateMemoryResponse:
+    """Store one memory, with these fields of the request, and return the answer."""
+    memory = content if isinstance(content, types.Memory) else types.Memory(content=content)
+    return stubs.memory.CreateMemory(pb.CreateMemoryRequest(scope=scope, memory=memory, **request), timeout=TIMEOUT)
+
+
+def create(stubs: Stubs, scope: types.Scope, content: str, /, **fields: Any) -> types.Memory:
+    """Store one memory with these fields, wait until searches find it, and return it."""
+    return write(stubs, scope, types.Memory(content=content, **fields)).memory
+
+
+def create_all(stubs: Stubs, scope: types.Scope, contents: Sequence[Content], **request: Any) -> list[types.Memory]:
+    """Store memories in one batch, wait until searches find them, and return them."""
+    memories = [one if isinstance(one, types.Memory) else types.Memory(content=one) for one in contents]
+    batch = pb.BatchCreateMemoriesRequest(
+        scope=scope, memories=[pb.BatchMemory(memory=memory) for memory in memories], **request
+    )
+    results = stubs.memory.BatchCreateMemories(batch, timeout=TIMEOUT).results
+    assert [0] * len(memories) == [result.status.code for result in results], results
+    return [result.memory for result in results]
+
+
+def get(stubs: Stubs, scope: types.Scope, memory_id: str) -> types.Memory:
+    """Return one memory by its id."""
+    return stubs.memory.GetMemory(pb.GetMemoryRequest(scope=scope, id=memory_id), timeout=TIMEOUT).memory
+
+
+def list_all(stubs: Stubs, scope: types.Scope, **request: Any) -> list[types.Memory]:
+    """Return all memories of a list, page by page."""
+    found: list[types.Memory] = []
+    token = ""
+    while True:
+        page = stubs.memory.ListMemories(
+            pb.ListMemoriesRequest(scope=scope, page_token=token, **request), timeout=TIMEOUT
+        )
+        found.extend(page.memories)
+        token = page.next_page_token
+        if not token:
+            return found
+
+
+def search(stubs: Stubs, scope: types.Scope, query: str = "", **request: Any) -> search_pb.SearchResponse:
+    """Search, and return the answer."""
+    return stubs.search.Search(search_pb.SearchRequest(scope=scope, query=query, **request), timeout=TIMEOUT)
+
+
+def found(stubs: Stubs, scope: types.Scope, query: str = "", **request: Any) -> list[str]:
+    """Search, and return the contents of the hits, best first."""
+    return [hit.memory.content for hit in search(stubs, scope, query, **request).hits]
+
+
+def at_rest(stubs: Stubs) -> None:
+    """Wait until the indexes have taken in all that is stored.
+
+    A write that waits for INDEXED goes ahead of what other tests have only stored, and that changes counts and scores.
+    """
+    until(lambda: not stubs.lifecycle.Diagnose(lifecycle_pb.DiagnoseRequest(), timeout=TIMEOUT).outbox.pending)

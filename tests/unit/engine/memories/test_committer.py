@@ -1,0 +1,162 @@
+"""Group commit."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from memsvc.domain.errors import BackendClosedError, BackendUnavailableError, MemoryNotFoundError
+from memsvc.engine.commit.group_committer import GroupCommitter
+from memsvc.ports.metadata import Record, Transaction, UniquenessRaceError
+from memsvc.testing.factories import memory
+from tests.unit.engine.memories.write_path import Desk
+
+
+class _Blocked:
+    """A work that holds the committer until it is released."""
+
+    def __init__(self) -> None:
+        self.is_running = threading.Event()
+        self.release = threading.Event()
+
+    def __call__(self, _transaction: Transaction) -> None:
+        self.is_running.set()
+        assert self.release.wait(20)
+
+
+def _insert(content: str) -> Record:
+    return Record(memory(content))
+
+
+def _queue_up(committer: GroupCommitter, count: int) -> None:
+    pause = threading.Event()
+    while committer.waiting < count:
+        pause.wait(0.001)
+
+
+def test_works_that_wait_together_are_committed_together(desk: Desk) -> None:
+    """While one transaction runs, the works that arrive share the next one: one transaction, one commit."""
+    committer, blocked = desk.writing.committer, _Blocked()
+    commits: list[int] = []
+    committer.on_commit(lambda: commits.append(desk.store.feed.head()))
+
+    with ThreadPoolExecutor(21) as pool:
+        first = pool.submit(committer.submit, blocked)
+        assert blocked.is_running.wait(20)
+        others = [
+            pool.submit(committer.submit, lambda tx, n=n: (tx.insert([_insert(f"memory {n}")]), tx)[1])
+            for n in range(20)
+        ]
+        _queue_up(committer, 20)
+        blocked.release.set()
+        first.result()
+        answers = [other.result() for other in others]
+
+    assert len({id(answer.value) for answer in answers}) == 1
+    assert commits == [20]
+    assert list(range(1, 21)) == sorted(answer.position for answer in answers)
+
+
+def test_a_failing_work_fails_alone(desk: Desk) -> None:
+    """What a failing work did is undone; the others of its group are committed."""
+    committer, blocked = desk.writing.committer, _Blocked()
+
+    def good(transaction: Transaction) -> str:
+        return transaction.insert([_insert("good")])[0].id
+
+    def bad(transaction: Transaction) -> str:
+        transaction.insert([_insert("bad")])
+        raise MemoryNotFoundError(desk.clock().isoformat())
+
+    def broken(transaction: Transaction) -> str:
+        transaction.insert([_insert("broken")])
+        raise ZeroDivisionError
+
+    with ThreadPoolExecutor(4) as pool:
+        pool.submit(committer.submit, blocked)
+        assert blocked.is_running.wait(20)
+        answers = [pool.submit(committer.submit, work) for work in (good, bad, broken)]
+        _queue_up(committer, 3)
+        blocked.release.set()
+        assert answers[0].result().value
+        with pytest.raises(MemoryNotFoundError):
+            answers[1].result()
+        with pytest.raises(ZeroDivisionError):
+            answers[2].result()
+
+    assert desk.store.feed.head() == 1
+
+
+def test_what_is_durable_is_not_repeated(desk: Desk) -> None:
+    """Also when it cannot be told how far the store is: a caller hears of that, and nothing is done twice."""
+    committer, blocked, runs = desk.writing.committer, _Blocked(), [0, 0]
+
+    def work(transaction: Transaction, number: int) -> None:
+        runs[number] += 1
+        transaction.insert([_insert(f"memory {number}")])
+
+    def fail() -> None:
+        raise ZeroDivisionError
+
+    with ThreadPoolExecutor(3) as pool:
+        pool.submit(committer.submit, blocked)
+        assert blocked.is_running.wait(20)
+        committer.on_commit(fail)
+        answers = [pool.submit(committer.submit, lambda tx, n=n: work(tx, n)) for n in range(2)]
+        _queue_up(committer, 2)
+        blocked.release.set()
+        assert [type(answer.exception()) for answer in answers] == [ZeroDivisionError] * 2
+
+    assert (runs, desk.store.feed.head()) == ([1, 1], 2)
+
+
+def test_a_lost_race_is_repeated(desk: Desk) -> None:
+    """A work that loses a race for uniqueness runs again in a fresh transaction."""
+    seen: list[Transaction] = []
+
+    def work(transaction: Transaction) -> int:
+        seen.append(transaction)
+        if len(seen) < 3:
+            raise UniquenessRaceError
+        return len(transaction.insert([_insert("third time lucky")]))
+
+    assert desk.writing.committer.submit(work).value == 1
+    assert len({id(transaction) for transaction in seen}) == 3
+
+
+def test_a_work_that_always_loses_is_given_up(desk: Desk) -> None:
+    """A work that never wins a race ends as unavailable, to be retried by its caller."""
+
+    def work(_transaction: Transaction) -> None:
+        raise UniquenessRaceError
+
+    with pytest.raises(BackendUnavailableError):
+        desk.writing.committer.submit(work)
+
+
+def test_a_work_without_changes_has_the_position_of_the_store(desk: Desk) -> None:
+    """The position of a work that only looked covers all that it saw."""
+    created = desk.create("Anna lives in Lisbon.")
+
+    assert created.position == desk.writing.committer.submit(lambda _transaction: None).position
+
+
+def test_close_finishes_what_waits_and_refuses_the_rest(desk: Desk) -> None:
+    """After close a submit is refused; closing again does nothing."""
+    committer = desk.writing.committer
+    blocked = _Blocked()
+    with ThreadPoolExecutor(3) as pool:
+        pool.submit(committer.submit, blocked)
+        assert blocked.is_running.wait(20)
+        last = pool.submit(committer.submit, lambda transaction: len(transaction.insert([_insert("last")])))
+        _queue_up(committer, 1)
+        closing = pool.submit(committer.close)
+        blocked.release.set()
+        closing.result()
+        assert last.result().value == 1
+
+    committer.close()
+    with pytest.raises(BackendClosedError):
+        committer.submit(lambda _transaction: None)

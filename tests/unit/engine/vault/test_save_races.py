@@ -1,0 +1,108 @@
+"""What a person saves at the very moment at which the service writes is not lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+
+import pytest
+
+from memsvc.domain.memory import Layer
+from memsvc.engine.vault.filesystem import VaultFilesystem, digest_of
+from memsvc.engine.vault.note_import import ThreeWay
+from tests.unit.engine.vault.vault_fixture import BASE, Bench, open_bench
+
+NOTE = f"{BASE}/long_term/note.md"
+
+
+class HurriedFolder(VaultFilesystem):
+    """A folder in which a person is quicker than the service: it waits for them before it puts files in place."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.hurry: Callable[[], object] | None = None
+
+    def write_all(
+        self, files: Sequence[tuple[str, bytes]], over: Mapping[str, str | None] = MappingProxyType({})
+    ) -> list[str]:
+        self._let()
+        return super().write_all(files, over)
+
+    def remove(self, path: str, digest: str = "") -> None:
+        self._let()
+        super().remove(path, digest)
+
+    def _let(self) -> None:
+        hurry, self.hurry = self.hurry, None
+        if hurry is not None:
+            hurry()
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+    monkeypatch.setattr("tests.unit.engine.vault.vault_fixture.VaultFilesystem", HurriedFolder)
+    monkeypatch.setattr("tests.unit.engine.vault.vault_fixture.KeepBoth", ThreeWay)
+    with open_bench(tmp_path, "sql") as bench:
+        yield bench
+
+
+def _edits(bench: Bench, old: str, new: str) -> None:
+    text = bench.text(NOTE).replace(old, new)
+    assert isinstance(bench.desk.folder, HurriedFolder)
+    bench.desk.folder.hurry = lambda: (bench.root / NOTE).write_text(text)
+
+
+def _said(bench: Bench, memory_id: str) -> str:
+    """Return all that the memory says, and every file."""
+    return bench.memory(memory_id).content + "".join(bench.text(path) for path in bench.files())
+
+
+def test_a_file_that_is_being_written_anew(bench: Bench) -> None:
+    """The memory was changed by a call; the file is not written over the edit, and both are merged or kept."""
+    made = bench.took(bench.put(NOTE, "One.\n\nTwo.\n")).memory_id
+    bench.vault.follow()
+    bench.change(made, importance=5)
+    _edits(bench, "Two.", "Two, by hand.")
+    bench.vault.follow()
+    bench.synced()
+
+    assert (bench.memory(made).importance, "by hand" in bench.memory(made).content) == (5, True)
+
+
+def test_a_file_that_moves_with_its_memory(bench: Bench) -> None:
+    """What was edited meanwhile at the old place is still somewhere."""
+    made = bench.took(bench.put(NOTE, "One.\n\nTwo.\n")).memory_id
+    bench.vault.follow()
+    bench.change(made, layer=Layer.CORE)
+    _edits(bench, "Two.", "Two, by hand.")
+    bench.vault.follow()
+    bench.synced()
+
+    assert "by hand" in _said(bench, made)
+
+
+def test_a_file_that_is_removed_with_its_memory(bench: Bench) -> None:
+    """The edited file stays, and is taken at the next look."""
+    made = bench.took(bench.put(NOTE, "One.\n\nTwo.\n")).memory_id
+    bench.vault.follow()
+    bench.forgo(made)
+    _edits(bench, "Two.", "Two, by hand.")
+    bench.vault.follow()
+    bench.synced()
+
+    assert "by hand" in _said(bench, made)
+
+
+def test_only_what_is_expected_is_written_over(tmp_path: Path) -> None:
+    """Nothing, a file of a digest, or anything."""
+    folder = VaultFilesystem(tmp_path)
+    folder.write_all([("a.md", b"one"), ("b.md", b"one")])
+
+    kept = folder.write_all(
+        [("a.md", b"two"), ("b.md", b"two"), ("c.md", b"two")], {"a.md": digest_of(b"one"), "b.md": None, "c.md": None}
+    )
+
+    assert kept == ["b.md"]
+    assert [folder.read(name) for name in ("a.md", "b.md", "c.md")] == [b"two", b"one", b"two"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.md", "b.md", "c.md"]

@@ -1,0 +1,84 @@
+"""Indexes that may not have followed the present store all along are compared with it, once and at last."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from memsvc.bootstrap.app import running
+from memsvc.bootstrap.indexing import FOLLOWED, OWED, Comparison, comparison
+from memsvc.data_directory import CLEAN, DataDirectory, owned
+from memsvc.settings import BackendChoice, Settings, load_settings
+from memsvc_backends.in_memory.store import InprocMetadataStore
+from tests.support.until import until
+
+INPROC = {"backend": "inproc"}
+
+
+def _store() -> InprocMetadataStore:
+    return InprocMetadataStore(lambda: datetime.now(UTC))
+
+
+def test_indexes_of_another_store_kind_or_model_are_compared(tmp_path: Path) -> None:
+    """Of a new directory nothing is to be compared, nor of one whose record is damaged."""
+    here, elsewhere, plain = _store(), _store(), Settings()
+    other = plain.model_copy(update={"vectors": BackendChoice(backend="inproc")})
+    directory = DataDirectory(tmp_path, was_closed_cleanly=True)
+
+    def is_owed(settings: Settings, store: InprocMetadataStore, model: str = "m") -> bool:
+        found = comparison(settings, directory, store, model)
+        owed = found.is_owed
+        found.settle()
+        return owed
+
+    found = [
+        is_owed(plain, here),
+        is_owed(plain, here),
+        is_owed(plain, elsewhere),
+        is_owed(plain, elsewhere),
+        is_owed(other, elsewhere),
+        is_owed(other, elsewhere, "n"),
+        is_owed(other, elsewhere, "m"),
+    ]
+    (tmp_path / FOLLOWED).write_text("{")
+
+    assert found == [False, False, True, False, True, True, True]
+    assert not is_owed(plain, here)
+
+
+def test_it_is_owed_until_it_is_done(tmp_path: Path) -> None:
+    """By the next process too, however cleanly this one ends."""
+    store, settings = _store(), Settings()
+    unclean, clean = DataDirectory(tmp_path, was_closed_cleanly=False), DataDirectory(tmp_path, was_closed_cleanly=True)
+    assert comparison(settings, unclean, store, "m").is_owed
+    assert comparison(settings, clean, store, "m").is_owed
+
+    Comparison(tmp_path).settle()
+
+    assert not comparison(settings, clean, store, "m").is_owed
+
+
+@contextmanager
+def _served(directory: Path) -> Iterator[None]:
+    settings = load_settings(data_dir=directory, metadata=INPROC, vectors=INPROC, lexical=INPROC, embedder=INPROC)
+    with running(settings):
+        yield
+
+
+def _until_settled(directory: Path) -> None:
+    until(lambda: not (directory / OWED).exists())
+
+
+def test_a_service_settles_what_is_owed(tmp_path: Path) -> None:
+    """After an unclean stop, and where the process before did not come to it."""
+    with _served(tmp_path):
+        assert not (tmp_path / OWED).exists()
+    (tmp_path / CLEAN).unlink()
+    with _served(tmp_path):
+        _until_settled(tmp_path)
+    with owned(tmp_path):
+        Comparison(tmp_path).owe()
+    with _served(tmp_path):
+        _until_settled(tmp_path)
