@@ -17,7 +17,7 @@ from memsvc.cli.serve import AsJson, Config, read_settings
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from memsvc.settings.reference import Setting
+    from memsvc.bootstrap.settings_reference import Setting
 
 
 BEGIN, END = "<!-- settings -->", "<!-- /settings -->"
@@ -41,7 +41,7 @@ def settings(
 
     A setting such as server.address is said in memsvc.toml, or by the variable MEMSVC_SERVER__ADDRESS.
     """
-    from memsvc.settings.reference import catalogue  # noqa: PLC0415 - a quick start
+    from memsvc.bootstrap.settings_reference import catalogue  # noqa: PLC0415 - a quick start
 
     with report_errors():
         is_document = markdown or into is not None

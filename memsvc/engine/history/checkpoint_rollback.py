@@ -25,7 +25,7 @@ from memsvc.engine.conflicts.rollback import ConflictRollback, in_question
 from memsvc.engine.history.as_of_reads import SLICE, AsOfState
 from memsvc.engine.history.checkpoints import in_scope
 from memsvc.engine.records.memory_builder import RecordBuilder
-from memsvc.engine.records.patching import action_of, reverted
+from memsvc.engine.records.memory_patch import action_of, reverted
 from memsvc.engine.sessions.append import SOURCE
 from memsvc.ports.metadata import MetadataStore, Transaction
 

@@ -13,7 +13,7 @@ from memsvc.domain.memory import Memory, Status
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.maintenance.step import Applied, BulkStatusChange, Part, cursor_of, due_of, eligible, place_of
 from memsvc.engine.records.memory_builder import RecordBuilder, ReminderDetector
-from memsvc.engine.records.patching import changed
+from memsvc.engine.records.memory_patch import changed
 from memsvc.ports.metadata import Transaction
 from memsvc.ports.operations import UpkeepReads
 from memsvc.text.analysis import is_han

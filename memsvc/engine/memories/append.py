@@ -17,7 +17,7 @@ from memsvc.domain.write_requests import Draft, Outcome, UpsertResult, WriteOpti
 from memsvc.engine.commit.idempotency import IdempotentExecutor, Request, digest_of, gone
 from memsvc.engine.conflicts.detection import ConflictDetector
 from memsvc.engine.records.memory_builder import MemoryBuilder, PreparedMemory, RecordBuilder
-from memsvc.engine.records.patching import changed, values_of_draft
+from memsvc.engine.records.memory_patch import changed, values_of_draft
 from memsvc.ports.metadata import MemoryReads, Record, Transaction
 
 LINE_BREAK = "\n"

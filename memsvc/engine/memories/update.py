@@ -44,7 +44,7 @@ from memsvc.engine.records.memory_builder import (
     content_name,
     require_validity,
 )
-from memsvc.engine.records.patching import action_of, changed, reverted, values_of_patch
+from memsvc.engine.records.memory_patch import action_of, changed, reverted, values_of_patch
 from memsvc.engine.records.provenance import Sources, restored, revalued
 from memsvc.engine.records.statements import statements_of
 from memsvc.ports.features import HistoryReads

@@ -22,7 +22,7 @@ from memsvc.engine.records.memory_builder import (
     content_name,
     require_validity,
 )
-from memsvc.engine.records.patching import changed, values_of_draft
+from memsvc.engine.records.memory_patch import changed, values_of_draft
 from memsvc.engine.records.provenance import Sources, kept_or_new, sourced
 from memsvc.engine.records.statements import extract_statements
 from memsvc.ports.metadata import ContentName, Record, Transaction

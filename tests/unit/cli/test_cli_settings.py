@@ -11,10 +11,10 @@ from pydantic import SecretStr
 from typer.testing import CliRunner
 
 from memsvc.bootstrap.plugins import GROUPS, found_backends
+from memsvc.bootstrap.settings_reference import Setting, catalogue
 from memsvc.cli.app import app
 from memsvc.cli.settings import BEGIN, END
 from memsvc.settings import load_settings
-from memsvc.settings.reference import Setting, catalogue
 from tests.support.http_stub import failed
 from tests.support.openai_embeddings_stub import serving
 

@@ -1,1 +1,0 @@
-"""Keys: made, revoked, and known again in every call."""

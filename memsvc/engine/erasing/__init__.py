@@ -1,1 +1,0 @@
-"""Forgetting a user for good."""
