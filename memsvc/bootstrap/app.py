@@ -23,7 +23,7 @@ from memsvc.engine.capture.capture import Capture
 from memsvc.engine.capture.flush import Flush
 from memsvc.engine.history.as_of_reads import AsOfReader
 from memsvc.engine.maintenance.runner import Maintenance, Measures
-from memsvc.engine.memories.documents import Ingest
+from memsvc.engine.memories.documents import DocumentIngester
 from memsvc.engine.memories.lookup import MemoryReader
 from memsvc.engine.runtime.latency_stats import LatencyStats
 from memsvc.engine.search.search import GlobalSearch
@@ -88,7 +88,7 @@ def _application(settings: Settings, backends: Backends, parts: _Parts, stack: E
     return Services(
         remember=writes.remember,
         append=writes.append,
-        ingest=Ingest(writes.remember),
+        ingest=DocumentIngester(writes.remember),
         capture=Capture(heard, writes.storing, store.memories),
         flush=flush,
         revise=writes.revise,

@@ -34,12 +34,12 @@ def watchfulness(directory: Path, backends: Backends, index: Indexing, writes: M
     measured, step_counts = (index.performance, index.troubles), StepCounts()
     probing = SearchProbe(store.feed, indexes, index.spaces)
     diagnose = Diagnose(backends.pinged(), store.feed, indexes, upkeep, measured, probing)
-    faults = MemoryFaults(store, writes.committer, writes.recording, backends.now)
+    faults = MemoryFaults(store, writes.committer, writes.record_builder, backends.now)
 
     looked = FileFaultParts(
         store.files,
         writes.committer,
-        writes.recording,
+        writes.record_builder,
         backends.now,
         lambda sha256: backends.blobs.find(sha256) is not None,
         writes.keeping.try_to_remove_unused,

@@ -61,12 +61,12 @@ def upkeep(
 
 def _steps(chosen: MaintenanceSettings, backends: Backends, writes: MemoryServices) -> list[Step]:
     reads, now = backends.metadata.upkeep, backends.now
-    committer, recording = writes.committer, writes.recording
+    committer, record_builder = writes.committer, writes.record_builder
     rules = ArchiveRules(timedelta(days=chosen.archive_unread_days), chosen.storage_limit_bytes)
     return [
-        Expire(reads, committer, recording, writes.drafting.reminding, now),
+        Expire(reads, committer, record_builder, writes.memory_builder.reminder_detector, now),
         PromoteStep(reads, committer, writes.promote, now, least_accesses=chosen.promote_accesses),
-        Archive(reads, committer, recording, now, rules),
+        Archive(reads, committer, record_builder, now, rules),
     ]
 
 
@@ -86,20 +86,20 @@ class Consolidations:
 def consolidating(settings: Settings, backends: Backends, index: Indexing, writes: MemoryServices) -> Consolidations:
     """Make what merges and sums up. It has no threads of its own."""
     store, model, chosen = backends.metadata, backends.language_model, settings.consolidation
-    committer, drafting, recording = writes.committer, writes.drafting, writes.recording
+    committer, memory_builder, record_builder = writes.committer, writes.memory_builder, writes.record_builder
     redactor = Redactor(is_on=settings.redaction.capture)
     finding = CandidateFinder(store, backends.vectors, index.embedding, settings.ranking.tier)
-    merging = GroupMerger(drafting, recording, MergedTextWriter(model, redactor))
+    merging = GroupMerger(memory_builder, record_builder, MergedTextWriter(model, redactor))
     summing = TextSummarizer(model, backends.tokenizer.count, redactor)
     material = SummarySources(store.memories, backends.lexical)
-    writers = Writers(committer, drafting, recording, writes.placing)
+    writers = Writers(committer, memory_builder, record_builder, writes.upserter)
     walking = IncrementalScan(store.feed, chosen.run_memories)
     rules = LogRules(chosen.log_days, chosen.log_tokens)
     return Consolidations(
         consolidate=Consolidate(finding, merging, committer, store.memories, chosen.threshold),
-        undo=UndoConsolidation(drafting, recording, writes.requests, store.memories),
+        undo=UndoConsolidation(memory_builder, record_builder, writes.requests, store.memories),
         summarize=SummarizePeriod(
-            drafting, writes.placing, writes.requests, material, summing, most_tokens=chosen.summary_tokens
+            memory_builder, writes.upserter, writes.requests, material, summing, most_tokens=chosen.summary_tokens
         ),
         steps=(
             Compacting(store, writers, summing, rules),

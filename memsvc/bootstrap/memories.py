@@ -19,7 +19,7 @@ from memsvc.domain.secrets import Redactor
 from memsvc.engine.capture.capture import CaptureWriter
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.commit.idempotency import IdempotentExecutor, forget_old_requests
-from memsvc.engine.conflicts.resolution import Resolve
+from memsvc.engine.conflicts.resolution import ConflictResolver
 from memsvc.engine.files.blob_guard import BlobGuard
 from memsvc.engine.files.garbage_collection import BlobGarbageCollector, Sweep
 from memsvc.engine.files.inline_images import InlineImages
@@ -27,15 +27,15 @@ from memsvc.engine.files.service import DeletingFiles, FileReader, FileRefResolv
 from memsvc.engine.files.upload import AttachmentLinker, FileRules, Uploads
 from memsvc.engine.history.checkpoint_rollback import CheckpointRollback
 from memsvc.engine.history.checkpoints import Checkpoints
-from memsvc.engine.memories.append import Append
-from memsvc.engine.memories.bulk_import import Importing
+from memsvc.engine.memories.append import MemoryAppender
+from memsvc.engine.memories.bulk_import import BulkImporter
 from memsvc.engine.memories.create import MemoryCreator
 from memsvc.engine.memories.lookup import AccessCounts
-from memsvc.engine.memories.promote import Promote
-from memsvc.engine.memories.reminders import Reminders
-from memsvc.engine.memories.review import Reviewing
-from memsvc.engine.memories.supersede import Supersede
-from memsvc.engine.memories.update import ArchiveMemory, MemoryUpdater
+from memsvc.engine.memories.promote import MemoryPromoter
+from memsvc.engine.memories.reminders import ReminderService
+from memsvc.engine.memories.review import ReviewService
+from memsvc.engine.memories.supersede import MemorySuperseder
+from memsvc.engine.memories.update import MemoryArchiver, MemoryUpdater
 from memsvc.engine.memories.upsert import Upserter
 from memsvc.engine.records.memory_builder import MemoryBuilder, RecordBuilder, ReminderDetector
 from memsvc.engine.runtime.periodic_task import PeriodicTask
@@ -56,25 +56,25 @@ class MemoryServices:
 
     remember: MemoryCreator
     revise: MemoryUpdater
-    importing: Importing
-    supersede: Supersede
-    promote: Promote
-    archive: ArchiveMemory
-    resolve: Resolve
-    append: Append
+    importing: BulkImporter
+    supersede: MemorySuperseder
+    promote: MemoryPromoter
+    archive: MemoryArchiver
+    resolve: ConflictResolver
+    append: MemoryAppender
     storing: CaptureWriter
     accesses: AccessCounts
     committer: GroupCommitter
     keeping: BlobGuard
-    drafting: MemoryBuilder
-    recording: RecordBuilder
-    placing: Upserter
+    memory_builder: MemoryBuilder
+    record_builder: RecordBuilder
+    upserter: Upserter
     requests: IdempotentExecutor
     watching: WatchService
-    reviewing: Reviewing
+    reviewing: ReviewService
     checkpoints: Checkpoints
     checkpoint_rollback: CheckpointRollback
-    reminders: Reminders
+    reminders: ReminderService
 
 
 def writing(settings: Settings, backends: Backends, index: Indexing, stack: ExitStack) -> MemoryServices:
@@ -90,41 +90,43 @@ def writing(settings: Settings, backends: Backends, index: Indexing, stack: Exit
     random = Random(os.urandom(32)).randbytes  # noqa: S311 - ids must be unique, not secret
     zone = ZoneInfo(settings.reminders.time_zone)
     keeping = BlobGuard(store.files, backends.blobs)
-    drafting = MemoryBuilder(
+    memory_builder = MemoryBuilder(
         model=index.embedding.model,
         dimension=index.embedding.dimension,
         now=now,
         random=random,
         redactor=Redactor(is_on=settings.redaction.writes),
         policy=_policy(settings),
-        reminding=ReminderDetector(zone, is_on=settings.reminders.detect),
-        lifting=InlineImages(committer, backends.blobs, keeping, file_rules(settings).fault_of, now),
+        reminder_detector=ReminderDetector(zone, is_on=settings.reminders.detect),
+        image_extractor=InlineImages(committer, backends.blobs, keeping, file_rules(settings).fault_of, now),
     )
-    recording = RecordBuilder(drafting, store.feed, backends.tokenizer.count)
-    placing = Upserter(drafting, recording)
+    record_builder = RecordBuilder(memory_builder, store.feed, backends.tokenizer.count)
+    upserter = Upserter(memory_builder, record_builder)
     requests = IdempotentExecutor(committer, store.memories, store.conflicts)
     return MemoryServices(
         committer=committer,
         keeping=keeping,
-        remember=MemoryCreator(drafting, placing, requests, accesses),
-        revise=MemoryUpdater(drafting, recording, requests, store.memories, now, keeping.try_to_remove_unused),
-        importing=Importing(committer, drafting, placing, accesses),
-        supersede=Supersede(drafting, recording, requests, store.memories),
-        promote=Promote(drafting, recording, requests, store.memories),
-        archive=ArchiveMemory(drafting, recording, requests),
-        resolve=Resolve(drafting, recording, requests, store),
-        append=Append(drafting, recording, requests, store.memories, now),
-        storing=CaptureWriter(drafting, placing, requests, accesses),
+        remember=MemoryCreator(memory_builder, upserter, requests, accesses),
+        revise=MemoryUpdater(
+            memory_builder, record_builder, requests, store.memories, now, keeping.try_to_remove_unused
+        ),
+        importing=BulkImporter(committer, memory_builder, upserter, accesses),
+        supersede=MemorySuperseder(memory_builder, record_builder, requests, store.memories),
+        promote=MemoryPromoter(memory_builder, record_builder, requests, store.memories),
+        archive=MemoryArchiver(memory_builder, record_builder, requests),
+        resolve=ConflictResolver(memory_builder, record_builder, requests, store),
+        append=MemoryAppender(memory_builder, record_builder, requests, store.memories, now),
+        storing=CaptureWriter(memory_builder, upserter, requests, accesses),
         accesses=accesses,
-        drafting=drafting,
-        recording=recording,
-        placing=placing,
+        memory_builder=memory_builder,
+        record_builder=record_builder,
+        upserter=upserter,
         requests=requests,
         watching=_watching(settings, store, committer, stack),
-        reviewing=Reviewing(drafting, recording, requests),
+        reviewing=ReviewService(memory_builder, record_builder, requests),
         checkpoints=Checkpoints(store, committer, now),
-        checkpoint_rollback=CheckpointRollback(store, committer, recording, now),
-        reminders=Reminders(store, committer, now, zone),
+        checkpoint_rollback=CheckpointRollback(store, committer, record_builder, now),
+        reminders=ReminderService(store, committer, now, zone),
     )
 
 
@@ -147,7 +149,7 @@ def _policy(settings: Settings) -> TrustPolicy:
 
 def _watching(settings: Settings, store: MetadataStore, committer: GroupCommitter, stack: ExitStack) -> WatchService:
     bell = ChangeNotifier()
-    committer.on_commit_of(bell.ring)
+    committer.on_owners_changed(bell.ring)
     if seconds := settings.watch.poll_seconds or (POLL_SECONDS if store.is_shared else 0):
         stack.callback(PeriodicTask("watch-poll", seconds, CommitPoller(store.feed, bell).look).stop)
     kept = timedelta(days=settings.indexing.outbox_days)
@@ -179,7 +181,7 @@ def files(settings: Settings, backends: Backends, writes: MemoryServices, stack:
     sweep = Sweep(writes.committer, reads, blobs, keeping, now)
     if chosen.sweep_minutes:
         stack.callback(BlobGarbageCollector(sweep, chosen.sweep_minutes * _MINUTE_SECONDS).stop)
-    attaching = AttachmentLinker(writes.recording, now)
+    attaching = AttachmentLinker(writes.record_builder, now)
     return FileService(
         uploads=Uploads(writes.committer, blobs, keeping, file_rules(settings), now, attaching),
         reading=FileReader(reads, blobs, now),

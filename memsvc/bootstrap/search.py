@@ -18,9 +18,9 @@ from memsvc.engine.history.as_of_search import AsOfSearch, PastVectors
 from memsvc.engine.indexing.cached_embedder import CachedEmbedder
 from memsvc.engine.search.ranking import Ranker
 from memsvc.engine.search.rerank import ResultRefiner
-from memsvc.engine.search.retrieval import Retrieval
-from memsvc.engine.search.scoring import Constants
-from memsvc.engine.search.search import Readers, SearchService
+from memsvc.engine.search.retrieval import HybridRetriever
+from memsvc.engine.search.scoring import BoostConstants
+from memsvc.engine.search.search import SearchReaders, SearchService
 from memsvc.ports.metadata import MetadataStore
 from memsvc.settings import Settings
 
@@ -44,10 +44,10 @@ def reading(
     """Make what searches; *stack* stops its threads."""
     store, performance = backends.metadata, index.performance
     reads, threads = store.memories, settings.server.search_threads
-    retrieval = Retrieval(reads, backends.vectors, backends.lexical, index.spaces, threads)
+    retrieval = HybridRetriever(reads, backends.vectors, backends.lexical, index.spaces, threads)
     stack.callback(retrieval.close)
     ranker, refining = Ranker(reads, _constants(settings)), ResultRefiner(reads, backends.reranker)
-    readers = Readers(reads, retrieval, ranker, refining, writes.accesses, performance)
+    readers = SearchReaders(reads, retrieval, ranker, refining, writes.accesses, performance)
     recall = SearchService(readers, backends.now, _looking_back(settings, backends, index.embedding).readers)
     core = CoreMemoryCache(reads, store.feed, backends.now, writes.reminders, is_shared=store.is_shared)
     writes.committer.on_commit(core.note_commit)
@@ -72,9 +72,9 @@ def _looking_back(settings: Settings, backends: Backends, embedding: CachedEmbed
     return AsOfSearch(backends.metadata.memories, backends.metadata.feed, vectors)
 
 
-def _constants(settings: Settings) -> Constants:
+def _constants(settings: Settings) -> BoostConstants:
     ranking = settings.ranking
-    return Constants(
+    return BoostConstants(
         depth=ranking.depth,
         neighbour=ranking.neighbour,
         session=ranking.session,

@@ -36,7 +36,7 @@ def sessions(
 ) -> SessionService:
     """Make what keeps conversations; *stack* stops its thread."""
     chosen = settings.sessions
-    store, committer, drafting = backends.metadata, writes.committer, writes.drafting
+    store, committer, memory_builder = backends.metadata, writes.committer, writes.memory_builder
     rules = TrimRules(chosen.trim_to, chosen.keep_rounds, chosen.summary_tokens)
     redactor = Redactor(is_on=settings.redaction.capture)
     extractive = ExtractiveSummarizer(backends.tokenizer, redactor)
@@ -45,7 +45,7 @@ def sessions(
         summarizer = LlmSummarizer(backends.language_model, extractive, backends.tokenizer, redactor)
     flushing = Flushing(committer, store, flush, chosen.flush_tokens)
     leaving = TrimHooks(redactor, flushing.flush_before_trimming)
-    trimming = Trimming(committer, store, drafting, summarizer, leaving, rules)
+    trimming = Trimming(committer, store, memory_builder, summarizer, leaving, rules)
 
     def keep_up(scope: Scope) -> None:
         flushing.flush_when_due(scope)
@@ -64,7 +64,9 @@ def sessions(
     )
     return SessionService(
         opening=Opening(committer, defaults, backends.now),
-        appending=Appending(committer, drafting, backends.tokenizer, trimmer.request, flushing.is_due, backends.now),
+        appending=Appending(
+            committer, memory_builder, backends.tokenizer, trimmer.request, flushing.is_due, backends.now
+        ),
         reading=ReadingSessions(store.sessions),
         trimming=trimming,
         flushing=flushing,

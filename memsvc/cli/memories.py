@@ -16,7 +16,7 @@ from memsvc.cli.enums import ConflictPolicy, Kind, Layer, OnDuplicate, Origin
 from memsvc.cli.errors import CommandError
 from memsvc.cli.options import given_text, in_utc
 from memsvc.cli.output import date_of, local_time, shortened, write, write_json, write_table
-from memsvc.cli.reminders import reminding, shown_reminder
+from memsvc.cli.reminders import reminder_detector, shown_reminder
 from memsvc.cli.user_data import restore_backup
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def add(  # noqa: PLR0913 - an option each
         fields["kind"] = cast("request_types.Kind", kind.name)
     if quarantine:
         fields["status"] = "QUARANTINED"
-    fields |= _times(when, valid_from, valid_to) | reminding(remind)
+    fields |= _times(when, valid_from, valid_to) | reminder_detector(remind)
     with session.client(conversation=conversation) as client:
         reply = client.create(
             given_text(content),

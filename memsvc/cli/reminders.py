@@ -87,7 +87,7 @@ def ack(
         write(f"{reply.memory.id} acknowledged")
 
 
-def reminding(day: str) -> NewMemory:
+def reminder_detector(day: str) -> NewMemory:
     """Return the reminder of a day as the field of a memory: "YYYY-MM-DD" once, "MM-DD" every year; none of none.
 
     Raises:

@@ -15,7 +15,7 @@ from memsvc.engine.admin.stats import Statistics
 from memsvc.engine.admin.store_migration import Migration
 from memsvc.engine.capture.capture import Capture
 from memsvc.engine.capture.flush import Flush
-from memsvc.engine.conflicts.resolution import Resolve
+from memsvc.engine.conflicts.resolution import ConflictResolver
 from memsvc.engine.consolidation.service import Consolidate
 from memsvc.engine.consolidation.undo import UndoConsolidation
 from memsvc.engine.context.core_memories import CoreMemoryCache
@@ -31,16 +31,16 @@ from memsvc.engine.indexing.cached_embedder import CachedEmbedder
 from memsvc.engine.indexing.indexer import Indexer
 from memsvc.engine.indexing.reindex import Reindex
 from memsvc.engine.maintenance.runner import Maintenance, StepCounts
-from memsvc.engine.memories.append import Append
-from memsvc.engine.memories.bulk_import import Importing
+from memsvc.engine.memories.append import MemoryAppender
+from memsvc.engine.memories.bulk_import import BulkImporter
 from memsvc.engine.memories.create import MemoryCreator
-from memsvc.engine.memories.documents import Ingest
+from memsvc.engine.memories.documents import DocumentIngester
 from memsvc.engine.memories.lookup import MemoryReader
-from memsvc.engine.memories.promote import Promote
-from memsvc.engine.memories.reminders import Reminders
-from memsvc.engine.memories.review import Reviewing
-from memsvc.engine.memories.supersede import Supersede
-from memsvc.engine.memories.update import ArchiveMemory, MemoryUpdater
+from memsvc.engine.memories.promote import MemoryPromoter
+from memsvc.engine.memories.reminders import ReminderService
+from memsvc.engine.memories.review import ReviewService
+from memsvc.engine.memories.supersede import MemorySuperseder
+from memsvc.engine.memories.update import MemoryArchiver, MemoryUpdater
 from memsvc.engine.runtime.latency_stats import LatencyStats
 from memsvc.engine.search.search import GlobalSearch, SearchService
 from memsvc.engine.sessions.append import Appending
@@ -60,20 +60,20 @@ class Services:
     """All that the wire, or a program without a wire, may ask of memsvc."""
 
     remember: MemoryCreator
-    append: Append
-    ingest: Ingest
+    append: MemoryAppender
+    ingest: DocumentIngester
     capture: Capture
     flush: Flush
     revise: MemoryUpdater
-    importing: Importing
-    supersede: Supersede
-    promote: Promote
+    importing: BulkImporter
+    supersede: MemorySuperseder
+    promote: MemoryPromoter
     consolidate: Consolidate
     undo_consolidation: UndoConsolidation
     summarize_period: SummarizePeriod
-    archive: ArchiveMemory
+    archive: MemoryArchiver
     maintenance: Maintenance
-    resolve: Resolve
+    resolve: ConflictResolver
     recollect: MemoryReader
     recall: SearchService
     global_search: GlobalSearch
@@ -94,8 +94,8 @@ class Services:
     performance: LatencyStats
     embedding: CachedEmbedder
     watching: WatchService
-    reviewing: Reviewing
-    reminders: Reminders
+    reviewing: ReviewService
+    reminders: ReminderService
     exporting: Exporting
     user_importing: UserImporting
     erase: Erase

@@ -13,7 +13,7 @@ from memsvc.domain.errors import InvalidRequestError, Violation
 from memsvc.domain.scope import Scope
 from memsvc.domain.sessions import Role
 from memsvc.domain.write_requests import WaitFor, WriteOptions
-from memsvc.engine.memories.documents import Ingested
+from memsvc.engine.memories.documents import IngestResult
 from memsvc.engine.services import Services
 from memsvc.server import call_context
 from memsvc.server.convert import captures as convert
@@ -82,7 +82,7 @@ class CapturingMethods:
         """Store a document that comes piece by piece."""
         header, data = await _document(request_iterator)
         options = write_options(header.request_id, on_duplicate=header.on_duplicate, wait_for=header.wait_for)
-        ingested: Ingested = await self._write.run(
+        ingested: IngestResult = await self._write.run(
             self._app.ingest.ingest,
             scope_from(header.scope, call_context.principal.get()),
             convert.header_from_proto(header),

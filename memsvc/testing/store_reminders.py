@@ -28,7 +28,7 @@ def once(month: int, day: int, year: int = 2026) -> Reminder:
     return Reminder(month, day, year, Recurrence.NONE)
 
 
-def reminding(reminder: Reminder | None = YEARLY, **fields: Any) -> Memory:
+def reminder_detector(reminder: Reminder | None = YEARLY, **fields: Any) -> Memory:
     """Return a memory with a reminder, whose content no other has."""
     return factories.memory(f"Call {next(_numbers)}.", reminder=reminder, **fields)
 
@@ -44,16 +44,16 @@ class StoreRemindersContract(StoreSeams):
 
     def test_reminders_are_found_by_day(self, store: MetadataStore) -> None:
         """Yearly ones of any year from the day before to the day after, and those of one day that are not long over."""
-        near = [reminding(Reminder(2, day, 1988)) for day in (5, 6, 7)]
-        single = [reminding(once(1, 29)), reminding(once(2, 6)), reminding(once(2, 7))]
+        near = [reminder_detector(Reminder(2, day, 1988)) for day in (5, 6, 7)]
+        single = [reminder_detector(once(1, 29)), reminder_detector(once(2, 6)), reminder_detector(once(2, 7))]
         far = [Reminder(2, 4), Reminder(2, 8), Reminder(12, 6), once(1, 28), once(2, 8), once(2, 6, 2025), None]
-        insert(store, *(reminding(one) for one in far), *reversed(near), *single)
+        insert(store, *(reminder_detector(one) for one in far), *reversed(near), *single)
 
         assert [one.reminder for one in near + single] == [one.reminder for one in found(store)]
 
     def test_29_february_is_found_on_the_28th(self, store: MetadataStore) -> None:
         """In years without it only, and in others on its own day."""
-        [leap] = insert(store, reminding(Reminder(2, 29)))
+        [leap] = insert(store, reminder_detector(Reminder(2, 29)))
         last = datetime(2027, 2, 28, 12, tzinfo=UTC)
 
         assert found(store, last) == [leap]
@@ -63,8 +63,13 @@ class StoreRemindersContract(StoreSeams):
     def test_reminders_are_read_in_order(self, store: MetadataStore) -> None:
         """By day and row over all projects, page by page, whole strings of the reach and no more than asked for."""
         places = [(Reminder(2, 7), "web"), (once(2, 6), ""), (YEARLY, "web"), (YEARLY, ""), (once(2, 6), "web")]
-        written = insert(store, *(reminding(one, project_id=project) for one, project in places))
-        insert(store, reminding(user_id="ada2"), reminding(project_id="other"), reminding(tenant_id="t"))
+        written = insert(store, *(reminder_detector(one, project_id=project) for one, project in places))
+        insert(
+            store,
+            reminder_detector(user_id="ada2"),
+            reminder_detector(project_id="other"),
+            reminder_detector(tenant_id="t"),
+        )
 
         expected = [written[number] for number in (2, 3, 0, 1, 4)]
         assert found(store) == expected
@@ -79,7 +84,7 @@ class StoreRemindersContract(StoreSeams):
 
     def test_reminders_follow_their_memories(self, store: MetadataStore) -> None:
         """Only an ACTIVE memory reminds, of the day that it has now, and one that is purged no more."""
-        [memory] = insert(store, reminding())
+        [memory] = insert(store, reminder_detector())
         moved = revise(store, memory, reminder=once(2, 7))
         assert found(store) == [moved]
         away = revise(store, moved, ChangeAction.DELETED, status=Status.DELETED)
@@ -99,7 +104,7 @@ class StoreRemindersContract(StoreSeams):
 
     def test_a_transaction_that_fails_reminds_of_nothing(self, store: MetadataStore) -> None:
         """Neither of what it wrote nor of what it noted."""
-        [memory] = insert(store, reminding())
+        [memory] = insert(store, reminder_detector())
         with suppress(ZeroDivisionError), store.transaction() as transaction:
             transaction.insert([])
             transaction.acknowledge(memory, TODAY, Slot.MORNING, NOW)
@@ -109,7 +114,7 @@ class StoreRemindersContract(StoreSeams):
 
     def test_what_was_given_is_noted_once(self, store: MetadataStore) -> None:
         """The first time stays, whatever becomes of the memory short of a purge."""
-        one, two, other = insert(store, reminding(), reminding(), reminding(project_id="other"))
+        one, two, other = insert(store, reminder_detector(), reminder_detector(), reminder_detector(project_id="other"))
         later, day = NOW + timedelta(hours=1), timedelta(days=1)
         with store.transaction() as transaction:
             assert transaction.acknowledge(one, TODAY, Slot.MORNING, NOW) == NOW
@@ -130,7 +135,7 @@ class StoreRemindersContract(StoreSeams):
 
     def test_what_was_given_outlives_the_store(self, store: MetadataStore, reopen: Callable[[], MetadataStore]) -> None:
         """A store that keeps its data knows what was given when it is opened again."""
-        [memory] = insert(store, reminding())
+        [memory] = insert(store, reminder_detector())
         with store.transaction() as transaction:
             transaction.acknowledge(memory, TODAY, Slot.MORNING, NOW)
         again = reopen()

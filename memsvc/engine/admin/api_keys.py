@@ -19,7 +19,7 @@ from memsvc.domain.errors import (
 )
 from memsvc.domain.scope import Reach, Scope
 from memsvc.engine.commit.group_committer import GroupCommitter
-from memsvc.engine.commit.idempotency import Request, digest_of, recall, remember
+from memsvc.engine.commit.idempotency import IdempotentRequest, recall_answer, remember_answer, request_digest
 from memsvc.ports.features import KeyReads
 from memsvc.ports.metadata import Transaction
 
@@ -78,14 +78,14 @@ class Keys:
         """
         now = self._now()
         key_id, text = new_key_text(now, self._random)
-        request = Request("CreateApiKey", request_id, digest_of(new), _NOBODYS)
+        request = IdempotentRequest("CreateApiKey", request_id, request_digest(new), _NOBODYS)
 
         def work(transaction: Transaction) -> str:
-            known = recall(transaction, request)
+            known = recall_answer(transaction, request)
             if known is not None:
                 return str(known["id"])
             transaction.add_key(_key(new, key_id, digest_of_key(text), now))
-            remember(transaction, request, {"id": key_id})
+            remember_answer(transaction, request, {"id": key_id})
             return key_id
 
         made = self._committer.submit(work).value
@@ -103,13 +103,13 @@ class Keys:
             ApiKeyNotFoundError: There is none.
             RequestIdReusedError: The id was used for another request.
         """
-        request = Request("RevokeApiKey", request_id, digest_of(key_id), _NOBODYS)
+        request = IdempotentRequest("RevokeApiKey", request_id, request_digest(key_id), _NOBODYS)
 
         def work(transaction: Transaction) -> ApiKey | None:
-            recall(transaction, request)
+            recall_answer(transaction, request)
             key = transaction.revoke_key(key_id, self._now())
             if key is not None:
-                remember(transaction, request, {"id": key_id})
+                remember_answer(transaction, request, {"id": key_id})
             return key
 
         key = self._committer.submit(work).value

@@ -282,12 +282,16 @@ class MemoryFaults:
     """Looks at memories page by page, and mends those of a page in one transaction."""
 
     def __init__(
-        self, store: MetadataStore, committer: GroupCommitter, recording: RecordBuilder, now: Callable[[], datetime]
+        self,
+        store: MetadataStore,
+        committer: GroupCommitter,
+        record_builder: RecordBuilder,
+        now: Callable[[], datetime],
     ) -> None:
         self._reads = store.memories
         self._integrity = store.integrity
         self._committer = committer
-        self._recording = recording
+        self._record_builder = record_builder
         self._now = now
 
     def pages(self, reach: Reach, *, size: int) -> Iterator[list[Memory]]:
@@ -333,7 +337,7 @@ class MemoryFaults:
                 update_time=self._now(),
                 revision=before.revision + 1,
             )
-            record, _ = self._recording.claimed(transaction, self._recording.record(before, after))
+            record, _ = self._record_builder.claim(transaction, self._record_builder.record(before, after))
             transaction.update(before, record, ChangeAction.UPDATED)
         transaction.reenter(after, chunks_of(after.content))
         return True
@@ -391,7 +395,7 @@ class FileFaultParts:
 
     files: FileReads
     committer: GroupCommitter
-    recording: RecordBuilder
+    record_builder: RecordBuilder
     now: Callable[[], datetime]
     has_bytes: Callable[[str], bool]
     remove_unused: Callable[[Iterable[str]], None]
@@ -485,7 +489,7 @@ class FileFaults:
             update_time=self._parts.now(),
             revision=before.revision + 1,
         )
-        record, _ = self._parts.recording.claimed(transaction, self._parts.recording.record(before, after))
+        record, _ = self._parts.record_builder.claim(transaction, self._parts.record_builder.record(before, after))
         transaction.update(before, record, ChangeAction.UPDATED)
         return True
 

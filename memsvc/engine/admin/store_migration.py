@@ -62,4 +62,4 @@ class Migration:
             for step in moves.run(target, settle=self._settle):
                 yield step
                 if step.phase is not MovePhase.SEALED:
-                    SEARCH_PRIORITY.give_way()
+                    SEARCH_PRIORITY.yield_to_searches()

@@ -24,10 +24,16 @@ from memsvc.domain.write_requests import (
     Written,
 )
 from memsvc.engine.capture.statement_extraction import Extraction, StatementExtractor, draft_of, taken_apart
-from memsvc.engine.commit.idempotency import Answered, IdempotentExecutor, Noted, Request, digest_of
+from memsvc.engine.commit.idempotency import (
+    IdempotentExecutor,
+    IdempotentRequest,
+    IdempotentResult,
+    RequestResult,
+    request_digest,
+)
 from memsvc.engine.memories.lookup import AccessCounts
-from memsvc.engine.memories.upsert import Upserter, rejection
-from memsvc.engine.records.memory_builder import ExtractedImages, MemoryBuilder, kept_draft
+from memsvc.engine.memories.upsert import Upserter, as_rejection
+from memsvc.engine.records.memory_builder import ExtractedImages, MemoryBuilder, store_part_images
 from memsvc.ports.metadata import MemoryReads, Transaction
 
 _METHOD = "CaptureMemory"
@@ -58,12 +64,12 @@ class Capture:
             InvalidRequestError: An image in *text* cannot be kept.
         """
         request_id = "" if is_dry_run else options.request_id
-        digest = digest_of(scope, text, role) if request_id else ""
+        digest = request_digest(scope, text, role) if request_id else ""
         request = request_of(_METHOD, scope, request_id, digest)
-        repeated = self._storing.known(request)
+        repeated = self._storing.find_answer(request)
         if repeated is not None:
             return self._told(scope, repeated)
-        aside = self._storing.set_aside(scope, text, field="text")
+        aside = self._storing.extract_images(scope, text, field="text")
         hearing = self._heard(scope, aside.text, role, deadline)
         if is_dry_run:
             return self._rehearsed(scope, hearing)
@@ -87,13 +93,15 @@ class Capture:
             decisions.append(Decision(heard.statement.text, verdict.remember, verdict.reason, verdict.detail, memory))
         return Captured(tuple(decisions), hearing.redactions, hearing.decider, hearing.notice, 0)
 
-    def _stored(self, scope: Scope, hearing: Extraction, aside: ExtractedImages, request: Request) -> Noted:
+    def _stored(
+        self, scope: Scope, hearing: Extraction, aside: ExtractedImages, request: IdempotentRequest
+    ) -> IdempotentResult:
         remembered = [draft_of(heard) for heard in hearing.heard if heard.verdict.remember]
-        drafts = [kept_draft(aside, scope, draft) for draft in remembered]
+        drafts = [store_part_images(aside, scope, draft) for draft in remembered]
         note = _note_of(hearing)
         return self._storing.store(scope, drafts, request, note)
 
-    def _told(self, scope: Scope, noted: Noted) -> Captured:
+    def _told(self, scope: Scope, noted: IdempotentResult) -> Captured:
         note: Any = noted.note
         known = self._reads.get(
             [one["known"] for one in note["decisions"] if one["known"]], reach=Reach.from_scope(scope)
@@ -123,7 +131,7 @@ def _note_of(hearing: Extraction) -> Json:
     }
 
 
-def _decision(one: Mapping[str, Any], results: Iterator[Answered], known: Mapping[str, Memory]) -> Decision:
+def _decision(one: Mapping[str, Any], results: Iterator[RequestResult], known: Mapping[str, Memory]) -> Decision:
     reason = Reason(one["reason"])
     if not one["remember"]:
         return Decision(one["text"], False, reason, one["detail"], known.get(one["known"]))  # noqa: FBT003 - in order
@@ -142,48 +150,48 @@ class CaptureWriter:
     """Stores drafts together with a note that belongs to the answer."""
 
     def __init__(
-        self, drafting: MemoryBuilder, placing: Upserter, requests: IdempotentExecutor, accesses: AccessCounts
+        self, memory_builder: MemoryBuilder, upserter: Upserter, requests: IdempotentExecutor, accesses: AccessCounts
     ) -> None:
         """Store by these parts; duplicates are counted as accesses."""
-        self._drafting = drafting
-        self._placing = placing
+        self._memory_builder = memory_builder
+        self._upserter = upserter
         self._requests = requests
         self._accesses = accesses
 
-    def known(self, request: Request) -> Noted | None:
+    def find_answer(self, request: IdempotentRequest) -> IdempotentResult | None:
         """Return the answer that *request* got before, or None.
 
         Raises:
             RequestIdReusedError: The id was used for another request.
         """
-        return self._requests.known(request)
+        return self._requests.find_answer(request)
 
-    def set_aside(self, scope: Scope, text: str, *, field: str) -> ExtractedImages:
+    def extract_images(self, scope: Scope, text: str, *, field: str) -> ExtractedImages:
         """Return what was said with references in the place of its images, none of which is kept yet.
 
         Raises:
             InvalidRequestError: An image cannot be kept; it names *field*.
         """
-        return self._drafting.set_aside(scope, text, field=field)
+        return self._memory_builder.extract_images(scope, text, field=field)
 
     def rehearsed(self, scope: Scope, draft: Draft) -> Memory:
         """Return the memory that *draft* would become, without an id and at no revision."""
-        memory = self._drafting.prepare(scope, draft).record.memory
+        memory = self._memory_builder.prepare(scope, draft).record.memory
         return replace(memory, id="", revision=0)
 
-    def store(self, scope: Scope, drafts: Sequence[Draft], request: Request, note: Json) -> Noted:
+    def store(self, scope: Scope, drafts: Sequence[Draft], request: IdempotentRequest, note: Json) -> IdempotentResult:
         """Store *drafts* in order and return them with *note* once all are durable.
 
         Raises:
             RequestIdReusedError: The id was used for another request.
         """
-        items = [self._drafting.prepare(scope, draft) for draft in drafts]
+        items = [self._memory_builder.prepare(scope, draft) for draft in drafts]
 
         def work(transaction: Transaction) -> tuple[list[UpsertResult | Rejected], Json]:
-            placed = self._placing.place(transaction, items, OnDuplicate.RETURN_EXISTING, ConflictPolicy.MARK)
-            return [rejection(result) for result in placed], note
+            placed = self._upserter.upsert(transaction, items, OnDuplicate.RETURN_EXISTING, ConflictPolicy.MARK)
+            return [as_rejection(result) for result in placed], note
 
-        noted = self._requests.once_noted(request, work)
+        noted = self._requests.run_once_with_note(request, work)
         self._accesses.note(
             result.memory.id
             for result in noted.results
@@ -192,9 +200,9 @@ class CaptureWriter:
         return noted
 
 
-def request_of(method: str, scope: Scope, request_id: str, digest: str) -> Request:
+def request_of(method: str, scope: Scope, request_id: str, digest: str) -> IdempotentRequest:
     """Return a request whose memories lie in the scope's project or outside of all."""
-    return Request(method, request_id, digest, Reach.from_scope(scope))
+    return IdempotentRequest(method, request_id, digest, Reach.from_scope(scope))
 
 
 def listed_redactions(redactions: Iterable[Redaction]) -> Json:

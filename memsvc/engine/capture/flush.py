@@ -32,7 +32,7 @@ from memsvc.engine.capture.statement_extraction import (
     draft_of,
     taken_apart,
 )
-from memsvc.engine.commit.idempotency import Noted, digest_of
+from memsvc.engine.commit.idempotency import IdempotentResult, request_digest
 from memsvc.text.analysis import is_han
 from memsvc.text.capture_rules import title_of
 from memsvc.text.file_refs import refs_in
@@ -83,9 +83,9 @@ class Flush:
             RequestIdReusedError: The request_id was used for another request.
             InvalidRequestError: An image in a message cannot be kept.
         """
-        digest = digest_of(scope, messages, artifacts) if options.request_id else ""
+        digest = request_digest(scope, messages, artifacts) if options.request_id else ""
         request = request_of(_METHOD, scope, options.request_id, digest)
-        noted = self._storing.known(request)
+        noted = self._storing.find_answer(request)
         if noted is None:
             extracted = self._extracted(scope, self._lifted(scope, messages), artifacts, deadline)
             noted = self._storing.store(scope, extracted.drafts, request, extracted.note)
@@ -94,11 +94,11 @@ class Flush:
     def _lifted(self, scope: Scope, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
         """Return *messages* with references in the place of images; all can be kept before the first one is."""
         asides = [
-            self._storing.set_aside(scope, message.content, field=f"messages[{place}].content")
+            self._storing.extract_images(scope, message.content, field=f"messages[{place}].content")
             for place, message in enumerate(messages)
         ]
         return [
-            replace(message, content=aside.kept(scope, aside.text))
+            replace(message, content=aside.store(scope, aside.text))
             for message, aside in zip(messages, asides, strict=True)
         ]
 
@@ -211,7 +211,7 @@ def _note_of(hearing: Extraction, files: Sequence[FileRef], *, left_out: int) ->
     }
 
 
-def _told(noted: Noted) -> Flushed:
+def _told(noted: IdempotentResult) -> Flushed:
     note: Any = noted.note
     written = [result for result in noted.results if isinstance(result, Written)]
     outcomes: tuple[Outcome, ...] = tuple(result.outcome for result in written)

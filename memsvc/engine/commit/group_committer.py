@@ -22,7 +22,7 @@ _ATTEMPTS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Committed(Generic[T]):
+class CommitResult(Generic[T]):
     """What a durable work came to.
 
     Attributes:
@@ -39,7 +39,7 @@ class Committed(Generic[T]):
 class _Task:
     work: Callable[[Transaction], Any]
     began: int
-    answer: Future[Committed[Any]] = field(default_factory=Future)
+    answer: Future[CommitResult[Any]] = field(default_factory=Future)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +74,11 @@ class GroupCommitter:
         """Have *listener* called after every commit that changed memories; it must return at once and not raise."""
         self._listeners = (*self._listeners, listener)
 
-    def on_commit_of(self, listener: Callable[[AbstractSet[str]], None]) -> None:
+    def on_owners_changed(self, listener: Callable[[AbstractSet[str]], None]) -> None:
         """As `on_commit`; *listener* is told whose memories were changed, and perhaps a few owners more."""
         self._owners_listeners = (*self._owners_listeners, listener)
 
-    def submit(self, work: Callable[[Transaction], T]) -> Committed[T]:
+    def submit(self, work: Callable[[Transaction], T]) -> CommitResult[T]:
         """Run *work* in a transaction and return once it is durable, or raise what it raised: then it left no trace.
 
         Raises:
@@ -87,7 +87,7 @@ class GroupCommitter:
         """
         return self.queue(work).result()
 
-    def queue(self, work: Callable[[Transaction], T]) -> Future[Committed[T]]:
+    def queue(self, work: Callable[[Transaction], T]) -> Future[CommitResult[T]]:
         """Have *work* run after those that were queued before; the future comes to what `submit` returns or raises.
 
         Raises:
@@ -185,7 +185,7 @@ class GroupCommitter:
     def _answer(group: Sequence[_Task], done: Sequence[_Done]) -> None:
         for task, one in zip(group, done, strict=True):
             if one.error is None:
-                task.answer.set_result(Committed(one.value, one.position, one.changes))
+                task.answer.set_result(CommitResult(one.value, one.position, one.changes))
             else:
                 task.answer.set_exception(one.error)
 
@@ -218,7 +218,7 @@ class _Link(Generic[T]):
     """A work that was queued. *value* and *error* are of its latest run."""
 
     before: _Link[T] | None
-    future: Future[Committed[T]] = field(default_factory=Future)
+    future: Future[CommitResult[T]] = field(default_factory=Future)
     value: T | None = None
     error: BaseException | None = None
 
@@ -236,7 +236,7 @@ class CommitPipeline(Generic[T]):
         self._last: _Link[T] | None = None
         self._is_told = True
 
-    def put(self, work: Callable[[Transaction, T | None], T]) -> Committed[T] | None:
+    def put(self, work: Callable[[Transaction, T | None], T]) -> CommitResult[T] | None:
         """Queue a work and return what the one before came to, once it is durable; None when that was told already.
 
         Args:
@@ -251,7 +251,7 @@ class CommitPipeline(Generic[T]):
         was_told, self._last, self._is_told = self._is_told, link, False
         return None if before is None or was_told else _told(before)
 
-    def settle(self) -> Committed[T] | None:
+    def settle(self) -> CommitResult[T] | None:
         """Return what the last work came to, once it is durable; None when that was told already.
 
         Raises:
@@ -280,7 +280,7 @@ def _run(link: _Link[T], work: Callable[[Transaction, T | None], T], transaction
     return link.value
 
 
-def _told(link: _Link[T]) -> Committed[T]:
+def _told(link: _Link[T]) -> CommitResult[T]:
     try:
         return link.future.result()
     finally:

@@ -23,12 +23,12 @@ RETENTION = timedelta(hours=24)
 """How long a request is remembered."""
 
 
-Answered: TypeAlias = Written | Rejected | MemoryNotFoundError
+RequestResult: TypeAlias = Written | Rejected | MemoryNotFoundError
 """One result of a request. The error stands for what is gone by the time the request is repeated."""
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class IdempotentRequest:
     """A request as it is recognised. Without an id it is not.
 
     Attributes:
@@ -42,10 +42,10 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Noted:
+class IdempotentResult:
     """The results of a request, what else belongs to its answer, and the position at which indexes know them."""
 
-    results: list[Answered]
+    results: list[RequestResult]
     note: Json
     position: int
 
@@ -64,9 +64,9 @@ class IdempotentExecutor:
         self._reads = reads
         self._conflicts = conflicts
 
-    def once(
-        self, request: Request, work: Callable[[Transaction], Sequence[UpsertResult | Rejected]]
-    ) -> tuple[list[Answered], int]:
+    def run_once(
+        self, request: IdempotentRequest, work: Callable[[Transaction], Sequence[UpsertResult | Rejected]]
+    ) -> tuple[list[RequestResult], int]:
         """Run *work* and return its results with the position, or those of the first time the request came.
 
         Memories of a repeated answer are as they were then; one that was removed for good meanwhile is an error.
@@ -74,13 +74,13 @@ class IdempotentExecutor:
         Raises:
             RequestIdReusedError: The id was used for another request.
         """
-        noted = self.once_noted(request, lambda transaction: (work(transaction), None))
+        noted = self.run_once_with_note(request, lambda transaction: (work(transaction), None))
         return noted.results, noted.position
 
-    def once_noted(
-        self, request: Request, work: Callable[[Transaction], tuple[Sequence[UpsertResult | Rejected], Json]]
-    ) -> Noted:
-        """Do as `once` does, for a *work* whose answer holds more than memories: a note, which is repeated as it was.
+    def run_once_with_note(
+        self, request: IdempotentRequest, work: Callable[[Transaction], tuple[Sequence[UpsertResult | Rejected], Json]]
+    ) -> IdempotentResult:
+        """Run *work* as `run_once` does and also store a note, which a repeated request returns unchanged.
 
         Raises:
             RequestIdReusedError: The id was used for another request.
@@ -90,9 +90,9 @@ class IdempotentExecutor:
             return self._repeated(committed.value.answer, committed.position, request.reach)
         results, note = committed.value
         written = [_with_changes(_written(one, committed.position), committed.changes) for one in results]
-        return Noted(written, note, committed.position)
+        return IdempotentResult(written, note, committed.position)
 
-    def known(self, request: Request) -> Noted | None:
+    def find_answer(self, request: IdempotentRequest) -> IdempotentResult | None:
         """Return the answer that *request* got before, or None, so that dear work is not done in vain.
 
         Raises:
@@ -100,24 +100,24 @@ class IdempotentExecutor:
         """
         if not request.id:
             return None
-        committed = self._committer.submit(lambda transaction: recall(transaction, request))
+        committed = self._committer.submit(lambda transaction: recall_answer(transaction, request))
         if committed.value is None:
             return None
         return self._repeated(committed.value, committed.position, request.reach)
 
-    def _repeated(self, answer: Mapping[str, Any], head: int, reach: Reach) -> Noted:
+    def _repeated(self, answer: Mapping[str, Any], head: int, reach: Reach) -> IdempotentResult:
         position = answer["position"] or head
         again = self._again(answer["results"], position, reach)
         changed = [_with_changes(one, answer.get("changes", 1)) for one in again]
-        return Noted(changed, answer.get("note"), position)
+        return IdempotentResult(changed, answer.get("note"), position)
 
-    def _again(self, results: Sequence[Any], position: int, reach: Reach) -> list[Answered]:
+    def _again(self, results: Sequence[Any], position: int, reach: Reach) -> list[RequestResult]:
         known = self._reads.get([result["id"] for result in results if "id" in result], reach=reach)
         return [self._one_again(result, known, position, reach) for result in results]
 
     def _one_again(
         self, result: Mapping[str, Any], known: Mapping[str, Memory], position: int, reach: Reach
-    ) -> Answered:
+    ) -> RequestResult:
         if "reason" in result:
             violations = tuple(Violation(*violation) for violation in result["violations"])
             return Rejected(result["reason"], result["message"], violations)
@@ -139,16 +139,16 @@ class IdempotentExecutor:
             conflict if conflict.state is states[name] else replace(conflict, state=states[name], resolve_time=None)
             for name, conflict in sorted(known.items())
         ]
-        return hydrated(self._reads, found, reach)
+        return hydrate_conflicts(self._reads, found, reach)
 
 
-def hydrated(reads: MemoryReads, conflicts: Sequence[Conflict], reach: Reach) -> tuple[Contradiction, ...]:
+def hydrate_conflicts(reads: MemoryReads, conflicts: Sequence[Conflict], reach: Reach) -> tuple[Contradiction, ...]:
     """Return conflicts with their memories as they are now; a deleted one is shown, one removed for good is not."""
     memories = reads.get([side for one in conflicts for side in (one.older_id, one.newer_id)], reach=reach)
     return tuple(Contradiction(one, memories.get(one.older_id), memories.get(one.newer_id)) for one in conflicts)
 
 
-def gone(answered: Rejected | MemoryNotFoundError) -> MemoryNotFoundError:
+def not_found_error(answered: Rejected | MemoryNotFoundError) -> MemoryNotFoundError:
     """Return the error to raise for a write of one memory whose repetition finds it removed."""
     # A Rejected never is the answer of such a write: its work raises instead.
     return answered if isinstance(answered, MemoryNotFoundError) else MemoryNotFoundError(answered.reason)
@@ -159,7 +159,7 @@ def forget_old_requests(committer: GroupCommitter, now: datetime) -> int:
     return committer.submit(lambda transaction: transaction.forget_requests(before=now - RETENTION)).value
 
 
-def recall(transaction: Transaction, request: Request) -> Any | None:
+def recall_answer(transaction: Transaction, request: IdempotentRequest) -> Any | None:
     """Return the answer that *request* got before, as JSON, or None.
 
     Raises:
@@ -175,14 +175,14 @@ def recall(transaction: Transaction, request: Request) -> Any | None:
     return json.loads(record.answer)
 
 
-def remember(transaction: Transaction, request: Request, answer: Any) -> None:
+def remember_answer(transaction: Transaction, request: IdempotentRequest, answer: Any) -> None:
     """Remember the *answer* of a request that has an id; it becomes durable with the transaction."""
     if request.id:
         record = RequestRecord(request.digest, json.dumps(answer, ensure_ascii=False, separators=(",", ":")))
         transaction.remember_request(request.reach.owner, request.method, request.id, record)
 
 
-def digest_of(*asked: object) -> str:
+def request_digest(*asked: object) -> str:
     """Return a digest that is equal for equal requests, whatever the order of names in their mappings.
 
     Fields that are None do not count, so that a later version may add some.
@@ -212,10 +212,10 @@ def _plain(value: object) -> object:
 
 def _recognise(
     transaction: Transaction,
-    request: Request,
+    request: IdempotentRequest,
     work: Callable[[Transaction], tuple[Sequence[UpsertResult | Rejected], Json]],
 ) -> tuple[Sequence[UpsertResult | Rejected], Json] | _Remembered:
-    answer = recall(transaction, request)
+    answer = recall_answer(transaction, request)
     if answer is not None:
         return _Remembered(answer)
     before = transaction.changes
@@ -225,11 +225,11 @@ def _recognise(
         "position": transaction.position,
         "changes": transaction.changes - before,
     }
-    remember(transaction, request, remembered if note is None else remembered | {"note": note})
+    remember_answer(transaction, request, remembered if note is None else remembered | {"note": note})
     return results, note
 
 
-def _with_changes(answered: Answered, changes: int) -> Answered:
+def _with_changes(answered: RequestResult, changes: int) -> RequestResult:
     return replace(answered, changes=changes) if isinstance(answered, Written) and changes > 1 else answered
 
 

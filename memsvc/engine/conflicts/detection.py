@@ -15,9 +15,9 @@ from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach
 from memsvc.engine.conflicts.rollback import ConflictRollback
 from memsvc.engine.conflicts.state_updates import ConflictStateUpdater
-from memsvc.engine.conflicts.supersession import Superseding
+from memsvc.engine.conflicts.supersession import SupersessionLinks
 from memsvc.engine.records.memory_builder import MemoryBuilder, RecordBuilder
-from memsvc.engine.records.statements import extract_statements, is_elsewhere, is_personal, states_more
+from memsvc.engine.records.statements import differs_in_project, extract_statements, is_personal, states_more
 from memsvc.ports.metadata import Transaction
 
 CANDIDATES = 64
@@ -27,7 +27,7 @@ MOST = 16
 
 
 @dataclass(slots=True)
-class Findings:
+class DetectionResult:
     """What came of looking.
 
     Attributes:
@@ -53,28 +53,28 @@ class Findings:
 class ConflictDetector:
     """Looks for contradictions and applies the policy. It holds nothing, so there may be several."""
 
-    def __init__(self, drafting: MemoryBuilder, recording: RecordBuilder) -> None:
-        """Take times and ids from *drafting*, write by *recording*."""
-        self._drafting = drafting
-        self.settling = ConflictStateUpdater(recording, drafting.now)
-        self.superseding = Superseding(recording, drafting.now)
-        self.mending = ConflictRollback(recording, drafting.now)
+    def __init__(self, memory_builder: MemoryBuilder, record_builder: RecordBuilder) -> None:
+        """Take times and ids from *memory_builder*, write by *record_builder*."""
+        self._memory_builder = memory_builder
+        self.conflict_states = ConflictStateUpdater(record_builder, memory_builder.now)
+        self.supersession = SupersessionLinks(record_builder, memory_builder.now)
+        self.conflict_rollback = ConflictRollback(record_builder, memory_builder.now)
 
-    def look(
+    def detect(
         self,
         transaction: Transaction,
         stating: Sequence[Memory],
         *,
         policy: ConflictPolicy | None,
         changed: Sequence[Memory] = (),
-    ) -> Findings:
+    ) -> DetectionResult:
         """Settle the open conflicts of *changed* memories, then look what each of *stating* contradicts, in order.
 
         Both as they are stored. A memory is compared with those before it in *stating*, not with those after it.
         Without a policy nothing is compared. Only what is valid at present contradicts: what was so once, or will be,
         may well be otherwise.
         """
-        findings = Findings(memories=self.settling.after(transaction, changed))
+        findings = DetectionResult(memories=self.conflict_states.update(transaction, changed))
         if policy is None:
             return findings
         later = [memory.id for memory in stating]
@@ -85,8 +85,8 @@ class ConflictDetector:
 
     def before_purge(self, transaction: Transaction, memory: Memory) -> None:
         """Free the neighbours of a memory that is about to be removed for good."""
-        self.settling.after(transaction, [memory], gone=memory.id)
-        self.superseding.close_gap(transaction, memory)
+        self.conflict_states.update(transaction, [memory], gone=memory.id)
+        self.supersession.close_gap(transaction, memory)
 
     def _look_at(
         self,
@@ -94,11 +94,11 @@ class ConflictDetector:
         memory: Memory,
         later: frozenset[str],
         policy: ConflictPolicy,
-        findings: Findings,
+        findings: DetectionResult,
     ) -> None:
         current = findings.current(memory)
         said = {statement.topic: statement for statement in extract_statements(current)}
-        if not said or not is_valid_at(current, self._drafting.now()):
+        if not said or not is_valid_at(current, self._memory_builder.now()):
             return
         place = (memory.scope.owner, memory.scope.project_id)
         met: dict[str, tuple[Statement, Statement]] = {}
@@ -121,7 +121,7 @@ class ConflictDetector:
                 self._apply(transaction, older, findings.current(memory), pair, policy, findings)
 
     def _is_in_use(self, memory: Memory) -> bool:
-        now = self._drafting.now()
+        now = self._memory_builder.now()
         if memory.status is not Status.ACTIVE or not is_valid_at(memory, now):
             return False
         return memory.expire_time is None or memory.expire_time > now
@@ -133,26 +133,26 @@ class ConflictDetector:
         newer: Memory,
         pair: tuple[Statement, Statement],
         policy: ConflictPolicy,
-        findings: Findings,
+        findings: DetectionResult,
     ) -> None:
         conflict = self._conflict(older, newer, pair)
-        if policy is ConflictPolicy.MARK or (is_elsewhere(older, newer) and policy is ConflictPolicy.SUPERSEDE):
-            if not (is_elsewhere(older, newer) or states_more(older, pair[0])):
-                findings.memories[older.id] = self.settling.put(transaction, older, Status.CONFLICTED)
+        if policy is ConflictPolicy.MARK or (differs_in_project(older, newer) and policy is ConflictPolicy.SUPERSEDE):
+            if not (differs_in_project(older, newer) or states_more(older, pair[0])):
+                findings.memories[older.id] = self.conflict_states.set_status(transaction, older, Status.CONFLICTED)
         elif policy is ConflictPolicy.SUPERSEDE:
-            deprecated, successor = self.superseding.link(transaction, older, newer)
+            deprecated, successor = self.supersession.link(transaction, older, newer)
             findings.memories |= {deprecated.id: deprecated, successor.id: successor}
-            findings.memories |= self.settling.after(transaction, [deprecated])
-            conflict = self.settling.settled(conflict, ConflictState.CONFIRMED)
+            findings.memories |= self.conflict_states.update(transaction, [deprecated])
+            conflict = self.conflict_states.settle(conflict, ConflictState.CONFIRMED)
         else:
-            conflict = self.settling.settled(conflict, ConflictState.KEPT_BOTH)
+            conflict = self.conflict_states.settle(conflict, ConflictState.KEPT_BOTH)
         transaction.add_conflicts([conflict])
         findings.conflicts.setdefault(newer.id, []).append((conflict, older))
 
     def _conflict(self, older: Memory, newer: Memory, pair: tuple[Statement, Statement]) -> Conflict:
         before, said = pair
         return Conflict(
-            id=self._drafting.new_id(),
+            id=self._memory_builder.new_id(),
             owner=newer.scope.owner,
             project_id=newer.scope.project_id,
             older_id=older.id,
@@ -161,5 +161,5 @@ class ConflictDetector:
             topic=said.topic,
             older_value=before.value,
             newer_value=said.value,
-            create_time=self._drafting.now(),
+            create_time=self._memory_builder.now(),
         )

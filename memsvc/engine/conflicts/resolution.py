@@ -10,7 +10,13 @@ from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.visibility import visible
 from memsvc.domain.write_requests import Outcome, UpsertResult, WriteOptions, Written
-from memsvc.engine.commit.idempotency import IdempotentExecutor, Request, digest_of, gone, hydrated
+from memsvc.engine.commit.idempotency import (
+    IdempotentExecutor,
+    IdempotentRequest,
+    hydrate_conflicts,
+    not_found_error,
+    request_digest,
+)
 from memsvc.engine.conflicts.detection import ConflictDetector
 from memsvc.engine.records.memory_builder import MemoryBuilder, RecordBuilder
 from memsvc.ports.metadata import MetadataStore, Transaction
@@ -22,16 +28,20 @@ _STATES = {
 }
 
 
-class Resolve:
+class ConflictResolver:
     """Shows conflicts and settles them, each decision one transaction."""
 
     def __init__(
-        self, drafting: MemoryBuilder, recording: RecordBuilder, requests: IdempotentExecutor, store: MetadataStore
+        self,
+        memory_builder: MemoryBuilder,
+        record_builder: RecordBuilder,
+        requests: IdempotentExecutor,
+        store: MetadataStore,
     ) -> None:
         """Write by these parts, read from *store*."""
         self._requests = requests
         self._store = store
-        self._contradictions = ConflictDetector(drafting, recording)
+        self._conflict_detector = ConflictDetector(memory_builder, record_builder)
 
     def page(
         self, scope: Scope, *, states: Sequence[ConflictState], memory_id: str, before: str, limit: int
@@ -44,7 +54,7 @@ class Resolve:
         found = self._store.conflicts.page(
             reach=reach, states=states, memory_id=memory_id, before=before, limit=limit + 1
         )
-        shown = [_seen(one, scope) for one in hydrated(self._store.memories, found[:limit], reach)]
+        shown = [_seen(one, scope) for one in hydrate_conflicts(self._store.memories, found[:limit], reach)]
         return shown, found[limit - 1].id if len(found) > limit else ""
 
     def resolve(
@@ -65,13 +75,13 @@ class Resolve:
         def work(transaction: Transaction) -> list[UpsertResult]:
             return self._resolved(transaction, scope, conflict_id, resolution)
 
-        digest = digest_of(scope, conflict_id, resolution) if options.request_id else ""
-        request = Request("ResolveConflict", options.request_id, digest, Reach.from_scope(scope))
-        (older, newer), _ = self._requests.once(request, work)
+        digest = request_digest(scope, conflict_id, resolution) if options.request_id else ""
+        request = IdempotentRequest("ResolveConflict", options.request_id, digest, Reach.from_scope(scope))
+        (older, newer), _ = self._requests.run_once(request, work)
         if not isinstance(older, Written):
-            raise gone(older)
+            raise not_found_error(older)
         if not isinstance(newer, Written):
-            raise gone(newer)
+            raise not_found_error(newer)
         conflict = older.conflicts[0].conflict
         return _seen(Contradiction(conflict, older.memory, newer.memory), scope), older
 
@@ -79,12 +89,16 @@ class Resolve:
         self, transaction: Transaction, scope: Scope, conflict_id: str, resolution: Resolution
     ) -> list[UpsertResult]:
         conflict = transaction.get_conflict(conflict_id, reach=Reach.from_scope(scope))
-        older, newer = (None, None) if conflict is None else self._contradictions.settling.sides(transaction, conflict)
+        older, newer = (
+            (None, None)
+            if conflict is None
+            else self._conflict_detector.conflict_states.load_sides(transaction, conflict)
+        )
         if conflict is None or older is None or newer is None:
             raise ConflictNotFoundError(conflict_id)
         if conflict.state is not ConflictState.OPEN:
             raise ConflictSettledError(conflict_id, conflict.state.value)
-        settled = self._contradictions.settling.settled(conflict, _STATES[resolution])
+        settled = self._conflict_detector.conflict_states.settle(conflict, _STATES[resolution])
         transaction.settle_conflicts([settled])
         older, newer = self._decided(transaction, older, newer, resolution)
         shown = Contradiction(settled, older, newer)
@@ -93,16 +107,16 @@ class Resolve:
     def _decided(
         self, transaction: Transaction, older: Memory, newer: Memory, resolution: Resolution
     ) -> tuple[Memory, Memory]:
-        settling = self._contradictions.settling
+        conflict_states = self._conflict_detector.conflict_states
         if resolution is Resolution.CONFIRM:
-            older, newer = self._contradictions.superseding.link(transaction, older, newer)
-            settling.after(transaction, [older])
+            older, newer = self._conflict_detector.supersession.link(transaction, older, newer)
+            conflict_states.update(transaction, [older])
         elif resolution is Resolution.REJECT:
-            newer = settling.put(transaction, newer, Status.ARCHIVED)
-            settling.after(transaction, [newer])
-            older = settling.release(transaction, older)
+            newer = conflict_states.set_status(transaction, newer, Status.ARCHIVED)
+            conflict_states.update(transaction, [newer])
+            older = conflict_states.release(transaction, older)
         else:
-            older = settling.release(transaction, older)
+            older = conflict_states.release(transaction, older)
         return older, newer
 
 

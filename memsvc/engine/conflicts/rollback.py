@@ -13,7 +13,7 @@ from typing import Any
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach
 from memsvc.engine.conflicts.state_updates import ConflictStateUpdater
-from memsvc.engine.conflicts.supersession import Superseding, neighbour, shares_keys, within
+from memsvc.engine.conflicts.supersession import SupersessionLinks, find_in_reach, find_neighbour, shares_keys
 from memsvc.engine.records.memory_builder import RecordBuilder
 from memsvc.ports.metadata import Transaction
 
@@ -21,11 +21,11 @@ from memsvc.ports.metadata import Transaction
 class ConflictRollback:
     """Brings conflicts and links in line with memories that were rolled back."""
 
-    def __init__(self, recording: RecordBuilder, now: Callable[[], datetime]) -> None:
-        """Write by *recording*; *now* is the clock."""
-        self._settling = ConflictStateUpdater(recording, now)
-        self._superseding = Superseding(recording, now)
-        self._releasing = SupersessionRelease(self._superseding, self._settling)
+    def __init__(self, record_builder: RecordBuilder, now: Callable[[], datetime]) -> None:
+        """Write by *record_builder*; *now* is the clock."""
+        self._conflict_states = ConflictStateUpdater(record_builder, now)
+        self._supersession = SupersessionLinks(record_builder, now)
+        self._releasing = SupersessionRelease(self._supersession, self._conflict_states)
 
     def after_rollback(self, transaction: Transaction, before: Memory, after: Memory, *, since: datetime) -> Memory:
         """Mend what the rollback of one memory to what it said at *since* has left; return it as it is then.
@@ -33,11 +33,11 @@ class ConflictRollback:
         Back to before it superseded another, it lets that one go: see `SupersessionRelease`.
         """
         self._releasing.after_rollback(transaction, before, after, since=since)
-        reach = reach_around(after)
-        self.mend(transaction, in_question(transaction, before, after), reach=reach, since=since)
+        reach = neighbour_reach(after)
+        self.reconcile(transaction, find_affected(transaction, before, after), reach=reach, since=since)
         return transaction.get(after.id, reach=reach) or after
 
-    def mend(self, transaction: Transaction, ids: Collection[str], *, reach: Reach, since: datetime) -> None:
+    def reconcile(self, transaction: Transaction, ids: Collection[str], *, reach: Reach, since: datetime) -> None:
         """Make the memories with these *ids* agree with their neighbours, and their conflicts with their statuses.
 
         Conflicts that have become void are CLOSED. A CONFLICTED memory gets back the conflicts that were settled not
@@ -45,15 +45,15 @@ class ConflictRollback:
         """
         names = sorted(ids)
         for memory in _those(transaction, names, reach):
-            self._superseding.relink(transaction, memory)
-        self._settling.after(transaction, list(_those(transaction, names, reach)))
+            self._supersession.relink(transaction, memory)
+        self._conflict_states.update(transaction, list(_those(transaction, names, reach)))
         for memory in _those(transaction, names, reach):
             if memory.status is Status.CONFLICTED:
-                self._settling.reopen(transaction, memory, since=since)
-                self._settling.release(transaction, memory)
+                self._conflict_states.reopen(transaction, memory, since=since)
+                self._conflict_states.release(transaction, memory)
 
 
-def in_question(transaction: Transaction, before: Memory, after: Memory) -> set[str]:
+def find_affected(transaction: Transaction, before: Memory, after: Memory) -> set[str]:
     """Return the ids of the memories that may disagree once *before* has become *after*; often none."""
     links = {one for memory in (before, after) for one in (memory.supersedes_id, memory.superseded_by_id) if one}
     found = transaction.open_conflicts(after.scope.owner, [after.id])
@@ -61,7 +61,7 @@ def in_question(transaction: Transaction, before: Memory, after: Memory) -> set[
     return links | sides | {after.id} if links or sides or after.status is Status.CONFLICTED else set()
 
 
-def reach_around(memory: Memory) -> Reach:
+def neighbour_reach(memory: Memory) -> Reach:
     """Return where most neighbours of a memory are: in its project, or global."""
     return Reach(memory.scope.owner, tuple(dict.fromkeys((memory.scope.project_id, ""))))
 
@@ -69,7 +69,7 @@ def reach_around(memory: Memory) -> Reach:
 def _those(transaction: Transaction, ids: Collection[str], reach: Reach) -> Iterator[Memory]:
     """Yield memories that are there, each as it is when its turn comes: mending one may change the next."""
     for memory_id in ids:
-        memory = within(transaction, memory_id, reach)
+        memory = find_in_reach(transaction, memory_id, reach)
         if memory is not None:
             yield memory
 
@@ -80,10 +80,10 @@ def _those(transaction: Transaction, ids: Collection[str], reach: Reach) -> Iter
 class SupersessionRelease:
     """Lets superseded memories stand for themselves again."""
 
-    def __init__(self, superseding: Superseding, settling: ConflictStateUpdater) -> None:
-        """Write by *superseding*, open conflicts anew by *settling*."""
-        self._superseding = superseding
-        self._settling = settling
+    def __init__(self, supersession: SupersessionLinks, conflict_states: ConflictStateUpdater) -> None:
+        """Write by *supersession*, open conflicts anew by *conflict_states*."""
+        self._supersession = supersession
+        self._conflict_states = conflict_states
 
     def after_rollback(self, transaction: Transaction, before: Memory, after: Memory, *, since: datetime) -> None:
         """Free the memories that *before* superseded and *after*, which says what was said at *since*, does not.
@@ -99,16 +99,16 @@ class SupersessionRelease:
                 if _was_ended(old, before, after, since):
                     values["valid_to"] = None
                 values["status"] = self._status(transaction, replace(old, **values), since)
-            self._superseding.changed(transaction, old, values)
+            self._supersession.set_values(transaction, old, values)
 
     def _status(self, transaction: Transaction, freed: Memory, since: datetime) -> Status:
         """Return the status of a freed memory, once its conflicts are open that stand.
 
         Those that leave their older memory in use are opened first: they are no reason to mark it.
         """
-        self._settling.reopen(transaction, replace(freed, status=Status.ACTIVE), since=since)
+        self._conflict_states.reopen(transaction, replace(freed, status=Status.ACTIVE), since=since)
         marked = replace(freed, status=Status.CONFLICTED)
-        return Status.CONFLICTED if self._settling.reopen(transaction, marked, since=since) else Status.ACTIVE
+        return Status.CONFLICTED if self._conflict_states.reopen(transaction, marked, since=since) else Status.ACTIVE
 
 
 def _let_go(transaction: Transaction, before: Memory, after: Memory) -> list[Memory]:
@@ -119,7 +119,7 @@ def _let_go(transaction: Transaction, before: Memory, after: Memory) -> list[Mem
     """
     if before.supersedes_id in {"", after.supersedes_id}:
         return []
-    if after.supersedes_id and neighbour(transaction, after, after.supersedes_id) is None:
+    if after.supersedes_id and find_neighbour(transaction, after, after.supersedes_id) is None:
         return []
     olds = transaction.superseded_by(before.scope.owner, before.id)
     named = [old for old in olds if old.id == before.supersedes_id]

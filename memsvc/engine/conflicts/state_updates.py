@@ -12,7 +12,7 @@ from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach
 from memsvc.engine.records.memory_builder import RecordBuilder
-from memsvc.engine.records.statements import contradiction, is_elsewhere, states_more
+from memsvc.engine.records.statements import differs_in_project, find_contradiction, states_more
 from memsvc.ports.metadata import Transaction
 
 _STANDING = frozenset({Status.ACTIVE, Status.CONFLICTED})
@@ -23,12 +23,12 @@ _REOPENED = 16
 class ConflictStateUpdater:
     """Closes conflicts that have become void, and lets their older memories back in."""
 
-    def __init__(self, recording: RecordBuilder, now: Callable[[], datetime]) -> None:
-        """Write by *recording*; *now* is the clock."""
-        self._recording = recording
+    def __init__(self, record_builder: RecordBuilder, now: Callable[[], datetime]) -> None:
+        """Write by *record_builder*; *now* is the clock."""
+        self._record_builder = record_builder
         self._now = now
 
-    def after(self, transaction: Transaction, changed: Sequence[Memory], *, gone: str = "") -> dict[str, Memory]:
+    def update(self, transaction: Transaction, changed: Sequence[Memory], *, gone: str = "") -> dict[str, Memory]:
         """Settle the open conflicts of memories that were changed; return what became of others thereby, by id.
 
         A conflict stands while the older memory is CONFLICTED, or is ACTIVE since it says more than is contradicted
@@ -41,31 +41,31 @@ class ConflictStateUpdater:
             return {}
         released: dict[str, Memory] = {}
         for conflict in transaction.open_conflicts(changed[0].scope.owner, [memory.id for memory in changed]):
-            older, newer = self.sides(transaction, conflict)
+            older, newer = self.load_sides(transaction, conflict)
             if gone in {conflict.older_id, conflict.newer_id} or older is None or newer is None:
                 kept = None
             else:
                 kept = self._kept(transaction, conflict, older, newer)
             if kept == conflict:
                 continue
-            transaction.settle_conflicts([kept or self.settled(conflict, ConflictState.CLOSED)])
+            transaction.settle_conflicts([kept or self.settle(conflict, ConflictState.CLOSED)])
             if kept is None and older is not None and older.id != gone:
                 released[older.id] = self.release(transaction, older)
         return released
 
-    def hand_over(self, transaction: Transaction, source: Memory, heir: Memory) -> None:
+    def transfer(self, transaction: Transaction, source: Memory, heir: Memory) -> None:
         """Settle the open conflicts of a memory that was put away since *heir* was made of it.
 
         Where it was the newer one, *heir* takes its place if that contradicts the older one, too.
         """
         for conflict in transaction.open_conflicts(source.scope.owner, [source.id]):
-            older, _ = self.sides(transaction, conflict)
-            found = None if older is None or conflict.newer_id != source.id else contradiction(older, heir)
+            older, _ = self.load_sides(transaction, conflict)
+            found = None if older is None or conflict.newer_id != source.id else find_contradiction(older, heir)
             if found is not None:
                 transaction.settle_conflicts([_held_by(conflict, heir, found)])
-        self.after(transaction, [source, heir])
+        self.update(transaction, [source, heir])
 
-    def settled(self, conflict: Conflict, state: ConflictState) -> Conflict:
+    def settle(self, conflict: Conflict, state: ConflictState) -> Conflict:
         """Return *conflict* as settled now."""
         return replace(conflict, state=state, resolve_time=self._now())
 
@@ -75,28 +75,28 @@ class ConflictStateUpdater:
             return older
         if any(one.older_id == older.id for one in transaction.open_conflicts(older.scope.owner, [older.id])):
             return older
-        return self.put(transaction, older, Status.ACTIVE)
+        return self.set_status(transaction, older, Status.ACTIVE)
 
     def reopen(self, transaction: Transaction, older: Memory, *, since: datetime) -> bool:
         """Open the conflicts over a memory anew that were settled not before *since* and still stand.
 
-        They stand as `after` says, given that the memory is *older*. Return whether there was any.
+        They stand as `update` says, given that the memory is *older*. Return whether there was any.
         """
         is_any = False
         for conflict in transaction.conflicts_over(older.scope.owner, older.id, limit=_REOPENED):
             if conflict.resolve_time is None or conflict.resolve_time < since:
                 continue
-            _, newer = self.sides(transaction, conflict)
+            _, newer = self.load_sides(transaction, conflict)
             kept = None if newer is None else self._kept(transaction, conflict, older, newer)
             if kept is not None:
                 transaction.settle_conflicts([replace(kept, state=ConflictState.OPEN, resolve_time=None)])
                 is_any = True
         return is_any
 
-    def put(self, transaction: Transaction, before: Memory, status: Status) -> Memory:
+    def set_status(self, transaction: Transaction, before: Memory, status: Status) -> Memory:
         """Give a memory another status, as its next revision."""
         after = replace(before, status=status, update_time=self._now(), revision=before.revision + 1)
-        record, _ = self._recording.claimed(transaction, self._recording.relabelled(after))
+        record, _ = self._record_builder.claim(transaction, self._record_builder.record_with_same_content(after))
         transaction.update(before, record, ChangeAction.UPDATED)
         return after
 
@@ -108,15 +108,15 @@ class ConflictStateUpdater:
         if older.status not in _STANDING or holder.status not in _STANDING:
             return None
         now = self._now()
-        found = contradiction(older, holder) if is_valid_at(older, now) and is_valid_at(holder, now) else None
+        found = find_contradiction(older, holder) if is_valid_at(older, now) and is_valid_at(holder, now) else None
         if found is None:
             return None
-        if older.status is Status.ACTIVE and not (is_elsewhere(older, holder) or states_more(older, found[0])):
+        if older.status is Status.ACTIVE and not (differs_in_project(older, holder) or states_more(older, found[0])):
             return None
         return conflict if holder.id == newer.id else _held_by(conflict, holder, found)
 
     @staticmethod
-    def sides(transaction: Transaction, conflict: Conflict) -> tuple[Memory | None, Memory | None]:
+    def load_sides(transaction: Transaction, conflict: Conflict) -> tuple[Memory | None, Memory | None]:
         """Return the older and the newer memory of a conflict, as they are stored."""
         reach = Reach(conflict.owner, tuple(dict.fromkeys((conflict.project_id, ""))))
         return transaction.get(conflict.older_id, reach=reach), transaction.get(conflict.newer_id, reach=reach)

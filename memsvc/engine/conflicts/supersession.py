@@ -19,40 +19,40 @@ LONGEST_CHAIN = 1_000
 """How many links are followed before a chain is taken for a ring."""
 
 
-class Superseding:
+class SupersessionLinks:
     """Links memories within a transaction."""
 
-    def __init__(self, recording: RecordBuilder, now: Callable[[], datetime]) -> None:
-        """Write by *recording*; *now* is the clock."""
-        self._recording = recording
+    def __init__(self, record_builder: RecordBuilder, now: Callable[[], datetime]) -> None:
+        """Write by *record_builder*; *now* is the clock."""
+        self._record_builder = record_builder
         self._now = now
 
     def link(self, transaction: Transaction, old: Memory, new: Memory) -> tuple[Memory, Memory]:
         """Have *new* supersede *old*, both stored; return both as they are then.
 
         *old* becomes DEPRECATED. What becomes of its key: see `inherited_key`. Of several that *new* supersedes, it
-        names the first. The old one is true until the new one is: see `boundary`.
+        names the first. The old one is true until the new one is: see `supersession_time`.
 
         Raises:
             MemorySupersededError: *old* was superseded before.
             SupersedeCycleError: *new* is *old*, or was superseded by it, at once or by way of others.
         """
-        self.require_free(transaction, old, new)
+        self.require_unsuperseded(transaction, old, new)
         deprecated = self.deprecate(transaction, old, new)
         values: dict[str, Any] = {"supersedes_id": new.supersedes_id or old.id, "key": inherited_key(old, new)}
-        return deprecated, self.changed(transaction, new, values | self.begun(deprecated, new))
+        return deprecated, self.set_values(transaction, new, values | self.validity_start(deprecated, new))
 
     def deprecate(self, transaction: Transaction, old: Memory, new: Memory) -> Memory:
         """Set the old end of a link."""
         values: dict[str, Any] = {"status": Status.DEPRECATED, "superseded_by_id": new.id}
         if shares_keys(old, new):
             values["key"] = ""
-        ends = boundary(new, self._now())
+        ends = supersession_time(new, self._now())
         if old.valid_to is None and (old.valid_from is None or old.valid_from < ends):
             values["valid_to"] = ends
-        return self.changed(transaction, old, values)
+        return self.set_values(transaction, old, values)
 
-    def begun(self, deprecated: Memory, new: Memory) -> dict[str, Any]:
+    def validity_start(self, deprecated: Memory, new: Memory) -> dict[str, Any]:
         """Return when *new* begins to be true, unless it says so itself: when what it supersedes ceased to be."""
         ended = deprecated.valid_to
         if new.valid_from is not None or ended is None or ended > self._now():
@@ -65,32 +65,32 @@ class Superseding:
         Of several that it superseded it names another one then.
         """
         if memory.superseded_by_id:
-            successor = neighbour(transaction, memory, memory.superseded_by_id)
+            successor = find_neighbour(transaction, memory, memory.superseded_by_id)
             if successor is None:
-                memory = self.changed(transaction, memory, {"superseded_by_id": ""})
-            elif neighbour(transaction, successor, successor.supersedes_id) is None:
-                self.changed(transaction, successor, {"supersedes_id": memory.id})
+                memory = self.set_values(transaction, memory, {"superseded_by_id": ""})
+            elif find_neighbour(transaction, successor, successor.supersedes_id) is None:
+                self.set_values(transaction, successor, {"supersedes_id": memory.id})
         if memory.supersedes_id:
-            old = neighbour(transaction, memory, memory.supersedes_id)
+            old = find_neighbour(transaction, memory, memory.supersedes_id)
             if old is None or old.superseded_by_id != memory.id:
                 others = transaction.superseded_by(memory.scope.owner, memory.id)
                 named = next((one.id for one in others if one.id not in memory.derived_from), "")
-                self.changed(transaction, memory, {"supersedes_id": named})
+                self.set_values(transaction, memory, {"supersedes_id": named})
 
-    def give_back_key(self, transaction: Transaction, old: Memory, back: Memory) -> None:
+    def return_key(self, transaction: Transaction, old: Memory, back: Memory) -> None:
         """Take the key of *back*, which *old* is about to become, from the memory that has it by superseding *old*."""
         if not back.key or not old.superseded_by_id or back.superseded_by_id:
             return
-        following = neighbour(transaction, old, old.superseded_by_id)
+        following = find_neighbour(transaction, old, old.superseded_by_id)
         for _ in range(LONGEST_CHAIN):
             if following is None:
                 return
             if following.key == back.key and following.scope.project_id == back.scope.project_id:
-                self.changed(transaction, following, {"key": ""})
+                self.set_values(transaction, following, {"key": ""})
                 return
-            following = neighbour(transaction, following, following.superseded_by_id)
+            following = find_neighbour(transaction, following, following.superseded_by_id)
 
-    def require_free(self, transaction: Transaction, old: Memory, new: Memory) -> None:
+    def require_unsuperseded(self, transaction: Transaction, old: Memory, new: Memory) -> None:
         """Raise when *new* cannot supersede *old*: see `link`."""
         following: Memory | None = new
         for _ in range(LONGEST_CHAIN):
@@ -98,7 +98,7 @@ class Superseding:
                 break
             if following.id == old.id:
                 raise SupersedeCycleError(old.id, new.id)
-            following = neighbour(transaction, following, following.superseded_by_id)
+            following = find_neighbour(transaction, following, following.superseded_by_id)
         else:
             raise SupersedeCycleError(old.id, new.id)
         if old.superseded_by_id:
@@ -111,7 +111,7 @@ class Superseding:
         true until *gone* was is true for as long as that would have been. What was merged into it stays
         ARCHIVED, and can be restored.
         """
-        after = neighbour(transaction, gone, gone.superseded_by_id)
+        after = find_neighbour(transaction, gone, gone.superseded_by_id)
         olds = transaction.superseded_by(gone.scope.owner, gone.id)
         merged = set(gone.derived_from) - {gone.supersedes_id}
         for old in olds:
@@ -120,23 +120,23 @@ class Superseding:
                 values["superseded_by_id"] = "" if after is None else after.id
                 if old.valid_to is not None and old.valid_to == gone.valid_from:
                     values["valid_to"] = gone.valid_to
-            self.changed(transaction, old, values)
+            self.set_values(transaction, old, values)
         if after is not None and after.supersedes_id == gone.id:
             names = [old.id for old in olds if old.id not in merged]
             named = gone.supersedes_id if gone.supersedes_id in names else next(iter(names), "")
-            self.changed(transaction, after, {"supersedes_id": named})
+            self.set_values(transaction, after, {"supersedes_id": named})
 
-    def changed(self, transaction: Transaction, before: Memory, values: Mapping[str, Any]) -> Memory:
+    def set_values(self, transaction: Transaction, before: Memory, values: Mapping[str, Any]) -> Memory:
         """Give a memory these *values* as its next revision, or leave it when it has them; return it as it is then."""
         if all(getattr(before, name) == value for name, value in values.items()):
             return before
         after = replace(before, **values, update_time=self._now(), revision=before.revision + 1)
-        record, _ = self._recording.claimed(transaction, self._recording.relabelled(after))
+        record, _ = self._record_builder.claim(transaction, self._record_builder.record_with_same_content(after))
         transaction.update(before, record, ChangeAction.UPDATED)
         return after
 
 
-def boundary(new: Memory, now: datetime) -> datetime:
+def supersession_time(new: Memory, now: datetime) -> datetime:
     """Return when *new* took the place of what it supersedes: when it began to be true or came about, else *now*."""
     if new.valid_from is not None:
         return new.valid_from
@@ -156,16 +156,16 @@ def inherited_key(old: Memory, new: Memory) -> str:
     return new.key or (old.key if shares_keys(old, new) else "")
 
 
-def neighbour(transaction: Transaction, memory: Memory, memory_id: str) -> Memory | None:
+def find_neighbour(transaction: Transaction, memory: Memory, memory_id: str) -> Memory | None:
     """Return a memory that *memory* is linked with, held for this transaction; None when it is not there.
 
     Links may lead into every project of the user, so it is looked for in all of them, and in no other user's.
     """
     scope = memory.scope
-    return within(transaction, memory_id, Reach(scope.owner, tuple(dict.fromkeys((scope.project_id, "")))))
+    return find_in_reach(transaction, memory_id, Reach(scope.owner, tuple(dict.fromkeys((scope.project_id, "")))))
 
 
-def within(transaction: Transaction, memory_id: str, reach: Reach) -> Memory | None:
+def find_in_reach(transaction: Transaction, memory_id: str, reach: Reach) -> Memory | None:
     """Return a memory of the owner of *reach*, whichever its project, held for this transaction.
 
     It is looked for in the projects of *reach* first, which costs the least.

@@ -26,7 +26,7 @@ from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach
 from memsvc.engine.indexing.cached_embedder import CachedEmbedder
 from memsvc.engine.indexing.vector_entries import EmbeddingGranularity, VectorEntries, means_of
-from memsvc.engine.records.statements import contradiction
+from memsvc.engine.records.statements import find_contradiction
 from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
 from memsvc.ports.indexes import PendingSearch, VectorEntry, VectorIndex
 from memsvc.ports.metadata import MetadataStore
@@ -79,7 +79,7 @@ class CandidateFinder:
         taken: set[str] = set()
         groups: list[Group] = []
         for start in range(0, len(waiting), SLICE):
-            SEARCH_PRIORITY.give_way()
+            SEARCH_PRIORITY.yield_to_searches()
             for found in self._near(waiting[start : start + SLICE], threshold, deadline):
                 group = self._group(found, taken, is_ready)
                 if group is not None:
@@ -198,7 +198,7 @@ def are_equivalent(one: Memory, other: Memory) -> bool:
     is_lasting = one.kind in LASTING or (mine.is_lasting and theirs.is_lasting)
     if not is_lasting and not same_day(one, other):
         return False
-    return are_alike(mine, theirs) and not contradiction(one, other) and not contradiction(other, one)
+    return are_alike(mine, theirs) and not find_contradiction(one, other) and not find_contradiction(other, one)
 
 
 def coherent_groups(seed: Memory, others: Iterable[Memory]) -> list[Memory]:
@@ -273,7 +273,7 @@ class BlockingIndex:
 
 
 def _meets(memory: Memory, met: set[int]) -> bool:
-    SEARCH_PRIORITY.give_way()
+    SEARCH_PRIORITY.yield_to_searches()
     marks = set(_marks(memory))
     is_known = not marks.isdisjoint(met)
     met |= marks

@@ -15,9 +15,9 @@ from memsvc.domain.memory import Memory, Status
 from memsvc.domain.secrets import Redactor
 from memsvc.engine.conflicts.state_updates import ConflictStateUpdater
 from memsvc.engine.consolidation.candidates import own_reach
-from memsvc.engine.memories.upsert import derived
+from memsvc.engine.memories.upsert import apply_sources
 from memsvc.engine.records.memory_builder import MemoryBuilder, PreparedMemory, RecordBuilder
-from memsvc.engine.records.provenance import Sources
+from memsvc.engine.records.provenance import SourceLookup
 from memsvc.ports.metadata import Transaction
 from memsvc.ports.models import LanguageModel, Prompt, UnusableAnswerError
 from memsvc.text.paraphrase import is_reworded, joined
@@ -35,12 +35,12 @@ class Planned:
 class GroupMerger:
     """Merges groups of memories that say the same."""
 
-    def __init__(self, drafting: MemoryBuilder, recording: RecordBuilder, words: MergedTextWriter) -> None:
-        """Write by *drafting* and *recording*; *words* finds the text."""
-        self._drafting = drafting
-        self._recording = recording
+    def __init__(self, memory_builder: MemoryBuilder, record_builder: RecordBuilder, words: MergedTextWriter) -> None:
+        """Write by *memory_builder* and *record_builder*; *words* finds the text."""
+        self._memory_builder = memory_builder
+        self._record_builder = record_builder
         self._words = words
-        self._settling = ConflictStateUpdater(recording, drafting.now)
+        self._conflict_states = ConflictStateUpdater(record_builder, memory_builder.now)
 
     def planned(self, group: Group, deadline: Deadline) -> Planned:
         """Return what *group* is to become."""
@@ -68,22 +68,22 @@ class GroupMerger:
         originals = [member for member in members if member is not None]
         if transaction.open_conflicts(originals[0].scope.owner, [member.id for member in originals]):
             return None
-        record = derived(planned.prepared, Sources(transaction), self._drafting.policy).record
+        record = apply_sources(planned.prepared, SourceLookup(transaction), self._memory_builder.policy).record
         if record.memory.status is not Status.ACTIVE:
             return None
         merged = carried_over(record.memory, originals)
-        now = self._drafting.now()
+        now = self._memory_builder.now()
         archived = [archived_for(original, merged.id, now) for original in originals]
         for before, after in zip(originals, archived, strict=True):
-            transaction.update(before, self._recording.relabelled(after), ChangeAction.UPDATED)
-        record, _ = self._recording.claimed(transaction, replace(record, memory=merged))
+            transaction.update(before, self._record_builder.record_with_same_content(after), ChangeAction.UPDATED)
+        record, _ = self._record_builder.claim(transaction, replace(record, memory=merged))
         [stored] = transaction.insert([record])
-        self._settling.after(transaction, archived)
+        self._conflict_states.update(transaction, archived)
         return Consolidated(stored, tuple(archived), planned.group.similarity, planned.wording.notice)
 
     def _prepared(self, group: Group, wording: Wording) -> PreparedMemory:
         draft = draft_of(group.members, wording.content)
-        return self._drafting.prepare(replace(group.newest.scope, session_id=""), draft)
+        return self._memory_builder.prepare(replace(group.newest.scope, session_id=""), draft)
 
     @staticmethod
     def _as_planned(transaction: Transaction, member: Memory) -> Memory | None:

@@ -13,7 +13,7 @@ from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach, Scope, Visibility
 from memsvc.domain.search import Order, OrderField, PageCursor
 from memsvc.engine.commit.group_committer import GroupCommitter
-from memsvc.engine.commit.idempotency import Request, digest_of, recall, remember
+from memsvc.engine.commit.idempotency import IdempotentRequest, recall_answer, remember_answer, request_digest
 from memsvc.engine.consolidation.candidates import CandidateFinder
 from memsvc.engine.consolidation.merge import GroupMerger
 from memsvc.ports.metadata import MemoryReads, Transaction
@@ -124,9 +124,9 @@ class Consolidate:
             DeadlineExceededError: There was no time for even the first memories.
             RequestIdReusedError: The request_id was used for another request.
         """
-        digest = digest_of(asked) if asked.request_id else ""
+        digest = request_digest(asked) if asked.request_id else ""
         reach = Reach.from_scope(asked.scope, Visibility.PROJECT)
-        request = Request(_METHOD, asked.request_id, digest, reach)
+        request = IdempotentRequest(_METHOD, asked.request_id, digest, reach)
         run = self._committer.submit(lambda transaction: _opened(transaction, request, asked)).value
         chars = 0
         if not run.done:
@@ -165,7 +165,7 @@ class Consolidate:
             if after is None:
                 return
 
-    def _merged(self, run: _Run, request: Request, group: Group, deadline: Deadline) -> _Run:
+    def _merged(self, run: _Run, request: IdempotentRequest, group: Group, deadline: Deadline) -> _Run:
         planned = self._merging.planned(group, deadline)
 
         def work(transaction: Transaction) -> _Run:
@@ -173,16 +173,16 @@ class Consolidate:
             if merged is None:
                 return replace(run, skipped=run.skipped + 1)
             own = replace(run, groups=(*run.groups, _noted(merged)), position=transaction.position)
-            remember(transaction, request, own.as_json())
+            remember_answer(transaction, request, own.as_json())
             return own
 
         return self._committer.submit(work).value
 
-    def _closed(self, run: _Run, request: Request) -> _Run:
+    def _closed(self, run: _Run, request: IdempotentRequest) -> _Run:
         done = replace(run, done=True)
 
         def work(transaction: Transaction) -> None:
-            remember(transaction, request, done.as_json())
+            remember_answer(transaction, request, done.as_json())
 
         self._committer.submit(work)
         return done
@@ -202,12 +202,12 @@ class Consolidate:
         return Consolidated(merged, originals, noted["similarity"], noted["notice"])
 
 
-def _opened(transaction: Transaction, request: Request, asked: ConsolidationRequest) -> _Run:
-    answer = recall(transaction, request)
+def _opened(transaction: Transaction, request: IdempotentRequest, asked: ConsolidationRequest) -> _Run:
+    answer = recall_answer(transaction, request)
     if answer is not None:
         return _Run.recalled(answer)
     run = _Run(after=asked.after)
-    remember(transaction, request, run.as_json())
+    remember_answer(transaction, request, run.as_json())
     return run
 
 

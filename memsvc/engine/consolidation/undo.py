@@ -20,7 +20,7 @@ from memsvc.domain.memory import UNNAMED, Memory, Status
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.visibility import visible
 from memsvc.domain.write_requests import Outcome, UpsertResult, WriteOptions, Written
-from memsvc.engine.commit.idempotency import IdempotentExecutor, Request, digest_of, gone
+from memsvc.engine.commit.idempotency import IdempotentExecutor, IdempotentRequest, not_found_error, request_digest
 from memsvc.engine.conflicts.state_updates import ConflictStateUpdater
 from memsvc.engine.consolidation.candidates import REVISIONS, own_reach
 from memsvc.engine.records.memory_builder import MemoryBuilder, RecordBuilder
@@ -34,14 +34,18 @@ class UndoConsolidation:
     """Takes merged memories apart, each by one transaction."""
 
     def __init__(
-        self, drafting: MemoryBuilder, recording: RecordBuilder, requests: IdempotentExecutor, reads: MemoryReads
+        self,
+        memory_builder: MemoryBuilder,
+        record_builder: RecordBuilder,
+        requests: IdempotentExecutor,
+        reads: MemoryReads,
     ) -> None:
         """Write by these parts; *reads* knows what was before."""
-        self._drafting = drafting
-        self._recording = recording
+        self._memory_builder = memory_builder
+        self._record_builder = record_builder
         self._requests = requests
         self._reads = reads
-        self._settling = ConflictStateUpdater(recording, drafting.now)
+        self._conflict_states = ConflictStateUpdater(record_builder, memory_builder.now)
 
     def undo(
         self, scope: Scope, memory_id: str, *, expected_revision: int, options: WriteOptions
@@ -60,18 +64,18 @@ class UndoConsolidation:
             MemoryExistsError: Another memory took the key of an original meanwhile.
             RequestIdReusedError: The request_id was used for another request.
         """
-        digest = digest_of(scope, memory_id, expected_revision) if options.request_id else ""
-        request = Request("UndoConsolidation", options.request_id, digest, Reach.from_scope(scope))
+        digest = request_digest(scope, memory_id, expected_revision) if options.request_id else ""
+        request = IdempotentRequest("UndoConsolidation", options.request_id, digest, Reach.from_scope(scope))
 
         def work(transaction: Transaction) -> list[UpsertResult]:
             merged = self._merged(transaction, scope, memory_id)
             return self._undo(transaction, merged, expected_revision)
 
-        results, _ = self._requests.once(request, work)
+        results, _ = self._requests.run_once(request, work)
         written: list[Written] = []
         for result in results:
             if not isinstance(result, Written):
-                raise gone(result)
+                raise not_found_error(result)
             written.append(result)
         return written[0], tuple(written[1:])
 
@@ -118,22 +122,22 @@ class UndoConsolidation:
         return [UpsertResult(deleted, Outcome.UPDATED), *self._given_back(transaction, originals)]
 
     def _deleted(self, transaction: Transaction, merged: Memory) -> Memory:
-        now = self._drafting.now()
+        now = self._memory_builder.now()
         after = replace(merged, status=Status.DELETED, supersedes_id="", update_time=now, revision=merged.revision + 1)
         action = ChangeAction.UPDATED if merged.status is Status.DELETED else ChangeAction.DELETED
-        transaction.update(merged, self._recording.record(merged, after), action)
-        self._settling.after(transaction, [after])
+        transaction.update(merged, self._record_builder.record(merged, after), action)
+        self._conflict_states.update(transaction, [after])
         return after
 
     def _given_back(self, transaction: Transaction, originals: Sequence[Memory]) -> list[UpsertResult]:
-        now = self._drafting.now()
+        now = self._memory_builder.now()
         placed: list[UpsertResult] = []
         for before in originals:
             after = given_back(before, self._past(before), now)
             if after.key and after.status not in UNNAMED:
                 _require_free_key(transaction, after)
             # Beside another memory of the same content it may stand, as it did before.
-            record, _ = self._recording.claimed(transaction, self._recording.record(before, after))
+            record, _ = self._record_builder.claim(transaction, self._record_builder.record(before, after))
             transaction.update(before, record, ChangeAction.UPDATED)
             placed.append(UpsertResult(after, Outcome.UPDATED))
         return placed

@@ -23,7 +23,7 @@ from memsvc.domain.memory import Layer, Memory, Status, Tier
 from memsvc.domain.reminders import Due, Moment
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.search import Order, OrderField
-from memsvc.engine.memories.reminders import Reminders
+from memsvc.engine.memories.reminders import ReminderService
 from memsvc.ports.change_feed import IndexFeed
 from memsvc.ports.metadata import MemoryReads
 
@@ -76,7 +76,7 @@ class CoreMemoryCache:
         reads: MemoryReads,
         feed: IndexFeed,
         now: Callable[[], datetime],
-        reminders: Reminders,
+        reminders: ReminderService,
         *,
         is_shared: bool = False,
     ) -> None:
@@ -134,7 +134,7 @@ class CoreMemoryCache:
         )
 
     def due(self, scope: Scope, *, limit: int, zone: tzinfo | None = None) -> list[Due]:
-        """Return at most *limit* memories whose reminders are to be given now, in the order of `Reminders.due`.
+        """Return at most *limit* memories whose reminders are to be given now, in the order of `ReminderService.due`.
 
         Raises:
             BackendUnavailableError: The store cannot be reached.

@@ -76,7 +76,7 @@ class Sweep:
         after = 0
         while part := self._files.every(after=after, limit=BATCH):
             for file in part:
-                SEARCH_PRIORITY.give_way()
+                SEARCH_PRIORITY.yield_to_searches()
                 if file.has_content and self._blobs.find(file.sha256) is None:
                     yield file
             after = part[-1].row
@@ -95,7 +95,7 @@ class Sweep:
 def without_files(blobs: Iterator[Blob], files: FileReads) -> Iterator[Blob]:
     """Yield those of *blobs* that no file uses; the upload of one may be just about to end."""
     while part := list(islice(blobs, BATCH)):
-        SEARCH_PRIORITY.give_way()
+        SEARCH_PRIORITY.yield_to_searches()
         used = files.referred(blob.sha256 for blob in part)
         yield from (blob for blob in part if blob.sha256 not in used)
 

@@ -15,7 +15,7 @@ from memsvc.domain.memory import FileRef
 from memsvc.domain.scope import Scope
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.files.blob_guard import BlobGuard
-from memsvc.engine.records.memory_builder import ExtractedImages, NothingAside
+from memsvc.engine.records.memory_builder import ExtractedImages, NoImages
 from memsvc.ports.blobs import BlobStore
 from memsvc.ports.metadata import Transaction
 from memsvc.text.file_refs import InlineImage, inline_images, with_references
@@ -41,11 +41,11 @@ class InlineImages:
         self._fault_of = fault_of
         self._now = now
 
-    def set_aside(self, scope: Scope, content: str, *, field: str) -> ExtractedImages:
+    def extract_images(self, scope: Scope, content: str, *, field: str) -> ExtractedImages:
         """Return *content* with references in the place of its images: see `memsvc.engine.records.memory_builder`."""
         images = inline_images(content)
         if not images:
-            return NothingAside(content)
+            return NoImages(content)
         violations = [Violation(field, fault) for fault in self._faults(images)]
         if violations:
             raise InvalidRequestError(violations)
@@ -107,7 +107,7 @@ class _ImagesAside:
     images: Mapping[str, InlineImage]
     keep: Callable[[Scope, InlineImage], FileRef]
 
-    def kept(self, scope: Scope, content: str) -> str:
+    def store(self, scope: Scope, content: str) -> str:
         for reference, image in self.images.items():
             if reference in content:
                 content = content.replace(reference, written(self.keep(scope, image)))

@@ -12,7 +12,7 @@ from memsvc.domain.files import File, FileFilter, UrlTemplates, is_expired, url_
 from memsvc.domain.memory import FileRef
 from memsvc.domain.scope import Reach, Scope, Visibility
 from memsvc.engine.commit.group_committer import GroupCommitter
-from memsvc.engine.commit.idempotency import Request, digest_of
+from memsvc.engine.commit.idempotency import IdempotentRequest, request_digest
 from memsvc.engine.files.blob_guard import BlobGuard
 from memsvc.engine.files.upload import file_as_json, file_from_json
 from memsvc.engine.sessions.serialization import once
@@ -183,7 +183,7 @@ class DeletingFiles:
             transaction.files.delete([file])
             return file
 
-        request = Request(METHOD, request_id, digest_of(scope, file_id) if request_id else "", reach)
+        request = IdempotentRequest(METHOD, request_id, request_digest(scope, file_id) if request_id else "", reach)
         deleted = once(self._committer, request, work, to_json=file_as_json, from_json=file_from_json).value
         self._keeping.try_to_remove_unused([deleted.sha256])
         return deleted

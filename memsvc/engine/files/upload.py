@@ -17,7 +17,7 @@ from memsvc.domain.memory import FileRef, Json, Status, uuid7
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.visibility import visible
 from memsvc.engine.commit.group_committer import GroupCommitter
-from memsvc.engine.commit.idempotency import Request, digest_of, recall
+from memsvc.engine.commit.idempotency import IdempotentRequest, recall_answer, request_digest
 from memsvc.engine.files.blob_guard import BlobGuard
 from memsvc.engine.records.memory_builder import RecordBuilder
 from memsvc.engine.sessions.serialization import once
@@ -106,7 +106,7 @@ class Uploads:
         if not (request_id and new.sha256):
             return None
         request = _request(scope, new, new.sha256, request_id)
-        answer = self._committer.submit(lambda transaction: recall(transaction, request)).value
+        answer = self._committer.submit(lambda transaction: recall_answer(transaction, request)).value
         return None if answer is None else file_from_json(answer["value"])
 
     @contextmanager
@@ -205,10 +205,10 @@ class Upload:
         return InvalidRequestError([Violation("header.size_bytes", description)])
 
 
-def _request(scope: Scope, new: NewFile, sha256: str, request_id: str) -> Request:
+def _request(scope: Scope, new: NewFile, sha256: str, request_id: str) -> IdempotentRequest:
     """Return an upload as it is recognised: by what was said of the file, and by its bytes."""
     asked = (scope, new.name, new.category, new.media_type, new.metadata, new.ttl, new.expire_time, sha256)
-    return Request(METHOD, request_id, digest_of(*asked) if request_id else "", Reach.from_scope(scope))
+    return IdempotentRequest(METHOD, request_id, request_digest(*asked) if request_id else "", Reach.from_scope(scope))
 
 
 # Attachments: files of the category memory that say which memory they belong to (requirement V7).
@@ -221,9 +221,9 @@ MEMORY_ID = "memory_id"
 class AttachmentLinker:
     """Ties a file to its memory in the transaction that stores the file."""
 
-    def __init__(self, recording: RecordBuilder, now: Callable[[], datetime]) -> None:
-        """Write by *recording*; *now* is the clock."""
-        self._recording = recording
+    def __init__(self, record_builder: RecordBuilder, now: Callable[[], datetime]) -> None:
+        """Write by *record_builder*; *now* is the clock."""
+        self._record_builder = record_builder
         self._now = now
 
     def attach(self, transaction: Transaction, file: File) -> None:
@@ -244,7 +244,7 @@ class AttachmentLinker:
             raise InvalidRequestError([Violation(f"header.metadata.{MEMORY_ID}", description)])
         refs = (*before.file_refs, FileRef(file.category.value, file.id))
         after = replace(before, file_refs=refs, update_time=self._now(), revision=before.revision + 1)
-        record, _ = self._recording.claimed(transaction, self._recording.record(before, after))
+        record, _ = self._record_builder.claim(transaction, self._record_builder.record(before, after))
         transaction.update(before, record, ChangeAction.UPDATED)
 
 

@@ -34,8 +34,8 @@ from memsvc.engine.indexing.vector_entries import (
 )
 from memsvc.engine.records.memory_builder import chunks_of
 from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
-from memsvc.engine.search.retrieval import RetrievalRequest, RetrievalSource, Retrieved, table_terms
-from memsvc.engine.search.search import Readers
+from memsvc.engine.search.retrieval import RetrievalRequest, RetrievalResult, RetrievalSource, table_terms
+from memsvc.engine.search.search import SearchReaders
 from memsvc.ports.candidates import Candidates, Rows
 from memsvc.ports.change_feed import IndexFeed
 from memsvc.ports.indexes import VectorIndex
@@ -58,7 +58,7 @@ class AsOfSearch:
         self._feed = feed
         self._vectors = vectors
 
-    def readers(self, query: SearchQuery, readers: Readers) -> Readers:
+    def readers(self, query: SearchQuery, readers: SearchReaders) -> SearchReaders:
         """Return *readers* as they would have been at the query's known_time."""
         assert query.known_time is not None  # noqa: S101 - narrows the type; no other query is asked so
         reach = Reach.from_scope(query.scope, query.selection.visibility)
@@ -70,8 +70,8 @@ class AsOfSearch:
             readers,
             reads=reads,
             retrieval=retrieval,
-            ranker=readers.ranker.over(reads),
-            refining=readers.refining.over(reads),
+            ranker=readers.ranker.with_reader(reads),
+            refining=readers.refining.with_reader(reads),
             accesses=NoAccessCounter(),
         )
 
@@ -168,14 +168,14 @@ class PastRetrieval:
         self._vectors = vectors
         self._has_looked = False
 
-    def run(self, asked: RetrievalRequest, early: Callable[[Retrieved], None] | None = None) -> Retrieved:  # noqa: ARG002
+    def run(self, asked: RetrievalRequest, early: Callable[[RetrievalResult], None] | None = None) -> RetrievalResult:  # noqa: ARG002
         """Return what the retrievers would have found then; nothing is told early."""
         if not self._has_looked:
             self._states.look(asked)
             self._has_looked = True
         found = self._live.run(replace(asked, where=conjunction(asked.where, self._states.unchanged)))
         if self._states.documents:
-            with SEARCH_PRIORITY.first():
+            with SEARCH_PRIORITY.without_yielding():
                 self._add(asked, found)
         if self._states.is_partial:
             message = (
@@ -184,7 +184,7 @@ class PastRetrieval:
             found.degraded += [Degraded(one, PARTIAL, message) for one in sorted(found.asked)]
         return found
 
-    def _add(self, asked: RetrievalRequest, found: Retrieved) -> None:
+    def _add(self, asked: RetrievalRequest, found: RetrievalResult) -> None:
         answered = found.asked - {lost.retriever for lost in found.degraded}
         documents = list(self._states.documents.values())
         words = [entry for document in documents for entry in lexical_entries(document)] if found.terms else []
@@ -197,7 +197,7 @@ class PastRetrieval:
         if Retriever.DENSE in answered:
             self._add_dense(asked, found, matching)
 
-    def _together(self, found: Retrieved, words: Sequence[LexicalEntry]) -> list[Hit]:
+    def _together(self, found: RetrievalResult, words: Sequence[LexicalEntry]) -> list[Hit]:
         """Score what the index found anew beside the rest: scores of two collections do not compare."""
         ids = {hit.entry_id for hit in found.bm25}
         live = self._feed.documents(sorted({hit.entry_id >> _ROW_SHIFT for hit in found.bm25}))
@@ -207,7 +207,7 @@ class PastRetrieval:
         seen = {hit.entry_id for hit in hits}
         return [*hits, *(Hit(hit.entry_id, 0.0) for hit in found.bm25 if hit.entry_id not in seen)]
 
-    def _add_dense(self, asked: RetrievalRequest, found: Retrieved, matching: Sequence[Hit]) -> None:
+    def _add_dense(self, asked: RetrievalRequest, found: RetrievalResult, matching: Sequence[Hit]) -> None:
         first = [hit.entry_id >> _ROW_SHIFT for hit in matching]
         try:
             hits, is_partial = self._vectors.nearest(asked.query, self._states.documents, first)

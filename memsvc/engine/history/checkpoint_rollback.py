@@ -20,12 +20,12 @@ from memsvc.domain.memory import Kind, Memory, Status
 from memsvc.domain.scope import Scope
 from memsvc.domain.visibility import visible
 from memsvc.engine.commit.group_committer import GroupCommitter
-from memsvc.engine.commit.idempotency import Request, digest_of, recall, remember
-from memsvc.engine.conflicts.rollback import ConflictRollback, in_question
+from memsvc.engine.commit.idempotency import IdempotentRequest, recall_answer, remember_answer, request_digest
+from memsvc.engine.conflicts.rollback import ConflictRollback, find_affected
 from memsvc.engine.history.as_of_reads import SLICE, AsOfState
 from memsvc.engine.history.checkpoints import in_scope
 from memsvc.engine.records.memory_builder import RecordBuilder
-from memsvc.engine.records.memory_patch import action_of, reverted
+from memsvc.engine.records.memory_patch import change_action, revert_to
 from memsvc.engine.sessions.append import SOURCE
 from memsvc.ports.metadata import MetadataStore, Transaction
 
@@ -54,7 +54,7 @@ class _Run:
     """
 
     scope: Scope
-    request: Request
+    request: IdempotentRequest
     checkpoint: Checkpoint
     started: datetime
     undo: str = ""
@@ -120,14 +120,18 @@ class CheckpointRollback:
     """Rolls projects back to their checkpoints."""
 
     def __init__(
-        self, store: MetadataStore, committer: GroupCommitter, recording: RecordBuilder, now: Callable[[], datetime]
+        self,
+        store: MetadataStore,
+        committer: GroupCommitter,
+        record_builder: RecordBuilder,
+        now: Callable[[], datetime],
     ) -> None:
-        """Write by *committer* and *recording*; *now* is the clock."""
+        """Write by *committer* and *record_builder*; *now* is the clock."""
         self._store = store
         self._committer = committer
-        self._recording = recording
+        self._record_builder = record_builder
         self._now = now
-        self._mending = ConflictRollback(recording, now)
+        self._conflict_rollback = ConflictRollback(record_builder, now)
 
     def preview(self, scope: Scope, name: str) -> RollbackReport:
         """Return what a rollback would do, and change nothing.
@@ -140,7 +144,7 @@ class CheckpointRollback:
         checkpoint = self._store.checkpoints.get(scope.owner, scope.project_id, name)
         if checkpoint is None:
             raise CheckpointNotFoundError(name)
-        run = _Run(scope, Request(_METHOD, "", "", in_scope(scope)), checkpoint, self._now())
+        run = _Run(scope, IdempotentRequest(_METHOD, "", "", in_scope(scope)), checkpoint, self._now())
         for _, kind in self._differing(run):
             run.counts[kind.value] += 1
         self._note_purged(run)
@@ -156,8 +160,8 @@ class CheckpointRollback:
             DeadlineExceededError: The time was over before everything was rolled back.
             RequestIdReusedError: The request_id was used for another request.
         """
-        digest = digest_of(scope, name) if request_id else ""
-        request = Request(_METHOD, request_id, digest, in_scope(scope))
+        digest = request_digest(scope, name) if request_id else ""
+        request = IdempotentRequest(_METHOD, request_id, digest, in_scope(scope))
         run, is_done = self._committer.submit(lambda transaction: self._opened(transaction, scope, name, request)).value
         if is_done:
             return run.report()
@@ -169,15 +173,17 @@ class CheckpointRollback:
         committed = self._committer.submit(lambda transaction: _closed(transaction, run))
         return replace(committed.value.report(), position=committed.position)
 
-    def _opened(self, transaction: Transaction, scope: Scope, name: str, request: Request) -> tuple[_Run, bool]:
+    def _opened(
+        self, transaction: Transaction, scope: Scope, name: str, request: IdempotentRequest
+    ) -> tuple[_Run, bool]:
         checkpoint = transaction.find_checkpoint(scope.owner, scope.project_id, name)
         if checkpoint is None:
             raise CheckpointNotFoundError(name)
         run = _Run(scope, request, checkpoint, self._now())
-        answer = recall(transaction, request)
+        answer = recall_answer(transaction, request)
         if answer is not None:
             return run.recalled(answer), bool(answer["done"])
-        remember(transaction, request, run.as_json(done=False))
+        remember_answer(transaction, request, run.as_json(done=False))
         return run, False
 
     def _differing(self, run: _Run) -> list[tuple[_Item, DifferenceKind]]:
@@ -191,7 +197,7 @@ class CheckpointRollback:
             for row, memory in sorted(past.reads.by_rows(part, reach=past.reach).items()):
                 target = known.get(row)
                 is_kept = _sums_up_what_stays(memory, run) if target is None else not visible(target, run.scope)
-                after = None if is_kept else reverted(memory, target, run.started)
+                after = None if is_kept else revert_to(memory, target, run.started)
                 if after is not None:
                     goes_away = after.status is Status.DELETED
                     found.append((_Item(memory.id, row, goes_away), _kind(memory, after)))
@@ -221,10 +227,10 @@ class CheckpointRollback:
         def work(transaction: Transaction) -> tuple[_Run, list[_Item]]:
             own = _resumed(transaction, run)
             self._name_the_moment(transaction, own)
-            part = _Part(transaction, self._recording, own, max(self._now(), own.started + _TICK), names)
+            part = _Part(transaction, self._record_builder, own, max(self._now(), own.started + _TICK), names)
             blocked = [item for item in items if not part.roll_back(item.memory_id, targets.get(item.row))]
             own.position = max(own.position, transaction.position)
-            remember(transaction, own.request, own.as_json(done=False))
+            remember_answer(transaction, own.request, own.as_json(done=False))
             return own, blocked
 
         return self._committer.submit(work).value
@@ -235,10 +241,10 @@ class CheckpointRollback:
 
         def work(transaction: Transaction) -> _Run:
             own = _resumed(transaction, run)
-            part = _Part(transaction, self._recording, own, max(self._now(), own.started + _TICK), set())
+            part = _Part(transaction, self._record_builder, own, max(self._now(), own.started + _TICK), set())
             for memory_id in chosen:
                 part.release(memory_id)
-            remember(transaction, own.request, own.as_json(done=False))
+            remember_answer(transaction, own.request, own.as_json(done=False))
             return own
 
         return self._committer.submit(work).value
@@ -249,9 +255,11 @@ class CheckpointRollback:
         def work(transaction: Transaction) -> _Run:
             own = _resumed(transaction, run)
             chosen = sorted(own.unsettled)[:PART]
-            self._mending.mend(transaction, chosen, reach=in_scope(own.scope), since=own.checkpoint.known_time)
+            self._conflict_rollback.reconcile(
+                transaction, chosen, reach=in_scope(own.scope), since=own.checkpoint.known_time
+            )
             own.unsettled.difference_update(chosen)
-            remember(transaction, own.request, own.as_json(done=False))
+            remember_answer(transaction, own.request, own.as_json(done=False))
             return own
 
         while run.unsettled:
@@ -281,10 +289,10 @@ class _Part:
     """One transaction of a rollback."""
 
     def __init__(
-        self, transaction: Transaction, recording: RecordBuilder, run: _Run, now: datetime, waiting: set[str]
+        self, transaction: Transaction, record_builder: RecordBuilder, run: _Run, now: datetime, waiting: set[str]
     ) -> None:
         self._transaction = transaction
-        self._recording = recording
+        self._record_builder = record_builder
         self._run = run
         self._now = now
         self._waiting = waiting
@@ -293,7 +301,7 @@ class _Part:
         """Bring one memory back; return whether it is settled, or else waits for another that is to go first."""
         run = self._run
         before = self._transaction.get(memory_id, reach=in_scope(run.scope))
-        after = None if before is None else reverted(before, target, self._now)
+        after = None if before is None else revert_to(before, target, self._now)
         if before is None or after is None:
             return True
         if before.update_time > run.started and memory_id not in run.released:
@@ -301,10 +309,10 @@ class _Part:
             return True
         holder = self._in_the_way(after)
         if holder is None:
-            record, _ = self._recording.claimed(self._transaction, self._recording.record(before, after))
-            self._transaction.update(before, record, action_of(before, after))
-            self._recording.recount(self._transaction, before, after)
-            run.unsettled |= in_question(self._transaction, before, after)
+            record, _ = self._record_builder.claim(self._transaction, self._record_builder.record(before, after))
+            self._transaction.update(before, record, change_action(before, after))
+            self._record_builder.update_session_tokens(self._transaction, before, after)
+            run.unsettled |= find_affected(self._transaction, before, after)
             run.counts[_kind(before, after).value] += 1
         elif holder.id in self._waiting:
             return False
@@ -318,7 +326,7 @@ class _Part:
         self._run.released.add(memory_id)
         if before is not None and before.update_time <= self._run.started:
             after = replace(before, key="", revision=before.revision + 1, update_time=self._now)
-            self._transaction.update(before, self._recording.record(before, after), ChangeAction.UPDATED)
+            self._transaction.update(before, self._record_builder.record(before, after), ChangeAction.UPDATED)
 
     def _in_the_way(self, after: Memory) -> Memory | None:
         """Return who has the key of *after*, or a content that it is about to give up."""
@@ -328,7 +336,7 @@ class _Part:
         bearer = self._transaction.find_keys(after.scope.owner, [name]).get(name) if after.key else None
         if bearer is not None and bearer.id != after.id:
             return bearer
-        holder = self._recording.holder(self._transaction, after)
+        holder = self._record_builder.find_holder(self._transaction, after)
         # Beside one that stays it may stand, as it did then.
         return holder if holder is not None and holder.id in self._waiting else None
 
@@ -349,10 +357,10 @@ def _sums_up_what_stays(memory: Memory, run: _Run) -> bool:
 
 def _resumed(transaction: Transaction, run: _Run) -> _Run:
     """Return the run as it stands by the store's own note, or as it is where none is kept."""
-    answer = recall(transaction, run.request)
+    answer = recall_answer(transaction, run.request)
     return run.copy() if answer is None else run.recalled(answer)
 
 
 def _closed(transaction: Transaction, run: _Run) -> _Run:
-    remember(transaction, run.request, run.as_json(done=True))
+    remember_answer(transaction, run.request, run.as_json(done=True))
     return run

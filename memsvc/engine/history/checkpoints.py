@@ -19,7 +19,7 @@ from memsvc.domain.scope import Reach, Scope, Visibility
 from memsvc.domain.search import Order, OrderField, PageCursor
 from memsvc.domain.visibility import session_privacy, visible
 from memsvc.engine.commit.group_committer import GroupCommitter
-from memsvc.engine.commit.idempotency import Request, digest_of, recall, remember
+from memsvc.engine.commit.idempotency import IdempotentRequest, recall_answer, remember_answer, request_digest
 from memsvc.engine.history.as_of_reads import AsOfState, cursor_of
 from memsvc.ports.metadata import MetadataStore, Transaction
 
@@ -50,12 +50,12 @@ class Checkpoints:
             InvalidRequestError: The moment lies in the future.
             RequestIdReusedError: The request_id was used for another request.
         """
-        digest = digest_of(scope, name, note, known_time) if request_id else ""
-        request = Request("CreateCheckpoint", request_id, digest, in_scope(scope))
+        digest = request_digest(scope, name, note, known_time) if request_id else ""
+        request = IdempotentRequest("CreateCheckpoint", request_id, digest, in_scope(scope))
 
         def work(transaction: Transaction) -> Checkpoint:
             there = transaction.find_checkpoint(scope.owner, scope.project_id, name)
-            if recall(transaction, request) is not None and there is not None:
+            if recall_answer(transaction, request) is not None and there is not None:
                 return there
             if there is not None:
                 raise CheckpointExistsError(name)
@@ -64,7 +64,7 @@ class Checkpoints:
                 raise InvalidRequestError([Violation("known_time", "Must not lie in the future.")])
             made = Checkpoint(scope.owner, scope.project_id, name, known_time or now, now, note)
             transaction.add_checkpoint(made)
-            remember(transaction, request, {"name": name})
+            remember_answer(transaction, request, {"name": name})
             return made
 
         return self._committer.submit(work).value

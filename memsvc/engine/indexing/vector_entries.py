@@ -48,7 +48,7 @@ class Passage:
 
 def passages_of(document: Document, tier: EmbeddingGranularity) -> list[Passage]:
     """Return the texts to embed for one memory, the chunk view first, ordinals ascending within a view."""
-    SEARCH_PRIORITY.give_way()
+    SEARCH_PRIORITY.yield_to_searches()
     memory = document.memory
     found = [
         Passage(
@@ -89,7 +89,7 @@ def _richer(document: Document) -> list[Passage]:
 
 def lexical_entries(document: Document) -> list[LexicalEntry]:
     """Return the lexical entries of one memory: one for each chunk; the previous line counts for the first."""
-    SEARCH_PRIORITY.give_way()
+    SEARCH_PRIORITY.yield_to_searches()
     memory, before = document.memory, _line_before(document)
     return [
         LexicalEntry(
@@ -185,7 +185,7 @@ class VectorEntries:
         is_given: list[bool] = []
         model, dimension = self._embedding.model, self._embedding.dimension
         for document in documents:
-            SEARCH_PRIORITY.give_way()
+            SEARCH_PRIORITY.yield_to_searches()
             has_vector = _has_vector(document, model, dimension)
             passages = self._passages(document, has_vector=has_vector)
             if has_vector:

@@ -71,14 +71,14 @@ class Archive:
         self,
         reads: UpkeepReads,
         committer: GroupCommitter,
-        recording: RecordBuilder,
+        record_builder: RecordBuilder,
         now: Callable[[], datetime],
         rules: ArchiveRules,
     ) -> None:
         """Find by *reads*, write by the rest; *now* is the clock."""
         self._reads = reads
         self._committer = committer
-        self._putting = BulkStatusChange(recording, now)
+        self._putting = BulkStatusChange(record_builder, now)
         self._now = now
         self._rules = rules
 

@@ -13,7 +13,7 @@ from memsvc.domain.memory import Memory, Status
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.maintenance.step import Applied, BulkStatusChange, Part, cursor_of, due_of, eligible, place_of
 from memsvc.engine.records.memory_builder import RecordBuilder, ReminderDetector
-from memsvc.engine.records.memory_patch import changed
+from memsvc.engine.records.memory_patch import apply_values
 from memsvc.ports.metadata import Transaction
 from memsvc.ports.operations import UpkeepReads
 from memsvc.text.analysis import is_han
@@ -29,16 +29,16 @@ class Expire:
         self,
         reads: UpkeepReads,
         committer: GroupCommitter,
-        recording: RecordBuilder,
-        reminding: ReminderDetector,
+        record_builder: RecordBuilder,
+        reminder_detector: ReminderDetector,
         now: Callable[[], datetime],
     ) -> None:
         """Find by *reads*, write by the rest; *now* is the clock."""
         self._reads = reads
         self._committer = committer
-        self._recording = recording
-        self._reminding = reminding
-        self._putting = BulkStatusChange(recording, now)
+        self._record_builder = record_builder
+        self._reminding = reminder_detector
+        self._putting = BulkStatusChange(record_builder, now)
         self._now = now
 
     def part(self, area: Area, now: datetime, after: str, limit: int) -> Part:
@@ -64,10 +64,10 @@ class Expire:
         return Applied(tuple(done), len(due) - len(done))
 
     def _finish(self, transaction: Transaction, before: Memory, now: datetime) -> None:
-        after = changed(before, finished_values(before, now), now, self._reminding)
-        record, _ = self._recording.claimed(transaction, self._recording.record(before, after))
+        after = apply_values(before, finished_values(before, now), now, self._reminding)
+        record, _ = self._record_builder.claim(transaction, self._record_builder.record(before, after))
         transaction.update(before, record, ChangeAction.UPDATED)
-        self._recording.recount(transaction, before, after)
+        self._record_builder.update_session_tokens(transaction, before, after)
         self._putting.settle(transaction, [after])
 
 

@@ -12,7 +12,7 @@ from memsvc.domain.maintenance import Area, Due, Reason, UpkeepStep
 from memsvc.domain.memory import Kind, Layer, Memory
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.maintenance.step import BEGINNING, Applied, Part, cursor_of, due_of, eligible, is_kept_up, place_of
-from memsvc.engine.memories.promote import Promote
+from memsvc.engine.memories.promote import MemoryPromoter
 from memsvc.engine.records.memory_builder import claims_content, content_name
 from memsvc.ports.metadata import Transaction
 from memsvc.ports.operations import UpkeepReads
@@ -56,7 +56,7 @@ class PromoteStep:
         self,
         reads: UpkeepReads,
         committer: GroupCommitter,
-        promote: Promote,
+        promote: MemoryPromoter,
         now: Callable[[], datetime],
         *,
         least_accesses: int,
@@ -121,7 +121,7 @@ class PromoteStep:
         """Return what was made of a memory, or None when nothing can be."""
         try:
             with transaction.savepoint():
-                return self._promote.keep(transaction, memory)
+                return self._promote.promote_in_transaction(transaction, memory)
         except (InvalidRequestError, MemoryExistsError):
             return None
 

@@ -187,7 +187,7 @@ class Maintenance:
     def _parts(self, step: Step, run: _Run, started: float) -> Iterator[UpkeepProgress]:
         cursor, left = BEGINNING, self._bounds.changes
         while left > 0:
-            SEARCH_PRIORITY.give_way()
+            SEARCH_PRIORITY.yield_to_searches()
             part = step.part(run.area, run.now, cursor, min(PART, left))
             left -= len(part.due)
             run.tallies[step.kind] = _with_due(run.tallies[step.kind], len(part.due))
@@ -209,7 +209,7 @@ class Maintenance:
             return
         waiting = iter(due)
         while batch := list(islice(waiting, step.batch)):
-            SEARCH_PRIORITY.give_way()
+            SEARCH_PRIORITY.yield_to_searches()
             run.leadership.require()
             applied = _applied(step, batch)
             run.tallies[step.kind] = _with_done(run.tallies[step.kind], len(applied.changed), applied.skipped)

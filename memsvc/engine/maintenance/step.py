@@ -98,9 +98,9 @@ class Step(Protocol):
 class BulkStatusChange:
     """Gives memories another status within a transaction, and settles the conflicts that thereby become void."""
 
-    def __init__(self, recording: RecordBuilder, now: Callable[[], datetime]) -> None:
-        """Write by *recording*; *now* is the clock."""
-        self._settling = ConflictStateUpdater(recording, now)
+    def __init__(self, record_builder: RecordBuilder, now: Callable[[], datetime]) -> None:
+        """Write by *record_builder*; *now* is the clock."""
+        self._conflict_states = ConflictStateUpdater(record_builder, now)
 
     def put_away(self, transaction: Transaction, memories: Sequence[Memory], status: Status) -> None:
         """Put *memories* away, each as its next revision. What they say and their tier stay as they are."""
@@ -113,7 +113,7 @@ class BulkStatusChange:
         for memory in changed:
             by_owner[memory.scope.owner].append(memory)
         for own in by_owner.values():
-            self._settling.after(transaction, own)
+            self._conflict_states.update(transaction, own)
 
 
 def eligible(transaction: Transaction, due: Sequence[Due]) -> Iterator[tuple[Due, Memory]]:

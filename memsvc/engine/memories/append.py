@@ -14,10 +14,10 @@ from memsvc.domain.memory_keys import convention_of
 from memsvc.domain.scope import Reach, Scope, Visibility
 from memsvc.domain.visibility import visible
 from memsvc.domain.write_requests import Draft, Outcome, UpsertResult, WriteOptions, Written
-from memsvc.engine.commit.idempotency import IdempotentExecutor, Request, digest_of, gone
+from memsvc.engine.commit.idempotency import IdempotentExecutor, IdempotentRequest, not_found_error, request_digest
 from memsvc.engine.conflicts.detection import ConflictDetector
 from memsvc.engine.records.memory_builder import MemoryBuilder, PreparedMemory, RecordBuilder
-from memsvc.engine.records.memory_patch import changed, values_of_draft
+from memsvc.engine.records.memory_patch import apply_values, values_of_draft
 from memsvc.ports.metadata import MemoryReads, Record, Transaction
 
 LINE_BREAK = "\n"
@@ -63,24 +63,24 @@ class _Plan:
     record: Record
 
 
-class Append:
+class MemoryAppender:
     """Adds to memories by key. Appends that meet are all kept, in some order."""
 
     def __init__(
         self,
-        drafting: MemoryBuilder,
-        recording: RecordBuilder,
+        memory_builder: MemoryBuilder,
+        record_builder: RecordBuilder,
         requests: IdempotentExecutor,
         reads: MemoryReads,
         now: Callable[[], datetime],
     ) -> None:
         """Append by these parts; *now* is the clock."""
-        self._drafting = drafting
-        self._recording = recording
+        self._memory_builder = memory_builder
+        self._record_builder = record_builder
         self._requests = requests
         self._reads = reads
         self._now = now
-        self._contradictions = ConflictDetector(drafting, recording)
+        self._conflict_detector = ConflictDetector(memory_builder, record_builder)
 
     def append(self, scope: Scope, key: str, content: str, *, separator: str | None, options: WriteOptions) -> Written:
         """Add *content* to the end of the memory under *key*, or create it as its key says; outcome UPDATED or CREATED.
@@ -91,17 +91,17 @@ class Append:
             MemoryNotFoundError: The request came before, and the memory was removed for good meanwhile.
             RequestIdReusedError: The request_id was used for another request.
         """
-        digest = digest_of(scope, key, content, separator or "", separator is None) if options.request_id else ""
-        request = Request("AppendMemory", options.request_id, digest, Reach.from_scope(scope))
-        text = self._drafting.lifted_text(scope, content, field="content")
-        prepared = self._drafting.prepare(scope, Draft(text, key=key, kind=_kind_under(key)))
+        digest = request_digest(scope, key, content, separator or "", separator is None) if options.request_id else ""
+        request = IdempotentRequest("AppendMemory", options.request_id, digest, Reach.from_scope(scope))
+        text = self._memory_builder.store_text_images(scope, content, field="content")
+        prepared = self._memory_builder.prepare(scope, Draft(text, key=key, kind=_kind_under(key)))
         addition = _Addition(scope, prepared, separator)
         plan = self._plan(addition)
-        (written,), _ = self._requests.once(
+        (written,), _ = self._requests.run_once(
             request, lambda tx: [self._compared(tx, self._append(tx, addition, plan), options)]
         )
         if not isinstance(written, Written):
-            raise gone(written)
+            raise not_found_error(written)
         return replace(written, redactions=prepared.redactions)
 
     def _plan(self, addition: _Addition) -> _Plan | None:
@@ -112,8 +112,8 @@ class Append:
     def _next(self, addition: _Addition, before: Memory) -> _Plan:
         now = self._now()
         values = values_of_draft(Draft(addition.to(before)), now)
-        after = changed(before, values, now, self._drafting.reminding)
-        return _Plan(before, self._recording.record(before, after))
+        after = apply_values(before, values, now, self._memory_builder.reminder_detector)
+        return _Plan(before, self._record_builder.record(before, after))
 
     def _append(self, transaction: Transaction, addition: _Addition, plan: _Plan | None) -> UpsertResult:
         name = (addition.scope.project_id, addition.key)
@@ -127,19 +127,19 @@ class Append:
         if plan is None or (plan.before.id, plan.before.revision) != (before.id, before.revision):
             plan = self._next(addition, before)
         # Its content is found by its key: it is nobody's duplicate while another memory holds the same.
-        record, _ = self._recording.claimed(transaction, plan.record)
+        record, _ = self._record_builder.claim(transaction, plan.record)
         transaction.update(before, record, ChangeAction.UPDATED)
         return UpsertResult(record.memory, Outcome.UPDATED)
 
     def _compared(self, transaction: Transaction, placed: UpsertResult, options: WriteOptions) -> UpsertResult:
         """Settle the conflicts of what was written, and look what it contradicts."""
         written = [placed.memory]
-        findings = self._contradictions.look(transaction, written, policy=options.on_conflict, changed=written)
+        findings = self._conflict_detector.detect(transaction, written, policy=options.on_conflict, changed=written)
         return UpsertResult(findings.current(placed.memory), placed.outcome, findings.shown(placed.memory))
 
     def _create(self, transaction: Transaction, addition: _Addition) -> UpsertResult:
-        record, _ = self._recording.claimed(transaction, addition.prepared.record)
-        (memory,) = transaction.insert(self._recording.linked(transaction, [record]))
+        record, _ = self._record_builder.claim(transaction, addition.prepared.record)
+        (memory,) = transaction.insert(self._record_builder.link_to_sessions(transaction, [record]))
         return UpsertResult(memory, Outcome.CREATED)
 
 

@@ -11,10 +11,10 @@ from memsvc.domain.errors import InvalidRequestError, Violation
 from memsvc.domain.memory import Origin
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.write_requests import Draft, ImportProgress, OnDuplicate, Outcome, Rejected, UpsertResult
-from memsvc.engine.commit.group_committer import CommitPipeline, Committed, GroupCommitter
-from memsvc.engine.commit.idempotency import Request, digest_of, recall, remember
+from memsvc.engine.commit.group_committer import CommitPipeline, CommitResult, GroupCommitter
+from memsvc.engine.commit.idempotency import IdempotentRequest, recall_answer, remember_answer, request_digest
 from memsvc.engine.memories.lookup import AccessCounts
-from memsvc.engine.memories.upsert import Item, Upserter, rejection
+from memsvc.engine.memories.upsert import Upserter, UpsertItem, as_rejection
 from memsvc.engine.records.memory_builder import MemoryBuilder, PreparedMemory
 from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
 from memsvc.ports.metadata import Transaction
@@ -29,8 +29,8 @@ class _Parts:
     """What an import works with."""
 
     committer: GroupCommitter
-    drafting: MemoryBuilder
-    placing: Upserter
+    memory_builder: MemoryBuilder
+    upserter: Upserter
     accesses: AccessCounts
 
 
@@ -61,17 +61,17 @@ class PreparedBatch:
 
     first_index: int
     start: int
-    items: Sequence[Item]
+    items: Sequence[UpsertItem]
 
 
-class Importing:
+class BulkImporter:
     """Opens imports, new ones and those that broke off."""
 
     def __init__(
-        self, committer: GroupCommitter, drafting: MemoryBuilder, placing: Upserter, accesses: AccessCounts
+        self, committer: GroupCommitter, memory_builder: MemoryBuilder, upserter: Upserter, accesses: AccessCounts
     ) -> None:
         """Import by these parts."""
-        self._parts = _Parts(committer, drafting, placing, accesses)
+        self._parts = _Parts(committer, memory_builder, upserter, accesses)
 
     def begin(
         self, scope: Scope, *, request_id: str, on_duplicate: OnDuplicate, on_conflict: ConflictPolicy | None = None
@@ -83,8 +83,8 @@ class Importing:
         Raises:
             RequestIdReusedError: The request_id belongs to an import of another scope or with another choice.
         """
-        digest = digest_of(scope, on_duplicate, on_conflict) if request_id else ""
-        request = Request(_METHOD, request_id, digest, Reach.from_scope(scope))
+        digest = request_digest(scope, on_duplicate, on_conflict) if request_id else ""
+        request = IdempotentRequest(_METHOD, request_id, digest, Reach.from_scope(scope))
         progress = ImportProgress()
         if request_id:
             progress = self._parts.committer.submit(lambda transaction: _opened(transaction, request)).value
@@ -95,9 +95,9 @@ class ImportRun:
     """One import at work; one caller may prepare the next batch while another stores the one before."""
 
     def __init__(
-        self, parts: _Parts, request: Request, scope: Scope, choices: _Choices, progress: ImportProgress
+        self, parts: _Parts, request: IdempotentRequest, scope: Scope, choices: _Choices, progress: ImportProgress
     ) -> None:
-        """Go on from *progress*; `Importing.begin` is the way to get one."""
+        """Go on from *progress*; `BulkImporter.begin` is the way to get one."""
         self._parts = parts
         self._request = request
         self._scope = scope
@@ -124,7 +124,9 @@ class ImportRun:
     def prepare(self, first_index: int, drafts: Sequence[Draft | Rejected]) -> PreparedBatch:
         """Return the memories from *first_index* on, ready for `store`; what is wrong with one is told there."""
         start = max(first_index, self._progress.next_index)
-        items = self._parts.drafting.prepare_all(self._scope, drafts[max(0, start - first_index) :], Origin.IMPORT)
+        items = self._parts.memory_builder.prepare_all(
+            self._scope, drafts[max(0, start - first_index) :], Origin.IMPORT
+        )
         return PreparedBatch(first_index, start, items)
 
     def store(self, prepared: PreparedBatch) -> ImportProgress:
@@ -133,14 +135,14 @@ class ImportRun:
         Raises:
             InvalidRequestError: Of the batch before, as `add`; then nothing is stored of this one either.
         """
-        SEARCH_PRIORITY.give_way()
+        SEARCH_PRIORITY.yield_to_searches()
         return self._reached(self._works.put(lambda transaction, before: self._store(transaction, prepared, before)))
 
     def settle(self) -> ImportProgress:
         """Return the progress once all that was begun is durable; raises what `add` raises."""
         return self._reached(self._works.settle())
 
-    def _reached(self, committed: Committed[_Batch] | None) -> ImportProgress:
+    def _reached(self, committed: CommitResult[_Batch] | None) -> ImportProgress:
         if committed is None:
             return replace(self._progress, failures=())
         batch = committed.value
@@ -157,7 +159,7 @@ class ImportRun:
 
     def _store(self, transaction: Transaction, prepared: PreparedBatch, before: _Batch | None) -> _Batch:
         # The store's own note counts, not this object's: another stream of the same import may be ahead.
-        answer = recall(transaction, self._request)
+        answer = recall_answer(transaction, self._request)
         progress = ImportProgress(**answer) if answer is not None else before.progress if before else self._progress
         first, known = prepared.first_index, progress.next_index
         if not 0 <= first <= known:
@@ -166,19 +168,21 @@ class ImportRun:
         waiting = prepared.items[max(0, known - prepared.start) :]
         if not waiting:
             return _Batch(replace(progress, failures=()), ())
-        placed = self._parts.placing.place(transaction, waiting, self._choices.on_duplicate, self._choices.on_conflict)
-        results = [rejection(result) for result in placed]
+        placed = self._parts.upserter.upsert(
+            transaction, waiting, self._choices.on_duplicate, self._choices.on_conflict
+        )
+        results = [as_rejection(result) for result in placed]
         redacted = sum(isinstance(item, PreparedMemory) and bool(item.redactions) for item in waiting)
         reached = _advanced(progress, results, transaction.position, redacted=redacted)
-        remember(transaction, self._request, _as_json(reached))
+        remember_answer(transaction, self._request, _as_json(reached))
         return _Batch(reached, results)
 
 
-def _opened(transaction: Transaction, request: Request) -> ImportProgress:
-    answer = recall(transaction, request)
+def _opened(transaction: Transaction, request: IdempotentRequest) -> ImportProgress:
+    answer = recall_answer(transaction, request)
     if answer is not None:
         return ImportProgress(**answer)
-    remember(transaction, request, _as_json(ImportProgress()))
+    remember_answer(transaction, request, _as_json(ImportProgress()))
     return ImportProgress()
 
 

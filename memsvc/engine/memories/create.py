@@ -9,9 +9,15 @@ from typing import TypeVar
 from memsvc.domain.errors import MemoryNotFoundError, MemsvcError
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.write_requests import BatchWritten, Draft, Outcome, Rejected, UpsertResult, WriteOptions, Written
-from memsvc.engine.commit.idempotency import Answered, IdempotentExecutor, Request, digest_of, gone
+from memsvc.engine.commit.idempotency import (
+    IdempotentExecutor,
+    IdempotentRequest,
+    RequestResult,
+    not_found_error,
+    request_digest,
+)
 from memsvc.engine.memories.lookup import AccessCounts
-from memsvc.engine.memories.upsert import Result, Upserter, rejection
+from memsvc.engine.memories.upsert import ItemResult, Upserter, as_rejection
 from memsvc.engine.records.memory_builder import MemoryBuilder, PreparedMemory
 from memsvc.ports.metadata import Transaction
 
@@ -22,11 +28,11 @@ class MemoryCreator:
     """Stores new memories, one or many in one transaction."""
 
     def __init__(
-        self, drafting: MemoryBuilder, placing: Upserter, requests: IdempotentExecutor, accesses: AccessCounts
+        self, memory_builder: MemoryBuilder, upserter: Upserter, requests: IdempotentExecutor, accesses: AccessCounts
     ) -> None:
         """Store by these parts; duplicates are counted as accesses."""
-        self._drafting = drafting
-        self._placing = placing
+        self._memory_builder = memory_builder
+        self._upserter = upserter
         self._requests = requests
         self._accesses = accesses
 
@@ -43,7 +49,7 @@ class MemoryCreator:
             MemorySupersededError: The key is that of a memory that was superseded.
             MemoryNotFoundError: The request came before, and what it stored was removed for good meanwhile.
         """
-        prepared = self._drafting.prepare(scope, self._drafting.lifted(scope, draft))
+        prepared = self._memory_builder.prepare(scope, self._memory_builder.store_images(scope, draft))
         request = _request(
             method,
             scope,
@@ -53,12 +59,12 @@ class MemoryCreator:
         )
 
         def work(transaction: Transaction) -> list[UpsertResult | Rejected]:
-            placed = self._placing.place(transaction, (prepared,), options.on_duplicate, options.on_conflict)
+            placed = self._upserter.upsert(transaction, (prepared,), options.on_duplicate, options.on_conflict)
             return [_raised(result) for result in placed]
 
-        (written,), _ = self._requests.once(request, work)
+        (written,), _ = self._requests.run_once(request, work)
         if not isinstance(written, Written):
-            raise gone(written)
+            raise not_found_error(written)
         self._note_duplicates((written,))
         return _redacted(written, prepared)
 
@@ -68,16 +74,16 @@ class MemoryCreator:
         Raises:
             RequestIdReusedError: The request_id was used for another request.
         """
-        items = self._drafting.prepare_all(scope, drafts)
+        items = self._memory_builder.prepare_all(scope, drafts)
         prepared = [item for item in items if isinstance(item, PreparedMemory)]
         asked = (scope, drafts, options.on_duplicate, options.on_conflict)
         request = _request("BatchCreateMemories", scope, prepared, asked, options.request_id)
 
         def work(transaction: Transaction) -> list[UpsertResult | Rejected]:
-            placed = self._placing.place(transaction, items, options.on_duplicate, options.on_conflict)
-            return [rejection(result) for result in placed]
+            placed = self._upserter.upsert(transaction, items, options.on_duplicate, options.on_conflict)
+            return [as_rejection(result) for result in placed]
 
-        answered, position = self._requests.once(request, work)
+        answered, position = self._requests.run_once(request, work)
         results = [_redacted(_item(result), item) for result, item in zip(answered, items, strict=True)]
         self._note_duplicates(results)
         return BatchWritten(tuple(results), position)
@@ -97,20 +103,22 @@ def _redacted(result: R, item: PreparedMemory | Rejected) -> R:
     return result
 
 
-def _item(answered: Answered) -> Written | Rejected:
+def _item(answered: RequestResult) -> Written | Rejected:
     if isinstance(answered, MemoryNotFoundError):
         return Rejected(answered.reason, answered.message)
     return answered
 
 
-def _raised(result: Result) -> UpsertResult | Rejected:
+def _raised(result: ItemResult) -> UpsertResult | Rejected:
     if isinstance(result, MemsvcError):
         raise result
     return result
 
 
-def _request(method: str, scope: Scope, prepared: Sequence[PreparedMemory], asked: object, request_id: str) -> Request:
+def _request(
+    method: str, scope: Scope, prepared: Sequence[PreparedMemory], asked: object, request_id: str
+) -> IdempotentRequest:
     if not request_id:
-        return Request(method, "", "", Reach.from_scope(scope))
+        return IdempotentRequest(method, "", "", Reach.from_scope(scope))
     projects = dict.fromkeys(item.record.memory.scope.project_id for item in prepared)
-    return Request(method, request_id, digest_of(asked), Reach(scope.owner, tuple(projects)))
+    return IdempotentRequest(method, request_id, request_digest(asked), Reach(scope.owner, tuple(projects)))

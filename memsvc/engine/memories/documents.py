@@ -47,21 +47,21 @@ class DocumentHeader:
 
 
 @dataclass(frozen=True, slots=True)
-class Ingested:
+class IngestResult:
     """The memory that a document became, and in how many chunks it is searched."""
 
     written: Written
     chunk_count: int
 
 
-class Ingest:
+class DocumentIngester:
     """Stores documents and skills."""
 
     def __init__(self, remember: MemoryCreator) -> None:
         """Store by *remember*."""
         self._remember = remember
 
-    def ingest(self, scope: Scope, header: DocumentHeader, data: bytes, options: WriteOptions) -> Ingested:
+    def ingest(self, scope: Scope, header: DocumentHeader, data: bytes, options: WriteOptions) -> IngestResult:
         """Store a whole document as one memory; return once it is durable.
 
         Raises:
@@ -70,14 +70,14 @@ class Ingest:
         """
         draft = draft_of(header, checked_text(header, data))
         written = self._remember.create(scope, draft, options, method="IngestDocument")
-        return Ingested(written, max(1, len(chunks_of(written.memory.content))))
+        return IngestResult(written, max(1, len(chunks_of(written.memory.content))))
 
 
 def checked_text(header: DocumentHeader, data: bytes) -> str:
     """Return the text of a document.
 
     Raises:
-        InvalidRequestError: As for `Ingest.ingest`; it names everything that is wrong.
+        InvalidRequestError: As for `DocumentIngester.ingest`; it names everything that is wrong.
     """
     violations = list(_faults_of_bytes(header, data))
     try:

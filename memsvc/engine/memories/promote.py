@@ -11,12 +11,12 @@ from memsvc.domain.memory import Layer, Memory, Reminder, Status
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.visibility import visible
 from memsvc.domain.write_requests import Draft, Outcome, UpsertResult, WriteOptions, Written
-from memsvc.engine.commit.idempotency import IdempotentExecutor, Request, digest_of, gone
+from memsvc.engine.commit.idempotency import IdempotentExecutor, IdempotentRequest, not_found_error, request_digest
 from memsvc.engine.conflicts.state_updates import ConflictStateUpdater
 from memsvc.engine.conflicts.supersession import require_memory
-from memsvc.engine.memories.upsert import derived
+from memsvc.engine.memories.upsert import apply_sources
 from memsvc.engine.records.memory_builder import MemoryBuilder, PreparedMemory, RecordBuilder
-from memsvc.engine.records.provenance import Sources
+from memsvc.engine.records.provenance import SourceLookup
 from memsvc.ports.metadata import MemoryReads, Transaction
 from memsvc.text.reminder_extraction import still_mentions
 
@@ -27,18 +27,22 @@ _KEPT = (
 """What the new memory has of its source, whatever its words."""
 
 
-class Promote:
+class MemoryPromoter:
     """Promotes memories, each one transaction."""
 
     def __init__(
-        self, drafting: MemoryBuilder, recording: RecordBuilder, requests: IdempotentExecutor, reads: MemoryReads
+        self,
+        memory_builder: MemoryBuilder,
+        record_builder: RecordBuilder,
+        requests: IdempotentExecutor,
+        reads: MemoryReads,
     ) -> None:
         """Write by these parts; *reads* finds the source before the transaction."""
-        self._drafting = drafting
-        self._recording = recording
+        self._memory_builder = memory_builder
+        self._record_builder = record_builder
         self._requests = requests
         self._reads = reads
-        self._settling = ConflictStateUpdater(recording, drafting.now)
+        self._conflict_states = ConflictStateUpdater(record_builder, memory_builder.now)
 
     def promote(
         self,
@@ -65,26 +69,26 @@ class Promote:
         source = self._reads.get([memory_id], reach=Reach.from_scope(scope)).get(memory_id)
         if source is None or not visible(source, scope):
             raise MemoryNotFoundError(memory_id)
-        prepared = self._drafting.prepare(source.scope, _draft(source, content, title))
+        prepared = self._memory_builder.prepare(source.scope, _draft(source, content, title))
 
         def work(transaction: Transaction) -> list[UpsertResult]:
             before = require_memory(transaction, scope, memory_id, expected_revision=expected_revision)
             _require_promotable(before)
             fresh = prepared
             if before.revision != source.revision:
-                fresh = self._drafting.prepare(before.scope, _draft(before, content, title))
+                fresh = self._memory_builder.prepare(before.scope, _draft(before, content, title))
             return self._replace(transaction, before, fresh)
 
-        digest = digest_of(asked) if options.request_id else ""
-        request = Request("PromoteMemory", options.request_id, digest, Reach.from_scope(scope))
-        (new, old), _ = self._requests.once(request, work)
+        digest = request_digest(asked) if options.request_id else ""
+        request = IdempotentRequest("PromoteMemory", options.request_id, digest, Reach.from_scope(scope))
+        (new, old), _ = self._requests.run_once(request, work)
         if not isinstance(new, Written):
-            raise gone(new)
+            raise not_found_error(new)
         if not isinstance(old, Written):
-            raise gone(old)
+            raise not_found_error(old)
         return replace(new, redactions=prepared.redactions), old
 
-    def keep(self, transaction: Transaction, source: Memory) -> Memory:
+    def promote_in_transaction(self, transaction: Transaction, source: Memory) -> Memory:
         """Promote a memory of *transaction* as it stands; return the new one.
 
         Raises:
@@ -92,17 +96,17 @@ class Promote:
             MemoryExistsError: Another memory has the content.
         """
         _require_promotable(source)
-        prepared = self._drafting.prepare(source.scope, _draft(source, "", ""))
+        prepared = self._memory_builder.prepare(source.scope, _draft(source, "", ""))
         new, _ = self._replace(transaction, source, prepared)
         return new.memory
 
     def _replace(self, transaction: Transaction, source: Memory, prepared: PreparedMemory) -> list[UpsertResult]:
-        record = derived(prepared, Sources(transaction), self._drafting.policy).record
+        record = apply_sources(prepared, SourceLookup(transaction), self._memory_builder.policy).record
         if record.memory.status is not Status.ACTIVE:
             description = "Is trusted too little: what is made of it would wait for a review. Raise its trust first."
             raise InvalidRequestError([Violation("id", description)])
         memory = replace(record.memory, key=source.key)
-        now = self._drafting.now()
+        now = self._memory_builder.now()
         related = tuple(dict.fromkeys((memory.id, *source.related_ids)))[:RELATED_IDS]
         archived = replace(
             source,
@@ -112,15 +116,15 @@ class Promote:
             update_time=now,
             revision=source.revision + 1,
         )
-        transaction.update(source, self._recording.relabelled(archived), ChangeAction.UPDATED)
+        transaction.update(source, self._record_builder.record_with_same_content(archived), ChangeAction.UPDATED)
         if not record.given_vector and memory.content_hash == source.content_hash:
-            given, model = self._recording.given_vector(source)
+            given, model = self._record_builder.given_vector(source)
             record = replace(record, given_vector=given, given_model=model)
-        record, holder = self._recording.claimed(transaction, replace(record, memory=memory))
+        record, holder = self._record_builder.claim(transaction, replace(record, memory=memory))
         if holder is not None:
             raise MemoryExistsError(holder.id)
-        [new] = transaction.insert(self._recording.linked(transaction, [record]))
-        self._settling.hand_over(transaction, archived, new)
+        [new] = transaction.insert(self._record_builder.link_to_sessions(transaction, [record]))
+        self._conflict_states.transfer(transaction, archived, new)
         return [UpsertResult(new, Outcome.CREATED), UpsertResult(archived, Outcome.UPDATED)]
 
 

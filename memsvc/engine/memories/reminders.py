@@ -12,7 +12,7 @@ from memsvc.domain.reminders import Due, Moment, day_number, due, occurs_on, slo
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.visibility import visible
 from memsvc.engine.commit.group_committer import GroupCommitter
-from memsvc.engine.commit.idempotency import Request, digest_of, recall, remember
+from memsvc.engine.commit.idempotency import IdempotentRequest, recall_answer, remember_answer, request_digest
 from memsvc.engine.conflicts.supersession import require_memory
 from memsvc.ports.features import ReminderPlace
 from memsvc.ports.metadata import MetadataStore, Transaction
@@ -23,7 +23,7 @@ _LOOKS = 10
 """A page looks at so many times as many at most; then it ends, maybe short, and says where to go on."""
 
 
-class Reminders:
+class ReminderService:
     """Lists what is due, and takes note of what was given. Safe to use from several threads."""
 
     def __init__(
@@ -70,17 +70,17 @@ class Reminders:
             InvalidRequestError: It has no reminder that is due on that day, in that slot.
             RequestIdReusedError: The request_id was used for another request.
         """
-        digest = digest_of(scope, memory_id, day.isoformat(), slot) if request_id else ""
-        request = Request("AcknowledgeReminder", request_id, digest, Reach.from_scope(scope))
+        digest = request_digest(scope, memory_id, day.isoformat(), slot) if request_id else ""
+        request = IdempotentRequest("AcknowledgeReminder", request_id, digest, Reach.from_scope(scope))
 
         def work(transaction: Transaction) -> tuple[Memory, datetime]:
-            answer = recall(transaction, request)
+            answer = recall_answer(transaction, request)
             memory = require_memory(transaction, scope, memory_id)
             # A repetition that once was right is so still, whatever became of the memory.
             slots = _slots(memory, day, slot) if answer is None else tuple(map(Slot, answer))
             noted = [transaction.acknowledge(memory, day, one, self.now()) for one in slots]
             if answer is None:
-                remember(transaction, request, [one.value for one in slots])
+                remember_answer(transaction, request, [one.value for one in slots])
             return memory, max(noted)
 
         return self._committer.submit(work).value

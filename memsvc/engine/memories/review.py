@@ -17,22 +17,24 @@ from memsvc.domain.provenance import Verdict
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.visibility import visible
 from memsvc.domain.write_requests import Outcome, UpsertResult, WriteOptions, Written
-from memsvc.engine.commit.idempotency import IdempotentExecutor, Request, digest_of, gone
+from memsvc.engine.commit.idempotency import IdempotentExecutor, IdempotentRequest, not_found_error, request_digest
 from memsvc.engine.conflicts.detection import ConflictDetector
 from memsvc.engine.memories.update import require_free_key
 from memsvc.engine.records.memory_builder import MemoryBuilder, RecordBuilder
 from memsvc.ports.metadata import Transaction
 
 
-class Reviewing:
+class ReviewService:
     """Decides about quarantined memories, each decision one transaction and one revision."""
 
-    def __init__(self, drafting: MemoryBuilder, recording: RecordBuilder, requests: IdempotentExecutor) -> None:
+    def __init__(
+        self, memory_builder: MemoryBuilder, record_builder: RecordBuilder, requests: IdempotentExecutor
+    ) -> None:
         """Decide by these parts."""
-        self._recording = recording
+        self._record_builder = record_builder
         self._requests = requests
-        self._now = drafting.now
-        self._contradictions = ConflictDetector(drafting, recording)
+        self._now = memory_builder.now
+        self._conflict_detector = ConflictDetector(memory_builder, record_builder)
 
     def decide(
         self, scope: Scope, memory_id: str, verdict: Verdict, *, expected_revision: int, options: WriteOptions
@@ -48,8 +50,8 @@ class Reviewing:
             MemoryExistsError: It cannot be approved, since another memory holds its key or content by now.
             RequestIdReusedError: The request_id was used for another request.
         """
-        asked = digest_of(scope, memory_id, verdict, expected_revision) if options.request_id else ""
-        request = Request("ReviewMemory", options.request_id, asked, Reach.from_scope(scope))
+        asked = request_digest(scope, memory_id, verdict, expected_revision) if options.request_id else ""
+        request = IdempotentRequest("ReviewMemory", options.request_id, asked, Reach.from_scope(scope))
 
         def work(transaction: Transaction) -> list[UpsertResult]:
             before = _waiting(transaction, scope, memory_id, expected_revision)
@@ -59,24 +61,24 @@ class Reviewing:
                 else self._reject(transaction, before)
             ]
 
-        (written,), _ = self._requests.once(request, work)
+        (written,), _ = self._requests.run_once(request, work)
         if not isinstance(written, Written):
-            raise gone(written)
+            raise not_found_error(written)
         return written
 
     def _approve(self, transaction: Transaction, before: Memory, on_conflict: ConflictPolicy) -> UpsertResult:
         after = self._next(before, Status.ACTIVE, Review.APPROVED)
         require_free_key(transaction, after)
-        record, holder = self._recording.claimed(transaction, self._recording.record(before, after))
+        record, holder = self._record_builder.claim(transaction, self._record_builder.record(before, after))
         if holder is not None and visible(holder, before.scope):
             raise MemoryExistsError(holder.id)
         transaction.update(before, record, ChangeAction.UPDATED)
-        findings = self._contradictions.look(transaction, [record.memory], policy=on_conflict)
+        findings = self._conflict_detector.detect(transaction, [record.memory], policy=on_conflict)
         return UpsertResult(findings.current(record.memory), Outcome.UPDATED, findings.shown(record.memory))
 
     def _reject(self, transaction: Transaction, before: Memory) -> UpsertResult:
         after = self._next(before, Status.DELETED, Review.REJECTED)
-        transaction.update(before, self._recording.record(before, after), ChangeAction.DELETED)
+        transaction.update(before, self._record_builder.record(before, after), ChangeAction.DELETED)
         return UpsertResult(after, Outcome.UPDATED)
 
     def _next(self, before: Memory, status: Status, review: Review) -> Memory:

@@ -11,30 +11,34 @@ from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.visibility import visible
 from memsvc.domain.write_requests import Draft, Outcome, UpsertResult, WriteOptions, Written
-from memsvc.engine.commit.idempotency import IdempotentExecutor, Request, digest_of, gone
+from memsvc.engine.commit.idempotency import IdempotentExecutor, IdempotentRequest, not_found_error, request_digest
 from memsvc.engine.conflicts.detection import ConflictDetector
 from memsvc.engine.conflicts.supersession import inherited_key, require_memory
-from memsvc.engine.memories.upsert import derived
+from memsvc.engine.memories.upsert import apply_sources
 from memsvc.engine.records.memory_builder import MemoryBuilder, PreparedMemory, RecordBuilder
-from memsvc.engine.records.provenance import Sources
+from memsvc.engine.records.provenance import SourceLookup
 from memsvc.ports.metadata import MemoryReads, Transaction
 
 _INHERITED = ("layer", "kind", "category", "title", "tags", "importance", "tier")
 """What a new memory takes over from the old one where it says nothing itself."""
 
 
-class Supersede:
+class MemorySuperseder:
     """Replaces memories, each replacement one transaction."""
 
     def __init__(
-        self, drafting: MemoryBuilder, recording: RecordBuilder, requests: IdempotentExecutor, reads: MemoryReads
+        self,
+        memory_builder: MemoryBuilder,
+        record_builder: RecordBuilder,
+        requests: IdempotentExecutor,
+        reads: MemoryReads,
     ) -> None:
         """Write by these parts; *reads* finds the old memory before the transaction."""
-        self._drafting = drafting
-        self._recording = recording
+        self._memory_builder = memory_builder
+        self._record_builder = record_builder
         self._requests = requests
         self._reads = reads
-        self._contradictions = ConflictDetector(drafting, recording)
+        self._conflict_detector = ConflictDetector(memory_builder, record_builder)
 
     def by_new(
         self, scope: Scope, memory_id: str, draft: Draft, *, expected_revision: int, options: WriteOptions
@@ -56,7 +60,7 @@ class Supersede:
         old = self._reads.get([memory_id], reach=Reach.from_scope(scope)).get(memory_id)
         if old is None or not visible(old, scope):
             raise MemoryNotFoundError(memory_id)
-        prepared = self._drafting.prepare(scope, self._drafting.lifted(scope, _completed(draft, old)))
+        prepared = self._memory_builder.prepare(scope, self._memory_builder.store_images(scope, _completed(draft, old)))
         asked = (scope, memory_id, draft, expected_revision, options.on_conflict)
 
         def work(transaction: Transaction) -> list[UpsertResult]:
@@ -85,47 +89,47 @@ class Supersede:
             old = require_memory(transaction, scope, memory_id, expected_revision=expected_revision)
             _require_reviewed(old)
             new = require_memory(transaction, scope, successor_id)
-            self._contradictions.superseding.require_free(transaction, old, new)
+            self._conflict_detector.supersession.require_unsuperseded(transaction, old, new)
             if new.status is not Status.ACTIVE:
                 raise InvalidRequestError([Violation("memory.id", "Must name an ACTIVE memory.")])
-            deprecated, successor = self._contradictions.superseding.link(transaction, old, new)
-            self._contradictions.settling.after(transaction, [deprecated])
+            deprecated, successor = self._conflict_detector.supersession.link(transaction, old, new)
+            self._conflict_detector.conflict_states.update(transaction, [deprecated])
             return [UpsertResult(successor, Outcome.UPDATED), UpsertResult(deprecated, Outcome.UPDATED)]
 
         return self._once(scope, asked, options, work)
 
     def _once(self, scope: Scope, asked: Any, options: WriteOptions, work: Any) -> tuple[Written, Written]:
-        digest = digest_of(asked) if options.request_id else ""
-        request = Request("SupersedeMemory", options.request_id, digest, Reach.from_scope(scope))
-        (new, old), _ = self._requests.once(request, work)
+        digest = request_digest(asked) if options.request_id else ""
+        request = IdempotentRequest("SupersedeMemory", options.request_id, digest, Reach.from_scope(scope))
+        (new, old), _ = self._requests.run_once(request, work)
         for written in (new, old):
             if not isinstance(written, Written):
-                raise gone(written)
+                raise not_found_error(written)
         return new, old  # type: ignore[return-value]  # both were looked at
 
     def _replace(
         self, transaction: Transaction, old: Memory, prepared: PreparedMemory, on_conflict: ConflictPolicy
     ) -> list[UpsertResult]:
         _require_reviewed(old)
-        record = derived(prepared, Sources(transaction), self._drafting.policy).record
+        record = apply_sources(prepared, SourceLookup(transaction), self._memory_builder.policy).record
         if record.memory.status is not Status.ACTIVE:
             description = "Would be QUARANTINED, and cannot take the place of another before it is approved."
             raise InvalidRequestError([Violation("memory", description)])
         memory = replace(record.memory, supersedes_id=old.id, key=inherited_key(old, record.memory))
-        self._contradictions.superseding.require_free(transaction, old, memory)
-        superseding = self._contradictions.superseding
-        deprecated = superseding.deprecate(transaction, old, memory)
-        memory = replace(memory, **superseding.begun(deprecated, memory))
+        self._conflict_detector.supersession.require_unsuperseded(transaction, old, memory)
+        supersession = self._conflict_detector.supersession
+        deprecated = supersession.deprecate(transaction, old, memory)
+        memory = replace(memory, **supersession.validity_start(deprecated, memory))
         if memory.key:
             name = (memory.scope.project_id, memory.key)
             bearer = transaction.find_keys(memory.scope.owner, [name]).get(name)
             if bearer is not None:
                 raise MemoryExistsError(bearer.id, key=memory.key)
-        record, holder = self._recording.claimed(transaction, replace(record, memory=memory))
+        record, holder = self._record_builder.claim(transaction, replace(record, memory=memory))
         if holder is not None:
             raise MemoryExistsError(holder.id)
-        [new] = transaction.insert(self._recording.linked(transaction, [record]))
-        findings = self._contradictions.look(transaction, [new], policy=on_conflict, changed=[deprecated])
+        [new] = transaction.insert(self._record_builder.link_to_sessions(transaction, [record]))
+        findings = self._conflict_detector.detect(transaction, [new], policy=on_conflict, changed=[deprecated])
         return [
             UpsertResult(findings.current(new), Outcome.CREATED, findings.shown(new)),
             UpsertResult(deprecated, Outcome.UPDATED),

@@ -31,12 +31,12 @@ from memsvc.domain.write_requests import (
     WriteOptions,
     Written,
 )
-from memsvc.engine.commit.idempotency import IdempotentExecutor, Request, digest_of, gone
+from memsvc.engine.commit.idempotency import IdempotentExecutor, IdempotentRequest, not_found_error, request_digest
 from memsvc.engine.conflicts.detection import ConflictDetector
 from memsvc.engine.conflicts.state_updates import ConflictStateUpdater
-from memsvc.engine.conflicts.supersession import neighbour, require_memory
+from memsvc.engine.conflicts.supersession import find_neighbour, require_memory
 from memsvc.engine.records.memory_builder import (
-    SHORT_TERM_LIFE,
+    SHORT_TERM_LIFETIME,
     MemoryBuilder,
     RecordBuilder,
     chunks_of,
@@ -44,8 +44,8 @@ from memsvc.engine.records.memory_builder import (
     content_name,
     require_validity,
 )
-from memsvc.engine.records.memory_patch import action_of, changed, reverted, values_of_patch
-from memsvc.engine.records.provenance import Sources, restored, revalued
+from memsvc.engine.records.memory_patch import apply_values, change_action, revert_to, values_of_patch
+from memsvc.engine.records.provenance import SourceLookup, restored_status, revalue
 from memsvc.engine.records.statements import statements_of
 from memsvc.ports.features import HistoryReads
 from memsvc.ports.metadata import Record, Transaction
@@ -98,8 +98,8 @@ class MemoryUpdater:
 
     def __init__(
         self,
-        drafting: MemoryBuilder,
-        recording: RecordBuilder,
+        memory_builder: MemoryBuilder,
+        record_builder: RecordBuilder,
         requests: IdempotentExecutor,
         history: HistoryReads,
         now: Callable[[], datetime],
@@ -110,12 +110,12 @@ class MemoryUpdater:
         *remove_bytes* is told the hashes of files that went with a memory, once that is committed.
         """
         self._remove_bytes = remove_bytes
-        self._drafting = drafting
-        self._recording = recording
+        self._memory_builder = memory_builder
+        self._record_builder = record_builder
         self._requests = requests
         self._history = history
         self._now = now
-        self._contradictions = ConflictDetector(drafting, recording)
+        self._conflict_detector = ConflictDetector(memory_builder, record_builder)
 
     def update(
         self, scope: Scope, *, memory_id: str, key: str, patch: Patch, expected_revision: int, options: WriteOptions
@@ -133,7 +133,7 @@ class MemoryUpdater:
         """
         _check(patch)
         target = _Target(scope, memory_id, key, expected_revision)
-        values, redactions = self._drafting.redactor.values(self._lifted(scope, patch))
+        values, redactions = self._memory_builder.redactor.values(self._lifted(scope, patch))
         clean = replace(patch, values=values)
 
         def work(transaction: Transaction) -> UpsertResult:
@@ -208,7 +208,7 @@ class MemoryUpdater:
     def _lifted(self, scope: Scope, patch: Patch) -> dict[str, PatchValue]:
         values = dict(patch.values)
         if isinstance(content := values.get("content"), str):
-            values["content"] = self._drafting.lifted_text(scope, content, field="memory.content")
+            values["content"] = self._memory_builder.store_text_images(scope, content, field="memory.content")
         return values
 
     def _once(
@@ -219,9 +219,9 @@ class MemoryUpdater:
         options: WriteOptions,
         work: Callable[[Transaction], UpsertResult],
     ) -> Written:
-        (written,), _ = self._requests.once(_request(method, target, asked, options), lambda tx: [work(tx)])
+        (written,), _ = self._requests.run_once(_request(method, target, asked, options), lambda tx: [work(tx)])
         if not isinstance(written, Written):
-            raise gone(written)
+            raise not_found_error(written)
         return written
 
     def _update(
@@ -232,26 +232,26 @@ class MemoryUpdater:
             raise target.missing()
         if before.superseded_by_id and {"status", "key"} & patch.values.keys():
             raise MemorySupersededError(before.id, before.superseded_by_id)
-        values = revalued(before, values_of_patch(before, patch), Sources(transaction), self._drafting.policy)
-        after = changed(before, values, self._now(), self._drafting.reminding)
+        values = revalue(before, values_of_patch(before, patch), SourceLookup(transaction), self._memory_builder.policy)
+        after = apply_values(before, values, self._now(), self._memory_builder.reminder_detector)
         if after.layer is Layer.SESSION and not after.scope.session_id:
             raise InvalidRequestError([Violation("memory.layer", "SESSION needs a memory of a session.")])
         require_validity(after)
         vector = (
-            self._drafting.vector_bytes(patch.vector, chunks_of(after.content))
+            self._memory_builder.vector_bytes(patch.vector, chunks_of(after.content))
             if patch.vector is not None and len(patch.vector) > 0
             else b""
         )
-        record = self._recording.next_record(before, after, vector)
+        record = self._record_builder.next_record(before, after, vector)
         if record is None:
             return UpsertResult(before, Outcome.DUPLICATE)
         if after.key != before.key and after.status not in UNNAMED:
             require_free_key(transaction, after)
-        record, holder = self._recording.claimed(transaction, record)
+        record, holder = self._record_builder.claim(transaction, record)
         if holder is not None and content_name(before) != content_name(after) and visible(holder, target.scope):
             raise MemoryExistsError(holder.id)
         transaction.update(before, record, ChangeAction.UPDATED)
-        self._recording.recount(transaction, before, after)
+        self._record_builder.update_session_tokens(transaction, before, after)
         return self._compared(transaction, before, record, on_conflict)
 
     def _compared(
@@ -260,7 +260,7 @@ class MemoryUpdater:
         """Settle the conflicts of a changed memory, and look what it contradicts if it states something new."""
         after = record.memory
         is_new = bool(record.statements) and record.statements != statements_of(before)
-        look = self._contradictions.look
+        look = self._conflict_detector.detect
         findings = look(transaction, [after] if is_new else [], policy=on_conflict, changed=[after])
         return UpsertResult(findings.current(after), Outcome.UPDATED, findings.shown(after))
 
@@ -269,7 +269,7 @@ class MemoryUpdater:
         if before.status is Status.DELETED:
             raise target.missing()
         after = replace(before, status=Status.DELETED, update_time=self._now(), revision=before.revision + 1)
-        record = self._recording.record(before, after)
+        record = self._record_builder.record(before, after)
         return self._settled(transaction, before, record, ChangeAction.DELETED)
 
     def _restore(self, transaction: Transaction, target: _Target) -> UpsertResult:
@@ -280,38 +280,38 @@ class MemoryUpdater:
         now = self._now()
         after = replace(
             before,
-            **restored(before, is_replaced=is_replaced),
+            **restored_status(before, is_replaced=is_replaced),
             expire_time=_renewed_expiry(before, now),
             update_time=now,
             revision=before.revision + 1,
         )
         if after.status not in UNNAMED:
             require_free_key(transaction, after)
-        record, holder = self._recording.claimed(transaction, self._recording.record(before, after))
+        record, holder = self._record_builder.claim(transaction, self._record_builder.record(before, after))
         self._require_old_neighbour(holder, target.scope, before.update_time - timedelta(microseconds=1))
         return self._settled(transaction, before, record, ChangeAction.RESTORED)
 
     def _settled(self, transaction: Transaction, before: Memory, record: Record, action: ChangeAction) -> UpsertResult:
         transaction.update(before, record, action)
-        self._contradictions.settling.after(transaction, [record.memory])
+        self._conflict_detector.conflict_states.update(transaction, [record.memory])
         return UpsertResult(record.memory, Outcome.UPDATED)
 
     def _roll_back(self, transaction: Transaction, aim: _Target, target: Memory | None, revision: int) -> UpsertResult:
         before = aim.find(transaction)
         if target is None or not visible(target, aim.scope):
             raise RevisionNotFoundError(before.id, revision)
-        after = reverted(before, target, self._now())
+        after = revert_to(before, target, self._now())
         if after is None:
             return UpsertResult(before, Outcome.DUPLICATE)
         if after.status not in UNNAMED:
-            self._contradictions.superseding.give_back_key(transaction, before, after)
+            self._conflict_detector.supersession.return_key(transaction, before, after)
             require_free_key(transaction, after)
         _refuse_circle(transaction, after)
-        record, holder = self._recording.claimed(transaction, self._recording.record(before, after))
+        record, holder = self._record_builder.claim(transaction, self._record_builder.record(before, after))
         self._require_old_neighbour(holder, aim.scope, target.update_time)
-        transaction.update(before, record, action_of(before, after))
-        self._recording.recount(transaction, before, after)
-        mended = self._contradictions.mending.after_rollback(
+        transaction.update(before, record, change_action(before, after))
+        self._record_builder.update_session_tokens(transaction, before, after)
+        mended = self._conflict_detector.conflict_rollback.after_rollback(
             transaction, before, record.memory, since=target.update_time
         )
         return UpsertResult(mended, Outcome.UPDATED)
@@ -334,13 +334,13 @@ class MemoryUpdater:
 
         def work(transaction: Transaction) -> list[UpsertResult | Rejected]:
             before = target.find(transaction)
-            self._contradictions.before_purge(transaction, before)
+            self._conflict_detector.before_purge(transaction, before)
             transaction.purge(before)
             attached.update(remove_attachments(transaction, before))
             return [UpsertResult(_tombstone(target, before.revision, now), Outcome.UPDATED)]
 
         request = _request("DeleteMemory", target, (target, True), options)
-        (written,), position = self._requests.once(request, work)
+        (written,), position = self._requests.run_once(request, work)
         self._remove_bytes(attached)
         # What is remembered of the request says no more than that it is gone.
         return (
@@ -360,9 +360,9 @@ def _check(patch: Patch) -> None:
         raise InvalidRequestError(violations)
 
 
-def _request(method: str, target: _Target, asked: Sequence[object], options: WriteOptions) -> Request:
-    digest = digest_of(*asked) if options.request_id else ""
-    return Request(method, options.request_id, digest, Reach.from_scope(target.scope))
+def _request(method: str, target: _Target, asked: Sequence[object], options: WriteOptions) -> IdempotentRequest:
+    digest = request_digest(*asked) if options.request_id else ""
+    return IdempotentRequest(method, options.request_id, digest, Reach.from_scope(target.scope))
 
 
 def require_free_key(transaction: Transaction, memory: Memory) -> None:
@@ -383,14 +383,14 @@ def _refuse_circle(transaction: Transaction, memory: Memory) -> None:
             raise InvalidRequestError(
                 [Violation("revision", "Would make the memory superseded, over others, by itself.")]
             )
-        found = neighbour(transaction, memory, successor)
+        found = find_neighbour(transaction, memory, successor)
         successor = "" if found is None else found.superseded_by_id
 
 
 def _renewed_expiry(memory: Memory, now: datetime) -> datetime | None:
     if memory.expire_time is None or memory.expire_time > now:
         return memory.expire_time
-    return now + SHORT_TERM_LIFE if memory.layer is Layer.SHORT_TERM else None
+    return now + SHORT_TERM_LIFETIME if memory.layer is Layer.SHORT_TERM else None
 
 
 def _tombstone(target: _Target, revision: int, now: datetime) -> Memory:
@@ -432,15 +432,17 @@ def remove_attachments(transaction: Transaction, gone: Memory) -> set[str]:
 _ARCHIVABLE = frozenset({Status.ACTIVE, Status.CONFLICTED})
 
 
-class ArchiveMemory:
+class MemoryArchiver:
     """Archives single memories, each one transaction and one revision."""
 
-    def __init__(self, drafting: MemoryBuilder, recording: RecordBuilder, requests: IdempotentExecutor) -> None:
+    def __init__(
+        self, memory_builder: MemoryBuilder, record_builder: RecordBuilder, requests: IdempotentExecutor
+    ) -> None:
         """Write by these parts."""
-        self._recording = recording
+        self._record_builder = record_builder
         self._requests = requests
-        self._now = drafting.now
-        self._settling = ConflictStateUpdater(recording, drafting.now)
+        self._now = memory_builder.now
+        self._conflict_states = ConflictStateUpdater(record_builder, memory_builder.now)
 
     def archive(self, scope: Scope, memory_id: str, *, expected_revision: int, options: WriteOptions) -> Written:
         """Make a memory ARCHIVED; one that is so already stays as it is (outcome DUPLICATE).
@@ -451,15 +453,15 @@ class ArchiveMemory:
             InvalidRequestError: It is neither in use nor archived.
             RequestIdReusedError: The request_id was used for another request.
         """
-        digest = digest_of(scope, memory_id, expected_revision) if options.request_id else ""
-        request = Request("ArchiveMemory", options.request_id, digest, Reach.from_scope(scope))
+        digest = request_digest(scope, memory_id, expected_revision) if options.request_id else ""
+        request = IdempotentRequest("MemoryArchiver", options.request_id, digest, Reach.from_scope(scope))
 
         def work(transaction: Transaction) -> list[UpsertResult]:
             return [self._archive(transaction, scope, memory_id, expected_revision)]
 
-        (written,), _ = self._requests.once(request, work)
+        (written,), _ = self._requests.run_once(request, work)
         if not isinstance(written, Written):
-            raise gone(written)
+            raise not_found_error(written)
         return written
 
     def _archive(self, transaction: Transaction, scope: Scope, memory_id: str, expected_revision: int) -> UpsertResult:
@@ -470,6 +472,6 @@ class ArchiveMemory:
             description = f"Names a memory that is {before.status.value}; only one in use can be archived."
             raise InvalidRequestError([Violation("id", description)])
         after = put_away(before, Status.ARCHIVED, self._now())
-        transaction.update(before, self._recording.relabelled(after), ChangeAction.UPDATED)
-        self._settling.after(transaction, [after])
+        transaction.update(before, self._record_builder.record_with_same_content(after), ChangeAction.UPDATED)
+        self._conflict_states.update(transaction, [after])
         return UpsertResult(after, Outcome.UPDATED)

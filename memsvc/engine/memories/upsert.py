@@ -22,31 +22,31 @@ from memsvc.engine.records.memory_builder import (
     content_name,
     require_validity,
 )
-from memsvc.engine.records.memory_patch import changed, values_of_draft
-from memsvc.engine.records.provenance import Sources, kept_or_new, sourced
+from memsvc.engine.records.memory_patch import apply_values, values_of_draft
+from memsvc.engine.records.provenance import SourceLookup, apply_source_trust, draft_provenance
 from memsvc.engine.records.statements import extract_statements
 from memsvc.ports.metadata import ContentName, Record, Transaction
 
-Item: TypeAlias = PreparedMemory | Rejected
-Result: TypeAlias = UpsertResult | Rejected | MemsvcError
+UpsertItem: TypeAlias = PreparedMemory | Rejected
+ItemResult: TypeAlias = UpsertResult | Rejected | MemsvcError
 
 
 class Upserter:
     """Places drafts within a transaction, in their order, with few questions to the store however many they are."""
 
-    def __init__(self, drafting: MemoryBuilder, recording: RecordBuilder) -> None:
-        """Place what *drafting* prepared."""
-        self._drafting = drafting
-        self._recording = recording
-        self._contradictions = ConflictDetector(drafting, recording)
+    def __init__(self, memory_builder: MemoryBuilder, record_builder: RecordBuilder) -> None:
+        """Place what *memory_builder* prepared."""
+        self._memory_builder = memory_builder
+        self._record_builder = record_builder
+        self._conflict_detector = ConflictDetector(memory_builder, record_builder)
 
-    def place(
+    def upsert(
         self,
         transaction: Transaction,
-        items: Sequence[Item],
+        items: Sequence[UpsertItem],
         on_duplicate: OnDuplicate,
         on_conflict: ConflictPolicy | None,
-    ) -> list[Result]:
+    ) -> list[ItemResult]:
         """Return what became of each item; a later item sees those before it. Items rejected before pass through.
 
         Without a policy for conflicts what is written is compared with nothing.
@@ -58,21 +58,21 @@ class Upserter:
         prepared = [item for item in judged if isinstance(item, PreparedMemory)]
         if not prepared:
             return [item for item in judged if not isinstance(item, PreparedMemory)]
-        batch = _Batch(transaction, self._recording, on_duplicate, self._drafting)
+        batch = _Batch(transaction, self._record_builder, on_duplicate, self._memory_builder)
         batch.look_up(prepared)
         results = [batch.place(item) if isinstance(item, PreparedMemory) else item for item in judged]
         return self._compared(transaction, batch, batch.settled(results), on_conflict)
 
     def _compared(
-        self, transaction: Transaction, batch: _Batch, results: list[Result], on_conflict: ConflictPolicy | None
-    ) -> list[Result]:
+        self, transaction: Transaction, batch: _Batch, results: list[ItemResult], on_conflict: ConflictPolicy | None
+    ) -> list[ItemResult]:
         """Return the results with what they contradict, and with their memories as they are after that."""
         if not batch.changed and (on_conflict is None or not batch.stating):
             return results
         # The last result of a memory tells what it contradicts.
         last = {result.memory.id: result for result in results if isinstance(result, UpsertResult)}
         stating, changed = ([last[memory_id].memory for memory_id in ids] for ids in (batch.stating, batch.changed))
-        findings = self._contradictions.look(transaction, stating, policy=on_conflict, changed=changed)
+        findings = self._conflict_detector.detect(transaction, stating, policy=on_conflict, changed=changed)
         return [
             UpsertResult(
                 findings.current(result.memory),
@@ -84,20 +84,20 @@ class Upserter:
             for result in results
         ]
 
-    def _judged(self, transaction: Transaction, items: Sequence[Item]) -> list[Item | InvalidRequestError]:
+    def _judged(self, transaction: Transaction, items: Sequence[UpsertItem]) -> list[UpsertItem | InvalidRequestError]:
         """Return the items with what their sources make of them; one whose source is not there as an error."""
-        sources = Sources(transaction)
-        judged: list[Item | InvalidRequestError] = []
+        sources = SourceLookup(transaction)
+        judged: list[UpsertItem | InvalidRequestError] = []
         for item in items:
             try:
-                policy = self._drafting.policy
-                judged.append(derived(item, sources, policy) if isinstance(item, PreparedMemory) else item)
+                policy = self._memory_builder.policy
+                judged.append(apply_sources(item, sources, policy) if isinstance(item, PreparedMemory) else item)
             except InvalidRequestError as error:
                 judged.append(error)
         return judged
 
 
-def derived(item: PreparedMemory, sources: Sources, policy: TrustPolicy) -> PreparedMemory:
+def apply_sources(item: PreparedMemory, sources: SourceLookup, policy: TrustPolicy) -> PreparedMemory:
     """Return *item* with what the memories that it is made of do to its trust.
 
     Raises:
@@ -106,14 +106,14 @@ def derived(item: PreparedMemory, sources: Sources, policy: TrustPolicy) -> Prep
     memory = item.record.memory
     if not memory.derived_from:
         return item
-    judged = sourced(memory, sources.of(memory.scope, memory.derived_from), policy)
+    judged = apply_source_trust(memory, sources.of(memory.scope, memory.derived_from), policy)
     is_named = judged.status not in UNNAMED
     is_unique = item.record.is_unique and is_named
     record = replace(item.record, memory=judged, is_unique=is_unique, statements=extract_statements(judged))
     return replace(item, record=record, name=item.name if is_named else None)
 
 
-def rejection(result: Result) -> UpsertResult | Rejected:
+def as_rejection(result: ItemResult) -> UpsertResult | Rejected:
     """Return *result* with an error as the rejection of its item."""
     if isinstance(result, MemsvcError):
         violations = result.violations if isinstance(result, InvalidRequestError) else ()
@@ -130,12 +130,16 @@ class _Batch:
     """
 
     def __init__(
-        self, transaction: Transaction, recording: RecordBuilder, on_duplicate: OnDuplicate, drafting: MemoryBuilder
+        self,
+        transaction: Transaction,
+        record_builder: RecordBuilder,
+        on_duplicate: OnDuplicate,
+        memory_builder: MemoryBuilder,
     ) -> None:
         self._transaction = transaction
-        self._recording = recording
+        self._record_builder = record_builder
         self._on_duplicate = on_duplicate
-        self._drafting = drafting
+        self._memory_builder = memory_builder
         self._keyed: dict[tuple[str, str], Memory] = {}
         self._held: dict[ContentName, Memory] = {}
         self._waiting: list[Record] = []
@@ -154,7 +158,7 @@ class _Batch:
         if names:
             self._held = dict(self._transaction.find_contents(owner, names))
 
-    def place(self, item: PreparedMemory) -> Result:
+    def place(self, item: PreparedMemory) -> ItemResult:
         """Place one item; a new memory only waits until `settled`."""
         memory = item.record.memory
         if memory.key and memory.status not in UNNAMED:
@@ -166,7 +170,7 @@ class _Batch:
             return self._add(item.record, item.name)
         return self._meet(holder, memory, lambda is_free: self._add(item.record, item.name if is_free else None))
 
-    def settled(self, results: Sequence[Result]) -> list[Result]:
+    def settled(self, results: Sequence[ItemResult]) -> list[ItemResult]:
         """Insert what waits, and return the *results* with the rows of their memories."""
         self._flush()
         return [
@@ -187,9 +191,9 @@ class _Batch:
             self._held[name] = memory
         return UpsertResult(memory, Outcome.CREATED)
 
-    def _meet(self, holder: Memory, newcomer: Memory, store: Callable[[bool], Result]) -> Result:
+    def _meet(self, holder: Memory, newcomer: Memory, store: Callable[[bool], ItemResult]) -> ItemResult:
         """Settle what happens to *newcomer*, whose content *holder* has; *store* takes whether that became free."""
-        now = self._drafting.now()
+        now = self._memory_builder.now()
         # What becomes true later only is no duplicate of what is true already.
         lies_ahead = holder.valid_from is not None and now < holder.valid_from != newcomer.valid_from
         if self._on_duplicate is OnDuplicate.KEEP_BOTH or lies_ahead or not visible(holder, newcomer.scope):
@@ -210,25 +214,25 @@ class _Batch:
         before = self._as_stored(holder)
         update_time = max(before.update_time, moment)
         after = replace(before, status=Status.EXPIRED, update_time=update_time, revision=before.revision + 1)
-        self._update(before, self._recording.record(before, after))
+        self._update(before, self._record_builder.record(before, after))
         return True
 
-    def _change(self, before: Memory, item: PreparedMemory) -> Result:
+    def _change(self, before: Memory, item: PreparedMemory) -> ItemResult:
         draft, own = item.draft, item.record.memory
         refusal = _refusal(before, own)
         if refusal is not None:
             return refusal
-        values = values_of_draft(draft, own.create_time) | kept_or_new(before, draft, own)
-        after = changed(before, values, own.create_time, self._drafting.reminding)
+        values = values_of_draft(draft, own.create_time) | draft_provenance(before, draft, own)
+        after = apply_values(before, values, own.create_time, self._memory_builder.reminder_detector)
         try:
             require_validity(after)
         except InvalidRequestError as error:
             return error
-        record = self._recording.next_record(before, after, item.record.given_vector)
+        record = self._record_builder.next_record(before, after, item.record.given_vector)
         if record is None:
             return UpsertResult(before, Outcome.DUPLICATE)
         self._flush()
-        record, holder = self._recording.claimed(self._transaction, record)
+        record, holder = self._record_builder.claim(self._transaction, record)
         if holder is None or content_name(before) == content_name(record.memory):
             return self._replace(before, record)
         return self._replace(before, _claiming(record, is_unique=False))
@@ -259,7 +263,7 @@ class _Batch:
 
     def _flush(self) -> None:
         if self._waiting:
-            linked = self._recording.linked(self._transaction, self._waiting)
+            linked = self._record_builder.link_to_sessions(self._transaction, self._waiting)
             self._stored.update((memory.id, memory) for memory in self._transaction.insert(linked))
             self._waiting.clear()
 

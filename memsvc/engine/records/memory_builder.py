@@ -50,9 +50,11 @@ from memsvc.text.reminder_extraction import reminder_in, still_mentions
 class RecordBuilder:
     """Makes records of memories that exist, and ties new ones to their sessions."""
 
-    def __init__(self, drafting: MemoryBuilder, feed: IndexFeed, count: Callable[[str], int] = count_tokens) -> None:
+    def __init__(
+        self, memory_builder: MemoryBuilder, feed: IndexFeed, count: Callable[[str], int] = count_tokens
+    ) -> None:
         """Find the vectors that memories came with by *feed*; *count* tells how many tokens a text takes."""
-        self._drafting = drafting
+        self._memory_builder = memory_builder
         self._feed = feed
         self._count = count
 
@@ -63,14 +65,14 @@ class RecordBuilder:
         """
         record = Record(after, chunks_of(after.content), is_unique=False, statements=extract_statements(after))
         if vector:
-            return replace(record, given_vector=vector, given_model=self._drafting.model)
+            return replace(record, given_vector=vector, given_model=self._memory_builder.model)
         if after.content_hash != before.content_hash:
             return record
         given, model = self.given_vector(before)
         return replace(record, given_vector=given, given_model=model)
 
     @staticmethod
-    def relabelled(after: Memory) -> Record:
+    def record_with_same_content(after: Memory) -> Record:
         """Return the record of a next revision with the same content, which claims none yet; it costs no read.
 
         The store leaves chunks and a given vector as they are while the content stays.
@@ -81,19 +83,19 @@ class RecordBuilder:
         """Return the record of the next revision, or None when neither the memory nor its vector changes."""
         if after is not before:
             return self.record(before, after, vector)
-        if not vector or self.given_vector(before) == (vector, self._drafting.model):
+        if not vector or self.given_vector(before) == (vector, self._memory_builder.model):
             return None
-        renewed = replace(before, update_time=self._drafting.now(), revision=before.revision + 1)
+        renewed = replace(before, update_time=self._memory_builder.now(), revision=before.revision + 1)
         return self.record(before, renewed, vector)
 
-    def claimed(self, transaction: Transaction, record: Record) -> tuple[Record, Memory | None]:
+    def claim(self, transaction: Transaction, record: Record) -> tuple[Record, Memory | None]:
         """Return *record* with the claim on its content if that is free, and the other memory that has it if not."""
-        holder = self.holder(transaction, record.memory)
+        holder = self.find_holder(transaction, record.memory)
         is_unique = holder is None and claims_content(record.memory)
         return (record if record.is_unique == is_unique else replace(record, is_unique=is_unique)), holder
 
     @staticmethod
-    def holder(transaction: Transaction, memory: Memory) -> Memory | None:
+    def find_holder(transaction: Transaction, memory: Memory) -> Memory | None:
         """Return the other memory that claims the content of *memory*, if *memory* would claim it at all."""
         if not claims_content(memory):
             return None
@@ -102,7 +104,7 @@ class RecordBuilder:
         return None if holder is None or holder.id == memory.id else holder
 
     @staticmethod
-    def linked(transaction: Transaction, records: Sequence[Record]) -> list[Record]:
+    def link_to_sessions(transaction: Transaction, records: Sequence[Record]) -> list[Record]:
         """Return new *records* with the first of each session tied to the newest stored line of that session."""
         linked = list(records)
         seen: set[tuple[str, str]] = set()
@@ -116,7 +118,7 @@ class RecordBuilder:
                     linked[place] = replace(record, memory=replace(record.memory, previous_row=row))
         return linked
 
-    def recount(self, transaction: Transaction, before: Memory, after: Memory) -> None:
+    def update_session_tokens(self, transaction: Transaction, before: Memory, after: Memory) -> None:
         """Have a session know how many tokens more or less a message takes that says something else now."""
         if before.kind is Kind.MESSAGE and before.content_hash != after.content_hash:
             more = self._count(after.content) - self._count(before.content)
@@ -139,7 +141,7 @@ class ExtractedImages(Protocol):
         """Return the text."""
         ...
 
-    def kept(self, scope: Scope, content: str) -> str:
+    def store(self, scope: Scope, content: str) -> str:
         """Make durable the images that *content*, a part of the text, refers to, and return it.
 
         Its references are those to files of *scope*'s project then. Not for use in a transaction.
@@ -150,7 +152,7 @@ class ExtractedImages(Protocol):
 class ImageExtractor(Protocol):
     """Keeps the images of contents as files."""
 
-    def set_aside(self, scope: Scope, content: str, *, field: str) -> ExtractedImages:
+    def extract_images(self, scope: Scope, content: str, *, field: str) -> ExtractedImages:
         """Return *content* with references in the place of its images; nothing is kept yet.
 
         The same content in the same place gives the same references, however often.
@@ -163,47 +165,47 @@ class ImageExtractor(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class NothingAside:
+class NoImages:
     """A text without images."""
 
     text: str
 
-    def kept(self, scope: Scope, content: str) -> str:
+    def store(self, scope: Scope, content: str) -> str:
         """Return *content* as it is."""
         del scope
         return content
 
 
-class NoLifting:
+class NoImageExtractor:
     """Leaves images where they are."""
 
-    def set_aside(self, scope: Scope, content: str, *, field: str) -> NothingAside:
+    def extract_images(self, scope: Scope, content: str, *, field: str) -> NoImages:
         """Return *content* as it is."""
         del scope, field
-        return NothingAside(content)
+        return NoImages(content)
 
 
-def lifted_text(lifting: ImageExtractor, scope: Scope, content: str, *, field: str) -> str:
+def store_text_images(image_extractor: ImageExtractor, scope: Scope, content: str, *, field: str) -> str:
     """Return *content* with references in the place of its images, which are durable then; else as it is.
 
     Not for use in a transaction.
 
     Raises:
-        InvalidRequestError: As `ImageExtractor.set_aside`.
+        InvalidRequestError: As `ImageExtractor.extract_images`.
     """
-    aside = lifting.set_aside(scope, content, field=field)
-    return aside.kept(scope, aside.text)
+    aside = image_extractor.extract_images(scope, content, field=field)
+    return aside.store(scope, aside.text)
 
 
-def lifted_draft(lifting: ImageExtractor, scope: Scope, draft: Draft) -> Draft:
+def store_draft_images(image_extractor: ImageExtractor, scope: Scope, draft: Draft) -> Draft:
     """Return *draft* with its images as files of the project that the memory is to live in."""
-    content = lifted_text(lifting, _place_of(scope, draft), draft.content, field="memory.content")
+    content = store_text_images(image_extractor, _place_of(scope, draft), draft.content, field="memory.content")
     return draft if content is draft.content else replace(draft, content=content)
 
 
-def kept_draft(aside: ExtractedImages, scope: Scope, draft: Draft) -> Draft:
+def store_part_images(aside: ExtractedImages, scope: Scope, draft: Draft) -> Draft:
     """Return *draft*, of a part of the text, with its images likewise."""
-    content = aside.kept(_place_of(scope, draft), draft.content)
+    content = aside.store(_place_of(scope, draft), draft.content)
     return draft if content is draft.content else replace(draft, content=content)
 
 
@@ -233,7 +235,7 @@ class ReminderDetector:
     zone: tzinfo = UTC
     is_on: bool = True
 
-    def found(self, memory: Memory, now: datetime) -> Reminder | None:
+    def detect(self, memory: Memory, now: datetime) -> Reminder | None:
         """Return what the content of *memory*, written *now*, reminds of. Its days count from when it was said."""
         if not self.is_on or memory.kind not in _KINDS or memory.origin not in _ORIGINS:
             return None
@@ -242,7 +244,7 @@ class ReminderDetector:
             return None
         return reminder_in(memory.content, moment.astimezone(self.zone))
 
-    def followed(self, before: Memory, after: Memory, now: datetime) -> Reminder | None:
+    def update(self, before: Memory, after: Memory, now: datetime) -> Reminder | None:
         """Return the reminder of *after*, which says something else than *before* and was given none.
 
         One that was given stays, and one whose words are still there.
@@ -250,14 +252,14 @@ class ReminderDetector:
         held = before.reminder
         if held is not None and (not held.phrase or still_mentions(held, after.content)):
             return held
-        return self.found(after, now)
+        return self.detect(after, now)
 
 
 NO_REDACTOR = Redactor(is_on=False)
 STANDARD_POLICY = TrustPolicy()
-REMINDING = ReminderDetector()
-NO_LIFTING = NoLifting()
-SHORT_TERM_LIFE = timedelta(days=SHORT_TERM_DAYS)
+DEFAULT_REMINDER_DETECTOR = ReminderDetector()
+NO_IMAGE_EXTRACTOR = NoImageExtractor()
+SHORT_TERM_LIFETIME = timedelta(days=SHORT_TERM_DAYS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,13 +290,13 @@ class MemoryBuilder:
         random: Callable[[int], bytes] = os.urandom,
         redactor: Redactor = NO_REDACTOR,
         policy: TrustPolicy = STANDARD_POLICY,
-        reminding: ReminderDetector = REMINDING,
-        lifting: ImageExtractor = NO_LIFTING,
+        reminder_detector: ReminderDetector = DEFAULT_REMINDER_DETECTOR,
+        image_extractor: ImageExtractor = NO_IMAGE_EXTRACTOR,
     ) -> None:
-        """Take given vectors to be of *model* and *dimension*; time and randomness come from *now* and *random*.
+        """Use *model* and *dimension* for given vectors, and *now* and *random* for time and ids.
 
-        *policy* says how far memories are trusted, and which of them are withheld for a review. Every text
-        that is written passes the *redactor*, and *reminding* looks at it. *lifting* keeps the images in contents.
+        *policy* sets trust and quarantine, *redactor* replaces secrets in every text, *reminder_detector* finds
+        reminders, *image_extractor* stores embedded images as files.
         """
         self._model = model
         self._dimension = dimension
@@ -302,8 +304,8 @@ class MemoryBuilder:
         self._random = random
         self.redactor = redactor
         self.policy = policy
-        self.reminding = reminding
-        self._lifting = lifting
+        self.reminder_detector = reminder_detector
+        self._image_extractor = image_extractor
         self._judge = TrustEvaluator(policy)
 
     def prepare(self, scope: Scope, draft: Draft, origin: Origin = Origin.AGENT) -> PreparedMemory:
@@ -332,30 +334,30 @@ class MemoryBuilder:
             draft, Record(memory, chunks, name is not None, vector, self._model, stated), name, redactions
         )
 
-    def lifted(self, scope: Scope, draft: Draft) -> Draft:
+    def store_images(self, scope: Scope, draft: Draft) -> Draft:
         """Return *draft* with references in the place of images, which are durable then; not within a transaction.
 
         Raises:
             InvalidRequestError: An image cannot be kept.
         """
-        return lifted_draft(self._lifting, scope, draft)
+        return store_draft_images(self._image_extractor, scope, draft)
 
-    def lifted_text(self, scope: Scope, content: str, *, field: str) -> str:
+    def store_text_images(self, scope: Scope, content: str, *, field: str) -> str:
         """Return *content* likewise; errors name *field*."""
-        return lifted_text(self._lifting, scope, content, field=field)
+        return store_text_images(self._image_extractor, scope, content, field=field)
 
-    def set_aside(self, scope: Scope, content: str, *, field: str) -> ExtractedImages:
+    def extract_images(self, scope: Scope, content: str, *, field: str) -> ExtractedImages:
         """Return *content* with references in the place of images, which are not durable yet; errors name *field*."""
-        return self._lifting.set_aside(scope, content, field=field)
+        return self._image_extractor.extract_images(scope, content, field=field)
 
     def prepare_all(
         self, scope: Scope, drafts: Sequence[Draft | Rejected], origin: Origin = Origin.AGENT
     ) -> list[PreparedMemory | Rejected]:
         """Return all *drafts* lifted and prepared, a bad one as its rejection; those rejected before pass through."""
-        prepare, lifted = self.prepare, self.lifted
+        prepare, lifted = self.prepare, self.store_images
         items: list[PreparedMemory | Rejected] = []
         for draft in drafts:
-            SEARCH_PRIORITY.give_way()
+            SEARCH_PRIORITY.yield_to_searches()
             try:
                 if isinstance(draft, Rejected):
                     items.append(draft)
@@ -429,7 +431,7 @@ class MemoryBuilder:
             review=provenance.review,
             reminder=draft.reminder,
         )
-        if draft.reminder is None and (found := self.reminding.found(memory, now)) is not None:
+        if draft.reminder is None and (found := self.reminder_detector.detect(memory, now)) is not None:
             return replace(memory, reminder=found)
         return memory
 
@@ -439,7 +441,7 @@ def expiry(draft: Draft, layer: Layer, now: datetime) -> datetime | None:
     if draft.ttl is not None:
         return now + draft.ttl
     if draft.expire_time is None and layer is Layer.SHORT_TERM:
-        return now + SHORT_TERM_LIFE
+        return now + SHORT_TERM_LIFETIME
     return draft.expire_time
 
 

@@ -14,7 +14,7 @@ from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import Json, Layer, Memory, Origin, Status, Tier, content_hash
 from memsvc.domain.write_requests import Draft, Patch
 from memsvc.engine.records.memory_builder import (
-    SHORT_TERM_LIFE,
+    SHORT_TERM_LIFETIME,
     ReminderDetector,
     default_kind,
     extracted_keywords,
@@ -62,14 +62,16 @@ def values_of_patch(before: Memory, patch: Patch) -> dict[str, Any]:
     return values
 
 
-def changed(before: Memory, values: Mapping[str, Any], now: datetime, reminding: ReminderDetector) -> Memory:
-    """Return the next revision of *before* with new *values*, or *before* itself when they change nothing.
+def apply_values(
+    before: Memory, values: Mapping[str, Any], now: datetime, reminder_detector: ReminderDetector
+) -> Memory:
+    """Return the next revision of *before* with new *values*, or *before* itself if they change nothing.
 
-    Keywords that were extracted follow title and content, a reminder that *reminding* found and references to files
-    follow the content; given ones stay, and what the content refers to is always there. A memory that becomes
-    SHORT_TERM, or is so and has its expiry cleared, expires in 14 days; one that ceases to be SHORT_TERM no longer
-    expires, unless *values* say otherwise. One that is made ACTIVE when its expiry has passed gets a new one, or none,
-    likewise: else it would be put away again at once.
+    Extracted keywords follow title and content; a detected reminder and file references follow the content. Given
+    ones stay, and files that the content refers to are always included. A memory that becomes SHORT_TERM, or whose
+    expiry is cleared while it is, expires in 14 days; one that leaves SHORT_TERM no longer expires, unless *values*
+    set an expiry. A memory that is made ACTIVE after its expiry gets a new expiry, or none, by the same rule:
+    otherwise it would expire again at once.
     """
     wanted = dict(values)
     if wanted.get("keywords"):
@@ -85,7 +87,7 @@ def changed(before: Memory, values: Mapping[str, Any], now: datetime, reminding:
     _follow_content(before, differing, keywords_given="keywords" in values)
     after = replace(before, **differing, update_time=now, revision=before.revision + 1)
     if "content" in differing and "reminder" not in values:
-        return replace(after, reminder=reminding.followed(before, after, now))
+        return replace(after, reminder=reminder_detector.update(before, after, now))
     return after
 
 
@@ -94,9 +96,9 @@ def _follow_layer(before: Memory, wanted: dict[str, Any], now: datetime) -> None
     is_over = before.expire_time is not None and before.expire_time <= now and wanted.get("status") is Status.ACTIVE
     if "expire_time" in wanted:
         if wanted["expire_time"] is None and layer is Layer.SHORT_TERM:
-            wanted["expire_time"] = now + SHORT_TERM_LIFE
+            wanted["expire_time"] = now + SHORT_TERM_LIFETIME
     elif layer is Layer.SHORT_TERM and (is_over or before.expire_time is None):
-        wanted["expire_time"] = now + SHORT_TERM_LIFE
+        wanted["expire_time"] = now + SHORT_TERM_LIFETIME
     elif is_over or (before.layer is Layer.SHORT_TERM and layer is not Layer.SHORT_TERM):
         wanted["expire_time"] = None
 
@@ -137,7 +139,7 @@ def _canonical(metadata: Any) -> str:
 # Going back to what a memory said before, by a revision that says it again.
 
 
-def reverted(before: Memory, target: Memory | None, now: datetime) -> Memory | None:
+def revert_to(before: Memory, target: Memory | None, now: datetime) -> Memory | None:
     """Return the next revision of *before*, which says what *target* said; None when *before* says it already.
 
     Without a target the memory is to be as if it were not there yet: DELETED.
@@ -156,7 +158,7 @@ def reverted(before: Memory, target: Memory | None, now: datetime) -> Memory | N
     )
 
 
-def action_of(before: Memory, after: Memory) -> ChangeAction:
+def change_action(before: Memory, after: Memory) -> ChangeAction:
     """Return what the change from *before* to *after* is to those who watch."""
     was_deleted, is_deleted = (one.status is Status.DELETED for one in (before, after))
     if was_deleted == is_deleted:

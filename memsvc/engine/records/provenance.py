@@ -19,7 +19,7 @@ _PROVENANCE = frozenset({"origin", "trust", "derived_from"})
 QUARANTINED: Mapping[str, Any] = {"status": Status.QUARANTINED, "review": Review.PENDING}
 
 
-class Sources:
+class SourceLookup:
     """Finds the memories that others are made of, within one transaction; each is asked for once."""
 
     def __init__(self, transaction: Transaction) -> None:
@@ -84,14 +84,14 @@ class TrustEvaluator:
         return Provenance(origin, trust, Status.ACTIVE, Review.NONE)
 
 
-def sourced(memory: Memory, sources: Sequence[Memory], policy: TrustPolicy) -> Memory:
+def apply_source_trust(memory: Memory, sources: Sequence[Memory], policy: TrustPolicy) -> Memory:
     """Return a new memory with what the memories that it is made of do to its trust."""
     trust = policy.trust(memory.origin, memory.trust, sources)
     trusted = memory if trust == memory.trust else replace(memory, trust=trust)
     return replace(trusted, **QUARANTINED) if policy.distrusts(trust, sources) else trusted
 
 
-def kept_or_new(before: Memory, draft: Draft, own: Memory) -> dict[str, Any]:
+def draft_provenance(before: Memory, draft: Draft, own: Memory) -> dict[str, Any]:
     """Return the provenance of *before* after *draft*, which became *own*, was written under its key.
 
     It is that of the new content. Content that stays as it is keeps its provenance, unless the draft says otherwise.
@@ -102,7 +102,7 @@ def kept_or_new(before: Memory, draft: Draft, own: Memory) -> dict[str, Any]:
     return {"origin": own.origin, "trust": own.trust, "derived_from": own.derived_from}
 
 
-def revalued(before: Memory, values: Mapping[str, Any], sources: Sources, policy: TrustPolicy) -> dict[str, Any]:
+def revalue(before: Memory, values: Mapping[str, Any], sources: SourceLookup, policy: TrustPolicy) -> dict[str, Any]:
     """Return the new *values* of an update with what they mean for trust and quarantine.
 
     Trust is raised only by naming it: else a new origin or new sources can but lower it. A memory whose trust falls
@@ -126,7 +126,7 @@ def revalued(before: Memory, values: Mapping[str, Any], sources: Sources, policy
 
 
 def _retrusted(
-    before: Memory, new: Mapping[str, Any], sources: Sources, policy: TrustPolicy
+    before: Memory, new: Mapping[str, Any], sources: SourceLookup, policy: TrustPolicy
 ) -> tuple[float, Sequence[Memory]]:
     """Return the trust that *new* values give to *before*, and the sources it follows from."""
     if "derived_from" in new:
@@ -143,7 +143,7 @@ def _given(new: Mapping[str, Any]) -> float:
     return 1.0 if trust is None else float(trust)
 
 
-def restored(before: Memory, *, is_replaced: bool) -> Mapping[str, Any]:
+def restored_status(before: Memory, *, is_replaced: bool) -> Mapping[str, Any]:
     """Return the status of a memory that comes back: what no review has approved is quarantined again."""
     if is_withheld(before):
         return QUARANTINED

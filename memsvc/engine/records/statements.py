@@ -11,12 +11,12 @@ from memsvc.domain.memory import Kind, Layer, Memory, Status
 from memsvc.text.facts import USER, statements_in
 from memsvc.text.sentences import sentences
 
-STATING = frozenset({Kind.FACT, Kind.PREFERENCE, Kind.EXPERIENCE, Kind.OPINION, Kind.KNOWLEDGE, Kind.DECISION})
+STATEMENT_KINDS = frozenset({Kind.FACT, Kind.PREFERENCE, Kind.EXPERIENCE, Kind.OPINION, Kind.KNOWLEDGE, Kind.DECISION})
 
 
 def statements_of(memory: Memory) -> tuple[Statement, ...]:
     """Return what *memory* states, whatever its status."""
-    if memory.kind not in STATING or memory.layer is Layer.SESSION:
+    if memory.kind not in STATEMENT_KINDS or memory.layer is Layer.SESSION:
         return ()
     return statements_in(memory.content, speaker=memory.speaker, is_titled=bool(memory.title))
 
@@ -45,12 +45,12 @@ def is_personal(statement: Statement) -> bool:
     return topic in {f"is name {USER}", f"{USER} 名字"}
 
 
-def is_elsewhere(older: Memory, newer: Memory) -> bool:
+def differs_in_project(older: Memory, newer: Memory) -> bool:
     """Return whether the older memory is not of the newer one's project: it is global, and stays in use for others."""
     return older.scope.project_id != newer.scope.project_id
 
 
-def contradiction(older: Memory, newer: Memory) -> tuple[Statement, Statement] | None:
+def find_contradiction(older: Memory, newer: Memory) -> tuple[Statement, Statement] | None:
     """Return the first two statements that contradict each other, by the order of the newer one's, or None."""
     known = {statement.topic: statement for statement in statements_of(older)}
     for said in statements_of(newer):

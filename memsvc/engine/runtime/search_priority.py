@@ -76,7 +76,7 @@ class SearchPriority:
                 if not self._searches:
                     self._changed.notify_all()
 
-    def give_way(self) -> None:
+    def yield_to_searches(self) -> None:
         """Return at once when no search is under way or expected, or else after at most `PATIENCE_SECONDS`."""
         if self._searches:
             self._stand_aside()
@@ -105,7 +105,7 @@ class SearchPriority:
         own.asked, own.worked, own.owed = now, worked, max(0.0, owed)
 
     @contextmanager
-    def first(self) -> Iterator[None]:
+    def without_yielding(self) -> Iterator[None]:
         """Do the work of a search in this thread: while the context is open it stands aside for nobody."""
         before = self._own.busy_until
         self._own.busy_until = math.inf

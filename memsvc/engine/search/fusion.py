@@ -49,7 +49,7 @@ class RankedList:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Column:
+class ListScores:
     """The numbers that a list gives its memories: (score - low) / span."""
 
     ranking: RankedList
@@ -67,7 +67,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Fused:
+class FusedScores:
     """What fusion made of the lists.
 
     Attributes:
@@ -80,7 +80,7 @@ class Fused:
 
     rows: Integers
     totals: Numbers
-    columns: dict[str, Column]
+    columns: dict[str, ListScores]
     weights: dict[str, float]
     is_normalized: bool = True
 
@@ -103,7 +103,7 @@ class Fused:
             return 0.0
         return self.total_of(row) if len(holders) == 1 else self.weights[name] * self.columns[name].number(row)
 
-    def scaled(self, factor: float) -> Fused:
+    def scaled(self, factor: float) -> FusedScores:
         """Return the same with all totals multiplied."""
         weights = {name: weight * factor for name, weight in self.weights.items()}
         return replace(self, totals=self.totals * factor, weights=weights)
@@ -127,7 +127,7 @@ def reciprocal_rank(
     weights: Mapping[str, float],
     constant: int = RANK_CONSTANT,
     single_retriever_factor: float = 1.0,
-) -> Fused:
+) -> FusedScores:
     """Fuse by the sum of weight / (constant + rank), ranks counted from 1.
 
     Only ranks matter, so lists with incomparable scores may be mixed. A list that is missing from *weights* counts
@@ -136,7 +136,7 @@ def reciprocal_rank(
     """
     used = _used(rankings, weights)
     columns = {name: _reciprocal(rankings[name], constant) for name in used}
-    return Fused(*_totals(columns, used, single_retriever_factor), columns, used, is_normalized=False)
+    return FusedScores(*_totals(columns, used, single_retriever_factor), columns, used, is_normalized=False)
 
 
 def weighted_sum(
@@ -145,7 +145,7 @@ def weighted_sum(
     weights: Mapping[str, float],
     normalization: Normalization = Normalization.MIN_MAX,
     single_retriever_factor: float = 1.0,
-) -> Fused:
+) -> FusedScores:
     """Fuse by the weighted mean of the scores; a memory that a list does not hold has 0 there.
 
     MIN_MAX maps each list's own scores to 0..1, and to 1 when they are all equal; totals are then in 0..1.
@@ -156,9 +156,9 @@ def weighted_sum(
     used = _used(rankings, weights)
     whole = math.fsum(used.values())
     is_scaled = normalization is Normalization.MIN_MAX
-    columns = {name: _min_max(rankings[name]) if is_scaled else Column(rankings[name]) for name in used}
+    columns = {name: _min_max(rankings[name]) if is_scaled else ListScores(rankings[name]) for name in used}
     shares = {name: weight / whole for name, weight in used.items()}
-    return Fused(*_totals(columns, shares, single_retriever_factor), columns, shares)
+    return FusedScores(*_totals(columns, shares, single_retriever_factor), columns, shares)
 
 
 def _used(rankings: Mapping[str, RankedList], weights: Mapping[str, float]) -> dict[str, float]:
@@ -166,18 +166,20 @@ def _used(rankings: Mapping[str, RankedList], weights: Mapping[str, float]) -> d
     return {name: weight for name, ranking in rankings.items() if ranking and (weight := weights.get(name, 1.0))}
 
 
-def _reciprocal(ranking: RankedList, constant: int) -> Column:
+def _reciprocal(ranking: RankedList, constant: int) -> ListScores:
     first = constant + 1
-    return Column(ranking.with_scores(1.0 / np.arange(first, first + len(ranking))))
+    return ListScores(ranking.with_scores(1.0 / np.arange(first, first + len(ranking))))
 
 
-def _min_max(ranking: RankedList) -> Column:
+def _min_max(ranking: RankedList) -> ListScores:
     best, low = float(ranking.scores[0]), float(ranking.scores[-1])
-    return Column(ranking, low, best - low) if best > low else Column(ranking.with_scores(np.ones(len(ranking))))
+    return (
+        ListScores(ranking, low, best - low) if best > low else ListScores(ranking.with_scores(np.ones(len(ranking))))
+    )
 
 
 def _totals(
-    columns: Mapping[str, Column], weights: Mapping[str, float], single_retriever_factor: float
+    columns: Mapping[str, ListScores], weights: Mapping[str, float], single_retriever_factor: float
 ) -> tuple[Integers, Numbers]:
     """Return the rows of all columns, ascending, and their sums."""
     if not columns:

@@ -25,18 +25,18 @@ from memsvc.domain.search import (
     RetrieverScore,
     SearchQuery,
 )
-from memsvc.engine.search.fusion import Fused, RankedList, best_per_row, reciprocal_rank, weighted_sum
-from memsvc.engine.search.retrieval import CandidateReader, Retrieved, Timing
+from memsvc.engine.search.fusion import FusedScores, RankedList, best_per_row, reciprocal_rank, weighted_sum
+from memsvc.engine.search.retrieval import CandidateReader, RetrievalResult, Timing
 from memsvc.engine.search.scoring import (
     SCALE,
-    Column,
-    Constants,
-    Scored,
+    BoostConstants,
+    BoostedScores,
+    ScoreColumn,
     WeightedScores,
-    above_zero,
-    boosted,
+    apply_boosts,
+    apply_weighting,
     named_speakers,
-    weighed,
+    spread_low_scores,
 )
 from memsvc.ports.candidates import ABSENT, Candidates, Integers
 from memsvc.text.date_mentions import date_match, mentioned_dates
@@ -47,7 +47,7 @@ from memsvc.text.date_mentions import date_match, mentioned_dates
 DENSE = {View.CHUNK: Retriever.DENSE.value, View.SENTENCES: "DENSE_SENTENCES", View.WINDOW: "DENSE_WINDOW"}
 """The names of the dense lists; each view of tier E is a list of its own."""
 
-Rankings: TypeAlias = Mapping[str, RankedList]
+RankedLists: TypeAlias = Mapping[str, RankedList]
 """What each list holds, best first; empty lists are left out."""
 
 
@@ -55,17 +55,17 @@ Rankings: TypeAlias = Mapping[str, RankedList]
 class ScoreBreakdown:
     """All that ranking knew, to explain a score by."""
 
-    rankings: Rankings
-    fused: Fused
+    rankings: RankedLists
+    fused: FusedScores
     candidates: Candidates
-    scored: Scored
-    weighed: WeightedScores
+    scored: BoostedScores
+    weighted: WeightedScores
 
     def of(self, place: int) -> Explanation:
         """Explain the score of one of the candidates."""
         row = int(self.candidates.rows[place])
         boosts = [boost for boost in self.scored.boosts_of(place) if boost != (SCALE, 1.0)]
-        boosts += self.weighed.factors_of(place)
+        boosts += self.weighted.factors_of(place)
         return Explanation(tuple(self._retrievers(row)), self.fused.total_of(row), tuple(boosts))
 
     def _retrievers(self, row: int) -> list[RetrieverScore]:
@@ -91,12 +91,12 @@ GIVEN_KEYWORDS = 0.5
 _DELETED, _PRIVATE = Status.DELETED.value, Layer.SESSION.value
 WORDS_ALONE = 0.1
 """Its weight in a search by words without given ones: memories that only their keywords describe come last."""
-NO_DATES: Column = np.empty(0)
-NO_BOOSTS = Constants(neighbour=0.0, session=0.0, date=0.0, speaker=0.0)
+NO_DATES: ScoreColumn = np.empty(0)
+NO_BOOSTS = BoostConstants(neighbour=0.0, session=0.0, date=0.0, speaker=0.0)
 """A fusion that was asked for by name is done as its name says, without the recipe's other terms."""
 
 
-class Ranking(NamedTuple):
+class RankedMemory(NamedTuple):
     """A memory's place in the result.
 
     Attributes:
@@ -111,13 +111,13 @@ class Ranking(NamedTuple):
     entry_id: int
     place: int
 
-    def scaled(self, factor: float) -> Ranking:
+    def scaled(self, factor: float) -> RankedMemory:
         """Return the place with its score multiplied."""
         return self._replace(score=self.score * factor)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ranked:
+class RankedCandidates:
     """Every candidate at or above a query's min_score. Rankings are made of those that are asked for: few of hundreds.
 
     Attributes:
@@ -127,51 +127,51 @@ class Ranked:
 
     order: Integers
     is_cut: bool
-    evidence: ScoreBreakdown
+    breakdown: ScoreBreakdown
     timings: tuple[Timing, ...]
 
     def __len__(self) -> int:
         """Return how many there are."""
         return len(self.order)
 
-    def page(self, start: int, stop: int) -> list[Ranking]:
+    def page(self, start: int, stop: int) -> list[RankedMemory]:
         """Return those from *start* to before *stop*, best first, equal scores by memory id."""
         stop = min(stop, len(self))
         if start >= stop:
             return []
-        evidence = self.evidence
+        breakdown = self.breakdown
         first, last = self._with_equals(start, stop)
         places = self.order[first:last]
-        ids, scores = evidence.candidates.ids[places].tolist(), evidence.weighed.scores[places].tolist()
+        ids, scores = breakdown.candidates.ids[places].tolist(), breakdown.weighted.scores[places].tolist()
         ordered = sorted(zip([-score for score in scores], ids, places.tolist(), strict=True))
         shown = ordered[start - first : stop - first]
-        rows = evidence.candidates.rows[[place for *_, place in shown]]
-        listed = zip(shown, rows.tolist(), _best_entries(evidence.rankings, rows), strict=True)
-        return [Ranking(-score, memory_id, row, entry, place) for (score, memory_id, place), row, entry in listed]
+        rows = breakdown.candidates.rows[[place for *_, place in shown]]
+        listed = zip(shown, rows.tolist(), _best_entries(breakdown.rankings, rows), strict=True)
+        return [RankedMemory(-score, memory_id, row, entry, place) for (score, memory_id, place), row, entry in listed]
 
     def _with_equals(self, start: int, stop: int) -> tuple[int, int]:
         """Widen a page by those around it that have the same scores: only their ids tell who is on it."""
-        falling = -self.evidence.weighed.scores[self.order]
+        falling = -self.breakdown.weighted.scores[self.order]
         first = int(np.searchsorted(falling, falling[start], side="left"))
         return first, int(np.searchsorted(falling, falling[stop - 1], side="right"))
 
-    def holds(self, ranking: Ranking) -> bool:
+    def contains(self, ranking: RankedMemory) -> bool:
         """Return whether the memory is among the candidates."""
-        return bool((self.evidence.candidates.rows == ranking.row).any())
+        return bool((self.breakdown.candidates.rows == ranking.row).any())
 
-    def explained(self, ranking: Ranking) -> Explanation:
+    def explain(self, ranking: RankedMemory) -> Explanation:
         """Explain the score of one of these."""
-        return self.evidence.of(ranking.place)
+        return self.breakdown.of(ranking.place)
 
 
 class Ranker:
     """Fuses, boosts, weighs and sorts."""
 
-    def __init__(self, reads: CandidateReader, constants: Constants) -> None:
+    def __init__(self, reads: CandidateReader, constants: BoostConstants) -> None:
         self._reads = reads
         self._constants = constants
 
-    def over(self, reads: CandidateReader) -> Ranker:
+    def with_reader(self, reads: CandidateReader) -> Ranker:
         """Return a ranker that does the same with what *reads* tells."""
         return Ranker(reads, self._constants)
 
@@ -180,7 +180,7 @@ class Ranker:
         """Return how many hits to ask of each retriever."""
         return self._constants.depth
 
-    def rank(self, query: SearchQuery, found: Retrieved, *, reach: Reach, now: datetime) -> Ranked:
+    def rank(self, query: SearchQuery, found: RetrievalResult, *, reach: Reach, now: datetime) -> RankedCandidates:
         """Rank what was found. What may not be shown, though an index still has it as it was, is left out."""
         started = time.perf_counter()
         rankings = _rankings(found)
@@ -190,17 +190,21 @@ class Ranker:
         candidates = candidates.where(_may_be_shown(candidates, query))
         totals = fused.totals_of(candidates.rows)
         scored = self._boosted(query, totals, candidates, rankings)
-        weights = weighed(above_zero(totals, scored), candidates, query.weighting, now)
+        weights = apply_weighting(spread_low_scores(totals, scored), candidates, query.weighting, now)
         order = _best_first(weights.scores, query.min_score)
         timings = (("fuse", started, between - started), ("boost", between, time.perf_counter() - between))
         is_cut = len(order) < len(candidates)
-        return Ranked(order, is_cut, ScoreBreakdown(rankings, fused, candidates, scored, weights), timings)
+        return RankedCandidates(order, is_cut, ScoreBreakdown(rankings, fused, candidates, scored, weights), timings)
 
-    def _boosted(self, query: SearchQuery, totals: Column, candidates: Candidates, rankings: Rankings) -> Scored:
+    def _boosted(
+        self, query: SearchQuery, totals: ScoreColumn, candidates: Candidates, rankings: RankedLists
+    ) -> BoostedScores:
         if _method(query) is not FusionMethod.DEFAULT:
-            return boosted(totals, candidates, lexical=None, named=frozenset(), dates=NO_DATES, constants=NO_BOOSTS)
+            return apply_boosts(
+                totals, candidates, lexical=None, named=frozenset(), dates=NO_DATES, constants=NO_BOOSTS
+            )
         speakers = map(candidates.names.text, set(candidates.speakers.tolist()))
-        return boosted(
+        return apply_boosts(
             totals,
             candidates,
             lexical=rankings.get(BM25),
@@ -228,19 +232,19 @@ def _may_be_shown(candidates: Candidates, query: SearchQuery) -> npt.NDArray[np.
     return is_there
 
 
-def _best_first(scores: Column, least: float) -> Integers:
+def _best_first(scores: ScoreColumn, least: float) -> Integers:
     order = np.argsort(-scores)
     return order if least <= 0.0 else order[scores[order] >= least]
 
 
-def _rankings(found: Retrieved) -> Rankings:
+def _rankings(found: RetrievalResult) -> RankedLists:
     lists = {DENSE[view]: best_per_row(hits) for view, hits in found.dense.items()}
     lists[BM25] = best_per_row(found.bm25)
     lists[TABLE] = best_per_row(found.keyword_table)
     return {name: ranking for name, ranking in lists.items() if ranking}
 
 
-def _fused(query: SearchQuery, rankings: Rankings, found: Retrieved) -> Fused:
+def _fused(query: SearchQuery, rankings: RankedLists, found: RetrievalResult) -> FusedScores:
     if query.mode is Mode.SEMANTIC:
         return weighted_sum(rankings, weights=RECIPE_E, normalization=Normalization.NONE)
     fusion = query.fusion
@@ -267,7 +271,7 @@ def _fused(query: SearchQuery, rankings: Rankings, found: Retrieved) -> Fused:
     return mean.scaled(used / whole) if 0.0 < used < whole else mean
 
 
-def _cut(rankings: Rankings) -> Rankings:
+def _cut(rankings: RankedLists) -> RankedLists:
     return {name: ranking.with_scores(np.clip(ranking.scores, 0.0, 1.0)) for name, ranking in rankings.items()}
 
 
@@ -275,14 +279,14 @@ def _weight(fusion: Fusion, retriever: Retriever) -> float:
     return 1.0 if fusion.weights is None else fusion.weights.get(retriever, 0.0)
 
 
-def _recipe(query: SearchQuery, rankings: Rankings) -> dict[str, float]:
+def _recipe(query: SearchQuery, rankings: RankedLists) -> dict[str, float]:
     recipe = RECIPE_E if DENSE[View.WINDOW] in rankings else RECIPE_S
     if query.keywords:
         return {**recipe, TABLE: GIVEN_KEYWORDS}
     return {**recipe, TABLE: WORDS_ALONE} if query.mode is Mode.KEYWORD else recipe
 
 
-def _best_entries(rankings: Rankings, rows: Integers) -> list[int]:
+def _best_entries(rankings: RankedLists, rows: Integers) -> list[int]:
     """Return the entry to show of each memory: the chunk that words found, else the one that meaning found."""
     chosen = np.zeros(len(rows), dtype=np.int64)
     for name in reversed((BM25, *DENSE.values(), TABLE)):
@@ -293,7 +297,7 @@ def _best_entries(rankings: Rankings, rows: Integers) -> list[int]:
     return entries
 
 
-def _dates(text: str, candidates: Candidates) -> Column:
+def _dates(text: str, candidates: Candidates) -> ScoreColumn:
     mentions = mentioned_dates(text)
     if not mentions:
         return NO_DATES

@@ -19,7 +19,7 @@ from memsvc.domain.memory import Memory
 from memsvc.domain.near_duplicates import Shingles, TermVector, collapsed, diversified
 from memsvc.domain.scope import Reach
 from memsvc.domain.search import SearchQuery, Skipped
-from memsvc.engine.search.ranking import Ranking
+from memsvc.engine.search.ranking import RankedMemory
 from memsvc.engine.search.retrieval import CandidateReader
 from memsvc.ports.models import Reranker
 from memsvc.text.analysis import terms
@@ -39,16 +39,16 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class Refined:
+class RefinedHits:
     """The best hits in their new order, what was collapsed into which, and what was left out of the work."""
 
-    places: list[Ranking]
+    places: list[RankedMemory]
     collapsed: dict[str, tuple[str, ...]] = field(default_factory=dict)
     factors: dict[str, float] = field(default_factory=dict)
     skipped: list[Skipped] = field(default_factory=list)
     least: float = 1.0
 
-    def below(self, others: Sequence[Ranking]) -> list[Ranking]:
+    def below(self, others: Sequence[RankedMemory]) -> list[RankedMemory]:
         """Return hits that were not refined, their scores brought below those that a reranker gave."""
         if not self.factors or not others or others[0].score <= self.least:
             return [*others]
@@ -66,7 +66,7 @@ class ResultRefiner:
         self._reranker = reranker
         self._rerank_seconds = 0.0
 
-    def over(self, reads: CandidateReader) -> ResultRefiner:
+    def with_reader(self, reads: CandidateReader) -> ResultRefiner:
         """Return one that reads other texts, such as those of another time."""
         return ResultRefiner(reads, self._reranker)
 
@@ -80,9 +80,11 @@ class ResultRefiner:
             capability = "reranking (the setting reranker.backend names none)"
             raise CapabilityMissingError(capability)
 
-    def refine(self, query: SearchQuery, head: Sequence[Ranking], *, reach: Reach, deadline: Deadline) -> Refined:
+    def refine(
+        self, query: SearchQuery, head: Sequence[RankedMemory], *, reach: Reach, deadline: Deadline
+    ) -> RefinedHits:
         """Return the best hits anew. A stage that fails, or for which the time is too short, is skipped."""
-        refined, wanted = Refined([*head]), query.refinement
+        refined, wanted = RefinedHits([*head]), query.refinement
         memories = self._reads.by_rows([place.row for place in head], reach=reach)
         texts = self._texts(head, memories)
         if wanted.rerank_depth:
@@ -103,12 +105,12 @@ class ResultRefiner:
             refined.places = [refined.places[number] for number in order]
         return refined
 
-    def _rerank(self, query: SearchQuery, refined: Refined, texts: Mapping[int, str], deadline: Deadline) -> None:
+    def _rerank(self, query: SearchQuery, refined: RefinedHits, texts: Mapping[int, str], deadline: Deadline) -> None:
         reason = self._reranked(query, refined, texts, deadline)
         if reason:
             refined.skipped.append(Skipped(RERANKING, reason))
 
-    def _reranked(self, query: SearchQuery, refined: Refined, texts: Mapping[int, str], deadline: Deadline) -> str:
+    def _reranked(self, query: SearchQuery, refined: RefinedHits, texts: Mapping[int, str], deadline: Deadline) -> str:
         """Put the best hits into the reranker's order, or return why not."""
         if self._reranker is None or _is_near(deadline, max(RERANK_SECONDS, 2.0 * self._rerank_seconds)):
             return "DEADLINE"
@@ -137,7 +139,7 @@ class ResultRefiner:
         refined.places = [place for place in (*again, *refined.below(others)) if place.score >= query.min_score]
         return ""
 
-    def _texts(self, places: Sequence[Ranking], memories: Mapping[int, Memory]) -> dict[int, str]:
+    def _texts(self, places: Sequence[RankedMemory], memories: Mapping[int, Memory]) -> dict[int, str]:
         long = [
             (place.row, ordinal_of(place.entry_id))
             for place in places
@@ -158,7 +160,7 @@ def _beyond(memory: Memory) -> str:
     return memory.content_hash if len(memory.content) > WHOLE_CHARS else ""
 
 
-def _collapse(refined: Refined, sayings: Mapping[int, Shingles], threshold: float) -> None:
+def _collapse(refined: RefinedHits, sayings: Mapping[int, Shingles], threshold: float) -> None:
     places = refined.places
     groups = collapsed([sayings.get(place.row) or Shingles.of("") for place in places], threshold)
     refined.places = [places[group[0]] for group in groups]
@@ -169,7 +171,7 @@ def _collapse(refined: Refined, sayings: Mapping[int, Shingles], threshold: floa
     }
 
 
-def _wording(wordings: Mapping[int, TermVector], place: Ranking) -> TermVector:
+def _wording(wordings: Mapping[int, TermVector], place: RankedMemory) -> TermVector:
     return wordings.get(place.row) or TermVector.of(())
 
 

@@ -49,7 +49,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class Retrieved:
+class RetrievalResult:
     """What the retrievers found: the dense hits by view, the lexical hits, the keyword table's, and what failed."""
 
     asked: frozenset[Retriever] = frozenset()
@@ -65,7 +65,7 @@ class Retrieved:
         return any(len(hits) >= depth for hits in (*self.dense.values(), self.bm25, self.keyword_table))
 
 
-class Retrieval:
+class HybridRetriever:
     """Runs the retrievers that a search's mode and weights call for."""
 
     def __init__(
@@ -73,13 +73,13 @@ class Retrieval:
     ) -> None:
         self._reads = reads
         self._lexical = lexical
-        self._dense = Dense(vectors, spaces, threads)
+        self._dense = DenseRetriever(vectors, spaces, threads)
 
     def close(self) -> None:
         """Give the threads back."""
         self._dense.close()
 
-    def run(self, asked: RetrievalRequest, early: Callable[[Retrieved], None] | None = None) -> Retrieved:
+    def run(self, asked: RetrievalRequest, early: Callable[[RetrievalResult], None] | None = None) -> RetrievalResult:
         """Return what was found; a retriever that fails is named in *degraded*.
 
         *early* is given what words alone found, when they found something and meaning is asked too, as soon as that is
@@ -89,7 +89,7 @@ class Retrieval:
             MemsvcError: Every retriever that was asked failed; the first one's error.
         """
         query = asked.query
-        found = Retrieved(asked_retrievers(query), terms=query_terms(" ".join((query.text, *query.keywords))))
+        found = RetrievalResult(select_retrievers(query), terms=query_terms(" ".join((query.text, *query.keywords))))
         inner = _localised(asked.where, lambda leaf: self._reads.rows_where(leaf, reach=asked.reach))
         failures: list[MemsvcError] = []
         dense = self._dense.begin(asked, inner) if Retriever.DENSE in found.asked else None
@@ -105,20 +105,20 @@ class Retrieval:
             raise failures[0]
         return found
 
-    def _bm25(self, asked: RetrievalRequest, where: Filter | None, found: Retrieved) -> None:
+    def _bm25(self, asked: RetrievalRequest, where: Filter | None, found: RetrievalResult) -> None:
         if found.terms:
             found.bm25 = self._lexical.search(
                 found.terms, reach=asked.reach, where=where, limit=asked.depth, deadline=asked.deadline
             )
 
-    def _table(self, asked: RetrievalRequest, found: Retrieved) -> None:
+    def _table(self, asked: RetrievalRequest, found: RetrievalResult) -> None:
         if terms := table_terms(asked.query):
             found.keyword_table = self._reads.keyword_hits(
                 terms, reach=asked.reach, where=asked.where, limit=asked.depth
             )
 
     @staticmethod
-    def _guarded(name: Retriever, ask: Callable[[], None], found: Retrieved, failures: list[MemsvcError]) -> None:
+    def _guarded(name: Retriever, ask: Callable[[], None], found: RetrievalResult, failures: list[MemsvcError]) -> None:
         started = time.perf_counter()
         try:
             ask()
@@ -134,7 +134,7 @@ class Retrieval:
             found.timings.append((name.value.lower(), started, time.perf_counter() - started))
 
 
-def asked_retrievers(query: SearchQuery) -> frozenset[Retriever]:
+def select_retrievers(query: SearchQuery) -> frozenset[Retriever]:
     """Return the retrievers that a search asks: those of its mode that have something to look for and a say.
 
     The measured recipe does without the keyword table, unless keywords are given or words alone are to count.
@@ -157,7 +157,7 @@ def table_terms(query: SearchQuery) -> list[str]:
     return [*query.keywords] or [term for term, _ in extract_keywords(query.text)]
 
 
-def _collect(dense: Callable[[], DenseFound], found: Retrieved) -> None:
+def _collect(dense: Callable[[], DenseResult], found: RetrievalResult) -> None:
     result = dense()
     found.dense = result.hits
     found.timings.extend(result.timings)
@@ -192,7 +192,7 @@ Timing: TypeAlias = tuple[str, float, float]
 
 
 @dataclass(slots=True)
-class DenseFound:
+class DenseResult:
     """The hits of every view, and how long the stages took."""
 
     hits: dict[View, Sequence[Hit]] = field(default_factory=dict)
@@ -216,7 +216,7 @@ class _Begun:
     pending: dict[View, PendingSearch]
 
 
-class Dense:
+class DenseRetriever:
     """Begins searches by meaning. A thread is used only where a text must be embedded first."""
 
     def __init__(self, vectors: VectorIndex, spaces: EmbeddingSpaces, threads: int) -> None:
@@ -229,7 +229,7 @@ class Dense:
         """Give the threads back."""
         self._beside.shutdown()
 
-    def begin(self, asked: RetrievalRequest, where: Filter | None) -> Callable[[], DenseFound]:
+    def begin(self, asked: RetrievalRequest, where: Filter | None) -> Callable[[], DenseResult]:
         """Start, and return what gives the result or raises what went wrong: a MemsvcError."""
         started = time.perf_counter()
         try:
@@ -257,7 +257,7 @@ class Dense:
 
     def _awaited(
         self, embedding: Future[tuple[_Point, float]], asked: RetrievalRequest, where: Filter | None, started: float
-    ) -> DenseFound:
+    ) -> DenseResult:
         remaining = asked.deadline.remaining()
         try:
             point, embedded = embedding.result(None if remaining is None else remaining * EMBEDDING_SHARE)
@@ -268,7 +268,7 @@ class Dense:
 
     def _found(
         self, begun: _Begun, asked: RetrievalRequest, where: Filter | None, moments: tuple[float, float]
-    ) -> DenseFound:
+    ) -> DenseResult:
         """Take the results: of a new search when the generation was switched meanwhile."""
         started, embedded = moments
         while True:
@@ -284,7 +284,7 @@ class Dense:
                     ("embed", started, embedded - started),
                     ("dense", embedded, time.perf_counter() - embedded),
                 ]
-                return DenseFound(hits, timings)
+                return DenseResult(hits, timings)
             begun = self._begin(begun.point, asked, where)
 
     def _is_live(self, begun: _Begun) -> bool:
@@ -334,8 +334,8 @@ def _embedded(text: str, space: EmbeddingSpace) -> tuple[_Point, float]:
     return _Point(space.embedding.query(text), space), time.perf_counter()
 
 
-def _failing(error: MemsvcError) -> Callable[[], DenseFound]:
-    def result() -> DenseFound:
+def _failing(error: MemsvcError) -> Callable[[], DenseResult]:
+    def result() -> DenseResult:
         raise error
 
     return result
@@ -361,9 +361,9 @@ class CandidateReader(Protocol):
 
 
 class RetrievalSource(Protocol):
-    """Asks the retrievers; `memsvc.engine.search.retrieval.Retrieval` does."""
+    """Asks the retrievers; `memsvc.engine.search.retrieval.HybridRetriever` does."""
 
-    def run(self, asked: RetrievalRequest, early: Callable[[Retrieved], None] | None = None) -> Retrieved:
+    def run(self, asked: RetrievalRequest, early: Callable[[RetrievalResult], None] | None = None) -> RetrievalResult:
         """Return what was found; a retriever that fails is named in *degraded*.
 
         *early* may be given what words alone found, as soon as that is known.
@@ -371,7 +371,7 @@ class RetrievalSource(Protocol):
         ...
 
 
-class NotesAccesses(Protocol):
+class AccessRecorder(Protocol):
     """Is told which memories were read; `memsvc.engine.memories.lookup.AccessCounts` counts them."""
 
     def note(self, ids: Iterable[str]) -> None:

@@ -35,19 +35,19 @@ ROLES = frozenset(
 )
 """Speakers that are parts in a conversation. "How does the user log in?" names nobody."""
 
-Column: TypeAlias = npt.NDArray[np.float64]
+ScoreColumn: TypeAlias = npt.NDArray[np.float64]
 """A number for each candidate, in the order of the candidates."""
 
 _MICROS_PER_DAY = 86_400_000_000
 _DAYS_PER_DECAY = 30
 _MOST_IMPORTANT = 5
 _MIN_FIRST_NAME = 3
-_NONE: Column = np.empty(0)
+_NONE: ScoreColumn = np.empty(0)
 """A column that nobody has a number in."""
 
 
 @dataclass(frozen=True, slots=True)
-class Constants:
+class BoostConstants:
     """The constants of the default ranking.
 
     Attributes:
@@ -73,11 +73,11 @@ class Constants:
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
+class BoostedScores:
     """Final scores of the candidates, and by name the boosts behind them; those that nobody has are left out."""
 
-    scores: Column
-    boosts: dict[str, Column]
+    scores: ScoreColumn
+    boosts: dict[str, ScoreColumn]
     scale: float
 
     def boosts_of(self, place: int) -> tuple[tuple[str, float], ...]:
@@ -89,15 +89,15 @@ class Scored:
         return (*added, (SCALE, self.scale))
 
 
-def boosted(
-    fused: Column,
+def apply_boosts(
+    fused: ScoreColumn,
     candidates: Candidates,
     *,
     lexical: RankedList | None,
     named: frozenset[str],
-    dates: Column,
-    constants: Constants,
-) -> Scored:
+    dates: ScoreColumn,
+    constants: BoostConstants,
+) -> BoostedScores:
     """Return the final scores of *candidates*, in 0..1.
 
     Args:
@@ -121,7 +121,7 @@ def boosted(
     for column in boosts.values():
         sums = sums + column
     scale = constants.scale
-    return Scored(np.where(sums > 0.0, sums * scale, 0.0), boosts, scale)
+    return BoostedScores(np.where(sums > 0.0, sums * scale, 0.0), boosts, scale)
 
 
 def named_speakers(text: str, speakers: Iterable[str]) -> frozenset[str]:
@@ -133,7 +133,7 @@ def named_speakers(text: str, speakers: Iterable[str]) -> frozenset[str]:
     return frozenset(speaker for speaker in speakers if _is_named(speaker, query))
 
 
-def time_factors(candidates: Candidates, now: datetime, weighting: Weighting) -> Column:
+def time_factors(candidates: Candidates, now: datetime, weighting: Weighting) -> ScoreColumn:
     """Return the factors of age, importance, use and layer that scores are multiplied by when time is to count.
 
     decay_factor ** (days / 30) * (0.8 + 0.2 * importance / 5) * (1 + 0.1 * log10(access_count + 1)) * boost of the
@@ -146,11 +146,11 @@ def time_factors(candidates: Candidates, now: datetime, weighting: Weighting) ->
     age = np.power(weighting.decay_factor, days / _DAYS_PER_DECAY)
     importance = 0.8 + 0.2 * candidates.importances / _MOST_IMPORTANT
     access = np.minimum(1.0 + 0.1 * np.log10(candidates.access_counts + 1.0), MAX_ACCESS_FACTOR)
-    factors: Column = age * importance * access * layer_boosts(candidates, weighting)
+    factors: ScoreColumn = age * importance * access * layer_boosts(candidates, weighting)
     return factors
 
 
-def layer_boosts(candidates: Candidates, weighting: Weighting) -> Column:
+def layer_boosts(candidates: Candidates, weighting: Weighting) -> ScoreColumn:
     """Return the part of `time_factors` that is the layers'."""
     find, boosts = candidates.names.find, np.ones(len(candidates))
     boosts[candidates.layers == find(Layer.CORE.value)] = weighting.core_boost
@@ -174,7 +174,7 @@ class _Places:
         return is_there, self._order[nearest[is_there]]
 
 
-def _neighbour(fused: Column, candidates: Candidates, places: _Places, weight: float) -> Column:
+def _neighbour(fused: ScoreColumn, candidates: Candidates, places: _Places, weight: float) -> ScoreColumn:
     """Give each memory its share of the better one of the two beside it, where these are candidates too."""
     has_previous, previous = places.of(candidates.previous_rows)
     best = np.zeros(len(candidates))
@@ -183,7 +183,9 @@ def _neighbour(fused: Column, candidates: Candidates, places: _Places, weight: f
     return best
 
 
-def _session(candidates: Candidates, places: _Places, lexical: RankedList | None, constants: Constants) -> Column:
+def _session(
+    candidates: Candidates, places: _Places, lexical: RankedList | None, constants: BoostConstants
+) -> ScoreColumn:
     """Give each memory the weight of its session: by the sum of the session's best lexical hits, the best fully."""
     if lexical is None:
         return _NONE
@@ -196,21 +198,21 @@ def _session(candidates: Candidates, places: _Places, lexical: RankedList | None
         return _NONE
     nearest = np.minimum(np.searchsorted(sessions, candidates.sessions), len(sessions) - 1)
     shares = np.where(sessions[nearest] == candidates.sessions, sums[nearest], 0.0)
-    column: Column = constants.session * shares / most
+    column: ScoreColumn = constants.session * shares / most
     return column
 
 
-def _sums_of_first(groups: Integers, scores: Column, count: int, most: int) -> Column:
+def _sums_of_first(groups: Integers, scores: ScoreColumn, count: int, most: int) -> ScoreColumn:
     """Add up by group the first *most* scores of each."""
     order = np.argsort(groups, kind="stable")
     sorted_groups = groups[order]
     begins = np.searchsorted(sorted_groups, sorted_groups)
     first = order[np.arange(len(order)) - begins < most]
-    sums: Column = np.bincount(groups[first], scores[first], count).astype(np.float64, copy=False)
+    sums: ScoreColumn = np.bincount(groups[first], scores[first], count).astype(np.float64, copy=False)
     return sums
 
 
-def _speaker(candidates: Candidates, named: frozenset[str], weight: float) -> Column:
+def _speaker(candidates: Candidates, named: frozenset[str], weight: float) -> ScoreColumn:
     if not named:
         return _NONE
     numbers = set(candidates.speakers.tolist()) - {0}
@@ -250,7 +252,7 @@ LEAST = 1e-6
 """Scores that would be 0 or less are brought between 0 and this: however little two memories fit, one fits better."""
 
 
-def _nothing() -> Column:
+def _nothing() -> ScoreColumn:
     return np.empty(0)
 
 
@@ -263,9 +265,9 @@ class WeightedScores:
         ceiling: What brought all scores back to 0..1, where a factor lifted the best above 1.
     """
 
-    scores: Column
-    times: Column = field(default_factory=_nothing)
-    layers: Column = field(default_factory=_nothing)
+    scores: ScoreColumn
+    times: ScoreColumn = field(default_factory=_nothing)
+    layers: ScoreColumn = field(default_factory=_nothing)
     ceiling: float = 1.0
 
     def factors_of(self, place: int) -> tuple[tuple[str, float], ...]:
@@ -278,7 +280,7 @@ class WeightedScores:
         return tuple((name, factor) for name, factor in factors if factor != 1.0)
 
 
-def above_zero(fused: Column, scored: Scored) -> Column:
+def spread_low_scores(fused: ScoreColumn, scored: BoostedScores) -> ScoreColumn:
     """Return the scores with those at 0 spread over what lies below `LEAST`, in the order of their sums."""
     is_low = scored.scores <= LEAST
     if not is_low.any():
@@ -291,7 +293,9 @@ def above_zero(fused: Column, scored: Scored) -> Column:
     return scores
 
 
-def weighed(scores: Column, candidates: Candidates, weighting: Weighting | None, now: datetime) -> WeightedScores:
+def apply_weighting(
+    scores: ScoreColumn, candidates: Candidates, weighting: Weighting | None, now: datetime
+) -> WeightedScores:
     """Return the final scores. When one lies above 1, all are brought back by one factor: the order stays."""
     if weighting is None:
         return WeightedScores(np.minimum(1.0, scores))

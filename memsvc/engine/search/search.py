@@ -29,14 +29,14 @@ from memsvc.domain.search import (
 )
 from memsvc.domain.visibility import session_privacy
 from memsvc.engine.runtime.latency_stats import LatencyStats
-from memsvc.engine.search.ranking import Ranked, Ranker, Ranking
-from memsvc.engine.search.rerank import POOL, RERANK, Refined, ResultRefiner
+from memsvc.engine.search.ranking import RankedCandidates, RankedMemory, Ranker
+from memsvc.engine.search.rerank import POOL, RERANK, RefinedHits, ResultRefiner
 from memsvc.engine.search.retrieval import (
+    AccessRecorder,
     CandidateReader,
-    NotesAccesses,
     RetrievalRequest,
+    RetrievalResult,
     RetrievalSource,
-    Retrieved,
     Timing,
 )
 from memsvc.ports.features import FileReads
@@ -47,18 +47,18 @@ DEPTH = "depth"
 """The factor that keeps what was found only by looking deeper below all that was found before."""
 
 
-Told: TypeAlias = Callable[[SearchReply], None]
+EarlyReplyListener: TypeAlias = Callable[[SearchReply], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Readers:
+class SearchReaders:
     """What a search works with."""
 
     reads: CandidateReader
     retrieval: RetrievalSource
     ranker: Ranker
     refining: ResultRefiner
-    accesses: NotesAccesses
+    accesses: AccessRecorder
     performance: LatencyStats
 
 
@@ -66,13 +66,13 @@ class Readers:
 class _Found:
     """The page of a search, out of one order whatever page of it is asked for, and of how many places it is."""
 
-    page: list[Ranking]
+    page: list[RankedMemory]
     total: int
-    explained: Callable[[Ranking], Explanation]
+    explained: Callable[[RankedMemory], Explanation]
     terms: Sequence[str]
     degraded: Sequence[Degraded]
     timings: tuple[Timing, ...]
-    refined: Refined | None = None
+    refined: RefinedHits | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +89,9 @@ class SearchService:
 
     def __init__(
         self,
-        readers: Readers,
+        readers: SearchReaders,
         now: Callable[[], datetime],
-        back: Callable[[SearchQuery, Readers], Readers] | None = None,
+        back: Callable[[SearchQuery, SearchReaders], SearchReaders] | None = None,
     ) -> None:
         """Search by *readers*; *back* turns them into those of what was known at a query's known_time."""
         self._readers = readers
@@ -99,7 +99,7 @@ class SearchService:
         self._presenting = HitHydrator(readers.reads)
         self._now = now
 
-    def search(self, query: SearchQuery, deadline: Deadline, early: Told | None = None) -> SearchReply:
+    def search(self, query: SearchQuery, deadline: Deadline, early: EarlyReplyListener | None = None) -> SearchReply:
         """Return the hits of *query*, best first, equal scores by memory id, and note that they were read.
 
         *early* is told what words alone find, as soon as that is known, when meaning is asked too: at most once, and
@@ -125,12 +125,14 @@ class SearchService:
         self._readers.performance.record("Search", "engine", total, stages=stages)
         return reply
 
-    def _answer(self, query: SearchQuery, deadline: Deadline, started: float, early: Told | None) -> SearchReply:
+    def _answer(
+        self, query: SearchQuery, deadline: Deadline, started: float, early: EarlyReplyListener | None
+    ) -> SearchReply:
         reach = Reach.from_scope(query.scope, query.selection.visibility)
         where = conjunction(query.selection.where, session_privacy(query.scope, query.selection.sessions))
         place = _Place(reach, where, deadline)
 
-        def tell(near: Retrieved) -> None:
+        def tell(near: RetrievalResult) -> None:
             if early is not None:
                 # A reranker would hold up the early answer, and take the time that the whole one needs it for.
                 quick = replace(query, refinement=replace(query.refinement, rerank_depth=0))
@@ -160,7 +162,7 @@ class SearchService:
             skipped=() if found.refined is None else tuple(found.refined.skipped),
         )
 
-    def _found(self, query: SearchQuery, place: _Place, early: Callable[[Retrieved], None] | None) -> _Found:
+    def _found(self, query: SearchQuery, place: _Place, early: Callable[[RetrievalResult], None] | None) -> _Found:
         """Look as deep as the recipe was measured with, and deeper only when the page asked for needs more.
 
         What the deeper look adds is put behind the rest: so pages neither repeat nor leave out a memory, though
@@ -190,23 +192,23 @@ class SearchService:
         )
         return replace(found, refined=refined)
 
-    def _refined(self, query: SearchQuery, first: Ranked, near: Retrieved, place: _Place) -> _Found:
+    def _refined(self, query: SearchQuery, first: RankedCandidates, near: RetrievalResult, place: _Place) -> _Found:
         """Return the page of a list that was not looked at more deeply."""
         start, stop = query.offset, query.offset + query.limit
         timings = (*near.timings, *first.timings)
         if not query.refinement.is_any:
             page = first.page(start, stop)
-            return _Found(page, len(first), first.explained, near.terms, near.degraded, timings)
+            return _Found(page, len(first), first.explain, near.terms, near.degraded, timings)
         began = time.perf_counter()
         others = first.page(POOL, max(stop + POOL, len(first)))
         places, refined = self._in_new_order(query, first.page(0, POOL), others, place)
         timings = (*timings, ("refine", began, time.perf_counter() - began))
         page = places[start:stop]
-        return _Found(page, len(places), first.explained, near.terms, near.degraded, timings, refined)
+        return _Found(page, len(places), first.explain, near.terms, near.degraded, timings, refined)
 
     def _in_new_order(
-        self, query: SearchQuery, head: list[Ranking], others: list[Ranking], place: _Place
-    ) -> tuple[list[Ranking], Refined | None]:
+        self, query: SearchQuery, head: list[RankedMemory], others: list[RankedMemory], place: _Place
+    ) -> tuple[list[RankedMemory], RefinedHits | None]:
         if not query.refinement.is_any:
             return [*head, *others], None
         refined = self._readers.refining.refine(query, head, reach=place.reach, deadline=place.deadline)
@@ -214,7 +216,7 @@ class SearchService:
         return [*refined.places, *below], refined
 
 
-def _continued(first: Ranked, second: Ranked, min_score: float) -> tuple[list[Ranking], float]:
+def _continued(first: RankedCandidates, second: RankedCandidates, min_score: float) -> tuple[list[RankedMemory], float]:
     """Return the places of *first*, then the others of *second*, and the factor that keeps these below those."""
     places = first.page(0, len(first))
     seen = {place.row for place in places}
@@ -227,10 +229,10 @@ def _continued(first: Ranked, second: Ranked, min_score: float) -> tuple[list[Ra
     return [*places, *(place for place in lowered if place.score >= min_score)], factor
 
 
-def _explanation(place: Ranking, first: Ranked, second: Ranked, factor: float) -> Explanation:
-    if first.holds(place):
-        return first.explained(place)
-    explanation = second.explained(place)
+def _explanation(place: RankedMemory, first: RankedCandidates, second: RankedCandidates, factor: float) -> Explanation:
+    if first.contains(place):
+        return first.explain(place)
+    explanation = second.explain(place)
     return replace(explanation, boosts=(*explanation.boosts, (DEPTH, factor))) if factor < 1.0 else explanation
 
 
@@ -260,7 +262,7 @@ class HitHydrator:
         self._reads = reads
 
     def hits(
-        self, ranked: Sequence[Ranking], *, reach: Reach, terms: Sequence[str], snippet_chars: int
+        self, ranked: Sequence[RankedMemory], *, reach: Reach, terms: Sequence[str], snippet_chars: int
     ) -> tuple[SearchHit, ...]:
         """Return one hit for each ranking, in order; a memory that is gone meanwhile is left out."""
         memories = self._reads.by_rows([place.row for place in ranked], reach=reach)
@@ -272,7 +274,7 @@ class HitHydrator:
             if place.row in memories
         )
 
-    def _chunks(self, ranked: Sequence[Ranking], memories: Mapping[int, Memory]) -> dict[int, Chunk]:
+    def _chunks(self, ranked: Sequence[RankedMemory], memories: Mapping[int, Memory]) -> dict[int, Chunk]:
         wanted = [
             (place.row, ordinal_of(place.entry_id))
             for place in ranked
@@ -281,7 +283,9 @@ class HitHydrator:
         return {row: chunk for (row, _), chunk in self._reads.chunks(wanted).items()} if wanted else {}
 
 
-def _hit(place: Ranking, memory: Memory, chunk: Chunk | None, terms: frozenset[str], snippet_chars: int) -> SearchHit:
+def _hit(
+    place: RankedMemory, memory: Memory, chunk: Chunk | None, terms: frozenset[str], snippet_chars: int
+) -> SearchHit:
     text = memory.content if chunk is None else chunk.text
     found = snippet(text, terms, width=snippet_chars)
     first = 1 if chunk is None else chunk.start_line

@@ -71,7 +71,7 @@ class Appending:
     def __init__(
         self,
         committer: GroupCommitter,
-        drafting: MemoryBuilder,
+        memory_builder: MemoryBuilder,
         tokenizer: Tokenizer,
         on_full: Callable[[Scope], object],
         is_due: Callable[[int], bool],
@@ -83,7 +83,7 @@ class Appending:
         once.
         """
         self._committer = committer
-        self._drafting = drafting
+        self._memory_builder = memory_builder
         self._tokenizer = tokenizer
         self._on_full = on_full
         self._is_due = is_due
@@ -128,15 +128,15 @@ class Appending:
             metadata=message.metadata,
             origin=ORIGINS[message.role],
         )
-        return _Prepared(message, self._drafting.prepare(scope, draft).record, tokens)
+        return _Prepared(message, self._memory_builder.prepare(scope, draft).record, tokens)
 
     def _lifted(self, scope: Scope, message: NewMessage, place: int) -> NewMessage:
-        content = self._drafting.lifted_text(scope, message.content, field=f"messages[{place}].content")
+        content = self._memory_builder.store_text_images(scope, message.content, field=f"messages[{place}].content")
         return message if content is message.content else replace(message, content=content)
 
     def _without_secrets(self, message: NewMessage) -> NewMessage:
         """Return a message whose tool calls hold no secret; those in its text are replaced where all texts are."""
-        clean = self._drafting.redactor.json
+        clean = self._memory_builder.redactor.json
         calls = tuple(replace(call, arguments=clean(dict(call.arguments))) for call in message.tool_calls)
         return replace(message, tool_calls=calls) if calls else message
 

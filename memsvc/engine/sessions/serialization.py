@@ -11,7 +11,7 @@ from memsvc.domain.clock import EPOCH, to_micros
 from memsvc.domain.scope import Scope
 from memsvc.domain.sessions import AutoTrim, CountedSession, Session, SessionCounts, SessionState
 from memsvc.engine.commit.group_committer import GroupCommitter
-from memsvc.engine.commit.idempotency import Request, recall, remember
+from memsvc.engine.commit.idempotency import IdempotentRequest, recall_answer, remember_answer
 from memsvc.ports.metadata import Transaction
 
 Json = Mapping[str, Any]
@@ -32,7 +32,7 @@ class Answer(Generic[T]):
 
 def once(
     committer: GroupCommitter,
-    request: Request,
+    request: IdempotentRequest,
     work: Callable[[Transaction], T],
     *,
     to_json: Callable[[T], Json],
@@ -45,11 +45,11 @@ def once(
     """
 
     def recognised(transaction: Transaction) -> tuple[T, int]:
-        known = recall(transaction, request)
+        known = recall_answer(transaction, request)
         if known is not None:
             return from_json(known["value"]), known["position"]
         value = work(transaction)
-        remember(transaction, request, {"value": to_json(value), "position": transaction.position})
+        remember_answer(transaction, request, {"value": to_json(value), "position": transaction.position})
         return value, transaction.position
 
     committed = committer.submit(recognised)

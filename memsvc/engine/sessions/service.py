@@ -20,7 +20,7 @@ from memsvc.domain.sessions import (
     SessionState,
 )
 from memsvc.engine.commit.group_committer import GroupCommitter
-from memsvc.engine.commit.idempotency import Request, digest_of
+from memsvc.engine.commit.idempotency import IdempotentRequest, request_digest
 from memsvc.engine.sessions.serialization import Answer, once, session_as_json, session_from_json
 from memsvc.ports.features import SessionReads
 from memsvc.ports.metadata import Transaction
@@ -139,9 +139,9 @@ class Opening:
         return once(self._committer, request, work, to_json=session_as_json, from_json=session_from_json)
 
 
-def session_request(method: str, scope: Scope, asked: tuple[object, ...], request_id: str) -> Request:
+def session_request(method: str, scope: Scope, asked: tuple[object, ...], request_id: str) -> IdempotentRequest:
     """Return a change of a session as it is recognised when it comes again."""
-    return Request(method, request_id, digest_of(*asked) if request_id else "", Reach.from_scope(scope))
+    return IdempotentRequest(method, request_id, request_digest(*asked) if request_id else "", Reach.from_scope(scope))
 
 
 def _required(transaction: Transaction, scope: Scope) -> Session:

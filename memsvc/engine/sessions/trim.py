@@ -25,7 +25,7 @@ from memsvc.domain.sessions import (
 )
 from memsvc.domain.write_requests import Draft
 from memsvc.engine.commit.group_committer import GroupCommitter
-from memsvc.engine.commit.idempotency import Request, recall
+from memsvc.engine.commit.idempotency import IdempotentRequest, recall_answer
 from memsvc.engine.records.memory_builder import MemoryBuilder
 from memsvc.engine.sessions.append import SOURCE, active_session
 from memsvc.engine.sessions.serialization import Answer, Json, once
@@ -101,15 +101,15 @@ class Trimming:
         self,
         committer: GroupCommitter,
         store: MetadataStore,
-        drafting: MemoryBuilder,
+        memory_builder: MemoryBuilder,
         summarizer: Summarizer,
         leaving: TrimHooks,
         rules: TrimRules,
     ) -> None:
-        """Trim by these parts; *drafting* brings the clock."""
+        """Trim by these parts; *memory_builder* brings the clock."""
         self._committer = committer
         self._store = store
-        self._drafting = drafting
+        self._memory_builder = memory_builder
         self._summarizer = summarizer
         self._leaving = leaving
         self._rules = rules
@@ -156,9 +156,12 @@ class Trimming:
         if self._store.sessions.counts([session])[session.row].live_tokens >= session.token_limit:
             self.trim(scope, TrimRequest())
 
-    def _plan(self, scope: Scope, order: TrimRequest, request: Request) -> tuple[Sequence[Message], str]:
+    def _plan(self, scope: Scope, order: TrimRequest, request: IdempotentRequest) -> tuple[Sequence[Message], str]:
         """Return what to drop, and the text that stands for it; nothing for a request that was answered before."""
-        if request.id and self._committer.submit(lambda transaction: recall(transaction, request)).value is not None:
+        if (
+            request.id
+            and self._committer.submit(lambda transaction: recall_answer(transaction, request)).value is not None
+        ):
             return (), ""
         session = self._store.sessions.get(SessionName.from_scope(scope))
         if session is None:
@@ -201,7 +204,7 @@ class Trimming:
         [summary] = transaction.insert([self._summary(standing.session, victims, text)])
         transaction.put_away([message.memory for message in victims], Status.ARCHIVED)
         transaction.sessions.summarised([message.record.row for message in victims], summary.id)
-        now = self._drafting.now()
+        now = self._memory_builder.now()
         session = standing.session
         transaction.sessions.update(replace(session, trim_count=session.trim_count + 1, trim_time=now, update_time=now))
         tokens = sum(message.record.token_count for message in victims)
@@ -227,7 +230,7 @@ class Trimming:
         )
         draft, _ = self._leaving.redactor.draft(draft)
         # Two trims may come to the same words, and each has its own originals.
-        return replace(self._drafting.prepare(session.scope, draft).record, is_unique=False)
+        return replace(self._memory_builder.prepare(session.scope, draft).record, is_unique=False)
 
     def _with_summary(self, trimmed: Trimmed, scope: Scope) -> Trimmed:
         """Return what a repeated request was told, with the summary as it was then unless it is gone."""

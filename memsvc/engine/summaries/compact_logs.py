@@ -40,9 +40,9 @@ class Writers:
     """What compacting writes with."""
 
     committer: GroupCommitter
-    drafting: MemoryBuilder
-    recording: RecordBuilder
-    placing: Upserter
+    memory_builder: MemoryBuilder
+    record_builder: RecordBuilder
+    upserter: Upserter
 
 
 class _CannotBeSummedUpError(Exception):
@@ -62,8 +62,8 @@ class Compacting:
         self._writers = writers
         self._summing = summing
         self._rules = rules
-        self._now: Callable[[], datetime] = writers.drafting.now
-        self._settling = ConflictStateUpdater(writers.recording, self._now)
+        self._now: Callable[[], datetime] = writers.memory_builder.now
+        self._conflict_states = ConflictStateUpdater(writers.record_builder, self._now)
 
     @property
     def kind(self) -> UpkeepStep:
@@ -115,7 +115,7 @@ class Compacting:
             [log.content], what=what, most_tokens=self._rules.most_tokens, deadline=Deadline()
         )
         draft = _draft(log, summed.text or log.content.strip()[:1] or "…")
-        return log, self._writers.drafting.prepare(replace(log.scope, session_id=""), draft)
+        return log, self._writers.memory_builder.prepare(replace(log.scope, session_id=""), draft)
 
     def _put_away(self, transaction: Transaction, log: Memory, prepared: PreparedMemory) -> bool:
         found = transaction.get(log.id, reach=_reach(log))
@@ -134,12 +134,12 @@ class Compacting:
         return True
 
     def _replace(self, transaction: Transaction, log: Memory, prepared: PreparedMemory) -> None:
-        [placed] = self._writers.placing.place(transaction, [prepared], OnDuplicate.KEEP_BOTH, None)
+        [placed] = self._writers.upserter.upsert(transaction, [prepared], OnDuplicate.KEEP_BOTH, None)
         if not isinstance(placed, UpsertResult) or placed.memory.status is not Status.ACTIVE:
             raise _CannotBeSummedUpError
         archived = _archived(log, placed.memory.id, self._now())
-        transaction.update(log, self._writers.recording.relabelled(archived), ChangeAction.UPDATED)
-        self._settling.after(transaction, [archived])
+        transaction.update(log, self._writers.record_builder.record_with_same_content(archived), ChangeAction.UPDATED)
+        self._conflict_states.update(transaction, [archived])
 
 
 def _draft(log: Memory, summary: str) -> Draft:

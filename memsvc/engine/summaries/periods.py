@@ -16,7 +16,13 @@ from memsvc.domain.scope import Reach, Scope, Visibility
 from memsvc.domain.search import Order, OrderField, PageCursor
 from memsvc.domain.summaries import CATEGORY, PERIOD, Period, material_of, summary_key, when
 from memsvc.domain.write_requests import Draft, OnDuplicate, UpsertResult, WriteOptions, Written
-from memsvc.engine.commit.idempotency import IdempotentExecutor, Noted, Request, digest_of, gone
+from memsvc.engine.commit.idempotency import (
+    IdempotentExecutor,
+    IdempotentRequest,
+    IdempotentResult,
+    not_found_error,
+    request_digest,
+)
 from memsvc.engine.memories.upsert import Upserter
 from memsvc.engine.records.memory_builder import MemoryBuilder, PreparedMemory
 from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
@@ -59,8 +65,8 @@ class SummarizePeriod:
 
     def __init__(
         self,
-        drafting: MemoryBuilder,
-        placing: Upserter,
+        memory_builder: MemoryBuilder,
+        upserter: Upserter,
         requests: IdempotentExecutor,
         material: SummarySources,
         summing: TextSummarizer,
@@ -68,8 +74,8 @@ class SummarizePeriod:
         most_tokens: int,
     ) -> None:
         """Write by the first three; *material* finds what *summing* sums up in *most_tokens* unless asked otherwise."""
-        self._drafting = drafting
-        self._placing = placing
+        self._memory_builder = memory_builder
+        self._upserter = upserter
         self._requests = requests
         self._material = material
         self._summing = summing
@@ -86,16 +92,18 @@ class SummarizePeriod:
             MemorySupersededError: The summary under the key was superseded.
             RequestIdReusedError: The request_id was used for another request.
         """
-        digest = digest_of(wish) if options.request_id else ""
-        request = Request(METHOD, options.request_id, digest, Reach.from_scope(wish.scope))
-        known = self._requests.known(request)
+        digest = request_digest(wish) if options.request_id else ""
+        request = IdempotentRequest(METHOD, options.request_id, digest, Reach.from_scope(wish.scope))
+        known = self._requests.find_answer(request)
         if known is not None:
             return _told(known)
         sources = self._material.of(wish.scope, wish.period, wish.topic, deadline)
         summed = self._summed_up(wish, sources, deadline)
-        prepared = self._drafting.prepare(wish.scope, _draft(wish, sources, summed))
+        prepared = self._memory_builder.prepare(wish.scope, _draft(wish, sources, summed))
         note: Json = {"sources": len(sources), "notice": summed.notice}
-        noted = self._requests.once_noted(request, lambda transaction: ([self._place(transaction, prepared)], note))
+        noted = self._requests.run_once_with_note(
+            request, lambda transaction: ([self._place(transaction, prepared)], note)
+        )
         told = _told(noted)
         return replace(told, written=replace(told.written, redactions=prepared.redactions))
 
@@ -120,7 +128,7 @@ class SummarizePeriod:
         bearer = transaction.find_keys(memory.scope.owner, [name]).get(name)
         if bearer is not None and bearer.source != PERIOD:
             raise MemoryExistsError(bearer.id, key=bearer.key)
-        [placed] = self._placing.place(transaction, [prepared], OnDuplicate.KEEP_BOTH, None)
+        [placed] = self._upserter.upsert(transaction, [prepared], OnDuplicate.KEEP_BOTH, None)
         if isinstance(placed, MemsvcError):
             raise placed
         assert isinstance(placed, UpsertResult)  # noqa: S101 - only items that came rejected are returned so
@@ -154,10 +162,10 @@ def _weightiest(sources: Sequence[Memory], summary: str) -> list[Memory]:
     return sorted(ordered[:DERIVED_FROM], key=lambda one: (when(one), one.row))
 
 
-def _told(noted: Noted) -> PeriodSummary:
+def _told(noted: IdempotentResult) -> PeriodSummary:
     [written] = noted.results
     if not isinstance(written, Written):
-        raise gone(written)
+        raise not_found_error(written)
     note = noted.note
     assert isinstance(note, dict)  # noqa: S101 - every answer of this method has one
     return PeriodSummary(written, int(str(note["sources"])), str(note["notice"]))
@@ -222,7 +230,7 @@ class SummarySources:
                 return
             if deadline.passed():
                 raise DeadlineExceededError(_LABELS)
-            SEARCH_PRIORITY.give_way()
+            SEARCH_PRIORITY.yield_to_searches()
             after = PageCursor(to_micros(when(page[-1])), page[-1].row)
 
     def _page(

@@ -450,7 +450,7 @@ class Erase:
                 ids += [stored.memory.id] if len(ids) < SAMPLES else []
                 pasts = (earlier.memory for earlier in snapshot.earlier(stored.memory))
                 for memory in (stored.memory, *pasts):
-                    SEARCH_PRIORITY.give_way()
+                    SEARCH_PRIORITY.yield_to_searches()
                     digests.update(text_digest(passage.text) for passage in own_passages(memory, self._indexes.tier))
                     samples += _sample(memory) if len(samples) < SAMPLES else []
         return ErasureJournal(self._found(owner, projects), frozenset(digests), tuple(samples), tuple(ids))

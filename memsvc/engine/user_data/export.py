@@ -112,7 +112,7 @@ class Exporting:
         yield from map(encode.file_line, snapshot.files())
         memories = snapshot.memories()
         for stored, vectors in self._with_vectors(memories) if with_vectors else zip(memories, repeat(())):
-            SEARCH_PRIORITY.give_way()
+            SEARCH_PRIORITY.yield_to_searches()
             yield encode.memory_line(stored, vectors)
             if stored.memory.revision > 1:
                 yield from map(encode.revision_line, snapshot.earlier(stored.memory))

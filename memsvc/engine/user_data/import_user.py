@@ -23,7 +23,7 @@ from memsvc.domain.user_data import (
     derived_id,
     said_by,
 )
-from memsvc.engine.commit.group_committer import CommitPipeline, Committed, GroupCommitter
+from memsvc.engine.commit.group_committer import CommitPipeline, CommitResult, GroupCommitter
 from memsvc.engine.indexing.cached_embedder import CachedEmbedder
 from memsvc.engine.indexing.vector_entries import EmbeddingGranularity
 from memsvc.engine.records.memory_builder import chunks_of, content_name
@@ -390,7 +390,7 @@ class UserImport:
         """Return how far the import is once all that was begun is durable; raises what `store` raises."""
         return self._reached(self._works.settle())
 
-    def _reached(self, committed: Committed[_Stored] | None) -> TransferProgress:
+    def _reached(self, committed: CommitResult[_Stored] | None) -> TransferProgress:
         """Return the progress with the issues of one batch."""
         before, header = self.progress, self._parser.header
         if committed is None:

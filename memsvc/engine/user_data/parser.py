@@ -142,7 +142,7 @@ class Parser:
             )
 
     def _read(self, raw: bytes) -> schema.Line | str:
-        SEARCH_PRIORITY.give_way()
+        SEARCH_PRIORITY.yield_to_searches()
         self._lines += 1
         if self._footer is not None:
             raise bad_line(self._lines, "", "comes after the footer")

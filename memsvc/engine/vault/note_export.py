@@ -65,7 +65,7 @@ class NoteExporter:
         )
         part, done = _Part(), []
         for memory in memories:
-            SEARCH_PRIORITY.give_way()
+            SEARCH_PRIORITY.yield_to_searches()
             self._one(part, memory, places.get(memory.id), entries.get(memory.id), known, anew=anew)
             if part.size >= GROUP_BYTES:
                 done += self._finished(part, dry_run=dry_run)

@@ -111,7 +111,7 @@ class Transcripts:
         rows = self._desk.reads.rows_where(where, reach=Reach(scope.owner, (scope.project_id,)))
         found: list[Memory] = []
         for start in range(0, len(rows), PAGE):
-            SEARCH_PRIORITY.give_way()
+            SEARCH_PRIORITY.yield_to_searches()
             found += self._desk.book.present(rows[start : start + PAGE])
         return sorted(found, key=lambda memory: memory.row)
 

@@ -8,7 +8,7 @@ from memsvc.domain.capture import Captured, ChatMessage, Decider, Decision, Flus
 from memsvc.domain.memory import FileRef
 from memsvc.domain.sessions import Role
 from memsvc.domain.write_requests import Written
-from memsvc.engine.memories.documents import DocumentHeader, Ingested
+from memsvc.engine.memories.documents import DocumentHeader, IngestResult
 from memsvc.server.convert.conflicts import fill_conflicts
 from memsvc.server.convert.enums import KIND, LAYER, OUTCOME, ROLE, EnumTable
 from memsvc.server.convert.json import struct_from_proto
@@ -118,7 +118,7 @@ def appended_to_proto(written: Written) -> pb.AppendMemoryResponse:
     return response
 
 
-def ingested_to_proto(ingested: Ingested) -> pb.IngestDocumentResponse:
+def ingested_to_proto(ingested: IngestResult) -> pb.IngestDocumentResponse:
     """Return the answer to a document."""
     written = ingested.written
     response = pb.IngestDocumentResponse(

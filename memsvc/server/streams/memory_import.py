@@ -139,7 +139,7 @@ class ImportStream:
         skipped = min(max(0, run.progress.next_index - first), len(batch.memories))
         drafts = []
         for entry in batch.memories[skipped:]:
-            SEARCH_PRIORITY.give_way()
+            SEARCH_PRIORITY.yield_to_searches()
             drafts.append(draft_or_rejected(entry, scope, dimension=dimension))
         return run.prepare(first + skipped, drafts)
 

@@ -16,7 +16,7 @@ from pydantic import SecretStr
 from memsvc.domain.errors import MemsvcError
 from memsvc.domain.memory import Memory
 from memsvc.domain.search import Order
-from memsvc.engine.commit.group_committer import Committed, GroupCommitter
+from memsvc.engine.commit.group_committer import CommitResult, GroupCommitter
 from memsvc.ports.metadata import ContentName, Record, RequestRecord, Transaction
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
@@ -76,7 +76,7 @@ def remembering(name: str, **fields: Any) -> Work:
     return work
 
 
-def together(store: SqlMetadataStore, works: list[Work]) -> list[Future[Committed[Memory]]]:
+def together(store: SqlMetadataStore, works: list[Work]) -> list[Future[CommitResult[Memory]]]:
     """Have all works done by one transaction: they are queued while the committer is busy."""
     busy, free = threading.Event(), threading.Event()
 

@@ -36,7 +36,7 @@ class Times:
 def _searched(courtesy: SearchPriority) -> None:
     with courtesy.search():
         pass
-    courtesy.give_way()
+    courtesy.yield_to_searches()
 
 
 def test_bulk_work_waits_for_a_search_to_end() -> None:
@@ -47,7 +47,7 @@ def test_bulk_work_waits_for_a_search_to_end() -> None:
 
     def bulk() -> None:
         begun.set()
-        courtesy.give_way()
+        courtesy.yield_to_searches()
         order.append("bulk")
 
     with courtesy.search():
@@ -67,7 +67,7 @@ def test_bulk_work_goes_on_beside_searches_without_end() -> None:
 
     with courtesy.search():
         for _ in range(1000):
-            courtesy.give_way()
+            courtesy.yield_to_searches()
 
 
 def test_without_searches_nobody_waits() -> None:
@@ -77,7 +77,7 @@ def test_without_searches_nobody_waits() -> None:
         pass
 
     for _ in range(100_000):
-        courtesy.give_way()
+        courtesy.yield_to_searches()
 
 
 def test_bulk_work_rests_while_another_search_is_expected() -> None:
@@ -87,7 +87,7 @@ def test_bulk_work_rests_while_another_search_is_expected() -> None:
 
     for _ in range(80):
         times.work(0.0002)
-        courtesy.give_way()
+        courtesy.yield_to_searches()
 
     assert sum(times.slept) == pytest.approx(80 * 0.0002 * REST, rel=0.1)
     assert max(times.slept) < 0.0015
@@ -101,7 +101,7 @@ def test_bulk_work_is_at_full_speed_again_when_no_search_came() -> None:
 
     for _ in range(100):
         times.work(0.001)
-        courtesy.give_way()
+        courtesy.yield_to_searches()
 
     assert not times.slept
 
@@ -114,7 +114,7 @@ def test_what_bulk_work_waits_for_counts_as_rest() -> None:
     for _ in range(20):
         times.work(0.001)
         times.now += 0.001 * REST
-        courtesy.give_way()
+        courtesy.yield_to_searches()
 
     assert not times.slept
 
@@ -125,7 +125,7 @@ def test_work_from_before_the_search_is_not_owed() -> None:
     courtesy = times.courtesy()
     for _ in range(600):
         times.work(0.1)
-        courtesy.give_way()
+        courtesy.yield_to_searches()
 
     _searched(courtesy)
 
@@ -138,7 +138,7 @@ def test_no_rest_is_longer_than_patience() -> None:
     courtesy = times.courtesy()
 
     times.work(LINGER_SECONDS * 0.9)
-    courtesy.give_way()
+    courtesy.yield_to_searches()
 
     assert times.slept == [PATIENCE_SECONDS]
 
@@ -148,9 +148,9 @@ def test_a_search_s_own_work_does_not_rest() -> None:
     times = Times()
     courtesy = times.courtesy()
 
-    with courtesy.first():
+    with courtesy.without_yielding():
         for _ in range(50):
             times.work(0.001)
-            courtesy.give_way()
+            courtesy.yield_to_searches()
 
     assert not times.slept

@@ -15,7 +15,7 @@ import pytest
 
 from memsvc.domain.memory import Memory, content_hash
 from memsvc.domain.scope import Scope
-from memsvc.engine.records.statements import contradiction
+from memsvc.engine.records.statements import find_contradiction
 
 DATA = Path(__file__).parents[3] / "data" / "conflicts"
 MADE, UNSEEN = "pairs", "unseen"
@@ -38,7 +38,7 @@ class Pair:
 
     @property
     def is_found(self) -> bool:
-        return contradiction(memory(self.older), memory(self.newer)) is not None
+        return find_contradiction(memory(self.older), memory(self.newer)) is not None
 
 
 @dataclass

@@ -54,12 +54,17 @@ class Shelf:
 @pytest.fixture(params=STORES)
 def shelf(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shelf]:
     with open_desk(request.param, tmp_path) as desk:
-        drafting = MemoryBuilder(model=MODEL, dimension=DIMENSION, now=desk.clock)
-        recording = RecordBuilder(drafting, desk.store.feed)
+        memory_builder = MemoryBuilder(model=MODEL, dimension=DIMENSION, now=desk.clock)
+        record_builder = RecordBuilder(memory_builder, desk.store.feed)
         lost: set[str] = set()
         unused: list[str] = []
         parts = FileFaultParts(
-            desk.store.files, desk.writing.committer, recording, desk.clock, lambda one: one not in lost, unused.extend
+            desk.store.files,
+            desk.writing.committer,
+            record_builder,
+            desk.clock,
+            lambda one: one not in lost,
+            unused.extend,
         )
         yield Shelf(desk, FileFaults(parts), lost, unused)
 

@@ -47,10 +47,12 @@ class Shelf:
         self.committer = GroupCommitter(self.store)
         stack.callback(self.committer.close)
         keeping = BlobGuard(self.store.files, self.blobs)
-        recording = RecordBuilder(MemoryBuilder(model="toy", dimension=4, now=self.clock), self.store.feed)
+        record_builder = RecordBuilder(MemoryBuilder(model="toy", dimension=4, now=self.clock), self.store.feed)
         rules = FileRules(1_000, lifetimes={FileCategory.TEMP: HOUR})
         self.files = FileService(
-            Uploads(self.committer, self.blobs, keeping, rules, self.clock, AttachmentLinker(recording, self.clock)),
+            Uploads(
+                self.committer, self.blobs, keeping, rules, self.clock, AttachmentLinker(record_builder, self.clock)
+            ),
             FileReader(self.store.files, self.blobs, self.clock),
             DeletingFiles(self.committer, keeping, self.clock),
             Sweep(self.committer, self.store.files, self.blobs, keeping, self.clock),

@@ -18,7 +18,7 @@ from memsvc.domain.user_data import Erasure, owner_digest
 from memsvc.engine.files.blob_guard import BlobGuard
 from memsvc.engine.files.inline_images import InlineImages
 from memsvc.engine.files.upload import FileRules
-from memsvc.engine.records.memory_builder import lifted_text
+from memsvc.engine.records.memory_builder import store_text_images
 from memsvc.ports.blobs import BlobStore
 from memsvc.ports.plugin import BackendContext
 from memsvc_backends.in_memory import BLOBS
@@ -43,7 +43,7 @@ class Shelf:
         return self.desk.store.files.every(after=0, limit=99)
 
     def lifted(self, content: str, scope: Scope = ADA) -> str:
-        return lifted_text(self.images, scope, content, field="memory.content")
+        return store_text_images(self.images, scope, content, field="memory.content")
 
 
 @contextmanager

@@ -122,10 +122,12 @@ def open_archive(backend: str, directory: Path) -> Iterator[Archive]:
     """Open an archive; the same directory again is the same data where the backend keeps any."""
     with open_desk(backend, directory) as desk:
         committer = desk.writing.committer
-        drafting = MemoryBuilder(model=MODEL, dimension=DIMENSION, now=desk.clock)
+        memory_builder = MemoryBuilder(model=MODEL, dimension=DIMENSION, now=desk.clock)
         yield Archive(
             desk=desk,
             retrospect=AsOfReader(desk.store.memories),
             checkpoints=Checkpoints(desk.store, committer, desk.clock),
-            rollbacks=CheckpointRollback(desk.store, committer, RecordBuilder(drafting, desk.store.feed), desk.clock),
+            rollbacks=CheckpointRollback(
+                desk.store, committer, RecordBuilder(memory_builder, desk.store.feed), desk.clock
+            ),
         )

@@ -19,7 +19,7 @@ from memsvc.engine.indexing.index_writers import VectorIndexWriter
 from memsvc.engine.indexing.indexer import ChangeApplier
 from memsvc.engine.indexing.reindex import Rebuild
 from memsvc.engine.indexing.vector_entries import EmbeddingGranularity, EmbeddingSpace, EmbeddingSpaces, VectorEntries
-from memsvc.engine.search.retrieval import Dense, RetrievalRequest
+from memsvc.engine.search.retrieval import DenseRetriever, RetrievalRequest
 from memsvc.ports.indexes import VectorIndex
 from memsvc.ports.metadata import MetadataStore, Record
 from memsvc.ports.plugin import BackendContext
@@ -49,7 +49,7 @@ class Bench:
         applying.close()
 
     def found(self, spaces: EmbeddingSpaces, text: str, **query: object) -> list[int]:
-        dense = Dense(self.index, spaces, threads=1)
+        dense = DenseRetriever(self.index, spaces, threads=1)
         try:
             asked = RetrievalRequest(SearchQuery(SCOPE, text, **query), REACH, None, 3, Deadline())  # type: ignore[arg-type]  # any
             return [row_of(hit.entry_id) for hit in dense.begin(asked, None)().hits[View.CHUNK]]
@@ -126,7 +126,7 @@ def test_a_richer_tier_writes_what_the_live_generation_has_views_for(bench: Benc
 def test_a_search_begun_before_the_switch_ends_in_the_new_space(bench: Bench) -> None:
     """Its query is embedded anew, and it finds what one begun after the switch finds."""
     spaces = EmbeddingSpaces(bench.new, bench.old)
-    dense = Dense(bench.index, spaces, threads=1)
+    dense = DenseRetriever(bench.index, spaces, threads=1)
     asked = RetrievalRequest(SearchQuery(SCOPE, "gannet swims"), REACH, None, 3, Deadline())
     bench.old.embedding.query("gannet swims")
     begun = dense.begin(asked, None)

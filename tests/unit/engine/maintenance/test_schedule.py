@@ -27,11 +27,11 @@ def replica(
 ) -> Iterator[tuple[Desk, Schedule]]:
     """Open the store as one of several processes would, with upkeep every hour that nobody starts."""
     with open_desk("sql", directory, clock) as desk:
-        drafting = MemoryBuilder(model=MODEL, dimension=DIMENSION, now=clock)
+        memory_builder = MemoryBuilder(model=MODEL, dimension=DIMENSION, now=clock)
         step = Expire(
             desk.store.upkeep,
             desk.writing.committer,
-            RecordBuilder(drafting, desk.store.feed),
+            RecordBuilder(memory_builder, desk.store.feed),
             ReminderDetector(),
             clock,
         )

@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
-from memsvc.engine.commit.group_committer import CommitPipeline, Committed, GroupCommitter
+from memsvc.engine.commit.group_committer import CommitPipeline, CommitResult, GroupCommitter
 from memsvc.ports.metadata import Transaction, UniquenessRaceError
 from tests.unit.engine.memories.write_path import Desk
 
@@ -26,7 +26,7 @@ def failing(_transaction: Transaction, _before: list[int] | None) -> list[int]:
 
 def put_together(
     committer: GroupCommitter, works: CommitPipeline[list[int]], *both: Work
-) -> Future[Committed[list[int]] | None]:
+) -> Future[CommitResult[list[int]] | None]:
     """Put two works while the committer is at another one, so that they become one transaction.
 
     Return what the second call of `put` comes to.

@@ -12,7 +12,7 @@ from memsvc.domain.files import ref_from
 from memsvc.domain.memory import FileRef, Memory
 from memsvc.domain.write_requests import Draft, Patch, WriteOptions
 from memsvc.engine.commit.idempotency import IdempotentExecutor
-from memsvc.engine.memories.append import Append
+from memsvc.engine.memories.append import MemoryAppender
 from memsvc.engine.records.memory_builder import MemoryBuilder, RecordBuilder
 from tests.unit.engine.memories.write_path import ADA, DIMENSION, MODEL, Desk, open_desk
 
@@ -79,10 +79,10 @@ def test_writing_under_a_key_again_follows_the_new_content(desk: Desk) -> None:
 
 def test_an_append_adds_what_it_refers_to(desk: Desk) -> None:
     """To those that are there."""
-    drafting = MemoryBuilder(model=MODEL, dimension=DIMENSION, now=desk.clock)
+    memory_builder = MemoryBuilder(model=MODEL, dimension=DIMENSION, now=desk.clock)
     requests = IdempotentExecutor(desk.writing.committer, desk.store.memories, desk.store.conflicts)
-    recording = RecordBuilder(drafting, desk.store.feed)
-    append = Append(drafting, recording, requests, desk.store.memories, desk.clock)
+    record_builder = RecordBuilder(memory_builder, desk.store.feed)
+    append = MemoryAppender(memory_builder, record_builder, requests, desk.store.memories, desk.clock)
 
     append.append(ADA, "daily/2026-02-06", "上午 `artifact:a`", separator=None, options=WriteOptions())
     written = append.append(ADA, "daily/2026-02-06", "下午 ![图](chart:b)", separator=None, options=WriteOptions())

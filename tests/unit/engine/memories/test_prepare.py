@@ -17,11 +17,11 @@ from memsvc.testing.factories import NOW
 
 SCOPE = Scope("ada", project_id="apollo", agent_id="scout", session_id="s1", tenant_id="t")
 LONG = "# Notes\n\n" + "\n\n".join(f"Paragraph {number} tells about the harbour of Lisbon." for number in range(200))
-drafting = MemoryBuilder(model="toy", dimension=2, now=lambda: NOW, random=bytes)
+memory_builder = MemoryBuilder(model="toy", dimension=2, now=lambda: NOW, random=bytes)
 
 
 def prepared(content: str = "Anna lives in Lisbon.", **fields: Any) -> Memory:
-    return drafting.prepare(SCOPE, Draft(content, **fields)).record.memory
+    return memory_builder.prepare(SCOPE, Draft(content, **fields)).record.memory
 
 
 def test_a_bare_draft_gets_the_defaults() -> None:
@@ -38,7 +38,7 @@ def test_a_bare_draft_gets_the_defaults() -> None:
 
 def test_what_somebody_said_is_a_message() -> None:
     """With a speaker and no kind a draft is a MESSAGE, which never claims its content."""
-    record = drafting.prepare(SCOPE, Draft("Hello", speaker="Anna")).record
+    record = memory_builder.prepare(SCOPE, Draft("Hello", speaker="Anna")).record
 
     assert record.memory.kind is Kind.MESSAGE
     assert not record.is_unique
@@ -81,16 +81,16 @@ def test_given_keywords_are_kept_in_lower_case_once() -> None:
 
 def test_short_content_is_its_own_chunk_and_long_content_has_several() -> None:
     """One piece is not stored beside the content; several are, numbered, with their headings."""
-    long = drafting.prepare(SCOPE, Draft(LONG)).record.chunks
+    long = memory_builder.prepare(SCOPE, Draft(LONG)).record.chunks
 
-    assert drafting.prepare(SCOPE, Draft("short")).record.chunks == ()
+    assert memory_builder.prepare(SCOPE, Draft("short")).record.chunks == ()
     assert list(range(len(long))) == [piece.ordinal for piece in long]
     assert long[-1].heading_path == ("Notes",)
 
 
 def test_a_given_vector_is_stored_as_float32() -> None:
     """A given vector is kept with the model whose space it is in."""
-    record = drafting.prepare(SCOPE, Draft("short", vector=[1.0, -0.5])).record
+    record = memory_builder.prepare(SCOPE, Draft("short", vector=[1.0, -0.5])).record
 
     assert (struct.pack("<2f", 1.0, -0.5), "toy") == (record.given_vector, record.given_model)
 
@@ -99,7 +99,7 @@ def test_a_given_vector_is_stored_as_float32() -> None:
 def test_a_vector_that_does_not_fit_is_refused(draft: Draft) -> None:
     """A vector must have the model's length and stand for content of one chunk."""
     with pytest.raises(InvalidRequestError) as refused:
-        drafting.prepare(SCOPE, draft)
+        memory_builder.prepare(SCOPE, draft)
 
     assert [violation.field for violation in refused.value.violations] == ["vector"]
 
@@ -107,7 +107,7 @@ def test_a_vector_that_does_not_fit_is_refused(draft: Draft) -> None:
 def test_a_session_memory_needs_a_session() -> None:
     """Layer SESSION outside every session is refused."""
     with pytest.raises(InvalidRequestError):
-        drafting.prepare(Scope("ada"), Draft("secret", layer=Layer.SESSION))
+        memory_builder.prepare(Scope("ada"), Draft("secret", layer=Layer.SESSION))
 
 
 def test_a_draft_may_name_its_own_place() -> None:
@@ -119,6 +119,6 @@ def test_a_draft_may_name_its_own_place() -> None:
 
 def test_a_batch_keeps_its_order_and_rejects_the_bad_alone() -> None:
     """A bad draft becomes its rejection at its place."""
-    items = drafting.prepare_all(SCOPE, [Draft("a"), Draft("b", vector=[1.0]), Draft("c")])
+    items = memory_builder.prepare_all(SCOPE, [Draft("a"), Draft("b", vector=[1.0]), Draft("c")])
 
     assert [type(item).__name__ for item in items] == ["PreparedMemory", "Rejected", "PreparedMemory"]

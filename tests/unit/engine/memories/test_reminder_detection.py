@@ -29,17 +29,19 @@ SAID = "Mom's birthday is March 5."
 def test_not_every_memory_is_looked_at(fields: dict[str, Any]) -> None:
     """Not what was merely said, holds for everybody, is private, or comes from a tool or a document."""
     scope = Scope("ada", session_id="s")
-    drafting = MemoryBuilder(model="m", dimension=1, now=lambda: NOW)
+    memory_builder = MemoryBuilder(model="m", dimension=1, now=lambda: NOW)
 
-    assert drafting.prepare(scope, Draft(SAID)).record.memory.reminder is not None
-    assert drafting.prepare(scope, Draft(SAID, **fields)).record.memory.reminder is None
+    assert memory_builder.prepare(scope, Draft(SAID)).record.memory.reminder is not None
+    assert memory_builder.prepare(scope, Draft(SAID, **fields)).record.memory.reminder is None
 
 
 def test_looking_can_be_turned_off() -> None:
     """By the settings."""
-    drafting = MemoryBuilder(model="m", dimension=1, now=lambda: NOW, reminding=ReminderDetector(is_on=False))
+    memory_builder = MemoryBuilder(
+        model="m", dimension=1, now=lambda: NOW, reminder_detector=ReminderDetector(is_on=False)
+    )
 
-    assert drafting.prepare(Scope("ada"), Draft(SAID)).record.memory.reminder is None
+    assert memory_builder.prepare(Scope("ada"), Draft(SAID)).record.memory.reminder is None
 
 
 def test_a_draft_under_a_key_brings_its_reminder(tmp_path: Path) -> None:

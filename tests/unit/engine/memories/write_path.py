@@ -15,11 +15,11 @@ from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.write_requests import Draft, OnDuplicate, WriteOptions, Written
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.commit.idempotency import IdempotentExecutor
-from memsvc.engine.conflicts.resolution import Resolve
-from memsvc.engine.memories.bulk_import import Importing
+from memsvc.engine.conflicts.resolution import ConflictResolver
+from memsvc.engine.memories.bulk_import import BulkImporter
 from memsvc.engine.memories.create import MemoryCreator
 from memsvc.engine.memories.lookup import AccessCounts, MemoryReader
-from memsvc.engine.memories.supersede import Supersede
+from memsvc.engine.memories.supersede import MemorySuperseder
 from memsvc.engine.memories.update import MemoryUpdater
 from memsvc.engine.memories.upsert import Upserter
 from memsvc.engine.records.memory_builder import MemoryBuilder, RecordBuilder
@@ -57,9 +57,9 @@ class Writing:
     accesses: AccessCounts
     remember: MemoryCreator
     revise: MemoryUpdater
-    importing: Importing
-    supersede: Supersede
-    resolve: Resolve
+    importing: BulkImporter
+    supersede: MemorySuperseder
+    resolve: ConflictResolver
 
 
 @dataclass(frozen=True)
@@ -101,16 +101,16 @@ def open_desk(backend: str, directory: Path, clock: Clock | None = None) -> Iter
 def _assembled(store: MetadataStore, clock: Clock) -> Writing:
     committer = GroupCommitter(store)
     accesses = AccessCounts(committer, clock)
-    drafting = MemoryBuilder(model=MODEL, dimension=DIMENSION, now=clock)
-    recording = RecordBuilder(drafting, store.feed)
-    placing = Upserter(drafting, recording)
+    memory_builder = MemoryBuilder(model=MODEL, dimension=DIMENSION, now=clock)
+    record_builder = RecordBuilder(memory_builder, store.feed)
+    upserter = Upserter(memory_builder, record_builder)
     requests = IdempotentExecutor(committer, store.memories, store.conflicts)
     return Writing(
         committer=committer,
         accesses=accesses,
-        remember=MemoryCreator(drafting, placing, requests, accesses),
-        revise=MemoryUpdater(drafting, recording, requests, store.memories, clock),
-        importing=Importing(committer, drafting, placing, accesses),
-        supersede=Supersede(drafting, recording, requests, store.memories),
-        resolve=Resolve(drafting, recording, requests, store),
+        remember=MemoryCreator(memory_builder, upserter, requests, accesses),
+        revise=MemoryUpdater(memory_builder, record_builder, requests, store.memories, clock),
+        importing=BulkImporter(committer, memory_builder, upserter, accesses),
+        supersede=MemorySuperseder(memory_builder, record_builder, requests, store.memories),
+        resolve=ConflictResolver(memory_builder, record_builder, requests, store),
     )

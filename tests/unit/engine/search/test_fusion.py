@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from memsvc.domain.index_entries import Hit, View, entry_id
 from memsvc.domain.search import Normalization
-from memsvc.engine.search.fusion import Fused, RankedList, best_per_row, reciprocal_rank, weighted_sum
+from memsvc.engine.search.fusion import FusedScores, RankedList, best_per_row, reciprocal_rank, weighted_sum
 
 WEIGHTS = {"dense": 0.7, "bm25": 0.3, "table": 0.1}
-Fuse = Callable[[dict[str, RankedList]], Fused]
+Fuse = Callable[[dict[str, RankedList]], FusedScores]
 FUSIONS: dict[str, Fuse] = {
     "reciprocal rank": lambda rankings: reciprocal_rank(rankings, weights=WEIGHTS),
     "min-max": lambda rankings: weighted_sum(rankings, weights=WEIGHTS),
@@ -38,11 +38,11 @@ def _listed(rows: Sequence[int], scores: Sequence[float]) -> RankedList:
     return RankedList(np.array(rows, np.int64), np.array(entries, np.int64), np.array(scores, np.float64))
 
 
-def _totals(fused: Fused) -> dict[int, float]:
+def _totals(fused: FusedScores) -> dict[int, float]:
     return dict(zip(fused.rows.tolist(), fused.totals.tolist(), strict=True))
 
 
-def _all(fused: Fused) -> tuple[dict[int, float], dict[str, list[tuple[float, float]]]]:
+def _all(fused: FusedScores) -> tuple[dict[int, float], dict[str, list[tuple[float, float]]]]:
     """Return everything that can be told of what was fused."""
     told = {
         name: [(fused.normalized(name, row), fused.share(name, row)) for row in range(14)] for name in fused.columns

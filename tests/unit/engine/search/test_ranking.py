@@ -11,9 +11,9 @@ from memsvc.domain.index_entries import Hit, View, entry_id
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.search import Fusion, FusionMethod, Normalization, Retriever, SearchQuery
 from memsvc.domain.write_requests import WriteOptions
-from memsvc.engine.search.ranking import Ranked, Ranker
-from memsvc.engine.search.retrieval import Retrieved
-from memsvc.engine.search.scoring import Constants
+from memsvc.engine.search.ranking import RankedCandidates, Ranker
+from memsvc.engine.search.retrieval import RetrievalResult
+from memsvc.engine.search.scoring import BoostConstants
 from tests.unit.engine.memories.write_path import ADA, STORES, Desk, open_desk
 
 AS_THEY_ARE = Fusion(FusionMethod.WEIGHTED, normalization=Normalization.NONE)
@@ -36,16 +36,16 @@ def hits(rows: Sequence[int], scores: Sequence[float], ordinal: int = 0) -> list
     return [Hit(entry_id(row, View.CHUNK, ordinal), score) for row, score in zip(rows, scores, strict=True)]
 
 
-def ranked(desk: Desk, found: Retrieved, min_score: float = 0.0) -> Ranked:
+def ranked(desk: Desk, found: RetrievalResult, min_score: float = 0.0) -> RankedCandidates:
     """Rank for Ada."""
     query = SearchQuery(scope=ADA, text="story", fusion=AS_THEY_ARE, min_score=min_score)
-    ranker = Ranker(desk.store.memories, Constants())
+    ranker = Ranker(desk.store.memories, BoostConstants())
     return ranker.rank(query, found, reach=Reach.from_scope(ADA), now=desk.clock())
 
 
-def by_words(rows: Sequence[int], scores: Sequence[float]) -> Retrieved:
+def by_words(rows: Sequence[int], scores: Sequence[float]) -> RetrievalResult:
     """Return what a search by words alone found."""
-    return Retrieved(frozenset({Retriever.BM25}), bm25=hits(rows, scores))
+    return RetrievalResult(frozenset({Retriever.BM25}), bm25=hits(rows, scores))
 
 
 @pytest.mark.parametrize("scores", [[0.9, 0.8, 0.5, 0.5, 0.5, 0.5, 0.5, 0.2, 0.2], [0.5] * 9])
@@ -95,7 +95,7 @@ def test_scores_below_the_least_are_cut_off(desk: Desk) -> None:
 def test_the_chunk_that_words_found_is_shown(desk: Desk) -> None:
     """Where meaning and words found different chunks of a memory, the one with the words is its best entry."""
     both, meaning = remembered(desk, 2)
-    found = Retrieved(
+    found = RetrievalResult(
         frozenset({Retriever.DENSE, Retriever.BM25}),
         dense={View.CHUNK: hits([meaning, both], [0.9, 0.8], ordinal=1)},
         bm25=hits([both], [5.0], ordinal=2),

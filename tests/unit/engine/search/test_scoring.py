@@ -19,16 +19,16 @@ from memsvc.engine.search.scoring import (
     SCALE,
     SESSION,
     SPEAKER,
-    Constants,
-    Scored,
-    boosted,
+    BoostConstants,
+    BoostedScores,
+    apply_boosts,
     named_speakers,
     time_factors,
 )
 from memsvc.ports.candidates import Candidates
 
 NOW = datetime(2026, 2, 6, tzinfo=UTC)
-CONSTANTS = Constants()
+CONSTANTS = BoostConstants()
 NO_DECAY = Weighting(decay_factor=1.0)
 
 
@@ -75,9 +75,9 @@ def _score(
     lexical: dict[int, float] | None = None,
     named: frozenset[str] = frozenset(),
     dates: dict[int, float] | None = None,
-) -> Scored:
+) -> BoostedScores:
     """Score the candidates; *lexical* is best first."""
-    return boosted(
+    return apply_boosts(
         np.array([fused[one.row] for one in candidates], np.float64),
         Candidates.of(candidates),
         lexical=_listed(lexical) if lexical else None,
