@@ -8,6 +8,7 @@ import pytest
 from google.protobuf.struct_pb2 import Value
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from memsvc.domain.filter_evaluation import matches
 from memsvc.domain.filters import Field
 from memsvc.domain.index_entries import attributes_of
 from memsvc.domain.memory import Kind, Layer, Memory, Status, Tier
@@ -16,7 +17,6 @@ from memsvc.server.convert.selections import selection_from_proto
 from memsvc.server.convert.times import time_to_proto
 from memsvc.testing.factories import NOW, memory
 from memsvc.v1 import types_pb2 as types
-from memsvc_backends.in_memory.state import matches
 
 DAY = timedelta(days=1)
 YESTERDAY, TOMORROW = NOW - DAY, NOW + DAY
