@@ -1,0 +1,93 @@
+"""Rules for field values that the API, front matter and user imports share.
+
+Each rule returns the description of what is wrong with a value, or an empty string. The numbers are in
+`memsvc.domain.limits`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from functools import cache
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from memsvc.domain import limits
+from memsvc.domain.memory import Keyword
+
+UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+SHA256 = re.compile(r"[0-9a-fA-F]{64}")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+
+def length_fault(text: str, *, most: int, least: int = 0) -> str:
+    """Return the fault of a text whose length in characters is out of bounds."""
+    if least <= len(text) <= most:
+        return ""
+    return f"must have {least} to {most} characters" if least else f"must have at most {most} characters"
+
+
+def nul_fault(text: str) -> str:
+    """Return the fault of a text that contains NUL, which neither database stores."""
+    return "must not contain NUL" if "\0" in text else ""
+
+
+def control_fault(text: str) -> str:
+    """Return the fault of a name that contains control characters."""
+    return "must not contain control characters" if _CONTROL.search(text) else ""
+
+
+def text_fault(text: str, *, most: int, least: int = 0) -> str:
+    """Return the fault of a free text: its length, or a NUL in it."""
+    if least <= len(text) <= most and "\0" not in text:
+        return ""
+    return length_fault(text, most=most, least=least) or nul_fault(text)
+
+
+def name_fault(text: str, *, most: int, least: int = 0) -> str:
+    """Return the fault of a text that names something: its length, or control characters in it."""
+    if not text and not least:
+        return ""
+    return length_fault(text, most=most, least=least) or control_fault(text)
+
+
+def count_fault(values: Collection[object], *, most: int, least: int = 0) -> str:
+    """Return the fault of a list with too few or too many values."""
+    if least <= len(values) <= most:
+        return ""
+    return f"must hold {least} to {most} values" if least else f"must hold at most {most} values"
+
+
+def json_size_fault(text: str) -> str:
+    """Return the fault of metadata whose JSON text is too long.
+
+    Raises:
+        UnicodeEncodeError: The text contains lone surrogates.
+    """
+    if len(text) * 4 <= limits.METADATA_BYTES or len(text.encode()) <= limits.METADATA_BYTES:
+        return ""
+    return f"must take at most {limits.METADATA_BYTES} bytes as JSON text"
+
+
+def json_depth_fault(depth: int) -> str:
+    """Return the fault of an object or list in metadata that is nested too deep."""
+    return f"must be nested at most {limits.METADATA_DEPTH} deep" if depth > limits.METADATA_DEPTH else ""
+
+
+@cache
+def time_zone(name: str) -> ZoneInfo | None:
+    """Return the time zone with an IANA name, UTC for an empty name, or None for an unknown name."""
+    try:
+        return ZoneInfo(name or "UTC")
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return None
+
+
+def merge_keywords(pairs: Iterable[tuple[str, float]]) -> tuple[Keyword, ...]:
+    """Return keywords in lower case, each once with its largest weight; heaviest first, then by term."""
+    weights: dict[str, float] = {}
+    for term, weight in pairs:
+        word = term.lower()
+        weights[word] = max(weights.get(word, 0.0), weight)
+    return tuple(
+        Keyword(word, weight) for word, weight in sorted(weights.items(), key=lambda pair: (-pair[1], pair[0]))
+    )
