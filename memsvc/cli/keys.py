@@ -153,11 +153,11 @@ def list_keys(  # noqa: PLR0913 - an option each
         return list(client.api_keys(include_ended=all_keys, page_size=PAGE))
 
     def by_store(keys: Keys) -> list[pb.ApiKey]:
-        from memsvc.server.convert.keys import key_to_proto  # noqa: PLC0415 - a quick start
+        from memsvc.server.responses.lifecycle import api_key_to_proto  # noqa: PLC0415 - a quick start
 
         now, found, after = datetime.now(UTC), [], ""
         while page := keys.page(after=after, limit=PAGE, include_ended=all_keys):
-            found += [key_to_proto(key, now) for key in page]
+            found += [api_key_to_proto(key, now) for key in page]
             after = page[-1].id
         return found
 
@@ -187,9 +187,9 @@ def revoke(  # noqa: PLR0913 - an option each
     """Make a key open nothing any more, for good."""
 
     def by_store(keys: Keys) -> pb.ApiKey:
-        from memsvc.server.convert.keys import key_to_proto  # noqa: PLC0415 - a quick start
+        from memsvc.server.responses.lifecycle import api_key_to_proto  # noqa: PLC0415 - a quick start
 
-        return key_to_proto(keys.revoke(key_id), datetime.now(UTC))
+        return api_key_to_proto(keys.revoke(key_id), datetime.now(UTC))
 
     with _place(address, data_dir, config, api_key, (tls_ca, tls_certificate, tls_key)) as place:
         key = place.do(lambda client: client.revoke_api_key(key_id).api_key, by_store)
@@ -201,23 +201,22 @@ def revoke(  # noqa: PLR0913 - an option each
 
 def _made(keys: Keys, role: str, ttl: timedelta | None, fields: dict[str, Any]) -> pb.CreateApiKeyResponse:
     """Make a key in the store as the service would."""
-    from memsvc.server.convert.keys import key_to_proto, new_key_from_proto  # noqa: PLC0415 - a quick start
-    from memsvc.server.validate.keys import check_create_key  # noqa: PLC0415
+    from memsvc.server.requests.lifecycle import create_api_key_request  # noqa: PLC0415 - a quick start
+    from memsvc.server.responses.lifecycle import api_key_to_proto  # noqa: PLC0415
     from memsvc.v1 import keys_pb2 as pb  # noqa: PLC0415
 
     request = pb.CreateApiKeyRequest(role=pb.ApiKeyRole.Value(role), **fields)
     if ttl is not None:
         request.ttl.FromTimedelta(ttl)
-    check_create_key(request)
-    made = keys.create(new_key_from_proto(request))
-    return pb.CreateApiKeyResponse(api_key=key_to_proto(made.key, datetime.now(UTC)), secret=made.text)
+    made = keys.create(create_api_key_request(request)[0])
+    return pb.CreateApiKeyResponse(api_key=api_key_to_proto(made.key, datetime.now(UTC)), secret=made.text)
 
 
 def _row(key: pb.ApiKey) -> tuple[str, ...]:
-    from memsvc.server.convert.keys import ROLE, STATE  # noqa: PLC0415 - a quick start
+    from memsvc.server.enums import API_KEY_ROLE, API_KEY_STATE  # noqa: PLC0415 - a quick start
 
     expires = f"{local_time(key.expire_time):%Y-%m-%d %H:%M}" if key.HasField("expire_time") else ""
-    role, state = _name(ROLE.from_proto[key.role]), _name(STATE.from_proto[key.state])
+    role, state = _name(API_KEY_ROLE.from_proto[key.role]), _name(API_KEY_STATE.from_proto[key.state])
     return key.id, key.name, role, state, expires, key.tenant_id, ", ".join(key.user_ids), ", ".join(key.project_ids)
 
 

@@ -118,7 +118,7 @@ def _by_store(stack: ExitStack, settings: Settings, wanted: _Wanted) -> Iterator
     from memsvc.domain.errors import DataDirectoryLockedError  # noqa: PLC0415 - a quick start
     from memsvc.engine.admin.store_migration import MoveAction  # noqa: PLC0415
     from memsvc.ports.operations import Changes, MoveTarget  # noqa: PLC0415
-    from memsvc.server.convert.migration import progress_to_proto  # noqa: PLC0415
+    from memsvc.server.responses.lifecycle import migrate_backend_response  # noqa: PLC0415
 
     try:
         migration = stack.enter_context(offline_migration(settings))
@@ -129,7 +129,9 @@ def _by_store(stack: ExitStack, settings: Settings, wanted: _Wanted) -> Iterator
         return None
     print_error(f"No service has {settings.data_dir} open; working on it.")
     changes = Changes.DISCARD if wanted.discard_changes else Changes.KEEP
-    return map(progress_to_proto, migration.run(MoveTarget(wanted.url or ""), MoveAction(wanted.action), changes))
+    return map(
+        migrate_backend_response, migration.run(MoveTarget(wanted.url or ""), MoveAction(wanted.action), changes)
+    )
 
 
 def _followed(steps: Iterator[pb.MigrateBackendResponse], *, as_json: bool) -> pb.MigrateBackendResponse:

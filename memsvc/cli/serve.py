@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from memsvc.engine.services import Services
-    from memsvc.server.addresses import ServerOptions
     from memsvc.server.interceptors.chain import Interceptor
+    from memsvc.server.options import ServerOptions
     from memsvc.server.server import Server
     from memsvc.server.tls import TlsFiles
     from memsvc.settings import EventLoop, Settings
@@ -132,7 +132,7 @@ def _options(settings: Settings, addresses: tuple[str, ...]) -> ServerOptions:
 
     from memsvc.domain.context import Locale, Shares  # noqa: PLC0415
     from memsvc.domain.search import Weighting  # noqa: PLC0415
-    from memsvc.server.addresses import ContextDefaults, KeyOptions, ServerOptions  # noqa: PLC0415
+    from memsvc.server.options import ContextDefaults, KeyOptions, ServerOptions  # noqa: PLC0415
 
     server, ranking = settings.server, settings.ranking
     return ServerOptions(
@@ -234,12 +234,12 @@ def _addresses(settings: Settings) -> tuple[str, ...]:
     Raises:
         CommandError: An address can be reached from other machines, where nobody is asked for a key or a certificate.
     """
-    from memsvc.server.addresses import is_local, require_place  # noqa: PLC0415 - a quick start
+    from memsvc.server.addresses import is_local, require_address  # noqa: PLC0415 - a quick start
 
     server = settings.server
     addresses = tuple(part.strip() for part in server.address.split(",") if part.strip())
     for address in addresses:
-        require_place(address)
+        require_address(address)
     beyond = [address for address in addresses if not is_local(address)]
     if beyond and not server.insecure and not _is_guarded(settings):
         message = (

@@ -42,6 +42,7 @@ from memsvc.engine.memories.review import ReviewService
 from memsvc.engine.memories.supersede import MemorySuperseder
 from memsvc.engine.memories.update import MemoryArchiver, MemoryUpdater
 from memsvc.engine.runtime.latency_stats import LatencyStats
+from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY, SearchPriority
 from memsvc.engine.search.search import GlobalSearch, SearchService
 from memsvc.engine.sessions.append import Appending
 from memsvc.engine.sessions.flush import Flushing
@@ -108,6 +109,11 @@ class Services:
     def dimension(self) -> int:
         """Return the length that a given vector must have."""
         return self.embedding.dimension
+
+    @property
+    def search_priority(self) -> SearchPriority:
+        """Return the priority of searches over bulk work."""
+        return SEARCH_PRIORITY
 
     def rollback_memory(
         self, scope: Scope, memory_id: str, *, revision: int, expected_revision: int, options: WriteOptions

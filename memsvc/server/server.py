@@ -1,4 +1,4 @@
-"""The server: made, started, stopped gracefully."""
+"""The gRPC server: construction, start, graceful stop, reflection."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from grpc_reflection.v1alpha.reflection import aio
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 
 from memsvc.engine.services import Services
-from memsvc.server.addresses import ServerOptions, is_local, listen, socket_path
+from memsvc.server.addresses import is_local, listen, socket_path
 from memsvc.server.executors import Executors, NamedExecutor
 from memsvc.server.interceptors.access_log import AccessLog, RequestId
 from memsvc.server.interceptors.authentication import Admission, KeyRateLimiter
@@ -26,6 +26,7 @@ from memsvc.server.interceptors.errors import DeadlineLimit, Errors
 from memsvc.server.monitoring.health import SERVICES, Health, HealthPort
 from memsvc.server.monitoring.metrics_http import Monitoring
 from memsvc.server.monitoring.service_metrics import CallMetrics, ServiceCollector
+from memsvc.server.options import ServerOptions
 from memsvc.server.server_context import IndexWait, ServerContext
 from memsvc.server.services.file import FileServicer
 from memsvc.server.services.lifecycle import LifecycleServicer

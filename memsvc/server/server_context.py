@@ -1,4 +1,4 @@
-"""What every servicer works with."""
+"""Context of every servicer: the engine, the thread pools, and waiting for the indexes."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from memsvc.domain.write_requests import BatchWritten, Outcome, WaitFor, Written
 from memsvc.engine.indexing.indexer import Indexer
 from memsvc.engine.services import Services
 from memsvc.server import call_context
-from memsvc.server.addresses import ServerOptions
 from memsvc.server.executors import Executors
+from memsvc.server.options import ServerOptions
 from memsvc.server.services.watch import Watches
 
 
 @dataclass(frozen=True, slots=True)
 class ServerContext:
-    """The engine, and how to reach it from the event loop.
+    """The engine, and the means to call it from the event loop.
 
     Attributes:
         waits: Waits for the indexes without holding a thread.
         now: The clock, in UTC.
-        watches: The watches that are open.
+        watches: The open watches.
     """
 
     application: Services
@@ -34,9 +34,6 @@ class ServerContext:
     options: ServerOptions
     now: Callable[[], datetime]
     watches: Watches
-
-
-# Waiting, without a thread, until the indexes hold what was written.
 
 
 AFTER_A_WRITE = "the indexes (what was written is durable; searches will find it soon)"
@@ -50,10 +47,10 @@ class IndexWait:
         self._indexer = indexer
 
     async def written(self, written: Written, wait_for: WaitFor) -> None:
-        """Return when searches find one written memory, or at once when that was not asked for.
+        """Return when searches find one written memory, or at once for a write that does not wait.
 
         Raises:
-            DeadlineExceededError: The caller's time was over first; the write is durable all the same.
+            DeadlineExceededError: The caller's deadline passed; the write is durable all the same.
         """
         if wait_for is WaitFor.INDEXED:
             await _until(self._indexer.written(written.position, written.changes), AFTER_A_WRITE)
@@ -71,10 +68,10 @@ class IndexWait:
         await _until(self._indexer.reached(position), AFTER_A_WRITE)
 
     async def reached(self, position: int) -> None:
-        """Return when a read sees every change up to *position*; 0 asks for nothing.
+        """Return when a read sees every change up to *position*; 0 needs no wait.
 
         Raises:
-            DeadlineExceededError: The caller's time was over first.
+            DeadlineExceededError: The caller's deadline passed.
         """
         if position:
             await _until(self._indexer.reached(position), BEFORE_A_READ)

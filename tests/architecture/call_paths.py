@@ -53,7 +53,7 @@ def measure() -> dict[str, list[str]]:
     import grpc  # noqa: PLC0415
 
     from memsvc.bootstrap.app import running  # noqa: PLC0415
-    from memsvc.server.addresses import ServerOptions  # noqa: PLC0415
+    from memsvc.server.options import ServerOptions  # noqa: PLC0415
     from memsvc.server.server import build  # noqa: PLC0415
     from memsvc.settings import load_settings  # noqa: PLC0415
     from memsvc.v1 import (  # noqa: PLC0415

@@ -36,17 +36,17 @@ class Audit:
 
     async def around(self, call: Call, following: Following) -> Any:
         """Note the call when it could change something, or was refused for its key."""
-        touched = call_context.AuditScope()
-        call_context.touched.set(touched)
+        named = call_context.AuditScope()
+        call_context.audit_scope.set(named)
         response: Any = None
         try:
             response = await following(call)
             return response
         finally:
             if is_noted(call.method) or call.code in REFUSED:
-                self._note(call, touched, response)
+                self._note(call, named, response)
 
-    def _note(self, call: Call, touched: call_context.AuditScope, response: Any) -> None:
+    def _note(self, call: Call, named: call_context.AuditScope, response: Any) -> None:
         who = call_context.principal.get()
         ids = list(dict.fromkeys((*ids_of(call.request), *ids_of(response))))
         self._sink.note(
@@ -57,8 +57,8 @@ class Audit:
             tenant_id=who.tenant_id,
             certificate=_certificate(call.context),
             peer=call.context.peer(),
-            user_ids=list(touched.users)[:MOST_IDS],
-            project_ids=list(touched.projects)[:MOST_IDS],
+            user_ids=list(named.users)[:MOST_IDS],
+            project_ids=list(named.projects)[:MOST_IDS],
             ids=ids[:MOST_IDS],
             id_count=len(ids),
             request_id=call.request_id,

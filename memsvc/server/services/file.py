@@ -1,127 +1,216 @@
-"""FileService: each method checks and converts, calls the engine, and converts back."""
+"""Servicer of FileService: bytes pass between streams and threads, never more than a few pieces of them in memory."""
 
 # ruff: noqa: N802, ARG002 - names and arguments are gRPC's
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing
-from typing import Any, TypeAlias
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import AbstractContextManager, aclosing, asynccontextmanager, contextmanager
+from typing import Any, TypeAlias, TypeVar
 
 import grpc
 
-from memsvc.domain import limits
+from memsvc.domain.errors import InvalidRequestError, LimitExceededError, Violation
+from memsvc.domain.files import File
 from memsvc.domain.memory import FileRef
-from memsvc.domain.scope import Scope, Visibility
 from memsvc.domain.search import PageCursor
-from memsvc.engine.files.service import FileReader, FileRefResolver
-from memsvc.server import call_context
-from memsvc.server.convert import files as convert
-from memsvc.server.convert import tokens
-from memsvc.server.convert.drafts import file_refs_from_proto
-from memsvc.server.convert.enums import VISIBILITY
-from memsvc.server.convert.file_refs import fill_resolved
-from memsvc.server.convert.scope import scope_from
+from memsvc.engine.files.service import OpenFile
+from memsvc.engine.files.upload import Upload
+from memsvc.server import tokens
+from memsvc.server.executors import NamedExecutor
+from memsvc.server.requests import file as requests
+from memsvc.server.responses.file import file_to_proto, fill_resolved
 from memsvc.server.server_context import ServerContext
-from memsvc.server.streams.files import Streams, enter_in_thread, header_of, receive, send
-from memsvc.server.validate import files as validate
-from memsvc.server.validate.file_refs import check_resolve
 from memsvc.v1 import file_service_pb2 as pb
 from memsvc.v1 import file_service_pb2_grpc as pb_grpc
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
+T = TypeVar("T")
 
-UNBOUND = ("page_size", "page_token")
-"""The fields that may differ between the pages of one list."""
+WRITE_BYTES = 1024 * 1024
+"""The bytes that are handed to a thread at a time: enough to make the cost of that negligible."""
+READ_BYTES = 256 * 1024
+"""The size of a message of a download. Measured: see tests/bench/README.md."""
 
 
 class FileServicer(pb_grpc.FileServiceServicer):
-    """Keeps files."""
+    """Stores files."""
 
-    def __init__(self, edge: ServerContext) -> None:
-        self._edge = edge
-        self._files = edge.application.files
-        self._threads = edge.executors.files
-        self._streams = Streams(edge.options.file_streams)
+    def __init__(self, server: ServerContext) -> None:
+        self._server = server
+        self._files = server.application.files
+        self._threads = server.executors.files
+        self._meta = server.executors.meta
+        self._streams = StreamLimit(server.options.file_streams)
 
     async def UploadFile(
         self, request_iterator: AsyncIterator[pb.UploadFileRequest], context: Context
     ) -> pb.UploadFileResponse:
-        """Take a file in."""
+        """Store a file that arrives in pieces."""
         uploads = self._files.uploads
-        with self._streams.one():
-            header = await header_of(request_iterator)
-            validate.check_header(header, uploads.rules, self._edge.now())
-            scope = scope_from(header.scope, call_context.principal.get())
-            new = convert.new_file_from_proto(header)
-            file = await self._threads.proceed(uploads.known, scope, new, header.request_id)
+        with self._streams.acquired():
+            header = await _receive_header(request_iterator)
+            new = requests.upload_file_header(header, uploads.rules, now=self._server.now())
+            file = await self._threads.proceed(uploads.known, new.scope, new.file, new.request_id)
             if file is None:
-                beginning = uploads.begin(scope, new, header.request_id)
-                async with enter_in_thread(self._threads, beginning) as upload:
-                    file = await receive(self._threads, upload, request_iterator)
-        return pb.UploadFileResponse(file=convert.file_to_proto(file))
+                beginning = uploads.begin(new.scope, new.file, new.request_id)
+                async with _entered_in_thread(self._threads, beginning) as upload:
+                    file = await _receive(self._threads, upload, request_iterator)
+        return pb.UploadFileResponse(file=file_to_proto(file))
 
     async def DownloadFile(
         self, request: pb.DownloadFileRequest, context: Context
     ) -> AsyncGenerator[pb.DownloadFileResponse, None]:
-        """Give a file out."""
-        validate.check_download(request)
-        scope = scope_from(request.scope, call_context.principal.get())
-        opening = self._files.reading.opened(scope, request.id.lower(), offset=request.offset, length=request.length)
-        with self._streams.one():
-            async with enter_in_thread(self._threads, opening) as opened:
-                yield pb.DownloadFileResponse(file=convert.file_to_proto(opened.file))
-                async with aclosing(send(self._threads, opened)) as pieces:
+        """Stream a file, or a part of it."""
+        read = requests.download_file_request(request)
+        opening = self._files.reading.opened(read.scope, read.file_id, offset=read.offset, length=read.length)
+        with self._streams.acquired():
+            async with _entered_in_thread(self._threads, opening) as opened:
+                yield pb.DownloadFileResponse(file=file_to_proto(opened.file))
+                async with aclosing(_pieces(self._threads, opened)) as pieces:
                     async for piece in pieces:
                         yield pb.DownloadFileResponse(data=piece)
 
     async def GetFile(self, request: pb.GetFileRequest, context: Context) -> pb.GetFileResponse:
-        """Return what is known of one file."""
-        validate.check_get(request)
-        scope = scope_from(request.scope, call_context.principal.get())
-        file = await self._edge.executors.meta.run(self._files.reading.get, scope, request.id.lower())
-        return pb.GetFileResponse(file=convert.file_to_proto(file))
+        """Return the description of one file."""
+        read = requests.get_file_request(request)
+        file = await self._meta.run(self._files.reading.get, read.scope, read.file_id)
+        return pb.GetFileResponse(file=file_to_proto(file))
 
     async def ListFiles(self, request: pb.ListFilesRequest, context: Context) -> pb.ListFilesResponse:
         """Return a page of files."""
-        validate.check_list(request)
-        scope = scope_from(request.scope, call_context.principal.get())
-        return await self._edge.executors.meta.run(_list_files, self._files.reading, scope, request)
+        page = requests.list_files_request(request)
+
+        def read() -> pb.ListFilesResponse:
+            found, following = self._files.reading.page(
+                page.scope, page.filter, visibility=page.visibility, before=page.before, limit=page.limit
+            )
+            token = ""
+            if following is not None:
+                token = tokens.list_token(PageCursor(None, following), tokens.digest(request))
+            return pb.ListFilesResponse(files=[file_to_proto(file) for file in found], next_page_token=token)
+
+        return await self._meta.run(read)
 
     async def DeleteFile(self, request: pb.DeleteFileRequest, context: Context) -> pb.DeleteFileResponse:
         """Delete a file."""
-        validate.check_delete(request)
-        scope = scope_from(request.scope, call_context.principal.get())
-        deleting = self._files.deleting
-        file = await self._edge.executors.write.run(deleting.delete, scope, request.id.lower(), request.request_id)
-        return pb.DeleteFileResponse(file=convert.file_to_proto(file))
+        scope, file_id, request_id = requests.delete_file_request(request)
+        file = await self._server.executors.write.run(self._files.deleting.delete, scope, file_id, request_id)
+        return pb.DeleteFileResponse(file=file_to_proto(file))
 
     async def ResolveFileRefs(self, request: pb.ResolveFileRefsRequest, context: Context) -> pb.ResolveFileRefsResponse:
-        """Return what references lead to."""
-        check_resolve(request)
-        scope = scope_from(request.scope, call_context.principal.get())
-        return await self._edge.executors.meta.run(_resolve, self._files.resolving, scope, request)
+        """Return the files that references lead to."""
+        scope, refs = requests.resolve_file_refs_request(request)
+
+        def resolve() -> pb.ResolveFileRefsResponse:
+            resolved = self._files.resolving.resolve(scope, refs)
+            response = pb.ResolveFileRefsResponse()
+            for ref in request.refs:
+                fill_resolved(response.resolved.add(), resolved[FileRef(ref.category, ref.id)])
+            return response
+
+        return await self._meta.run(resolve)
 
 
-def _resolve(
-    resolving: FileRefResolver, scope: Scope, request: pb.ResolveFileRefsRequest
-) -> pb.ResolveFileRefsResponse:
-    refs = file_refs_from_proto(request.refs)
-    resolved = resolving.resolve(scope, refs)
-    response = pb.ResolveFileRefsResponse()
-    for ref in request.refs:
-        fill_resolved(response.resolved.add(), resolved[FileRef(ref.category, ref.id)])
-    return response
+class StreamLimit:
+    """Limit on the uploads and downloads under way."""
+
+    def __init__(self, most: int) -> None:
+        """Allow *most* of them at a time."""
+        self._most = most
+        self._count = 0
+
+    @contextmanager
+    def acquired(self) -> Iterator[None]:
+        """Count one stream while the context is open.
+
+        Raises:
+            LimitExceededError: There are too many.
+        """
+        if self._count >= self._most:
+            raise LimitExceededError(f"{self._most} uploads and downloads at a time (setting files.max_streams)")
+        self._count += 1
+        try:
+            yield
+        finally:
+            self._count -= 1
 
 
-def _list_files(reading: FileReader, scope: Scope, request: pb.ListFilesRequest) -> pb.ListFilesResponse:
-    digest = tokens.digest(request, without=UNBOUND)
-    after = tokens.list_cursor(request.page_token, digest)
-    found, following = reading.page(
-        scope,
-        convert.filter_from_proto(request),
-        visibility=VISIBILITY.given(request.visibility, Visibility.PROJECT_AND_GLOBAL),
-        before=None if after is None else after.row,
-        limit=request.page_size or limits.PAGE_SIZE_DEFAULT,
-    )
-    token = "" if following is None else tokens.list_token(PageCursor(None, following), digest)
-    return pb.ListFilesResponse(files=[convert.file_to_proto(file) for file in found], next_page_token=token)
+@asynccontextmanager
+async def _entered_in_thread(executor: NamedExecutor, manager: AbstractContextManager[T]) -> AsyncGenerator[T, None]:
+    """Enter and exit a blocking context manager in threads; once entered, it is always exited."""
+    entering = asyncio.ensure_future(executor.proceed(manager.__enter__))
+    try:
+        yield await asyncio.shield(entering)
+    finally:
+        await asyncio.wait({entering})
+        if entering.exception() is None:
+            # Not by the executor, which runs nothing after the deadline of the call.
+            await asyncio.to_thread(manager.__exit__, None, None, None)
+
+
+async def _receive_header(messages: AsyncIterator[pb.UploadFileRequest]) -> pb.UploadFileHeader:
+    """Return the header of the first message.
+
+    Raises:
+        InvalidRequestError: There is none.
+    """
+    async for message in messages:
+        if message.WhichOneof("part") == "header":
+            return message.header
+        break
+    raise InvalidRequestError([Violation("header", "must be the first message")])
+
+
+async def _receive(executor: NamedExecutor, upload: Upload, messages: AsyncIterator[pb.UploadFileRequest]) -> File:
+    """Write bytes in a thread while the next ones are received, and return the stored file.
+
+    Raises:
+        InvalidRequestError: A message holds no bytes, or they are not what was announced.
+    """
+    parts: list[bytes] = []
+    size = 0
+    writing: asyncio.Future[None] | None = None
+    try:
+        async for message in messages:
+            if message.WhichOneof("part") != "data":
+                raise InvalidRequestError([Violation("data", "must be set in every message after the header")])
+            parts.append(message.data)
+            size += len(parts[-1])
+            if size >= WRITE_BYTES:
+                if writing is not None:
+                    await asyncio.shield(writing)
+                writing = asyncio.ensure_future(executor.proceed(upload.write, parts))
+                parts, size = [], 0
+        if writing is not None:
+            await asyncio.shield(writing)
+        writing = asyncio.ensure_future(executor.proceed(upload.write, parts))
+        await asyncio.shield(writing)
+        finishing = asyncio.ensure_future(executor.proceed(upload.finish))
+        writing = None
+        try:
+            return await asyncio.shield(finishing)
+        finally:
+            await _ended(finishing)
+    finally:
+        await _ended(writing)
+
+
+async def _pieces(executor: NamedExecutor, opened: OpenFile) -> AsyncGenerator[bytes, None]:
+    """Yield the bytes of a file, reading each piece while the one before is sent."""
+    reading = asyncio.ensure_future(executor.proceed(opened.read, READ_BYTES))
+    try:
+        while data := await asyncio.shield(reading):
+            reading = asyncio.ensure_future(executor.proceed(opened.read, READ_BYTES))
+            yield data
+    finally:
+        await _ended(reading)
+
+
+async def _ended(work: asyncio.Future[T] | None) -> None:
+    """Wait until a thread no longer uses the file that is about to be closed."""
+    if work is not None:
+        await asyncio.wait({work})
+        if not work.cancelled():
+            # Retrieved, or asyncio would log that it never was.
+            work.exception()

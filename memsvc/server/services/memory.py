@@ -1,4 +1,4 @@
-"""MemoryService: each method checks and converts, calls the engine, and converts back."""
+"""Servicer of MemoryService."""
 
 # ruff: noqa: N802, ARG002 - names and arguments are gRPC's
 from __future__ import annotations
@@ -9,146 +9,389 @@ from typing import Any, TypeAlias
 
 import grpc
 
-from memsvc.domain.write_requests import Written
-from memsvc.server import call_context
-from memsvc.server.capturing import CapturingMethods
-from memsvc.server.conflicts import ConflictCalls, with_chain
-from memsvc.server.convert import writes as out
-from memsvc.server.convert.drafts import draft_from_proto, write_options
-from memsvc.server.convert.memory import fill_memory
-from memsvc.server.convert.patches import patch_from_proto
-from memsvc.server.convert.scope import scope_from
-from memsvc.server.convert.vectors import numbers_from_proto
-from memsvc.server.reviewing import ReviewMethods
+from memsvc.domain import limits
+from memsvc.domain.errors import InvalidRequestError, Violation
+from memsvc.domain.memory import Memory
+from memsvc.domain.search import PageCursor
+from memsvc.domain.write_requests import BatchWritten, WaitFor, Written
+from memsvc.engine.memories.documents import IngestResult
+from memsvc.server import call_context, tokens
+from memsvc.server.executors import NamedExecutor
+from memsvc.server.requests import memory as requests
+from memsvc.server.responses import memory as responses
+from memsvc.server.responses.memories import fill_memory
 from memsvc.server.server_context import ServerContext
-from memsvc.server.services.history import RevisionMethods, get_memory
-from memsvc.server.services.listing import batch_get_memories, batch_written, list_memories
-from memsvc.server.streams.memory_import import ImportStream
-from memsvc.server.validate import reads, writes
-from memsvc.server.watching_methods import WatchingMethods
+from memsvc.server.services.import_stream import MemoryImportStream
+from memsvc.v1 import capture_pb2, conflicts_pb2, history_pb2, review_pb2, watch_pb2
 from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import memory_service_pb2_grpc as pb_grpc
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
 
-class MemoryServicer(
-    CapturingMethods, RevisionMethods, WatchingMethods, ReviewMethods, ConflictCalls, pb_grpc.MemoryServiceServicer
-):
-    """Writes memories and reads them by id, by key or as a list."""
+class MemoryServicer(pb_grpc.MemoryServiceServicer):
+    """Writes and reads memories: each method decodes, calls the engine in a thread, and builds the response.
 
-    def __init__(self, edge: ServerContext) -> None:
-        self._edge = edge
-        self._app = edge.application
-        self._write = edge.executors.write
-        self._meta = edge.executors.meta
+    Calls over many memories are decoded or answered in the thread, too: a thousand of them take milliseconds.
+    """
+
+    def __init__(self, server: ServerContext) -> None:
+        self._server = server
+        self._app = server.application
+        self._waits = server.waits
+        self._write = server.executors.write
+        self._meta = server.executors.meta
 
     async def CreateMemory(self, request: pb.CreateMemoryRequest, context: Context) -> pb.CreateMemoryResponse:
         """Store one memory."""
-        numbers = numbers_from_proto(request)
-        writes.check_create(request, numbers, dimension=self._app.dimension)
-        scope = scope_from(request.scope, call_context.principal.get())
-        draft = draft_from_proto(request.memory, numbers)
-        options = write_options(
-            request.request_id,
-            on_duplicate=request.on_duplicate,
-            wait_for=request.wait_for,
-            conflict_policy=request.conflict_policy,
-        )
-        written = await self._write.run(self._app.remember.create, scope, draft, options)
-        await self._edge.waits.written(written, options.wait_for)
-        return out.created_to_proto(written)
+        new = requests.create_memory_request(request, dimension=self._app.dimension)
+        written = await self._write.run(self._app.remember.create, new.scope, new.draft, new.options)
+        await self._waits.written(written, new.options.wait_for)
+        return responses.create_memory_response(written)
 
     async def BatchCreateMemories(
         self, request: pb.BatchCreateMemoriesRequest, context: Context
     ) -> pb.BatchCreateMemoriesResponse:
-        """Store several memories in one transaction. Converting so many is work for a thread, too."""
-        writes.check_batch_create(request)
-        scope = scope_from(request.scope, call_context.principal.get())
-        options = write_options(
-            request.request_id,
-            on_duplicate=request.on_duplicate,
-            wait_for=request.wait_for,
-            conflict_policy=request.conflict_policy,
-        )
-        batch, response = await self._write.run(batch_written, self._app, scope, request, options)
-        await self._edge.waits.batch_written(batch, options.wait_for)
+        """Store several memories in one transaction; a memory with violations fails alone."""
+        batch = requests.batch_create_memories_request(request)
+
+        def create() -> tuple[BatchWritten, pb.BatchCreateMemoriesResponse]:
+            dimension, scope = self._app.dimension, request.scope
+            drafts = [requests.batch_memory(entry, scope, dimension=dimension) for entry in request.memories]
+            written = self._app.remember.create_batch(batch.scope, drafts, batch.options)
+            return written, responses.batch_create_memories_response(written)
+
+        written, response = await self._write.run(create)
+        await self._waits.batch_written(written, batch.options.wait_for)
         return response
 
     async def ImportMemories(
         self, request_iterator: AsyncIterator[pb.ImportMemoriesRequest], context: Context
     ) -> AsyncGenerator[pb.ImportMemoriesResponse, None]:
-        """Store any number of memories and tell the progress."""
-        async with aclosing(ImportStream(self._edge, request_iterator).responses()) as responses:
-            async for response in responses:
+        """Store any number of memories and stream the progress."""
+        async with aclosing(MemoryImportStream(self._server, request_iterator).responses()) as progress:
+            async for response in progress:
                 yield response
 
     async def GetMemory(self, request: pb.GetMemoryRequest, context: Context) -> pb.GetMemoryResponse:
-        """Return one memory by id or key."""
-        reads.check_get(request)
-        scope = scope_from(request.scope, call_context.principal.get())
-        memory = await self._meta.run(get_memory, self._edge, scope, request)
+        """Return one memory by id or key, optionally with its supersession chain."""
+        read = requests.get_memory_request(request, now=self._server.now())
+        memory = await self._meta.run(self._get, read)
         response = pb.GetMemoryResponse()
         fill_memory(response.memory, memory)
         if request.include_chain:
-            await self._meta.run(with_chain, self._app, scope, memory, response)
+            for one in await self._meta.run(self._app.recollect.chain, read.scope, memory):
+                fill_memory(response.chain.add(), one)
         return response
+
+    def _get(self, read: requests.GetMemory) -> Memory:
+        """Return a memory: a revision of it, as it was at a moment, or as it is."""
+        past, present = self._app.retrospect, self._app.recollect
+        if read.revision:
+            return past.revision(read.scope, read.memory_id, read.revision)
+        if read.as_of is not None:
+            if read.memory_id:
+                return past.get(read.scope, read.memory_id, read.as_of)
+            return past.get_by_key(read.scope, read.key, read.as_of)
+        if read.memory_id:
+            return present.get(read.scope, read.memory_id)
+        return present.get_by_key(read.scope, read.key)
 
     async def BatchGetMemories(
         self, request: pb.BatchGetMemoriesRequest, context: Context
     ) -> pb.BatchGetMemoriesResponse:
         """Return several memories by id."""
-        reads.check_batch_get(request)
-        scope = scope_from(request.scope, call_context.principal.get())
-        return await self._meta.run(batch_get_memories, self._app, scope, request)
+        scope, ids = requests.batch_get_memories_request(request)
+
+        def get() -> pb.BatchGetMemoriesResponse:
+            return responses.batch_get_memories_response(ids, self._app.recollect.get_many(scope, ids))
+
+        return await self._meta.run(get)
 
     async def ListMemories(self, request: pb.ListMemoriesRequest, context: Context) -> pb.ListMemoriesResponse:
         """Return a page of the memories that match a filter."""
-        reads.check_list(request)
-        scope = scope_from(request.scope, call_context.principal.get())
-        return await self._meta.run(list_memories, self._app, scope, request, self._edge.now())
+        page = requests.list_memories_request(request, now=self._server.now())
+
+        def read() -> pb.ListMemoriesResponse:
+            found, following = self._page(page)
+            return responses.list_memories_response(found, _next_page_token(following, request))
+
+        return await self._meta.run(read)
+
+    def _page(self, page: requests.ListMemories) -> tuple[list[Memory], PageCursor | None]:
+        order, after, limit = page.order, page.after, page.limit
+        if page.known_time is not None:
+            return self._app.retrospect.page(
+                page.scope, page.selection, moment=page.known_time, order=order, after=after, limit=limit
+            )
+        return self._app.recollect.page(page.scope, page.selection, order=order, after=after, limit=limit)
 
     async def UpdateMemory(self, request: pb.UpdateMemoryRequest, context: Context) -> pb.UpdateMemoryResponse:
         """Change fields of one memory."""
-        writes.check_update(request, dimension=self._app.dimension)
-        options = write_options(request.request_id, wait_for=request.wait_for, conflict_policy=request.conflict_policy)
+        change = requests.update_memory_request(request, dimension=self._app.dimension)
         written = await self._write.run(
             self._app.revise.update,
-            scope_from(request.scope, call_context.principal.get()),
-            memory_id=request.memory.id.lower(),
-            key="" if request.memory.id else request.memory.key,
-            patch=patch_from_proto(request),
-            expected_revision=request.expected_revision,
-            options=options,
+            change.scope,
+            memory_id=change.memory_id,
+            key=change.key,
+            patch=change.patch,
+            expected_revision=change.expected_revision,
+            options=change.options,
         )
-        await self._edge.waits.written(written, options.wait_for)
-        return out.updated_to_proto(written)
+        await self._waits.written(written, change.options.wait_for)
+        return responses.update_memory_response(written)
 
     async def DeleteMemory(self, request: pb.DeleteMemoryRequest, context: Context) -> pb.DeleteMemoryResponse:
         """Delete one memory, softly or for good."""
-        writes.check_one(request)
-        options = write_options(request.request_id, wait_for=request.wait_for)
+        change = requests.delete_memory_request(request)
         written: Written = await self._write.run(
             self._app.revise.delete,
-            scope_from(request.scope, call_context.principal.get()),
-            request.id.lower(),
+            change.scope,
+            change.memory_id,
             hard=request.hard,
-            expected_revision=request.expected_revision,
-            options=options,
+            expected_revision=change.expected_revision,
+            options=change.options,
         )
-        await self._edge.waits.written(written, options.wait_for)
-        return out.deleted_to_proto(written, hard=request.hard)
+        await self._waits.written(written, change.options.wait_for)
+        return responses.delete_memory_response(written, hard=request.hard)
 
     async def RestoreMemory(self, request: pb.RestoreMemoryRequest, context: Context) -> pb.RestoreMemoryResponse:
         """Make a memory ACTIVE again."""
-        writes.check_one(request)
-        options = write_options(request.request_id, wait_for=request.wait_for)
+        change = requests.restore_memory_request(request)
         written = await self._write.run(
             self._app.revise.restore,
-            scope_from(request.scope, call_context.principal.get()),
-            request.id.lower(),
-            expected_revision=request.expected_revision,
-            options=options,
+            change.scope,
+            change.memory_id,
+            expected_revision=change.expected_revision,
+            options=change.options,
         )
-        await self._edge.waits.written(written, options.wait_for)
-        return out.restored_to_proto(written)
+        await self._waits.written(written, change.options.wait_for)
+        return responses.restore_memory_response(written)
+
+    async def SupersedeMemory(
+        self, request: conflicts_pb2.SupersedeMemoryRequest, context: Context
+    ) -> conflicts_pb2.SupersedeMemoryResponse:
+        """Supersede a memory by a new one, or by an existing one."""
+        change = requests.supersede_memory_request(request, dimension=self._app.dimension)
+        new, old = await self._write.run(self._supersede, change)
+        await self._waits.written(new, change.options.wait_for)
+        return responses.supersede_memory_response(new, old)
+
+    def _supersede(self, change: requests.SupersedeMemory) -> tuple[Written, Written]:
+        supersede, revision, options = self._app.supersede, change.expected_revision, change.options
+        if isinstance(change.successor, str):
+            return supersede.by_existing(
+                change.scope, change.memory_id, change.successor, expected_revision=revision, options=options
+            )
+        return supersede.by_new(
+            change.scope, change.memory_id, change.successor, expected_revision=revision, options=options
+        )
+
+    async def ListConflicts(
+        self, request: conflicts_pb2.ListConflictsRequest, context: Context
+    ) -> conflicts_pb2.ListConflictsResponse:
+        """Return a page of conflicts."""
+        page = requests.list_conflicts_request(request)
+
+        def read() -> conflicts_pb2.ListConflictsResponse:
+            found, following = self._app.resolve.page(
+                page.scope,
+                states=page.states,
+                memory_id=page.memory_id,
+                before=page.before,
+                limit=page.limit,
+            )
+            token = tokens.conflicts_token(following, tokens.digest(request)) if following else ""
+            return responses.list_conflicts_response(found, token)
+
+        return await self._meta.run(read)
+
+    async def ResolveConflict(
+        self, request: conflicts_pb2.ResolveConflictRequest, context: Context
+    ) -> conflicts_pb2.ResolveConflictResponse:
+        """Resolve a conflict."""
+        decision = requests.resolve_conflict_request(request)
+        contradiction, written = await self._write.run(
+            self._app.resolve.resolve, decision.scope, decision.conflict_id, decision.resolution, decision.options
+        )
+        await self._waits.written(written, decision.options.wait_for)
+        return responses.resolve_conflict_response(contradiction, written.position)
+
+    async def CaptureMemory(
+        self, request: capture_pb2.CaptureMemoryRequest, context: Context
+    ) -> capture_pb2.CaptureMemoryResponse:
+        """Decide what in a text is worth remembering, and store it."""
+        capture = requests.capture_memory_request(request)
+        captured = await self._extractor(asks_a_model=self._app.capture.asks_a_model).run(
+            self._app.capture.capture,
+            capture.scope,
+            request.text,
+            capture.role,
+            is_dry_run=request.dry_run,
+            options=capture.options,
+            deadline=call_context.deadline.get(),
+        )
+        await self._indexed(captured.position, capture.options.wait_for)
+        return responses.capture_memory_response(captured)
+
+    async def FlushMessages(
+        self, request: capture_pb2.FlushMessagesRequest, context: Context
+    ) -> capture_pb2.FlushMessagesResponse:
+        """Extract memories and file references from a conversation, and store them."""
+        flush = requests.flush_messages_request(request)
+
+        def extract() -> tuple[int, capture_pb2.FlushMessagesResponse]:
+            flushed = self._app.flush.flush(
+                flush.scope,
+                flush.messages,
+                flush.artifacts,
+                options=flush.options,
+                deadline=call_context.deadline.get(),
+            )
+            return flushed.position, responses.flush_messages_response(flushed)
+
+        position, response = await self._extractor(asks_a_model=self._app.flush.asks_a_model).run(extract)
+        await self._indexed(position, flush.options.wait_for)
+        return response
+
+    async def AppendMemory(
+        self, request: capture_pb2.AppendMemoryRequest, context: Context
+    ) -> capture_pb2.AppendMemoryResponse:
+        """Append text to the memory under a key, or create it."""
+        append = requests.append_memory_request(request)
+        written = await self._write.run(
+            self._app.append.append,
+            append.scope,
+            append.key,
+            append.content,
+            separator=append.separator,
+            options=append.options,
+        )
+        await self._waits.written(written, append.options.wait_for)
+        return responses.append_memory_response(written)
+
+    async def IngestDocument(
+        self, request_iterator: AsyncIterator[capture_pb2.IngestDocumentRequest], context: Context
+    ) -> capture_pb2.IngestDocumentResponse:
+        """Store a document that arrives in pieces."""
+        document, data = await _receive_document(request_iterator)
+        ingested: IngestResult = await self._write.run(
+            self._app.ingest.ingest, document.scope, document.header, data, document.options
+        )
+        await self._waits.written(ingested.written, document.options.wait_for)
+        return responses.ingest_document_response(ingested)
+
+    async def WatchMemories(
+        self, request: watch_pb2.WatchMemoriesRequest, context: Context
+    ) -> AsyncGenerator[watch_pb2.WatchMemoriesResponse, None]:
+        """Stream every committed change exactly once, in commit order."""
+        watches = self._server.watches
+        store_id = await self._server.executors.watch.proceed(lambda: watches.watching.identity)
+        watch = requests.watch_memories_request(request, store_id=store_id)
+        async with aclosing(watches.responses(watch)) as changes:
+            async for response in changes:
+                yield response
+
+    async def ListQuarantined(
+        self, request: review_pb2.ListQuarantinedRequest, context: Context
+    ) -> review_pb2.ListQuarantinedResponse:
+        """Return a page of the memories that wait for a review."""
+        page = requests.list_quarantined_request(request, now=self._server.now())
+
+        def read() -> review_pb2.ListQuarantinedResponse:
+            found, following = self._page(page)
+            return responses.list_quarantined_response(found, _next_page_token(following, request))
+
+        return await self._meta.run(read)
+
+    async def ReviewMemory(
+        self, request: review_pb2.ReviewMemoryRequest, context: Context
+    ) -> review_pb2.ReviewMemoryResponse:
+        """Approve or reject a quarantined memory."""
+        review = requests.review_memory_request(request)
+        written = await self._write.run(
+            self._app.reviewing.decide,
+            review.scope,
+            review.memory_id,
+            review.verdict,
+            expected_revision=review.expected_revision,
+            options=review.options,
+        )
+        await self._waits.written(written, review.options.wait_for)
+        return responses.review_memory_response(written)
+
+    async def ListRevisions(
+        self, request: history_pb2.ListRevisionsRequest, context: Context
+    ) -> history_pb2.ListRevisionsResponse:
+        """Return a page of the revisions of a memory."""
+        page = requests.list_revisions_request(request)
+
+        def read() -> history_pb2.ListRevisionsResponse:
+            revisions = self._app.retrospect.revisions
+            found, following = revisions(page.scope, page.memory_id, before=page.before, limit=page.limit)
+            older = revisions(page.scope, page.memory_id, before=following, limit=1)[0] if following else []
+            cursor = None if following is None else PageCursor(None, following)
+            return responses.list_revisions_response(
+                found, older[0] if older else None, _next_page_token(cursor, request)
+            )
+
+        return await self._meta.run(read)
+
+    async def RollbackMemory(
+        self, request: history_pb2.RollbackMemoryRequest, context: Context
+    ) -> history_pb2.RollbackMemoryResponse:
+        """Restore an earlier revision as a new revision."""
+        rollback = requests.rollback_memory_request(request)
+        written = await self._write.run(
+            self._app.rollback_memory,
+            rollback.scope,
+            rollback.memory_id,
+            revision=rollback.revision,
+            expected_revision=rollback.expected_revision,
+            options=rollback.options,
+        )
+        await self._waits.written(written, rollback.options.wait_for)
+        return responses.rollback_memory_response(written)
+
+    def _extractor(self, *, asks_a_model: bool) -> NamedExecutor:
+        """Return the threads of an extraction: calls that wait for a language model must not hold up writes."""
+        return self._server.executors.language if asks_a_model else self._write
+
+    async def _indexed(self, position: int, wait_for: WaitFor) -> None:
+        if position and wait_for is WaitFor.INDEXED:
+            await self._waits.stored(position)
+
+
+def _next_page_token(
+    following: PageCursor | None,
+    request: pb.ListMemoriesRequest | review_pb2.ListQuarantinedRequest | history_pb2.ListRevisionsRequest,
+) -> str:
+    return "" if following is None else tokens.list_token(following, tokens.digest(request))
+
+
+async def _receive_document(
+    messages: AsyncIterator[capture_pb2.IngestDocumentRequest],
+) -> tuple[requests.IngestDocument, bytes]:
+    """Return the header and all bytes of a document; no more of them than the limit are kept.
+
+    Raises:
+        InvalidRequestError: The header is wrong or not the first message, or there are too many bytes.
+    """
+    document: requests.IngestDocument | None = None
+    data = bytearray()
+    async for message in messages:
+        part = message.WhichOneof("part")
+        if document is None:
+            if part != "header":
+                break
+            document = requests.ingest_document_header(message.header)
+        elif part != "data":
+            raise InvalidRequestError([Violation("data", "must be set in every message after the header")])
+        else:
+            data += message.data
+            if len(data) > limits.DOCUMENT_BYTES:
+                description = f"must have at most {limits.DOCUMENT_BYTES} bytes in all; split the document"
+                raise InvalidRequestError([Violation("data", description)])
+    if document is None:
+        raise InvalidRequestError([Violation("header", "must be the first message")])
+    return document, bytes(data)

@@ -1,88 +1,207 @@
-"""SearchService: each method checks and converts, calls the engine, and converts back."""
+"""Servicer of SearchService."""
 
 # ruff: noqa: N802, ARG002 - names and arguments are gRPC's
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import suppress
 from typing import Any, TypeAlias
 
 import grpc
 import structlog
 
+from memsvc.domain.context import ContextQuery
 from memsvc.domain.errors import NotReadyError
-from memsvc.domain.search import SearchQuery
-from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
+from memsvc.domain.search import GlobalQuery, SearchQuery, SearchReply
+from memsvc.engine.context.service import Run
 from memsvc.server import call_context
-from memsvc.server.context import ContextMethods
-from memsvc.server.convert.file_refs import add_files
-from memsvc.server.convert.queries import SearchDefaults, query_from_proto
-from memsvc.server.convert.replies import fill_response
 from memsvc.server.error_status import Severity, item_status_from_error, row_of
-from memsvc.server.search_all import SearchAllMethods
+from memsvc.server.requests import search as requests
+from memsvc.server.responses import search as responses
 from memsvc.server.server_context import ServerContext
-from memsvc.server.streaming import StreamMethods
-from memsvc.server.validate import searches
+from memsvc.v1 import context_pb2
 from memsvc.v1 import search_service_pb2 as pb
+from memsvc.v1 import search_service_pb2_grpc as pb_grpc
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
 
-class SearchServicer(ContextMethods, StreamMethods, SearchAllMethods):
-    """Finds memories by meaning and by words."""
+class SearchServicer(pb_grpc.SearchServiceServicer):
+    """Finds memories by meaning and by words, and builds contexts of them."""
 
-    def __init__(self, edge: ServerContext) -> None:
-        self._edge = edge
-        self._app = edge.application
+    def __init__(self, server: ServerContext) -> None:
+        self._server = server
+        self._app = server.application
+        self._threads = server.executors.search
+        self._priority = server.application.search_priority
         self._log = structlog.get_logger("memsvc.search")
 
     async def Search(self, request: pb.SearchRequest, context: Context) -> pb.SearchResponse:
-        """Return the memories that fit a query, best first."""
+        """Return the memories that match a query, best first."""
         response = pb.SearchResponse()
         await self._search(request, response)
         return response
 
     async def BatchSearch(self, request: pb.BatchSearchRequest, context: Context) -> pb.BatchSearchResponse:
-        """Run several searches side by side; each succeeds or fails by itself."""
-        searches.check_batch_search(request)
-        # No more at a time than there are threads: a batch must not fill the queue that others wait in.
-        turns = asyncio.Semaphore(self._edge.executors.search.threads)
+        """Run several searches concurrently; each succeeds or fails by itself."""
+        requests.batch_search_request(request)
+        # No more at a time than there are threads: a batch must not fill the queue that other calls wait in.
+        slots = asyncio.Semaphore(self._threads.threads)
         response = pb.BatchSearchResponse()
         results = [response.results.add() for _ in request.searches]
-        failures = await asyncio.gather(
-            *(self._in_turn(turns, *pair) for pair in zip(request.searches, results, strict=True)),
-            return_exceptions=True,
-        )
+
+        async def run(search: pb.SearchRequest, result: pb.BatchSearchResult) -> None:
+            async with slots:
+                await self._search(search, result.response)
+                result.response.SetInParent()
+
+        failures = await asyncio.gather(*map(run, request.searches, results), return_exceptions=True)
         for result, failure in zip(results, failures, strict=True):
             if failure is not None:
-                self._fail(result, failure)
+                if row_of(failure).severity is Severity.ERROR:
+                    self._log.error("search of a batch failed unexpectedly", exc_info=failure)
+                result.status.CopyFrom(item_status_from_error(failure))
         return response
 
-    async def _in_turn(self, turns: asyncio.Semaphore, request: pb.SearchRequest, result: pb.BatchSearchResult) -> None:
-        async with turns:
-            await self._search(request, result.response)
-            result.response.SetInParent()
+    async def StreamSearch(
+        self, request: pb.StreamSearchRequest, context: Context
+    ) -> AsyncGenerator[pb.StreamSearchResponse, None]:
+        """Return the hits of the lexical index early, then those of the whole search."""
+        search = request.search
+        query = self._query(search, prefix="search.")
+        await self._reached(query)
+        loop, answers = asyncio.get_running_loop(), asyncio.Queue[pb.StreamSearchResponse | None]()
+
+        def answer_early(reply: SearchReply) -> None:
+            answer = pb.StreamSearchResponse()
+            answer.early.SetInParent()
+            self._fill(answer.early, reply, search, query)
+            with suppress(RuntimeError):  # the loop was closed: the call is over
+                loop.call_soon_threadsafe(answers.put_nowait, answer)
+
+        def find() -> pb.StreamSearchResponse:
+            self._require_replayed()
+            reply = self._app.recall.search(query, call_context.deadline.get(), answer_early)
+            answer = pb.StreamSearchResponse()
+            answer.fused.SetInParent()
+            self._fill(answer.fused, reply, search, query)
+            return answer
+
+        with self._priority.search():
+            running = asyncio.create_task(self._threads.run(find))
+            running.add_done_callback(lambda _: answers.put_nowait(None))
+            try:
+                while (answer := await answers.get()) is not None:
+                    yield answer
+                yield await running
+            finally:
+                running.cancel()
+                with suppress(asyncio.CancelledError, Exception):
+                    await running
+
+    async def SearchAll(self, request: pb.SearchAllRequest, context: Context) -> pb.SearchAllResponse:
+        """Return the memories and files that match a query, by group."""
+        query = requests.search_all_request(
+            request, now=self._server.now(), weighting=self._server.options.default_weighting
+        )
+        if query.memories is not None:
+            await self._reached(query.memories)
+        with self._priority.search():
+            return await self._threads.run(self._find_all, query, request)
+
+    def _find_all(self, query: GlobalQuery, request: pb.SearchAllRequest) -> pb.SearchAllResponse:
+        if query.memories is not None:
+            self._require_replayed()
+        reply = self._app.global_search.search(query, call_context.deadline.get())
+        resolver = self._app.files.resolving
+        return responses.search_all_response(reply, query.memories, resolver, include_files=request.include_files)
+
+    async def BuildContext(
+        self, request: context_pb2.BuildContextRequest, context: Context
+    ) -> AsyncGenerator[context_pb2.BuildContextResponse, None]:
+        """Stream what an agent should know; the sections that need no search come first.
+
+        When the client cancels, the work ends after the step under way; the context can be resumed.
+        """
+        query = requests.build_context_request(
+            request, self._server.options.context, now=self._server.now(), dimension=self._app.dimension
+        )
+        if isinstance(query, requests.ContextResumption):
+            run, index = self._app.contexts.resume(query.run_id, query.index, query.scope), query.index
+        else:
+            await self._reached(query)
+            run, index = await self._threads.run(self._app.contexts.begin, query), -1
+        try:
+            with self._priority.search():
+                while True:
+                    answers, count = await self._threads.proceed(self._next_events, run, index)
+                    if not answers:
+                        return
+                    for response in answers:
+                        yield response
+                    index += count
+        finally:
+            run.abandon()
+
+    def _next_events(self, run: Run, index: int) -> tuple[list[context_pb2.BuildContextResponse], int]:
+        """Return the messages that follow an event, and the number of events in them."""
+        events = run.after(index, call_context.deadline.get())
+        return responses.build_context_responses(run.id, events), len(events)
+
+    async def RenderContext(
+        self, request: context_pb2.RenderContextRequest, context: Context
+    ) -> context_pb2.RenderContextResponse:
+        """Return what an agent should know as one text."""
+        query = requests.render_context_request(
+            request, self._server.options.context, now=self._server.now(), dimension=self._app.dimension
+        )
+        await self._reached(query)
+        with self._priority.search():
+            return await self._threads.run(self._render, query)
+
+    def _render(self, query: ContextQuery) -> context_pb2.RenderContextResponse:
+        return responses.render_context_response(self._app.contexts.render(query, call_context.deadline.get()))
+
+    async def LoadCore(self, request: context_pb2.LoadCoreRequest, context: Context) -> context_pb2.LoadCoreResponse:
+        """Return the core memories that an agent loads at its start."""
+        load = requests.load_core_request(request)
+        return await self._server.executors.meta.run(self._load, load)
+
+    def _load(self, load: requests.LoadCore) -> context_pb2.LoadCoreResponse:
+        return responses.load_core_response(self._app.core.load(load.scope, limit=load.limit, zone=load.zone))
 
     async def _search(self, request: pb.SearchRequest, response: pb.SearchResponse) -> None:
-        with SEARCH_PRIORITY.search():
-            await self._answer(request, response)
+        with self._priority.search():
+            query = self._query(request)
+            await self._reached(query)
+            # The response is built in the thread: a page of a hundred hits would hold up the event loop.
+            await self._threads.run(self._find, query, request, response)
 
-    async def _answer(self, request: pb.SearchRequest, response: pb.SearchResponse) -> None:
-        searches.check_search(request, dimension=self._app.dimension)
-        defaults = SearchDefaults(self._edge.now(), self._edge.options.default_weighting, call_context.principal.get())
-        query = query_from_proto(request, defaults)
-        await self._edge.waits.reached(query.position)
-        # The reply is converted where it was found: a page of a hundred hits would hold up the event loop.
-        await self._edge.executors.search.run(self._recall, query, request, response)
+    def _find(self, query: SearchQuery, request: pb.SearchRequest, response: pb.SearchResponse) -> None:
+        self._require_replayed()
+        self._fill(response, self._app.recall.search(query, call_context.deadline.get()), request, query)
 
-    def _recall(self, query: SearchQuery, request: pb.SearchRequest, response: pb.SearchResponse) -> None:
-        if self._app.indexer.replaying:
-            raise NotReadyError(self._app.indexer.pending)
-        reply = self._app.recall.search(query, call_context.deadline.get())
-        fill_response(response, reply, request, query)
-        if request.include_files:
-            add_files(response, self._app.files.resolving, query.scope)
+    def _query(self, request: pb.SearchRequest, prefix: str = "") -> SearchQuery:
+        return requests.search_request(
+            request,
+            now=self._server.now(),
+            dimension=self._app.dimension,
+            weighting=self._server.options.default_weighting,
+            prefix=prefix,
+        )
 
-    def _fail(self, result: pb.BatchSearchResult, failure: BaseException) -> None:
-        if row_of(failure).severity is Severity.ERROR:
-            self._log.error("search of a batch failed unexpectedly", exc_info=failure)
-        result.status.CopyFrom(item_status_from_error(failure))
+    async def _reached(self, query: SearchQuery | ContextQuery) -> None:
+        """Wait until the indexes have reached the position of a consistency token."""
+        if query.position:
+            await self._server.waits.reached(query.position)
+
+    def _require_replayed(self) -> None:
+        indexer = self._app.indexer
+        if indexer.replaying:
+            raise NotReadyError(indexer.pending)
+
+    def _fill(
+        self, response: pb.SearchResponse, reply: SearchReply, request: pb.SearchRequest, query: SearchQuery
+    ) -> None:
+        responses.fill_search_response(response, reply, request, query, self._app.files.resolving)

@@ -23,7 +23,6 @@ from memsvc.domain.search import Candidate, candidate_of
 from memsvc.domain.visibility import is_default_visible
 from memsvc.ports.metadata import MetadataStore, Record
 from memsvc.ports.plugin import BackendContext
-from memsvc.server.convert.selections import selection_from_proto
 from memsvc.testing.factories import NOW, memory
 from memsvc.testing.store_harness import ADA, insert, purge, reach_of, revise
 from memsvc.v1 import types_pb2 as types
@@ -31,6 +30,7 @@ from memsvc_backends.sql import SQL, SqlSettings
 from memsvc_backends.sql.ranking_columns import COLUMNS, CandidateColumns, row_of_memory
 from memsvc_backends.sql.reads import SqlMemoryReads
 from memsvc_backends.sql.store import SqlMetadataStore
+from tests.support.selections import selection_of
 
 # Several have the same place in a table of eight.
 ROWS = st.sampled_from((1, 2, 3, 8, 9, 16, 17, 1_000_000_001))
@@ -262,7 +262,7 @@ def test_after_a_start_everything_is_read_ahead(context: BackendContext, opened:
 
 def usual() -> Filter:
     """Return what a search tests that asks for nothing."""
-    where = selection_from_proto(types.Filter(), now=NOW).where
+    where = selection_of(types.Filter(), now=NOW).where
     assert where is not None
     return where
 

@@ -10,10 +10,10 @@ from memsvc.domain.filter_evaluation import matches
 from memsvc.domain.filters import And, AnyOf, Field, Filter, Not, Range
 from memsvc.domain.index_entries import attributes_of
 from memsvc.domain.visibility import is_default_visible, parted
-from memsvc.server.convert.selections import selection_from_proto
 from memsvc.testing.factories import NOW, memory
 from memsvc.v1 import types_pb2 as types
 from tests.differential.test_vectors import attributes, filters
+from tests.support.selections import selection_of
 
 HELD = [attributes(row, Random(row)) for row in range(600)]
 PLAIN = [one for one in HELD if is_default_visible(one)]
@@ -21,7 +21,7 @@ PLAIN = [one for one in HELD if is_default_visible(one)]
 
 def default() -> Filter:
     """Return what a search tests that asks for nothing."""
-    where = selection_from_proto(types.Filter(), now=NOW).where
+    where = selection_of(types.Filter(), now=NOW).where
     assert where is not None
     return where
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from memsvc.server.addresses import AddressError, bound_address, make_room
+from memsvc.server.addresses import AddressError, bound_address, remove_stale_socket
 
 
 def test_a_socket_that_nobody_listens_on_is_removed(tmp_path: Path) -> None:
@@ -16,7 +16,7 @@ def test_a_socket_that_nobody_listens_on_is_removed(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(str(path))
 
-    make_room(f"unix:{path}")
+    remove_stale_socket(f"unix:{path}")
 
     assert not path.exists()
 
@@ -29,7 +29,7 @@ def test_a_socket_in_use_is_left_alone(tmp_path: Path) -> None:
         busy.listen()
 
         with pytest.raises(AddressError, match="another process"):
-            make_room(f"unix:{path}")
+            remove_stale_socket(f"unix:{path}")
 
     assert path.exists()
 
@@ -40,7 +40,7 @@ def test_a_file_that_is_no_socket_is_left_alone(tmp_path: Path) -> None:
     path.write_text("data")
 
     with pytest.raises(AddressError, match="no socket"):
-        make_room(f"unix:{path}")
+        remove_stale_socket(f"unix:{path}")
 
     assert path.read_text() == "data"
 
@@ -48,7 +48,7 @@ def test_a_file_that_is_no_socket_is_left_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize("address", ["127.0.0.1:0", "unix:/nowhere/at/all"])
 def test_nothing_there_is_fine(address: str) -> None:
     """There is nothing to do."""
-    make_room(address)
+    remove_stale_socket(address)
 
 
 @pytest.mark.parametrize(

@@ -148,7 +148,7 @@ def test_a_consistency_token_makes_a_search_see_a_change(clients: Clients, scope
 
 def test_a_search_waits_for_a_position_no_longer_than_its_deadline(clients: Clients, scope: types.Scope) -> None:
     """A position that is never reached ends in DEADLINE_EXCEEDED."""
-    from memsvc.server.convert.tokens import consistency_token  # noqa: PLC0415 - a token of a far future
+    from memsvc.server.tokens import consistency_token  # noqa: PLC0415 - a token of a far future
 
     request = search_pb.SearchRequest(scope=scope, query="fox", consistency_token=consistency_token(10**9))
 

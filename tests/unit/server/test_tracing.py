@@ -13,7 +13,7 @@ import pytest
 
 from memsvc import tracing
 from memsvc.bootstrap.app import running
-from memsvc.server.addresses import ServerOptions
+from memsvc.server.options import ServerOptions
 from memsvc.settings import BackendChoice, Settings
 from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import memory_service_pb2_grpc, search_service_pb2_grpc
@@ -26,8 +26,6 @@ from opentelemetry.proto.collector.trace.v1 import (
     trace_service_pb2,
     trace_service_pb2_grpc,
 )
-
-from tests.support.sqlite_store import SQLITE
 
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 SECRET = "walrus"  # noqa: S105 - what must not be seen
@@ -79,13 +77,7 @@ def attributes(span: Any) -> dict[str, Any]:
 def test_a_search_is_a_span_with_its_stages_in_the_callers_trace(receiver: Receiver, tmp_path: Path) -> None:
     """The call is the caller's child, the engine's work the call's; failures have their code; no content is told."""
     chosen = BackendChoice(backend="inproc")
-    settings = Settings(
-        data_dir=tmp_path,
-        metadata=BackendChoice.model_validate(SQLITE),
-        vectors=chosen,
-        lexical=chosen,
-        embedder=chosen,
-    )
+    settings = Settings(data_dir=tmp_path, metadata=chosen, vectors=chosen, lexical=chosen, embedder=chosen)
     options = ServerOptions(addresses=("127.0.0.1:0",), grace_seconds=1.0)
     traced = tracing.configured("1.2.3")
     assert traced is not None

@@ -19,7 +19,6 @@ from memsvc.domain.write_requests import Draft, Patch, WriteOptions
 from memsvc.engine.consolidation.service import ConsolidationRequest
 from memsvc.engine.services import Services
 from memsvc.settings import load_settings
-from tests.support.sqlite_store import SQLITE
 from tests.unit.engine.memories.write_path import ADA, Clock
 from tests.unit.engine.support import newest_position
 
@@ -92,7 +91,6 @@ def opened(directory: Path, **settings: Any) -> Iterator[Desk]:
     """Open an engine with these settings."""
     clock = Clock()
     chosen: dict[str, Any] = {
-        "metadata": SQLITE,
         "vectors": INPROC,
         "lexical": INPROC,
         "embedder": {"backend": "wordllama"},

@@ -24,9 +24,12 @@ from memsvc.engine.memories.update import MemoryUpdater
 from memsvc.engine.memories.upsert import Upserter
 from memsvc.engine.records.memory_builder import MemoryBuilder, RecordBuilder
 from memsvc.ports.metadata import MetadataStore
+from memsvc.ports.plugin import BackendContext
 from memsvc.testing.factories import NOW
-from tests.support.sqlite_store import sqlite_store
+from memsvc_backends.in_memory.store import METADATA
+from memsvc_backends.sql import SQL
 
+STORES = ("inproc", "sql")
 ADA = Scope("ada", project_id="apollo")
 DIMENSION = 4
 MODEL = "toy"
@@ -82,10 +85,11 @@ class Desk:
 
 
 @contextmanager
-def open_desk(directory: Path, clock: Clock | None = None) -> Iterator[Desk]:
-    """Open a desk; the same directory again is the same data."""
+def open_desk(backend: str, directory: Path, clock: Clock | None = None) -> Iterator[Desk]:
+    """Open a desk; the same directory again is the same data where the backend keeps any."""
     clock = clock or Clock()
-    with sqlite_store(directory, clock) as store:
+    spec = {"inproc": METADATA, "sql": SQL}[backend]
+    with spec.open(spec.settings(), BackendContext(directory, clock)) as store:
         writing = _assembled(store, clock)
         try:
             yield Desk(store, writing, MemoryReader(store.memories, writing.accesses), clock)

@@ -1,0 +1,80 @@
+"""Options of the server, as plain values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from memsvc.domain.context import Locale, Shares
+from memsvc.domain.search import Weighting
+from memsvc.server.tls import TlsFiles
+
+
+@dataclass(frozen=True, slots=True)
+class ContextDefaults:
+    """Defaults of contexts."""
+
+    total_tokens: int = 128_000
+    shares: Shares = field(default_factory=Shares)
+    locale: Locale = Locale.EN
+
+
+@dataclass(frozen=True, slots=True)
+class KeyOptions:
+    """Limits of API keys that have none of their own (0: no limit), and the interval of checks of open streams."""
+
+    calls_per_second: float = 0.0
+    concurrent_calls: int = 0
+    recheck_seconds: float = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class ServerOptions:
+    """Options of the server.
+
+    Attributes:
+        addresses: Each "host:port" (port 0: any free one) or "unix:/absolute/path".
+        grace_seconds: The time that calls under way have to end after the server was asked to stop.
+        max_message_bytes: The largest message that is received or sent.
+        search_threads: The number of searches that run at once; likewise writes, and all other calls (meta).
+        language_threads: The number of calls that wait for a language model at once.
+        queue_factor: The number of calls that may wait for each thread before further ones are refused.
+        default_deadline_seconds: The time given to a unary call whose client set no deadline.
+        keepalive_seconds: The interval of pings on an idle connection.
+        health_seconds: The interval of pings of the backends.
+        reflection: True serves the API's description to clients.
+        default_weighting: The weighting of searches that do not name one.
+        context: Defaults of contexts.
+        version: The service's version, for Diagnose.
+        watch_streams: The number of watches that may be open; further ones are refused.
+        watch_threads: The number of threads that read changes for them.
+        file_streams: The number of uploads and downloads under way; further ones are refused.
+        file_threads: The number of threads that read and write their bytes.
+        metrics_address: "HOST:PORT" of /metrics, /healthz and /readyz; empty: not served.
+        keys: Defaults of API keys.
+        health_address: "HOST:PORT" or "unix:PATH" of a plain-text port for probes alone; empty: none.
+        tls: The files of the certificate; None: TCP is not encrypted.
+    """
+
+    addresses: tuple[str, ...] = ("127.0.0.1:50051",)
+    grace_seconds: float = 20.0
+    max_message_bytes: int = 16 * 1024 * 1024
+    search_threads: int = 8
+    write_threads: int = 32
+    meta_threads: int = 8
+    language_threads: int = 4
+    queue_factor: int = 4
+    default_deadline_seconds: float = 30.0
+    keepalive_seconds: float = 120.0
+    health_seconds: float = 5.0
+    reflection: bool = True
+    default_weighting: Weighting | None = None
+    context: ContextDefaults = ContextDefaults()
+    version: str = ""
+    watch_streams: int = 1_000
+    watch_threads: int = 2
+    file_streams: int = 64
+    file_threads: int = 4
+    metrics_address: str = ""
+    keys: KeyOptions = KeyOptions()
+    health_address: str = ""
+    tls: TlsFiles | None = None

@@ -1,0 +1,699 @@
+"""Requests of MemoryService, decoded and checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeAlias
+
+from memsvc.domain import limits
+from memsvc.domain.capture import ChatMessage
+from memsvc.domain.clock import EPOCH
+from memsvc.domain.conflicts import ConflictPolicy, ConflictState, Resolution
+from memsvc.domain.errors import InvalidRequestError, Violation
+from memsvc.domain.field_rules import SHA256
+from memsvc.domain.files import FILE_CATEGORIES
+from memsvc.domain.filters import Field
+from memsvc.domain.history import AsOf
+from memsvc.domain.memory import FileRef
+from memsvc.domain.provenance import Verdict
+from memsvc.domain.scope import Scope
+from memsvc.domain.search import Order, OrderField, PageCursor, Selection
+from memsvc.domain.sessions import Role
+from memsvc.domain.watch import Start, Watch
+from memsvc.domain.write_requests import Draft, OnDuplicate, Patch, Rejected, WaitFor, WriteOptions
+from memsvc.engine.memories.documents import DocumentHeader
+from memsvc.server import tokens
+from memsvc.server.enums import (
+    CONFLICT_POLICY,
+    CONFLICT_STATE,
+    KIND,
+    LAYER,
+    ON_DUPLICATE,
+    RESOLUTION,
+    ROLE,
+    VERDICT,
+    WATCH_START,
+)
+from memsvc.server.error_status import rejected_from_error
+from memsvc.server.requests.decoder import RequestDecoder
+from memsvc.server.requests.filters import decode_as_of, decode_selection
+from memsvc.server.requests.memory_fields import (
+    decode_draft,
+    decode_key,
+    decode_patch,
+    decode_write_options,
+)
+from memsvc.v1 import capture_pb2, conflicts_pb2, consolidation_pb2, history_pb2, maintenance_pb2, review_pb2, watch_pb2
+from memsvc.v1 import memory_service_pb2 as pb
+from memsvc.v1 import types_pb2 as types
+
+ARTIFACT = "artifact"
+FILE_REF = "file_ref"
+"""The response format of a tool call that returns a file."""
+CONFLICT_STATES = 16
+WATCH_RESUMPTION_FIELDS = ("cursor", "start", "heartbeat_interval")
+"""The fields that may differ when a watch is resumed."""
+_EVERY_TIER = [number for number in types.MemoryTier.values() if number]
+_DOCUMENT_KINDS = frozenset({types.MEMORY_KIND_UNSPECIFIED, types.MEMORY_KIND_DOCUMENT, types.MEMORY_KIND_SKILL})
+_ORDER_FIELDS = frozenset(field.value for field in OrderField)
+_DIRECTIONS = frozenset({"asc", "desc"})
+_NANOS = 1_000_000_000
+
+WriteOfOne: TypeAlias = (
+    pb.DeleteMemoryRequest
+    | pb.RestoreMemoryRequest
+    | maintenance_pb2.ArchiveMemoryRequest
+    | consolidation_pb2.UndoConsolidationRequest
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CreateMemory:
+    """A new memory."""
+
+    scope: Scope
+    draft: Draft
+    options: WriteOptions
+
+
+def create_memory_request(message: pb.CreateMemoryRequest, *, dimension: int) -> CreateMemory:
+    """Return the memory to store; *dimension* is the length that a given vector must have."""
+    decoder = RequestDecoder()
+    scope = decoder.scope(message.scope)
+    draft = decode_draft(decoder, message.memory, message.scope, message, dimension=dimension)
+    options = decode_write_options(decoder, message)
+    decoder.finish()
+    return CreateMemory(scope, draft, options)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchCreateMemories:
+    """A batch of new memories, which are decoded one by one by `batch_memory`."""
+
+    scope: Scope
+    options: WriteOptions
+
+
+def batch_create_memories_request(message: pb.BatchCreateMemoriesRequest) -> BatchCreateMemories:
+    """Return the batch as a whole."""
+    decoder = RequestDecoder()
+    scope = decoder.scope(message.scope)
+    decoder.count("memories", message.memories, least=1, most=limits.BATCH)
+    options = decode_write_options(decoder, message)
+    decoder.finish()
+    return BatchCreateMemories(scope, options)
+
+
+def batch_memory(entry: pb.BatchMemory, scope: types.Scope, *, dimension: int) -> Draft | Rejected:
+    """Return one memory of a batch, or its violations, with paths within the item.
+
+    Raises:
+        PermissionDeniedError: The caller's API key is not authorised for the memory's project.
+    """
+    decoder = RequestDecoder()
+    draft = decode_draft(decoder, entry.memory, scope, entry, dimension=dimension)
+    if error := decoder.error():
+        return rejected_from_error(error)
+    decoder.finish()
+    return draft
+
+
+@dataclass(frozen=True, slots=True)
+class ImportMemories:
+    """An import of memories. Without a policy for conflicts its memories are compared with nothing."""
+
+    scope: Scope
+    request_id: str
+    on_duplicate: OnDuplicate
+    on_conflict: ConflictPolicy | None
+    wait_for: WaitFor
+
+
+def import_memories_header(header: pb.ImportHeader) -> ImportMemories:
+    """Return the import that a header begins."""
+    decoder = RequestDecoder("header.")
+    request = ImportMemories(
+        scope=decoder.scope(header.scope),
+        request_id=decoder.request_id(header.request_id),
+        on_duplicate=decoder.enum("on_duplicate", header.on_duplicate, ON_DUPLICATE, OnDuplicate.RETURN_EXISTING),
+        wait_for=decoder.wait_for(header.wait_for, WaitFor.STORED),
+        on_conflict=decoder.enum("conflict_policy", header.conflict_policy, CONFLICT_POLICY, None),
+    )
+    decoder.finish()
+    return request
+
+
+def import_memories_batch(message: pb.ImportMemoriesRequest, *, next_index: int) -> pb.ImportBatch:
+    """Return the batch of a message after the header; *next_index* follows the last memory that is known."""
+    if message.WhichOneof("part") != "batch":
+        raise InvalidRequestError([Violation("batch", "must be set in every message after the header")])
+    decoder, batch = RequestDecoder("batch."), message.batch
+    decoder.count("memories", batch.memories, most=limits.BATCH)
+    if not 0 <= batch.first_index <= next_index:
+        decoder.add("first_index", f"must be 0 to {next_index}, or memories would be left out")
+    decoder.finish()
+    return batch
+
+
+@dataclass(frozen=True, slots=True)
+class GetMemory:
+    """A read of one memory by its id or its key; the other one is empty."""
+
+    scope: Scope
+    memory_id: str
+    key: str
+    revision: int
+    as_of: AsOf | None
+
+
+def get_memory_request(message: pb.GetMemoryRequest, *, now: datetime) -> GetMemory:
+    """Return the memory to read."""
+    decoder = RequestDecoder()
+    scope = decoder.scope(message.scope)
+    memory_id = key = ""
+    by = message.WhichOneof("by")
+    if by == "id":
+        memory_id = decoder.uuid("id", message.id)
+    elif by == "key":
+        key = decoder.name("key", message.key, most=limits.KEY, least=1)
+    else:
+        decoder.add("id", "must be set, or key")
+    if message.revision < 0:
+        decoder.add("revision", "must be a revision, or 0 for any")
+    if message.revision > 0 and by == "key":
+        decoder.add("revision", "must be given with id only")
+    if message.revision and message.HasField("as_of"):
+        decoder.add("as_of", "must not be given together with revision")
+    as_of = decode_as_of(decoder, message.as_of, now)
+    decoder.finish()
+    return GetMemory(scope, memory_id, key, message.revision, as_of)
+
+
+def batch_get_memories_request(message: pb.BatchGetMemoriesRequest) -> tuple[Scope, tuple[str, ...]]:
+    """Return the scope and the ids of the memories to read."""
+    decoder = RequestDecoder()
+    scope = decoder.scope(message.scope)
+    if not message.ids:
+        decoder.count("ids", message.ids, least=1, most=limits.BATCH)
+    ids = decoder.uuids("ids", message.ids, count=limits.BATCH)
+    decoder.finish()
+    return scope, ids
+
+
+@dataclass(frozen=True, slots=True)
+class ListMemories:
+    """One page of a list of memories."""
+
+    scope: Scope
+    selection: Selection
+    order: Order
+    after: PageCursor | None
+    limit: int
+    known_time: datetime | None = None
+
+
+def list_memories_request(message: pb.ListMemoriesRequest, *, now: datetime) -> ListMemories:
+    """Return the page to list."""
+    decoder = RequestDecoder()
+    scope = decoder.scope(message.scope)
+    as_of = decode_as_of(decoder, message.as_of, now)
+    selection = decode_selection(decoder, message.filter, now=now, as_of=as_of)
+    request = ListMemories(
+        scope,
+        selection,
+        order=_order(decoder, message.order_by),
+        limit=decoder.page_size(message.page_size),
+        after=_list_cursor(decoder, message),
+        known_time=None if as_of is None else as_of.known_time,
+    )
+    decoder.finish()
+    return request
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateMemory:
+    """A change of one memory, which is named by its id or its key; the other one is empty."""
+
+    scope: Scope
+    memory_id: str
+    key: str
+    patch: Patch
+    expected_revision: int
+    options: WriteOptions
+
+
+def update_memory_request(message: pb.UpdateMemoryRequest, *, dimension: int) -> UpdateMemory:
+    """Return the fields to change, and no others."""
+    decoder = RequestDecoder()
+    scope = decoder.scope(message.scope)
+    memory_id = key = ""
+    if message.memory.id:
+        memory_id = decoder.uuid("memory.id", message.memory.id)
+    elif message.memory.key:
+        key = decoder.name("memory.key", message.memory.key, most=limits.KEY)
+    else:
+        decoder.add("memory.id", "must be set, or memory.key")
+    request = UpdateMemory(
+        scope,
+        memory_id,
+        key,
+        patch=decode_patch(decoder, message, dimension=dimension),
+        expected_revision=decoder.revision(message.expected_revision),
+        options=_conflicting_options(decoder, message),
+    )
+    decoder.finish()
+    return request
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryWrite:
+    """A write of one memory as a whole: a deletion, a restoration, archiving, or undoing a consolidation."""
+
+    scope: Scope
+    memory_id: str
+    expected_revision: int
+    options: WriteOptions
+
+
+def delete_memory_request(message: pb.DeleteMemoryRequest) -> MemoryWrite:
+    """Return the memory to delete."""
+    return memory_write(message)
+
+
+def restore_memory_request(message: pb.RestoreMemoryRequest) -> MemoryWrite:
+    """Return the memory to restore."""
+    return memory_write(message)
+
+
+def memory_write(message: WriteOfOne) -> MemoryWrite:
+    """Return the memory to write, and the revision that it must have."""
+    decoder = RequestDecoder()
+    request = MemoryWrite(
+        scope=decoder.scope(message.scope),
+        memory_id=decoder.uuid("id", message.id),
+        expected_revision=decoder.revision(message.expected_revision),
+        options=plain_options(decoder, message.request_id, message.wait_for),
+    )
+    decoder.finish()
+    return request
+
+
+@dataclass(frozen=True, slots=True)
+class SupersedeMemory:
+    """A memory and its successor: an existing memory, or a new one."""
+
+    scope: Scope
+    memory_id: str
+    successor: str | Draft
+    expected_revision: int
+    options: WriteOptions
+
+
+def supersede_memory_request(message: conflicts_pb2.SupersedeMemoryRequest, *, dimension: int) -> SupersedeMemory:
+    """Return the memory to supersede, and its successor."""
+    decoder = RequestDecoder()
+    scope = decoder.scope(message.scope)
+    memory_id = decoder.uuid("id", message.id)
+    successor: str | Draft
+    if message.memory.id:
+        successor = decoder.uuid("memory.id", message.memory.id)
+        if len(message.memory.ListFields()) > 1:
+            decoder.add("memory", "must be new, with content and without an id, or hold nothing but an id")
+        if message.vector:
+            decoder.add("vector", "must be empty when memory.id is set")
+    else:
+        successor = decode_draft(decoder, message.memory, message.scope, message, dimension=dimension)
+    expected_revision = decoder.revision(message.expected_revision)
+    options = _conflicting_options(decoder, message)
+    decoder.finish()
+    return SupersedeMemory(scope, memory_id, successor, expected_revision, options)
+
+
+@dataclass(frozen=True, slots=True)
+class ListConflicts:
+    """One page of conflicts; *before* is the id of the last conflict of the page before."""
+
+    scope: Scope
+    states: tuple[ConflictState, ...]
+    memory_id: str
+    before: str
+    limit: int
+
+
+def list_conflicts_request(message: conflicts_pb2.ListConflictsRequest) -> ListConflicts:
+    """Return the page to list."""
+    decoder = RequestDecoder()
+    scope = decoder.scope(message.scope)
+    states = decoder.enums("states", message.states, CONFLICT_STATE.from_proto, count=CONFLICT_STATES)
+    request = ListConflicts(
+        scope,
+        states=tuple(sorted(set(states))) or (ConflictState.OPEN,),
+        memory_id=decoder.uuid("memory_id", message.memory_id) if message.memory_id else "",
+        limit=decoder.page_size(message.page_size),
+        before=decoder.token(tokens.conflicts_before, message.page_token, tokens.digest(message), default="")
+        if message.page_token
+        else "",
+    )
+    decoder.finish()
+    return request
+
+
+@dataclass(frozen=True, slots=True)
+class ResolveConflict:
+    """A decision about a conflict."""
+
+    scope: Scope
+    conflict_id: str
+    resolution: Resolution
+    options: WriteOptions
+
+
+def resolve_conflict_request(message: conflicts_pb2.ResolveConflictRequest) -> ResolveConflict:
+    """Return the decision about a conflict."""
+    decoder = RequestDecoder()
+    scope = decoder.scope(message.scope)
+    conflict_id = decoder.uuid("conflict_id", message.conflict_id)
+    decoder.count("resolution", [message.resolution] if message.resolution else [], least=1, most=1)
+    resolution = decoder.enum("resolution", message.resolution, RESOLUTION, Resolution.CONFIRM)
+    options = plain_options(decoder, message.request_id, message.wait_for)
+    decoder.finish()
+    return ResolveConflict(scope, conflict_id, resolution, options)
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureMemory:
+    """A text from which memories are captured."""
+
+    scope: Scope
+    role: Role
+    options: WriteOptions
+
+
+def capture_memory_request(message: capture_pb2.CaptureMemoryRequest) -> CaptureMemory:
+    """Return the speaker of a text and the options of the capture."""
+    decoder = RequestDecoder()
+    scope = decoder.scope(message.scope)
+    decoder.text("text", message.text, most=limits.SPOKEN, least=1)
+    role = decoder.enum("role", message.role, ROLE, Role.USER)
+    options = plain_options(decoder, message.request_id, message.wait_for)
+    decoder.finish()
+    return CaptureMemory(scope, role, options)
+
+
+@dataclass(frozen=True, slots=True)
+class FlushMessages:
+    """A conversation from which memories and references to files are extracted."""
+
+    scope: Scope
+    messages: list[ChatMessage]
+    artifacts: list[FileRef]
+    options: WriteOptions
+
+
+def flush_messages_request(message: capture_pb2.FlushMessagesRequest) -> FlushMessages:
+    """Return the conversation to flush."""
+    decoder = RequestDecoder()
+    scope = decoder.scope(message.scope)
+    decoder.count("messages", message.messages, least=1, most=limits.BATCH)
+    messages = [
+        _chat_message(decoder, f"messages[{index}]", one) for index, one in enumerate(message.messages[: limits.BATCH])
+    ]
+    if sum(len(one.content) for one in message.messages) > limits.CONTENT:
+        decoder.add("messages", f"must have at most {limits.CONTENT} characters together; flush fewer at a time")
+    decoder.count("artifact_ids", message.artifact_ids, most=limits.FILE_REFS)
+    for index, artifact_id in enumerate(message.artifact_ids[: limits.FILE_REFS]):
+        decoder.name(f"artifact_ids[{index}]", artifact_id, most=limits.FILE_REF_ID, least=1)
+    artifacts = [FileRef(ARTIFACT, artifact_id) for artifact_id in dict.fromkeys(message.artifact_ids)]
+    options = plain_options(decoder, message.request_id, message.wait_for)
+    decoder.finish()
+    return FlushMessages(scope, messages, artifacts, options)
+
+
+@dataclass(frozen=True, slots=True)
+class AppendMemory:
+    """Text to append to the memory under a key."""
+
+    scope: Scope
+    key: str
+    content: str
+    separator: str | None
+    options: WriteOptions
+
+
+def append_memory_request(message: capture_pb2.AppendMemoryRequest) -> AppendMemory:
+    """Return the text to append."""
+    decoder = RequestDecoder()
+    scope = decoder.scope(message.scope)
+    key = decode_key(decoder, "key", message.key, least=1)
+    content = decoder.text("content", message.content, most=limits.CONTENT, least=1)
+    separator = decoder.text("separator", message.separator, most=limits.SEPARATOR)
+    options = plain_options(decoder, message.request_id, message.wait_for)
+    decoder.finish()
+    return AppendMemory(scope, key, content, separator if message.HasField("separator") else None, options)
+
+
+@dataclass(frozen=True, slots=True)
+class IngestDocument:
+    """A document whose bytes follow."""
+
+    scope: Scope
+    header: DocumentHeader
+    options: WriteOptions
+
+
+def ingest_document_header(message: capture_pb2.DocumentHeader) -> IngestDocument:
+    """Return the document that a header announces."""
+    decoder = RequestDecoder("header.")
+    scope = decoder.scope(message.scope)
+    name = decoder.name("name", message.name, most=limits.SOURCE)
+    if message.kind not in _DOCUMENT_KINDS:
+        decoder.add("kind", "must be DOCUMENT or SKILL, or left out")
+    header = DocumentHeader(
+        name=name,
+        kind=KIND.from_proto.get(message.kind),
+        key=decode_key(decoder, "key", message.key),
+        layer=decoder.enum("layer", message.layer, LAYER, None),
+        category=decoder.text("category", message.category, most=limits.CATEGORY),
+        title=decoder.text("title", message.title, most=limits.TITLE),
+        tags=decoder.texts("tags", message.tags, count=limits.TAGS, most=limits.TAG, least=1),
+        metadata=decoder.metadata("metadata", message.metadata) or None,
+        size_bytes=message.size_bytes,
+        sha256=message.sha256,
+    )
+    if message.layer == types.MEMORY_LAYER_SESSION and not message.scope.session_id:
+        decoder.add("layer", "can be SESSION only with a session_id in the scope")
+    if not 0 <= message.size_bytes <= limits.DOCUMENT_BYTES:
+        decoder.add("size_bytes", f"must be 0 to {limits.DOCUMENT_BYTES}")
+    if message.sha256 and not SHA256.fullmatch(message.sha256):
+        decoder.add("sha256", "must be 64 hexadecimal digits")
+    options = WriteOptions(
+        request_id=decoder.request_id(message.request_id),
+        on_duplicate=decoder.enum("on_duplicate", message.on_duplicate, ON_DUPLICATE, OnDuplicate.RETURN_EXISTING),
+        wait_for=decoder.wait_for(message.wait_for),
+    )
+    decoder.finish()
+    return IngestDocument(scope, header, options)
+
+
+@dataclass(frozen=True, slots=True)
+class WatchMemories:
+    """A watch: its memories, its start, and the longest silence between two responses.
+
+    Attributes:
+        digest: The digest that the cursors of the watch are bound to.
+    """
+
+    watch: Watch
+    start: Start
+    position: int | None
+    digest: bytes
+    heartbeat_seconds: float
+
+
+def watch_memories_request(message: watch_pb2.WatchMemoriesRequest, *, store_id: str) -> WatchMemories:
+    """Return the watch to open on the store with the identity *store_id*."""
+    decoder = RequestDecoder()
+    scope = decoder.scope(message.scope)
+    chosen = types.Filter()
+    chosen.CopyFrom(message.filter)
+    # Whether a memory has expired must not depend on when its change is read: so only its status counts.
+    chosen.include_expired = True
+    untestable = {Field.ACCESS_TIME: "being read is no change that could be told"}
+    selection = decode_selection(decoder, chosen, now=EPOCH, untestable=untestable)
+    if chosen.last_days:
+        decoder.add("filter.last_days", "must be 0: the passing of time is no change that could be told")
+    if chosen.HasField("access_time"):
+        decoder.add("filter.access_time", "must be unset: being read is no change that could be told")
+    start = decoder.enum("start", message.start, WATCH_START, Start.NOW)
+    heartbeat = _heartbeat_seconds(decoder, message)
+    digest = tokens.watch_digest(tokens.digest(message, without=WATCH_RESUMPTION_FIELDS), scope.owner, store_id)
+    position = decoder.token(tokens.watch_position, message.cursor, digest, default=None)
+    decoder.finish()
+    return WatchMemories(Watch(scope, selection), start, position, digest, heartbeat)
+
+
+def list_quarantined_request(message: review_pb2.ListQuarantinedRequest, *, now: datetime) -> ListMemories:
+    """Return the page of quarantined memories to list, of any tier, expired or not."""
+    decoder = RequestDecoder()
+    scope = decoder.scope(message.scope)
+    chosen = types.Filter()
+    chosen.CopyFrom(message.filter)
+    chosen.statuses.append(types.MEMORY_STATUS_QUARANTINED)
+    chosen.tiers.extend(() if chosen.tiers else _EVERY_TIER)
+    chosen.include_expired = True
+    untestable = {Field.STATUS: "only QUARANTINED memories are listed"}
+    selection = decode_selection(decoder, chosen, now=now, untestable=untestable)
+    if message.filter.statuses:
+        decoder.add("filter.statuses", "must be empty: only QUARANTINED memories are listed")
+    request = ListMemories(
+        scope,
+        selection,
+        order=Order(),
+        limit=decoder.page_size(message.page_size),
+        after=_list_cursor(decoder, message),
+    )
+    decoder.finish()
+    return request
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewMemory:
+    """A decision about a quarantined memory."""
+
+    scope: Scope
+    memory_id: str
+    verdict: Verdict
+    expected_revision: int
+    options: WriteOptions
+
+
+def review_memory_request(message: review_pb2.ReviewMemoryRequest) -> ReviewMemory:
+    """Return the decision about a quarantined memory."""
+    decoder = RequestDecoder()
+    scope = decoder.scope(message.scope)
+    memory_id = decoder.uuid("id", message.id)
+    verdict = VERDICT.from_proto.get(message.verdict)
+    if verdict is None:
+        decoder.add("verdict", "must be APPROVE or REJECT")
+    expected_revision = decoder.revision(message.expected_revision)
+    options = plain_options(decoder, message.request_id, message.wait_for)
+    decoder.finish()
+    return ReviewMemory(scope, memory_id, verdict or Verdict.REJECT, expected_revision, options)
+
+
+@dataclass(frozen=True, slots=True)
+class ListRevisions:
+    """One page of the revisions of a memory, newest first; *before* is the last revision of the page before."""
+
+    scope: Scope
+    memory_id: str
+    before: int | None
+    limit: int
+
+
+def list_revisions_request(message: history_pb2.ListRevisionsRequest) -> ListRevisions:
+    """Return the page to list."""
+    decoder = RequestDecoder()
+    scope = decoder.scope(message.scope)
+    memory_id = decoder.uuid("id", message.id)
+    limit = decoder.page_size(message.page_size, most=limits.HISTORY_PAGE, default=limits.HISTORY_PAGE_DEFAULT)
+    after = _list_cursor(decoder, message)
+    decoder.finish()
+    return ListRevisions(scope, memory_id, None if after is None else after.row, limit)
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackMemory:
+    """An earlier revision of a memory that is to be restored as a new one."""
+
+    scope: Scope
+    memory_id: str
+    revision: int
+    expected_revision: int
+    options: WriteOptions
+
+
+def rollback_memory_request(message: history_pb2.RollbackMemoryRequest) -> RollbackMemory:
+    """Return the revision to restore."""
+    decoder = RequestDecoder()
+    scope = decoder.scope(message.scope)
+    memory_id = decoder.uuid("id", message.id)
+    if message.revision < 1:
+        decoder.add("revision", "must be a revision: 1 or more")
+    expected_revision = decoder.revision(message.expected_revision)
+    options = plain_options(decoder, message.request_id, message.wait_for)
+    decoder.finish()
+    return RollbackMemory(scope, memory_id, message.revision, expected_revision, options)
+
+
+def plain_options(decoder: RequestDecoder, request_id: str, wait_for: int) -> WriteOptions:
+    """Return the options of a write that has no policies."""
+    return WriteOptions(request_id=decoder.request_id(request_id), wait_for=decoder.wait_for(wait_for))
+
+
+def _conflicting_options(
+    decoder: RequestDecoder, message: pb.UpdateMemoryRequest | conflicts_pb2.SupersedeMemoryRequest
+) -> WriteOptions:
+    return WriteOptions(
+        request_id=decoder.request_id(message.request_id),
+        wait_for=decoder.wait_for(message.wait_for),
+        on_conflict=decoder.enum("conflict_policy", message.conflict_policy, CONFLICT_POLICY, ConflictPolicy.MARK),
+    )
+
+
+def _list_cursor(
+    decoder: RequestDecoder,
+    message: pb.ListMemoriesRequest | review_pb2.ListQuarantinedRequest | history_pb2.ListRevisionsRequest,
+) -> PageCursor | None:
+    if not message.page_token:
+        return None
+    return decoder.token(tokens.list_cursor, message.page_token, tokens.digest(message), default=None)
+
+
+def _order(decoder: RequestDecoder, order_by: str) -> Order:
+    """Return the order that "field", "field asc" or "field desc" names; newest first for an empty text."""
+    field, *direction = order_by.split() or [""]
+    if not order_by:
+        return Order()
+    if field not in _ORDER_FIELDS or len(direction) > 1 or not _DIRECTIONS.issuperset(direction):
+        fields, directions = ", ".join(sorted(_ORDER_FIELDS)), " or ".join(sorted(_DIRECTIONS))
+        decoder.add("order_by", f"must be one of {fields}, then {directions} or nothing")
+        return Order()
+    return Order(OrderField(field), descending=direction == ["desc"])
+
+
+def _heartbeat_seconds(decoder: RequestDecoder, message: watch_pb2.WatchMemoriesRequest) -> float:
+    if not message.HasField("heartbeat_interval"):
+        return limits.HEARTBEAT_DEFAULT_SECONDS
+    interval = message.heartbeat_interval
+    nanos = interval.seconds * _NANOS + interval.nanos
+    least, most = limits.HEARTBEAT_MIN_SECONDS, limits.HEARTBEAT_MAX_SECONDS
+    if not (0 <= interval.nanos < _NANOS and least * _NANOS <= nanos <= most * _NANOS):
+        decoder.add("heartbeat_interval", f"must be {least} to {most} seconds")
+    return nanos / _NANOS
+
+
+def _chat_message(decoder: RequestDecoder, field: str, message: capture_pb2.ChatMessage) -> ChatMessage:
+    role = decoder.enum(f"{field}.role", message.role, ROLE, Role.USER)
+    content = decoder.text(f"{field}.content", message.content, most=limits.SPOKEN)
+    speaker = decoder.text(f"{field}.speaker", message.speaker, most=limits.SPEAKER)
+    event_time = decoder.optional_time(f"{field}.event_time", message, "event_time")
+    decoder.count(f"{field}.tool_calls", message.tool_calls, most=limits.TOOL_CALLS)
+    files = []
+    for index, call in enumerate(message.tool_calls[: limits.TOOL_CALLS]):
+        _check_tool_call(decoder, f"{field}.tool_calls[{index}]", call)
+        if call.response_format == FILE_REF:
+            files.append(FileRef(call.category, call.file_id))
+    return ChatMessage(role=role, content=content, speaker=speaker, event_time=event_time, files=tuple(files))
+
+
+def _check_tool_call(decoder: RequestDecoder, field: str, call: capture_pb2.ChatToolCall) -> None:
+    decoder.text(f"{field}.id", call.id, most=limits.FILE_REF_ID)
+    decoder.text(f"{field}.name", call.name, most=limits.FILE_REF_ID)
+    decoder.text(f"{field}.response_format", call.response_format, most=limits.CATEGORY)
+    decoder.metadata(f"{field}.arguments", call.arguments)
+    if call.response_format == FILE_REF:
+        decoder.name(f"{field}.file_id", call.file_id, most=limits.FILE_REF_ID, least=1)
+        if call.category not in FILE_CATEGORIES:
+            decoder.add(f"{field}.category", f"must be one of {', '.join(sorted(FILE_CATEGORIES))}")

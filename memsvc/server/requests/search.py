@@ -1,0 +1,388 @@
+"""Requests of SearchService, decoded and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from datetime import datetime
+from zoneinfo import ZoneInfo
+
+from memsvc.domain import limits
+from memsvc.domain.context import ContextQuery, Locale, Section, Shares
+from memsvc.domain.scope import Scope
+from memsvc.domain.search import (
+    Fusion,
+    FusionMethod,
+    GlobalQuery,
+    Group,
+    Mode,
+    Normalization,
+    Refinement,
+    Retriever,
+    SearchQuery,
+    Weighting,
+)
+from memsvc.server import tokens
+from memsvc.server.enums import FUSION_METHOD, MODE, NORMALIZATION, SEARCH_GROUP, SECTION
+from memsvc.server.options import ContextDefaults
+from memsvc.server.requests.decoder import RequestDecoder, unique
+from memsvc.server.requests.filters import decode_as_of, decode_selection, default_conditions
+from memsvc.v1 import context_pb2
+from memsvc.v1 import search_service_pb2 as pb
+
+RANK_CONSTANT = 60
+RANK_CONSTANT_MAX = 10_000
+BOOST_MAX = 2.0
+MMR_LAMBDA = 0.7
+COLLAPSE_THRESHOLD = 0.85
+RERANK_DEPTH = 20
+PAGED_FIELDS = ("limit", "page_token", "consistency_token", "explain")
+"""The fields that may differ between the pages of one search."""
+RELEVANT_LIMIT = 50
+MAX_CONTEXT_TOKENS = 10_000_000
+MAX_SECTIONS = 64
+SHARES_TOLERANCE = 0.001
+MAX_LOCALE = 35
+CORE_LIMIT = 50
+
+PRESETS: Mapping[int, tuple[Mapping[Retriever, float], float]] = {
+    pb.FUSION_PRESET_DENSE_70_BM25_30: (
+        {Retriever.DENSE: 0.7, Retriever.BM25: 0.3, Retriever.KEYWORD_TABLE: 0.0},
+        1.0,
+    ),
+    pb.FUSION_PRESET_DENSE_60_KEYWORD_40: (
+        {Retriever.DENSE: 0.6, Retriever.BM25: 0.0, Retriever.KEYWORD_TABLE: 0.4},
+        0.7,
+    ),
+}
+"""The weights of each preset, and its factor for memories that a single retriever found."""
+EQUAL_WEIGHTS: Mapping[Retriever, float] = dict.fromkeys(Retriever, 1.0)
+_DEFAULT_WEIGHTING = Weighting()
+_SEARCH_GROUPS: Mapping[int, AbstractSet[Group]] = {
+    pb.SEARCH_ALL_SCOPE_ALL: frozenset(Group),
+    **{number: frozenset({group}) for number, group in SEARCH_GROUP.from_proto.items()},
+}
+
+
+def search_request(
+    message: pb.SearchRequest, *, now: datetime, dimension: int, weighting: Weighting | None = None, prefix: str = ""
+) -> SearchQuery:
+    """Return the search with all its defaults filled in.
+
+    Args:
+        message: The request.
+        now: The present moment.
+        dimension: The length that a given vector must have.
+        weighting: The weighting of a search that does not name one.
+        prefix: The path of the message, with a trailing dot, when it is part of another one.
+    """
+    decoder = RequestDecoder(prefix)
+    scope = decoder.scope(message.scope)
+    text = decoder.text("query", message.query, most=limits.QUERY)
+    vector = decoder.vector(message, dimension)
+    keywords = decoder.texts("keywords", message.keywords, count=limits.KEYWORDS, most=limits.KEYWORD, least=1)
+    mode = _mode(decoder, message)
+    fusion = _fusion(decoder, message.fusion) if message.HasField("fusion") else Fusion()
+    as_of = decode_as_of(decoder, message.as_of, now)
+    time_range = message.time_range if message.HasField("time_range") else None
+    selection = decode_selection(decoder, message.filter, now=now, as_of=as_of, time_range=time_range)
+    query = SearchQuery(
+        scope=scope,
+        text=text if text.strip() else "",
+        vector=vector,
+        keywords=unique(word.lower() for word in keywords),
+        mode=mode,
+        fusion=fusion,
+        selection=selection,
+        min_score=decoder.number("min_score", message.min_score, most=1.0),
+        limit=_limit(decoder, message.limit),
+        snippet_chars=_snippet_chars(decoder, message.snippet_chars),
+        weighting=_weighting(decoder, message.weighting) if message.HasField("weighting") else weighting,
+        refinement=_refinement(decoder, message),
+        offset=_offset(decoder, message) if message.page_token else 0,
+        explain=message.explain,
+        position=decoder.position(message.consistency_token),
+        known_time=None if as_of is None else as_of.known_time,
+    )
+    decoder.finish()
+    return query
+
+
+def batch_search_request(message: pb.BatchSearchRequest) -> None:
+    """Check a batch of searches as a whole; each is decoded by itself as it runs."""
+    decoder = RequestDecoder()
+    decoder.count("searches", message.searches, least=1, most=limits.SEARCHES)
+    decoder.finish()
+
+
+def search_digest(message: pb.SearchRequest) -> bytes:
+    """Return the digest that the page tokens of one search are bound to."""
+    return tokens.digest(message, without=PAGED_FIELDS)
+
+
+def search_all_request(message: pb.SearchAllRequest, *, now: datetime, weighting: Weighting | None) -> GlobalQuery:
+    """Return the search over all groups, or over those that are named."""
+    decoder = RequestDecoder()
+    is_blank = not message.query.strip()
+    if is_blank:
+        decoder.add("query", "must be set")
+    named = decoder.enums("scopes", message.scopes, _SEARCH_GROUPS, count=len(_SEARCH_GROUPS))
+    groups = frozenset[Group]().union(*named) or frozenset(Group)
+    scope = decoder.scope(message.scope)
+    if not is_blank:
+        decoder.text("query", message.query, most=limits.QUERY)
+    memories = SearchQuery(
+        scope=scope,
+        text=message.query,
+        selection=decode_selection(decoder, message.filter, now=now),
+        limit=_limit(decoder, message.limit),
+        snippet_chars=_snippet_chars(decoder, message.snippet_chars),
+        weighting=weighting,
+        position=decoder.position(message.consistency_token),
+    )
+    decoder.finish()
+    return GlobalQuery(
+        scope=scope,
+        text=message.query,
+        visibility=memories.selection.visibility,
+        groups=groups,
+        limit=memories.limit,
+        memories=memories if Group.MEMORY in groups else None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ContextResumption:
+    """A context whose stream broke off, and the index of the last event that arrived."""
+
+    scope: Scope
+    run_id: bytes
+    index: int
+
+
+def build_context_request(
+    message: context_pb2.BuildContextRequest, defaults: ContextDefaults, *, now: datetime, dimension: int
+) -> ContextQuery | ContextResumption:
+    """Return the context to build, or the one to resume when the request has a cursor."""
+    decoder = RequestDecoder()
+    if not message.cursor:
+        return _context_query(decoder, message, defaults, now=now, dimension=dimension)
+    scope = decoder.scope(message.scope)
+    place = (b"", 0)
+    if message.earlier_cursor:
+        decoder.add("earlier_cursor", "must not be given together with cursor")
+    else:
+        place = decoder.token(tokens.context_position, message.cursor, field="cursor", default=place)
+    decoder.finish()
+    return ContextResumption(scope, *place)
+
+
+def render_context_request(
+    message: context_pb2.RenderContextRequest, defaults: ContextDefaults, *, now: datetime, dimension: int
+) -> ContextQuery:
+    """Return the context to render."""
+    return _context_query(RequestDecoder(), message, defaults, now=now, dimension=dimension)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadCore:
+    """The core memories that an agent loads at its start."""
+
+    scope: Scope
+    limit: int
+    zone: ZoneInfo | None
+
+
+def load_core_request(message: context_pb2.LoadCoreRequest) -> LoadCore:
+    """Return the core memories to load."""
+    decoder = RequestDecoder()
+    request = LoadCore(
+        scope=decoder.scope(message.scope),
+        limit=decoder.integer("limit", message.limit, least=1, most=limits.SEARCH_LIMIT, default=CORE_LIMIT),
+        zone=decoder.zone("time_zone", message.time_zone),
+    )
+    decoder.finish()
+    return request
+
+
+def _limit(decoder: RequestDecoder, value: int) -> int:
+    return decoder.integer("limit", value, least=1, most=limits.SEARCH_LIMIT, default=limits.SEARCH_LIMIT_DEFAULT)
+
+
+def _snippet_chars(decoder: RequestDecoder, value: int) -> int:
+    least, most = limits.SNIPPET_MIN, limits.SNIPPET_MAX
+    return decoder.integer("snippet_chars", value, least=least, most=most, default=limits.SNIPPET_DEFAULT)
+
+
+def _offset(decoder: RequestDecoder, message: pb.SearchRequest) -> int:
+    return decoder.token(
+        tokens.search_offset, message.page_token, search_digest(message), depth=limits.SEARCH_DEPTH, default=0
+    )
+
+
+def _mode(decoder: RequestDecoder, message: pb.SearchRequest) -> Mode:
+    mode = decoder.enum("mode", message.mode, MODE, Mode.HYBRID)
+    if message.query.strip():
+        return mode
+    if not (message.vector or message.keywords):
+        decoder.add("query", "must be set, or vector or keywords")
+    elif mode is Mode.SEMANTIC and not message.vector:
+        decoder.add("query", "must be set, or vector, in SEMANTIC mode")
+    elif mode is Mode.KEYWORD and not message.keywords:
+        decoder.add("query", "must be set, or keywords, in KEYWORD mode")
+    return mode
+
+
+def _fusion(decoder: RequestDecoder, fusion: pb.Fusion) -> Fusion:
+    """Return how to fuse: presets become weights."""
+    is_chosen = fusion.preset or fusion.HasField("weights")
+    default = FusionMethod.WEIGHTED if is_chosen else FusionMethod.DEFAULT
+    method = decoder.enum("fusion.method", fusion.method, FUSION_METHOD, default)
+    if fusion.preset and fusion.preset not in PRESETS:
+        decoder.add("fusion.preset", "must be a value of the enum")
+    normalization = decoder.enum("fusion.normalization", fusion.normalization, NORMALIZATION, Normalization.MIN_MAX)
+    rank_constant = decoder.integer(
+        "fusion.rank_constant", fusion.rank_constant, least=1, most=RANK_CONSTANT_MAX, default=RANK_CONSTANT
+    )
+    factor = decoder.number("fusion.single_retriever_factor", fusion.single_retriever_factor, most=1.0)
+    weights = _weights(decoder, fusion.weights)
+    if fusion.method in FUSION_METHOD.from_proto or not fusion.method:
+        _check_method(decoder, fusion, method)
+    if method is FusionMethod.DEFAULT:
+        return Fusion()
+    weights, preset_factor = PRESETS.get(fusion.preset, (weights, 1.0))
+    return Fusion(
+        method=method,
+        weights=weights,
+        rank_constant=rank_constant,
+        normalization=normalization,
+        single_retriever_factor=factor or preset_factor,
+    )
+
+
+def _check_method(decoder: RequestDecoder, fusion: pb.Fusion, method: FusionMethod) -> None:
+    if method is FusionMethod.DEFAULT:
+        for descriptor, _ in fusion.ListFields():
+            if descriptor.name != "method":
+                decoder.add(f"fusion.{descriptor.name}", "must not be given with the method DEFAULT")
+    elif fusion.preset and method is not FusionMethod.WEIGHTED:
+        decoder.add("fusion.preset", "must be given with the method WEIGHTED only")
+    if fusion.preset and fusion.HasField("weights"):
+        decoder.add("fusion.weights", "must not be given together with a preset")
+
+
+def _weights(decoder: RequestDecoder, weights: pb.FusionWeights) -> Mapping[Retriever, float]:
+    """Return the given weights, absent ones as 0 and the largest as 1, since only their ratios count."""
+    given = {descriptor.name: value for descriptor, value in weights.ListFields()}
+    if not given:
+        return EQUAL_WEIGHTS
+    for name, value in given.items():
+        decoder.number(f"fusion.weights.{name}", value)
+    if not any(given.values()):
+        decoder.add("fusion.weights", "must not all be 0")
+    largest = max(weights.dense, weights.bm25, weights.keyword_table) or 1.0
+    return {
+        Retriever.DENSE: weights.dense / largest,
+        Retriever.BM25: weights.bm25 / largest,
+        Retriever.KEYWORD_TABLE: weights.keyword_table / largest,
+    }
+
+
+def _weighting(decoder: RequestDecoder, weighting: pb.Weighting) -> Weighting | None:
+    if not weighting.enabled:
+        return None
+    default = _DEFAULT_WEIGHTING
+    decay = decoder.number("weighting.decay_factor", weighting.decay_factor, most=1.0)
+    long_term = decoder.number("weighting.long_term_boost", weighting.long_term_boost, most=BOOST_MAX)
+    core = decoder.number("weighting.core_boost", weighting.core_boost, most=BOOST_MAX)
+    return Weighting(
+        decay_factor=decay or default.decay_factor,
+        long_term_boost=long_term or default.long_term_boost,
+        core_boost=core or default.core_boost,
+    )
+
+
+def _refinement(decoder: RequestDecoder, message: pb.SearchRequest) -> Refinement:
+    depth, threshold, mmr_lambda = 0, None, None
+    if message.diversity.enabled:
+        mmr_lambda = decoder.number("diversity.mmr_lambda", message.diversity.mmr_lambda, most=1.0) or MMR_LAMBDA
+    if message.collapsing.enabled:
+        given = decoder.number("collapsing.threshold", message.collapsing.threshold, most=1.0)
+        threshold = given or COLLAPSE_THRESHOLD
+    if message.reranking.enabled:
+        depth = decoder.integer(
+            "reranking.depth", message.reranking.depth, least=1, most=limits.RERANK_DEPTH, default=RERANK_DEPTH
+        )
+        if not (message.query.strip() or message.keywords):
+            decoder.add("reranking", "needs a query or keywords to read the hits with")
+    return Refinement(rerank_depth=depth, collapse_threshold=threshold, mmr_lambda=mmr_lambda)
+
+
+def _context_query(
+    decoder: RequestDecoder,
+    message: context_pb2.BuildContextRequest | context_pb2.RenderContextRequest,
+    defaults: ContextDefaults,
+    *,
+    now: datetime,
+    dimension: int,
+) -> ContextQuery:
+    """Return a context with all its defaults filled in."""
+    scope = decoder.scope(message.scope)
+    text = decoder.text("query", message.query, most=limits.QUERY)
+    vector = decoder.vector(message, dimension)
+    options = message.options
+    total_tokens = options.total_tokens if options.HasField("total_tokens") else defaults.total_tokens
+    if options.HasField("total_tokens") and not 1 <= total_tokens <= MAX_CONTEXT_TOKENS:
+        decoder.add("options.total_tokens", f"must be 1 to {MAX_CONTEXT_TOKENS}, or absent for the default")
+    shares = _shares(decoder, options.shares) if options.HasField("shares") else defaults.shares
+    sections = decoder.enums("options.sections", options.sections, SECTION.from_proto, count=MAX_SECTIONS)
+    as_of = decode_as_of(decoder, options.as_of, now, field="options.as_of")
+    query = ContextQuery(
+        scope=scope,
+        text=text if text.strip() else "",
+        vector=vector,
+        total_tokens=total_tokens,
+        shares=shares,
+        sections=frozenset(sections) or frozenset(Section),
+        selection=decode_selection(decoder, options.filter, now=now, as_of=as_of, field="options.filter"),
+        relevant_limit=decoder.integer(
+            "options.relevant_limit",
+            options.relevant_limit,
+            least=1,
+            most=limits.SEARCH_LIMIT,
+            default=RELEVANT_LIMIT,
+        ),
+        min_score=decoder.number("options.min_score", options.min_score, most=1.0),
+        locale=_locale(decoder, options.locale, defaults.locale),
+        zone=decoder.zone("options.time_zone", options.time_zone) or ZoneInfo("UTC"),
+        position=decoder.position(message.consistency_token),
+        earlier=decoder.token(tokens.context_position, message.earlier_cursor, field="earlier_cursor", default=None)
+        if message.earlier_cursor
+        else None,
+        as_of=as_of,
+        in_force=None if as_of is None else default_conditions(now, as_of),
+    )
+    decoder.finish()
+    return query
+
+
+def _shares(decoder: RequestDecoder, shares: context_pb2.ContextShares) -> Shares:
+    values = {name: getattr(shares, name) for name in ("core", "session", "short_term", "long_term")}
+    for name, value in values.items():
+        decoder.number(f"options.shares.{name}", value, most=1.0)
+    total = sum(values.values())
+    if all(0.0 <= value <= 1.0 for value in values.values()) and abs(total - 1.0) > SHARES_TOLERANCE:
+        decoder.add("options.shares", f"must sum to 1, not {total:g}")
+    return Shares(**values)
+
+
+def _locale(decoder: RequestDecoder, locale: str, default: Locale) -> Locale:
+    """Return the locale of a language tag such as "zh-CN"."""
+    if not locale:
+        return default
+    language = locale.replace("_", "-").partition("-")[0].lower()
+    if len(locale) > MAX_LOCALE or language not in set(Locale):
+        decoder.add("options.locale", "must be 'en' or 'zh', with or without a region, or empty")
+        return default
+    return Locale(language)

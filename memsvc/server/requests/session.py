@@ -1,0 +1,225 @@
+"""Requests of SessionService, decoded and checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from memsvc.domain import limits
+from memsvc.domain.scope import Scope
+from memsvc.domain.sessions import MessageState, NewMessage, OnOpen, Role, SessionState, ToolCall
+from memsvc.domain.write_requests import WaitFor
+from memsvc.engine.sessions.service import MessagePage, NewSession
+from memsvc.engine.sessions.trim import TrimRequest
+from memsvc.server import tokens
+from memsvc.server.enums import AUTO_TRIM, ON_OPEN, ROLE, SESSION_STATE
+from memsvc.server.requests.decoder import RequestDecoder
+from memsvc.v1 import session_service_pb2 as pb
+from memsvc.v1 import types_pb2 as types
+
+_LIVE = frozenset({MessageState.ACTIVE})
+_LIVE_OR_ARCHIVED = frozenset({MessageState.ACTIVE, MessageState.ARCHIVED})
+
+
+@dataclass(frozen=True, slots=True)
+class CreateSession:
+    """A session to open."""
+
+    scope: Scope
+    session: NewSession
+    request_id: str
+
+
+def create_session_request(message: pb.CreateSessionRequest) -> CreateSession:
+    """Return the session to open."""
+    decoder = RequestDecoder()
+    scope = decoder.scope(message.scope)
+    least, most = limits.TOKEN_LIMIT_MIN, limits.TOKEN_LIMIT_MAX
+    session = NewSession(
+        title=decoder.text("title", message.title, most=limits.TITLE),
+        token_limit=decoder.integer("token_limit", message.token_limit, least=least, most=most) or None,
+        auto_trim=decoder.enum("auto_trim", message.auto_trim, AUTO_TRIM, None),
+        on_open=decoder.enum("on_open", message.on_open, ON_OPEN, None),
+        metadata=decoder.metadata("metadata", message.metadata),
+    )
+    request_id = decoder.request_id(message.request_id)
+    decoder.finish()
+    return CreateSession(scope, session, request_id)
+
+
+@dataclass(frozen=True, slots=True)
+class AppendMessages:
+    """Messages to append to a session."""
+
+    scope: Scope
+    messages: tuple[NewMessage, ...]
+    request_id: str
+    wait_for: WaitFor
+
+
+def append_messages_request(message: pb.AppendMessagesRequest) -> AppendMessages:
+    """Return the messages to append."""
+    decoder = RequestDecoder()
+    scope = _session_scope(decoder, message.scope)
+    decoder.count("messages", message.messages, least=1, most=limits.MESSAGES)
+    messages = tuple(
+        _new_message(decoder, f"messages[{index}]", one)
+        for index, one in enumerate(message.messages[: limits.MESSAGES])
+    )
+    request_id = decoder.request_id(message.request_id)
+    wait_for = decoder.wait_for(message.wait_for, WaitFor.STORED)
+    decoder.finish()
+    return AppendMessages(scope, messages, request_id, wait_for)
+
+
+def get_session_request(message: pb.GetSessionRequest) -> Scope:
+    """Return the scope of the session to read."""
+    decoder = RequestDecoder()
+    scope = _session_scope(decoder, message.scope)
+    decoder.finish()
+    return scope
+
+
+@dataclass(frozen=True, slots=True)
+class ListSessions:
+    """One page of the sessions of a project; *before* is the row of the last session of the page before."""
+
+    scope: Scope
+    states: frozenset[SessionState]
+    before: int | None
+    limit: int
+
+
+def list_sessions_request(message: pb.ListSessionsRequest) -> ListSessions:
+    """Return the page to list."""
+    decoder = RequestDecoder()
+    scope = decoder.scope(message.scope)
+    states = decoder.enums("states", message.states, SESSION_STATE.from_proto, count=len(SESSION_STATE.from_proto))
+    limit = decoder.page_size(message.page_size)
+    before = _row_before(decoder, message)
+    decoder.finish()
+    return ListSessions(scope, frozenset(states) or frozenset(SessionState), before, limit)
+
+
+def list_messages_request(message: pb.ListMessagesRequest) -> tuple[Scope, MessagePage]:
+    """Return the scope of a session, and the page of its messages to list."""
+    decoder = RequestDecoder()
+    scope = _session_scope(decoder, message.scope)
+    limit = decoder.page_size(message.page_size)
+    states = _LIVE_OR_ARCHIVED if message.include_archived else _LIVE
+    page = MessagePage(states, _row_before(decoder, message), limit, descending=message.newest_first)
+    decoder.finish()
+    return scope, page
+
+
+@dataclass(frozen=True, slots=True)
+class TrimSession:
+    """A session to trim."""
+
+    scope: Scope
+    trim: TrimRequest
+    request_id: str
+    wait_for: WaitFor
+
+
+def trim_session_request(message: pb.TrimSessionRequest) -> TrimSession:
+    """Return the session to trim, and how far."""
+    decoder = RequestDecoder()
+    scope = _session_scope(decoder, message.scope)
+    trim = TrimRequest(
+        target_tokens=_optional_bound(decoder, "target_tokens", message, most=limits.TOKEN_LIMIT_MAX),
+        keep_rounds=_optional_bound(decoder, "keep_rounds", message, most=limits.KEEP_ROUNDS_MAX),
+    )
+    request_id = decoder.request_id(message.request_id)
+    wait_for = decoder.wait_for(message.wait_for, WaitFor.STORED)
+    decoder.finish()
+    return TrimSession(scope, trim, request_id, wait_for)
+
+
+def close_session_request(message: pb.CloseSessionRequest) -> tuple[Scope, str]:
+    """Return the scope of the session to close, and the request id."""
+    decoder = RequestDecoder()
+    scope = _session_scope(decoder, message.scope)
+    request_id = decoder.request_id(message.request_id)
+    decoder.finish()
+    return scope, request_id
+
+
+@dataclass(frozen=True, slots=True)
+class ReopenSession:
+    """A session to reopen; without *on_open* that of the session holds."""
+
+    scope: Scope
+    on_open: OnOpen | None
+    request_id: str
+
+
+def reopen_session_request(message: pb.ReopenSessionRequest) -> ReopenSession:
+    """Return the session to reopen."""
+    decoder = RequestDecoder()
+    scope = _session_scope(decoder, message.scope)
+    on_open = decoder.enum("on_open", message.on_open, ON_OPEN, None)
+    request_id = decoder.request_id(message.request_id)
+    decoder.finish()
+    return ReopenSession(scope, on_open, request_id)
+
+
+def _session_scope(decoder: RequestDecoder, message: types.Scope) -> Scope:
+    scope = decoder.scope(message)
+    if not message.session_id:
+        decoder.add("scope.session_id", "must be set: it names the session")
+    return scope
+
+
+def _row_before(decoder: RequestDecoder, message: pb.ListSessionsRequest | pb.ListMessagesRequest) -> int | None:
+    if not message.page_token:
+        return None
+    cursor = decoder.token(tokens.list_cursor, message.page_token, tokens.digest(message), default=None)
+    return None if cursor is None else cursor.row
+
+
+def _optional_bound(decoder: RequestDecoder, field: str, message: pb.TrimSessionRequest, *, most: int) -> int | None:
+    if not message.HasField(field):  # type: ignore[arg-type] # the name of an optional number
+        return None
+    value: int = getattr(message, field)
+    if not 0 <= value <= most:
+        decoder.add(field, f"must be 0 to {most}, or be left out for the default")
+    return value
+
+
+def _new_message(decoder: RequestDecoder, field: str, message: pb.NewMessage) -> NewMessage:
+    role = ROLE.from_proto.get(message.role)
+    if role is None:
+        decoder.add(f"{field}.role", "must be SYSTEM, USER, ASSISTANT or TOOL")
+    least = 0 if message.tool_calls else 1
+    return NewMessage(
+        role=role or Role.USER,
+        content=decoder.text(f"{field}.content", message.content, least=least, most=limits.MESSAGE),
+        name=decoder.name(f"{field}.name", message.name, most=limits.SPEAKER),
+        tool_calls=_tool_calls(decoder, field, message),
+        tool_call_id=_tool_call_id(decoder, f"{field}.tool_call_id", message),
+        token_count=decoder.integer(f"{field}.token_count", message.token_count, least=1, most=limits.MESSAGE_TOKENS)
+        or None,
+        event_time=decoder.optional_time(f"{field}.time", message, "time"),
+        metadata=decoder.metadata(f"{field}.metadata", message.metadata) or None,
+        is_pinned=message.pinned,
+    )
+
+
+def _tool_calls(decoder: RequestDecoder, field: str, message: pb.NewMessage) -> tuple[ToolCall, ...]:
+    decoder.count(f"{field}.tool_calls", message.tool_calls, most=limits.TOOL_CALLS)
+    if message.tool_calls and message.role != types.MESSAGE_ROLE_ASSISTANT:
+        decoder.add(f"{field}.tool_calls", "must be given with the role ASSISTANT only")
+    calls = []
+    for index, call in enumerate(message.tool_calls[: limits.TOOL_CALLS]):
+        path = f"{field}.tool_calls[{index}]"
+        call_id = decoder.name(f"{path}.id", call.id, most=limits.SCOPE_ID)
+        name = decoder.name(f"{path}.name", call.name, most=limits.TOOL_NAME, least=1)
+        calls.append(ToolCall(call_id, name, decoder.metadata(f"{path}.arguments", call.arguments)))
+    return tuple(calls)
+
+
+def _tool_call_id(decoder: RequestDecoder, field: str, message: pb.NewMessage) -> str:
+    decoder.name(field, message.tool_call_id, most=limits.SCOPE_ID)
+    if message.tool_call_id and message.role != types.MESSAGE_ROLE_TOOL:
+        decoder.add(field, "must be given with the role TOOL only")
+    return message.tool_call_id

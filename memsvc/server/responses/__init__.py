@@ -1,0 +1,1 @@
+"""Responses built from domain values, one module for each service of the API."""

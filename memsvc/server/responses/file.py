@@ -1,0 +1,48 @@
+"""Responses of FileService."""
+
+from __future__ import annotations
+
+from memsvc.domain.errors import StoredFileNotFoundError
+from memsvc.domain.files import File
+from memsvc.engine.files.service import ResolvedRef
+from memsvc.server.enums import FILE_CATEGORY
+from memsvc.server.error_status import item_status_from_error
+from memsvc.server.responses.memories import fill_time, struct_to_proto
+from memsvc.v1 import file_service_pb2 as pb
+
+
+def file_to_proto(file: File) -> pb.File:
+    """Return the description of a file."""
+    message = pb.File()
+    fill_file(message, file)
+    return message
+
+
+def fill_file(message: pb.File, file: File) -> None:
+    """Fill an empty message with the description of a file."""
+    message.id = file.id
+    message.scope.user_id = file.scope.user_id
+    message.scope.project_id = file.scope.project_id
+    message.scope.agent_id = file.scope.agent_id
+    message.scope.session_id = file.scope.session_id
+    message.category = FILE_CATEGORY.to_proto[file.category]
+    message.name = file.name
+    message.media_type = file.media_type
+    message.size_bytes = file.size_bytes
+    message.sha256 = file.sha256
+    fill_time(message.create_time, file.create_time)
+    if file.expire_time is not None:
+        fill_time(message.expire_time, file.expire_time)
+    if file.metadata:
+        message.metadata.CopyFrom(struct_to_proto(file.metadata))
+    message.content_missing = not file.has_content
+
+
+def fill_resolved(message: pb.ResolvedFileRef, resolved: ResolvedRef) -> None:
+    """Fill an empty message with the file that a reference leads to, or with the reason that there is none."""
+    message.ref.category, message.ref.id = resolved.ref.category, resolved.ref.id
+    if resolved.file is None:
+        message.status.CopyFrom(item_status_from_error(StoredFileNotFoundError(resolved.ref.id)))
+        return
+    fill_file(message.file, resolved.file)
+    message.download_url, message.preview_url = resolved.download_url, resolved.preview_url

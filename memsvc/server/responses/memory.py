@@ -1,0 +1,280 @@
+"""Responses of MemoryService."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from memsvc.domain.capture import Captured, Decision, Flushed
+from memsvc.domain.conflicts import Contradiction
+from memsvc.domain.history import Revision, changed_fields
+from memsvc.domain.memory import Memory
+from memsvc.domain.watch import WatchEvent
+from memsvc.domain.write_requests import BatchWritten, ImportProgress, Rejected, Written
+from memsvc.engine.memories.documents import IngestResult
+from memsvc.server.enums import CAPTURE_REASON, CHANGE_ACTION, DECIDER, OUTCOME, REVISION_ACTIONS, WATCH_EFFECT
+from memsvc.server.error_status import item_status_from_rejected
+from memsvc.server.responses.memories import (
+    fill_conflict,
+    fill_conflicts,
+    fill_memory,
+    fill_time,
+    memory_to_proto,
+    redactions_to_proto,
+)
+from memsvc.server.tokens import consistency_token, watch_cursor
+from memsvc.v1 import capture_pb2, conflicts_pb2, history_pb2, review_pb2, watch_pb2
+from memsvc.v1 import memory_service_pb2 as pb
+from memsvc.v1 import types_pb2 as types
+
+_MICROS = 1_000_000
+_NANOS_OF_MICRO = 1_000
+
+
+def create_memory_response(written: Written) -> pb.CreateMemoryResponse:
+    """Return the memory that was created, updated or found."""
+    response = pb.CreateMemoryResponse(
+        outcome=OUTCOME.to_proto[written.outcome],
+        consistency_token=consistency_token(written.position),
+        redactions=redactions_to_proto(written.redactions),
+    )
+    fill_memory(response.memory, written.memory)
+    fill_conflicts(response.conflicts, written.conflicts)
+    return response
+
+
+def update_memory_response(written: Written) -> pb.UpdateMemoryResponse:
+    """Return the memory after an update."""
+    response = pb.UpdateMemoryResponse(
+        consistency_token=consistency_token(written.position), redactions=redactions_to_proto(written.redactions)
+    )
+    fill_memory(response.memory, written.memory)
+    fill_conflicts(response.conflicts, written.conflicts)
+    return response
+
+
+def delete_memory_response(written: Written, *, hard: bool) -> pb.DeleteMemoryResponse:
+    """Return the deleted memory; a memory that was deleted for good is left out."""
+    response = pb.DeleteMemoryResponse(consistency_token=consistency_token(written.position))
+    if not hard:
+        fill_memory(response.memory, written.memory)
+    return response
+
+
+def restore_memory_response(written: Written) -> pb.RestoreMemoryResponse:
+    """Return the restored memory."""
+    response = pb.RestoreMemoryResponse(consistency_token=consistency_token(written.position))
+    fill_memory(response.memory, written.memory)
+    return response
+
+
+def batch_create_memories_response(batch: BatchWritten) -> pb.BatchCreateMemoriesResponse:
+    """Return the results of a batch, in the order of its items."""
+    response = pb.BatchCreateMemoriesResponse(consistency_token=consistency_token(batch.position))
+    for result in batch.results:
+        _fill_result(response.results.add(), result)
+    return response
+
+
+def _fill_result(message: pb.BatchCreateResult, result: Written | Rejected) -> None:
+    """Fill in the result of one item of a batch."""
+    if isinstance(result, Rejected):
+        message.status.CopyFrom(item_status_from_rejected(result))
+        return
+    fill_memory(message.memory, result.memory)
+    message.outcome = OUTCOME.to_proto[result.outcome]
+    if result.redactions:
+        message.redactions.extend(redactions_to_proto(result.redactions))
+    message.status.SetInParent()
+    fill_conflicts(message.conflicts, result.conflicts)
+
+
+def import_memories_response(
+    progress: ImportProgress, failures: Sequence[tuple[int, Rejected]], *, seconds: float, done: bool = False
+) -> pb.ImportMemoriesResponse:
+    """Return the progress of an import *seconds* after its header; *failures* were not reported before."""
+    stored = progress.created + progress.updated + progress.duplicates
+    return pb.ImportMemoriesResponse(
+        received=progress.received,
+        created=progress.created,
+        updated=progress.updated,
+        duplicates=progress.duplicates,
+        failed=progress.failed,
+        conflicts=progress.conflicts,
+        redacted=progress.redacted,
+        next_index=progress.next_index,
+        failures=[
+            pb.ImportFailure(index=index, status=item_status_from_rejected(rejected)) for index, rejected in failures
+        ],
+        done=done,
+        consistency_token=consistency_token(progress.position) if progress.position else "",
+        memories_per_second=(stored + progress.failed) / seconds if seconds > 0 else 0.0,
+    )
+
+
+def batch_get_memories_response(ids: Sequence[str], found: dict[str, Memory]) -> pb.BatchGetMemoriesResponse:
+    """Return the memories that were found, and the ids of the others, both in the order of the request."""
+    return pb.BatchGetMemoriesResponse(
+        memories=[memory_to_proto(found[memory_id]) for memory_id in ids if memory_id in found],
+        missing_ids=[memory_id for memory_id in ids if memory_id not in found],
+    )
+
+
+def list_memories_response(memories: Sequence[Memory], next_page_token: str) -> pb.ListMemoriesResponse:
+    """Return one page of memories."""
+    return pb.ListMemoriesResponse(
+        memories=[memory_to_proto(memory) for memory in memories], next_page_token=next_page_token
+    )
+
+
+def list_quarantined_response(memories: Sequence[Memory], next_page_token: str) -> review_pb2.ListQuarantinedResponse:
+    """Return one page of quarantined memories."""
+    return review_pb2.ListQuarantinedResponse(
+        memories=[memory_to_proto(memory) for memory in memories], next_page_token=next_page_token
+    )
+
+
+def review_memory_response(written: Written) -> review_pb2.ReviewMemoryResponse:
+    """Return a memory after its review."""
+    response = review_pb2.ReviewMemoryResponse(consistency_token=consistency_token(written.position))
+    fill_memory(response.memory, written.memory)
+    fill_conflicts(response.conflicts, written.conflicts)
+    return response
+
+
+def supersede_memory_response(new: Written, old: Written) -> conflicts_pb2.SupersedeMemoryResponse:
+    """Return a superseded memory and its successor."""
+    response = conflicts_pb2.SupersedeMemoryResponse(consistency_token=consistency_token(new.position))
+    fill_memory(response.memory, new.memory)
+    fill_memory(response.superseded, old.memory)
+    fill_conflicts(response.conflicts, new.conflicts)
+    response.redactions.extend(redactions_to_proto(new.redactions))
+    return response
+
+
+def list_conflicts_response(
+    conflicts: Sequence[Contradiction], next_page_token: str
+) -> conflicts_pb2.ListConflictsResponse:
+    """Return one page of conflicts."""
+    response = conflicts_pb2.ListConflictsResponse(next_page_token=next_page_token)
+    fill_conflicts(response.conflicts, conflicts)
+    return response
+
+
+def resolve_conflict_response(contradiction: Contradiction, position: int) -> conflicts_pb2.ResolveConflictResponse:
+    """Return a conflict after its resolution."""
+    response = conflicts_pb2.ResolveConflictResponse(consistency_token=consistency_token(position))
+    fill_conflict(response.conflict, contradiction)
+    return response
+
+
+def capture_memory_response(captured: Captured) -> capture_pb2.CaptureMemoryResponse:
+    """Return the decisions of a capture."""
+    response = capture_pb2.CaptureMemoryResponse(
+        redactions=redactions_to_proto(captured.redactions),
+        decider=DECIDER.to_proto[captured.decider],
+        notice=captured.notice,
+        consistency_token=consistency_token(captured.position) if captured.position else "",
+    )
+    for decision in captured.decisions:
+        _fill_decision(response.decisions.add(), decision)
+    return response
+
+
+def _fill_decision(message: capture_pb2.CaptureDecision, decision: Decision) -> None:
+    message.remember = decision.remember
+    message.reason = CAPTURE_REASON.to_proto[decision.reason]
+    message.detail = decision.detail
+    message.text = decision.text
+    if decision.memory is not None:
+        fill_memory(message.memory, decision.memory)
+    if decision.outcome is not None:
+        message.outcome = OUTCOME.to_proto[decision.outcome]
+    fill_conflicts(message.conflicts, decision.conflicts)
+
+
+def flush_messages_response(flushed: Flushed) -> capture_pb2.FlushMessagesResponse:
+    """Return the memories and references that were extracted from a conversation."""
+    response = capture_pb2.FlushMessagesResponse(
+        file_refs=[types.FileRef(category=ref.category, id=ref.id) for ref in flushed.file_refs],
+        outcomes=[OUTCOME.to_proto[outcome] for outcome in flushed.outcomes],
+        redactions=redactions_to_proto(flushed.redactions),
+        ignored_count=flushed.ignored,
+        recalled_count=flushed.recalled,
+        decider=DECIDER.to_proto[flushed.decider],
+        notice=flushed.notice,
+        consistency_token=consistency_token(flushed.position),
+    )
+    for memory in flushed.memories:
+        fill_memory(response.memories.add(), memory)
+    fill_conflicts(response.conflicts, flushed.conflicts)
+    return response
+
+
+def append_memory_response(written: Written) -> capture_pb2.AppendMemoryResponse:
+    """Return a memory after text was appended to it."""
+    response = capture_pb2.AppendMemoryResponse(
+        outcome=OUTCOME.to_proto[written.outcome],
+        consistency_token=consistency_token(written.position),
+        redactions=redactions_to_proto(written.redactions),
+    )
+    fill_memory(response.memory, written.memory)
+    fill_conflicts(response.conflicts, written.conflicts)
+    return response
+
+
+def ingest_document_response(ingested: IngestResult) -> capture_pb2.IngestDocumentResponse:
+    """Return a document that was stored as a memory."""
+    written = ingested.written
+    response = capture_pb2.IngestDocumentResponse(
+        chunk_count=ingested.chunk_count,
+        outcome=OUTCOME.to_proto[written.outcome],
+        consistency_token=consistency_token(written.position),
+        redactions=redactions_to_proto(written.redactions),
+    )
+    fill_memory(response.memory, written.memory)
+    return response
+
+
+def list_revisions_response(
+    revisions: list[Revision], older: Revision | None, next_page_token: str
+) -> history_pb2.ListRevisionsResponse:
+    """Return a page of revisions; *older* is the one before the last of them, where it may be seen."""
+    response = history_pb2.ListRevisionsResponse(next_page_token=next_page_token)
+    for revision, before in zip(revisions, [*revisions[1:], older], strict=True):
+        action = REVISION_ACTIONS[revision.action]
+        message = response.revisions.add(revision=revision.memory.revision, action=action)
+        fill_time(message.known_from, revision.memory.update_time)
+        if revision.until is not None:
+            fill_time(message.known_until, revision.until)
+        fill_memory(message.memory, revision.memory)
+        if before is not None:
+            message.changed_fields.extend(changed_fields(before.memory, revision.memory))
+    return response
+
+
+def rollback_memory_response(written: Written) -> history_pb2.RollbackMemoryResponse:
+    """Return a memory after an earlier revision was restored."""
+    response = history_pb2.RollbackMemoryResponse(consistency_token=consistency_token(written.position))
+    fill_memory(response.memory, written.memory)
+    return response
+
+
+def watch_heartbeat(position: int, digest: bytes) -> watch_pb2.WatchMemoriesResponse:
+    """Return a heartbeat of the watch that has the digest *digest*."""
+    return watch_pb2.WatchMemoriesResponse(heartbeat=watch_pb2.WatchHeartbeat(), cursor=watch_cursor(position, digest))
+
+
+def watch_change(event: WatchEvent, digest: bytes) -> watch_pb2.WatchMemoriesResponse:
+    """Return a change of the watch that has the digest *digest*."""
+    change = event.change
+    response = watch_pb2.WatchMemoriesResponse(cursor=watch_cursor(change.position, digest))
+    message = response.change
+    message.action = CHANGE_ACTION.to_proto[change.action]
+    message.effect = WATCH_EFFECT.to_proto[event.effect]
+    message.memory_id = change.memory_id
+    message.revision = change.revision
+    message.time.seconds, micros = divmod(change.time, _MICROS)
+    message.time.nanos = micros * _NANOS_OF_MICRO
+    if event.memory is not None:
+        fill_memory(message.memory, event.memory)
+    return response

@@ -1,0 +1,262 @@
+"""Responses of SearchService."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from memsvc.domain import limits
+from memsvc.domain.context import CoreContext, Event, Item, Notice, Plan, Summary
+from memsvc.domain.memory import FileRef
+from memsvc.domain.search import Degraded, Explanation, GlobalReply, Group, SearchHit, SearchQuery, SearchReply
+from memsvc.engine.context.service import Rendered
+from memsvc.engine.files.service import FileRefResolver
+from memsvc.server import tokens
+from memsvc.server.enums import RETRIEVER, SECTION, SEVERITY
+from memsvc.server.requests.search import search_digest
+from memsvc.server.responses.file import fill_resolved
+from memsvc.server.responses.memories import fill_memory, fill_occurrence, seconds_to_proto
+from memsvc.v1 import context_pb2
+from memsvc.v1 import search_service_pb2 as pb
+
+HEADING_SEPARATOR = " > "
+PACK_ITEMS = 256
+PACK_CHARS = 192 * 1024
+"""The content of one message of a stream: a character takes at most four bytes, so that it stays under 1 MiB."""
+
+
+def fill_search_response(
+    response: pb.SearchResponse,
+    reply: SearchReply,
+    request: pb.SearchRequest,
+    query: SearchQuery,
+    resolver: FileRefResolver,
+) -> None:
+    """Fill in one page of hits, and the token of the next where there is one."""
+    response.next_page_token = _next_page_token(reply, request, query)
+    response.total_candidates = reply.total_candidates
+    for hit in reply.hits:
+        _fill_hit(response.hits.add(), hit, include_files=request.include_files)
+    response.degraded.extend(_degraded(reply.degraded))
+    for one in reply.skipped:
+        response.skipped.add(stage=one.stage, reason=one.reason)
+    if request.explain:
+        response.timings.extend(
+            pb.StageTiming(stage=stage, duration=seconds_to_proto(seconds)) for stage, seconds in reply.timings
+        )
+    if request.include_files:
+        _add_files(response.hits, resolver, query)
+
+
+def search_all_response(
+    reply: GlobalReply, query: SearchQuery | None, resolver: FileRefResolver, *, include_files: bool
+) -> pb.SearchAllResponse:
+    """Return the hits of every group; *query* is the search for memories, None when they were not searched."""
+    response = pb.SearchAllResponse()
+    if reply.memories is not None and query is not None:
+        for hit in reply.memories.hits:
+            _fill_hit(response.memories.add(), hit, include_files=include_files)
+        response.degraded.extend(_degraded(reply.memories.degraded))
+        if include_files:
+            _add_files(response.memories, resolver, query)
+    lists = {Group.FILES: response.files, Group.REPORTS: response.reports, Group.CHARTS: response.charts}
+    for group, hits in lists.items():
+        for found in reply.files.get(group, ()):
+            fill_resolved(hits.add(score=found.score).file, resolver.of(found.file))
+    return response
+
+
+def _degraded(lost: Iterable[Degraded]) -> list[pb.DegradedRetriever]:
+    return [
+        pb.DegradedRetriever(retriever=RETRIEVER.to_proto[one.retriever], reason=one.reason, message=one.message)
+        for one in lost
+    ]
+
+
+def _fill_hit(message: pb.Hit, hit: SearchHit, *, include_files: bool) -> None:
+    message.score = hit.score
+    message.snippet = hit.snippet
+    message.start_line, message.end_line = hit.start_line, hit.end_line
+    message.chunk_ordinal = hit.chunk_ordinal
+    fill_memory(message.memory, hit.memory)
+    if hit.heading_path:
+        message.heading_path = HEADING_SEPARATOR.join(hit.heading_path)
+    for start, end in hit.spans:
+        message.spans.add(start=start, end=end)
+    if include_files:
+        for ref in hit.memory.file_refs:
+            message.file_refs.add(category=ref.category, id=ref.id)
+    if hit.collapsed_ids:
+        message.collapsed_ids.extend(hit.collapsed_ids)
+    if hit.explanation is not None:
+        message.explanation.SetInParent()
+        _fill_explanation(message.explanation, hit.explanation)
+
+
+def _add_files(hits: Sequence[pb.Hit], resolver: FileRefResolver, query: SearchQuery) -> None:
+    """Add to hits the files that their references lead to, with one read of the store for the whole page."""
+    refs = [FileRef(ref.category, ref.id) for hit in hits for ref in hit.file_refs]
+    resolved = resolver.resolve(query.scope, refs)
+    for hit in hits:
+        for ref in hit.file_refs:
+            fill_resolved(hit.files.add(), resolved[FileRef(ref.category, ref.id)])
+
+
+def _fill_explanation(message: pb.Explanation, explanation: Explanation) -> None:
+    """Fill in the parts of a score, the retrievers in the order of the enum."""
+    for score in sorted(explanation.retrievers, key=lambda one: RETRIEVER.to_proto[one.retriever]):
+        message.retrievers.add(
+            retriever=RETRIEVER.to_proto[score.retriever],
+            rank=score.rank,
+            raw_score=score.raw_score,
+            normalized_score=score.normalized_score,
+            share=score.share,
+        )
+    for name, value in explanation.boosts:
+        message.boosts.add(name=name, value=value)
+    message.fused_score = explanation.fused_score
+
+
+def _next_page_token(reply: SearchReply, request: pb.SearchRequest, query: SearchQuery) -> str:
+    following = query.offset + len(reply.hits)
+    if not reply.has_more or not reply.hits or following >= limits.SEARCH_DEPTH:
+        return ""
+    return tokens.search_token(following, search_digest(request))
+
+
+# Contexts.
+
+
+def build_context_responses(
+    run_id: bytes, events: Iterable[tuple[int, Event]]
+) -> list[context_pb2.BuildContextResponse]:
+    """Return the events of a context as messages, each with its cursor; consecutive items share a message."""
+    responses: list[context_pb2.BuildContextResponse] = []
+    pack: list[Item] = []
+    end = chars = 0
+    for index, event in events:
+        if pack and (not isinstance(event, Item) or len(pack) == PACK_ITEMS or chars + len(event.text) > PACK_CHARS):
+            responses.append(_items(run_id, end, pack))
+            pack, chars = [], 0
+        if isinstance(event, Item):
+            pack.append(event)
+            end, chars = index, chars + len(event.text)
+        else:
+            responses.append(_response(run_id, index, event))
+    return [*responses, _items(run_id, end, pack)] if pack else responses
+
+
+def render_context_response(rendered: Rendered) -> context_pb2.RenderContextResponse:
+    """Return a context as one text."""
+    response = context_pb2.RenderContextResponse(markdown=rendered.markdown)
+    offset = 0
+    for index, event in enumerate(rendered.events):
+        if isinstance(event, Notice):
+            response.warnings.append(_warning(event))
+            continue
+        if isinstance(event, Item):
+            response.citations.add(
+                memory_id=event.memory_id,
+                revision=event.revision,
+                section=SECTION.to_proto[event.section],
+                start=offset + event.heading_chars,
+                end=offset + len(event.text),
+            )
+        elif isinstance(event, Summary):
+            response.token_count = event.token_count
+            response.summary.CopyFrom(_summary(event, tokens.context_cursor(rendered.run_id, index)))
+            response.summary.ClearField("text")
+        offset += len(event.text)
+    return response
+
+
+def load_core_response(loaded: CoreContext) -> context_pb2.LoadCoreResponse:
+    """Return the core memories that an agent loads at its start."""
+    response = context_pb2.LoadCoreResponse(is_incomplete=loaded.is_incomplete)
+    for field, memories in (
+        (response.core, loaded.core),
+        (response.active, loaded.active),
+        (response.preferences, loaded.preferences),
+        (response.reminders, loaded.reminders),
+    ):
+        for memory in memories:
+            fill_memory(field.add(), memory)
+    for one in loaded.due:
+        fill_occurrence(response.due.add(), one)
+    return response
+
+
+def _items(run_id: bytes, end: int, items: Sequence[Item]) -> context_pb2.BuildContextResponse:
+    response = context_pb2.BuildContextResponse(cursor=tokens.context_cursor(run_id, end))
+    add = response.items.items.add
+    for item in items:
+        add(
+            section=SECTION.to_proto[item.section],
+            memory_id=item.memory_id,
+            revision=item.revision,
+            text=item.text,
+            token_count=item.token_count,
+            score=item.score,
+            is_excerpt=item.is_excerpt,
+        )
+    return response
+
+
+def _response(run_id: bytes, index: int, event: Plan | Notice | Summary) -> context_pb2.BuildContextResponse:
+    cursor = tokens.context_cursor(run_id, index)
+    if isinstance(event, Plan):
+        return context_pb2.BuildContextResponse(plan=_plan(event), cursor=cursor)
+    if isinstance(event, Notice):
+        return context_pb2.BuildContextResponse(warning=_warning(event), cursor=cursor)
+    return context_pb2.BuildContextResponse(summary=_summary(event, cursor), cursor=cursor)
+
+
+def _plan(plan: Plan) -> context_pb2.ContextPlan:
+    return context_pb2.ContextPlan(
+        text=plan.text,
+        token_count=plan.token_count,
+        total_tokens=plan.total_tokens,
+        tokenizer=plan.tokenizer,
+        sections=[
+            context_pb2.PlannedSection(section=SECTION.to_proto[section], budget_tokens=budget)
+            for section, budget in plan.sections
+        ],
+        is_delta=plan.is_delta,
+    )
+
+
+def _warning(notice: Notice) -> context_pb2.ContextWarning:
+    return context_pb2.ContextWarning(
+        severity=SEVERITY.to_proto[notice.severity],
+        code=notice.code,
+        message=notice.message,
+        value=notice.value,
+        limit=notice.limit,
+    )
+
+
+def _summary(summary: Summary, cursor: str) -> context_pb2.ContextSummary:
+    return context_pb2.ContextSummary(
+        text=summary.text,
+        text_token_count=summary.text_token_count,
+        token_count=summary.token_count,
+        total_tokens=summary.total_tokens,
+        sections=_sections(summary),
+        left_out=[
+            context_pb2.ContextLeftOut(
+                section=SECTION.to_proto[one.section],
+                reason=one.reason.value,
+                count=one.count,
+                memory_ids=one.memory_ids,
+            )
+            for one in summary.left_out
+        ],
+        removed_ids=summary.removed_ids,
+        context_cursor=cursor,
+    )
+
+
+def _sections(summary: Summary) -> Sequence[context_pb2.ContextSectionSummary]:
+    return [
+        context_pb2.ContextSectionSummary(section=SECTION.to_proto[section], item_count=items, token_count=cost)
+        for section, (items, cost) in summary.sections.items()
+    ]

@@ -1,0 +1,93 @@
+"""Responses of SessionService."""
+
+from __future__ import annotations
+
+from memsvc.domain.sessions import CountedSession, Message, MessageState
+from memsvc.engine.sessions.append import Appended
+from memsvc.engine.sessions.serialization import Answer
+from memsvc.engine.sessions.trim import Trimmed
+from memsvc.server.enums import AUTO_TRIM, ROLE, SESSION_STATE
+from memsvc.server.responses.memories import fill_memory, fill_scope, fill_time, struct_to_proto
+from memsvc.server.tokens import consistency_token
+from memsvc.v1 import session_service_pb2 as pb
+
+_TIMES = ("create_time", "update_time", "last_message_time", "end_time", "trim_time")
+
+
+def session_to_proto(counted: CountedSession) -> pb.Session:
+    """Return a session as a message."""
+    session, counts = counted.session, counted.counts
+    message = pb.Session(
+        title=session.title,
+        state=SESSION_STATE.to_proto[session.state],
+        token_limit=session.token_limit,
+        token_count=counts.live_tokens,
+        usage_ratio=counts.live_tokens / session.token_limit,
+        message_count=counts.live_messages,
+        archived_message_count=counts.archived_messages,
+        archived_token_count=counts.archived_tokens,
+        trim_count=session.trim_count,
+        flushed_ordinal=session.flushed_ordinal,
+        auto_trim=AUTO_TRIM.to_proto[session.auto_trim],
+    )
+    fill_scope(message.scope, session.scope)
+    if session.metadata:
+        message.metadata.CopyFrom(struct_to_proto(session.metadata))
+    for name in _TIMES:
+        moment = getattr(session, name)
+        if moment is not None:
+            fill_time(getattr(message, name), moment)
+    return message
+
+
+def message_to_proto(stored: Message) -> pb.Message:
+    """Return a stored message of a session."""
+    record, memory = stored.record, stored.memory
+    message = pb.Message(
+        memory_id=memory.id,
+        ordinal=record.ordinal,
+        role=ROLE.to_proto[record.role],
+        content=memory.content if record.has_content else "",
+        name=memory.speaker,
+        tool_call_id=record.tool_call_id,
+        token_count=record.token_count,
+        archived=record.state is MessageState.ARCHIVED,
+        pinned=record.is_pinned,
+        summary_id=record.summary_id if record.state is MessageState.ARCHIVED else "",
+    )
+    for call in record.tool_calls:
+        message.tool_calls.add(id=call.id, name=call.name, arguments=struct_to_proto(call.arguments))
+    fill_time(message.create_time, memory.create_time)
+    if memory.event_time is not None:
+        fill_time(message.time, memory.event_time)
+    if memory.metadata:
+        message.metadata.CopyFrom(struct_to_proto(memory.metadata))
+    return message
+
+
+def append_messages_response(answer: Answer[Appended]) -> pb.AppendMessagesResponse:
+    """Return the places of appended messages."""
+    appended = answer.value
+    response = pb.AppendMessagesResponse(
+        token_count=appended.live_tokens,
+        token_limit=appended.token_limit,
+        trimming=appended.is_full,
+        consistency_token=consistency_token(answer.position),
+    )
+    for one in appended.messages:
+        response.messages.add(memory_id=one.memory_id, ordinal=one.ordinal, token_count=one.token_count)
+    return response
+
+
+def trim_session_response(answer: Answer[Trimmed]) -> pb.TrimSessionResponse:
+    """Return the messages and tokens that were archived, and their summary."""
+    trimmed = answer.value
+    response = pb.TrimSessionResponse(
+        archived_message_count=trimmed.archived_messages,
+        archived_token_count=trimmed.archived_tokens,
+        token_count=trimmed.live_tokens,
+        consistency_token=consistency_token(answer.position),
+    )
+    if trimmed.summary is not None:
+        fill_memory(response.summary, trimmed.summary)
+    return response

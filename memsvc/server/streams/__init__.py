@@ -1,1 +1,0 @@
-"""Streams: imports, and the bytes of files."""
