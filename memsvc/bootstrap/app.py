@@ -19,10 +19,10 @@ from memsvc.bootstrap.user_data import UserDataServices, forgetting
 from memsvc.bootstrap.vault import vault
 from memsvc.data_directory import DataDirectory, owned
 from memsvc.engine.admin.store_migration import Migration
-from memsvc.engine.capture.capture import Capture
-from memsvc.engine.capture.flush import Flush
+from memsvc.engine.capture.capture import CaptureService
+from memsvc.engine.capture.flush import ConversationFlusher
 from memsvc.engine.history.as_of_reads import AsOfReader
-from memsvc.engine.maintenance.runner import Maintenance, Measures
+from memsvc.engine.maintenance.runner import MaintenanceRunner, StepMetrics
 from memsvc.engine.memories.documents import DocumentIngester
 from memsvc.engine.memories.lookup import MemoryReader
 from memsvc.engine.runtime.latency_stats import LatencyStats
@@ -84,12 +84,12 @@ def _wired(settings: Settings, directory: DataDirectory, backends: Backends, sta
 def _application(settings: Settings, backends: Backends, parts: _Parts, stack: ExitStack) -> Services:
     index, writes, reads, looks, merged, kept, forgets, shown = parts
     store, heard = backends.metadata, listening(settings, backends)
-    flush = Flush(heard, writes.storing)
+    flush = ConversationFlusher(heard, writes.storing)
     return Services(
         remember=writes.remember,
         append=writes.append,
         ingest=DocumentIngester(writes.remember),
-        capture=Capture(heard, writes.storing, store.memories),
+        capture=CaptureService(heard, writes.storing, store.memories),
         flush=flush,
         revise=writes.revise,
         importing=writes.importing,
@@ -133,6 +133,6 @@ def _application(settings: Settings, backends: Backends, parts: _Parts, stack: E
     )
 
 
-def _maintenance(settings: Settings, backends: Backends, parts: _Parts, stack: ExitStack) -> Maintenance:
-    measures = Measures(parts.indexes.performance, parts.looks.step_counts)
+def _maintenance(settings: Settings, backends: Backends, parts: _Parts, stack: ExitStack) -> MaintenanceRunner:
+    measures = StepMetrics(parts.indexes.performance, parts.looks.step_counts)
     return upkeep(settings, backends, measures, parts.writes, parts.merged.steps, stack)

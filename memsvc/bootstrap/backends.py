@@ -128,11 +128,11 @@ class Measured:
     """Where measurements, and the troubles of indexes, are kept."""
 
     performance: LatencyStats
-    troubles: LastErrors = field(default_factory=LastErrors)
+    last_errors: LastErrors = field(default_factory=LastErrors)
 
     def around(self, backends: Backends) -> Backends:
         """Return the same backends, measured."""
-        timing = Instrumentation(self.performance, self.troubles)
+        timing = Instrumentation(self.performance, self.last_errors)
         return replace(
             backends,
             metadata=timing.store(backends.metadata),

@@ -31,7 +31,7 @@ class Diagnostics:
 def watchfulness(directory: Path, backends: Backends, index: Indexing, writes: MemoryServices) -> Diagnostics:
     """Make what looks."""
     store, indexes, upkeep = backends.metadata, (backends.vectors, backends.lexical), (index.indexer, index.reindex)
-    measured, step_counts = (index.performance, index.troubles), StepCounts()
+    measured, step_counts = (index.performance, index.last_errors), StepCounts()
     probing = SearchProbe(store.feed, indexes, index.spaces)
     diagnose = Diagnose(backends.pinged(), store.feed, indexes, upkeep, measured, probing)
     faults = MemoryFaults(store, writes.committer, writes.record_builder, backends.now)

@@ -17,8 +17,8 @@ from memsvc.engine.admin.backup import write_synced
 from memsvc.engine.indexing.cached_embedder import CachedEmbedder
 from memsvc.engine.indexing.index_writers import LexicalIndexWriter, VectorIndexWriter
 from memsvc.engine.indexing.indexer import ChangeApplier, Indexer
-from memsvc.engine.indexing.reindex import IndexMonitor, Rebuild, Reindex
-from memsvc.engine.indexing.repair import Repair
+from memsvc.engine.indexing.reindex import IndexMonitor, IndexRebuilder, ReindexService
+from memsvc.engine.indexing.repair import IndexRepairer
 from memsvc.engine.indexing.vector_entries import EmbeddingGranularity, EmbeddingSpace, EmbeddingSpaces, VectorEntries
 from memsvc.engine.runtime.instrumentation import LastErrors
 from memsvc.engine.runtime.latency_stats import LatencyStats
@@ -35,10 +35,10 @@ class Indexing:
     """What follows the store."""
 
     indexer: Indexer
-    reindex: Reindex
+    reindex: ReindexService
     embedding: CachedEmbedder
     spaces: EmbeddingSpaces
-    troubles: LastErrors
+    last_errors: LastErrors
     performance: LatencyStats
 
 
@@ -46,7 +46,7 @@ def indexing(
     settings: Settings, directory: DataDirectory, backends: Backends, measured: Measured, stack: ExitStack
 ) -> Indexing:
     """Start what follows the store; *stack* stops it."""
-    performance, troubles = measured.performance, measured.troubles
+    performance, last_errors = measured.performance, measured.last_errors
     feed = backends.metadata.feed
     tier = settings.ranking.tier
     spaces = _spaces(backends, tier)
@@ -56,21 +56,23 @@ def indexing(
         IndexKind.LEXICAL: LexicalIndexWriter(backends.lexical),
     }
     _warn_of_own_indexes(backends)
-    applying = ChangeApplier(feed, sides[IndexKind.VECTORS], sides[IndexKind.LEXICAL], entries)
-    stack.callback(applying.close)
-    leading = LeaderElection(
+    change_applier = ChangeApplier(feed, sides[IndexKind.VECTORS], sides[IndexKind.LEXICAL], entries)
+    stack.callback(change_applier.close)
+    election = LeaderElection(
         backends.metadata.leases, backends.now, lambda: uuid.uuid4().hex, ("reindex", ReindexRunningError)
     )
-    reindex = Reindex(feed, sides, Rebuild(feed, applying), Repair(feed, applying), troubles, leading)
+    reindex = ReindexService(
+        feed, sides, IndexRebuilder(feed, change_applier), IndexRepairer(feed, change_applier), last_errors, election
+    )
     reindex.prepare()
-    indexer = Indexer(feed, applying, performance)
+    indexer = Indexer(feed, change_applier, performance)
     compared = comparison(settings, directory, backends.metadata, backends.embedder.model)
     upkeep = IndexMonitor(reindex, interval_seconds=settings.indexing.upkeep_seconds, comparison=compared)
     indexer.start()
     stack.callback(indexer.stop)
     upkeep.start()
     stack.callback(upkeep.stop)
-    return Indexing(indexer, reindex, embedding, spaces, troubles, performance)
+    return Indexing(indexer, reindex, embedding, spaces, last_errors, performance)
 
 
 def _spaces(backends: Backends, tier: EmbeddingGranularity) -> EmbeddingSpaces:
@@ -116,7 +118,7 @@ class Comparison:
         self._mark = directory / OWED
 
     @property
-    def is_owed(self) -> bool:
+    def is_pending(self) -> bool:
         """Return whether it has yet to be done."""
         return self._mark.exists()
 
@@ -124,7 +126,7 @@ class Comparison:
         """Have it done, by a later process if not by this one."""
         write_synced(self._mark, "")
 
-    def settle(self) -> None:
+    def mark_done(self) -> None:
         """Note that it was done."""
         self._mark.unlink(missing_ok=True)
 

@@ -14,19 +14,19 @@ from memsvc.bootstrap.indexing import Indexing
 from memsvc.bootstrap.memories import MemoryServices
 from memsvc.domain.secrets import Redactor
 from memsvc.engine.consolidation.candidates import CandidateFinder
-from memsvc.engine.consolidation.maintenance_step import Consolidating, IncrementalScan
+from memsvc.engine.consolidation.maintenance_step import ConsolidateStep, IncrementalScan
 from memsvc.engine.consolidation.merge import GroupMerger, MergedTextWriter
-from memsvc.engine.consolidation.service import Consolidate
-from memsvc.engine.consolidation.undo import UndoConsolidation
-from memsvc.engine.maintenance.archive_step import Archive, ArchiveRules
-from memsvc.engine.maintenance.expire_step import Expire
+from memsvc.engine.consolidation.service import ConsolidationService
+from memsvc.engine.consolidation.undo import ConsolidationUndo
+from memsvc.engine.maintenance.archive_step import ArchiveRules, ArchiveStep
+from memsvc.engine.maintenance.expire_step import ExpireStep
 from memsvc.engine.maintenance.promote_step import PromoteStep
-from memsvc.engine.maintenance.runner import Bounds, Maintenance, Measures
-from memsvc.engine.maintenance.scheduler import Schedule, Timetable
-from memsvc.engine.maintenance.step import Step
+from memsvc.engine.maintenance.runner import MaintenanceRunner, RunLimits, StepMetrics
+from memsvc.engine.maintenance.scheduler import MaintenanceScheduler, Timetable
+from memsvc.engine.maintenance.step import MaintenanceStep
 from memsvc.engine.runtime.leader_lease import LeaderElection
-from memsvc.engine.summaries.compact_logs import Compacting, LogRules, Writers
-from memsvc.engine.summaries.periods import SummarizePeriod, SummarySources
+from memsvc.engine.summaries.compact_logs import CompactionRules, CompactionWriters, LogCompactor
+from memsvc.engine.summaries.periods import PeriodSummarizer, SummarySources
 from memsvc.engine.summaries.summarizer import TextSummarizer
 from memsvc.settings import MaintenanceSettings, Settings
 
@@ -34,39 +34,39 @@ from memsvc.settings import MaintenanceSettings, Settings
 def upkeep(
     settings: Settings,
     backends: Backends,
-    measures: Measures,
+    measures: StepMetrics,
     writes: MemoryServices,
-    others: Sequence[Step],
+    others: Sequence[MaintenanceStep],
     stack: ExitStack,
-) -> Maintenance:
+) -> MaintenanceRunner:
     """Make what runs the steps, *others* too, and start the clock that runs them; *stack* stops it."""
     chosen, now = settings.maintenance, backends.now
-    leading = LeaderElection(backends.metadata.leases, now, lambda: uuid.uuid4().hex)
-    maintenance = Maintenance(
+    election = LeaderElection(backends.metadata.leases, now, lambda: uuid.uuid4().hex)
+    maintenance = MaintenanceRunner(
         [*_steps(chosen, backends, writes), *others],
-        leading,
+        election,
         measures,
         now,
-        Bounds(chosen.changes_per_step, chosen.steps),
+        RunLimits(chosen.changes_per_step, chosen.steps),
         flush_accesses=writes.accesses.flush,
     )
     if chosen.interval_minutes:
         interval, jitter = timedelta(minutes=chosen.interval_minutes), timedelta(minutes=chosen.jitter_minutes)
         timetable = Timetable(interval, jitter, chosen.steps)
-        schedule = Schedule(maintenance, leading, timetable, now, Random())  # noqa: S311 - no secret
+        schedule = MaintenanceScheduler(maintenance, election, timetable, now, Random())  # noqa: S311 - no secret
         schedule.start()
         stack.callback(schedule.stop)
     return maintenance
 
 
-def _steps(chosen: MaintenanceSettings, backends: Backends, writes: MemoryServices) -> list[Step]:
+def _steps(chosen: MaintenanceSettings, backends: Backends, writes: MemoryServices) -> list[MaintenanceStep]:
     reads, now = backends.metadata.upkeep, backends.now
     committer, record_builder = writes.committer, writes.record_builder
     rules = ArchiveRules(timedelta(days=chosen.archive_unread_days), chosen.storage_limit_bytes)
     return [
-        Expire(reads, committer, record_builder, writes.memory_builder.reminder_detector, now),
+        ExpireStep(reads, committer, record_builder, writes.memory_builder.reminder_detector, now),
         PromoteStep(reads, committer, writes.promote, now, least_accesses=chosen.promote_accesses),
-        Archive(reads, committer, record_builder, now, rules),
+        ArchiveStep(reads, committer, record_builder, now, rules),
     ]
 
 
@@ -77,10 +77,10 @@ def _steps(chosen: MaintenanceSettings, backends: Backends, writes: MemoryServic
 class Consolidations:
     """The use cases that merge and sum up, and the steps of upkeep that do so by themselves."""
 
-    consolidate: Consolidate
-    undo: UndoConsolidation
-    summarize: SummarizePeriod
-    steps: tuple[Step, ...]
+    consolidate: ConsolidationService
+    undo: ConsolidationUndo
+    summarize: PeriodSummarizer
+    steps: tuple[MaintenanceStep, ...]
 
 
 def consolidating(settings: Settings, backends: Backends, index: Indexing, writes: MemoryServices) -> Consolidations:
@@ -92,17 +92,17 @@ def consolidating(settings: Settings, backends: Backends, index: Indexing, write
     merging = GroupMerger(memory_builder, record_builder, MergedTextWriter(model, redactor))
     summing = TextSummarizer(model, backends.tokenizer.count, redactor)
     material = SummarySources(store.memories, backends.lexical)
-    writers = Writers(committer, memory_builder, record_builder, writes.upserter)
+    writers = CompactionWriters(committer, memory_builder, record_builder, writes.upserter)
     walking = IncrementalScan(store.feed, chosen.run_memories)
-    rules = LogRules(chosen.log_days, chosen.log_tokens)
+    rules = CompactionRules(chosen.log_days, chosen.log_tokens)
     return Consolidations(
-        consolidate=Consolidate(finding, merging, committer, store.memories, chosen.threshold),
-        undo=UndoConsolidation(memory_builder, record_builder, writes.requests, store.memories),
-        summarize=SummarizePeriod(
+        consolidate=ConsolidationService(finding, merging, committer, store.memories, chosen.threshold),
+        undo=ConsolidationUndo(memory_builder, record_builder, writes.requests, store.memories),
+        summarize=PeriodSummarizer(
             memory_builder, writes.upserter, writes.requests, material, summing, most_tokens=chosen.summary_tokens
         ),
         steps=(
-            Compacting(store, writers, summing, rules),
-            Consolidating(store, finding, merging, committer, chosen.threshold, walking),
+            LogCompactor(store, writers, summing, rules),
+            ConsolidateStep(store, finding, merging, committer, chosen.threshold, walking),
         ),
     )

@@ -26,7 +26,7 @@ from memsvc.engine.files.inline_images import InlineImages
 from memsvc.engine.files.service import DeletingFiles, FileReader, FileRefResolver
 from memsvc.engine.files.upload import AttachmentLinker, FileRules, Uploads
 from memsvc.engine.history.checkpoint_rollback import CheckpointRollback
-from memsvc.engine.history.checkpoints import Checkpoints
+from memsvc.engine.history.checkpoints import CheckpointService
 from memsvc.engine.memories.append import MemoryAppender
 from memsvc.engine.memories.bulk_import import BulkImporter
 from memsvc.engine.memories.create import MemoryCreator
@@ -72,7 +72,7 @@ class MemoryServices:
     requests: IdempotentExecutor
     watching: WatchService
     reviewing: ReviewService
-    checkpoints: Checkpoints
+    checkpoints: CheckpointService
     checkpoint_rollback: CheckpointRollback
     reminders: ReminderService
 
@@ -82,7 +82,7 @@ def writing(settings: Settings, backends: Backends, index: Indexing, stack: Exit
     store, now = backends.metadata, backends.now
     committer = GroupCommitter(store)
     stack.callback(committer.close)
-    committer.on_commit(index.indexer.nudge)
+    committer.on_commit(index.indexer.notify)
     accesses = AccessCounts(committer, now)
     stack.callback(PeriodicTask("access-counts", settings.indexing.access_flush_seconds, accesses.flush).stop)
     stack.callback(PeriodicTask("tidying", TIDY_SECONDS, _tidying(settings, backends, committer)).stop)
@@ -124,7 +124,7 @@ def writing(settings: Settings, backends: Backends, index: Indexing, stack: Exit
         requests=requests,
         watching=_watching(settings, store, committer, stack),
         reviewing=ReviewService(memory_builder, record_builder, requests),
-        checkpoints=Checkpoints(store, committer, now),
+        checkpoints=CheckpointService(store, committer, now),
         checkpoint_rollback=CheckpointRollback(store, committer, record_builder, now),
         reminders=ReminderService(store, committer, now, zone),
     )

@@ -13,8 +13,8 @@ from memsvc.bootstrap.memories import MemoryServices
 from memsvc.domain.scope import Scope
 from memsvc.domain.sessions import SessionName
 from memsvc.engine.context.core_memories import CoreMemoryCache
-from memsvc.engine.context.service import ContextService, Sources
-from memsvc.engine.history.as_of_search import AsOfSearch, PastVectors
+from memsvc.engine.context.service import ContextDependencies, ContextService
+from memsvc.engine.history.as_of_search import AsOfSearch, AsOfVectorScorer
 from memsvc.engine.indexing.cached_embedder import CachedEmbedder
 from memsvc.engine.search.ranking import Ranker
 from memsvc.engine.search.rerank import ResultRefiner
@@ -51,7 +51,7 @@ def reading(
     recall = SearchService(readers, backends.now, _looking_back(settings, backends, index.embedding).readers)
     core = CoreMemoryCache(reads, store.feed, backends.now, writes.reminders, is_shared=store.is_shared)
     writes.committer.on_commit(core.note_commit)
-    sources = Sources(
+    sources = ContextDependencies(
         reads,
         core,
         recall,
@@ -68,7 +68,7 @@ def reading(
 
 
 def _looking_back(settings: Settings, backends: Backends, embedding: CachedEmbedder) -> AsOfSearch:
-    vectors = PastVectors(backends.vectors, embedding, settings.ranking.tier)
+    vectors = AsOfVectorScorer(backends.vectors, embedding, settings.ranking.tier)
     return AsOfSearch(backends.metadata.memories, backends.metadata.feed, vectors)
 
 

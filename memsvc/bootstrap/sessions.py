@@ -10,15 +10,15 @@ from memsvc.domain.scope import Scope
 from memsvc.domain.secrets import Redactor
 from memsvc.domain.sessions import AutoTrim, OnOpen, SessionName
 from memsvc.engine.capture.decider import CaptureDecider
-from memsvc.engine.capture.flush import Flush
+from memsvc.engine.capture.flush import ConversationFlusher
 from memsvc.engine.capture.known_text import KnownTextFilter
 from memsvc.engine.capture.statement_extraction import StatementExtractor
 from memsvc.engine.services import SessionService
-from memsvc.engine.sessions.append import Appending
-from memsvc.engine.sessions.flush import Flushing
-from memsvc.engine.sessions.service import Opening, ReadingSessions, SessionDefaults
+from memsvc.engine.sessions.append import MessageAppender
+from memsvc.engine.sessions.flush import SessionFlusher
+from memsvc.engine.sessions.service import SessionDefaults, SessionLifecycle, SessionReader
 from memsvc.engine.sessions.summarizers import ExtractiveSummarizer, LlmSummarizer, Summarizer
-from memsvc.engine.sessions.trim import TrimHooks, Trimmer, Trimming, TrimRules
+from memsvc.engine.sessions.trim import BackgroundTrimmer, SessionTrimmer, TrimHooks, TrimRules
 from memsvc.settings import Settings
 
 
@@ -32,7 +32,7 @@ def listening(settings: Settings, backends: Backends) -> StatementExtractor:
 
 
 def sessions(
-    settings: Settings, backends: Backends, writes: MemoryServices, flush: Flush, stack: ExitStack
+    settings: Settings, backends: Backends, writes: MemoryServices, flush: ConversationFlusher, stack: ExitStack
 ) -> SessionService:
     """Make what keeps conversations; *stack* stops its thread."""
     chosen = settings.sessions
@@ -43,31 +43,31 @@ def sessions(
     summarizer: Summarizer = extractive
     if backends.language_model is not None:
         summarizer = LlmSummarizer(backends.language_model, extractive, backends.tokenizer, redactor)
-    flushing = Flushing(committer, store, flush, chosen.flush_tokens)
-    leaving = TrimHooks(redactor, flushing.flush_before_trimming)
-    trimming = Trimming(committer, store, memory_builder, summarizer, leaving, rules)
+    flusher = SessionFlusher(committer, store, flush, chosen.flush_tokens)
+    leaving = TrimHooks(redactor, flusher.flush_before_trimming)
+    trimmer = SessionTrimmer(committer, store, memory_builder, summarizer, leaving, rules)
 
     def keep_up(scope: Scope) -> None:
-        flushing.flush_when_due(scope)
+        flusher.flush_when_due(scope)
         session = store.sessions.get(SessionName.from_scope(scope))
         if session is not None and session.auto_trim is AutoTrim.AT_LIMIT:
-            trimming.trim_when_full(scope)
+            trimmer.trim_when_full(scope)
 
-    trimmer = Trimmer(keep_up)
-    stack.callback(trimmer.close)
+    background_trimmer = BackgroundTrimmer(keep_up)
+    stack.callback(background_trimmer.close)
     # First of all: a service that stops need not finish a long conversation.
-    stack.callback(flushing.stop)
+    stack.callback(flusher.stop)
     defaults = SessionDefaults(
         token_limit=chosen.token_limit,
         on_open=OnOpen.ARCHIVE_OTHERS if chosen.archive_others else OnOpen.KEEP_OTHERS,
         auto_trim=AutoTrim.AT_LIMIT if chosen.auto_trim else AutoTrim.NEVER,
     )
     return SessionService(
-        opening=Opening(committer, defaults, backends.now),
-        appending=Appending(
-            committer, memory_builder, backends.tokenizer, trimmer.request, flushing.is_due, backends.now
+        lifecycle=SessionLifecycle(committer, defaults, backends.now),
+        appender=MessageAppender(
+            committer, memory_builder, backends.tokenizer, background_trimmer.request, flusher.is_due, backends.now
         ),
-        reading=ReadingSessions(store.sessions),
-        trimming=trimming,
-        flushing=flushing,
+        reader=SessionReader(store.sessions),
+        trimmer=trimmer,
+        flusher=flusher,
     )

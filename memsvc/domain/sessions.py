@@ -109,7 +109,7 @@ class SessionCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class SessionStatus:
     """A session as an append finds it.
 
     Attributes:

@@ -13,11 +13,11 @@ from memsvc.engine.admin.integrity import Integrity
 from memsvc.engine.admin.metrics import ServiceMetrics
 from memsvc.engine.admin.stats import Statistics
 from memsvc.engine.admin.store_migration import Migration
-from memsvc.engine.capture.capture import Capture
-from memsvc.engine.capture.flush import Flush
+from memsvc.engine.capture.capture import CaptureService
+from memsvc.engine.capture.flush import ConversationFlusher
 from memsvc.engine.conflicts.resolution import ConflictResolver
-from memsvc.engine.consolidation.service import Consolidate
-from memsvc.engine.consolidation.undo import UndoConsolidation
+from memsvc.engine.consolidation.service import ConsolidationService
+from memsvc.engine.consolidation.undo import ConsolidationUndo
 from memsvc.engine.context.core_memories import CoreMemoryCache
 from memsvc.engine.context.service import ContextService
 from memsvc.engine.files.blob_guard import BlobGuard
@@ -26,11 +26,11 @@ from memsvc.engine.files.service import DeletingFiles, FileReader, FileRefResolv
 from memsvc.engine.files.upload import Uploads
 from memsvc.engine.history.as_of_reads import AsOfReader
 from memsvc.engine.history.checkpoint_rollback import CheckpointRollback
-from memsvc.engine.history.checkpoints import Checkpoints
+from memsvc.engine.history.checkpoints import CheckpointService
 from memsvc.engine.indexing.cached_embedder import CachedEmbedder
 from memsvc.engine.indexing.indexer import Indexer
-from memsvc.engine.indexing.reindex import Reindex
-from memsvc.engine.maintenance.runner import Maintenance, StepCounts
+from memsvc.engine.indexing.reindex import ReindexService
+from memsvc.engine.maintenance.runner import MaintenanceRunner, StepCounts
 from memsvc.engine.memories.append import MemoryAppender
 from memsvc.engine.memories.bulk_import import BulkImporter
 from memsvc.engine.memories.create import MemoryCreator
@@ -44,11 +44,11 @@ from memsvc.engine.memories.update import MemoryArchiver, MemoryUpdater
 from memsvc.engine.runtime.latency_stats import LatencyStats
 from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY, SearchPriority
 from memsvc.engine.search.search import GlobalSearch, SearchService
-from memsvc.engine.sessions.append import Appending
-from memsvc.engine.sessions.flush import Flushing
-from memsvc.engine.sessions.service import Opening, ReadingSessions
-from memsvc.engine.sessions.trim import Trimming
-from memsvc.engine.summaries.periods import SummarizePeriod
+from memsvc.engine.sessions.append import MessageAppender
+from memsvc.engine.sessions.flush import SessionFlusher
+from memsvc.engine.sessions.service import SessionLifecycle, SessionReader
+from memsvc.engine.sessions.trim import SessionTrimmer
+from memsvc.engine.summaries.periods import PeriodSummarizer
 from memsvc.engine.user_data.erasure import Erase
 from memsvc.engine.user_data.export import Exporting
 from memsvc.engine.user_data.import_user import UserImporting
@@ -63,17 +63,17 @@ class Services:
     remember: MemoryCreator
     append: MemoryAppender
     ingest: DocumentIngester
-    capture: Capture
-    flush: Flush
+    capture: CaptureService
+    flush: ConversationFlusher
     revise: MemoryUpdater
     importing: BulkImporter
     supersede: MemorySuperseder
     promote: MemoryPromoter
-    consolidate: Consolidate
-    undo_consolidation: UndoConsolidation
-    summarize_period: SummarizePeriod
+    consolidate: ConsolidationService
+    undo_consolidation: ConsolidationUndo
+    summarize_period: PeriodSummarizer
     archive: MemoryArchiver
-    maintenance: Maintenance
+    maintenance: MaintenanceRunner
     resolve: ConflictResolver
     recollect: MemoryReader
     recall: SearchService
@@ -81,12 +81,12 @@ class Services:
     sessions: SessionService
     files: FileService
     retrospect: AsOfReader
-    checkpoints: Checkpoints
+    checkpoints: CheckpointService
     checkpoint_rollback: CheckpointRollback
     core: CoreMemoryCache
     contexts: ContextService
     indexer: Indexer
-    reindex: Reindex
+    reindex: ReindexService
     statistics: Statistics
     diagnose: Diagnose
     integrity: Integrity
@@ -133,11 +133,11 @@ class Services:
 class SessionService:
     """The use cases of sessions."""
 
-    opening: Opening
-    appending: Appending
-    reading: ReadingSessions
-    trimming: Trimming
-    flushing: Flushing
+    lifecycle: SessionLifecycle
+    appender: MessageAppender
+    reader: SessionReader
+    trimmer: SessionTrimmer
+    flusher: SessionFlusher
 
 
 # All that is done with files, in one place.

@@ -24,7 +24,7 @@ from memsvc.domain.sessions import (
     SessionCounts,
     SessionName,
     SessionState,
-    Standing,
+    SessionStatus,
 )
 from memsvc.domain.vault import Entry
 
@@ -63,7 +63,7 @@ class SessionWrites(Protocol):
         """Return the session of this name."""
         ...
 
-    def standing(self, name: SessionName) -> Standing | None:
+    def standing(self, name: SessionName) -> SessionStatus | None:
         """Return the session of this name with what an append needs to know of it."""
         ...
 

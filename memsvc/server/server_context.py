@@ -53,7 +53,7 @@ class IndexWait:
             DeadlineExceededError: The caller's deadline passed; the write is durable all the same.
         """
         if wait_for is WaitFor.INDEXED:
-            await _until(self._indexer.written(written.position, written.changes), AFTER_A_WRITE)
+            await _until(self._indexer.when_applied(written.position, written.changes), AFTER_A_WRITE)
 
     async def batch_written(self, written: BatchWritten, wait_for: WaitFor) -> None:
         """Return when searches find all of a batch, or at once; raises as `written` does."""
@@ -61,11 +61,11 @@ class IndexWait:
             changed = [item for item in written.results if isinstance(item, Written)]
             is_new = any(item.outcome is not Outcome.DUPLICATE for item in changed)
             count = max(item.changes for item in changed) if is_new else 0
-            await _until(self._indexer.written(written.position, count), AFTER_A_WRITE)
+            await _until(self._indexer.when_applied(written.position, count), AFTER_A_WRITE)
 
     async def stored(self, position: int) -> None:
         """Return when searches find every change up to *position*; raises as `written` does."""
-        await _until(self._indexer.reached(position), AFTER_A_WRITE)
+        await _until(self._indexer.when_reached(position), AFTER_A_WRITE)
 
     async def reached(self, position: int) -> None:
         """Return when a read sees every change up to *position*; 0 needs no wait.
@@ -74,7 +74,7 @@ class IndexWait:
             DeadlineExceededError: The caller's deadline passed.
         """
         if position:
-            await _until(self._indexer.reached(position), BEFORE_A_READ)
+            await _until(self._indexer.when_reached(position), BEFORE_A_READ)
 
 
 async def _until(future: Future[None], waiting_for: str) -> None:

@@ -76,7 +76,7 @@ def _searching() -> tuple[float, float]:
             drafts = [Draft(f"Walrus number{number} swims with gannet {number % 97}.") for number in range(MEMORIES)]
             for start in range(0, MEMORIES, 1_000):
                 written = application.remember.create_batch(scope, drafts[start : start + 1_000], WriteOptions())
-                application.indexer.reached(written.position).result()
+                application.indexer.when_reached(written.position).result()
             query = SearchQuery(scope=scope, text="number77")
             for _ in range(100):
                 application.recall.search(query, Deadline())

@@ -29,8 +29,8 @@ def test_indexes_of_another_store_kind_or_model_are_compared(tmp_path: Path) -> 
 
     def is_owed(settings: Settings, store: InprocMetadataStore, model: str = "m") -> bool:
         found = comparison(settings, directory, store, model)
-        owed = found.is_owed
-        found.settle()
+        owed = found.is_pending
+        found.mark_done()
         return owed
 
     found = [
@@ -52,12 +52,12 @@ def test_it_is_owed_until_it_is_done(tmp_path: Path) -> None:
     """By the next process too, however cleanly this one ends."""
     store, settings = _store(), Settings()
     unclean, clean = DataDirectory(tmp_path, was_closed_cleanly=False), DataDirectory(tmp_path, was_closed_cleanly=True)
-    assert comparison(settings, unclean, store, "m").is_owed
-    assert comparison(settings, clean, store, "m").is_owed
+    assert comparison(settings, unclean, store, "m").is_pending
+    assert comparison(settings, clean, store, "m").is_pending
 
-    Comparison(tmp_path).settle()
+    Comparison(tmp_path).mark_done()
 
-    assert not comparison(settings, clean, store, "m").is_owed
+    assert not comparison(settings, clean, store, "m").is_pending
 
 
 @contextmanager

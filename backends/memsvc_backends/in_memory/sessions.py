@@ -15,7 +15,7 @@ from memsvc.domain.sessions import (
     SessionCounts,
     SessionName,
     SessionState,
-    Standing,
+    SessionStatus,
 )
 from memsvc_backends.in_memory.state import State
 
@@ -76,7 +76,7 @@ class InprocSessionWrites:
         """Return the session of this name."""
         return _found(self._state, name)
 
-    def standing(self, name: SessionName) -> Standing | None:
+    def standing(self, name: SessionName) -> SessionStatus | None:
         """Return a session as an append finds it."""
         session = self.get(name)
         if session is None:
@@ -88,7 +88,7 @@ class InprocSessionWrites:
             if one.record.state is MessageState.ACTIVE and one.record.ordinal > session.flushed_ordinal
         ]
         newest = kept[-1].record.row if kept else None
-        return Standing(session, newest, self.counts(session).live_tokens, sum(unflushed))
+        return SessionStatus(session, newest, self.counts(session).live_tokens, sum(unflushed))
 
     def active(self, owner: str, project_id: str) -> list[Session]:
         """Return the active sessions, the oldest first."""

@@ -23,7 +23,7 @@ from memsvc.domain.sessions import (
     SessionCounts,
     SessionName,
     SessionState,
-    Standing,
+    SessionStatus,
     ToolCall,
 )
 from memsvc_backends.sql.database import Database
@@ -132,11 +132,11 @@ class SqlSessionWrites:
         """Return the session of this name."""
         return _get(self._connection, name)
 
-    def standing(self, name: SessionName) -> Standing | None:
+    def standing(self, name: SessionName) -> SessionStatus | None:
         """Return a session as an append finds it."""
         place = {"owner": name.owner, "project_id": name.project_id, "id": name.session_id}
         row = self._connection.execute(_select_standing(), place).one_or_none()
-        return None if row is None else Standing(session_from_row(row[:-3]), row[-3], int(row[-2]), int(row[-1]))
+        return None if row is None else SessionStatus(session_from_row(row[:-3]), row[-3], int(row[-2]), int(row[-1]))
 
     def active(self, owner: str, project_id: str) -> list[Session]:
         """Return the active sessions, the oldest first."""

@@ -11,7 +11,7 @@ from memsvc.domain.diagnostics import BackendHealth, Diagnosis, IndexKind, Index
 from memsvc.domain.errors import BackendUnavailableError, MemsvcError
 from memsvc.engine.admin.stats import warnings
 from memsvc.engine.indexing.indexer import Indexer
-from memsvc.engine.indexing.reindex import Reindex
+from memsvc.engine.indexing.reindex import ReindexService
 from memsvc.engine.indexing.repair import SearchProbe
 from memsvc.engine.runtime.instrumentation import LastErrors
 from memsvc.engine.runtime.latency_stats import LatencyStats
@@ -36,7 +36,7 @@ class Diagnose:
         backends: tuple[Pingable, ...],
         feed: IndexFeed,
         indexes: tuple[VectorIndex, LexicalIndex],
-        upkeep: tuple[Indexer, Reindex],
+        upkeep: tuple[Indexer, ReindexService],
         measured: tuple[LatencyStats, LastErrors],
         probing: SearchProbe,
     ) -> None:
@@ -44,7 +44,7 @@ class Diagnose:
         self._feed = feed
         self._vectors, self._lexical = indexes
         self._indexer, self._reindex = upkeep
-        self._performance, self._troubles = measured
+        self._performance, self._last_errors = measured
         self._probing = probing
         self._spaces = probing.spaces
         self._others: list[Callable[[], Sequence[Notice]]] = []
@@ -84,7 +84,9 @@ class Diagnose:
         try:
             reports, found = self._indexes(broken, verify=verify)
             outbox = OutboxState(self._feed.head(), self._feed.applied(), self._feed.pending_count())
-            found.extend(warnings(outbox.pending, replaying=self._indexer.replaying, building=self._reindex.progress))
+            found.extend(
+                warnings(outbox.pending, replaying=self._indexer.is_replaying, building=self._reindex.progress)
+            )
             found.extend(notice for notices in self._others for notice in notices())
         except BackendUnavailableError as error:
             # It went away since it was pinged.
@@ -119,7 +121,7 @@ class Diagnose:
 
     def _failing(self, broken: set[str]) -> Iterator[Notice]:
         for port in ("vectors", "lexical"):
-            for operation, message in self._troubles.of(port).items() if port not in broken else ():
+            for operation, message in self._last_errors.of(port).items() if port not in broken else ():
                 yield Notice(
                     "INDEX_FAILING",
                     f"{port}: {operation} failed the last time ({message}); searches do without the index. It is "
@@ -128,7 +130,7 @@ class Diagnose:
 
     def _not_embedding(self, broken: set[str]) -> Iterator[Notice]:
         """Tell what the embedder failed with, although it answers a ping: a wrong model's name, or other vectors."""
-        for operation, message in self._troubles.of("embedder").items() if "embedder" not in broken else ():
+        for operation, message in self._last_errors.of("embedder").items() if "embedder" not in broken else ():
             yield Notice(
                 "EMBEDDER_FAILING",
                 f"embedder: {operation} failed the last time ({message}); until it succeeds, what is written is found "

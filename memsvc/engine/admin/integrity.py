@@ -19,7 +19,7 @@ from memsvc.domain.memory import FileRef, Memory, Status, content_hash
 from memsvc.domain.scope import OWNER_SEPARATOR, Reach
 from memsvc.domain.search import Order, PageCursor
 from memsvc.engine.commit.group_committer import GroupCommitter
-from memsvc.engine.indexing.reindex import Reindex
+from memsvc.engine.indexing.reindex import ReindexService
 from memsvc.engine.records.memory_builder import RecordBuilder, chunks_of
 from memsvc.ports.features import FileReads
 from memsvc.ports.metadata import MetadataStore, Transaction
@@ -54,7 +54,7 @@ class Integrity:
         store: MetadataStore,
         committer: GroupCommitter,
         faults: MemoryFaults,
-        reindex: Reindex,
+        reindex: ReindexService,
         file_faults: FileFaults | None = None,
     ) -> None:
         """Look into *store* and its indexes, and mend through *committer*; files only by *file_faults*."""
@@ -206,7 +206,7 @@ class Integrity:
 
     def _index(self, kind: IndexKind, reach: Reach | None, tally: _Tally, *, repair: bool) -> Iterator[Event]:
         name = kind.value.lower()
-        if not self._reindex.takes_writes(kind):
+        if not self._reindex.accepts_writes(kind):
             tally.unchecked.append(f"{name}: the index is being built, or has to be: see Diagnose.")
             return
         yield Checking(name, 0)
@@ -241,7 +241,7 @@ class Integrity:
                 if memory.scope.owner == reach.owner and memory.scope.project_id in reach.project_ids
             ]
         if repair and wanted:
-            self._reindex.mend(kind, wanted)
+            self._reindex.repair_rows(kind, wanted)
         findings = []
         for row in wanted:
             finding = Finding(fault, f"In the index {kind.value.lower()}.", is_repaired=repair)

@@ -11,7 +11,7 @@ from memsvc.domain.errors import MemsvcError
 from memsvc.engine.admin.diagnose import Diagnose
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.indexing.indexer import Indexer
-from memsvc.engine.indexing.reindex import Reindex
+from memsvc.engine.indexing.reindex import ReindexService
 from memsvc.engine.maintenance.runner import StepCount, StepCounts
 from memsvc.ports.indexes import LexicalIndex, VectorIndex
 from memsvc.ports.metadata import MetadataStore
@@ -41,7 +41,7 @@ class ServiceMetrics:
         self,
         store: MetadataStore,
         indexes: tuple[VectorIndex, LexicalIndex],
-        upkeep: tuple[Indexer, Reindex],
+        upkeep: tuple[Indexer, ReindexService],
         diagnose: Diagnose,
         work: tuple[GroupCommitter, StepCounts],
     ) -> None:
@@ -57,7 +57,7 @@ class ServiceMetrics:
         feed = self._store.feed
         return MetricsSnapshot(
             backends=self._diagnose.health(),
-            is_replaying=self._indexer.replaying,
+            is_replaying=self._indexer.is_replaying,
             waiting_writes=self._committer.waiting,
             steps=self._steps.report(),
             building=self._reindex.progress,

@@ -10,7 +10,7 @@ from memsvc.domain.memory import Status, Tier
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.sessions import SessionState
 from memsvc.engine.indexing.indexer import Indexer
-from memsvc.engine.indexing.reindex import Reindex
+from memsvc.engine.indexing.reindex import ReindexService
 from memsvc.ports.features import SessionReads
 from memsvc.ports.indexes import LexicalIndex, VectorIndex
 from memsvc.ports.metadata import MetadataStore
@@ -26,7 +26,7 @@ class Statistics:
         self,
         store: MetadataStore,
         indexes: tuple[VectorIndex, LexicalIndex],
-        upkeep: tuple[Indexer, Reindex],
+        upkeep: tuple[Indexer, ReindexService],
         disk: Callable[[], tuple[int, int]],
     ) -> None:
         """Count in these; *disk* tells how many bytes the data directory's disk has, and how many are free."""
@@ -55,7 +55,7 @@ class Statistics:
             *about_counts(counts),
             *about_disk(*self._disk()),
             *(notice for notices in self._others for notice in notices(scope)),
-            *warnings(pending, replaying=self._indexer.replaying, building=self._reindex.progress),
+            *warnings(pending, replaying=self._indexer.is_replaying, building=self._reindex.progress),
         ]
         return Stats(
             counts=counts,

@@ -23,7 +23,12 @@ from memsvc.domain.write_requests import (
     WriteOptions,
     Written,
 )
-from memsvc.engine.capture.statement_extraction import Extraction, StatementExtractor, draft_of, taken_apart
+from memsvc.engine.capture.statement_extraction import (
+    Extraction,
+    StatementExtractor,
+    draft_from_statement,
+    split_statements,
+)
 from memsvc.engine.commit.idempotency import (
     IdempotentExecutor,
     IdempotentRequest,
@@ -40,19 +45,19 @@ _METHOD = "CaptureMemory"
 _CUT = f"Only the first {limits.STATEMENTS} statements were looked at; capture the others by themselves."
 
 
-class Capture:
+class CaptureService:
     """Decides what to remember of a text, and stores it in one transaction."""
 
-    def __init__(self, listening: StatementExtractor, storing: CaptureWriter, reads: MemoryReads) -> None:
+    def __init__(self, extractor: StatementExtractor, writer: CaptureWriter, reads: MemoryReads) -> None:
         """Capture by these parts; *reads* finds the memories of repeated answers."""
-        self._listening = listening
-        self._storing = storing
+        self._extractor = extractor
+        self._writer = writer
         self._reads = reads
 
     @property
     def asks_a_model(self) -> bool:
         """Return whether a call may take as long as a language model takes."""
-        return self._listening.asks_a_model
+        return self._extractor.asks_a_model
 
     def capture(
         self, scope: Scope, text: str, role: Role, *, is_dry_run: bool, options: WriteOptions, deadline: Deadline
@@ -65,41 +70,41 @@ class Capture:
         """
         request_id = "" if is_dry_run else options.request_id
         digest = request_digest(scope, text, role) if request_id else ""
-        request = request_of(_METHOD, scope, request_id, digest)
-        repeated = self._storing.find_answer(request)
+        request = capture_request(_METHOD, scope, request_id, digest)
+        repeated = self._writer.find_answer(request)
         if repeated is not None:
             return self._told(scope, repeated)
-        aside = self._storing.extract_images(scope, text, field="text")
-        hearing = self._heard(scope, aside.text, role, deadline)
+        aside = self._writer.extract_images(scope, text, field="text")
+        extraction = self._extract(scope, aside.text, role, deadline)
         if is_dry_run:
-            return self._rehearsed(scope, hearing)
-        return self._told(scope, self._stored(scope, hearing, aside, request))
+            return self._rehearsed(scope, extraction)
+        return self._told(scope, self._stored(scope, extraction, aside, request))
 
-    def _heard(self, scope: Scope, text: str, role: Role, deadline: Deadline) -> Extraction:
-        clean, redactions = self._listening.redacted(text)
-        cited = self._listening.cited(scope, clean)
-        said = taken_apart(clean, cited, Statement("", role), most=limits.STATEMENTS + 1)
-        hearing = self._listening.hear(scope, said[: limits.STATEMENTS], redactions, deadline)
+    def _extract(self, scope: Scope, text: str, role: Role, deadline: Deadline) -> Extraction:
+        clean, redactions = self._extractor.redact(text)
+        cited = self._extractor.find_cited(scope, clean)
+        said = split_statements(clean, cited, Statement("", role), most=limits.STATEMENTS + 1)
+        extraction = self._extractor.evaluate(scope, said[: limits.STATEMENTS], redactions, deadline)
         is_cut = len(said) > limits.STATEMENTS
-        return hearing.noticing(_CUT if is_cut else "")
+        return extraction.with_notice(_CUT if is_cut else "")
 
-    def _rehearsed(self, scope: Scope, hearing: Extraction) -> Captured:
+    def _rehearsed(self, scope: Scope, extraction: Extraction) -> Captured:
         decisions = []
-        for heard in hearing.heard:
+        for heard in extraction.heard:
             memory = heard.known
             if heard.verdict.remember:
-                memory = self._storing.rehearsed(scope, draft_of(heard))
+                memory = self._writer.preview(scope, draft_from_statement(heard))
             verdict = heard.verdict
             decisions.append(Decision(heard.statement.text, verdict.remember, verdict.reason, verdict.detail, memory))
-        return Captured(tuple(decisions), hearing.redactions, hearing.decider, hearing.notice, 0)
+        return Captured(tuple(decisions), extraction.redactions, extraction.decider, extraction.notice, 0)
 
     def _stored(
-        self, scope: Scope, hearing: Extraction, aside: ExtractedImages, request: IdempotentRequest
+        self, scope: Scope, extraction: Extraction, aside: ExtractedImages, request: IdempotentRequest
     ) -> IdempotentResult:
-        remembered = [draft_of(heard) for heard in hearing.heard if heard.verdict.remember]
+        remembered = [draft_from_statement(heard) for heard in extraction.heard if heard.verdict.remember]
         drafts = [store_part_images(aside, scope, draft) for draft in remembered]
-        note = _note_of(hearing)
-        return self._storing.store(scope, drafts, request, note)
+        note = _note_of(extraction)
+        return self._writer.store(scope, drafts, request, note)
 
     def _told(self, scope: Scope, noted: IdempotentResult) -> Captured:
         note: Any = noted.note
@@ -109,11 +114,15 @@ class Capture:
         results = iter(noted.results)
         decisions = tuple(_decision(one, results, known) for one in note["decisions"])
         return Captured(
-            decisions, redactions_from(note["redactions"]), Decider(note["decider"]), note["notice"], noted.position
+            decisions,
+            redactions_from_json(note["redactions"]),
+            Decider(note["decider"]),
+            note["notice"],
+            noted.position,
         )
 
 
-def _note_of(hearing: Extraction) -> Json:
+def _note_of(extraction: Extraction) -> Json:
     return {
         "decisions": [
             {
@@ -123,11 +132,11 @@ def _note_of(hearing: Extraction) -> Json:
                 "detail": heard.verdict.detail,
                 "known": heard.known.id if heard.known else "",
             }
-            for heard in hearing.heard
+            for heard in extraction.heard
         ],
-        "redactions": listed_redactions(hearing.redactions),
-        "decider": hearing.decider.value,
-        "notice": hearing.notice,
+        "redactions": redactions_to_json(extraction.redactions),
+        "decider": extraction.decider.value,
+        "notice": extraction.notice,
     }
 
 
@@ -174,7 +183,7 @@ class CaptureWriter:
         """
         return self._memory_builder.extract_images(scope, text, field=field)
 
-    def rehearsed(self, scope: Scope, draft: Draft) -> Memory:
+    def preview(self, scope: Scope, draft: Draft) -> Memory:
         """Return the memory that *draft* would become, without an id and at no revision."""
         memory = self._memory_builder.prepare(scope, draft).record.memory
         return replace(memory, id="", revision=0)
@@ -200,16 +209,16 @@ class CaptureWriter:
         return noted
 
 
-def request_of(method: str, scope: Scope, request_id: str, digest: str) -> IdempotentRequest:
+def capture_request(method: str, scope: Scope, request_id: str, digest: str) -> IdempotentRequest:
     """Return a request whose memories lie in the scope's project or outside of all."""
     return IdempotentRequest(method, request_id, digest, Reach.from_scope(scope))
 
 
-def listed_redactions(redactions: Iterable[Redaction]) -> Json:
+def redactions_to_json(redactions: Iterable[Redaction]) -> Json:
     """Return redactions as a note keeps them."""
     return [[redaction.kind, redaction.count] for redaction in redactions]
 
 
-def redactions_from(listed: Any) -> tuple[Redaction, ...]:
+def redactions_from_json(listed: Any) -> tuple[Redaction, ...]:
     """Return the redactions of a note."""
     return tuple(Redaction(kind, count) for kind, count in listed)

@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class StatementDecision:
     """A statement with its verdict, and the text to remember."""
 
     statement: Statement
@@ -42,7 +42,7 @@ class Decision:
 class Judgement:
     """All verdicts in the order of the statements, who gave them, and why not the model, if it should have."""
 
-    judged: tuple[Decision, ...]
+    judged: tuple[StatementDecision, ...]
     decider: Decider
     notice: str = ""
 
@@ -78,7 +78,7 @@ class CaptureDecider:
         return Judgement(tuple(ruled), Decider.LANGUAGE_MODEL)
 
     @staticmethod
-    def _ask(model: LanguageModel, places: Sequence[int], judged: list[Decision], deadline: Deadline) -> None:
+    def _ask(model: LanguageModel, places: Sequence[int], judged: list[StatementDecision], deadline: Deadline) -> None:
         """Put the model's verdicts in the place of the rules'; those it leaves out stay the rules'."""
         remaining = deadline.remaining()
         if remaining is not None and remaining <= RESERVE_SECONDS:
@@ -89,13 +89,13 @@ class CaptureDecider:
         answer = model.json(prompt_of(statements), SCHEMA, deadline=own)
         for index, (verdict, content) in verdicts_of(answer, statements).items():
             statement = statements[index]
-            judged[places[index]] = Decision(statement, _sensible(verdict, statement, content), content)
+            judged[places[index]] = StatementDecision(statement, _sensible(verdict, statement, content), content)
 
 
-def _ruled(statement: Statement) -> Decision:
+def _ruled(statement: Statement) -> StatementDecision:
     """Return what the rules make of a statement."""
     verdict = judge(statement.text, statement.role, is_code=statement.is_code, is_quoted=statement.is_quoted)
-    return Decision(statement, verdict, statement.text)
+    return StatementDecision(statement, verdict, statement.text)
 
 
 def _sensible(verdict: Verdict, statement: Statement, content: str) -> Verdict:

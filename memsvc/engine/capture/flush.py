@@ -23,14 +23,14 @@ from memsvc.domain.scope import Scope
 from memsvc.domain.secrets import summed
 from memsvc.domain.sessions import Role
 from memsvc.domain.write_requests import Draft, Outcome, Redaction, WriteOptions, Written
-from memsvc.engine.capture.capture import CaptureWriter, listed_redactions, redactions_from, request_of
+from memsvc.engine.capture.capture import CaptureWriter, capture_request, redactions_from_json, redactions_to_json
 from memsvc.engine.capture.statement_extraction import (
     SOURCE,
     ExtractedStatement,
     Extraction,
     StatementExtractor,
-    draft_of,
-    taken_apart,
+    draft_from_statement,
+    split_statements,
 )
 from memsvc.engine.commit.idempotency import IdempotentResult, request_digest
 from memsvc.text.analysis import is_han
@@ -55,18 +55,18 @@ class _Extracted:
     note: Json
 
 
-class Flush:
+class ConversationFlusher:
     """Extracts memories and file references from conversations, each in one transaction."""
 
-    def __init__(self, listening: StatementExtractor, storing: CaptureWriter) -> None:
+    def __init__(self, extractor: StatementExtractor, writer: CaptureWriter) -> None:
         """Flush by these parts."""
-        self._listening = listening
-        self._storing = storing
+        self._extractor = extractor
+        self._writer = writer
 
     @property
     def asks_a_model(self) -> bool:
         """Return whether a call may take as long as a language model takes."""
-        return self._listening.asks_a_model
+        return self._extractor.asks_a_model
 
     def flush(
         self,
@@ -84,17 +84,17 @@ class Flush:
             InvalidRequestError: An image in a message cannot be kept.
         """
         digest = request_digest(scope, messages, artifacts) if options.request_id else ""
-        request = request_of(_METHOD, scope, options.request_id, digest)
-        noted = self._storing.find_answer(request)
+        request = capture_request(_METHOD, scope, options.request_id, digest)
+        noted = self._writer.find_answer(request)
         if noted is None:
             extracted = self._extracted(scope, self._lifted(scope, messages), artifacts, deadline)
-            noted = self._storing.store(scope, extracted.drafts, request, extracted.note)
+            noted = self._writer.store(scope, extracted.drafts, request, extracted.note)
         return _told(noted)
 
     def _lifted(self, scope: Scope, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
         """Return *messages* with references in the place of images; all can be kept before the first one is."""
         asides = [
-            self._storing.extract_images(scope, message.content, field=f"messages[{place}].content")
+            self._writer.extract_images(scope, message.content, field=f"messages[{place}].content")
             for place, message in enumerate(messages)
         ]
         return [
@@ -105,35 +105,35 @@ class Flush:
     def _extracted(
         self, scope: Scope, messages: Sequence[ChatMessage], artifacts: Sequence[FileRef], deadline: Deadline
     ) -> _Extracted:
-        hearing = self._heard(scope, messages, deadline)
+        extraction = self._extract(scope, messages, deadline)
         rounds = _rounds(messages)
-        files_of = files_by_message(messages, hearing.heard)
+        files_of = files_by_message(messages, extraction.heard)
         by_round: dict[int, list[FileRef]] = defaultdict(list)
         for place, refs in enumerate(files_of):
             by_round[rounds[place]].extend(refs)
-        remembered = [heard for heard in hearing.heard if heard.verdict.remember]
+        remembered = [heard for heard in extraction.heard if heard.verdict.remember]
         drafts = [_draft(heard, by_round[rounds[heard.statement.place]], artifacts) for heard in remembered]
-        drafts += _file_drafts(hearing, rounds, by_round, artifacts)
+        drafts += _file_drafts(extraction, rounds, by_round, artifacts)
         kept = _most_important(drafts)
         files = tuple(dict.fromkeys([*(ref for refs in files_of for ref in refs), *artifacts]))
-        return _Extracted(tuple(kept), files, _note_of(hearing, files, left_out=len(drafts) - len(kept)))
+        return _Extracted(tuple(kept), files, _note_of(extraction, files, left_out=len(drafts) - len(kept)))
 
-    def _heard(self, scope: Scope, messages: Sequence[ChatMessage], deadline: Deadline) -> Extraction:
+    def _extract(self, scope: Scope, messages: Sequence[ChatMessage], deadline: Deadline) -> Extraction:
         """Listen to all messages; what one cites is recalled in every other, too."""
         cleaned: list[str] = []
         redactions: list[tuple[Redaction, ...]] = []
         for message in messages:
-            text, found = self._listening.redacted(message.content)
+            text, found = self._extractor.redact(message.content)
             cleaned.append(text)
             redactions.append(found)
-        cited = self._listening.cited(scope, "\n".join(cleaned))
+        cited = self._extractor.find_cited(scope, "\n".join(cleaned))
         said: list[tuple[Statement, bool]] = []
         for place, (message, text) in enumerate(zip(messages, cleaned, strict=True)):
             like = Statement("", message.role, place, message.speaker, message.event_time)
-            said += taken_apart(text, cited, like, most=limits.FLUSHED_STATEMENTS + 1 - len(said))
+            said += split_statements(text, cited, like, most=limits.FLUSHED_STATEMENTS + 1 - len(said))
         is_cut = len(said) > limits.FLUSHED_STATEMENTS
-        hearing = self._listening.hear(scope, said[: limits.FLUSHED_STATEMENTS], summed(redactions), deadline)
-        return hearing.noticing(_CUT if is_cut else "")
+        extraction = self._extractor.evaluate(scope, said[: limits.FLUSHED_STATEMENTS], summed(redactions), deadline)
+        return extraction.with_notice(_CUT if is_cut else "")
 
 
 def _rounds(messages: Sequence[ChatMessage]) -> list[int]:
@@ -151,21 +151,24 @@ def _rounds(messages: Sequence[ChatMessage]) -> list[int]:
 
 def _draft(heard: ExtractedStatement, files: Sequence[FileRef], artifacts: Sequence[FileRef]) -> Draft:
     refs = tuple(dict.fromkeys((*files, *artifacts)))[: limits.FILE_REFS]
-    return draft_of(heard, category=KNOWLEDGE_CATEGORIES.get(heard.verdict.kind, "world"), files=refs)
+    return draft_from_statement(heard, category=KNOWLEDGE_CATEGORIES.get(heard.verdict.kind, "world"), files=refs)
 
 
 def _file_drafts(
-    hearing: Extraction, rounds: Sequence[int], by_round: Mapping[int, Sequence[FileRef]], artifacts: Sequence[FileRef]
+    extraction: Extraction,
+    rounds: Sequence[int],
+    by_round: Mapping[int, Sequence[FileRef]],
+    artifacts: Sequence[FileRef],
 ) -> Iterator[Draft]:
     """Yield a memory for the files of each round that has no other, and one for artifacts that have none."""
-    taken = {rounds[heard.statement.place] for heard in hearing.heard if heard.verdict.remember}
+    taken = {rounds[heard.statement.place] for heard in extraction.heard if heard.verdict.remember}
     left = {number: tuple(dict.fromkeys(files)) for number, files in by_round.items() if files and number not in taken}
     if artifacts and not taken and not left:
         left[rounds[-1]] = ()
     for number, files in sorted(left.items()):
         spoken = [
             heard.statement
-            for heard in hearing.heard
+            for heard in extraction.heard
             if rounds[heard.statement.place] == number and heard.verdict.reason not in _UNSPOKEN
         ]
         yield _file_draft(spoken[0] if spoken else None, tuple(dict.fromkeys((*files, *artifacts)))[: limits.FILE_REFS])
@@ -198,16 +201,16 @@ def _most_important(drafts: Sequence[Draft]) -> list[Draft]:
     return [drafts[place] for place in sorted(ranked[: limits.BATCH])]
 
 
-def _note_of(hearing: Extraction, files: Sequence[FileRef], *, left_out: int) -> Json:
-    reasons = [heard.verdict.reason for heard in hearing.heard if not heard.verdict.remember]
+def _note_of(extraction: Extraction, files: Sequence[FileRef], *, left_out: int) -> Json:
+    reasons = [heard.verdict.reason for heard in extraction.heard if not heard.verdict.remember]
     more = f"{left_out} less important memories were left out; flush fewer messages at a time." if left_out else ""
     return {
         "files": [[ref.category, ref.id] for ref in files],
         "ignored": len(reasons) + left_out,
         "recalled": sum(reason in _RECALLED for reason in reasons),
-        "redactions": listed_redactions(hearing.redactions),
-        "decider": hearing.decider.value,
-        "notice": " ".join(filter(None, (hearing.notice, more))),
+        "redactions": redactions_to_json(extraction.redactions),
+        "decider": extraction.decider.value,
+        "notice": " ".join(filter(None, (extraction.notice, more))),
     }
 
 
@@ -221,7 +224,7 @@ def _told(noted: IdempotentResult) -> Flushed:
         file_refs=tuple(FileRef(*pair) for pair in note["files"]),
         ignored=note["ignored"],
         recalled=note["recalled"],
-        redactions=redactions_from(note["redactions"]),
+        redactions=redactions_from_json(note["redactions"]),
         decider=Decider(note["decider"]),
         notice=note["notice"],
         position=noted.position,

@@ -29,13 +29,13 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Cited:
+class CitedMemories:
     """The memories that a text cites, and which of them can be read."""
 
     ids: frozenset[str] = frozenset()
     normal_texts: Mapping[str, str] = field(default_factory=dict)
 
-    def holds(self, piece: Piece) -> bool:
+    def contains(self, piece: Piece) -> bool:
         """Return whether *piece* was recalled: it bears a citation or stands in a context or a memory that is cited.
 
         A line that begins with the citation of a memory which cannot be read is recalled as a whole.
@@ -61,19 +61,19 @@ class KnownTextFilter:
         self._reads = reads
         self._lexical = lexical
 
-    def cited(self, scope: Scope, text: str) -> Cited:
+    def find_cited(self, scope: Scope, text: str) -> CitedMemories:
         """Return what *text* cites."""
         ids = cited_ids(text)
         if not ids:
-            return Cited()
+            return CitedMemories()
         stored = self._reads.get(ids[:MOST_CITED], reach=Reach.from_scope(scope))
         readable = {name: memory for name, memory in stored.items() if visible(memory, scope)}
         texts = {
             name: normal_text(f"{memory.title} {memory.content} {memory.summary}") for name, memory in readable.items()
         }
-        return Cited(frozenset(ids), texts)
+        return CitedMemories(frozenset(ids), texts)
 
-    def known(self, scope: Scope, text: str, deadline: Deadline) -> Memory | None:
+    def find_known(self, scope: Scope, text: str, deadline: Deadline) -> Memory | None:
         """Return an ACTIVE memory of which *text* is the whole or a sentence, whatever its case, width and signs."""
         normal = normal_text(text)
         if not normal:

@@ -12,8 +12,8 @@ from memsvc.domain.scope import Scope
 from memsvc.domain.secrets import Redactor
 from memsvc.domain.sessions import ORIGINS
 from memsvc.domain.write_requests import Draft, Redaction
-from memsvc.engine.capture.decider import CaptureDecider, Decision
-from memsvc.engine.capture.known_text import Cited, KnownTextFilter
+from memsvc.engine.capture.decider import CaptureDecider, StatementDecision
+from memsvc.engine.capture.known_text import CitedMemories, KnownTextFilter
 from memsvc.text.statement_split import statements
 
 SOURCE = "conversation"
@@ -39,7 +39,7 @@ class Extraction:
     decider: Decider
     notice: str
 
-    def noticing(self, more: str) -> Extraction:
+    def with_notice(self, more: str) -> Extraction:
         """Return the same with another sentence for whoever asked, if there is one."""
         return replace(self, notice=" ".join(filter(None, (self.notice, more))))
 
@@ -47,26 +47,26 @@ class Extraction:
 class StatementExtractor:
     """Redacts, takes apart, recognises, decides: all that comes before anything is stored."""
 
-    def __init__(self, redactor: Redactor, recognising: KnownTextFilter, deciding: CaptureDecider) -> None:
+    def __init__(self, redactor: Redactor, known_text: KnownTextFilter, decider: CaptureDecider) -> None:
         """Listen by these parts."""
         self._redactor = redactor
-        self._recognising = recognising
-        self._deciding = deciding
+        self._known_text = known_text
+        self._decider = decider
 
     @property
     def asks_a_model(self) -> bool:
         """Return whether listening may take as long as a language model takes."""
-        return self._deciding.asks_a_model
+        return self._decider.asks_a_model
 
-    def redacted(self, text: str) -> tuple[str, tuple[Redaction, ...]]:
+    def redact(self, text: str) -> tuple[str, tuple[Redaction, ...]]:
         """Return *text* without its secrets, and which those were."""
         return self._redactor.text(text)
 
-    def cited(self, scope: Scope, text: str) -> Cited:
+    def find_cited(self, scope: Scope, text: str) -> CitedMemories:
         """Return which memories a text cites."""
-        return self._recognising.cited(scope, text)
+        return self._known_text.find_cited(scope, text)
 
-    def hear(
+    def evaluate(
         self,
         scope: Scope,
         said: Sequence[tuple[Statement, bool]],
@@ -75,7 +75,7 @@ class StatementExtractor:
     ) -> Extraction:
         """Return what to do with each statement; those that come with True were recalled, and nobody is asked."""
         fresh = [statement for statement, is_recalled in said if not is_recalled]
-        judgement = self._deciding.decide(fresh, deadline)
+        judgement = self._decider.decide(fresh, deadline)
         judged = iter(judgement.judged)
         heard = [
             _recalled(statement) if is_recalled else self._checked(scope, next(judged), deadline)
@@ -83,29 +83,31 @@ class StatementExtractor:
         ]
         return Extraction(tuple(heard), redactions, judgement.decider, judgement.notice)
 
-    def _checked(self, scope: Scope, judged: Decision, deadline: Deadline) -> ExtractedStatement:
+    def _checked(self, scope: Scope, judged: StatementDecision, deadline: Deadline) -> ExtractedStatement:
         """Return what was judged, not to be remembered when a memory says the same already."""
         if not judged.verdict.remember:
             return ExtractedStatement(judged.statement, judged.verdict, judged.content)
-        known = self._recognising.known(scope, judged.content, deadline)
+        known = self._known_text.find_known(scope, judged.content, deadline)
         if known is None:
             return ExtractedStatement(judged.statement, judged.verdict, judged.content)
         verdict = Verdict.ignoring(Reason.KNOWN, f"The memory {known.id} says so already.")
         return ExtractedStatement(judged.statement, verdict, judged.content, known)
 
 
-def taken_apart(text: str, cited: Cited, like: Statement, *, most: int) -> list[tuple[Statement, bool]]:
+def split_statements(text: str, cited: CitedMemories, like: Statement, *, most: int) -> list[tuple[Statement, bool]]:
     """Return the first *most* statements of *text* in order, and whether each was recalled; the rest as in *like*."""
     return [
         (
             replace(like, text=piece.text, is_code=piece.is_code, is_quoted=piece.is_quoted),
-            cited.holds(piece),
+            cited.contains(piece),
         )
         for piece in statements(text, most=most)
     ]
 
 
-def draft_of(heard: ExtractedStatement, *, category: str | None = None, files: tuple[FileRef, ...] = ()) -> Draft:
+def draft_from_statement(
+    heard: ExtractedStatement, *, category: str | None = None, files: tuple[FileRef, ...] = ()
+) -> Draft:
     """Return the memory that a statement is to become; it belongs to no session, whose lines it would part."""
     verdict, statement = heard.verdict, heard.statement
     return Draft(

@@ -110,7 +110,7 @@ class CandidateFinder:
         return self._vectors.begin_search(
             entry.vector,
             view=View.CHUNK,
-            reach=own_reach(seed),
+            reach=project_reach(seed),
             where=where,
             limit=MOST_MEMBERS,
             deadline=deadline,
@@ -119,7 +119,7 @@ class CandidateFinder:
     def _group(self, found: _Found, taken: set[str], is_ready: Callable[[Memory], bool]) -> Group | None:
         if found.seed.id in taken or not found.scores:
             return None
-        near = self._store.memories.by_rows(list(found.scores), reach=own_reach(found.seed))
+        near = self._store.memories.by_rows(list(found.scores), reach=project_reach(found.seed))
         others = [one for one in newest_first(near.values()) if one.id not in taken and is_ready(one)]
         members = coherent_groups(found.seed, others)
         if len(members) > 1:
@@ -134,7 +134,7 @@ class CandidateFinder:
         free: list[Memory] = []
         parted: set[str] = set()
         for member in members:
-            reach = own_reach(member)
+            reach = project_reach(member)
             was_in = self.left_consolidations(member)
             is_in_conflict = self._store.conflicts.page(
                 reach=reach, states=(ConflictState.OPEN,), memory_id=member.id, before="", limit=1
@@ -148,7 +148,7 @@ class CandidateFinder:
         """Return the ids of the memories that *memory* was once merged into, and is no more."""
         if memory.revision < 3:  # noqa: PLR2004 - into one and out again takes two changes
             return set()
-        past = self._store.memories.revisions(memory.id, reach=own_reach(memory), before=None, limit=REVISIONS)
+        past = self._store.memories.revisions(memory.id, reach=project_reach(memory), before=None, limit=REVISIONS)
         return {
             one.memory.superseded_by_id
             for one in past
@@ -156,7 +156,7 @@ class CandidateFinder:
         } - {memory.superseded_by_id}
 
 
-def own_reach(memory: Memory) -> Reach:
+def project_reach(memory: Memory) -> Reach:
     """Return the one project that a memory lives in."""
     return Reach(memory.scope.owner, (memory.scope.project_id,))
 
@@ -210,7 +210,7 @@ def coherent_groups(seed: Memory, others: Iterable[Memory]) -> list[Memory]:
     return members
 
 
-def cohere(members: Sequence[Memory]) -> bool:
+def are_coherent(members: Sequence[Memory]) -> bool:
     """Return whether all of at least two memories say the same."""
     return len(members) > 1 and len(coherent_groups(members[0], members[1:])) == len(members)
 
@@ -244,7 +244,7 @@ class BlockingIndex:
         self._met: set[int] = set()
         self._all: set[int] | None = None
 
-    def worth_comparing(self, walk: Hashable, memories: Sequence[Memory], *, is_first: bool) -> list[Memory]:
+    def candidates(self, walk: Hashable, memories: Sequence[Memory], *, is_first: bool) -> list[Memory]:
         """Return those of the next *memories* of a *walk* that begin as one before them, in their order.
 
         Searches go first. A walk that goes on after another one has begun is not remembered: then all are returned.
@@ -257,13 +257,13 @@ class BlockingIndex:
                 return list(memories)
             return [memory for memory in memories if _meets(memory, self._met)]
 
-    def finish(self, walk: Hashable) -> None:
+    def finish_pass(self, walk: Hashable) -> None:
         """Take a walk that is over for one over all memories: what changes from now on is compared with them."""
         with self._lock:
             self._all = self._met if self._pass == walk else None
             self._pass, self._met = None, set()
 
-    def worth_comparing_again(self, memories: Sequence[Memory]) -> list[Memory]:
+    def changed_candidates(self, memories: Sequence[Memory]) -> list[Memory]:
         """Return those of *memories* changed since the last finished walk that begin as any memory, or as they did."""
         with self._lock:
             if self._all is None or len(self._all) > MOST:

@@ -15,9 +15,9 @@ from memsvc.domain.maintenance import EVERYBODY, Area, Due, Reason, UpkeepStep
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach
 from memsvc.engine.commit.group_committer import GroupCommitter
-from memsvc.engine.consolidation.candidates import BlockingIndex, CandidateFinder, cohere, unchanged_since
-from memsvc.engine.consolidation.merge import GroupMerger, Planned
-from memsvc.engine.maintenance.step import BEGINNING, Applied, Part
+from memsvc.engine.consolidation.candidates import BlockingIndex, CandidateFinder, are_coherent, unchanged_since
+from memsvc.engine.consolidation.merge import GroupMerger, PlannedMerge
+from memsvc.engine.maintenance.step import BEGINNING, StepPart, StepResult
 from memsvc.ports.change_feed import IndexFeed
 from memsvc.ports.metadata import MetadataStore, Transaction
 
@@ -25,25 +25,25 @@ BATCH = 8
 """A language model may be asked for each group."""
 
 
-class Consolidating:
+class ConsolidateStep:
     """The step CONSOLIDATE."""
 
     def __init__(
         self,
         store: MetadataStore,
-        finding: CandidateFinder,
-        merging: GroupMerger,
+        finder: CandidateFinder,
+        merger: GroupMerger,
         committer: GroupCommitter,
         threshold: float,
-        walking: IncrementalScan,
+        scan: IncrementalScan,
     ) -> None:
-        """Merge, by *merging*, the memories of *store* that *finding* says are at least *threshold* alike."""
+        """Merge, by *merger*, the memories of *store* that *finder* says are at least *threshold* alike."""
         self._store = store
-        self._finding = finding
-        self._merging = merging
+        self._finder = finder
+        self._merger = merger
         self._committer = committer
         self._threshold = threshold
-        self._walking = walking
+        self._scan = scan
 
     @property
     def kind(self) -> UpkeepStep:
@@ -55,38 +55,38 @@ class Consolidating:
         """Return how many groups are merged at a time."""
         return BATCH
 
-    def part(self, area: Area, now: datetime, after: str, limit: int) -> Part:
+    def find_due(self, area: Area, now: datetime, after: str, limit: int) -> StepPart:
         """Return the groups around the next memories; of everybody, only those changed since the pass before."""
         # No seed is in two groups, so there are not more groups than asked for.
-        stretch = self._walking.stretch(area, after, limit)
+        scan_batch = self._scan.next_batch(area, after, limit)
         groups: list[Group] = []
-        for project in _by_project(stretch.worth_comparing):
-            groups += self._finding.groups(project, self._threshold, Deadline(), is_ready=unchanged_since(now))
+        for project in _by_project(scan_batch.candidates):
+            groups += self._finder.groups(project, self._threshold, Deadline(), is_ready=unchanged_since(now))
         if area == EVERYBODY:
-            self._walking.note(stretch, groups, now)
-        is_over = stretch.following is None or stretch.is_paused
-        following = BEGINNING if is_over else str(stretch.following)
-        return Part(tuple(map(_due, groups)), following, is_paused=stretch.is_paused)
+            self._scan.note(scan_batch, groups, now)
+        is_over = scan_batch.following is None or scan_batch.is_paused
+        following = BEGINNING if is_over else str(scan_batch.following)
+        return StepPart(tuple(map(_due, groups)), following, is_paused=scan_batch.is_paused)
 
-    def apply(self, due: Sequence[Due]) -> Applied:
+    def apply(self, due: Sequence[Due]) -> StepResult:
         """Merge the groups that still stand."""
         planned = [(one, self._planned(one)) for one in due]
 
         def work(transaction: Transaction) -> list[Due]:
             return [
-                one for one, plan in planned if plan is not None and self._merging.merge(transaction, plan) is not None
+                one for one, plan in planned if plan is not None and self._merger.merge(transaction, plan) is not None
             ]
 
         changed = self._committer.submit(work).value
-        return Applied(tuple(changed), len(due) - len(changed))
+        return StepResult(tuple(changed), len(due) - len(changed))
 
-    def _planned(self, due: Due) -> Planned | None:
+    def _planned(self, due: Due) -> PlannedMerge | None:
         reach = Reach(due.scope.owner, (due.scope.project_id,))
         names = (due.memory_id, *due.member_ids)
         members = newest_first(self._store.memories.get(names, reach=reach).values())
-        if len(members) < len(names) or not cohere(members):
+        if len(members) < len(names) or not are_coherent(members):
             return None
-        return self._merging.planned(Group(members, self._threshold), Deadline())
+        return self._merger.plan(Group(members, self._threshold), Deadline())
 
 
 def _due(group: Group) -> Due:
@@ -155,7 +155,7 @@ class ScanBatch:
 
     cursor: Cursor
     seeds: Sequence[Memory]
-    worth_comparing: Sequence[Memory]
+    candidates: Sequence[Memory]
     following: Cursor | None
     is_paused: bool = False
 
@@ -187,7 +187,7 @@ class IncrementalScan:
         self._meeting, self._meeting_elsewhere = BlockingIndex(), BlockingIndex()
         self._numbers = count(1)
 
-    def stretch(self, area: Area, after: str, limit: int) -> ScanBatch:
+    def next_batch(self, area: Area, after: str, limit: int) -> ScanBatch:
         """Return the next part of a walk over *area*."""
         cursor = self._beginning(area) if after == BEGINNING else Cursor.of(after)
         left = self._most - cursor.looked_at if area == EVERYBODY else limit
@@ -195,21 +195,21 @@ class IncrementalScan:
         held = [seed for seed in seeds if area.holds(seed.scope)]
         if cursor.walk is ScanKind.ALL:
             meeting = self._meeting if area == EVERYBODY else self._meeting_elsewhere
-            held = meeting.worth_comparing(cursor.number, held, is_first=cursor.place == 0)
+            held = meeting.candidates(cursor.number, held, is_first=cursor.place == 0)
         elif cursor.walk is ScanKind.CHANGED:
-            held = self._meeting.worth_comparing_again(held)
+            held = self._meeting.changed_candidates(held)
         if following is not None:
             following = replace(following, looked_at=cursor.looked_at + len(seeds))
         is_paused = area == EVERYBODY and following is not None and following.looked_at >= self._most
         return ScanBatch(cursor, seeds, held, following, is_paused)
 
-    def note(self, stretch: ScanBatch, groups: Iterable[Group], now: datetime) -> None:
+    def note(self, scan_batch: ScanBatch, groups: Iterable[Group], now: datetime) -> None:
         """Note that a part of everybody's was compared; what was found, or was too new, is looked at again."""
-        cursor, following = stretch.cursor, stretch.following
+        cursor, following = scan_batch.cursor, scan_batch.following
         found = {member.row for group in groups for member in group.members}
         with self._seen.lock:
-            self._seen.again.difference_update(seed.row for seed in stretch.seeds)
-            self._seen.again |= found | {seed.row for seed in stretch.seeds if seed.update_time >= now}
+            self._seen.again.difference_update(seed.row for seed in scan_batch.seeds)
+            self._seen.again |= found | {seed.row for seed in scan_batch.seeds if seed.update_time >= now}
             if following is None:
                 self._seen.position, self._seen.unfinished = cursor.head, None
             elif following.walk is ScanKind.CHANGED:
@@ -217,7 +217,7 @@ class IncrementalScan:
             elif following.walk is ScanKind.ALL:
                 self._seen.position, self._seen.unfinished = None, following
         if following is None and cursor.walk is ScanKind.ALL:
-            self._meeting.finish(cursor.number)
+            self._meeting.finish_pass(cursor.number)
 
     def _beginning(self, area: Area) -> Cursor:
         # What the indexes do not know yet is not found by its vector: it is for the next pass.

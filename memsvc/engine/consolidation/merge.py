@@ -14,7 +14,7 @@ from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.secrets import Redactor
 from memsvc.engine.conflicts.state_updates import ConflictStateUpdater
-from memsvc.engine.consolidation.candidates import own_reach
+from memsvc.engine.consolidation.candidates import project_reach
 from memsvc.engine.memories.upsert import apply_sources
 from memsvc.engine.records.memory_builder import MemoryBuilder, PreparedMemory, RecordBuilder
 from memsvc.engine.records.provenance import SourceLookup
@@ -24,7 +24,7 @@ from memsvc.text.paraphrase import is_reworded, joined
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class PlannedMerge:
     """A group and the memory that it is to become; made before the transaction, since a model may be slow."""
 
     group: Group
@@ -42,12 +42,12 @@ class GroupMerger:
         self._words = words
         self._conflict_states = ConflictStateUpdater(record_builder, memory_builder.now)
 
-    def planned(self, group: Group, deadline: Deadline) -> Planned:
+    def plan(self, group: Group, deadline: Deadline) -> PlannedMerge:
         """Return what *group* is to become."""
-        wording = self._words.of(group.members, deadline)
-        return Planned(group, wording, self._prepared(group, wording))
+        wording = self._words.write(group.members, deadline)
+        return PlannedMerge(group, wording, self._prepared(group, wording))
 
-    def rehearsed(self, group: Group) -> Consolidated:
+    def preview(self, group: Group) -> Consolidated:
         """Return what *group* would become by the rule, without an id and at no revision; nothing is asked or written.
 
         With a language model the words may be others.
@@ -56,7 +56,7 @@ class GroupMerger:
         merged = replace(carried_over(memory, group.members), id="", revision=0)
         return Consolidated(merged, group.members, group.similarity)
 
-    def merge(self, transaction: Transaction, planned: Planned) -> Consolidated | None:
+    def merge(self, transaction: Transaction, planned: PlannedMerge) -> Consolidated | None:
         """Store the merged memory and archive its originals, linked both ways; None when that cannot be done any more.
 
         A member was changed since it was planned, or stands in an open conflict, or the merged memory would have to
@@ -87,7 +87,7 @@ class GroupMerger:
 
     @staticmethod
     def _as_planned(transaction: Transaction, member: Memory) -> Memory | None:
-        found = transaction.get(member.id, reach=own_reach(member))
+        found = transaction.get(member.id, reach=project_reach(member))
         return found if found is not None and found.revision == member.revision else None
 
 
@@ -118,7 +118,7 @@ class MergedTextWriter:
         """Return what the newest, the first, says, and the sentences of the others that say something new, in order."""
         return joined([member.content for member in members], members[0].speaker)[: limits.CONTENT]
 
-    def of(self, members: Sequence[Memory], deadline: Deadline) -> Wording:
+    def write(self, members: Sequence[Memory], deadline: Deadline) -> Wording:
         """Return the text for *members*, the newest first; the rule's when the model's will not do."""
         plain = self.by_rule(members)
         if self._model is None or all(member.content == members[0].content for member in members):

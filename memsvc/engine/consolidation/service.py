@@ -78,20 +78,20 @@ class _Run:
         )
 
 
-class Consolidate:
+class ConsolidationService:
     """Consolidates the memories of a project on call."""
 
     def __init__(
         self,
-        finding: CandidateFinder,
-        merging: GroupMerger,
+        finder: CandidateFinder,
+        merger: GroupMerger,
         committer: GroupCommitter,
         reads: MemoryReads,
         threshold: float,
     ) -> None:
-        """Find by *finding* and merge by *merging*; *threshold* is for callers who name none."""
-        self._finding = finding
-        self._merging = merging
+        """Find by *finder* and merge by *merger*; *threshold* is for callers who name none."""
+        self._finder = finder
+        self._merger = merger
         self._committer = committer
         self._reads = reads
         self._threshold = threshold
@@ -106,7 +106,7 @@ class Consolidate:
         groups: list[Consolidated] = []
         examined, chars, after = 0, 0, asked.after
         for found, seen, following in self._found(asked, asked.after, 0, deadline):
-            groups += [self._merging.rehearsed(group) for group in found]
+            groups += [self._merger.preview(group) for group in found]
             examined, after = examined + seen, following
             chars += sum(map(_chars, found))
             if len(groups) >= asked.most_groups or chars > MOST_CHARS:
@@ -153,7 +153,7 @@ class Consolidate:
                 return
             page = self._reads.page(reach=reach, where=mergeable(), order=_NEWEST_FIRST, after=after, limit=PAGE)
             try:
-                groups = self._finding.groups(page, threshold, deadline)
+                groups = self._finder.groups(page, threshold, deadline)
             except DeadlineExceededError:
                 if is_first:
                     raise
@@ -166,10 +166,10 @@ class Consolidate:
                 return
 
     def _merged(self, run: _Run, request: IdempotentRequest, group: Group, deadline: Deadline) -> _Run:
-        planned = self._merging.planned(group, deadline)
+        planned = self._merger.plan(group, deadline)
 
         def work(transaction: Transaction) -> _Run:
-            merged = self._merging.merge(transaction, planned)
+            merged = self._merger.merge(transaction, planned)
             if merged is None:
                 return replace(run, skipped=run.skipped + 1)
             own = replace(run, groups=(*run.groups, _noted(merged)), position=transaction.position)

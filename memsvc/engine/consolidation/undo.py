@@ -22,7 +22,7 @@ from memsvc.domain.visibility import visible
 from memsvc.domain.write_requests import Outcome, UpsertResult, WriteOptions, Written
 from memsvc.engine.commit.idempotency import IdempotentExecutor, IdempotentRequest, not_found_error, request_digest
 from memsvc.engine.conflicts.state_updates import ConflictStateUpdater
-from memsvc.engine.consolidation.candidates import REVISIONS, own_reach
+from memsvc.engine.consolidation.candidates import REVISIONS, project_reach
 from memsvc.engine.records.memory_builder import MemoryBuilder, RecordBuilder
 from memsvc.ports.metadata import MemoryReads, Transaction
 
@@ -30,7 +30,7 @@ _OF_OTHERS = frozenset({"status", "superseded_by_id", "supersedes_id"})
 """Fields of a merged memory that are not what it says."""
 
 
-class UndoConsolidation:
+class ConsolidationUndo:
     """Takes merged memories apart, each by one transaction."""
 
     def __init__(
@@ -65,7 +65,7 @@ class UndoConsolidation:
             RequestIdReusedError: The request_id was used for another request.
         """
         digest = request_digest(scope, memory_id, expected_revision) if options.request_id else ""
-        request = IdempotentRequest("UndoConsolidation", options.request_id, digest, Reach.from_scope(scope))
+        request = IdempotentRequest("ConsolidationUndo", options.request_id, digest, Reach.from_scope(scope))
 
         def work(transaction: Transaction) -> list[UpsertResult]:
             merged = self._merged(transaction, scope, memory_id)
@@ -98,7 +98,7 @@ class UndoConsolidation:
         return first.derived_from if first is not None and first.source == SOURCE else ()
 
     def _as_made(self, memory: Memory) -> Memory | None:
-        return memory if memory.revision == 1 else self._reads.revision(memory.id, 1, reach=own_reach(memory))
+        return memory if memory.revision == 1 else self._reads.revision(memory.id, 1, reach=project_reach(memory))
 
     def _require_expected(self, merged: Memory, expected_revision: int) -> None:
         made = self._as_made(merged)
@@ -112,7 +112,7 @@ class UndoConsolidation:
         if transaction.open_conflicts(merged.scope.owner, [merged.id]):
             description = "Names a memory in an open conflict: settle that first; ListConflicts shows it."
             raise InvalidRequestError([Violation("id", description)])
-        reach = own_reach(merged)
+        reach = project_reach(merged)
         found = [transaction.get(memory_id, reach=reach) for memory_id in self._made_of(merged)]
         originals = [one for one in found if one is not None and one.superseded_by_id == merged.id]
         if not originals:
@@ -144,7 +144,7 @@ class UndoConsolidation:
 
     def _past(self, original: Memory) -> Memory:
         """Return an original as it was before it was archived for what it is superseded by."""
-        reach, before = own_reach(original), None
+        reach, before = project_reach(original), None
         while past := self._reads.revisions(original.id, reach=reach, before=before, limit=REVISIONS):
             for one in past:
                 if one.memory.superseded_by_id != original.superseded_by_id:

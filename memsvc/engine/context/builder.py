@@ -43,7 +43,7 @@ from memsvc.engine.context.selection import Deduplicator, Ledger, SectionSelecto
 from memsvc.engine.context.sources import (
     RECENT_MEMORIES,
     SESSION_MESSAGES,
-    Gathers,
+    ContextSourceReader,
     section_of,
 )
 from memsvc.ports.models import Tokenizer
@@ -69,7 +69,7 @@ class BuildInputs:
         sayings: What memories say, worked out for earlier contexts.
     """
 
-    gathering: Gathers
+    source_reader: ContextSourceReader
     tokenizer: Tokenizer
     search: Callable[[Deadline], Future[SearchReply]]
     lines: LruCache[Line]
@@ -85,18 +85,18 @@ _Found: TypeAlias = tuple[Sequence[SearchHit], str]
 class ContextBuilder:
     """One context in the making. Not safe to use from several threads at once."""
 
-    def __init__(self, query: ContextQuery, materials: BuildInputs, now: datetime) -> None:
+    def __init__(self, query: ContextQuery, inputs: BuildInputs, now: datetime) -> None:
         """Build what *query* asks for, as of *now* unless it names another moment."""
         self.query = query
         now = query.moment or now
         self.deadline = Deadline()
         self.ledger = Ledger()
-        self.earlier = materials.earlier
-        self._materials = materials
+        self.earlier = inputs.earlier
+        self._inputs = inputs
         self._now = now
-        self._lines = LineRenderer(query, now, materials.tokenizer, materials.lines)
+        self._lines = LineRenderer(query, now, inputs.tokenizer, inputs.lines)
         self._notices = ContextWarnings(query.locale)
-        self._ending = ContextFooter(query, materials.tokenizer, materials.earlier)
+        self._ending = ContextFooter(query, inputs.tokenizer, inputs.earlier)
         self._choosing = self._nothing_to_spend()
         self._pending: Future[SearchReply] | None = None
         self._skipped: list[Section] = []
@@ -115,7 +115,7 @@ class ContextBuilder:
         Raises:
             BackendUnavailableError: The store cannot be reached.
         """
-        text, tokens = opening(self.query.locale, self._materials.tokenizer)
+        text, tokens = opening_lines(self.query.locale, self._inputs.tokenizer)
         fixed = tokens + self._ending.least_tokens
         sections = [section for section in Section if section in self.query.sections]
         is_hopeless = fixed > self.query.total_tokens
@@ -127,10 +127,10 @@ class ContextBuilder:
             yield [plan, notice, self._ending.nothing(self.ledger, sections)]
             return
         if self.query.retrieves:
-            self._pending = self._materials.search(self.deadline)
+            self._pending = self._inputs.search(self.deadline)
         self.ledger.texts.append(text)
         allowance = TokenBudget(free, self.query.shares, [*filter(self._is_possible, Section)])
-        told = Deduplicator(self._materials.sayings)
+        told = Deduplicator(self._inputs.sayings)
         self._choosing = SectionSelector(self._lines, self.ledger, allowance, told, self.earlier, self._coming)
         yield [plan, *self._core()]
         if self._begins(Section.SESSION):
@@ -152,13 +152,13 @@ class ContextBuilder:
 
     def _nothing_to_spend(self) -> SectionSelector:
         allowance = TokenBudget(0, self.query.shares)
-        return SectionSelector(self._lines, self.ledger, allowance, Deduplicator(self._materials.sayings))
+        return SectionSelector(self._lines, self.ledger, allowance, Deduplicator(self._inputs.sayings))
 
     def _read(self, section: Section) -> list[Memory]:
         """Return the memories of the session, or those of the last days; read once."""
         if section not in self._gathered:
-            gathering, is_session = self._materials.gathering, section is Section.SESSION
-            found = (gathering.session if is_session else gathering.recent)(self.query, self._now)
+            source_reader, is_session = self._inputs.source_reader, section is Section.SESSION
+            found = (source_reader.session if is_session else source_reader.recent)(self.query, self._now)
             most = SESSION_MESSAGES if is_session else RECENT_MEMORIES
             self.ledger.leave_out(section, Reason.LIMIT, [memory.id for memory in found[:-most]])
             self._gathered[section] = found[-most:]
@@ -200,7 +200,7 @@ class ContextBuilder:
                 memories = self._read(section)
             else:
                 project = self.query.scope.project_id if section is Section.PROJECT_CORE else ""
-                memories = [one for part in self._materials.gathering.essentials(self.query, project) for one in part]
+                memories = [one for part in self._inputs.source_reader.essentials(self.query, project) for one in part]
             self.ledger.leave_out(section, Reason.BUDGET, [memory.id for memory in memories])
 
     def _plan(self, text: str, tokens: int, sections: Sequence[Section], free: int) -> Plan:
@@ -209,7 +209,7 @@ class ContextBuilder:
             text=text,
             token_count=tokens,
             total_tokens=self.query.total_tokens,
-            tokenizer=self._materials.tokenizer.name,
+            tokenizer=self._inputs.tokenizer.name,
             sections=tuple((section, own[section]) for section in sections),
             is_delta=self.earlier is not None,
         )
@@ -220,11 +220,11 @@ class ContextBuilder:
             if not self._is_possible(section):
                 continue
             project = self.query.scope.project_id if section is Section.PROJECT_CORE else ""
-            core, active = self._materials.gathering.essentials(self.query, project)
+            core, active = self._inputs.source_reader.essentials(self.query, project)
             counts[0] += sum(memory.tier is Tier.CORE for memory in core)
             counts[1] += len(active)
             memories = [*core[:LIST], *active[:LIST]]
-            trusted = [one for one in memories if speaks_for_the_user(one, self._materials.least_core_trust)]
+            trusted = [one for one in memories if speaks_for_the_user(one, self._inputs.least_core_trust)]
             ids = {memory.id for memory in trusted}
             self.ledger.leave_out(section, Reason.UNTRUSTED, [one.id for one in memories if one.id not in ids])
             yield from self._choosing.in_order(section, trusted)
@@ -242,7 +242,7 @@ class ContextBuilder:
 
         Counted are messages only when there may be enough of them for a warning: no token has less than a byte.
         """
-        if size := self._materials.session_size():
+        if size := self._inputs.session_size():
             return size
         limit = int(self.query.total_tokens * self.query.shares.session)
         if sum(len(memory.content.encode(errors="replace")) for memory in messages) <= NEARLY_FULL * limit:
@@ -280,7 +280,7 @@ class ContextBuilder:
     def _awaited(self) -> _Found | None:
         """Return what was found, and why that may not be all; None when nobody waits for it any more."""
         if self._pending is None or self._pending.cancelled():
-            self._pending = self._materials.search(self.deadline)
+            self._pending = self._inputs.search(self.deadline)
         pending, remaining = self._pending, self.deadline.remaining()
         try:
             reply = pending.result(None if remaining is None else max(0.0, remaining - MARGIN_SECONDS))
@@ -315,7 +315,7 @@ class LedgerView(Protocol):
     texts: list[str]
 
 
-def opening(locale: Locale, tokenizer: Tokenizer) -> tuple[str, int]:
+def opening_lines(locale: Locale, tokenizer: Tokenizer) -> tuple[str, int]:
     """Return the first lines and what they cost."""
     return OPENING[locale], tokenizer.count(OPENING[locale])
 

@@ -116,7 +116,7 @@ class CoreMemoryCache:
         core, active, preferences, reminders = (
             [memory for lists in projects for memory in lists[number] if is_current(memory, now)] for number in range(4)
         )
-        found = self.due(scope, limit=limit + 1, zone=zone)
+        found = self.due_reminders(scope, limit=limit + 1, zone=zone)
         moments = {one.memory.id: one.occurrence.due_time for one in found}
         due = [*(one.memory for one in found), *(memory for memory in reminders if is_due(memory, now))]
         seen: set[str] = set()
@@ -133,7 +133,7 @@ class CoreMemoryCache:
             due=found[:limit],
         )
 
-    def due(self, scope: Scope, *, limit: int, zone: tzinfo | None = None) -> list[Due]:
+    def due_reminders(self, scope: Scope, *, limit: int, zone: tzinfo | None = None) -> list[Due]:
         """Return at most *limit* memories whose reminders are to be given now, in the order of `ReminderService.due`.
 
         Raises:
@@ -141,7 +141,7 @@ class CoreMemoryCache:
         """
         return self._due.due(scope, Moment(self._now(), zone or self._due.zone), after=None, limit=limit)[0]
 
-    def standing(self, owner: str, project: str) -> tuple[list[Memory], list[Memory]]:
+    def core_and_active(self, owner: str, project: str) -> tuple[list[Memory], list[Memory]]:
         """Return the core and the active memories of one project, or with "" the global ones.
 
         The most important come first, at most `LIST` and one more of each; none is in both.

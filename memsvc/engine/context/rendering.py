@@ -62,7 +62,7 @@ class Line:
 NO_LINE = Line("", 0)
 
 
-def most_of(room: int) -> int:
+def most_item_tokens(room: int) -> int:
     """Return what one memory may cost where there is room for so many tokens; of a longer one an excerpt is shown.
 
     Half of the room, but where that is much a quarter is enough; little is not divided.
@@ -119,11 +119,11 @@ class LineRenderer:
 
     def _short(self, section: Section, memory: Memory) -> Line:
         """Return the line that shows all of a memory, made once a day."""
-        key = (section is Section.SESSION, self._locale, self._zone.key, self._today, identity(memory))
+        key = (section is Section.SESSION, self._locale, self._zone.key, self._today, content_identity(memory))
         line = self._kept.get(key)
         if line is None:
             line = self._whole(self._front(section, memory), memory.content, self._files(memory), is_excerpt=False)
-            self._kept.keep(key, line)
+            self._kept.put(key, line)
         return line
 
     def _whole(self, front: str, body: str, files: str, *, is_excerpt: bool) -> Line:
@@ -218,7 +218,7 @@ V = TypeVar("V")
 Identity = tuple[str, int, datetime, str]
 
 
-def identity(memory: Memory) -> Identity:
+def content_identity(memory: Memory) -> Identity:
     """Return what a memory's words depend on: nothing that a context shows changes without a revision."""
     return memory.id, memory.revision, memory.update_time, memory.content_hash
 
@@ -237,10 +237,10 @@ class LruCache(Generic[V]):
         """Return a value that was kept."""
         value = self._young.get(key)
         if value is None and (value := self._old.get(key)) is not None:
-            self.keep(key, value)
+            self.put(key, value)
         return value
 
-    def keep(self, key: Hashable, value: V) -> None:
+    def put(self, key: Hashable, value: V) -> None:
         """Keep a value."""
         if len(self._young) >= self._capacity:
             self._old, self._young = self._young, {}

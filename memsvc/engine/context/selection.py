@@ -16,11 +16,11 @@ from memsvc.engine.context.rendering import (
     Line,
     LineRenderer,
     LruCache,
-    identity,
+    content_identity,
     least_room,
-    most_of,
+    most_item_tokens,
 )
-from memsvc.engine.context.sources import happened
+from memsvc.engine.context.sources import event_order
 from memsvc.text.context_phrases import day_text
 
 
@@ -72,7 +72,7 @@ class SectionSelector:
 
         One that has no room is passed over.
         """
-        groups = [[Candidate(memory) for memory in group] for group in self._told.groups(memories)]
+        groups = [[Candidate(memory) for memory in group] for group in self._told.group_duplicates(memories)]
         yield from self._shown(section, self._chosen(section, groups))
 
     def newest(self, section: Section, memories: Sequence[Memory]) -> Iterator[Item]:
@@ -83,17 +83,17 @@ class SectionSelector:
     def best(self, section: Section, hits: Sequence[SearchHit]) -> Iterator[Item]:
         """Choose the hits that fit best and have room, and show them by date."""
         chosen = self._chosen(section, [[Candidate(hit.memory, _part(hit), hit.score)] for hit in hits])
-        yield from self._shown(section, sorted(chosen, key=lambda pair: happened(pair[0].memory)))
+        yield from self._shown(section, sorted(chosen, key=lambda pair: event_order(pair[0].memory)))
 
     def _chosen(
         self, section: Section, groups: Sequence[Sequence[Candidate]], *, may_have_gaps: bool = True
     ) -> list[_Choice]:
         """Return those that have room together, the first ones first, with their lines; of each group at most one."""
         room = self._room(section, groups)
-        most = most_of(room)
+        most = most_item_tokens(room)
         chosen: list[_Choice] = []
         for number, group in enumerate(groups):
-            if section not in _COMPLETE and self._told.twin(group[0].memory) is not None:
+            if section not in _COMPLETE and self._told.find_duplicate(group[0].memory) is not None:
                 self._leave_out(section, Reason.DUPLICATE, group)
                 continue
             choice = self._fitting(section, group, most=min(most, room))
@@ -206,7 +206,7 @@ class Deduplicator:
         """Take in a memory that is going to be shown."""
         self._waiting.append(memory)
 
-    def twin(self, memory: Memory) -> Memory | None:
+    def find_duplicate(self, memory: Memory) -> Memory | None:
         """Return the first chosen memory that says the same as this one, or nearly."""
         for chosen in self._waiting:
             saying = self._saying(chosen)
@@ -214,7 +214,7 @@ class Deduplicator:
         self._waiting.clear()
         return _same(self._saying(memory), self._sayings)
 
-    def groups(self, memories: Sequence[Memory]) -> list[list[Memory]]:
+    def group_duplicates(self, memories: Sequence[Memory]) -> list[list[Memory]]:
         """Return memories that say the same together, the one changed last first, in the order of the first of each."""
         groups: dict[str, list[Memory]] = {}
         sayings: dict[_Bucket, list[tuple[Shingles, Memory]]] = {}
@@ -227,11 +227,11 @@ class Deduplicator:
         return [sorted(group, key=lambda one: (one.update_time, one.row), reverse=True) for group in groups.values()]
 
     def _saying(self, memory: Memory) -> Shingles:
-        key = identity(memory)
+        key = content_identity(memory)
         saying = self._kept.get(key)
         if saying is None:
             saying = _said(memory)
-            self._kept.keep(key, saying)
+            self._kept.put(key, saying)
         return saying
 
 

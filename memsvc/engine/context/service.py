@@ -33,7 +33,7 @@ KEPT_CHARS = 32 * 1024 * 1024
 ID_BYTES = 12
 
 
-class Run:
+class ContextRun:
     """One context: what was told of it so far, and how it goes on. Safe to use from several threads."""
 
     def __init__(self, run_id: bytes, building: ContextBuilder, clock: float) -> None:
@@ -47,7 +47,7 @@ class Run:
         self._lock = threading.Lock()
         self._is_abandoned = False
 
-    def holds(self, index: int) -> dict[str, Held]:
+    def held_at(self, index: int) -> dict[str, Held]:
         """Return what whoever got the events up to the one numbered *index* holds, by id.
 
         That is what the items told them, on top of what they held before; who got the summary holds the whole context.
@@ -59,7 +59,7 @@ class Run:
             items = {event.memory_id: event.held for event in told if isinstance(event, Item) and event.held}
             return {**(self._building.earlier or {}), **items}
 
-    def after(self, index: int, deadline: Deadline) -> list[tuple[int, Event]]:
+    def next_events(self, index: int, deadline: Deadline) -> list[tuple[int, Event]]:
         """Return the next events after the one numbered *index*, as many as come together; none at the end.
 
         Once the context is abandoned, only what was told already.
@@ -78,12 +78,12 @@ class Run:
         self._is_abandoned = True
         self._building.abandon()
 
-    def revive(self) -> None:
+    def resume(self) -> None:
         """Go on after all."""
         self._is_abandoned = False
 
     @property
-    def told(self) -> int:
+    def event_count(self) -> int:
         """Return how many events were told."""
         return len(self._events)
 
@@ -102,7 +102,7 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Rendered:
+class RenderedContext:
     """A context as one text, and the events that it was made of."""
 
     run_id: bytes
@@ -110,13 +110,13 @@ class Rendered:
     events: tuple[Event, ...]
 
     @property
-    def place(self) -> tuple[bytes, int]:
+    def cursor(self) -> tuple[bytes, int]:
         """Return what `ContextQuery.earlier` takes for a delta since this context."""
         return self.run_id, len(self.events) - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Sources:
+class ContextDependencies:
     """What contexts are made from.
 
     Attributes:
@@ -139,14 +139,14 @@ class Sources:
 class ContextService:
     """Builds contexts."""
 
-    def __init__(self, sources: Sources, *, threads: int) -> None:
+    def __init__(self, sources: ContextDependencies, *, threads: int) -> None:
         self._sources = sources
         self._tokenizer = CachedTokenCounter(sources.tokenizer)
         self._lines, self._sayings = LruCache[Line](KEPT_LINES), LruCache[Shingles](KEPT_LINES)
-        self._gathering = ContextSources(sources.reads, sources.core)
+        self._source_reader = ContextSources(sources.reads, sources.core)
         self._searching = ThreadPoolExecutor(threads, thread_name_prefix="context-search")
         self._lock = threading.Lock()
-        self._runs: OrderedDict[bytes, Run] = OrderedDict()
+        self._runs: OrderedDict[bytes, ContextRun] = OrderedDict()
 
     def close(self) -> None:
         """Give the threads back."""
@@ -161,7 +161,7 @@ class ContextService:
             for run_id in [run.id for run in self._runs.values() if run.scope.owner == owner]:
                 del self._runs[run_id]
 
-    def begin(self, query: ContextQuery) -> Run:
+    def begin(self, query: ContextQuery) -> ContextRun:
         """Return a new context, of which nothing is built yet.
 
         Raises:
@@ -169,8 +169,10 @@ class ContextService:
         """
         sources = self._sources
         earlier = None if query.earlier is None else self._held(*query.earlier, query.scope)
-        materials = BuildInputs(
-            gathering=self._gathering if query.as_of is None else AsOfContextSources(sources.reads, query.as_of),
+        inputs = BuildInputs(
+            source_reader=self._source_reader
+            if query.as_of is None
+            else AsOfContextSources(sources.reads, query.as_of),
             tokenizer=self._tokenizer,
             search=lambda deadline: self._search(query, deadline),
             lines=self._lines,
@@ -179,25 +181,25 @@ class ContextService:
             earlier=earlier,
             least_core_trust=sources.least_core_trust,
         )
-        run = Run(sources.random(ID_BYTES), ContextBuilder(query, materials, sources.now()), time.monotonic())
+        run = ContextRun(sources.random(ID_BYTES), ContextBuilder(query, inputs, sources.now()), time.monotonic())
         with self._lock:
             self._runs[run.id] = run
             self._forget()
         return run
 
-    def resume(self, run_id: bytes, index: int, scope: Scope) -> Run:
+    def resume(self, run_id: bytes, index: int, scope: Scope) -> ContextRun:
         """Return a context that was begun before.
 
         Raises:
             InvalidRequestError: It is unknown, too old or of another scope, or has no event of that number.
         """
         run = self._known(run_id, scope, "cursor")
-        if index >= run.told:
+        if index >= run.event_count:
             raise _unknown("cursor")
-        run.revive()
+        run.resume()
         return run
 
-    def render(self, query: ContextQuery, deadline: Deadline) -> Rendered:
+    def render(self, query: ContextQuery, deadline: Deadline) -> RenderedContext:
         """Return a context as one text.
 
         Raises:
@@ -206,26 +208,26 @@ class ContextService:
         """
         run = self.begin(query)
         events: list[Event] = []
-        while batch := run.after(len(events) - 1, deadline):
+        while batch := run.next_events(len(events) - 1, deadline):
             events += [event for _, event in batch]
         texts = [event.text for event in events if isinstance(event, Plan | Item | Summary)]
-        return Rendered(run.id, "".join(texts), tuple(events))
+        return RenderedContext(run.id, "".join(texts), tuple(events))
 
     def _search(self, query: ContextQuery, deadline: Deadline) -> Future[SearchReply]:
         return self._searching.submit(self._found, query, deadline)
 
     def _found(self, query: ContextQuery, deadline: Deadline) -> SearchReply:
-        if self._sources.indexer.replaying:
+        if self._sources.indexer.is_replaying:
             raise NotReadyError(self._sources.indexer.pending)
         return self._sources.recall.search(search_of(query), deadline)
 
     def _held(self, run_id: bytes, index: int, scope: Scope) -> dict[str, Held]:
         run = self._known(run_id, scope, "earlier_cursor")
-        if index >= run.told:
+        if index >= run.event_count:
             raise _unknown("earlier_cursor")
-        return run.holds(index)
+        return run.held_at(index)
 
-    def _known(self, run_id: bytes, scope: Scope, field: str) -> Run:
+    def _known(self, run_id: bytes, scope: Scope, field: str) -> ContextRun:
         run = self._runs.get(run_id)
         if run is None or run.scope != scope or time.monotonic() - run.began > KEPT_SECONDS:
             raise _unknown(field)
@@ -240,7 +242,7 @@ class ContextService:
         while sum(run.chars for run in self._runs.values()) > KEPT_CHARS:
             self._forget_one_of_most(lambda run: run.chars)
 
-    def _forget_one_of_most(self, weight: Callable[[Run], int]) -> None:
+    def _forget_one_of_most(self, weight: Callable[[ContextRun], int]) -> None:
         """Forget the oldest context of the user who has most: nobody pushes the contexts of others out."""
         weights: Counter[str] = Counter()
         for run in self._runs.values():

@@ -24,7 +24,7 @@ RECENT_MEMORIES = 500
 """More than these are not looked at."""
 
 
-class Gathers(Protocol):
+class ContextSourceReader(Protocol):
     """Reads what each section is chosen from. Safe to use from several threads."""
 
     def essentials(self, query: ContextQuery, project: str) -> tuple[list[Memory], list[Memory]]:
@@ -50,7 +50,7 @@ class Gathers(Protocol):
 
 
 class ContextSources:
-    """`Gathers` from what is there now."""
+    """`ContextSourceReader` from what is there now."""
 
     def __init__(self, reads: MemoryReads, core: CoreMemoryCache) -> None:
         self._reads = reads
@@ -58,7 +58,7 @@ class ContextSources:
 
     def essentials(self, query: ContextQuery, project: str) -> tuple[list[Memory], list[Memory]]:
         """Return the core and the active memories of a project."""
-        return self._core.standing(query.scope.owner, project)
+        return self._core.core_and_active(query.scope.owner, project)
 
     def session(self, query: ContextQuery, now: datetime) -> list[Memory]:
         """Return the newest messages and private memories of the scope's session, in the order of writing."""
@@ -72,7 +72,7 @@ class ContextSources:
         reach = Reach.from_scope(query.scope, Visibility.PROJECT)
         since = now - timedelta(days=RECENT_DAYS)
         rows = self._reads.recent_rows(since=since, reach=reach, now=now, limit=RECENT_MEMORIES + 1)
-        return sorted(self._in_use(rows, reach, now), key=happened)
+        return sorted(self._in_use(rows, reach, now), key=event_order)
 
     def _in_use(self, rows: Sequence[int], reach: Reach, now: datetime) -> list[Memory]:
         """Return the memories of these rows that are in use still, when they are read."""
@@ -98,7 +98,7 @@ def section_of(memory: Memory, scope: Scope) -> Section:
     return Section.GLOBAL if not memory.scope.project_id and scope.project_id else Section.LONG_TERM
 
 
-def happened(memory: Memory) -> tuple[datetime, int]:
+def event_order(memory: Memory) -> tuple[datetime, int]:
     """Return when it happened or was written, to sort by."""
     return memory.event_time or memory.create_time, memory.row
 
@@ -116,7 +116,7 @@ _RECENT_MICROS = RECENT_DAYS * 86_400_000_000
 
 
 class AsOfContextSources:
-    """`memsvc.engine.context.sources.Gathers`, from what was known or true at a moment. Nothing of it is cached."""
+    """Sources of a context as of a moment, by known time or valid time. Results are not cached."""
 
     def __init__(self, reads: MemoryReads, as_of: AsOf) -> None:
         self._reads = reads
@@ -143,7 +143,7 @@ class AsOfContextSources:
         # Counted as numbers, since the days before the first ones that there are cannot be named.
         since = Range(Field.UPDATE_TIME, at_least=to_micros(now) - _RECENT_MICROS)
         tests = (AnyOf(Field.LAYER, (Layer.SHORT_TERM.value,)), since)
-        return sorted(self._page(query, Visibility.PROJECT, tests, _LATEST, RECENT_MEMORIES + 1), key=happened)
+        return sorted(self._page(query, Visibility.PROJECT, tests, _LATEST, RECENT_MEMORIES + 1), key=event_order)
 
     def _page(
         self, query: ContextQuery, visibility: Visibility, tests: Sequence[Filter], order: Order, limit: int

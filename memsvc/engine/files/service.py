@@ -15,7 +15,7 @@ from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.commit.idempotency import IdempotentRequest, request_digest
 from memsvc.engine.files.blob_guard import BlobGuard
 from memsvc.engine.files.upload import file_as_json, file_from_json
-from memsvc.engine.sessions.serialization import once
+from memsvc.engine.sessions.serialization import run_once
 from memsvc.ports.blobs import BlobNotFoundError, BlobReader, BlobStore
 from memsvc.ports.features import FileReads
 from memsvc.ports.metadata import Transaction
@@ -184,6 +184,6 @@ class DeletingFiles:
             return file
 
         request = IdempotentRequest(METHOD, request_id, request_digest(scope, file_id) if request_id else "", reach)
-        deleted = once(self._committer, request, work, to_json=file_as_json, from_json=file_from_json).value
+        deleted = run_once(self._committer, request, work, to_json=file_as_json, from_json=file_from_json).value
         self._keeping.try_to_remove_unused([deleted.sha256])
         return deleted

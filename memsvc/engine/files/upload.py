@@ -20,7 +20,7 @@ from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.commit.idempotency import IdempotentRequest, recall_answer, request_digest
 from memsvc.engine.files.blob_guard import BlobGuard
 from memsvc.engine.records.memory_builder import RecordBuilder
-from memsvc.engine.sessions.serialization import once
+from memsvc.engine.sessions.serialization import run_once
 from memsvc.ports.blobs import BlobStore, StagedBlob
 from memsvc.ports.metadata import Transaction
 
@@ -142,7 +142,7 @@ class Uploads:
         try:
             with self._keeping.held(sha256):
                 staged.put()
-                kept = once(self._committer, request, work, to_json=file_as_json, from_json=file_from_json).value
+                kept = run_once(self._committer, request, work, to_json=file_as_json, from_json=file_from_json).value
         finally:
             # Nothing was committed; or long ago, by the first coming of the request, and may have been deleted since.
             if kept is None or kept.id != file.id:

@@ -41,7 +41,7 @@ from memsvc.ports.change_feed import IndexFeed
 from memsvc.ports.indexes import VectorIndex
 from memsvc.ports.metadata import MemoryReads
 
-LOOKED_BACK_AT = 10_000
+MOST_CHANGED = 10_000
 """How many memories that changed since are looked back at: the newest; the reply says when there were more."""
 EXCLUDED_BY_ROW = 2_000
 """So many changed memories are named to the indexes; more are kept out by their update_time, which is slower."""
@@ -52,7 +52,7 @@ _PER_WEIGHT, _PER_MATCH = 0.3, 0.2
 class AsOfSearch:
     """Makes, for a search with a known_time, readers of what was known then."""
 
-    def __init__(self, reads: MemoryReads, feed: IndexFeed, vectors: PastVectors) -> None:
+    def __init__(self, reads: MemoryReads, feed: IndexFeed, vectors: AsOfVectorScorer) -> None:
         """Look back by *reads*; *feed* tells the words of memories that did not change."""
         self._reads = reads
         self._feed = feed
@@ -63,9 +63,9 @@ class AsOfSearch:
         assert query.known_time is not None  # noqa: S101 - narrows the type; no other query is asked so
         reach = Reach.from_scope(query.scope, query.selection.visibility)
         past = AsOfState(self._reads, query.scope, reach, query.known_time, query.selection.sessions)
-        states = PastStates(past, LOOKED_BACK_AT)
-        retrieval = PastRetrieval(readers.retrieval, states, self._feed, self._vectors)
-        reads = PastReads(states)
+        states = ChangedMemories(past, MOST_CHANGED)
+        retrieval = AsOfRetrieval(readers.retrieval, states, self._feed, self._vectors)
+        reads = AsOfCandidateReader(states)
         return replace(
             readers,
             reads=reads,
@@ -83,7 +83,7 @@ class NoAccessCounter:
         """Forget it."""
 
 
-class PastStates:
+class ChangedMemories:
     """The memories that changed since, as they were: read once for a search, when it first needs them."""
 
     def __init__(self, past: AsOfState, most: int) -> None:
@@ -93,7 +93,7 @@ class PastStates:
         self.documents: dict[int, Document] = {}
         self.is_partial = False
 
-    def look(self, asked: RetrievalRequest) -> None:
+    def load(self, asked: RetrievalRequest) -> None:
         """Read them, those that pass the filter, until the deadline or the limit."""
         rows = self.rows = self.past.changed_rows()
         self.is_partial = len(rows) > self._most
@@ -121,10 +121,10 @@ class PastStates:
         return {line.row: line for line in lines if line.status is not Status.DELETED}
 
 
-class PastReads:
+class AsOfCandidateReader:
     """`memsvc.engine.search.retrieval.CandidateReader` of what was known then."""
 
-    def __init__(self, states: PastStates) -> None:
+    def __init__(self, states: ChangedMemories) -> None:
         self._states = states
         self._reads = states.past.reads
 
@@ -158,10 +158,12 @@ class PastReads:
         return live | {name: then[name] for name in wanted if name in then}
 
 
-class PastRetrieval:
+class AsOfRetrieval:
     """`memsvc.engine.search.retrieval.RetrievalSource`: the live retrievers, and what they no longer hold."""
 
-    def __init__(self, live: RetrievalSource, states: PastStates, feed: IndexFeed, vectors: PastVectors) -> None:
+    def __init__(
+        self, live: RetrievalSource, states: ChangedMemories, feed: IndexFeed, vectors: AsOfVectorScorer
+    ) -> None:
         self._live = live
         self._states = states
         self._feed = feed
@@ -171,7 +173,7 @@ class PastRetrieval:
     def run(self, asked: RetrievalRequest, early: Callable[[RetrievalResult], None] | None = None) -> RetrievalResult:  # noqa: ARG002
         """Return what the retrievers would have found then; nothing is told early."""
         if not self._has_looked:
-            self._states.look(asked)
+            self._states.load(asked)
             self._has_looked = True
         found = self._live.run(replace(asked, where=conjunction(asked.where, self._states.unchanged)))
         if self._states.documents:
@@ -179,7 +181,7 @@ class PastRetrieval:
                 self._add(asked, found)
         if self._states.is_partial:
             message = (
-                f"Too much changed since: of the changed memories the newest {LOOKED_BACK_AT} at most were searched."
+                f"Too much changed since: of the changed memories the newest {MOST_CHANGED} at most were searched."
             )
             found.degraded += [Degraded(one, PARTIAL, message) for one in sorted(found.asked)]
         return found
@@ -261,7 +263,7 @@ EMBEDDED = 32
 """How many memories without stored vectors are embedded for one search; more would take seconds."""
 
 
-class PastVectors:
+class AsOfVectorScorer:
     """Scores documents as the live generation of the vector index would."""
 
     def __init__(self, vectors: VectorIndex, embedding: CachedEmbedder, tier: EmbeddingGranularity) -> None:
@@ -298,7 +300,7 @@ class PastVectors:
     def _affordable(self, documents: Mapping[int, Document], first: Sequence[int]) -> tuple[list[Document], bool]:
         texts = {row: [passage.text for passage in passages_of(one, self._tier)] for row, one in documents.items()}
         flat = [text for several in texts.values() for text in several]
-        stored = {text for text, is_known in zip(flat, self._embedding.known(flat), strict=True) if is_known}
+        stored = {text for text, is_known in zip(flat, self._embedding.are_stored(flat), strict=True) if is_known}
         absent = [row for row, several in texts.items() if not stored.issuperset(several)]
         place = {row: rank for rank, row in reversed(list(enumerate(first)))}
         absent.sort(key=lambda row: place.get(row, len(first)))

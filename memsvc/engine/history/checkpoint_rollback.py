@@ -23,7 +23,7 @@ from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.commit.idempotency import IdempotentRequest, recall_answer, remember_answer, request_digest
 from memsvc.engine.conflicts.rollback import ConflictRollback, find_affected
 from memsvc.engine.history.as_of_reads import SLICE, AsOfState
-from memsvc.engine.history.checkpoints import in_scope
+from memsvc.engine.history.checkpoints import checkpoint_reach
 from memsvc.engine.records.memory_builder import RecordBuilder
 from memsvc.engine.records.memory_patch import change_action, revert_to
 from memsvc.engine.sessions.append import SOURCE
@@ -31,7 +31,7 @@ from memsvc.ports.metadata import MetadataStore, Transaction
 
 PART = 200
 """How many memories one transaction rolls back: others write in between."""
-TOLD = 100
+MOST_NAMED = 100
 """How many of the memories that could not be rolled back are named."""
 _METHOD = "RollbackToCheckpoint"
 _TICK = timedelta(microseconds=1)
@@ -70,10 +70,10 @@ class _Run:
         own = replace(self, counts=Counter(self.counts), unreturned=list(self.unreturned))
         return replace(own, released=set(self.released), unsettled=set(self.unsettled))
 
-    def leave(self, memory_id: str, reason: Kept, in_the_way: str = "") -> None:
+    def add_unreturned(self, memory_id: str, reason: Kept, in_the_way: str = "") -> None:
         """Note a memory that stays as it is."""
         self.unreturned_count += 1
-        if len(self.unreturned) < TOLD:
+        if len(self.unreturned) < MOST_NAMED:
             self.unreturned.append(Unreturned(memory_id, reason, in_the_way))
 
     def report(self) -> RollbackReport:
@@ -101,7 +101,7 @@ class _Run:
             "position": self.position,
         }
 
-    def recalled(self, answer: Mapping[str, Any]) -> _Run:
+    def from_json(self, answer: Mapping[str, Any]) -> _Run:
         """Return the run as it was remembered."""
         return replace(
             self,
@@ -144,7 +144,7 @@ class CheckpointRollback:
         checkpoint = self._store.checkpoints.get(scope.owner, scope.project_id, name)
         if checkpoint is None:
             raise CheckpointNotFoundError(name)
-        run = _Run(scope, IdempotentRequest(_METHOD, "", "", in_scope(scope)), checkpoint, self._now())
+        run = _Run(scope, IdempotentRequest(_METHOD, "", "", checkpoint_reach(scope)), checkpoint, self._now())
         for _, kind in self._differing(run):
             run.counts[kind.value] += 1
         self._note_purged(run)
@@ -161,7 +161,7 @@ class CheckpointRollback:
             RequestIdReusedError: The request_id was used for another request.
         """
         digest = request_digest(scope, name) if request_id else ""
-        request = IdempotentRequest(_METHOD, request_id, digest, in_scope(scope))
+        request = IdempotentRequest(_METHOD, request_id, digest, checkpoint_reach(scope))
         run, is_done = self._committer.submit(lambda transaction: self._opened(transaction, scope, name, request)).value
         if is_done:
             return run.report()
@@ -182,7 +182,7 @@ class CheckpointRollback:
         run = _Run(scope, request, checkpoint, self._now())
         answer = recall_answer(transaction, request)
         if answer is not None:
-            return run.recalled(answer), bool(answer["done"])
+            return run.from_json(answer), bool(answer["done"])
         remember_answer(transaction, request, run.as_json(done=False))
         return run, False
 
@@ -256,7 +256,7 @@ class CheckpointRollback:
             own = _resumed(transaction, run)
             chosen = sorted(own.unsettled)[:PART]
             self._conflict_rollback.reconcile(
-                transaction, chosen, reach=in_scope(own.scope), since=own.checkpoint.known_time
+                transaction, chosen, reach=checkpoint_reach(own.scope), since=own.checkpoint.known_time
             )
             own.unsettled.difference_update(chosen)
             remember_answer(transaction, own.request, own.as_json(done=False))
@@ -277,11 +277,11 @@ class CheckpointRollback:
             transaction.add_checkpoint(Checkpoint(owner, project, run.undo, run.started, run.started, note))
 
     def _note_purged(self, run: _Run) -> None:
-        reach, moment, row = in_scope(run.scope), run.checkpoint.known_time, 0
+        reach, moment, row = checkpoint_reach(run.scope), run.checkpoint.known_time, 0
         while gone := self._store.checkpoints.tombstones(reach=reach, moment=moment, after_row=row, limit=SLICE):
             for tombstone in gone:
                 if tombstone.session_id in {"", run.scope.session_id}:
-                    run.leave(tombstone.memory_id, Kept.PURGED)
+                    run.add_unreturned(tombstone.memory_id, Kept.PURGED)
             row = gone[-1].row
 
 
@@ -300,12 +300,12 @@ class _Part:
     def roll_back(self, memory_id: str, target: Memory | None) -> bool:
         """Bring one memory back; return whether it is settled, or else waits for another that is to go first."""
         run = self._run
-        before = self._transaction.get(memory_id, reach=in_scope(run.scope))
+        before = self._transaction.get(memory_id, reach=checkpoint_reach(run.scope))
         after = None if before is None else revert_to(before, target, self._now)
         if before is None or after is None:
             return True
         if before.update_time > run.started and memory_id not in run.released:
-            run.leave(memory_id, Kept.CHANGED_MEANWHILE)
+            run.add_unreturned(memory_id, Kept.CHANGED_MEANWHILE)
             return True
         holder = self._in_the_way(after)
         if holder is None:
@@ -317,12 +317,12 @@ class _Part:
         elif holder.id in self._waiting:
             return False
         else:
-            run.leave(memory_id, Kept.MEMORY_EXISTS, holder.id if visible(holder, run.scope) else "")
+            run.add_unreturned(memory_id, Kept.MEMORY_EXISTS, holder.id if visible(holder, run.scope) else "")
         return True
 
     def release(self, memory_id: str) -> None:
         """Take key and claim from a memory that waits, so that another can have them."""
-        before = self._transaction.get(memory_id, reach=in_scope(self._run.scope))
+        before = self._transaction.get(memory_id, reach=checkpoint_reach(self._run.scope))
         self._run.released.add(memory_id)
         if before is not None and before.update_time <= self._run.started:
             after = replace(before, key="", revision=before.revision + 1, update_time=self._now)
@@ -342,7 +342,7 @@ class _Part:
 
 
 def _past(store: MetadataStore, run: _Run) -> AsOfState:
-    return AsOfState(store.memories, run.scope, in_scope(run.scope), run.checkpoint.known_time)
+    return AsOfState(store.memories, run.scope, checkpoint_reach(run.scope), run.checkpoint.known_time)
 
 
 def _kind(before: Memory, after: Memory) -> DifferenceKind:
@@ -358,7 +358,7 @@ def _sums_up_what_stays(memory: Memory, run: _Run) -> bool:
 def _resumed(transaction: Transaction, run: _Run) -> _Run:
     """Return the run as it stands by the store's own note, or as it is where none is kept."""
     answer = recall_answer(transaction, run.request)
-    return run.copy() if answer is None else run.recalled(answer)
+    return run.copy() if answer is None else run.from_json(answer)
 
 
 def _closed(transaction: Transaction, run: _Run) -> _Run:

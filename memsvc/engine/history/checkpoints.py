@@ -28,12 +28,12 @@ _LOOKS = 10
 """A page of differences looks at so many times as many memories as it may hold."""
 
 
-def in_scope(scope: Scope) -> Reach:
+def checkpoint_reach(scope: Scope) -> Reach:
     """Return what a checkpoint is about: exactly the scope's project, without one the global memories."""
     return Reach.from_scope(scope, Visibility.PROJECT)
 
 
-class Checkpoints:
+class CheckpointService:
     """Makes, lists and compares checkpoints."""
 
     def __init__(self, store: MetadataStore, committer: GroupCommitter, now: Callable[[], datetime]) -> None:
@@ -51,7 +51,7 @@ class Checkpoints:
             RequestIdReusedError: The request_id was used for another request.
         """
         digest = request_digest(scope, name, note, known_time) if request_id else ""
-        request = IdempotentRequest("CreateCheckpoint", request_id, digest, in_scope(scope))
+        request = IdempotentRequest("CreateCheckpoint", request_id, digest, checkpoint_reach(scope))
 
         def work(transaction: Transaction) -> Checkpoint:
             there = transaction.find_checkpoint(scope.owner, scope.project_id, name)
@@ -95,7 +95,7 @@ class Checkpoints:
         Raises:
             CheckpointNotFoundError: The project has no checkpoint of this name.
         """
-        past = AsOfState(self._store.memories, scope, in_scope(scope), self.get(scope, name).known_time)
+        past = AsOfState(self._store.memories, scope, checkpoint_reach(scope), self.get(scope, name).known_time)
         found: list[Difference] = []
         looks = 0
         while after is None or after.value is not None:

@@ -72,7 +72,7 @@ class CachedEmbedder:
         pairs = list(absent.items())
         for start in range(0, len(pairs), SLICE):
             part = dict(pairs[start : start + SLICE])
-            with self._flights.taking(part) as mine:
+            with self._flights.acquire(part) as mine:
                 # Others may have come to it while this thread was at the slices before.
                 found |= self._cache.get(self.model, list(mine)) if start else {}
                 todo = [digest for digest in part if digest in mine and digest not in found]
@@ -82,16 +82,16 @@ class CachedEmbedder:
             found |= fresh
         return found
 
-    def stored(self, digests: Iterable[bytes]) -> dict[bytes, bytes]:
+    def stored_vectors(self, digests: Iterable[bytes]) -> dict[bytes, bytes]:
         """Return the stored vectors of passages (little-endian float32) by the SHA-256 digests of their texts."""
         return self._cache.get(self.model, list(digests))
 
-    def keep(self, vectors: Mapping[bytes, bytes]) -> None:
+    def store(self, vectors: Mapping[bytes, bytes]) -> None:
         """Store vectors of passages that were embedded elsewhere, by digest; those that are here stay."""
         self._cache.put(self.model, vectors)
 
     @contextmanager
-    def noticing(self, digests: AbstractSet[bytes]) -> Iterator[AbstractSet[bytes]]:
+    def track_requests(self, digests: AbstractSet[bytes]) -> Iterator[AbstractSet[bytes]]:
         """Give a set that fills with those of *digests* whose passages anybody asks for meanwhile; one at a time.
 
         What the model has in hand of them is waited for: its vectors are stored when this begins, not after it.
@@ -108,7 +108,7 @@ class CachedEmbedder:
         with self._lock:
             self._queries.clear()
 
-    def known(self, texts: Sequence[str]) -> list[bool]:
+    def are_stored(self, texts: Sequence[str]) -> list[bool]:
         """Return for each text whether its vector is stored, so that it need not be embedded."""
         digests = [hashlib.sha256(text.encode()).digest() for text in texts]
         stored = self._cache.get(self.model, digests)
@@ -120,7 +120,7 @@ class CachedEmbedder:
         Raises:
             BackendUnavailableError: The model cannot be reached.
         """
-        if (found := self.known_query(text)) is not None:
+        if (found := self.cached_query(text)) is not None:
             return found
         vector = self._embedder.embed_query(text)
         with self._lock:
@@ -129,7 +129,7 @@ class CachedEmbedder:
                 self._queries.popitem(last=False)
         return vector
 
-    def known_query(self, text: str) -> Vector | None:
+    def cached_query(self, text: str) -> Vector | None:
         """Return the vector of a query that was embedded lately, or None."""
         with self._lock:
             if (found := self._queries.get(text)) is not None:
@@ -152,7 +152,7 @@ class SingleFlight:
         self._digests: set[bytes] = set()
 
     @contextmanager
-    def taking(self, digests: Iterable[bytes]) -> Iterator[set[bytes]]:
+    def acquire(self, digests: Iterable[bytes]) -> Iterator[set[bytes]]:
         """Take those of *digests* that nobody has, and hold them while the context is open."""
         with self._changed:
             mine = set(digests) - self._digests

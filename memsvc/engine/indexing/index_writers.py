@@ -28,7 +28,7 @@ E = TypeVar("E")
 X = TypeVar("X", bound=LexicalIndex | VectorIndex)
 
 
-class Draft(Protocol):
+class GenerationBuilder(Protocol):
     """A generation that is being made."""
 
     number: int
@@ -68,7 +68,7 @@ class IndexWriter(Protocol):
         """Return whether the live generation can take writes: it exists, and for vectors, its model is at hand."""
         ...
 
-    def answers(self) -> bool:
+    def is_reachable(self) -> bool:
         """Return whether the index can be reached."""
         ...
 
@@ -80,7 +80,9 @@ class IndexWriter(Protocol):
         """Make the live entries of *rows* those of *documents*; rows without a document have none."""
         ...
 
-    def draft(self, *, position: int, sample: Callable[[], Iterator[Document]], total: int) -> Draft:
+    def begin_generation(
+        self, *, position: int, sample: Callable[[], Iterator[Document]], total: int
+    ) -> GenerationBuilder:
         """Begin a generation as of *position*; *sample* reads all documents anew, *total* in number."""
         ...
 
@@ -89,7 +91,7 @@ class IndexWriter(Protocol):
         ...
 
 
-class Drafting(Generic[E]):
+class EntryGenerationBuilder(Generic[E]):
     """A generation, with the function that makes its entries."""
 
     def __init__(
@@ -126,7 +128,7 @@ def changes_of(rows: Sequence[int], made: dict[int, list[E]]) -> dict[int, list[
     return {row: made.get(row, []) for row in rows}
 
 
-class IndexSide(Generic[X]):
+class BaseIndexWriter(Generic[X]):
     """What both are, over an index of their own."""
 
     def __init__(self, index: X) -> None:
@@ -142,7 +144,7 @@ class IndexSide(Generic[X]):
         manifest = self._index.manifest
         return manifest.generation if manifest else 0
 
-    def answers(self) -> bool:
+    def is_reachable(self) -> bool:
         """Return whether the index can be reached."""
         try:
             self._index.ping()
@@ -158,7 +160,7 @@ class IndexSide(Generic[X]):
 # The index of words, as the indexer sees it.
 
 
-class LexicalIndexWriter(IndexSide[LexicalIndex]):
+class LexicalIndexWriter(BaseIndexWriter[LexicalIndex]):
     """The index of words."""
 
     kind = IndexKind.LEXICAL
@@ -176,11 +178,13 @@ class LexicalIndexWriter(IndexSide[LexicalIndex]):
         """Make the live entries of *rows* those of *documents*; rows without a document have none."""
         self._index.replace(changes_of(rows, self._make(documents)))
 
-    def draft(self, *, position: int, sample: Callable[[], Iterator[Document]], total: int) -> Drafting[LexicalEntry]:
+    def begin_generation(
+        self, *, position: int, sample: Callable[[], Iterator[Document]], total: int
+    ) -> EntryGenerationBuilder[LexicalEntry]:
         """Begin a generation as of *position*; words need no sample."""
         del sample, total
         manifest = LexicalManifest(self.generation() + 1, position, ANALYSIS_VERSION)
-        return Drafting(manifest.generation, self._index.begin(manifest), self._make, self._index.switch)
+        return EntryGenerationBuilder(manifest.generation, self._index.begin(manifest), self._make, self._index.switch)
 
     @staticmethod
     def _make(documents: Sequence[Document]) -> dict[int, list[LexicalEntry]]:
@@ -206,7 +210,7 @@ LEFT_BEHIND = (
 )
 
 
-class VectorIndexWriter(IndexSide[VectorIndex]):
+class VectorIndexWriter(BaseIndexWriter[VectorIndex]):
     """The index of meanings."""
 
     kind = IndexKind.VECTORS
@@ -278,7 +282,9 @@ class VectorIndexWriter(IndexSide[VectorIndex]):
             return False
         return True
 
-    def draft(self, *, position: int, sample: Callable[[], Iterator[Document]], total: int) -> Drafting[VectorEntry]:
+    def begin_generation(
+        self, *, position: int, sample: Callable[[], Iterator[Document]], total: int
+    ) -> EntryGenerationBuilder[VectorEntry]:
         """Begin a generation as of *position*, with means taken from the sample, and a graph when it would pay."""
         means, samples = self._means(sample, total)
         manifest = VectorManifest(
@@ -291,7 +297,7 @@ class VectorIndexWriter(IndexSide[VectorIndex]):
             mean_samples=samples,
             hnsw=self._wants_graph(),
         )
-        return Drafting(
+        return EntryGenerationBuilder(
             manifest.generation,
             self._index.begin(manifest),
             lambda documents: self._entries.entries(documents, means),

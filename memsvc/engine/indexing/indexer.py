@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager, nullcontext
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError, MemsvcError, StoreMovedError
 from memsvc.domain.index_entries import Change, Document
 from memsvc.engine.indexing.index_writers import IndexWriter
-from memsvc.engine.indexing.vector_entries import EmbeddingPrefetcher, Part, VectorEntries
+from memsvc.engine.indexing.vector_entries import ChangeBatch, EmbeddingPrefetcher, VectorEntries
 from memsvc.engine.runtime.latency_stats import LatencyStats
 from memsvc.ports.change_feed import IndexFeed
 
@@ -40,12 +40,12 @@ log = logging.getLogger(__name__)
 class Indexer:
     """Follows the outbox. Every waiting writer is served by the same commit of the indexes (group commit)."""
 
-    def __init__(self, feed: IndexFeed, applying: ChangeApplier, performance: LatencyStats) -> None:
+    def __init__(self, feed: IndexFeed, change_applier: ChangeApplier, performance: LatencyStats) -> None:
         self._feed = feed
-        self._applying = applying
-        self._words = LexicalCatchUp(feed, applying)
+        self._change_applier = change_applier
+        self._words = LexicalCatchUp(feed, change_applier)
         self._performance = performance
-        self._waiters = Waiters()
+        self._waiters = ApplyWaiters()
         self._wake = threading.Event()
         self._stopping = threading.Event()
         self._caught_up = threading.Event()
@@ -55,7 +55,7 @@ class Indexer:
         self._thread = threading.Thread(target=self._run, name="indexer", daemon=True)
 
     @property
-    def replaying(self) -> bool:
+    def is_replaying(self) -> bool:
         """Return whether changes of an earlier run of the process still wait."""
         return not self._caught_up.is_set()
 
@@ -88,32 +88,32 @@ class Indexer:
         except (BackendClosedError, BackendUnavailableError, StoreMovedError) as error:
             log.info("what was indexed last will be indexed again at the next start: %s", error.message)
 
-    def nudge(self) -> None:
+    def notify(self) -> None:
         """Say that there are new changes."""
         self._wake.set()
 
-    def reached(self, position: int) -> Future[None]:
+    def when_reached(self, position: int) -> Future[None]:
         """Return a future that is done once every change up to *position* can be found.
 
         It fails with BackendClosedError when the indexer stops first, with StoreMovedError when the store is moved.
         """
         if position <= self._applied:
             return _done()
-        return self._queued(self._waiters.until(position))
+        return self._queued(self._waiters.add_position(position))
 
-    def written(self, position: int, count: int = 1) -> Future[None]:
+    def when_applied(self, position: int, count: int = 1) -> Future[None]:
         """Return a future that is done once the *count* changes that end at *position* can be found.
 
         They are taken ahead of a backlog, so that a single write does not wait for an import.
         """
         if count <= 0 or position <= self._applied:
             return _done()
-        return self._queued(self._waiters.exactly(range(position - count + 1, position + 1)))
+        return self._queued(self._waiters.add_changes(range(position - count + 1, position + 1)))
 
     def _queued(self, future: Future[None]) -> Future[None]:
         if self._stopping.is_set():
             self._waiters.fail(BackendClosedError(_NAME))
-        self._waiters.settle((), self._applied)
+        self._waiters.resolve((), self._applied)
         self._wake.set()
         return future
 
@@ -145,7 +145,7 @@ class Indexer:
         """Wait for a nudge; when none comes soon, use the time to have the store note what was applied."""
         if not self._wake.wait(OTHERS_SECONDS):
             self._feed.settle()
-            if not self._waiters.is_anybody_waiting:
+            if not self._waiters.has_waiters:
                 self._wake.wait(IDLE_SECONDS)
         self._wake.clear()
 
@@ -161,7 +161,7 @@ class Indexer:
 
     def _go_ahead_with_words(self) -> None:
         try:
-            reached = self._words.catch_up(self._applied, is_over=self._stopping.is_set)
+            reached = self._words.catch_up(self._applied, should_stop=self._stopping.is_set)
         except BackendUnavailableError as error:
             log.debug("words cannot go ahead: %s", error.message)
             return
@@ -175,7 +175,7 @@ class Indexer:
         self._stopping.wait(MOVED_SECONDS)
 
     def _step(self) -> bool:
-        wanted = self._waiters.wanted(limit=URGENT)
+        wanted = self._waiters.awaited_positions(limit=URGENT)
         if wanted and self._urgent_steps >= URGENT_STEPS:
             return self._turn_of_backlog()
         self._urgent_steps = self._urgent_steps + 1 if wanted else 0
@@ -198,8 +198,8 @@ class Indexer:
     def _apply(self, changes: Sequence[Change], wanted: Sequence[int]) -> None:
         started = time.perf_counter()
         is_urgent = not {change.position for change in changes}.isdisjoint(wanted)
-        is_over = None if is_urgent else lambda: self._somebody_came(wanted)
-        for part in self._applying.apply(changes, is_over=is_over):
+        should_stop = None if is_urgent else lambda: self._somebody_came(wanted)
+        for part in self._change_applier.apply(changes, should_stop=should_stop):
             self._answer(part)
             self._feed.mark_applied(part)
             self._advance()
@@ -212,29 +212,31 @@ class Indexer:
         """Tell those who wait for changes that are applied already, by another process or in an earlier step."""
         taken = {change.position for change in changes}
         if missing := [position for position in wanted if position not in taken]:
-            self._waiters.settle(sorted(self._feed.applied_among(missing)), self._applied)
+            self._waiters.resolve(sorted(self._feed.applied_among(missing)), self._applied)
 
     def _somebody_came(self, wanted: Sequence[int]) -> bool:
         """Return whether to leave the backlog at once: somebody waits by name that did not when it was begun."""
-        return self._stopping.is_set() or any(position not in wanted for position in self._waiters.wanted(limit=URGENT))
+        return self._stopping.is_set() or any(
+            position not in wanted for position in self._waiters.awaited_positions(limit=URGENT)
+        )
 
     def _somebody_waits(self, part: Sequence[Change]) -> bool:
         """Return whether to leave the backlog for those who wait by name."""
         done = {change.position for change in part}
-        return any(position not in done for position in self._waiters.wanted(limit=1))
+        return any(position not in done for position in self._waiters.awaited_positions(limit=1))
 
     def _answer(self, part: Sequence[Change]) -> None:
         """Tell those who wait for *part*, before the store notes it: what is not noted is only applied again."""
         positions = [change.position for change in part]
         if positions == list(range(self._applied + 1, self._applied + 1 + len(positions))):
             self._applied = positions[-1]
-        self._waiters.settle(positions, self._applied)
+        self._waiters.resolve(positions, self._applied)
 
     def _advance(self) -> None:
         self._applied = self._feed.applied()
         if self._applied >= self._replay_to:
             self._caught_up.set()
-        self._waiters.settle((), self._applied)
+        self._waiters.resolve((), self._applied)
 
 
 def _backoff(failures: int) -> float:
@@ -283,18 +285,18 @@ class ChangeApplier:
         self._beside.shutdown()
 
     def apply(
-        self, changes: Sequence[Change], *, is_over: Callable[[], bool] | None = None
+        self, changes: Sequence[Change], *, should_stop: Callable[[], bool] | None = None
     ) -> Iterator[Sequence[Change]]:
-        """Apply *changes* part by part; yield each part once both indexes hold it for good, for the store to note it.
+        """Apply *changes* in batches; yield each batch once both indexes have committed it, for the store to mark.
 
-        When *is_over* says so while a part is being embedded, that part and those after it are left to another time.
-        Without it nothing can be more urgent than these changes, and nothing is done beside them.
+        If *should_stop* returns True while a batch is being embedded, that batch and those after it are left pending.
+        Without *should_stop* nothing is more urgent than these changes, and nothing is prefetched.
 
         Raises:
-            BackendUnavailableError: An index or the embedder cannot be reached; what was yielded is applied.
+            BackendUnavailableError: An index or the embedder cannot be reached; batches yielded before are applied.
         """
         parts = list(self._parts(changes))
-        with closing(self._embedded(parts, is_over)) if self._vectors.is_current() else nullcontext(parts) as ready:
+        with closing(self._embedded(parts, should_stop)) if self._vectors.is_current() else nullcontext(parts) as ready:
             for part in ready:
                 with self._lock:
                     # Embedding may have taken long.
@@ -302,9 +304,11 @@ class ChangeApplier:
                     self.write(part.rows, part.documents)
                 yield part.changes
 
-    def _embedded(self, parts: Sequence[Part], is_over: Callable[[], bool] | None) -> Generator[Part, None, None]:
-        if is_over is not None:
-            yield from self._ahead.each(parts, is_over)
+    def _embedded(
+        self, parts: Sequence[ChangeBatch], should_stop: Callable[[], bool] | None
+    ) -> Generator[ChangeBatch, None, None]:
+        if should_stop is not None:
+            yield from self._ahead.iterate(parts, should_stop)
             return
         for part in parts:
             if part.costly > 1:
@@ -334,7 +338,7 @@ class ChangeApplier:
         if side.is_current():
             side.write(rows, documents)
 
-    def _parts(self, changes: Sequence[Change]) -> Iterator[Part]:
+    def _parts(self, changes: Sequence[Change]) -> Iterator[ChangeBatch]:
         rows = list(dict.fromkeys(change.row for change in changes))
         documents = {document.memory.row: document for document in self._feed.documents(rows)}
         costs = {row: self._entries.cost(document) for row, document in documents.items()}
@@ -350,10 +354,10 @@ class ChangeApplier:
             yield _part(part, documents, costs)
 
 
-def _part(changes: Sequence[Change], documents: Mapping[int, Document], costs: Mapping[int, int]) -> Part:
+def _part(changes: Sequence[Change], documents: Mapping[int, Document], costs: Mapping[int, int]) -> ChangeBatch:
     rows = dict.fromkeys(change.row for change in changes)
     costly = sum(costs.get(row, 0) for row in rows)
-    return Part(changes, [documents[row] for row in rows if row in documents], costly)
+    return ChangeBatch(changes, [documents[row] for row in rows if row in documents], costly)
 
 
 # Bringing changes into the index of words alone, while that of meanings, or the model, is away.
@@ -372,19 +376,19 @@ class LexicalCatchUp:
     nobody would write it again.
     """
 
-    def __init__(self, feed: IndexFeed, applying: ChangeApplier) -> None:
+    def __init__(self, feed: IndexFeed, change_applier: ChangeApplier) -> None:
         self._feed = feed
-        self._applying = applying
+        self._change_applier = change_applier
         self._position = 0
 
-    def catch_up(self, applied: int, *, is_over: Callable[[], bool]) -> int:
+    def catch_up(self, applied: int, *, should_stop: Callable[[], bool]) -> int:
         """Write what was changed after *applied*, and not here before; return up to which position words are found.
 
         Raises:
             BackendUnavailableError: The index of words is away, too.
         """
         position = max(self._position, applied)
-        while not is_over() and (changes := self._feed.since(position, limit=PAGE)):
+        while not should_stop() and (changes := self._feed.since(position, limit=PAGE)):
             self._write(changes)
             position = self._position = changes[-1].position
         return position
@@ -394,13 +398,13 @@ class LexicalCatchUp:
         with self._feed.claim(sorted(wanted), limit=PAGE) as lent:
             rows = list(dict.fromkeys(change.row for change in lent if change.position in wanted))
             if rows:
-                self._applying.write_words(rows, self._feed.documents(rows))
+                self._change_applier.write_words(rows, self._feed.documents(rows))
 
 
 # Who waits for which change to be searchable.
 
 
-class Waiters:
+class ApplyWaiters:
     """Futures of callers that wait until the indexes have reached a position, or hold certain changes."""
 
     def __init__(self) -> None:
@@ -408,21 +412,21 @@ class Waiters:
         self._until: list[tuple[int, Future[None]]] = []
         self._exact: list[tuple[set[int], Future[None]]] = []
 
-    def until(self, position: int) -> Future[None]:
+    def add_position(self, position: int) -> Future[None]:
         """Return a future that is done once every change up to *position* is applied."""
         future: Future[None] = Future()
         with self._lock:
             self._until.append((position, future))
         return future
 
-    def exactly(self, positions: Sequence[int]) -> Future[None]:
+    def add_changes(self, positions: Sequence[int]) -> Future[None]:
         """Return a future that is done once these changes are applied, whatever else waits."""
         future: Future[None] = Future()
         with self._lock:
             self._exact.append((set(positions), future))
         return future
 
-    def wanted(self, *, limit: int) -> list[int]:
+    def awaited_positions(self, *, limit: int) -> list[int]:
         """Return positions that somebody waits for by name, oldest caller first, at most *limit*."""
         with self._lock:
             found: dict[int, None] = {}
@@ -434,12 +438,12 @@ class Waiters:
         return list(found)[:limit]
 
     @property
-    def is_anybody_waiting(self) -> bool:
+    def has_waiters(self) -> bool:
         """Return whether there is a future that is not done."""
         with self._lock:
             return any(not future.cancelled() for _, future in (*self._exact, *self._until))
 
-    def settle(self, positions: Sequence[int], applied: int) -> None:
+    def resolve(self, positions: Sequence[int], applied: int) -> None:
         """Answer everybody whose wait is over: *positions* were applied, and all up to *applied*."""
         done: list[Future[None]] = []
         with self._lock:

@@ -12,9 +12,9 @@ from typing import Protocol
 from memsvc.domain.diagnostics import IndexKind, ReindexMode, ReindexPhase, ReindexProgress
 from memsvc.domain.errors import BackendUnavailableError, MemsvcError, ReindexRunningError
 from memsvc.domain.index_entries import Document
-from memsvc.engine.indexing.index_writers import Draft, IndexWriter, VectorIndexWriter
+from memsvc.engine.indexing.index_writers import GenerationBuilder, IndexWriter, VectorIndexWriter
 from memsvc.engine.indexing.indexer import ChangeApplier
-from memsvc.engine.indexing.repair import Differences, Repair
+from memsvc.engine.indexing.repair import IndexDifferences, IndexRepairer
 from memsvc.engine.runtime.instrumentation import LastErrors
 from memsvc.engine.runtime.leader_lease import LeaderElection, Lease
 from memsvc.ports.change_feed import IndexFeed
@@ -31,23 +31,23 @@ STOP_SECONDS = 2.0
 log = logging.getLogger(__name__)
 
 
-class Reindex:
+class ReindexService:
     """Rebuilds or repairs indexes, one run at a time in the process, and of all that share an index."""
 
     def __init__(
         self,
         feed: IndexFeed,
-        sides: Mapping[IndexKind, IndexWriter],
-        rebuild: Rebuild,
-        repair: Repair,
-        troubles: LastErrors | None = None,
-        leading: LeaderElection | None = None,
+        writers: Mapping[IndexKind, IndexWriter],
+        rebuild: IndexRebuilder,
+        repair: IndexRepairer,
+        last_errors: LastErrors | None = None,
+        election: LeaderElection | None = None,
     ) -> None:
-        """Work on *sides*; of all processes that share one, the one that *leading* chooses builds it."""
+        """Work on *writers*; of all processes that share one, the one that *election* chooses builds it."""
         self._feed = feed
-        self._leading = leading
-        self._troubles = troubles or LastErrors()
-        self._sides = sides
+        self._election = election
+        self._last_errors = last_errors or LastErrors()
+        self._writers = writers
         self._rebuild = rebuild
         self._repair = repair
         self._running = threading.Lock()
@@ -68,17 +68,17 @@ class Reindex:
         if not self._running.acquire(blocking=False):
             raise ReindexRunningError
         try:
-            for kind in indexes or tuple(self._sides):
-                side = self._sides[kind]
-                with self._lead(side) as leadership:
-                    steps = self._rebuild.run(side) if mode is ReindexMode.REBUILD else self._mended(side)
-                    yield from self._told(steps, leadership)
+            for kind in indexes or tuple(self._writers):
+                writer = self._writers[kind]
+                with self._lead(writer) as lease:
+                    steps = self._rebuild.run(writer) if mode is ReindexMode.REBUILD else self._mended(writer)
+                    yield from self._told(steps, lease)
             yield ReindexProgress(ReindexPhase.DONE, kind, 1, 1, 0)
         finally:
             self._latest = None
             self._running.release()
 
-    def mend(self, kind: IndexKind, rows: Sequence[int]) -> None:
+    def repair_rows(self, kind: IndexKind, rows: Sequence[int]) -> None:
         """Write the entries of some memories anew, those of memories that are gone away.
 
         Raises:
@@ -88,31 +88,31 @@ class Reindex:
         if not self._running.acquire(blocking=False):
             raise ReindexRunningError
         try:
-            for _ in self._repair.mend(self._sides[kind], Differences(0, 0, tuple(rows), (), ())):
+            for _ in self._repair.repair(self._writers[kind], IndexDifferences(0, 0, tuple(rows), (), ())):
                 pass
         finally:
             self._running.release()
 
-    def takes_writes(self, kind: IndexKind) -> bool:
+    def accepts_writes(self, kind: IndexKind) -> bool:
         """Return whether an index has a generation that can be written to."""
-        return self._sides[kind].is_current()
+        return self._writers[kind].is_current()
 
-    def _lead(self, side: IndexWriter) -> AbstractContextManager[Lease | None]:
-        return self._leading.lead() if self._leading is not None and side.is_shared else nullcontext()
+    def _lead(self, writer: IndexWriter) -> AbstractContextManager[Lease | None]:
+        return self._election.lead() if self._election is not None and writer.is_shared else nullcontext()
 
     def _told(
-        self, steps: Generator[ReindexProgress, None, None], leadership: Lease | None
+        self, steps: Generator[ReindexProgress, None, None], lease: Lease | None
     ) -> Generator[ReindexProgress, None, None]:
         with closing(steps):
             for step in steps:
-                if leadership is not None:
-                    leadership.require()
+                if lease is not None:
+                    lease.require()
                 self._latest = step
                 yield step
 
-    def compare(self, kind: IndexKind) -> Differences:
+    def compare(self, kind: IndexKind) -> IndexDifferences:
         """Hold one index against the store."""
-        return self._repair.compare(self._sides[kind])
+        return self._repair.compare(self._writers[kind])
 
     def prepare(self) -> None:
         """Give the indexes of an empty store their first generation, which takes no time worth naming.
@@ -122,67 +122,67 @@ class Reindex:
         """
         if self._feed.indexable():
             return
-        for side in self._sides.values():
+        for writer in self._writers.values():
             try:
-                self._begin(side)
+                self._begin(writer)
             except BackendUnavailableError as error:
-                log.warning("the index of %s cannot be reached and is left for later: %s", side.kind, error)
+                log.warning("the index of %s cannot be reached and is left for later: %s", writer.kind, error)
             except ReindexRunningError:
-                log.info("the index of %s is being made by another process", side.kind)
+                log.info("the index of %s is being made by another process", writer.kind)
 
-    def _begin(self, side: IndexWriter) -> None:
-        if side.is_stale():
-            with self._lead(side):
+    def _begin(self, writer: IndexWriter) -> None:
+        if writer.is_stale():
+            with self._lead(writer):
                 # It may have been made while the turn was waited for.
-                for step in self._rebuild.run(side) if side.is_stale() else ():
+                for step in self._rebuild.run(writer) if writer.is_stale() else ():
                     log.debug("first generation: %s", step)
 
-    def stale(self) -> list[IndexKind]:
+    def find_stale(self) -> list[IndexKind]:
         """Return the indexes that have no generation of the model and analysis in use, so far as they can be asked."""
-        return [kind for kind, side in self._sides.items() if _is_surely_stale(side)]
+        return [kind for kind, writer in self._writers.items() if _is_surely_stale(writer)]
 
-    def due(self) -> list[IndexKind]:
+    def find_due(self) -> list[IndexKind]:
         """Return the indexes whose live generation no longer fits: model, analysis, means or graph."""
         total = self._feed.indexable()
         return [
             kind
-            for kind, side in self._sides.items()
-            if side.is_stale() or (isinstance(side, VectorIndexWriter) and side.refresh_is_due(total))
+            for kind, writer in self._writers.items()
+            if writer.is_stale() or (isinstance(writer, VectorIndexWriter) and writer.refresh_is_due(total))
         ]
 
-    def broken(self) -> list[IndexKind]:
+    def find_broken(self) -> list[IndexKind]:
         """Return the indexes that cannot be reached, or failed when they were last asked or written to.
 
         Not those of a server: that it cannot be reached breaks nothing that is on it.
         """
         return [
             kind
-            for kind, side in self._sides.items()
-            if not side.is_shared
-            and not side.is_stale()
-            and (self._troubles.of(kind.value.lower()) or not side.answers())
+            for kind, writer in self._writers.items()
+            if not writer.is_shared
+            and not writer.is_stale()
+            and (self._last_errors.of(kind.value.lower()) or not writer.is_reachable())
         ]
 
-    def would_not_race(self, lull: QuietPeriodDetector) -> bool:
+    def is_quiet(self, quiet_period: QuietPeriodDetector) -> bool:
         """Return whether a rebuild would not race an import."""
-        return lull.has_come(self._feed.head(), self._feed.pending_count())
+        return quiet_period.is_quiet(self._feed.head(), self._feed.pending_count())
 
-    def _mended(self, side: IndexWriter) -> Generator[ReindexProgress, None, None]:
-        yield ReindexProgress(ReindexPhase.READING, side.kind, 0, self._feed.indexable(), side.generation())
-        differences = self._repair.compare(side)
-        yield ReindexProgress(ReindexPhase.REPAIRED, side.kind, 0, len(differences.rows), side.generation())
-        yield from self._repair.mend(side, differences)
+    def _mended(self, writer: IndexWriter) -> Generator[ReindexProgress, None, None]:
+        yield ReindexProgress(ReindexPhase.READING, writer.kind, 0, self._feed.indexable(), writer.generation())
+        differences = self._repair.compare(writer)
+        yield ReindexProgress(ReindexPhase.REPAIRED, writer.kind, 0, len(differences.rows), writer.generation())
+        yield from self._repair.repair(writer, differences)
 
 
 class PendingComparison(Protocol):
     """A comparison of the indexes with the store that may be owed, by this process or the next."""
 
     @property
-    def is_owed(self) -> bool:
+    def is_pending(self) -> bool:
         """Return whether it has yet to be done."""
         ...
 
-    def settle(self) -> None:
+    def mark_done(self) -> None:
         """Note that it was done."""
         ...
 
@@ -190,10 +190,10 @@ class PendingComparison(Protocol):
 class IndexMonitor:
     """A thread that rebuilds lost indexes, repairs where that is owed, and then rebuilds what broke or is due."""
 
-    def __init__(self, reindex: Reindex, *, interval_seconds: float, comparison: PendingComparison) -> None:
+    def __init__(self, reindex: ReindexService, *, interval_seconds: float, comparison: PendingComparison) -> None:
         self._reindex = reindex
         self._interval_seconds = interval_seconds
-        self._lull = QuietPeriodDetector(interval_seconds=interval_seconds)
+        self._quiet_period = QuietPeriodDetector(interval_seconds=interval_seconds)
         self._comparison = comparison
         self._pause = self._looks_left = 0
         self._stopping = threading.Event()
@@ -213,7 +213,7 @@ class IndexMonitor:
             self._thread.join(STOP_SECONDS)
 
     def _run(self) -> None:
-        if stale := self._reindex.stale():
+        if stale := self._reindex.find_stale():
             self._perform(stale, ReindexMode.REBUILD)
         self._compare()
         while not self._stopping.wait(self._interval_seconds):
@@ -223,12 +223,12 @@ class IndexMonitor:
 
     def _compare(self) -> None:
         """Repair what differs from the store, if that is owed; where it fails, wait longer each time."""
-        if self._stopping.is_set() or not self._comparison.is_owed:
+        if self._stopping.is_set() or not self._comparison.is_pending:
             return
         if self._looks_left:
             self._looks_left -= 1
         elif self._perform([], ReindexMode.REPAIR):
-            self._comparison.settle()
+            self._comparison.mark_done()
         else:
             self._pause = self._looks_left = min(2 * self._pause + 1, LONGEST_PAUSE)
 
@@ -237,7 +237,7 @@ class IndexMonitor:
 
         When building them anew does not help, as on a full disk, they have to be seen twice as often the next time.
         """
-        found = self._reindex.broken()
+        found = self._reindex.find_broken()
         self._sightings = Counter({kind: self._sightings[kind] + 1 for kind in found})
         due = [kind for kind in found if self._sightings[kind] >= self._patience]
         if not found:
@@ -250,7 +250,7 @@ class IndexMonitor:
 
     def _due(self) -> list[IndexKind]:
         try:
-            return self._reindex.due() if self._reindex.would_not_race(self._lull) else []
+            return self._reindex.find_due() if self._reindex.is_quiet(self._quiet_period) else []
         except BackendUnavailableError as error:
             log.warning("upkeep could not look at the indexes and will look again: %s", error.message)
         except MemsvcError:
@@ -286,9 +286,9 @@ class IndexMonitor:
         return is_done
 
 
-def _is_surely_stale(side: IndexWriter) -> bool:
+def _is_surely_stale(writer: IndexWriter) -> bool:
     try:
-        return side.is_stale()
+        return writer.is_stale()
     except BackendUnavailableError:
         return False
 
@@ -317,7 +317,7 @@ class QuietPeriodDetector:
         self._head: int | None = None
         self._waited = 0.0
 
-    def has_come(self, head: int, pending: int) -> bool:
+    def is_quiet(self, head: int, pending: int) -> bool:
         """Return whether now is the time; *head* is the newest position, *pending* the number of changes not applied.
 
         The first look says no: it cannot tell yet.
@@ -344,52 +344,52 @@ NEARLY = 64
 """So few changes are left for the moment in which the live indexes stand still."""
 
 
-class Rebuild:
+class IndexRebuilder:
     """Makes generations from the store as of an outbox position, then takes over what changed meanwhile."""
 
-    def __init__(self, feed: IndexFeed, applying: ChangeApplier) -> None:
+    def __init__(self, feed: IndexFeed, change_applier: ChangeApplier) -> None:
         self._feed = feed
-        self._applying = applying
+        self._change_applier = change_applier
 
-    def run(self, side: IndexWriter) -> Generator[ReindexProgress, None, None]:
-        """Build a generation of *side* and switch to it; leaving the iteration early discards it.
+    def run(self, writer: IndexWriter) -> Generator[ReindexProgress, None, None]:
+        """Build a generation of *writer* and switch to it; leaving the iteration early discards it.
 
         Raises:
             BackendUnavailableError: The index or the embedder cannot be reached; the live generation stays.
         """
         position = self._feed.head()
         total = self._feed.indexable()
-        draft = side.draft(position=position, sample=self._documents, total=total)
+        draft = writer.begin_generation(position=position, sample=self._documents, total=total)
         try:
-            yield from self._bulk(side, draft, total)
-            yield ReindexProgress(ReindexPhase.BUILDING, side.kind, total, total, draft.number)
+            yield from self._bulk(writer, draft, total)
+            yield ReindexProgress(ReindexPhase.BUILDING, writer.kind, total, total, draft.number)
             draft.seal()
-            yield ReindexProgress(ReindexPhase.CATCHING_UP, side.kind, 0, self._feed.head() - position, draft.number)
+            yield ReindexProgress(ReindexPhase.CATCHING_UP, writer.kind, 0, self._feed.head() - position, draft.number)
             self._switch(draft, position)
-            yield ReindexProgress(ReindexPhase.SWITCHED, side.kind, total, total, draft.number)
+            yield ReindexProgress(ReindexPhase.SWITCHED, writer.kind, total, total, draft.number)
         finally:
             draft.discard()
 
-    def _bulk(self, side: IndexWriter, draft: Draft, total: int) -> Iterator[ReindexProgress]:
+    def _bulk(self, writer: IndexWriter, draft: GenerationBuilder, total: int) -> Iterator[ReindexProgress]:
         done = 0
-        yield ReindexProgress(ReindexPhase.READING, side.kind, 0, total, draft.number)
+        yield ReindexProgress(ReindexPhase.READING, writer.kind, 0, total, draft.number)
         for batch in self._batches():
             draft.write([document.memory.row for document in batch], batch)
             done += len(batch)
-            yield ReindexProgress(ReindexPhase.READING, side.kind, done, max(total, done), draft.number)
+            yield ReindexProgress(ReindexPhase.READING, writer.kind, done, max(total, done), draft.number)
 
-    def _switch(self, draft: Draft, position: int) -> None:
+    def _switch(self, draft: GenerationBuilder, position: int) -> None:
         while self._feed.head() - position > NEARLY:
             position = self._take_over(draft, position)
         # Once more: while the indexes stand still nothing should be left that the model has to embed.
         position = self._take_over(draft, position)
-        with self._feed.standing_still(), self._applying.exclusive():
+        with self._feed.standing_still(), self._change_applier.exclusive():
             while (reached := self._take_over(draft, position)) != position:
                 position = reached
             self._feed.require_lent()
             draft.switch()
 
-    def _take_over(self, draft: Draft, position: int) -> int:
+    def _take_over(self, draft: GenerationBuilder, position: int) -> int:
         changes = self._feed.since(position, limit=CATCH_UP)
         if changes:
             rows = list(dict.fromkeys(change.row for change in changes))

@@ -24,7 +24,7 @@ MAX_CHUNKS = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
-class Differences:
+class IndexDifferences:
     """The rows of memories whose entries are not what they should be, by what is wrong, and how many were compared."""
 
     expected: int
@@ -39,19 +39,19 @@ class Differences:
         return [*self.missing, *self.stale, *self.orphaned]
 
 
-class Repair:
+class IndexRepairer:
     """Compares by row, chunk count and fingerprint, and writes again what differs."""
 
-    def __init__(self, feed: IndexFeed, applying: ChangeApplier) -> None:
+    def __init__(self, feed: IndexFeed, change_applier: ChangeApplier) -> None:
         self._feed = feed
-        self._applying = applying
+        self._change_applier = change_applier
 
-    def compare(self, side: IndexWriter) -> Differences:
+    def compare(self, writer: IndexWriter) -> IndexDifferences:
         """Return how the index differs from the store, changes that still wait to be applied left out."""
         chunks: dict[int, int] = {}
         prints: dict[int, set[int]] = {}
         present = 0
-        for listed in side.inventory():
+        for listed in writer.inventory():
             present += 1
             row = row_of(listed.entry_id)
             prints.setdefault(row, set()).add(listed.fingerprint)
@@ -59,7 +59,7 @@ class Repair:
                 chunks[row] = chunks.get(row, 0) + 1
         return self._differences(chunks, prints, present)
 
-    def _differences(self, chunks: dict[int, int], prints: dict[int, set[int]], present: int) -> Differences:
+    def _differences(self, chunks: dict[int, int], prints: dict[int, set[int]], present: int) -> IndexDifferences:
         missing, stale, expected = [], [], 0
         waiting = {change.row for change in self._feed.pending(limit=100_000)}
         for memory in self._expected():
@@ -73,18 +73,18 @@ class Repair:
             elif found != {memory.fingerprint} or count > memory.chunk_count:
                 stale.append(memory.row)
         orphaned = [row for row in prints if row not in waiting]
-        return Differences(expected, present, tuple(missing), tuple(stale), tuple(orphaned))
+        return IndexDifferences(expected, present, tuple(missing), tuple(stale), tuple(orphaned))
 
-    def mend(self, side: IndexWriter, differences: Differences) -> Iterator[ReindexProgress]:
+    def repair(self, writer: IndexWriter, differences: IndexDifferences) -> Iterator[ReindexProgress]:
         """Write the entries of the differing memories again, a few at a time."""
         rows = differences.rows
         for start in range(0, len(rows), MEND):
             part = rows[start : start + MEND]
-            with self._feed.standing_still(), self._applying.exclusive():
+            with self._feed.standing_still(), self._change_applier.exclusive():
                 documents = self._feed.documents(part)
                 self._feed.require_lent()
-                side.write(part, documents)
-            yield ReindexProgress(ReindexPhase.REPAIRED, side.kind, start + len(part), len(rows), side.generation())
+                writer.write(part, documents)
+            yield ReindexProgress(ReindexPhase.REPAIRED, writer.kind, start + len(part), len(rows), writer.generation())
 
     def _expected(self) -> Iterator[Expected]:
         after = -1

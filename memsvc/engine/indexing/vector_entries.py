@@ -277,7 +277,7 @@ LOOK_SECONDS = 0.02
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ChangeBatch:
     """Changes that become visible together, and the present state of what they changed.
 
     Attributes:
@@ -305,20 +305,23 @@ class EmbeddingPrefetcher:
         """Give the threads back once what they are at is done."""
         self._pool.shutdown(cancel_futures=True)
 
-    def each(self, parts: Sequence[Part], is_over: Callable[[], bool]) -> Generator[Part, None, None]:
-        """Yield the parts in order, each once its vectors are known; those of the next ones are made meanwhile.
+    def iterate(
+        self, parts: Sequence[ChangeBatch], should_stop: Callable[[], bool]
+    ) -> Generator[ChangeBatch, None, None]:
+        """Yield the batches in order, each once its vectors are stored, and embed the next ones meanwhile.
 
-        When *is_over* says so the wait for vectors ends, and no more parts come; what was begun is finished and kept.
+        If *should_stop* returns True while a batch is being embedded, iteration ends; embeddings under way are finished
+        and stored.
 
         Raises:
-            BackendUnavailableError: The embedder cannot be reached; the parts before were yielded.
+            BackendUnavailableError: The embedder cannot be reached; earlier batches were yielded.
         """
         coming = iter(parts)
         waiting = deque((part, self._begin(part)) for part in islice(coming, DEPTH))
         try:
             while waiting:
                 part, embedded = waiting.popleft()
-                if embedded is not None and not _has_come(embedded, is_over):
+                if embedded is not None and not _has_come(embedded, should_stop):
                     embedded.cancel()
                     return
                 waiting.extend((following, self._begin(following)) for following in islice(coming, 1))
@@ -328,19 +331,19 @@ class EmbeddingPrefetcher:
                 if embedded is not None:
                     embedded.cancel()
 
-    def _begin(self, part: Part) -> Future[None] | None:
+    def _begin(self, part: ChangeBatch) -> Future[None] | None:
         # A passage on its own is embedded where it is written: there is nothing to be done beside it.
         return self._pool.submit(self._entries.embed, part.documents) if part.costly > 1 else None
 
 
-def _has_come(embedded: Future[None], is_over: Callable[[], bool]) -> bool:
-    """Wait until it is done, or until *is_over*; return whether it is done, or raise what went wrong.
+def _has_come(embedded: Future[None], should_stop: Callable[[], bool]) -> bool:
+    """Wait until it is done, or until *should_stop*; return whether it is done, or raise what went wrong.
 
     What is done in a moment is waited for first, so that vectors which were made before do not wait for ever behind
     one urgent matter after another.
     """
     while not wait([embedded], LOOK_SECONDS).done:
-        if is_over():
+        if should_stop():
             return False
     embedded.result()
     return True

@@ -12,9 +12,9 @@ from memsvc.domain.memory import Layer, Memory, Status
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.maintenance.step import (
     BEGINNING,
-    Applied,
     BulkStatusChange,
-    Part,
+    StepPart,
+    StepResult,
     cursor_of,
     due_of,
     eligible,
@@ -61,7 +61,7 @@ class _Cursor:
         return cls(*json.loads(text)) if text else cls()
 
 
-class Archive:
+class ArchiveStep:
     """Makes LONG_TERM memories ARCHIVED: they leave lists and searches that do not ask for them, and can come back."""
 
     kind = UpkeepStep.ARCHIVE
@@ -78,35 +78,35 @@ class Archive:
         """Find by *reads*, write by the rest; *now* is the clock."""
         self._reads = reads
         self._committer = committer
-        self._putting = BulkStatusChange(record_builder, now)
+        self._status_change = BulkStatusChange(record_builder, now)
         self._now = now
         self._rules = rules
 
-    def part(self, area: Area, now: datetime, after: str, limit: int) -> Part:
+    def find_due(self, area: Area, now: datetime, after: str, limit: int) -> StepPart:
         """Return what was not read for long, then what owners keep beyond the limit, the least useful first."""
         cursor = _Cursor.read(after)
         return self._beyond(area, now, cursor, limit) if cursor.owner else self._unread(area, now, cursor, limit)
 
-    def apply(self, due: Sequence[Due]) -> Applied:
+    def apply(self, due: Sequence[Due]) -> StepResult:
         """Archive them."""
 
         def work(transaction: Transaction) -> list[Due]:
             since = self._now() - self._rules.unread_for
             found = [(one, memory) for one, memory in eligible(transaction, due) if _is_due(one, memory, since)]
-            self._putting.put_away(transaction, [memory for _, memory in found], Status.ARCHIVED)
+            self._status_change.set_status(transaction, [memory for _, memory in found], Status.ARCHIVED)
             return [one for one, _ in found]
 
         done = self._committer.submit(work).value
-        return Applied(tuple(done), len(due) - len(done))
+        return StepResult(tuple(done), len(due) - len(done))
 
-    def _unread(self, area: Area, now: datetime, cursor: _Cursor, limit: int) -> Part:
+    def _unread(self, area: Area, now: datetime, cursor: _Cursor, limit: int) -> StepPart:
         since = now - self._rules.unread_for
         found = self._reads.unread(area, since=since, after=place_of(cursor.place), limit=limit)
         place = cursor_of(found, limit)
         following = str(_Cursor(place)) if place else self._next_owner(area, now, "")
-        return Part(tuple(due_of(self.kind, Reason.UNREAD, one) for one in found), following)
+        return StepPart(tuple(due_of(self.kind, Reason.UNREAD, one) for one in found), following)
 
-    def _beyond(self, area: Area, now: datetime, cursor: _Cursor, limit: int) -> Part:
+    def _beyond(self, area: Area, now: datetime, cursor: _Cursor, limit: int) -> StepPart:
         since, excess = now - self._rules.unread_for, cursor.excess_bytes
         after = place_of(cursor.place)
         found = self._reads.least_useful(area, owner=cursor.owner, since=since, at=now, after=after, limit=limit)
@@ -118,8 +118,8 @@ class Archive:
             excess -= waiting.content_bytes
         place = cursor_of(found, limit)
         if excess > 0 and place:
-            return Part(tuple(due), str(_Cursor(place, cursor.owner, excess)))
-        return Part(tuple(due), self._next_owner(area, now, cursor.owner))
+            return StepPart(tuple(due), str(_Cursor(place, cursor.owner, excess)))
+        return StepPart(tuple(due), self._next_owner(area, now, cursor.owner))
 
     def _next_owner(self, area: Area, now: datetime, after: str) -> str:
         """Return the cursor of the first owner behind *after* who keeps too much, or that of the beginning."""

@@ -11,7 +11,7 @@ from memsvc.domain.limits import CONTENT, TAGS
 from memsvc.domain.maintenance import Area, Due, Reason, UpkeepStep
 from memsvc.domain.memory import Memory, Status
 from memsvc.engine.commit.group_committer import GroupCommitter
-from memsvc.engine.maintenance.step import Applied, BulkStatusChange, Part, cursor_of, due_of, eligible, place_of
+from memsvc.engine.maintenance.step import BulkStatusChange, StepPart, StepResult, cursor_of, due_of, eligible, place_of
 from memsvc.engine.records.memory_builder import RecordBuilder, ReminderDetector
 from memsvc.engine.records.memory_patch import apply_values
 from memsvc.ports.metadata import Transaction
@@ -19,7 +19,7 @@ from memsvc.ports.operations import UpkeepReads
 from memsvc.text.analysis import is_han
 
 
-class Expire:
+class ExpireStep:
     """Makes memories EXPIRED whose expire_time has passed, so that they leave the indexes; nothing is destroyed."""
 
     kind = UpkeepStep.EXPIRE
@@ -38,37 +38,37 @@ class Expire:
         self._committer = committer
         self._record_builder = record_builder
         self._reminding = reminder_detector
-        self._putting = BulkStatusChange(record_builder, now)
+        self._status_change = BulkStatusChange(record_builder, now)
         self._now = now
 
-    def part(self, area: Area, now: datetime, after: str, limit: int) -> Part:
+    def find_due(self, area: Area, now: datetime, after: str, limit: int) -> StepPart:
         """Return those that have expired, the first to expire first."""
         found = self._reads.expired(area, at=now, after=place_of(after), limit=limit)
         due = (due_of(self.kind, Reason.FINISHED if one.work_in_progress else Reason.EXPIRED, one) for one in found)
-        return Part(tuple(due), cursor_of(found, limit))
+        return StepPart(tuple(due), cursor_of(found, limit))
 
-    def apply(self, due: Sequence[Due]) -> Applied:
+    def apply(self, due: Sequence[Due]) -> StepResult:
         """Put them away, or finish them."""
 
         def work(transaction: Transaction) -> list[Due]:
             now = self._now()
             found = [(one, memory) for one, memory in eligible(transaction, due) if _is_over(memory, now)]
             over = [memory for _, memory in found if not memory.work_in_progress]
-            self._putting.put_away(transaction, over, Status.EXPIRED)
+            self._status_change.set_status(transaction, over, Status.EXPIRED)
             for _, memory in found:
                 if memory.work_in_progress:
                     self._finish(transaction, memory, now)
             return [one for one, _ in found]
 
         done = self._committer.submit(work).value
-        return Applied(tuple(done), len(due) - len(done))
+        return StepResult(tuple(done), len(due) - len(done))
 
     def _finish(self, transaction: Transaction, before: Memory, now: datetime) -> None:
         after = apply_values(before, finished_values(before, now), now, self._reminding)
         record, _ = self._record_builder.claim(transaction, self._record_builder.record(before, after))
         transaction.update(before, record, ChangeAction.UPDATED)
         self._record_builder.update_session_tokens(transaction, before, after)
-        self._putting.settle(transaction, [after])
+        self._status_change.update_conflicts(transaction, [after])
 
 
 def _is_over(memory: Memory, now: datetime) -> bool:

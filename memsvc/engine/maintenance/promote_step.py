@@ -11,7 +11,16 @@ from memsvc.domain.errors import InvalidRequestError, MemoryExistsError
 from memsvc.domain.maintenance import Area, Due, Reason, UpkeepStep
 from memsvc.domain.memory import Kind, Layer, Memory
 from memsvc.engine.commit.group_committer import GroupCommitter
-from memsvc.engine.maintenance.step import BEGINNING, Applied, Part, cursor_of, due_of, eligible, is_kept_up, place_of
+from memsvc.engine.maintenance.step import (
+    BEGINNING,
+    StepPart,
+    StepResult,
+    cursor_of,
+    due_of,
+    eligible,
+    is_maintained,
+    place_of,
+)
 from memsvc.engine.memories.promote import MemoryPromoter
 from memsvc.engine.records.memory_builder import claims_content, content_name
 from memsvc.ports.metadata import Transaction
@@ -68,7 +77,7 @@ class PromoteStep:
         self._now = now
         self._least = least_accesses
 
-    def part(self, area: Area, now: datetime, after: str, limit: int) -> Part:
+    def find_due(self, area: Area, now: datetime, after: str, limit: int) -> StepPart:
         """Return those read often enough that no other memory keeps from being promoted."""
         cursor = _Cursor.read(after)
         found = self._reads.read_often(area, least=self._least, at=now, after=place_of(cursor.place), limit=limit)
@@ -80,9 +89,9 @@ class PromoteStep:
             if content:
                 taken[content] = None
         place = cursor_of(found, limit)
-        return Part(tuple(due), str(_Cursor(place, tuple(taken))) if place else BEGINNING)
+        return StepPart(tuple(due), str(_Cursor(place, tuple(taken))) if place else BEGINNING)
 
-    def apply(self, due: Sequence[Due]) -> Applied:
+    def apply(self, due: Sequence[Due]) -> StepResult:
         """Promote them."""
 
         def work(transaction: Transaction) -> list[Due]:
@@ -100,7 +109,7 @@ class PromoteStep:
             return [one for one, _, new in made if new is not None]
 
         done = self._committer.submit(work).value
-        return Applied(tuple(done), len(due) - len(done))
+        return StepResult(tuple(done), len(due) - len(done))
 
     def _free(self, often: Sequence[Due], now: datetime) -> Iterator[tuple[Due, str]]:
         """Yield those of *often* whose content no other memory claims, as `_unclaimed` does. Nothing is written."""
@@ -141,4 +150,4 @@ def _unclaimed(transaction: Transaction, often: Sequence[Due], now: datetime) ->
 
 
 def _is_ending(memory: Memory, now: datetime) -> bool:
-    return is_kept_up(memory) and memory.expire_time is not None and memory.expire_time <= now
+    return is_maintained(memory) and memory.expire_time is not None and memory.expire_time <= now

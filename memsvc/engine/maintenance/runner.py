@@ -17,7 +17,7 @@ from memsvc.domain.errors import (
     MemsvcError,
 )
 from memsvc.domain.maintenance import EVERYBODY, Area, Due, MaintenancePlan, Tally, UpkeepProgress, UpkeepStep
-from memsvc.engine.maintenance.step import BEGINNING, Applied, Step
+from memsvc.engine.maintenance.step import BEGINNING, MaintenanceStep, StepResult
 from memsvc.engine.runtime.latency_stats import LatencyStats
 from memsvc.engine.runtime.leader_lease import LeaderElection, Lease
 from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
@@ -61,14 +61,14 @@ class StepCounts:
             return [self._steps[step] for step in sorted(self._steps)]
 
 
-OPERATION = "Maintenance"
+OPERATION = "MaintenanceRunner"
 """The name under which runs are measured; the layer names the step."""
 PART = 200
 """How many changes are looked for at a time."""
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class RunLimits:
     """How much one run does.
 
     Attributes:
@@ -81,7 +81,7 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
-class Measures:
+class StepMetrics:
     """Where it is told how long steps took and what they did."""
 
     performance: LatencyStats
@@ -102,7 +102,7 @@ class _Run:
     area: Area
     doing: MaintenancePlan
     now: datetime
-    leadership: Lease | None
+    lease: Lease | None
     tallies: dict[UpkeepStep, Tally] = field(default_factory=dict)
 
     def progress(self, step: UpkeepStep | None, changes: Sequence[Due] = ()) -> UpkeepProgress:
@@ -110,16 +110,16 @@ class _Run:
         return UpkeepProgress(step, self.doing, tuple(changes), dict(self.tallies))
 
 
-class Maintenance:
+class MaintenanceRunner:
     """Runs steps of upkeep, one run at a time on a store."""
 
     def __init__(
         self,
-        steps: Sequence[Step],
-        leading: LeaderElection,
-        measures: Measures,
+        steps: Sequence[MaintenanceStep],
+        election: LeaderElection,
+        measures: StepMetrics,
         now: Callable[[], datetime],
-        bounds: Bounds,
+        bounds: RunLimits,
         *,
         flush_accesses: Callable[[], None],
     ) -> None:
@@ -129,7 +129,7 @@ class Maintenance:
         """
         order = list(UpkeepStep)
         self._steps = sorted(steps, key=lambda step: order.index(step.kind))
-        self._leading = leading
+        self._election = election
         self._measures = measures
         self._now = now
         self._bounds = bounds
@@ -156,17 +156,17 @@ class Maintenance:
         if doing is MaintenancePlan.DRY_RUN:
             yield from self._all(steps, _Run(area, doing, self._now(), None))
             return
-        with self._leading.lead() as leadership:
-            yield from self._all(steps, _Run(area, doing, self._now(), leadership))
+        with self._election.lead() as lease:
+            yield from self._all(steps, _Run(area, doing, self._now(), lease))
 
-    def _chosen(self, kinds: Sequence[UpkeepStep]) -> list[Step]:
+    def _chosen(self, kinds: Sequence[UpkeepStep]) -> list[MaintenanceStep]:
         missing = set(kinds) - {step.kind for step in self._steps}
         if missing:
             capability = f"the maintenance steps {', '.join(sorted(missing))}"
             raise CapabilityMissingError(capability)
         return [step for step in self._steps if not kinds or step.kind in kinds]
 
-    def _all(self, steps: Sequence[Step], run: _Run) -> Iterator[UpkeepProgress]:
+    def _all(self, steps: Sequence[MaintenanceStep], run: _Run) -> Iterator[UpkeepProgress]:
         for step in steps:
             run.tallies[step.kind] = Tally()
             yield run.progress(step.kind)
@@ -179,16 +179,16 @@ class Maintenance:
                 run.tallies[step.kind] = replace(run.tallies[step.kind], failure=error.message)
                 yield run.progress(step.kind)
             self._measures.note(step.kind, run.tallies[step.kind], run.doing)
-        if run.leadership is not None:
+        if run.lease is not None:
             routine = set(self._bounds.routine) or {step.kind for step in self._steps}
-            run.leadership.is_finished = run.area == EVERYBODY and routine <= run.tallies.keys()
+            run.lease.is_finished = run.area == EVERYBODY and routine <= run.tallies.keys()
         yield run.progress(None)
 
-    def _parts(self, step: Step, run: _Run, started: float) -> Iterator[UpkeepProgress]:
+    def _parts(self, step: MaintenanceStep, run: _Run, started: float) -> Iterator[UpkeepProgress]:
         cursor, left = BEGINNING, self._bounds.changes
         while left > 0:
             SEARCH_PRIORITY.yield_to_searches()
-            part = step.part(run.area, run.now, cursor, min(PART, left))
+            part = step.find_due(run.area, run.now, cursor, min(PART, left))
             left -= len(part.due)
             run.tallies[step.kind] = _with_due(run.tallies[step.kind], len(part.due))
             for changes in self._done(step, part.due, run):
@@ -202,29 +202,29 @@ class Maintenance:
         yield run.progress(step.kind)
 
     @staticmethod
-    def _done(step: Step, due: Sequence[Due], run: _Run) -> Iterator[Sequence[Due]]:
+    def _done(step: MaintenanceStep, due: Sequence[Due], run: _Run) -> Iterator[Sequence[Due]]:
         """Make the changes of one part, or in a dry run none; yield what was, or would be, changed."""
-        if run.leadership is None:
+        if run.lease is None:
             yield due
             return
         waiting = iter(due)
         while batch := list(islice(waiting, step.batch)):
             SEARCH_PRIORITY.yield_to_searches()
-            run.leadership.require()
+            run.lease.require()
             applied = _applied(step, batch)
             run.tallies[step.kind] = _with_done(run.tallies[step.kind], len(applied.changed), applied.skipped)
             yield applied.changed
 
 
-def _applied(step: Step, batch: Sequence[Due]) -> Applied:
+def _applied(step: MaintenanceStep, batch: Sequence[Due]) -> StepResult:
     """Apply a batch; where somebody in it is being erased, what is others' is done all the same."""
     try:
         return step.apply(batch)
     except ErasureRunningError:
         if len(batch) == 1:
-            return Applied((), 1)
+            return StepResult((), 1)
     parts = [_applied(step, [one]) for one in batch]
-    return Applied(tuple(one for part in parts for one in part.changed), sum(part.skipped for part in parts))
+    return StepResult(tuple(one for part in parts for one in part.changed), sum(part.skipped for part in parts))
 
 
 def _with_due(tally: Tally, due: int) -> Tally:

@@ -11,7 +11,7 @@ from random import Random
 
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError, MaintenanceRunningError
 from memsvc.domain.maintenance import EVERYBODY, MaintenancePlan, UpkeepProgress, UpkeepStep
-from memsvc.engine.maintenance.runner import Maintenance
+from memsvc.engine.maintenance.runner import MaintenanceRunner
 from memsvc.engine.runtime.leader_lease import LeaderElection
 
 LOOK_SECONDS = 5.0
@@ -35,20 +35,20 @@ class Timetable:
     steps: Sequence[UpkeepStep]
 
 
-class Schedule:
+class MaintenanceScheduler:
     """Runs upkeep for everybody when it is time. The store knows when the last run ended, so restarts do not count."""
 
     def __init__(
         self,
-        maintenance: Maintenance,
-        leading: LeaderElection,
+        maintenance: MaintenanceRunner,
+        election: LeaderElection,
         timetable: Timetable,
         now: Callable[[], datetime],
         random: Random,
     ) -> None:
         """Run by *timetable*; *now* is the clock, and the jitter comes from *random*."""
         self._maintenance = maintenance
-        self._leading = leading
+        self._election = election
         self._timetable = timetable
         self._now = now
         self._random = random
@@ -69,9 +69,9 @@ class Schedule:
 
     def next_time(self) -> datetime:
         """Return when it is time: one interval after the last run ended, or after the start where there was none."""
-        return (self._leading.last_end() or self._started) + self._timetable.interval + self._late
+        return (self._election.last_end() or self._started) + self._timetable.interval + self._late
 
-    def look(self) -> UpkeepProgress | None:
+    def run_if_due(self) -> UpkeepProgress | None:
         """Do upkeep if it is time, and return how it ended; None: it is not time, or somebody else does it.
 
         Raises:
@@ -101,7 +101,7 @@ class Schedule:
     def _run(self) -> None:
         while not self._stopping.wait(LOOK_SECONDS):
             try:
-                _tell(self.look())
+                _tell(self.run_if_due())
             except BackendClosedError:
                 return
             except BackendUnavailableError as error:

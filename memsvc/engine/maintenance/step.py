@@ -21,7 +21,7 @@ BEGINNING = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class StepPart:
     """Some of what is due.
 
     Attributes:
@@ -36,7 +36,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Applied:
+class StepResult:
     """What became of changes that were due.
 
     Attributes:
@@ -48,7 +48,7 @@ class Applied:
     skipped: int = 0
 
 
-class Step(Protocol):
+class MaintenanceStep(Protocol):
     """One sort of upkeep: it finds what is due part by part, and does it.
 
     A step keeps no state of a run. So a run may end after any part, by a cancel or a crash; the next one finds what
@@ -65,7 +65,7 @@ class Step(Protocol):
         """Return how many changes one transaction takes: some milliseconds of work, since searches wait for it."""
         ...
 
-    def part(self, area: Area, now: datetime, after: str, limit: int) -> Part:
+    def find_due(self, area: Area, now: datetime, after: str, limit: int) -> StepPart:
         """Return at most *limit* of what is due in *area* at *now*, beginning after the cursor *after*.
 
         It only reads. It *must* enter its tables by an index, and *must* look at no more than a bounded number of
@@ -80,11 +80,12 @@ class Step(Protocol):
         """
         ...
 
-    def apply(self, due: Sequence[Due]) -> Applied:
-        """Make changes that `part` returned, at most `batch` of them, in one transaction; return once it is durable.
+    def apply(self, due: Sequence[Due]) -> StepResult:
+        """Apply changes that `find_due` returned, at most `batch` of them, in one durable transaction.
 
-        Every memory *must* be looked at again inside the transaction: what is no longer due is skipped, so applying
-        twice does nothing the second time. Memories of status QUARANTINED, and of layer or tier CORE, are left alone.
+        Every memory *must* be read again inside the transaction: changes that are no longer due are skipped, so
+        applying twice has no effect the second time. Memories of status QUARANTINED, and of layer or tier CORE, are
+        left unchanged.
 
         Raises:
             BackendUnavailableError: The store cannot be reached; nothing was changed.
@@ -102,12 +103,12 @@ class BulkStatusChange:
         """Write by *record_builder*; *now* is the clock."""
         self._conflict_states = ConflictStateUpdater(record_builder, now)
 
-    def put_away(self, transaction: Transaction, memories: Sequence[Memory], status: Status) -> None:
+    def set_status(self, transaction: Transaction, memories: Sequence[Memory], status: Status) -> None:
         """Put *memories* away, each as its next revision. What they say and their tier stay as they are."""
         if memories:
-            self.settle(transaction, transaction.put_away(memories, status))
+            self.update_conflicts(transaction, transaction.put_away(memories, status))
 
-    def settle(self, transaction: Transaction, changed: Sequence[Memory]) -> None:
+    def update_conflicts(self, transaction: Transaction, changed: Sequence[Memory]) -> None:
         """Settle the conflicts of memories, whoever owns them."""
         by_owner: dict[str, list[Memory]] = defaultdict(list)
         for memory in changed:
@@ -121,11 +122,11 @@ def eligible(transaction: Transaction, due: Sequence[Due]) -> Iterator[tuple[Due
     for one in due:
         reach = Reach(one.scope.owner, (one.scope.project_id,))
         memory = transaction.get(one.memory_id, reach=reach)
-        if memory is not None and is_kept_up(memory):
+        if memory is not None and is_maintained(memory):
             yield one, memory
 
 
-def is_kept_up(memory: Memory) -> bool:
+def is_maintained(memory: Memory) -> bool:
     """Return whether upkeep may touch a memory: it is ACTIVE, so not withheld, and of neither layer nor tier CORE."""
     return memory.status is Status.ACTIVE and memory.layer is not Layer.CORE and memory.tier is not Tier.CORE
 

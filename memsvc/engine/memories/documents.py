@@ -68,7 +68,7 @@ class DocumentIngester:
             InvalidRequestError: The bytes are not what the header says, no UTF-8, blank, too long, or hold a NUL.
             MemoryExistsError, RequestIdReusedError, MemoryNotFoundError: As for `MemoryCreator.create`.
         """
-        draft = draft_of(header, checked_text(header, data))
+        draft = draft_from_document(header, checked_text(header, data))
         written = self._remember.create(scope, draft, options, method="IngestDocument")
         return IngestResult(written, max(1, len(chunks_of(written.memory.content))))
 
@@ -91,7 +91,7 @@ def checked_text(header: DocumentHeader, data: bytes) -> str:
     return text
 
 
-def draft_of(header: DocumentHeader, text: str) -> Draft:
+def draft_from_document(header: DocumentHeader, text: str) -> Draft:
     """Return the memory that a document becomes; what its header leaves open is taken from its name and its text."""
     fields = _front_matter(text)
     is_skill = PurePosixPath(header.name.lower()).name == SKILL_FILE

@@ -47,9 +47,9 @@ class _Timed:
 class Instrumentation:
     """Puts the measuring around backends, and notes the troubles of indexes."""
 
-    def __init__(self, performance: LatencyStats, troubles: LastErrors) -> None:
+    def __init__(self, performance: LatencyStats, last_errors: LastErrors) -> None:
         self._performance = performance
-        self._troubles = troubles
+        self._last_errors = last_errors
 
     def embedder(self, inner: Embedder) -> Embedder:
         """Measure an embedder."""
@@ -92,7 +92,7 @@ class Instrumentation:
     def _watched(
         self, method: Callable[..., Any], layer: str, operation: str, begun: float | None = None
     ) -> Callable[..., Any]:
-        record, troubles = self._performance.record, self._troubles
+        record, last_errors = self._performance.record, self._last_errors
 
         @functools.wraps(method)
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -102,10 +102,10 @@ class Instrumentation:
             except BaseException as error:
                 record(operation, layer, time.perf_counter() - started, failed=True)
                 if isinstance(error, BackendUnavailableError):
-                    troubles.note(layer, operation, error.message)
+                    last_errors.note(layer, operation, error.message)
                 raise
             record(operation, layer, time.perf_counter() - started)
-            troubles.forget(layer, "" if operation == _INDEX["switch"] else operation)
+            last_errors.forget(layer, "" if operation == _INDEX["switch"] else operation)
             return value
 
         return call

@@ -91,28 +91,28 @@ class LeaderElection:
             BackendUnavailableError: The store cannot be reached.
         """
         name, refused = self._work
-        leadership = Lease(self._leases, self._now, self._new_name(), self._work)
-        if not leadership.take():
+        lease = Lease(self._leases, self._now, self._new_name(), self._work)
+        if not lease.take():
             raise refused
         ended = threading.Event()
-        renewing = threading.Thread(target=_renew, args=(leadership, ended), name=f"{name}-lease", daemon=True)
+        renewing = threading.Thread(target=_renew, args=(lease, ended), name=f"{name}-lease", daemon=True)
         renewing.start()
         try:
-            yield leadership
+            yield lease
         finally:
             ended.set()
             renewing.join()
-            leadership.release()
+            lease.release()
 
     def last_end(self) -> datetime | None:
         """Return when a run came to its end last, in whichever process."""
         return self._leases.last_end(self._work[0])
 
 
-def _renew(leadership: Lease, ended: threading.Event) -> None:
+def _renew(lease: Lease, ended: threading.Event) -> None:
     while not ended.wait(TERM.total_seconds() / RENEWALS):
         try:
-            if not leadership.take():
+            if not lease.take():
                 return
         except MemsvcError:
             log.warning("a lease could not be renewed and will be tried again", exc_info=True)

@@ -326,7 +326,7 @@ def _known_vectors(query: SearchQuery, space: EmbeddingSpace) -> _Point | None:
     """Return a query's vector in *space* when it is given or known, so that nothing has to be embedded."""
     if query.vector is not None and space.is_current:
         return _Point(np.asarray(query.vector, np.float32), space)
-    known = space.embedding.known_query(query.text) if query.text else None
+    known = space.embedding.cached_query(query.text) if query.text else None
     return None if known is None else _Point(known, space)
 
 

@@ -18,13 +18,13 @@ from memsvc.domain.sessions import (
     Session,
     SessionName,
     SessionState,
-    Standing,
+    SessionStatus,
     ToolCall,
 )
 from memsvc.domain.write_requests import Draft
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.records.memory_builder import MemoryBuilder
-from memsvc.engine.sessions.serialization import Answer, Json, once
+from memsvc.engine.sessions.serialization import Json, SessionResult, run_once
 from memsvc.engine.sessions.service import session_request
 from memsvc.ports.metadata import Record, Transaction
 from memsvc.ports.models import Tokenizer
@@ -42,7 +42,7 @@ class AppendedMessage:
 
 
 @dataclass(frozen=True, slots=True)
-class Appended:
+class AppendResult:
     """What an append came to: the messages, and how full the session is now.
 
     Attributes:
@@ -65,7 +65,7 @@ class _Prepared:
     token_count: int
 
 
-class Appending:
+class MessageAppender:
     """Appends messages to sessions. Each is a memory of layer SESSION, with its place and role beside it."""
 
     def __init__(
@@ -89,7 +89,7 @@ class Appending:
         self._is_due = is_due
         self._now = now
 
-    def append(self, scope: Scope, messages: Sequence[NewMessage], request_id: str) -> Answer[Appended]:
+    def append(self, scope: Scope, messages: Sequence[NewMessage], request_id: str) -> SessionResult[AppendResult]:
         """Append *messages* in their order to the session that *scope* names.
 
         Raises:
@@ -100,7 +100,7 @@ class Appending:
         """
         prepared = [self._prepared(scope, message, place) for place, message in enumerate(messages)]
         request = session_request("AppendMessages", scope, (scope, messages), request_id)
-        answer = once(
+        answer = run_once(
             self._committer,
             request,
             lambda transaction: self._append(transaction, scope, prepared),
@@ -140,7 +140,7 @@ class Appending:
         calls = tuple(replace(call, arguments=clean(dict(call.arguments))) for call in message.tool_calls)
         return replace(message, tool_calls=calls) if calls else message
 
-    def _append(self, transaction: Transaction, scope: Scope, prepared: Sequence[_Prepared]) -> Appended:
+    def _append(self, transaction: Transaction, scope: Scope, prepared: Sequence[_Prepared]) -> AppendResult:
         standing = active_session(transaction, scope)
         session = standing.session
         _require_room(session, prepared)
@@ -158,7 +158,7 @@ class Appending:
         transaction.sessions.update(session)
         added = sum(row.token_count for row in rows)
         live = standing.live_tokens + added
-        return Appended(
+        return AppendResult(
             messages=tuple(
                 AppendedMessage(memory.id, row.ordinal, row.token_count)
                 for memory, row in zip(stored, rows, strict=True)
@@ -172,7 +172,7 @@ class Appending:
         )
 
 
-def active_session(transaction: Transaction, scope: Scope) -> Standing:
+def active_session(transaction: Transaction, scope: Scope) -> SessionStatus:
     """Return the session that *scope* names, and how it stands.
 
     Raises:
@@ -219,7 +219,7 @@ def _require_room(session: Session, prepared: Sequence[_Prepared]) -> None:
         raise InvalidRequestError(violations)
 
 
-def _as_json(appended: Appended) -> Json:
+def _as_json(appended: AppendResult) -> Json:
     return {
         "messages": [(one.memory_id, one.ordinal, one.token_count) for one in appended.messages],
         "live_tokens": appended.live_tokens,
@@ -228,8 +228,8 @@ def _as_json(appended: Appended) -> Json:
     }
 
 
-def _from_json(known: Json) -> Appended:
-    return Appended(
+def _from_json(known: Json) -> AppendResult:
+    return AppendResult(
         messages=tuple(AppendedMessage(*one) for one in known["messages"]),
         live_tokens=known["live_tokens"],
         token_limit=known["token_limit"],

@@ -16,7 +16,7 @@ from memsvc.domain.errors import MemsvcError
 from memsvc.domain.scope import Scope
 from memsvc.domain.sessions import Message, MessageState, SessionName
 from memsvc.domain.write_requests import WriteOptions
-from memsvc.engine.capture.flush import Flush
+from memsvc.engine.capture.flush import ConversationFlusher
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.ports.metadata import MetadataStore, Transaction
 
@@ -36,14 +36,16 @@ class _Turn:
         self.lock = threading.Lock()
 
 
-class Flushing:
+class SessionFlusher:
     """Extracts memories from the messages of sessions, each message once.
 
     What was extracted is stored before the session notes how far it came. Whoever is stopped in between extracts the
     same again, and finds it known.
     """
 
-    def __init__(self, committer: GroupCommitter, store: MetadataStore, flush: Flush, flush_tokens: int) -> None:
+    def __init__(
+        self, committer: GroupCommitter, store: MetadataStore, flush: ConversationFlusher, flush_tokens: int
+    ) -> None:
         """Flush by these parts when more than *flush_tokens* were said; 0: never."""
         self._committer = committer
         self._store = store

@@ -23,21 +23,21 @@ _PLAIN = ("token_limit", "row", "title", "last_ordinal", "trim_count", "flushed_
 
 
 @dataclass(frozen=True, slots=True)
-class Answer(Generic[T]):
+class SessionResult(Generic[T]):
     """What a change came to, and the position at which indexes know it."""
 
     value: T
     position: int
 
 
-def once(
+def run_once(
     committer: GroupCommitter,
     request: IdempotentRequest,
     work: Callable[[Transaction], T],
     *,
     to_json: Callable[[T], Json],
     from_json: Callable[[Json], T],
-) -> Answer[T]:
+) -> SessionResult[T]:
     """Run *work* in a transaction and return what it returns, or what it returned when the request first came.
 
     Raises:
@@ -54,7 +54,7 @@ def once(
 
     committed = committer.submit(recognised)
     value, position = committed.value
-    return Answer(value, position or committed.position)
+    return SessionResult(value, position or committed.position)
 
 
 def session_as_json(counted: CountedSession) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from memsvc.domain.sessions import (
 )
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.commit.idempotency import IdempotentRequest, request_digest
-from memsvc.engine.sessions.serialization import Answer, once, session_as_json, session_from_json
+from memsvc.engine.sessions.serialization import SessionResult, run_once, session_as_json, session_from_json
 from memsvc.ports.features import SessionReads
 from memsvc.ports.metadata import Transaction
 
@@ -46,7 +46,7 @@ class NewSession:
     metadata: Mapping[str, Json] = field(default_factory=dict)
 
 
-class Opening:
+class SessionLifecycle:
     """Opens and ends sessions, each change one transaction."""
 
     def __init__(self, committer: GroupCommitter, defaults: SessionDefaults, now: Callable[[], datetime]) -> None:
@@ -55,7 +55,7 @@ class Opening:
         self._defaults = defaults
         self._now = now
 
-    def create(self, scope: Scope, new: NewSession, request_id: str) -> Answer[CountedSession]:
+    def create(self, scope: Scope, new: NewSession, request_id: str) -> SessionResult[CountedSession]:
         """Open the session that *scope* names, or without a name one with a fresh id.
 
         As its defaults or *new* say, the other active sessions of the same user and project become ARCHIVED, whichever
@@ -86,7 +86,7 @@ class Opening:
 
         return self._once("CreateSession", scope, (scope, new), request_id, work)
 
-    def close(self, scope: Scope, request_id: str) -> Answer[CountedSession]:
+    def close(self, scope: Scope, request_id: str) -> SessionResult[CountedSession]:
         """Close the session; closing a closed one changes nothing.
 
         Raises:
@@ -102,7 +102,7 @@ class Opening:
 
         return self._once("CloseSession", scope, (scope,), request_id, work)
 
-    def reopen(self, scope: Scope, on_open: OnOpen | None, request_id: str) -> Answer[CountedSession]:
+    def reopen(self, scope: Scope, on_open: OnOpen | None, request_id: str) -> SessionResult[CountedSession]:
         """Make the session ACTIVE again, the others as in `create`; reopening an active one changes nothing.
 
         Raises:
@@ -134,9 +134,9 @@ class Opening:
         asked: tuple[object, ...],
         request_id: str,
         work: Callable[[Transaction], CountedSession],
-    ) -> Answer[CountedSession]:
+    ) -> SessionResult[CountedSession]:
         request = session_request(method, scope, asked, request_id)
-        return once(self._committer, request, work, to_json=session_as_json, from_json=session_from_json)
+        return run_once(self._committer, request, work, to_json=session_as_json, from_json=session_from_json)
 
 
 def session_request(method: str, scope: Scope, asked: tuple[object, ...], request_id: str) -> IdempotentRequest:
@@ -174,7 +174,7 @@ class MessagePage:
     descending: bool = False
 
 
-class ReadingSessions:
+class SessionReader:
     """Reads straight from the store, so every change that was acknowledged is seen."""
 
     def __init__(self, reads: SessionReads) -> None:

@@ -28,7 +28,7 @@ from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.commit.idempotency import IdempotentRequest, recall_answer
 from memsvc.engine.records.memory_builder import MemoryBuilder
 from memsvc.engine.sessions.append import SOURCE, active_session
-from memsvc.engine.sessions.serialization import Answer, Json, once
+from memsvc.engine.sessions.serialization import Json, SessionResult, run_once
 from memsvc.engine.sessions.service import session_request
 from memsvc.engine.sessions.summarizers import Summarizer
 from memsvc.ports.metadata import MetadataStore, Record, Transaction
@@ -67,7 +67,7 @@ class TrimRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Trimmed:
+class TrimResult:
     """What a trim came to; without messages to drop, everything is zero and there is no summary."""
 
     summary: Memory | None
@@ -94,7 +94,7 @@ class _OutdatedPlanError(Exception):
     """What was to be dropped is not all there any more."""
 
 
-class Trimming:
+class SessionTrimmer:
     """Trims sessions: plan, summarise outside of any transaction, then change everything in one."""
 
     def __init__(
@@ -119,7 +119,7 @@ class Trimming:
         """Return whether a trim may take as long as a language model takes."""
         return self._summarizer.asks_a_model
 
-    def trim(self, scope: Scope, order: TrimRequest, request_id: str = "") -> Answer[Trimmed]:
+    def trim(self, scope: Scope, order: TrimRequest, request_id: str = "") -> SessionResult[TrimResult]:
         """Archive the oldest messages of the session that *scope* names, and store their summary.
 
         Messages that are appended meanwhile stay.
@@ -135,7 +135,7 @@ class Trimming:
         for _ in range(_ATTEMPTS):
             plan = self._plan(scope, order, request)
             try:
-                answer = once(
+                answer = run_once(
                     self._committer,
                     request,
                     lambda transaction, plan=plan: self._carry_out(transaction, scope, plan),  # type: ignore[misc]
@@ -194,11 +194,11 @@ class Trimming:
         )
         return set(plan)
 
-    def _carry_out(self, transaction: Transaction, scope: Scope, plan: tuple[Sequence[Message], str]) -> Trimmed:
+    def _carry_out(self, transaction: Transaction, scope: Scope, plan: tuple[Sequence[Message], str]) -> TrimResult:
         victims, text = plan
         standing = active_session(transaction, scope)
         if not victims:
-            return Trimmed(None, "", 0, 0, standing.live_tokens)
+            return TrimResult(None, "", 0, 0, standing.live_tokens)
         if not transaction.sessions.are_live(victims):
             raise _OutdatedPlanError
         [summary] = transaction.insert([self._summary(standing.session, victims, text)])
@@ -208,7 +208,7 @@ class Trimming:
         session = standing.session
         transaction.sessions.update(replace(session, trim_count=session.trim_count + 1, trim_time=now, update_time=now))
         tokens = sum(message.record.token_count for message in victims)
-        return Trimmed(summary, summary.id, len(victims), tokens, standing.live_tokens - tokens)
+        return TrimResult(summary, summary.id, len(victims), tokens, standing.live_tokens - tokens)
 
     def _summary(self, session: Session, victims: Sequence[Message], text: str) -> Record:
         """Return the summary as a memory: found from every session of the project, linked to what it stands for."""
@@ -232,7 +232,7 @@ class Trimming:
         # Two trims may come to the same words, and each has its own originals.
         return replace(self._memory_builder.prepare(session.scope, draft).record, is_unique=False)
 
-    def _with_summary(self, trimmed: Trimmed, scope: Scope) -> Trimmed:
+    def _with_summary(self, trimmed: TrimResult, scope: Scope) -> TrimResult:
         """Return what a repeated request was told, with the summary as it was then unless it is gone."""
         if trimmed.summary is not None or not trimmed.summary_id:
             return trimmed
@@ -240,7 +240,7 @@ class Trimming:
         return replace(trimmed, summary=self._store.memories.revision(trimmed.summary_id, 1, reach=reach))
 
 
-class Trimmer:
+class BackgroundTrimmer:
     """Trims sessions that have become full, in a thread of its own: an append need not wait for a summary.
 
     What is left undone at the end is done after the next append to the session.
@@ -287,7 +287,7 @@ def _tell(future: Future[None]) -> None:
         log.warning("a session was not flushed or trimmed; the next append to it tries again", exc_info=error)
 
 
-def _as_json(trimmed: Trimmed) -> Json:
+def _as_json(trimmed: TrimResult) -> Json:
     return {
         "summary_id": trimmed.summary_id,
         "archived_messages": trimmed.archived_messages,
@@ -296,5 +296,5 @@ def _as_json(trimmed: Trimmed) -> Json:
     }
 
 
-def _from_json(known: Json) -> Trimmed:
-    return Trimmed(summary=None, **known)
+def _from_json(known: Json) -> TrimResult:
+    return TrimResult(summary=None, **known)

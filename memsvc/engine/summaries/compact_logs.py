@@ -16,7 +16,7 @@ from memsvc.domain.summaries import CATEGORY, COMPACTION, day_before, is_old_log
 from memsvc.domain.write_requests import Draft, OnDuplicate, UpsertResult
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.conflicts.state_updates import ConflictStateUpdater
-from memsvc.engine.maintenance.step import BEGINNING, Applied, Part
+from memsvc.engine.maintenance.step import BEGINNING, StepPart, StepResult
 from memsvc.engine.memories.upsert import Upserter
 from memsvc.engine.records.memory_builder import MemoryBuilder, PreparedMemory, RecordBuilder
 from memsvc.engine.summaries.summarizer import TextSummarizer
@@ -28,7 +28,7 @@ BATCH = 8
 
 
 @dataclass(frozen=True, slots=True)
-class LogRules:
+class CompactionRules:
     """When a log is old, in days after its day, and how long its summary may be."""
 
     days: float = 7.0
@@ -36,7 +36,7 @@ class LogRules:
 
 
 @dataclass(frozen=True, slots=True)
-class Writers:
+class CompactionWriters:
     """What compacting writes with."""
 
     committer: GroupCommitter
@@ -49,18 +49,20 @@ class _CannotBeSummedUpError(Exception):
     """The summary would not be in use: it would wait for a review, or its key is that of a superseded memory."""
 
 
-class Compacting:
+class LogCompactor:
     """The step COMPACT.
 
     The log keeps its key, its content and its revisions, so it can be read and restored; it leaves the searches. What
     is restored is left alone until it is changed. Text that is added to it later is summed up anew.
     """
 
-    def __init__(self, store: MetadataStore, writers: Writers, summing: TextSummarizer, rules: LogRules) -> None:
-        """Read *store* and write by *writers* what *summing* says, when *rules* say so."""
+    def __init__(
+        self, store: MetadataStore, writers: CompactionWriters, summarizer: TextSummarizer, rules: CompactionRules
+    ) -> None:
+        """Read *store* and write by *writers* what *summarizer* says, when *rules* say so."""
         self._store = store
         self._writers = writers
-        self._summing = summing
+        self._summarizer = summarizer
         self._rules = rules
         self._now: Callable[[], datetime] = writers.memory_builder.now
         self._conflict_states = ConflictStateUpdater(writers.record_builder, self._now)
@@ -75,7 +77,7 @@ class Compacting:
         """Return how many logs are put away at a time."""
         return BATCH
 
-    def part(self, area: Area, now: datetime, after: str, limit: int) -> Part:
+    def find_due(self, area: Area, now: datetime, after: str, limit: int) -> StepPart:
         """Return the next logs that are old, by their keys."""
         before = day_before(now, self._rules.days)
         logs = self._store.logs.old_logs(area, before=before, after=_place(after), limit=limit)
@@ -84,9 +86,9 @@ class Compacting:
             for log in logs
             if log.update_time < now and is_old_log(log, before) and not self._is_summed_up(log)
         )
-        return Part(due, _cursor(logs[-1]) if len(logs) == limit else BEGINNING)
+        return StepPart(due, _cursor(logs[-1]) if len(logs) == limit else BEGINNING)
 
-    def apply(self, due: Sequence[Due]) -> Applied:
+    def apply(self, due: Sequence[Due]) -> StepResult:
         """Sum the logs up and put them away."""
         before = day_before(self._now(), self._rules.days)
         planned = [(one, self._planned(one, before)) for one in due]
@@ -95,7 +97,7 @@ class Compacting:
             return [one for one, plan in planned if plan is not None and self._put_away(transaction, plan[0], plan[1])]
 
         changed = self._writers.committer.submit(work).value
-        return Applied(tuple(changed), len(due) - len(changed))
+        return StepResult(tuple(changed), len(due) - len(changed))
 
     def _is_summed_up(self, log: Memory) -> bool:
         """Return whether a log was put away as it stands, and brought back by somebody who wants it."""
@@ -111,7 +113,7 @@ class Compacting:
         if log is None or not is_old_log(log, before) or self._is_summed_up(log):
             return None
         what = f"the log of the day {log.title or log.key}"
-        summed = self._summing.sum_up(
+        summed = self._summarizer.summarize(
             [log.content], what=what, most_tokens=self._rules.most_tokens, deadline=Deadline()
         )
         draft = _draft(log, summed.text or log.content.strip()[:1] or "…")

@@ -26,14 +26,14 @@ from memsvc.engine.commit.idempotency import (
 from memsvc.engine.memories.upsert import Upserter
 from memsvc.engine.records.memory_builder import MemoryBuilder, PreparedMemory
 from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
-from memsvc.engine.summaries.summarizer import SummedUp, TextSummarizer
+from memsvc.engine.summaries.summarizer import SummaryText, TextSummarizer
 from memsvc.ports.indexes import LexicalIndex
 from memsvc.ports.metadata import MemoryReads, Transaction
 from memsvc.text.analysis import query_terms, terms
 from memsvc.text.context_phrases import day_text
 from memsvc.text.stemming import fold
 
-METHOD = "SummarizePeriod"
+METHOD = "PeriodSummarizer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class PeriodRequest:
     most_tokens: int | None = None
 
 
-class SummarizePeriod:
+class PeriodSummarizer:
     """Writes summaries, each one transaction."""
 
     def __init__(
@@ -69,19 +69,22 @@ class SummarizePeriod:
         upserter: Upserter,
         requests: IdempotentExecutor,
         material: SummarySources,
-        summing: TextSummarizer,
+        summarizer: TextSummarizer,
         *,
         most_tokens: int,
     ) -> None:
-        """Write by the first three; *material* finds what *summing* sums up in *most_tokens* unless asked otherwise."""
+        """Write by the first three; *material* loads the memories, which *summarizer* summarises.
+
+        *most_tokens* limits a summary whose request names no limit.
+        """
         self._memory_builder = memory_builder
         self._upserter = upserter
         self._requests = requests
         self._material = material
-        self._summing = summing
+        self._summarizer = summarizer
         self._most_tokens = most_tokens
 
-    def summarize(self, wish: PeriodRequest, options: WriteOptions, deadline: Deadline) -> PeriodSummary:
+    def summarize(self, period_request: PeriodRequest, options: WriteOptions, deadline: Deadline) -> PeriodSummary:
         """Sum up what is wished for and keep it under its key, where an earlier summary of the same gets a revision.
 
         Raises:
@@ -92,14 +95,14 @@ class SummarizePeriod:
             MemorySupersededError: The summary under the key was superseded.
             RequestIdReusedError: The request_id was used for another request.
         """
-        digest = request_digest(wish) if options.request_id else ""
-        request = IdempotentRequest(METHOD, options.request_id, digest, Reach.from_scope(wish.scope))
+        digest = request_digest(period_request) if options.request_id else ""
+        request = IdempotentRequest(METHOD, options.request_id, digest, Reach.from_scope(period_request.scope))
         known = self._requests.find_answer(request)
         if known is not None:
             return _told(known)
-        sources = self._material.of(wish.scope, wish.period, wish.topic, deadline)
-        summed = self._summed_up(wish, sources, deadline)
-        prepared = self._memory_builder.prepare(wish.scope, _draft(wish, sources, summed))
+        sources = self._material.load(period_request.scope, period_request.period, period_request.topic, deadline)
+        summed = self._summed_up(period_request, sources, deadline)
+        prepared = self._memory_builder.prepare(period_request.scope, _draft(period_request, sources, summed))
         note: Json = {"sources": len(sources), "notice": summed.notice}
         noted = self._requests.run_once_with_note(
             request, lambda transaction: ([self._place(transaction, prepared)], note)
@@ -107,19 +110,19 @@ class SummarizePeriod:
         told = _told(noted)
         return replace(told, written=replace(told.written, redactions=prepared.redactions))
 
-    def _summed_up(self, wish: PeriodRequest, sources: Sequence[Memory], deadline: Deadline) -> SummedUp:
+    def _summed_up(self, period_request: PeriodRequest, sources: Sequence[Memory], deadline: Deadline) -> SummaryText:
         texts = [memory.content for memory in sources if memory.content.strip()]
         if not texts:
-            raise NothingToSummarizeError(wish.period.name, wish.topic)
-        if self._summing.asks_a_model:
+            raise NothingToSummarizeError(period_request.period.name, period_request.topic)
+        if self._summarizer.asks_a_model:
             texts = [f"{day_text(when(memory))}: {memory.content}" for memory in sources]
-        about = f" about {wish.topic!r}" if wish.topic else ""
-        what = f"notes{about} of the time {wish.period.name}, the oldest first"
-        summed = self._summing.sum_up(
-            texts, what=what, most_tokens=wish.most_tokens or self._most_tokens, deadline=deadline
+        about = f" about {period_request.topic!r}" if period_request.topic else ""
+        what = f"notes{about} of the time {period_request.period.name}, the oldest first"
+        summed = self._summarizer.summarize(
+            texts, what=what, most_tokens=period_request.most_tokens or self._most_tokens, deadline=deadline
         )
         if not summed.text:
-            raise NothingToSummarizeError(wish.period.name, wish.topic)
+            raise NothingToSummarizeError(period_request.period.name, period_request.topic)
         return summed
 
     def _place(self, transaction: Transaction, prepared: PreparedMemory) -> UpsertResult:
@@ -135,11 +138,13 @@ class SummarizePeriod:
         return placed
 
 
-def _draft(wish: PeriodRequest, sources: Sequence[Memory], summed: SummedUp) -> Draft:
-    title = f"{wish.period.name} {wish.topic}" if wish.topic else wish.period.name
+def _draft(period_request: PeriodRequest, sources: Sequence[Memory], summed: SummaryText) -> Draft:
+    title = (
+        f"{period_request.period.name} {period_request.topic}" if period_request.topic else period_request.period.name
+    )
     return Draft(
         summed.text,
-        key=summary_key(wish.period, wish.topic),
+        key=summary_key(period_request.period, period_request.topic),
         session_id="",
         layer=Layer.LONG_TERM,
         kind=Kind.SUMMARY,
@@ -189,7 +194,7 @@ class SummarySources:
         self._reads = reads
         self._lexical = lexical
 
-    def of(self, scope: Scope, period: Period, topic: str, deadline: Deadline) -> list[Memory]:
+    def load(self, scope: Scope, period: Period, topic: str, deadline: Deadline) -> list[Memory]:
         """Return the memories of the scope's own project in the order of their time, at most the newest `MOST`.
 
         With a *topic* those that hold all of its words, or have it as a tag or as their category. What is one word to a

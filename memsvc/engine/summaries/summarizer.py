@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class SummedUp:
+class SummaryText:
     """A summary, and why a language model did not write it, if it should have."""
 
     text: str
@@ -47,7 +47,7 @@ class TextSummarizer:
         """Return whether summing up may take as long as a language model takes."""
         return self._model is not None
 
-    def sum_up(self, texts: Sequence[str], *, what: str, most_tokens: int, deadline: Deadline) -> SummedUp:
+    def summarize(self, texts: Sequence[str], *, what: str, most_tokens: int, deadline: Deadline) -> SummaryText:
         """Return a summary of at most *most_tokens* tokens, in the language of *texts*; blank only when they are.
 
         *what* names the material in English, for the model.
@@ -55,7 +55,7 @@ class TextSummarizer:
         # Each text as a whole: a sentence of it may hold half of a secret.
         clean = [self._redactor.text(text)[0] for text in texts]
         if self._model is None:
-            return SummedUp(self._extract(clean, most_tokens))
+            return SummaryText(self._extract(clean, most_tokens))
         left = deadline.remaining()
         seconds = SECONDS if left is None else min(SECONDS, left)
         prompt = Prompt(_INSTRUCTIONS.format(what=what, most_tokens=most_tokens), self._material(clean))
@@ -64,8 +64,8 @@ class TextSummarizer:
         except (BackendUnavailableError, UnusableAnswerError) as error:
             log.warning("the language model did not sum up %s, sentences of it were taken: %s", what, error)
             notice = "The language model did not answer; the summary is made of sentences of the memories."
-            return SummedUp(self._extract(clean, most_tokens), notice)
-        return SummedUp(self._cut(text, most_tokens))
+            return SummaryText(self._extract(clean, most_tokens), notice)
+        return SummaryText(self._cut(text, most_tokens))
 
     def _extract(self, texts: Sequence[str], most_tokens: int) -> str:
         return summary_of([Line("", text) for text in texts], most_tokens=most_tokens, count=self._count)

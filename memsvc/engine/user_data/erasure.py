@@ -25,7 +25,7 @@ from memsvc.engine.files.blob_guard import BlobGuard
 from memsvc.engine.files.garbage_collection import GRACE, without_files
 from memsvc.engine.indexing.cached_embedder import CachedEmbedder
 from memsvc.engine.indexing.indexer import Indexer
-from memsvc.engine.indexing.reindex import Reindex
+from memsvc.engine.indexing.reindex import ReindexService
 from memsvc.engine.indexing.vector_entries import EmbeddingGranularity
 from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
 from memsvc.engine.user_data.export import own_passages, text_digest
@@ -323,7 +323,7 @@ class Indexes:
     vectors: VectorIndex
     lexical: LexicalIndex
     indexer: Indexer
-    reindex: Reindex
+    reindex: ReindexService
     embedding: CachedEmbedder
     tier: EmbeddingGranularity
 
@@ -469,7 +469,7 @@ class Erase:
 
     def _clear_derived(self, owner: str, notes: ErasureJournal) -> int:
         """Clear the indexes, then remove the embeddings that nobody asked for meanwhile; return how many."""
-        with self._indexes.embedding.noticing(notes.digests) as asked:
+        with self._indexes.embedding.track_requests(notes.digests) as asked:
             if not notes.is_empty:
                 self._clear_indexes()
             return self._remove_embeddings(owner, notes.digests - asked)
@@ -486,7 +486,7 @@ class Erase:
         """Bring the removal into the indexes, and write them anew, since deleted entries stay in their files."""
         indexes = self._indexes
         try:
-            indexes.indexer.reached(self._store.feed.head()).result(PATIENCE_SECONDS)
+            indexes.indexer.when_reached(self._store.feed.head()).result(PATIENCE_SECONDS)
         except TimeoutError as error:
             raise BackendUnavailableError("indexes") from error
         if not (indexes.vectors.storage_bytes() or indexes.lexical.storage_bytes()):

@@ -135,7 +135,7 @@ class Exporting:
             if stored.given_model != model
             for passage in own_passages(stored.memory, self._tier)
         ]
-        known = self._embedding.stored(digest for _, _, digest in wanted)
+        known = self._embedding.stored_vectors(digest for _, _, digest in wanted)
         found: dict[str, list[bytes]] = {}
         for memory_id, passage, digest in wanted:
             if (vector := known.get(digest)) is not None:

@@ -422,5 +422,5 @@ class UserImport:
                 for passage in own_passages(record.value.memory, self._tier):
                     if (found := given.get((passage.view, passage.ordinal))) is not None:
                         vectors[text_digest(passage.text)] = found
-        self._embedding.keep(vectors)
+        self._embedding.store(vectors)
         return len(vectors)

@@ -81,7 +81,7 @@ class Health:
         # As it was told: the indexes may have caught up since then.
         while self._is_told_replaying and loop.time() < until:
             await asyncio.sleep(min(REPLAY_SECONDS, self._edge.options.health_seconds))
-            if not self._edge.application.indexer.replaying:
+            if not self._edge.application.indexer.is_replaying:
                 await self._tell()
         await asyncio.sleep(max(0.0, until - loop.time()))
 
@@ -96,7 +96,7 @@ class Health:
         return frozenset(backend.port for backend in self._edge.application.diagnose.health() if not backend.healthy)
 
     async def _tell(self) -> None:
-        replaying = self._is_told_replaying = self._edge.application.indexer.replaying
+        replaying = self._is_told_replaying = self._edge.application.indexer.is_replaying
         for name, needs in NEEDS.items():
             is_blind = name == SEARCH_SERVICE and self._broken >= INDEXES
             serves = not (needs & self._broken or is_blind or (replaying and name in AWAIT_REPLAY))

@@ -8,7 +8,7 @@ from memsvc.domain import limits
 from memsvc.domain.context import CoreContext, Event, Item, Notice, Plan, Summary
 from memsvc.domain.memory import FileRef
 from memsvc.domain.search import Degraded, Explanation, GlobalReply, Group, SearchHit, SearchQuery, SearchReply
-from memsvc.engine.context.service import Rendered
+from memsvc.engine.context.service import RenderedContext
 from memsvc.engine.files.service import FileRefResolver
 from memsvc.server import tokens
 from memsvc.server.enums import RETRIEVER, SECTION, SEVERITY
@@ -145,7 +145,7 @@ def build_context_responses(
     return [*responses, _items(run_id, end, pack)] if pack else responses
 
 
-def render_context_response(rendered: Rendered) -> context_pb2.RenderContextResponse:
+def render_context_response(rendered: RenderedContext) -> context_pb2.RenderContextResponse:
     """Return a context as one text."""
     response = context_pb2.RenderContextResponse(markdown=rendered.markdown)
     offset = 0

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from memsvc.domain.sessions import CountedSession, Message, MessageState
-from memsvc.engine.sessions.append import Appended
-from memsvc.engine.sessions.serialization import Answer
-from memsvc.engine.sessions.trim import Trimmed
+from memsvc.engine.sessions.append import AppendResult
+from memsvc.engine.sessions.serialization import SessionResult
+from memsvc.engine.sessions.trim import TrimResult
 from memsvc.server.enums import AUTO_TRIM, ROLE, SESSION_STATE
 from memsvc.server.responses.memories import fill_memory, fill_scope, fill_time, struct_to_proto
 from memsvc.server.tokens import consistency_token
@@ -65,7 +65,7 @@ def message_to_proto(stored: Message) -> pb.Message:
     return message
 
 
-def append_messages_response(answer: Answer[Appended]) -> pb.AppendMessagesResponse:
+def append_messages_response(answer: SessionResult[AppendResult]) -> pb.AppendMessagesResponse:
     """Return the places of appended messages."""
     appended = answer.value
     response = pb.AppendMessagesResponse(
@@ -79,7 +79,7 @@ def append_messages_response(answer: Answer[Appended]) -> pb.AppendMessagesRespo
     return response
 
 
-def trim_session_response(answer: Answer[Trimmed]) -> pb.TrimSessionResponse:
+def trim_session_response(answer: SessionResult[TrimResult]) -> pb.TrimSessionResponse:
     """Return the messages and tokens that were archived, and their summary."""
     trimmed = answer.value
     response = pb.TrimSessionResponse(

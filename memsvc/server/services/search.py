@@ -14,7 +14,7 @@ import structlog
 from memsvc.domain.context import ContextQuery
 from memsvc.domain.errors import NotReadyError
 from memsvc.domain.search import GlobalQuery, SearchQuery, SearchReply
-from memsvc.engine.context.service import Run
+from memsvc.engine.context.service import ContextRun
 from memsvc.server import call_context
 from memsvc.server.error_status import Severity, item_status_from_error, row_of
 from memsvc.server.requests import search as requests
@@ -144,9 +144,9 @@ class SearchServicer(pb_grpc.SearchServiceServicer):
         finally:
             run.abandon()
 
-    def _next_events(self, run: Run, index: int) -> tuple[list[context_pb2.BuildContextResponse], int]:
+    def _next_events(self, run: ContextRun, index: int) -> tuple[list[context_pb2.BuildContextResponse], int]:
         """Return the messages that follow an event, and the number of events in them."""
-        events = run.after(index, call_context.deadline.get())
+        events = run.next_events(index, call_context.deadline.get())
         return responses.build_context_responses(run.id, events), len(events)
 
     async def RenderContext(
@@ -198,7 +198,7 @@ class SearchServicer(pb_grpc.SearchServiceServicer):
 
     def _require_replayed(self) -> None:
         indexer = self._app.indexer
-        if indexer.replaying:
+        if indexer.is_replaying:
             raise NotReadyError(indexer.pending)
 
     def _fill(

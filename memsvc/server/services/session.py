@@ -32,7 +32,7 @@ class SessionServicer(pb_grpc.SessionServiceServicer):
     async def CreateSession(self, request: pb.CreateSessionRequest, context: Context) -> pb.CreateSessionResponse:
         """Open a session."""
         new = requests.create_session_request(request)
-        opened = await self._write.run(self._sessions.opening.create, new.scope, new.session, new.request_id)
+        opened = await self._write.run(self._sessions.lifecycle.create, new.scope, new.session, new.request_id)
         return pb.CreateSessionResponse(session=responses.session_to_proto(opened.value))
 
     async def AppendMessages(self, request: pb.AppendMessagesRequest, context: Context) -> pb.AppendMessagesResponse:
@@ -40,7 +40,7 @@ class SessionServicer(pb_grpc.SessionServiceServicer):
 
         def append() -> tuple[pb.AppendMessagesResponse, int, WaitFor]:
             new = requests.append_messages_request(request)
-            answer = self._sessions.appending.append(new.scope, new.messages, new.request_id)
+            answer = self._sessions.appender.append(new.scope, new.messages, new.request_id)
             return responses.append_messages_response(answer), answer.position, new.wait_for
 
         response, position, wait_for = await self._write.run(append)
@@ -49,7 +49,7 @@ class SessionServicer(pb_grpc.SessionServiceServicer):
 
     async def GetSession(self, request: pb.GetSessionRequest, context: Context) -> pb.GetSessionResponse:
         """Return one session."""
-        counted = await self._meta.run(self._sessions.reading.get, requests.get_session_request(request))
+        counted = await self._meta.run(self._sessions.reader.get, requests.get_session_request(request))
         return pb.GetSessionResponse(session=responses.session_to_proto(counted))
 
     async def ListSessions(self, request: pb.ListSessionsRequest, context: Context) -> pb.ListSessionsResponse:
@@ -57,7 +57,7 @@ class SessionServicer(pb_grpc.SessionServiceServicer):
         page = requests.list_sessions_request(request)
 
         def read() -> pb.ListSessionsResponse:
-            found, following = self._sessions.reading.page(
+            found, following = self._sessions.reader.page(
                 page.scope, states=page.states, before=page.before, limit=page.limit
             )
             return pb.ListSessionsResponse(
@@ -72,7 +72,7 @@ class SessionServicer(pb_grpc.SessionServiceServicer):
         scope, page = requests.list_messages_request(request)
 
         def read() -> pb.ListMessagesResponse:
-            found, following = self._sessions.reading.messages(scope, page)
+            found, following = self._sessions.reader.messages(scope, page)
             return pb.ListMessagesResponse(
                 messages=[responses.message_to_proto(message) for message in found],
                 next_page_token=_next_page_token(following, request),
@@ -83,7 +83,7 @@ class SessionServicer(pb_grpc.SessionServiceServicer):
     async def TrimSession(self, request: pb.TrimSessionRequest, context: Context) -> pb.TrimSessionResponse:
         """Archive the oldest messages and store their summary."""
         session = requests.trim_session_request(request)
-        trimming = self._sessions.trimming
+        trimming = self._sessions.trimmer
         executor = self._language if trimming.asks_a_model else self._write
         trimmed = await executor.run(trimming.trim, session.scope, session.trim, session.request_id)
         await self._indexed(trimmed.position, session.wait_for)
@@ -92,14 +92,14 @@ class SessionServicer(pb_grpc.SessionServiceServicer):
     async def CloseSession(self, request: pb.CloseSessionRequest, context: Context) -> pb.CloseSessionResponse:
         """End a session."""
         scope, request_id = requests.close_session_request(request)
-        closed = await self._write.run(self._sessions.opening.close, scope, request_id)
+        closed = await self._write.run(self._sessions.lifecycle.close, scope, request_id)
         return pb.CloseSessionResponse(session=responses.session_to_proto(closed.value))
 
     async def ReopenSession(self, request: pb.ReopenSessionRequest, context: Context) -> pb.ReopenSessionResponse:
         """Reopen a session that was closed."""
         session = requests.reopen_session_request(request)
         reopened = await self._write.run(
-            self._sessions.opening.reopen, session.scope, session.on_open, session.request_id
+            self._sessions.lifecycle.reopen, session.scope, session.on_open, session.request_id
         )
         return pb.ReopenSessionResponse(session=responses.session_to_proto(reopened.value))
 

@@ -14,7 +14,7 @@ from memsvc.domain.errors import BackendUnavailableError
 from memsvc.engine.indexing.cached_embedder import CachedEmbedder
 from memsvc.engine.indexing.index_writers import VectorIndexWriter
 from memsvc.engine.indexing.indexer import ChangeApplier
-from memsvc.engine.indexing.reindex import Rebuild
+from memsvc.engine.indexing.reindex import IndexRebuilder
 from memsvc.engine.indexing.vector_entries import EmbeddingGranularity, EmbeddingSpace, EmbeddingSpaces, VectorEntries
 from memsvc.ports.metadata import MetadataStore, Record
 from memsvc.ports.plugin import BackendContext
@@ -39,17 +39,17 @@ class Process:
             self.index, EmbeddingSpaces(EmbeddingSpace(embedding, entries)), EmbeddingGranularity.S
         )
         self._store = store
-        self._applying = ChangeApplier(store.feed, self.side, self.side, entries)
-        stack.callback(self._applying.close)
+        self._change_applier = ChangeApplier(store.feed, self.side, self.side, entries)
+        stack.callback(self._change_applier.close)
 
     def build(self) -> None:
         """Build the index with this process's model."""
-        list(Rebuild(self._store.feed, self._applying).run(self.side))
+        list(IndexRebuilder(self._store.feed, self._change_applier).run(self.side))
 
     def apply(self) -> int:
         """Apply what is pending and note it; return how many changes that were."""
         done = 0
-        for part in self._applying.apply(self._store.feed.pending(limit=9)):
+        for part in self._change_applier.apply(self._store.feed.pending(limit=9)):
             self._store.feed.mark_applied(part)
             done += len(part)
         return done

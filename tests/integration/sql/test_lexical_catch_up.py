@@ -38,9 +38,9 @@ class Bench:
         self.index.switch(made)
         side = LexicalIndexWriter(self.index)
         entries = VectorEntries(CachedEmbedder(embedder, self.store.embeddings), EmbeddingGranularity.S)
-        applying = ChangeApplier(self.store.feed, side, side, entries)
-        stack.callback(applying.close)
-        self.words = LexicalCatchUp(self.store.feed, applying)
+        change_applier = ChangeApplier(self.store.feed, side, side, entries)
+        stack.callback(change_applier.close)
+        self.words = LexicalCatchUp(self.store.feed, change_applier)
 
     def found(self) -> list[int]:
         """Return the rows of the memories that tell of tea."""
@@ -65,7 +65,7 @@ def test_what_another_process_is_applying_is_left_to_it(bench: Bench) -> None:
     with bench.other.feed.claim((), limit=9) as lent:
         assert len(lent) == 1
         insert(bench.store, factories.memory("tea two"))
-        assert bench.words.catch_up(0, is_over=_never) == 2
+        assert bench.words.catch_up(0, should_stop=_never) == 2
         assert len(bench.found()) == 1
         bench.other.feed.mark_applied(lent)
 
@@ -78,5 +78,5 @@ def test_what_another_process_has_applied_is_not_written_again(bench: Bench) -> 
     with bench.other.feed.claim((), limit=10) as lent:
         bench.other.feed.mark_applied(lent)
 
-    assert bench.words.catch_up(0, is_over=_never) == 300
+    assert bench.words.catch_up(0, should_stop=_never) == 300
     assert bench.index.count() == 290

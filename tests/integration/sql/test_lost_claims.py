@@ -40,15 +40,15 @@ def test_nothing_is_written_of_what_another_process_may_have_been_lent(context: 
         embedder = stack.enter_context(EMBEDDER.open(EMBEDDER.settings(), context))
         entries = VectorEntries(CachedEmbedder(embedder, store.embeddings), EmbeddingGranularity.S)
         side = LexicalIndexWriter(index)
-        applying = ChangeApplier(store.feed, side, side, entries)
-        stack.callback(applying.close)
+        change_applier = ChangeApplier(store.feed, side, side, entries)
+        stack.callback(change_applier.close)
         insert(store, factories.memory("tea"))
 
         with pytest.raises(BackendUnavailableError), store.feed.claim((), limit=9) as lent:
             connection.execute(END)
-            list(applying.apply(lent))
+            list(change_applier.apply(lent))
         assert (index.count(), store.feed.pending_count()) == (0, 1)
 
         with store.feed.claim((), limit=9) as lent:
-            list(applying.apply(lent))
+            list(change_applier.apply(lent))
         assert index.count() == 1

@@ -28,7 +28,7 @@ def capture(application: Services, text: str, scope: Scope = ADA, **more: Any) -
     captured = application.capture.capture(
         scope, text, role, is_dry_run=is_dry_run, options=WriteOptions(**more), deadline=Deadline()
     )
-    application.indexer.reached(captured.position).result()
+    application.indexer.when_reached(captured.position).result()
     return captured
 
 
@@ -110,7 +110,7 @@ def test_what_is_known_is_not_stored_again(application: Services, again: str) ->
 def test_one_sentence_of_a_memory_is_known(application: Services) -> None:
     """A memory of two sentences makes both known, and no third."""
     application.remember.create(ADA, Draft("我住在杭州。我养了一只猫叫豆豆。"), WriteOptions())
-    application.indexer.reached(application.remember.create(ADA, Draft("x"), WriteOptions()).position).result()
+    application.indexer.when_reached(application.remember.create(ADA, Draft("x"), WriteOptions()).position).result()
 
     captured = capture(application, "我养了一只猫叫豆豆。我对花生过敏。")
 
@@ -120,7 +120,7 @@ def test_one_sentence_of_a_memory_is_known(application: Services) -> None:
 def test_a_message_makes_nothing_known(application: Services) -> None:
     """Sessions keep what was said; it is captured from all the same."""
     written = application.remember.create(ADA, Draft("I live in Lisbon.", speaker="Ada"), WriteOptions())
-    application.indexer.reached(written.position).result()
+    application.indexer.when_reached(written.position).result()
 
     assert only(capture(application, "I live in Lisbon.")).remember
 
@@ -157,7 +157,7 @@ def test_a_rendered_context_leaves_nothing(application: Services, locale: Locale
     ):
         application.remember.create(ADA, Draft(content, layer=Layer.CORE, tier=Tier.CORE), WriteOptions())
     written = application.remember.create(ADA, Draft("We decided to use Redis. " * 40), WriteOptions())
-    application.indexer.reached(written.position).result()
+    application.indexer.when_reached(written.position).result()
     query = ContextQuery(ADA, text="Redis", locale=locale, total_tokens=600)
     markdown = application.contexts.render(query, Deadline()).markdown
     assert markdown.count("[mem:") >= 2
@@ -295,7 +295,7 @@ def test_a_flush_happens_once(application: Services) -> None:
     """The same request has the same answer; the same conversation again holds nothing new."""
     said = (ChatMessage(Role.USER, f"I prefer tabs. The key is {KEY}."), ChatMessage(Role.USER, "谢谢"))
     first = flush(application, *said, artifacts=("a",), request_id="r")
-    application.indexer.reached(first.position).result()
+    application.indexer.when_reached(first.position).result()
 
     assert flush(application, *said, artifacts=("a",), request_id="r") == first
     again = flush(application, *said)

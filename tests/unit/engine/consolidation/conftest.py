@@ -40,7 +40,7 @@ class Desk:
         """Store a memory, a minute after the one before."""
         self.clock.advance(minutes=1)
         written = self.app.remember.create(scope, Draft(content, **fields), WriteOptions())
-        self.app.indexer.reached(written.position).result(timeout=30)
+        self.app.indexer.when_reached(written.position).result(timeout=30)
         return written.memory
 
     def consolidate(
@@ -50,7 +50,7 @@ class Desk:
         self.clock.advance(minutes=1)
         asked = ConsolidationRequest(scope, threshold, most_groups, request_id=request_id)
         report, _ = self.app.consolidate.run(asked, NO_HURRY)
-        self.app.indexer.reached(report.position).result(timeout=30)
+        self.app.indexer.when_reached(report.position).result(timeout=30)
         return report
 
     def preview(self, scope: Scope = ADA, threshold: float | None = None) -> ConsolidationReport:
@@ -68,7 +68,7 @@ class Desk:
 
     def settle(self) -> None:
         """Wait until the indexes know everything."""
-        self.app.indexer.reached(newest_position(self.app)).result(timeout=30)
+        self.app.indexer.when_reached(newest_position(self.app)).result(timeout=30)
 
     def by_id(self, memory_id: str, scope: Scope = ADA) -> Memory:
         """Return a memory by its id."""

@@ -38,7 +38,7 @@ def undo(desk: Desk, memory: Memory, **options: Any) -> tuple[Memory, list[Memor
     merged, originals = desk.app.undo_consolidation.undo(
         scope, memory.id, expected_revision=revision, options=WriteOptions(**options)
     )
-    desk.app.indexer.reached(merged.position).result(timeout=30)
+    desk.app.indexer.when_reached(merged.position).result(timeout=30)
     return merged.memory, [one.memory for one in originals]
 
 

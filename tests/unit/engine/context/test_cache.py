@@ -10,7 +10,7 @@ def test_the_lately_used_stay() -> None:
     kept = LruCache[int](10)
 
     for number in range(100):
-        kept.keep(number, number)
+        kept.put(number, number)
         assert kept.get("first") is None
         assert number == kept.get(number)
         assert 0 == kept.get(0)
@@ -24,7 +24,7 @@ def test_nothing_stays_after_clearing() -> None:
     """Neither in the younger nor in the older half."""
     kept = LruCache[int](2)
     for number in range(3):
-        kept.keep(number, number)
+        kept.put(number, number)
 
     kept.clear()
 

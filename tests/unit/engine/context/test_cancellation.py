@@ -12,7 +12,7 @@ import pytest
 
 from memsvc.domain.clock import Deadline
 from memsvc.domain.context import Event, Locale, Notice, Plan, Reason, Section, Summary
-from memsvc.engine.context.service import Run
+from memsvc.engine.context.service import ContextRun
 from memsvc.engine.services import Services
 from tests.unit.engine.context.context_fixture import HERE, WHOLE, shown, stock, summary
 
@@ -37,10 +37,10 @@ def searches_held_up(application: Services) -> Iterator[None]:
             one.result()
 
 
-def rest_of(run: Run, told: int, deadline: Deadline) -> list[Event]:
+def rest_of(run: ContextRun, told: int, deadline: Deadline) -> list[Event]:
     """Go on to the end."""
     events: list[Event] = []
-    while batch := run.after(told + len(events) - 1, deadline):
+    while batch := run.next_events(told + len(events) - 1, deadline):
         events += [event for _, event in batch]
     return events
 
@@ -50,14 +50,14 @@ def test_an_abandoned_context_ends_its_search(application: Services) -> None:
     made = stock(application)
     with searches_held_up(application):
         run = application.contexts.begin(WHOLE)
-        told = len(run.after(-1, Deadline()))
+        told = len(run.next_events(-1, Deadline()))
         search = run._building._pending
         assert search is not None
 
         run.abandon()
 
         assert search.cancelled()
-        assert run.after(told - 1, Deadline()) == []
+        assert run.next_events(told - 1, Deadline()) == []
     again = application.contexts.resume(run.id, told - 1, HERE)
     rest = rest_of(again, told, Deadline())
     assert made["fact"].id in shown(rest, Section.LONG_TERM)
@@ -70,11 +70,11 @@ def test_abandoning_frees_who_waits_for_the_search(application: Services) -> Non
     with searches_held_up(application), ThreadPoolExecutor(1) as pool:
         run = application.contexts.begin(WHOLE)
         told = 0
-        while batch := run.after(told - 1, Deadline()):
+        while batch := run.next_events(told - 1, Deadline()):
             told += len(batch)
             if shown([event for _, event in batch], Section.SESSION):
                 break
-        waiting = pool.submit(run.after, told - 1, Deadline())
+        waiting = pool.submit(run.next_events, told - 1, Deadline())
 
         run.abandon()
 
@@ -88,8 +88,8 @@ def test_a_deadline_on_the_way_leaves_sections_out(application: Services, locale
     made = stock(application)
     query = replace(WHOLE, locale=locale)
     first = application.contexts.render(query, Deadline())
-    run = application.contexts.begin(replace(query, earlier=first.place))
-    plan = [event for _, event in run.after(-1, Deadline())]
+    run = application.contexts.begin(replace(query, earlier=first.cursor))
+    plan = [event for _, event in run.next_events(-1, Deadline())]
 
     rest = rest_of(run, len(plan), Deadline.after(0.0))
 

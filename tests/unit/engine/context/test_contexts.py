@@ -18,7 +18,7 @@ from memsvc.domain.memory import Kind, Layer, Tier
 from memsvc.domain.scope import Scope
 from memsvc.domain.write_requests import WriteOptions
 from memsvc.engine.context import service
-from memsvc.engine.context.rendering import least_room, most_of
+from memsvc.engine.context.rendering import least_room, most_item_tokens
 from memsvc.engine.services import Services
 from memsvc.settings import load_settings
 from memsvc.text.recalled_text import LEADING_CITATION, cited_ids
@@ -174,7 +174,7 @@ def test_what_others_do_not_need_is_lent(application: Services, text: str) -> No
 
 def test_room_for_a_line_is_room_for_it_whole() -> None:
     """What a section is known to need lets it show its longest memory as it would have with more."""
-    assert all(most_of(least_room(tokens)) >= tokens for tokens in range(1, 10_000))
+    assert all(most_item_tokens(least_room(tokens)) >= tokens for tokens in range(1, 10_000))
 
 
 def test_the_only_core_section_has_the_share(application: Services) -> None:
@@ -265,7 +265,7 @@ def test_a_delta_holds_what_changed(application: Services) -> None:
     new = remember(application, WORLD, "Never use tabs.", layer=Layer.CORE)
     application.revise.delete(HERE, made["note"].id, hard=False, expected_revision=0, options=WriteOptions())
 
-    happened = events(application, replace(WHOLE, earlier=first.place))
+    happened = events(application, replace(WHOLE, earlier=first.cursor))
 
     assert shown(happened) == [new.id]
     assert summary(happened).removed_ids == (made["note"].id,)
@@ -279,20 +279,20 @@ def test_a_stream_is_resumed_after_any_event(application: Services) -> None:
     stock(application)
     run = application.contexts.begin(WHOLE)
     told: list[Event] = []
-    while batch := run.after(len(told) - 1, Deadline()):
+    while batch := run.next_events(len(told) - 1, Deadline()):
         told += [event for _, event in batch]
     remember(application, WORLD, "Something new.", layer=Layer.CORE)
 
     for index in range(len(told)):
         again = application.contexts.resume(run.id, index, HERE)
-        rest = [event for _, event in again.after(index, Deadline())]
+        rest = [event for _, event in again.next_events(index, Deadline())]
         assert rest == told[index + 1 :]
 
     begun = application.contexts.begin(WHOLE)
-    (_, plan), *_ = begun.after(-1, Deadline())
+    (_, plan), *_ = begun.next_events(-1, Deadline())
     resumed = application.contexts.resume(begun.id, 0, HERE)
     rest = []
-    while batch := resumed.after(len(rest), Deadline()):
+    while batch := resumed.next_events(len(rest), Deadline()):
         rest += [event for _, event in batch]
     assert isinstance(plan, Plan)
     assert isinstance(rest[-1], Summary)
@@ -302,7 +302,7 @@ def test_a_stream_is_resumed_after_any_event(application: Services) -> None:
 def test_a_context_is_known_in_its_scope_alone(application: Services, scope: Scope) -> None:
     """A cursor of another scope, an unknown one, and one ahead of what was told are refused."""
     run = application.contexts.begin(WHOLE)
-    run.after(-1, Deadline())
+    run.next_events(-1, Deadline())
 
     with pytest.raises(InvalidRequestError):
         application.contexts.resume(run.id, 0, scope)

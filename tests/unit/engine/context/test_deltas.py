@@ -40,11 +40,11 @@ def test_what_was_not_looked_for_is_not_gone(application: Services, locale: Loca
 
     contexts = application.contexts
     sources, contexts._sources = contexts._sources, replace(contexts._sources, recall=Unreachable())
-    hurried = contexts.render(replace(query, earlier=first.place), Deadline())
+    hurried = contexts.render(replace(query, earlier=first.cursor), Deadline())
     contexts._sources = sources
     last = summary([*hurried.events])
     application.revise.delete(HERE, made["fact"].id, hard=False, expected_revision=0, options=WriteOptions())
-    later = application.contexts.render(replace(query, earlier=hurried.place), Deadline())
+    later = application.contexts.render(replace(query, earlier=hurried.cursor), Deadline())
 
     assert last.removed_ids == (made["note"].id,)
     uncertain = {(one.section, one.memory_ids) for one in last.left_out if one.reason is Reason.UNCERTAIN}
@@ -90,9 +90,9 @@ def test_another_excerpt_is_told(application: Services, parts: tuple[str, str], 
     same, other, after_whole = (
         application.contexts.render(query, Deadline())
         for query in (
-            replace(small[0], earlier=first.place),
-            replace(small[1], earlier=first.place),
-            replace(small[1], earlier=large.place),
+            replace(small[0], earlier=first.cursor),
+            replace(small[1], earlier=first.cursor),
+            replace(small[1], earlier=large.cursor),
         )
     )
 

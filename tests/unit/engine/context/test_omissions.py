@@ -43,8 +43,8 @@ def test_what_has_no_room_at_all_is_named(application: Services) -> None:
     first = application.contexts.render(WHOLE, Deadline())
 
     nothing = summary(events(application, replace(WHOLE, total_tokens=1)))
-    delta = application.contexts.render(replace(WHOLE, total_tokens=1, earlier=first.place), Deadline())
-    again = application.contexts.render(replace(WHOLE, earlier=delta.place), Deadline())
+    delta = application.contexts.render(replace(WHOLE, total_tokens=1, earlier=first.cursor), Deadline())
+    again = application.contexts.render(replace(WHOLE, earlier=delta.cursor), Deadline())
 
     assert nothing.left_out == (
         LeftOut(Section.GLOBAL_CORE, Reason.BUDGET, 2, (made["rule"].id, made["habit"].id)),

@@ -17,7 +17,7 @@ from memsvc.domain.search import Order, PageCursor, Selection
 from memsvc.domain.write_requests import Patch, WriteOptions, Written
 from memsvc.engine.history.as_of_reads import AsOfReader
 from memsvc.engine.history.checkpoint_rollback import CheckpointRollback
-from memsvc.engine.history.checkpoints import Checkpoints
+from memsvc.engine.history.checkpoints import CheckpointService
 from memsvc.engine.records.memory_builder import MemoryBuilder, RecordBuilder
 from tests.unit.engine.memories.write_path import ADA, DIMENSION, MODEL, Desk, open_desk
 
@@ -30,7 +30,7 @@ class Archive:
 
     desk: Desk
     retrospect: AsOfReader
-    checkpoints: Checkpoints
+    checkpoints: CheckpointService
     rollbacks: CheckpointRollback
 
     @property
@@ -126,7 +126,7 @@ def open_archive(backend: str, directory: Path) -> Iterator[Archive]:
         yield Archive(
             desk=desk,
             retrospect=AsOfReader(desk.store.memories),
-            checkpoints=Checkpoints(desk.store, committer, desk.clock),
+            checkpoints=CheckpointService(desk.store, committer, desk.clock),
             rollbacks=CheckpointRollback(
                 desk.store, committer, RecordBuilder(memory_builder, desk.store.feed), desk.clock
             ),

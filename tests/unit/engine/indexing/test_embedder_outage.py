@@ -65,7 +65,7 @@ def remember(application: Services, content: str) -> int:
 def test_words_go_ahead_and_meaning_follows(tmp_path: Path, endpoint: Endpoint, content: str, query: str) -> None:
     """In English and in Chinese; the notice names the backend, and the model's return is noticed by itself."""
     with served(tmp_path, endpoint) as application:
-        application.indexer.reached(remember(application, "The kettle is in the shed.")).result(PATIENCE)
+        application.indexer.when_reached(remember(application, "The kettle is in the shed.")).result(PATIENCE)
         fail(endpoint)
         position = remember(application, content)
         # The keyword table has it at once; the index of words when it went ahead.
@@ -79,7 +79,7 @@ def test_words_go_ahead_and_meaning_follows(tmp_path: Path, endpoint: Endpoint, 
         notices = {notice.code: notice.message for notice in application.diagnose.run(verify=False).warnings}
 
         endpoint.otherwise = answered
-        application.indexer.reached(position).result(PATIENCE)
+        application.indexer.when_reached(position).result(PATIENCE)
         until(lambda: not search(application, query, Mode.HYBRID).degraded)
         found = contents(search(application, query, Mode.SEMANTIC))
 
@@ -103,7 +103,7 @@ def test_words_go_ahead_of_a_long_backlog(tmp_path: Path, endpoint: Endpoint) ->
         pending = application.indexer.pending
 
         endpoint.otherwise = answered
-        application.indexer.reached(progress.position).result(PATIENCE)
+        application.indexer.when_reached(progress.position).result(PATIENCE)
         indexes = application.diagnose.run(verify=True).indexes
 
     assert pending == 1200
@@ -114,7 +114,7 @@ def test_what_is_deleted_meanwhile_is_not_found(tmp_path: Path, endpoint: Endpoi
     """Words follow deletions as they follow writes."""
     with served(tmp_path, endpoint) as application:
         written = application.remember.create(ADA, Draft(content="Zebras walk."), STORED)
-        application.indexer.reached(written.position).result(PATIENCE)
+        application.indexer.when_reached(written.position).result(PATIENCE)
         fail(endpoint)
         remember(application, "Gannets fly.")
         application.revise.delete(ADA, written.memory.id, hard=False, expected_revision=0, options=STORED)
@@ -128,7 +128,7 @@ def test_a_start_without_the_model(tmp_path: Path, endpoint: Endpoint) -> None:
     fail(endpoint)
     with served(tmp_path, endpoint) as application:
         position = remember(application, "Anna works as a nurse.")
-        application.indexer.reached(position).result(PATIENCE)
+        application.indexer.when_reached(position).result(PATIENCE)
         alone = search(application, "nurse", Mode.HYBRID)
         endpoint.otherwise = answered
         until(lambda: not search(application, "nurse", Mode.HYBRID).degraded)
@@ -141,22 +141,22 @@ def test_a_start_without_the_model(tmp_path: Path, endpoint: Endpoint) -> None:
 def test_a_start_without_the_model_and_with_changes_to_apply(tmp_path: Path, endpoint: Endpoint) -> None:
     """The replay of an earlier run holds up no search by words for longer than it takes to index the words."""
     with served(tmp_path, endpoint) as application:
-        application.indexer.reached(remember(application, "The kettle is in the shed.")).result(PATIENCE)
+        application.indexer.when_reached(remember(application, "The kettle is in the shed.")).result(PATIENCE)
         fail(endpoint)
         remember(application, "Anna works as a nurse.")
     with served(tmp_path, endpoint) as application:
-        until(lambda: not application.indexer.replaying)
+        until(lambda: not application.indexer.is_replaying)
         assert contents(search(application, "nurse", Mode.KEYWORD)) == ["Anna works as a nurse."]
         endpoint.otherwise = answered
         until(lambda: not search(application, "nurse", Mode.HYBRID).degraded)
-        application.indexer.reached(newest_position(application)).result(PATIENCE)
+        application.indexer.when_reached(newest_position(application)).result(PATIENCE)
         assert len(search(application, "nurse", Mode.SEMANTIC).hits) == 2
 
 
 def test_a_slow_model_leaves_a_search_time_for_words(tmp_path: Path, endpoint: Endpoint) -> None:
     """Also when its own patience is longer than the caller's."""
     with served(tmp_path, endpoint, query_patience_seconds=60, timeout_seconds=60) as application:
-        application.indexer.reached(remember(application, "Zebras walk.")).result(PATIENCE)
+        application.indexer.when_reached(remember(application, "Zebras walk.")).result(PATIENCE)
         endpoint.held.clear()
 
         reply = search(application, "zebras", Mode.HYBRID, Deadline.after(3))
@@ -181,7 +181,7 @@ def test_other_vectors_than_before_are_refused_and_told(tmp_path: Path, endpoint
 def test_another_model_has_its_index_made_anew(tmp_path: Path, endpoint: Endpoint) -> None:
     """What was written by the first one is found by the second, without being written again."""
     with served(tmp_path, endpoint) as application:
-        application.indexer.reached(remember(application, "Anna works as a nurse.")).result(PATIENCE)
+        application.indexer.when_reached(remember(application, "Anna works as a nurse.")).result(PATIENCE)
         first = application.diagnose.run(verify=False).indexes[0]
     with served(tmp_path, endpoint, model="n", dimensions=4, send_dimensions=True) as application:
         until(lambda: application.diagnose.run(verify=False).indexes[0].dimension == 4)

@@ -11,7 +11,7 @@ import pytest
 from memsvc.domain.errors import BackendClosedError
 from memsvc.domain.index_entries import Change, ChangeAction, Chunk, Document
 from memsvc.engine.indexing.cached_embedder import CachedEmbedder
-from memsvc.engine.indexing.vector_entries import EmbeddingGranularity, EmbeddingPrefetcher, Part, VectorEntries
+from memsvc.engine.indexing.vector_entries import ChangeBatch, EmbeddingGranularity, EmbeddingPrefetcher, VectorEntries
 from memsvc.ports.metadata import MetadataStore
 from memsvc.ports.models import Embedder
 from memsvc.ports.plugin import BackendContext
@@ -34,14 +34,14 @@ def context(tmp_path: Path) -> BackendContext:
     return BackendContext(tmp_path, lambda: NOW)
 
 
-def part(first: int, *, costly: int = 3) -> Part:
+def part(first: int, *, costly: int = 3) -> ChangeBatch:
     """Return a part of three memories of their own."""
     documents = [
         Document(one, (Chunk(0, one.content, (), 1, 1),))
         for one in (memory(f"Zebra number {row}", row=row) for row in range(first, first + 3))
     ]
     changes = [Change(one.memory.row, one.memory.row, one.memory.id, ChangeAction.CREATED, 1, 0) for one in documents]
-    return Part(changes, documents, costly)
+    return ChangeBatch(changes, documents, costly)
 
 
 def never() -> bool:
@@ -54,7 +54,7 @@ def test_a_part_comes_in_its_turn_and_embedded(context: BackendContext) -> None:
         parts = [part(first) for first in range(1, 31, 3)]
         counts = []
         with ahead_of(store, embedder) as ahead:
-            for number, one in enumerate(ahead.each(parts, never)):
+            for number, one in enumerate(ahead.iterate(parts, never)):
                 assert one is parts[number]
                 counts.append(store.embeddings.count(embedder.model))
 
@@ -67,7 +67,7 @@ def test_what_need_not_be_embedded_is_not(context: BackendContext) -> None:
     with METADATA.open(METADATA.settings(), context) as store, EMBEDDER.open(EMBEDDER.settings(), context) as embedder:
         parts = [part(1, costly=0), part(4, costly=1)]
         with ahead_of(store, embedder) as ahead:
-            assert list(ahead.each(parts, never)) == parts
+            assert list(ahead.iterate(parts, never)) == parts
 
         assert store.embeddings.count(embedder.model) == 0
 
@@ -76,7 +76,7 @@ def test_who_leaves_early_leaves_the_rest_alone(context: BackendContext) -> None
     """Only what was begun is finished."""
     with METADATA.open(METADATA.settings(), context) as store, EMBEDDER.open(EMBEDDER.settings(), context) as embedder:
         with ahead_of(store, embedder) as ahead:
-            steps = ahead.each([part(first) for first in range(1, 301, 3)], never)
+            steps = ahead.iterate([part(first) for first in range(1, 301, 3)], never)
             next(steps)
             steps.close()
 
@@ -91,7 +91,7 @@ def test_what_is_embedded_comes_whatever_is_more_urgent(
     with METADATA.open(METADATA.settings(), context) as store, EMBEDDER.open(EMBEDDER.settings(), context) as embedder:
         parts = [part(first) for first in range(1, 31, 3)]
         with ahead_of(store, embedder) as ahead:
-            assert list(ahead.each(parts, lambda: True)) == parts
+            assert list(ahead.iterate(parts, lambda: True)) == parts
 
 
 def test_an_embedder_that_is_gone_is_told_of_in_its_turn(context: BackendContext) -> None:
@@ -99,9 +99,9 @@ def test_an_embedder_that_is_gone_is_told_of_in_its_turn(context: BackendContext
     with METADATA.open(METADATA.settings(), context) as store, EMBEDDER.open(EMBEDDER.settings(), context) as embedder:
         known, unknown = part(1), part(4)
         with ahead_of(store, embedder) as ahead:
-            assert list(ahead.each([known], never)) == [known]
+            assert list(ahead.iterate([known], never)) == [known]
     with METADATA.open(METADATA.settings(), context) as store, ahead_of(store, embedder) as ahead:
-        steps = ahead.each([part(1, costly=0), unknown], never)
+        steps = ahead.iterate([part(1, costly=0), unknown], never)
         next(steps)
 
         with pytest.raises(BackendClosedError):

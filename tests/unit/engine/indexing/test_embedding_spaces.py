@@ -17,7 +17,7 @@ from memsvc.domain.search import SearchQuery
 from memsvc.engine.indexing.cached_embedder import CachedEmbedder
 from memsvc.engine.indexing.index_writers import VectorIndexWriter
 from memsvc.engine.indexing.indexer import ChangeApplier
-from memsvc.engine.indexing.reindex import Rebuild
+from memsvc.engine.indexing.reindex import IndexRebuilder
 from memsvc.engine.indexing.vector_entries import EmbeddingGranularity, EmbeddingSpace, EmbeddingSpaces, VectorEntries
 from memsvc.engine.search.retrieval import DenseRetriever, RetrievalRequest
 from memsvc.ports.indexes import VectorIndex
@@ -45,7 +45,7 @@ class Bench:
     def rebuild(self, spaces: EmbeddingSpaces) -> None:
         side = self.side(spaces)
         applying = ChangeApplier(self.store.feed, side, side, spaces.current.entries)
-        list(Rebuild(self.store.feed, applying).run(side))
+        list(IndexRebuilder(self.store.feed, applying).run(side))
         applying.close()
 
     def found(self, spaces: EmbeddingSpaces, text: str, **query: object) -> list[int]:
@@ -118,7 +118,7 @@ def test_a_richer_tier_writes_what_the_live_generation_has_views_for(bench: Benc
 
     assert views_of(bench.index) == {View.CHUNK}
     applying = ChangeApplier(bench.store.feed, side, side, spaces.current.entries)
-    list(Rebuild(bench.store.feed, applying).run(side))
+    list(IndexRebuilder(bench.store.feed, applying).run(side))
     applying.close()
     assert views_of(bench.index) == set(View)
 

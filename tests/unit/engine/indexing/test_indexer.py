@@ -27,7 +27,7 @@ def contents(application: Services, text: str, mode: Mode = Mode.KEYWORD, scope:
 def remember(application: Services, content: str, scope: Scope = ADA) -> str:
     """Store a memory, wait until searches find it, and return its id."""
     written = application.remember.create(scope, Draft(content=content), STORED)
-    application.indexer.written(written.position).result(timeout=30)
+    application.indexer.when_applied(written.position).result(timeout=30)
     return written.memory.id
 
 
@@ -55,7 +55,7 @@ def test_an_update_replaces_what_is_found(application: Services) -> None:
         expected_revision=1,
         options=STORED,
     )
-    application.indexer.written(written.position).result(timeout=30)
+    application.indexer.when_applied(written.position).result(timeout=30)
 
     assert contents(application, "nurse") == []
     assert contents(application, "pilot") == ["Anna works as a pilot."]
@@ -66,10 +66,10 @@ def test_a_deleted_memory_is_not_found_and_a_restored_one_is(application: Servic
     memory_id = remember(application, "Anna works as a nurse.")
 
     deleted = application.revise.delete(ADA, memory_id, hard=False, expected_revision=0, options=STORED)
-    application.indexer.written(deleted.position).result(timeout=30)
+    application.indexer.when_applied(deleted.position).result(timeout=30)
     after_deletion = contents(application, "nurse")
     restored = application.revise.restore(ADA, memory_id, expected_revision=0, options=STORED)
-    application.indexer.written(restored.position).result(timeout=30)
+    application.indexer.when_applied(restored.position).result(timeout=30)
 
     assert after_deletion == []
     assert contents(application, "nurse") == ["Anna works as a nurse."]
@@ -79,9 +79,9 @@ def test_a_position_that_is_reached_needs_no_wait(application: Services) -> None
     """Waiting for nothing, or for what is applied, is over at once."""
     remember(application, "one")
 
-    assert application.indexer.reached(0).done()
-    assert application.indexer.reached(application.indexer.applied).done()
-    assert application.indexer.written(1, 0).done()
+    assert application.indexer.when_reached(0).done()
+    assert application.indexer.when_reached(application.indexer.applied).done()
+    assert application.indexer.when_applied(1, 0).done()
 
 
 def test_reached_means_that_everything_before_is_found(application: Services) -> None:
@@ -89,7 +89,7 @@ def test_reached_means_that_everything_before_is_found(application: Services) ->
     run = application.importing.begin(ADA, request_id="", on_duplicate=OnDuplicate.RETURN_EXISTING)
     progress = run.add(0, [Draft(content=f"Zebra number {number}") for number in range(300)])
 
-    application.indexer.reached(progress.position).result(timeout=60)
+    application.indexer.when_reached(progress.position).result(timeout=60)
 
     assert application.diagnose.run(verify=True).indexes[1].present == 300
 
@@ -107,7 +107,7 @@ def test_who_waits_when_the_indexer_stops_is_told(application: Services) -> None
     application.indexer.stop()
 
     with pytest.raises(BackendClosedError):
-        application.indexer.reached(10**9).result(timeout=10)
+        application.indexer.when_reached(10**9).result(timeout=10)
 
 
 @pytest.mark.parametrize("kind", list(IndexKind))
@@ -144,7 +144,7 @@ def test_what_is_written_during_a_rebuild_is_in_the_new_generation(application: 
         options=STORED,
     )
     gone = application.revise.delete(ADA, deleted, hard=True, expected_revision=0, options=STORED)
-    application.indexer.written(gone.position).result(timeout=30)
+    application.indexer.when_applied(gone.position).result(timeout=30)
     list(steps)
 
     found = {word: bool(contents(application, f"zebra{word}x")) for word in ("kept", "new", "changed", "old", "gone")}

@@ -13,8 +13,8 @@ from memsvc.domain.index_entries import ChangeAction, LexicalEntry, View, entry_
 from memsvc.engine.indexing.cached_embedder import CachedEmbedder
 from memsvc.engine.indexing.index_writers import LexicalIndexWriter
 from memsvc.engine.indexing.indexer import ChangeApplier
-from memsvc.engine.indexing.reindex import Rebuild
-from memsvc.engine.indexing.repair import Differences, Repair
+from memsvc.engine.indexing.reindex import IndexRebuilder
+from memsvc.engine.indexing.repair import IndexDifferences, IndexRepairer
 from memsvc.engine.indexing.vector_entries import EmbeddingGranularity, VectorEntries
 from memsvc.ports.indexes import LexicalIndex
 from memsvc.ports.metadata import MetadataStore, Record
@@ -30,9 +30,9 @@ class Bench:
     store: MetadataStore
     index: LexicalIndex
     side: LexicalIndexWriter
-    repair: Repair
+    repair: IndexRepairer
 
-    def differences(self) -> Differences:
+    def differences(self) -> IndexDifferences:
         return self.repair.compare(self.side)
 
 
@@ -50,15 +50,15 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
         applying = ChangeApplier(store.feed, side, side, entries)
         with store.transaction() as transaction:
             transaction.insert([Record(memory(f"Zebra number {number}")) for number in range(3)])
-        list(Rebuild(store.feed, applying).run(side))
+        list(IndexRebuilder(store.feed, applying).run(side))
         store.feed.mark_applied(store.feed.pending(limit=10))
-        yield Bench(store, index, side, Repair(store.feed, applying))
+        yield Bench(store, index, side, IndexRepairer(store.feed, applying))
         applying.close()
 
 
 def test_equal_index_and_store_do_not_differ(bench: Bench) -> None:
     """A sound index has no differences."""
-    assert Differences(3, 3, (), (), ()) == bench.differences()
+    assert IndexDifferences(3, 3, (), (), ()) == bench.differences()
 
 
 def test_missing_stale_and_orphaned_entries_are_told_apart_and_mended(bench: Bench) -> None:
@@ -68,11 +68,11 @@ def test_missing_stale_and_orphaned_entries_are_told_apart_and_mended(bench: Ben
     bench.index.replace({1: [], 2: [outdated], 99: [orphan]})
 
     found = bench.differences()
-    steps = list(bench.repair.mend(bench.side, found))
+    steps = list(bench.repair.repair(bench.side, found))
 
     assert (found.missing, found.stale, found.orphaned) == ((1,), (2,), (99,))
     assert steps[-1].done == 3
-    assert Differences(3, 3, (), (), ()) == bench.differences()
+    assert IndexDifferences(3, 3, (), (), ()) == bench.differences()
 
 
 def test_a_change_that_waits_for_the_indexer_is_no_difference(bench: Bench) -> None:
@@ -82,4 +82,4 @@ def test_a_change_that_waits_for_the_indexer_is_no_difference(bench: Bench) -> N
         after = replace(before, content="changed", revision=2, update_time=NOW + timedelta(1))
         transaction.update(before, Record(after), ChangeAction.UPDATED)
 
-    assert Differences(3, 3, (), (), ()) == bench.differences()
+    assert IndexDifferences(3, 3, (), (), ()) == bench.differences()

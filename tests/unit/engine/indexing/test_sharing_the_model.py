@@ -86,8 +86,8 @@ def test_what_the_model_has_in_hand_is_stored_before_it_is_removed(
 
         def look() -> tuple[bool, set[bytes]]:
             watching.set()
-            with embedding.noticing({digest}) as others:
-                return digest in embedding.stored([digest]), set(others)
+            with embedding.track_requests({digest}) as others:
+                return digest in embedding.stored_vectors([digest]), set(others)
 
         second = pool.submit(look)
         assert watching.wait(PATIENCE)
@@ -180,12 +180,12 @@ def test_a_single_write_does_not_wait_for_an_import(
             assert reached.wait(PATIENCE)
 
             written = application.remember.create(ADA, Draft(content=content), STORED)
-            application.indexer.written(written.position).result(PATIENCE)
+            application.indexer.when_applied(written.position).result(PATIENCE)
 
             assert found(application, query, Mode.KEYWORD) == [content]
             assert found(application, content, Mode.SEMANTIC) == [content]
             assert application.indexer.applied < position
-        application.indexer.reached(position).result(PATIENCE)
+        application.indexer.when_reached(position).result(PATIENCE)
         assert len(harbours(endpoint)) == 100
 
 
@@ -197,7 +197,7 @@ def test_an_import_goes_on_beside_writes_that_never_end(endpoint: Endpoint, tmp_
         count = 0
         while not over.is_set():
             written = application.remember.create(ADA, Draft(content=f"Kettle {count} of {name}."), STORED)
-            application.indexer.written(written.position).result(PATIENCE)
+            application.indexer.when_applied(written.position).result(PATIENCE)
             count += 1
         return count
 
@@ -206,7 +206,7 @@ def test_an_import_goes_on_beside_writes_that_never_end(endpoint: Endpoint, tmp_
         try:
             until(lambda: len(endpoint.asked) > 20)
             position = add(application, [f"The harbour, part {number}." for number in range(200)])
-            application.indexer.reached(position).result(PATIENCE)
+            application.indexer.when_reached(position).result(PATIENCE)
         finally:
             over.set()
         assert all(writer.result() for writer in writers)
@@ -221,7 +221,7 @@ def test_a_rebuild_beside_an_import_embeds_nothing_twice(endpoint: Endpoint, tmp
             until(lambda: len(harbours(endpoint)) == 64)
             run = pool.submit(lambda: list(application.reindex.run([IndexKind.VECTORS], ReindexMode.REBUILD)))
             until(lambda: len(harbours(endpoint)) > 64)
-        application.indexer.reached(position).result(PATIENCE)
+        application.indexer.when_reached(position).result(PATIENCE)
 
         assert run.result()[-1].phase is ReindexPhase.DONE
         assert sorted(harbours(endpoint)) == sorted(set(harbours(endpoint)))

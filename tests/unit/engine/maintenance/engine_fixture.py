@@ -90,7 +90,7 @@ class House:
     def settle(self) -> None:
         """Wait until the indexes have taken in every change."""
         head = newest_position(self.application)
-        self.application.indexer.reached(head).result(timeout=30)
+        self.application.indexer.when_reached(head).result(timeout=30)
 
     def differences(self) -> list[object]:
         """Return in what the indexes differ from the store."""

@@ -18,8 +18,8 @@ from memsvc.domain.errors import (
 from memsvc.domain.maintenance import EVERYBODY, Area, Due, MaintenancePlan, Reason, UpkeepStep
 from memsvc.domain.memory import Layer
 from memsvc.domain.scope import Scope
-from memsvc.engine.maintenance.runner import Bounds, Maintenance, Measures
-from memsvc.engine.maintenance.step import Applied, Part, Step
+from memsvc.engine.maintenance.runner import MaintenanceRunner, RunLimits, StepMetrics
+from memsvc.engine.maintenance.step import MaintenanceStep, StepPart, StepResult
 from memsvc.engine.runtime.latency_stats import LatencyStats
 from memsvc.engine.runtime.leader_lease import TERM, LeaderElection
 from memsvc.ports.operations import Leases
@@ -112,7 +112,7 @@ def test_steps_are_measured(house: House) -> None:
     house.run()
     house.run(EXPIRE)
 
-    report = house.application.performance.report("Maintenance")
+    report = house.application.performance.report("MaintenanceRunner")
     once = dict.fromkeys(("archive", "compact", "consolidate", "promote"), 1)
     assert {one.layer: one.durations.count for one in report} == once | {"expire": 2}
 
@@ -123,13 +123,13 @@ class Failing:
     kind = UpkeepStep.EXPIRE
     batch = 1
 
-    def part(self, area: Area, now: datetime, after: str, limit: int) -> Part:
+    def find_due(self, area: Area, now: datetime, after: str, limit: int) -> StepPart:
         """Fail."""
         raise BackendUnavailableError(f"{area} {now} {after} {limit}")
 
-    def apply(self, due: Sequence[Due]) -> Applied:
+    def apply(self, due: Sequence[Due]) -> StepResult:
         """Do nothing."""
-        return Applied(tuple(due))
+        return StepResult(tuple(due))
 
 
 class Counting(Failing):
@@ -137,10 +137,10 @@ class Counting(Failing):
 
     kind = UpkeepStep.ARCHIVE
 
-    def part(self, area: Area, now: datetime, after: str, limit: int) -> Part:
+    def find_due(self, area: Area, now: datetime, after: str, limit: int) -> StepPart:
         """Return one more."""
         due = Due(self.kind, Reason.UNREAD, Scope(str(area)), after, limit)
-        return Part((due,), "" if after else str(now))
+        return StepPart((due,), "" if after else str(now))
 
 
 class Refused(Counting):
@@ -148,22 +148,24 @@ class Refused(Counting):
 
     batch = 4
 
-    def part(self, area: Area, now: datetime, after: str, limit: int) -> Part:
+    def find_due(self, area: Area, now: datetime, after: str, limit: int) -> StepPart:
         """Return all at once."""
-        return Part(tuple(Due(self.kind, Reason.UNREAD, Scope(f"user {n}"), str(now), limit) for n in range(4)))
+        return StepPart(tuple(Due(self.kind, Reason.UNREAD, Scope(f"user {n}"), str(now), limit) for n in range(4)))
 
-    def apply(self, due: Sequence[Due]) -> Applied:
+    def apply(self, due: Sequence[Due]) -> StepResult:
         """Refuse the second user's."""
         if any(one.scope.user_id == "user 1" for one in due):
             raise ErasureRunningError
-        return Applied(tuple(due))
+        return StepResult(tuple(due))
 
 
-def maintenance(leases: Leases, clock: Clock, *steps: Step) -> tuple[Maintenance, LeaderElection, LatencyStats]:
+def maintenance(
+    leases: Leases, clock: Clock, *steps: MaintenanceStep
+) -> tuple[MaintenanceRunner, LeaderElection, LatencyStats]:
     """Return what runs *steps*."""
     names = iter("abc")
     leading, performance = LeaderElection(leases, clock, lambda: next(names)), LatencyStats(clock)
-    run = Maintenance(steps, leading, Measures(performance), clock, Bounds(), flush_accesses=lambda: None)
+    run = MaintenanceRunner(steps, leading, StepMetrics(performance), clock, RunLimits(), flush_accesses=lambda: None)
     return run, leading, performance
 
 

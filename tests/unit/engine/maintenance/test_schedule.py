@@ -10,9 +10,9 @@ from random import Random
 
 from memsvc.domain.maintenance import EVERYBODY, MaintenancePlan, UpkeepStep
 from memsvc.domain.memory import Status
-from memsvc.engine.maintenance.expire_step import Expire
-from memsvc.engine.maintenance.runner import Bounds, Maintenance, Measures
-from memsvc.engine.maintenance.scheduler import LOOK_SECONDS, Schedule, Timetable
+from memsvc.engine.maintenance.expire_step import ExpireStep
+from memsvc.engine.maintenance.runner import MaintenanceRunner, RunLimits, StepMetrics
+from memsvc.engine.maintenance.scheduler import LOOK_SECONDS, MaintenanceScheduler, Timetable
 from memsvc.engine.records.memory_builder import MemoryBuilder, RecordBuilder, ReminderDetector
 from memsvc.engine.runtime.latency_stats import LatencyStats
 from memsvc.engine.runtime.leader_lease import TERM, LeaderElection
@@ -24,11 +24,11 @@ HOUR = timedelta(hours=1)
 @contextmanager
 def replica(
     directory: Path, clock: Clock, name: str, jitter: timedelta = timedelta()
-) -> Iterator[tuple[Desk, Schedule]]:
+) -> Iterator[tuple[Desk, MaintenanceScheduler]]:
     """Open the store as one of several processes would, with upkeep every hour that nobody starts."""
     with open_desk("sql", directory, clock) as desk:
         memory_builder = MemoryBuilder(model=MODEL, dimension=DIMENSION, now=clock)
-        step = Expire(
+        step = ExpireStep(
             desk.store.upkeep,
             desk.writing.committer,
             RecordBuilder(memory_builder, desk.store.feed),
@@ -37,9 +37,11 @@ def replica(
         )
         numbers = iter(range(100))
         leading = LeaderElection(desk.store.leases, clock, lambda: f"{name}{next(numbers)}")
-        runs = Maintenance([step], leading, Measures(LatencyStats(clock)), clock, Bounds(), flush_accesses=lambda: None)
+        runs = MaintenanceRunner(
+            [step], leading, StepMetrics(LatencyStats(clock)), clock, RunLimits(), flush_accesses=lambda: None
+        )
         timetable = Timetable(HOUR, jitter, (UpkeepStep.EXPIRE,))
-        yield desk, Schedule(runs, leading, timetable, clock, Random(7))
+        yield desk, MaintenanceScheduler(runs, leading, timetable, clock, Random(7))
 
 
 def test_it_runs_every_hour(tmp_path: Path) -> None:
@@ -47,12 +49,12 @@ def test_it_runs_every_hour(tmp_path: Path) -> None:
     clock = Clock()
     with replica(tmp_path, clock, "a") as (desk, schedule):
         note = desk.create("x", expire_time=clock()).memory
-        assert schedule.look() is None
+        assert schedule.run_if_due() is None
         clock.advance(minutes=59)
-        assert schedule.look() is None
+        assert schedule.run_if_due() is None
 
         clock.advance(minutes=1)
-        ended = schedule.look()
+        ended = schedule.run_if_due()
 
         assert ended is not None
         assert ended.tallies[UpkeepStep.EXPIRE].changed == 1
@@ -60,7 +62,7 @@ def test_it_runs_every_hour(tmp_path: Path) -> None:
         assert stored is not None
         assert stored.status is Status.EXPIRED
         assert schedule.next_time() == clock() + HOUR
-        assert schedule.look() is None
+        assert schedule.run_if_due() is None
 
 
 def test_a_restart_does_not_put_it_off(tmp_path: Path) -> None:
@@ -68,12 +70,12 @@ def test_a_restart_does_not_put_it_off(tmp_path: Path) -> None:
     clock = Clock()
     with replica(tmp_path, clock, "a") as (_, schedule):
         clock.advance(hours=1)
-        assert schedule.look() is not None
+        assert schedule.run_if_due() is not None
     clock.advance(minutes=40)
     with replica(tmp_path, clock, "b") as (_, schedule):
-        assert schedule.look() is None
+        assert schedule.run_if_due() is None
         clock.advance(minutes=20)
-        assert schedule.look() is not None
+        assert schedule.run_if_due() is not None
 
 
 def test_two_processes_do_not_do_it_twice(tmp_path: Path) -> None:
@@ -83,13 +85,13 @@ def test_two_processes_do_not_do_it_twice(tmp_path: Path) -> None:
         clock.advance(hours=1)
         running = first._maintenance.run(EVERYBODY, (), MaintenancePlan.PERFORM)
         next(running)
-        assert second.look() is None
+        assert second.run_if_due() is None
         list(running)
 
-        assert second.look() is None
+        assert second.run_if_due() is None
         clock.advance(hours=1)
-        assert second.look() is not None
-        assert first.look() is None
+        assert second.run_if_due() is not None
+        assert first.run_if_due() is None
 
 
 def test_a_leader_that_dies_is_succeeded_within_half_a_minute(tmp_path: Path) -> None:
@@ -99,7 +101,7 @@ def test_a_leader_that_dies_is_succeeded_within_half_a_minute(tmp_path: Path) ->
         clock.advance(hours=2)
         assert desk.store.leases.take("maintenance", holder="dead", now=clock(), until=clock() + TERM)
         died = clock()
-        while schedule.look() is None:
+        while schedule.run_if_due() is None:
             clock.advance(seconds=LOOK_SECONDS)
         assert clock() - died < timedelta(seconds=30)
 
@@ -118,7 +120,7 @@ def test_a_stop_ends_a_run_and_the_thread(tmp_path: Path) -> None:
         schedule.start()
         schedule.stop()
         clock.advance(hours=1)
-        ended = schedule.look()
+        ended = schedule.run_if_due()
 
         assert ended is not None
         assert ended.step is UpkeepStep.EXPIRE

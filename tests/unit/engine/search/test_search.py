@@ -32,7 +32,7 @@ ADA = Scope("ada")
 def remember(application: Services, *drafts: Draft, scope: Scope = ADA) -> list[str]:
     """Store memories in order and return their ids once they are found."""
     written = [application.remember.create(scope, draft, WriteOptions(wait_for=WaitFor.STORED)) for draft in drafts]
-    application.indexer.reached(written[-1].position).result(timeout=30)
+    application.indexer.when_reached(written[-1].position).result(timeout=30)
     return [one.memory.id for one in written]
 
 

@@ -37,7 +37,9 @@ def started(tmp_path: Path) -> Iterator[Callable[..., Services]]:
         settings = load_settings(data_dir=tmp_path / f"{number}", sessions=sessions, **INPROC)
         entered.append(running(settings))
         application: Services = entered[0].__enter__()
-        application.sessions.opening.create(TALK, NewSession(on_open=OnOpen.KEEP_OTHERS, auto_trim=AutoTrim.NEVER), "")
+        application.sessions.lifecycle.create(
+            TALK, NewSession(on_open=OnOpen.KEEP_OTHERS, auto_trim=AutoTrim.NEVER), ""
+        )
         return application
 
     yield start
@@ -47,7 +49,7 @@ def started(tmp_path: Path) -> Iterator[Callable[..., Services]]:
 
 def say(application: Services, *texts: str, role: Role = Role.USER, name: str = "") -> None:
     messages = [NewMessage(role=role, content=text, name=name, token_count=10) for text in texts]
-    application.sessions.appending.append(TALK, messages, "")
+    application.sessions.appender.append(TALK, messages, "")
 
 
 def kept(application: Services) -> list[Memory]:
@@ -58,7 +60,7 @@ def kept(application: Services) -> list[Memory]:
 
 
 def flushed(application: Services) -> int:
-    session = application.sessions.reading.get(TALK).session
+    session = application.sessions.reader.get(TALK).session
     return session.flushed_ordinal
 
 
@@ -66,7 +68,7 @@ def flushed(application: Services) -> int:
 def test_enough_said_is_flushed(started: Callable[..., Services], fact: str) -> None:
     """Beyond the threshold, and not before; once, and from there on anew."""
     application = started(flush_tokens=30)
-    flushing = application.sessions.flushing
+    flushing = application.sessions.flusher
     say(application, fact, "hm", "ok")
     flushing.flush_when_due(TALK)
     assert (kept(application), flushed(application)) == ([], 0)
@@ -89,7 +91,7 @@ def test_an_append_has_the_session_flushed(started: Callable[..., Services]) -> 
     say(application, FACTS["en"])
     sessions = application.sessions
     while not flushed(application):
-        sessions.flushing.flush_when_due(TALK)
+        sessions.flusher.flush_when_due(TALK)
 
     assert [memory.content for memory in kept(application)] == [FACTS["en"]]
 
@@ -101,7 +103,7 @@ def test_what_is_trimmed_is_flushed_before(started: Callable[..., Services], fac
         application = started(flush_tokens=flush_tokens)
         say(application, fact, "last")
 
-        application.sessions.trimming.trim(TALK, TrimRequest(target_tokens=0, keep_rounds=1))
+        application.sessions.trimmer.trim(TALK, TrimRequest(target_tokens=0, keep_rounds=1))
 
         assert [memory.content for memory in kept(application)] == contents
 
@@ -110,15 +112,15 @@ def test_what_was_flushed_without_a_note_of_it_is_known(started: Callable[..., S
     """Whoever is stopped between the two flushes again, and nothing is stored twice."""
     application = started(flush_tokens=1)
     say(application, FACTS["en"], "We decided to use Redis.")
-    application.sessions.flushing.flush(TALK)
+    application.sessions.flusher.flush(TALK)
     before = kept(application)
-    session = application.sessions.reading.get(TALK).session
+    session = application.sessions.reader.get(TALK).session
 
     def forget(transaction: Any) -> None:
         transaction.sessions.update(replace(session, flushed_ordinal=0))
 
-    application.sessions.flushing._committer.submit(forget)
-    application.sessions.flushing.flush(TALK)
+    application.sessions.flusher._committer.submit(forget)
+    application.sessions.flusher.flush(TALK)
 
     assert len(before) == 2
     assert [memory.id for memory in kept(application)] == [memory.id for memory in before]
@@ -132,7 +134,7 @@ def test_who_said_it_counts_and_secrets_are_replaced(started: Callable[..., Serv
     say(application, "I fixed the failing test by resetting the clock.", role=Role.ASSISTANT)
     say(application, "I prefer tabs.", role=Role.TOOL)
 
-    application.sessions.flushing.flush(TALK)
+    application.sessions.flusher.flush(TALK)
 
     told = [(memory.origin, memory.speaker) for memory in kept(application)]
     assert told == [(Origin.USER, "Ada"), (Origin.AGENT, "")]
@@ -143,6 +145,6 @@ def test_a_session_that_is_not_there_is_left_alone(started: Callable[..., Servic
     """It may have been erased since it was to be flushed."""
     application = started(flush_tokens=1)
 
-    application.sessions.flushing.flush_when_due(replace(TALK, session_id="none"))
+    application.sessions.flusher.flush_when_due(replace(TALK, session_id="none"))
 
     assert kept(application) == []

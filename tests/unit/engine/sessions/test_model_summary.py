@@ -49,10 +49,10 @@ def application(tmp_path: Path, endpoint: Endpoint) -> Iterator[Services]:
 def spoken(application: Services, *texts: str) -> Memory:
     """Open a session, say the texts, trim all but the last round, and return the summary."""
     sessions = application.sessions
-    sessions.opening.create(TALK, NewSession(on_open=OnOpen.KEEP_OTHERS), "")
+    sessions.lifecycle.create(TALK, NewSession(on_open=OnOpen.KEEP_OTHERS), "")
     messages = [NewMessage(role=Role.USER, content=text) for text in (*texts, "last")]
-    sessions.appending.append(TALK, messages, "")
-    trimmed = sessions.trimming.trim(TALK, TrimRequest(target_tokens=0, keep_rounds=1)).value
+    sessions.appender.append(TALK, messages, "")
+    trimmed = sessions.trimmer.trim(TALK, TrimRequest(target_tokens=0, keep_rounds=1)).value
     assert trimmed.archived_messages == len(texts)
     assert trimmed.summary is not None
     return trimmed.summary
@@ -88,12 +88,12 @@ def test_sentences_are_taken_when_the_model_fails(application: Services, endpoin
 
 def test_tool_calls_hold_no_secrets(application: Services) -> None:
     """Where secrets are replaced in all that is written, they are in what tools are called with."""
-    application.sessions.opening.create(TALK, NewSession(on_open=OnOpen.KEEP_OTHERS), "")
+    application.sessions.lifecycle.create(TALK, NewSession(on_open=OnOpen.KEEP_OTHERS), "")
     call = ToolCall(id="1", name="deploy", arguments={"with": [{"key": KEY}], "to": "Lisbon"})
-    application.sessions.appending.append(TALK, [NewMessage(role=Role.ASSISTANT, content="", tool_calls=(call,))], "")
+    application.sessions.appender.append(TALK, [NewMessage(role=Role.ASSISTANT, content="", tool_calls=(call,))], "")
 
     page = MessagePage(frozenset({MessageState.ACTIVE}), after=None, limit=9)
-    [message], _ = application.sessions.reading.messages(TALK, page)
+    [message], _ = application.sessions.reader.messages(TALK, page)
     [stored] = message.record.tool_calls
     assert stored.arguments == {"with": [{"key": "[REDACTED:api-key]"}], "to": "Lisbon"}
     assert KEY not in message.memory.content

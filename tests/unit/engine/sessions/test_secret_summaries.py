@@ -24,11 +24,11 @@ KEY = "sk-a1B2c3D4e5F6g7H8i9J0"
 def test_a_summary_holds_no_secret(application: Services, text: str, secret: str) -> None:
     """Neither its text nor its title; the message keeps what was said."""
     sessions = application.sessions
-    sessions.opening.create(TALK, NewSession(title=text, on_open=OnOpen.KEEP_OTHERS), "")
+    sessions.lifecycle.create(TALK, NewSession(title=text, on_open=OnOpen.KEEP_OTHERS), "")
     messages = [NewMessage(role=Role.USER, content=content) for content in (text, "last")]
-    sessions.appending.append(TALK, messages, "")
+    sessions.appender.append(TALK, messages, "")
 
-    summary = sessions.trimming.trim(TALK, TrimRequest(target_tokens=0, keep_rounds=1)).value.summary
+    summary = sessions.trimmer.trim(TALK, TrimRequest(target_tokens=0, keep_rounds=1)).value.summary
 
     assert summary is not None
     assert "[REDACTED:" in summary.content
