@@ -87,17 +87,6 @@ def searched_text(file: File) -> str:
     return "\n".join(folded(text).replace("\n", " ") for text in (file.name, *_texts(dict(file.metadata))))
 
 
-def file_matches(where: FileFilter, file: File) -> bool:
-    """Return whether a file is wanted."""
-    text = searched_text(file) if where.words else ""
-    return (
-        (not where.categories or file.category in where.categories)
-        and all(word in text for word in where.words)
-        and media_type_matches(where.media_type, file.media_type)
-        and where.sha256 in ("", file.sha256)
-    )
-
-
 def media_type_matches(wanted: str, media_type: str) -> bool:
     """Return whether *media_type* is *wanted*, or of the family that *wanted* names by its "/*"; "" is every one."""
     if wanted.endswith("/*"):

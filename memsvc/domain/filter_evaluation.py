@@ -8,6 +8,7 @@ from memsvc.domain.clock import to_micros
 from memsvc.domain.filters import And, AnyOf, Field, Filter, Not, Or, Range
 from memsvc.domain.index_entries import Attributes, attributes_of
 from memsvc.domain.memory import Memory
+from memsvc.domain.scope import Reach
 
 Values = tuple[str | float, ...]
 
@@ -39,6 +40,11 @@ def matches(where: Filter | None, attributes: Attributes, beyond: Mapping[Field,
         return value if isinstance(value, tuple) else (value,)
 
     return where is None or _matches(where, values)
+
+
+def within(reach: Reach, attributes: Attributes) -> bool:
+    """Return whether *attributes* lie in *reach*."""
+    return attributes.owner == reach.owner and attributes.project_id in reach.project_ids
 
 
 def _matches(where: Filter, values: Callable[[Field], Values]) -> bool:

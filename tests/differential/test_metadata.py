@@ -1,4 +1,4 @@
-"""SQL, on either database, and dicts agree: on lists, rows and keyword hits, whatever the filter, and on what a series of writes leaves."""
+"""SQLite and PostgreSQL agree: on lists, rows and keyword hits, whatever the filter, and on what a series of writes leaves."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from pydantic import SecretStr
 
 from memsvc.domain.clock import to_micros
+from memsvc.domain.filter_evaluation import memory_matches
 from memsvc.domain.filters import And, AnyOf, Field, Filter, Not, Or, Range
 from memsvc.domain.index_entries import ChangeAction, Chunk
 from memsvc.domain.memory import Json, Keyword, Kind, Memory, Recurrence, Reminder, Status
@@ -22,17 +23,16 @@ from memsvc.domain.reminders import window
 from memsvc.domain.scope import Reach
 from memsvc.domain.search import Order, OrderField, PageCursor
 from memsvc.ports.metadata import ContentName, MetadataStore, Record, RequestRecord, Transaction, UniquenessRaceError
-from memsvc.ports.plugin import BackendContext, BackendSettings
+from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
 from memsvc.testing.store_harness import insert
-from memsvc_backends.in_memory.store import METADATA
 from memsvc_backends.sql import SQL, SqlSettings
 from tests.support.postgres_server import emptied
+from tests.support.sqlite_store import sqlite_store
 
 Stores = tuple[MetadataStore, MetadataStore]
 
-DATABASES = ("sqlite", "postgres")
 PROJECTS = ("", "web", "web-2")
 OWNERS = ("\x1fada", "\x1fada-2")
 WORDS = ("a", "A", "ab", "世界", "it's", "")
@@ -132,20 +132,18 @@ def _value(memory: Memory, order: Order) -> int | None:
     return to_micros(value) if isinstance(value, datetime) else value
 
 
-def _open(stack: ExitStack, directory: Path, database: str) -> Stores:
-    context = BackendContext(directory, lambda: NOW)
-    dicts = stack.enter_context(METADATA.open(BackendSettings(), context))
-    url = (
-        SecretStr(stack.enter_context(emptied(directory.name.rstrip("0123456789")))) if database == "postgres" else None
-    )
-    return dicts, stack.enter_context(SQL.open(SqlSettings(url=url), context))
+def _open(stack: ExitStack, directory: Path) -> Stores:
+    """Open SQLite and PostgreSQL, both empty."""
+    url = SecretStr(stack.enter_context(emptied(directory.name.rstrip("0123456789"))))
+    postgres = SQL.open(SqlSettings(url=url), BackendContext(directory, lambda: NOW))
+    return stack.enter_context(sqlite_store(directory)), stack.enter_context(postgres)
 
 
-@pytest.fixture(scope="module", params=DATABASES)
-def stores(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stores]:
+@pytest.fixture(scope="module")
+def stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stores]:
     """Open both stores."""
     with ExitStack() as stack:
-        yield _open(stack, tmp_path_factory.mktemp("filled"), request.param)
+        yield _open(stack, tmp_path_factory.mktemp("filled"))
 
 
 @pytest.fixture(scope="module")
@@ -162,12 +160,14 @@ def filled(stores: Stores) -> Stores:
 @settings(max_examples=150, deadline=None)
 @given(where=filters, reach=reaches)
 def test_rows_agree(filled: Stores, where: Filter, reach: Reach) -> None:
-    """The same memories match any filter, and those that do not match its negation."""
-    dicts, sql = filled
-    rows = dicts.memories.rows_where(where, reach=reach)
+    """The memories match any filter that its plain meaning selects, and those that do not match its negation."""
+    sqlite, postgres = filled
+    every = sqlite.memories.page(reach=reach, where=None, order=Order(), after=None, limit=999)
+    rows = sqlite.memories.rows_where(where, reach=reach)
 
-    assert sql.memories.rows_where(where, reach=reach) == rows
-    assert not set(sql.memories.rows_where(Not(where), reach=reach)).intersection(rows)
+    assert sorted(rows) == sorted(memory.row for memory in every if memory_matches(where, memory))
+    assert postgres.memories.rows_where(where, reach=reach) == rows
+    assert not set(postgres.memories.rows_where(Not(where), reach=reach)).intersection(rows)
 
 
 @settings(max_examples=100, deadline=None)
@@ -176,26 +176,26 @@ def test_pages_agree(
     filled: Stores, data: st.DataObject, where: Filter | None, reach: Reach, order: Order, limit: int
 ) -> None:
     """Lists are the same from the beginning and from any place."""
-    dicts, sql = filled
-    whole = dicts.memories.page(reach=reach, where=where, order=order, after=None, limit=limit)
+    sqlite, postgres = filled
+    whole = sqlite.memories.page(reach=reach, where=where, order=order, after=None, limit=limit)
     last = data.draw(st.sampled_from(whole)) if whole else None
     after = PageCursor(data.draw(st.none() | micros | st.integers(0, 5)), data.draw(st.integers(0, 101)))
     if last is not None and data.draw(st.booleans()):
         after = PageCursor(_value(last, order), last.row)
 
-    assert sql.memories.page(reach=reach, where=where, order=order, after=None, limit=limit) == whole
-    assert sql.memories.page(reach=reach, where=where, order=order, after=after, limit=limit) == dicts.memories.page(
+    assert postgres.memories.page(reach=reach, where=where, order=order, after=None, limit=limit) == whole
+    assert postgres.memories.page(
         reach=reach, where=where, order=order, after=after, limit=limit
-    )
+    ) == sqlite.memories.page(reach=reach, where=where, order=order, after=after, limit=limit)
 
 
 @settings(max_examples=100, deadline=None)
 @given(terms=st.lists(words, max_size=4), where=st.none() | filters, reach=reaches, limit=st.integers(0, 60))
 def test_keyword_hits_agree(filled: Stores, terms: list[str], where: Filter | None, reach: Reach, limit: int) -> None:
     """The same hits with the same scores in the same order."""
-    dicts, sql = filled
+    sqlite, postgres = filled
 
-    assert sql.memories.keyword_hits(terms, reach=reach, where=where, limit=limit) == dicts.memories.keyword_hits(
+    assert postgres.memories.keyword_hits(terms, reach=reach, where=where, limit=limit) == sqlite.memories.keyword_hits(
         terms, reach=reach, where=where, limit=limit
     )
 
@@ -223,25 +223,24 @@ def _step(store: MetadataStore, number: int, memory: Memory) -> str:
     return "race"
 
 
-@pytest.mark.parametrize("database", DATABASES)
 @settings(max_examples=20, deadline=None)
 @given(steps=st.lists(st.tuples(st.integers(0, 40), st.integers(0, 30)), min_size=5, max_size=30))
-def test_histories_agree(tmp_path_factory: pytest.TempPathFactory, database: str, steps: list[tuple[int, int]]) -> None:
+def test_histories_agree(tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[int, int]]) -> None:
     """After the same writes, refused ones among them, both hold the same memories, revisions, documents and changes."""
     with ExitStack() as stack:
-        stores = _open(stack, tmp_path_factory.mktemp("history"), database)
+        stores = _open(stack, tmp_path_factory.mktemp("history"))
         for number, seed in steps:
             memory = some_memory(seed)
             outcomes = [_step(store, number, memory) for store in stores]
             assert outcomes[0] == outcomes[1]
-        dicts, sql = stores
+        sqlite, postgres = stores
 
-        changes = dicts.feed.since(0, limit=10**6)
-        assert sql.feed.since(0, limit=10**6) == changes
-        assert sql.feed.scan(after_row=0, limit=99) == dicts.feed.scan(after_row=0, limit=99)
-        assert sql.feed.expected(after_row=0, limit=99) == dicts.feed.expected(after_row=0, limit=99)
+        changes = sqlite.feed.since(0, limit=10**6)
+        assert postgres.feed.since(0, limit=10**6) == changes
+        assert postgres.feed.scan(after_row=0, limit=99) == sqlite.feed.scan(after_row=0, limit=99)
+        assert postgres.feed.expected(after_row=0, limit=99) == sqlite.feed.expected(after_row=0, limit=99)
         for reach in (Reach(owner, PROJECTS) for owner in OWNERS):
-            assert sql.memories.counts(reach=reach) == dicts.memories.counts(reach=reach)
+            assert postgres.memories.counts(reach=reach) == sqlite.memories.counts(reach=reach)
             for change in changes:
                 found = [s.memories.revision(change.memory_id, change.revision, reach=reach) for s in stores]
                 assert found[0] == found[1]
@@ -304,25 +303,22 @@ def _group(store: MetadataStore, writers: list[tuple[int, Memory]]) -> list[str]
     return outcomes
 
 
-@pytest.mark.parametrize("database", DATABASES)
 @settings(max_examples=40, deadline=None)
 @given(
     groups=st.lists(
         st.lists(st.tuples(st.integers(0, 40), st.integers(0, 30)), min_size=1, max_size=9), min_size=1, max_size=6
     )
 )
-def test_groups_agree(
-    tmp_path_factory: pytest.TempPathFactory, database: str, groups: list[list[tuple[int, int]]]
-) -> None:
+def test_groups_agree(tmp_path_factory: pytest.TempPathFactory, groups: list[list[tuple[int, int]]]) -> None:
     """Writers that share a transaction see each other and fail alone, whatever of them waits to be written."""
     with ExitStack() as stack:
-        dicts, sql = _open(stack, tmp_path_factory.mktemp("groups"), database)
+        sqlite, postgres = _open(stack, tmp_path_factory.mktemp("groups"))
         for group in groups:
             writers = [(number, some_memory(seed)) for number, seed in group]
-            assert _group(sql, writers) == _group(dicts, writers)
+            assert _group(postgres, writers) == _group(sqlite, writers)
 
-        changes = dicts.feed.since(0, limit=10**6)
-        assert sql.feed.since(0, limit=10**6) == changes
-        assert sql.feed.scan(after_row=0, limit=99) == dicts.feed.scan(after_row=0, limit=99)
-        assert sql.feed.expected(after_row=0, limit=99) == dicts.feed.expected(after_row=0, limit=99)
-        assert sql.feed.head() == dicts.feed.head()
+        changes = sqlite.feed.since(0, limit=10**6)
+        assert postgres.feed.since(0, limit=10**6) == changes
+        assert postgres.feed.scan(after_row=0, limit=99) == sqlite.feed.scan(after_row=0, limit=99)
+        assert postgres.feed.expected(after_row=0, limit=99) == sqlite.feed.expected(after_row=0, limit=99)
+        assert postgres.feed.head() == sqlite.feed.head()

@@ -3,31 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from datetime import UTC, datetime
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+
+import pytest
 
 from memsvc.bootstrap.app import running
 from memsvc.bootstrap.indexing import FOLLOWED, OWED, Comparison, comparison
 from memsvc.data_directory import CLEAN, DataDirectory, owned
+from memsvc.ports.metadata import MetadataStore
+from memsvc.ports.plugin import BackendContext
 from memsvc.settings import BackendChoice, Settings, load_settings
-from memsvc_backends.in_memory.store import InprocMetadataStore
+from memsvc.testing.factories import NOW
+from memsvc_backends.sql import SQL
+from tests.support.sqlite_store import SQLITE
 from tests.support.until import until
 
 INPROC = {"backend": "inproc"}
 
 
-def _store() -> InprocMetadataStore:
-    return InprocMetadataStore(lambda: datetime.now(UTC))
+@pytest.fixture
+def stores(tmp_path: Path) -> Iterator[tuple[MetadataStore, MetadataStore]]:
+    """Two stores."""
+    with ExitStack() as stack:
+        contexts = [BackendContext(tmp_path / name, lambda: NOW) for name in ("here", "elsewhere")]
+        here, elsewhere = (stack.enter_context(SQL.open(SQL.settings(), context)) for context in contexts)
+        yield here, elsewhere
 
 
-def test_indexes_of_another_store_kind_or_model_are_compared(tmp_path: Path) -> None:
+def test_indexes_of_another_store_kind_or_model_are_compared(
+    tmp_path: Path, stores: tuple[MetadataStore, MetadataStore]
+) -> None:
     """Of a new directory nothing is to be compared, nor of one whose record is damaged."""
-    here, elsewhere, plain = _store(), _store(), Settings()
+    (here, elsewhere), plain = stores, Settings()
     other = plain.model_copy(update={"vectors": BackendChoice(backend="inproc")})
     directory = DataDirectory(tmp_path, was_closed_cleanly=True)
 
-    def is_owed(settings: Settings, store: InprocMetadataStore, model: str = "m") -> bool:
+    def is_owed(settings: Settings, store: MetadataStore, model: str = "m") -> bool:
         found = comparison(settings, directory, store, model)
         owed = found.is_pending
         found.mark_done()
@@ -48,9 +60,9 @@ def test_indexes_of_another_store_kind_or_model_are_compared(tmp_path: Path) -> 
     assert not is_owed(plain, here)
 
 
-def test_it_is_owed_until_it_is_done(tmp_path: Path) -> None:
+def test_it_is_owed_until_it_is_done(tmp_path: Path, stores: tuple[MetadataStore, MetadataStore]) -> None:
     """By the next process too, however cleanly this one ends."""
-    store, settings = _store(), Settings()
+    store, settings = stores[0], Settings()
     unclean, clean = DataDirectory(tmp_path, was_closed_cleanly=False), DataDirectory(tmp_path, was_closed_cleanly=True)
     assert comparison(settings, unclean, store, "m").is_pending
     assert comparison(settings, clean, store, "m").is_pending
@@ -62,7 +74,7 @@ def test_it_is_owed_until_it_is_done(tmp_path: Path) -> None:
 
 @contextmanager
 def _served(directory: Path) -> Iterator[None]:
-    settings = load_settings(data_dir=directory, metadata=INPROC, vectors=INPROC, lexical=INPROC, embedder=INPROC)
+    settings = load_settings(data_dir=directory, metadata=SQLITE, vectors=INPROC, lexical=INPROC, embedder=INPROC)
     with running(settings):
         yield
 

@@ -11,12 +11,12 @@ from threading import Lock
 
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendClosedError, DeadlineExceededError
+from memsvc.domain.filter_evaluation import matches, within
 from memsvc.domain.filters import Filter
 from memsvc.domain.index_entries import Hit, LexicalEntry, LexicalManifest
 from memsvc.domain.scope import Reach
 from memsvc.ports.indexes import FUZZY_BOOST, FUZZY_MIN_LENGTH, Generation, LexicalIndex, Listed
 from memsvc.ports.plugin import BackendContext, BackendSettings, BackendSpec
-from memsvc_backends.in_memory.state import matches, within
 
 NAME = "inproc lexical"
 K1 = 1.2

@@ -11,13 +11,13 @@ import numpy as np
 
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendClosedError, DeadlineExceededError, DimensionMismatchError
+from memsvc.domain.filter_evaluation import matches, within
 from memsvc.domain.filters import Filter
 from memsvc.domain.index_entries import Hit, VectorManifest, View
 from memsvc.domain.scope import Reach
 from memsvc.ports.indexes import Deferred, Generation, Listed, PendingSearch, VectorEntry, VectorIndex
 from memsvc.ports.models import Vector
 from memsvc.ports.plugin import BackendContext, BackendSettings, BackendSpec
-from memsvc_backends.in_memory.state import matches, within
 
 NAME = "inproc vectors"
 

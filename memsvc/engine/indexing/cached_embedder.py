@@ -73,8 +73,8 @@ class CachedEmbedder:
         for start in range(0, len(pairs), SLICE):
             part = dict(pairs[start : start + SLICE])
             with self._flights.acquire(part) as mine:
-                # Others may have come to it while this thread was at the slices before.
-                found |= self._cache.get(self.model, list(mine)) if start else {}
+                # Another thread may have stored vectors of these since they were last looked up.
+                found |= self._cache.get(self.model, list(mine))
                 todo = [digest for digest in part if digest in mine and digest not in found]
                 vectors = self._embedder.embed_passages([part[digest] for digest in todo]) if todo else ()
                 fresh = {digest: row.astype("<f4").tobytes() for digest, row in zip(todo, vectors, strict=True)}

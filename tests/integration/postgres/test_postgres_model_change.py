@@ -19,10 +19,11 @@ from memsvc.engine.indexing.vector_entries import EmbeddingGranularity, Embeddin
 from memsvc.ports.metadata import MetadataStore, Record
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing.factories import memory
-from memsvc_backends.in_memory import EMBEDDER, METADATA
+from memsvc_backends.in_memory import EMBEDDER
 from memsvc_backends.postgres_index import PGVECTOR
 from memsvc_backends.postgres_index.settings import PgvectorSettings
 from tests.support.postgres_server import without_tables
+from tests.support.sqlite_store import sqlite_store
 
 CONTEXT = BackendContext(Path(), lambda: datetime.now(UTC))
 
@@ -62,10 +63,12 @@ def stack() -> Iterator[ExitStack]:
         yield stack
 
 
-def test_a_process_left_behind_by_another_model_leaves_changes_to_those_who_have_it(stack: ExitStack) -> None:
+def test_a_process_left_behind_by_another_model_leaves_changes_to_those_who_have_it(
+    stack: ExitStack, tmp_path: Path
+) -> None:
     """It neither notes them as applied nor builds the index back; started anew, it would."""
     url = without_tables("models")
-    store = stack.enter_context(METADATA.open(METADATA.settings(), CONTEXT))
+    store = stack.enter_context(sqlite_store(tmp_path))
     old, new = (Process(stack, url, store, dimension) for dimension in (32, 64))
     old.build()
     assert (old.side.is_current(), new.side.is_current(), new.side.is_stale()) == (True, False, True)

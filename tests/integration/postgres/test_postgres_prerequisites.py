@@ -68,7 +68,7 @@ def test_the_database_is_the_stores_unless_it_is_given(tmp_path: Path) -> None:
         assert backends.vectors.manifest is None
         backends.lexical.ping()
 
-    other = Settings.model_validate({**named, "metadata": BackendChoice(backend="inproc")})
+    other = Settings.model_validate({**named, "metadata": BackendChoice(backend="sql")})
     with pytest.raises(StartError, match=r"vectors.*metadata\.options\.url"), open_backends(other, tmp_path):
         pass
     with pytest.raises(ValidationError) as caught:

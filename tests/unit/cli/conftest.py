@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from memsvc.cli.app import app
 from memsvc.client import Memsvc
 
-PORTS = ("METADATA", "VECTORS", "LEXICAL", "EMBEDDER")
+PORTS = ("VECTORS", "LEXICAL", "EMBEDDER")
 FIRST_LINE = "memsvc is serving on "
 
 

@@ -1,4 +1,4 @@
-"""A whole engine over the reference backends, as the composition root wires it."""
+"""A whole engine over SQLite and the reference indexes, as the composition root wires it."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ import pytest
 from memsvc.bootstrap.app import running
 from memsvc.engine.services import Services
 from memsvc.settings import load_settings
+from tests.support.sqlite_store import SQLITE
 
 INPROC = {"backend": "inproc"}
 
 
 @pytest.fixture
 def application(tmp_path: Path) -> Iterator[Services]:
-    """An engine that runs on the reference backends."""
+    """An engine on SQLite and the reference indexes."""
     settings = load_settings(
         data_dir=tmp_path / "data",
-        metadata=INPROC,
+        metadata=SQLITE,
         vectors=INPROC,
         lexical=INPROC,
         embedder=INPROC,

@@ -1,4 +1,4 @@
-"""A server over the in-process backends, in a thread of its own; tests talk to it with the blocking client."""
+"""A server over SQLite and in-process indexes, in a thread of its own; tests talk to it with the blocking client."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from memsvc.server.options import ServerOptions
 from memsvc.server.server import Server, build
 from memsvc.settings import BackendChoice, Settings
 from memsvc.v1 import lifecycle_service_pb2_grpc, memory_service_pb2_grpc, search_service_pb2_grpc
+from tests.support.sqlite_store import SQLITE
 from tests.support.until import PATIENCE_SECONDS, until
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
@@ -87,7 +88,13 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     """Serve over TCP and a unix socket."""
     directory: Path = tmp_path_factory.mktemp("server")
     chosen = BackendChoice(backend="inproc")
-    settings = Settings(data_dir=directory / "data", metadata=chosen, vectors=chosen, lexical=chosen, embedder=chosen)
+    settings = Settings(
+        data_dir=directory / "data",
+        metadata=BackendChoice.model_validate(SQLITE),
+        vectors=chosen,
+        lexical=chosen,
+        embedder=chosen,
+    )
     addresses = ("127.0.0.1:0", f"unix:{directory}/memsvc.sock")
     options = ServerOptions(addresses=addresses, grace_seconds=1.0, health_seconds=0.05, version="1.2.3")
     with running(settings) as application:

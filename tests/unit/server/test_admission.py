@@ -13,12 +13,11 @@ import pytest
 from memsvc.domain.api_keys import KeyDemand
 from memsvc.domain.errors import PermissionDeniedError
 from memsvc.engine.admin.api_keys import ApiKeyAuthenticator
-from memsvc.ports.plugin import BackendContext, BackendSettings
 from memsvc.server.executors import NamedExecutor
 from memsvc.server.interceptors.authentication import Admission, KeyRateLimiter
 from memsvc.server.interceptors.chain import Call
 from memsvc.testing.store_harness import Clock
-from memsvc_backends.in_memory.store import METADATA
+from tests.support.sqlite_store import sqlite_store
 
 
 class Caller:
@@ -39,7 +38,7 @@ def admission(tmp_path: Path) -> Iterator[Admission]:
     """Admission to a service that has no keys."""
     clock = Clock()
     executor = NamedExecutor("meta", threads=1, queue_factor=4)
-    with METADATA.open(BackendSettings(), BackendContext(tmp_path, clock)) as store:
+    with sqlite_store(tmp_path, clock) as store:
         keyring = ApiKeyAuthenticator(store.api_keys, demand=KeyDemand.AUTO, refresh=timedelta(seconds=2), now=clock)
         limits = KeyRateLimiter(calls_per_second=0, concurrent_calls=0, clock=lambda: 0.0)
         yield Admission(keyring, limits, executor, recheck_seconds=1.0)

@@ -21,17 +21,19 @@ from memsvc.settings import BackendChoice, Settings
 from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import memory_service_pb2_grpc
 from memsvc.v1 import types_pb2 as types
+from tests.support.sqlite_store import SQLITE
 from tests.unit.server.conftest import Serving
 
 SERVING, NOT_SERVING = health_pb2.HealthCheckResponse.SERVING, health_pb2.HealthCheckResponse.NOT_SERVING
 IN_PROCESS = BackendChoice(backend="inproc")
+STORE = BackendChoice.model_validate(SQLITE)
 
 
 @pytest.fixture
 def probed(tmp_path: Path) -> Iterator[Serving]:
     """Serve over TCP, with a port for probes on a socket; who needs it stopped stops it."""
     settings = Settings(
-        data_dir=tmp_path / "data", metadata=IN_PROCESS, vectors=IN_PROCESS, lexical=IN_PROCESS, embedder=IN_PROCESS
+        data_dir=tmp_path / "data", metadata=STORE, vectors=IN_PROCESS, lexical=IN_PROCESS, embedder=IN_PROCESS
     )
     options = ServerOptions(
         addresses=("127.0.0.1:0",), health_address=f"unix:{tmp_path}/probes", grace_seconds=60, health_seconds=0.05

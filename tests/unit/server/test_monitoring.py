@@ -22,6 +22,7 @@ from memsvc.v1 import lifecycle_service_pb2_grpc, memory_service_pb2_grpc, searc
 from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types
+from tests.support.sqlite_store import SQLITE
 from tests.support.until import PATIENCE_SECONDS, until
 from tests.unit.server.conftest import Clients, Serving
 
@@ -35,7 +36,13 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     """A server that serves metrics, with one memory of a user, searched once, and a call that failed."""
     chosen = BackendChoice(backend="inproc")
     directory = tmp_path_factory.mktemp("watched")
-    settings = Settings(data_dir=directory, metadata=chosen, vectors=chosen, lexical=chosen, embedder=chosen)
+    settings = Settings(
+        data_dir=directory,
+        metadata=BackendChoice.model_validate(SQLITE),
+        vectors=chosen,
+        lexical=chosen,
+        embedder=chosen,
+    )
     options = ServerOptions(
         addresses=("127.0.0.1:0",), grace_seconds=1.0, health_seconds=0.05, metrics_address="127.0.0.1:0"
     )
@@ -124,7 +131,7 @@ def test_the_service_tells_how_it_is(watched: Serving) -> None:
     assert told["memsvc_executor_capacity", labelled(executor="search")] == 40
     assert told["memsvc_outbox_pending", labelled()] == 0
     assert told["memsvc_outbox_position_total", labelled()] == 1
-    assert told["memsvc_backend_up", labelled(port="metadata", backend="inproc")] == 1
+    assert told["memsvc_backend_up", labelled(port="metadata", backend="sql")] == 1
     assert told["memsvc_operation_seconds_count", labelled(**search)] == 1
     assert told["memsvc_stage_seconds", labelled(**search, stage="dense", quantile="0.95")] > 0
     for layer in ("edge", "engine", "store", "vectors", "lexical", "embedder"):

@@ -20,6 +20,7 @@ from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import memory_service_pb2_grpc, search_service_pb2_grpc
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types
+from tests.support.sqlite_store import SQLITE
 from tests.unit.server.conftest import Serving
 
 PATIENCE = 20.0
@@ -49,7 +50,13 @@ def seen() -> Seen:
 def channel(tmp_path: Path, seen: Seen) -> Iterator[grpc.Channel]:
     """Serve, without looking for garbage."""
     chosen = BackendChoice(backend="inproc")
-    settings = Settings(data_dir=tmp_path, metadata=chosen, vectors=chosen, lexical=chosen, embedder=chosen)
+    settings = Settings(
+        data_dir=tmp_path,
+        metadata=BackendChoice.model_validate(SQLITE),
+        vectors=chosen,
+        lexical=chosen,
+        embedder=chosen,
+    )
     with running(settings) as application:
         served = Serving(application, ServerOptions(addresses=("127.0.0.1:0",)), layers=(seen,))
         served.start()

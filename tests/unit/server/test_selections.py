@@ -8,6 +8,7 @@ import pytest
 from google.protobuf.struct_pb2 import Value
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from memsvc.domain.filter_evaluation import matches
 from memsvc.domain.filters import And, Field, Range
 from memsvc.domain.index_entries import attributes_of
 from memsvc.domain.memory import Kind, Layer, Memory, Status, Tier
@@ -15,7 +16,6 @@ from memsvc.domain.scope import Visibility
 from memsvc.server.responses.memories import time_to_proto
 from memsvc.testing.factories import NOW, memory
 from memsvc.v1 import types_pb2 as types
-from memsvc_backends.in_memory.state import matches
 from tests.support.selections import selection_of
 
 DAY = timedelta(days=1)

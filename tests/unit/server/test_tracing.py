@@ -27,6 +27,8 @@ from opentelemetry.proto.collector.trace.v1 import (
     trace_service_pb2_grpc,
 )
 
+from tests.support.sqlite_store import SQLITE
+
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 SECRET = "walrus"  # noqa: S105 - what must not be seen
 
@@ -77,7 +79,13 @@ def attributes(span: Any) -> dict[str, Any]:
 def test_a_search_is_a_span_with_its_stages_in_the_callers_trace(receiver: Receiver, tmp_path: Path) -> None:
     """The call is the caller's child, the engine's work the call's; failures have their code; no content is told."""
     chosen = BackendChoice(backend="inproc")
-    settings = Settings(data_dir=tmp_path, metadata=chosen, vectors=chosen, lexical=chosen, embedder=chosen)
+    settings = Settings(
+        data_dir=tmp_path,
+        metadata=BackendChoice.model_validate(SQLITE),
+        vectors=chosen,
+        lexical=chosen,
+        embedder=chosen,
+    )
     options = ServerOptions(addresses=("127.0.0.1:0",), grace_seconds=1.0)
     traced = tracing.configured("1.2.3")
     assert traced is not None

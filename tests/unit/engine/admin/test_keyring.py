@@ -21,9 +21,8 @@ from memsvc.domain.errors import (
 from memsvc.engine.admin.api_keys import ApiKeyAuthenticator, Keys, NewKey
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.ports.metadata import MetadataStore
-from memsvc.ports.plugin import BackendContext, BackendSettings
 from memsvc.testing.store_harness import Clock
-from memsvc_backends.in_memory.store import METADATA
+from tests.support.sqlite_store import sqlite_store
 
 REFRESH = timedelta(seconds=2)
 INSTANT = timedelta(microseconds=1)
@@ -38,7 +37,7 @@ def clock() -> Clock:
 @pytest.fixture
 def store(tmp_path: Path, clock: Clock) -> Iterator[MetadataStore]:
     """An empty store."""
-    with METADATA.open(BackendSettings(), BackendContext(tmp_path, clock)) as store:
+    with sqlite_store(tmp_path, clock) as store:
         yield store
 
 

@@ -21,6 +21,7 @@ from memsvc.settings import load_settings
 from memsvc.text.recalled_text import citation
 from tests.support.http_stub import Endpoint, Reply, failed
 from tests.support.openai_chat_stub import said, serving
+from tests.support.sqlite_store import SQLITE
 
 INPROC = {"backend": "inproc"}
 ADA = Scope("ada", project_id="apollo")
@@ -35,8 +36,7 @@ def endpoint() -> Iterator[Endpoint]:
 
 @pytest.fixture
 def application(tmp_path: Path, endpoint: Endpoint) -> Iterator[Services]:
-    ports = ("metadata", "vectors", "lexical", "embedder")
-    others: dict[str, Any] = dict.fromkeys(ports, INPROC)
+    others: dict[str, Any] = {"metadata": SQLITE} | dict.fromkeys(("vectors", "lexical", "embedder"), INPROC)
     options = {"base_url": endpoint.url, "model": "m", "retries": 0, "timeout_seconds": 20}
     settings = load_settings(
         data_dir=tmp_path / "data",

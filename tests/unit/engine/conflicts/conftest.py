@@ -1,4 +1,4 @@
-"""Every test of conflicts runs over every store that needs no server."""
+"""A write path of its own for every test."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.engine.memories.write_path import STORES, Desk, open_desk
+from tests.unit.engine.memories.write_path import Desk, open_desk
 
 
-@pytest.fixture(params=STORES)
-def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Desk]:
-    with open_desk(request.param, tmp_path) as opened:
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    with open_desk(tmp_path) as opened:
         yield opened

@@ -19,6 +19,7 @@ from memsvc.domain.write_requests import Draft, Patch, WriteOptions
 from memsvc.engine.consolidation.service import ConsolidationRequest
 from memsvc.engine.services import Services
 from memsvc.settings import load_settings
+from tests.support.sqlite_store import SQLITE
 from tests.unit.engine.memories.write_path import ADA, Clock
 from tests.unit.engine.support import newest_position
 
@@ -91,6 +92,7 @@ def opened(directory: Path, **settings: Any) -> Iterator[Desk]:
     """Open an engine with these settings."""
     clock = Clock()
     chosen: dict[str, Any] = {
+        "metadata": SQLITE,
         "vectors": INPROC,
         "lexical": INPROC,
         "embedder": {"backend": "wordllama"},

@@ -22,6 +22,7 @@ from memsvc.engine.context.rendering import least_room, most_item_tokens
 from memsvc.engine.services import Services
 from memsvc.settings import load_settings
 from memsvc.text.recalled_text import LEADING_CITATION, cited_ids
+from tests.support.sqlite_store import SQLITE
 from tests.unit.engine.conftest import INPROC
 from tests.unit.engine.context.context_fixture import (
     HERE,
@@ -41,7 +42,7 @@ def application(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Serv
     """An engine on the reference backends, once with each tokenizer."""
     settings = load_settings(
         data_dir=tmp_path / "data",
-        metadata=INPROC,
+        metadata=SQLITE,
         vectors=INPROC,
         lexical=INPROC,
         embedder=INPROC,

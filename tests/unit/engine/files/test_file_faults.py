@@ -19,7 +19,7 @@ from memsvc.engine.admin.integrity import FileFaultParts, FileFaults
 from memsvc.engine.records.memory_builder import MemoryBuilder, RecordBuilder
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
-from tests.unit.engine.memories.write_path import ADA, DIMENSION, MODEL, STORES, Desk, open_desk
+from tests.unit.engine.memories.write_path import ADA, DIMENSION, MODEL, Desk, open_desk
 
 REACH = Reach.from_scope(ADA)
 LOOK = FileCleaning()
@@ -51,9 +51,9 @@ class Shelf:
         return {file.id for file in self.desk.store.files.every(after=0, limit=99)}
 
 
-@pytest.fixture(params=STORES)
-def shelf(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shelf]:
-    with open_desk(request.param, tmp_path) as desk:
+@pytest.fixture
+def shelf(tmp_path: Path) -> Iterator[Shelf]:
+    with open_desk(tmp_path) as desk:
         memory_builder = MemoryBuilder(model=MODEL, dimension=DIMENSION, now=desk.clock)
         record_builder = RecordBuilder(memory_builder, desk.store.feed)
         lost: set[str] = set()

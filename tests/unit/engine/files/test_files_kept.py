@@ -29,7 +29,8 @@ from memsvc.ports.blobs import BlobStore
 from memsvc.ports.metadata import MetadataStore
 from memsvc.ports.plugin import BackendContext, BackendSettings
 from memsvc.testing.store_harness import Clock
-from memsvc_backends.in_memory import BLOBS, METADATA
+from memsvc_backends.in_memory import BLOBS
+from tests.support.sqlite_store import sqlite_store
 
 ADA, BOB = Scope("ada"), Scope("bob")
 NEW = NewFile("a.txt", FileCategory.UPLOAD, "text/plain")
@@ -37,12 +38,12 @@ HOUR = timedelta(hours=1)
 
 
 class Shelf:
-    """Files over stores in dicts."""
+    """Files over SQLite, their bytes in memory."""
 
     def __init__(self, stack: ExitStack, folder: Path) -> None:
         self.clock = Clock()
         context = BackendContext(folder, self.clock)
-        self.store: MetadataStore = stack.enter_context(METADATA.open(BackendSettings(), context))
+        self.store: MetadataStore = stack.enter_context(sqlite_store(folder, self.clock))
         self.blobs: BlobStore = stack.enter_context(BLOBS.open(BackendSettings(), context))
         self.committer = GroupCommitter(self.store)
         stack.callback(self.committer.close)

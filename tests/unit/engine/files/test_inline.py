@@ -22,7 +22,7 @@ from memsvc.engine.records.memory_builder import store_text_images
 from memsvc.ports.blobs import BlobStore
 from memsvc.ports.plugin import BackendContext
 from memsvc_backends.in_memory import BLOBS
-from tests.unit.engine.memories.write_path import ADA, STORES, Desk, open_desk
+from tests.unit.engine.memories.write_path import ADA, Desk, open_desk
 
 PNG = b"\x89PNG"
 
@@ -47,9 +47,9 @@ class Shelf:
 
 
 @contextmanager
-def open_shelf(backend: str, directory: Path, rules: FileRules) -> Iterator[Shelf]:
+def open_shelf(directory: Path, rules: FileRules) -> Iterator[Shelf]:
     with (
-        open_desk(backend, directory) as desk,
+        open_desk(directory) as desk,
         BLOBS.open(BLOBS.settings(), BackendContext(directory / "blobs", desk.clock)) as blobs,
     ):
         keeping = BlobGuard(desk.store.files, blobs)
@@ -57,9 +57,9 @@ def open_shelf(backend: str, directory: Path, rules: FileRules) -> Iterator[Shel
         yield Shelf(desk, blobs, images)
 
 
-@pytest.fixture(params=STORES)
-def shelf(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shelf]:
-    with open_shelf(request.param, tmp_path, FileRules(max_bytes=100)) as shelf:
+@pytest.fixture
+def shelf(tmp_path: Path) -> Iterator[Shelf]:
+    with open_shelf(tmp_path, FileRules(max_bytes=100)) as shelf:
         yield shelf
 
 
@@ -105,7 +105,7 @@ def test_names_are_made_of_descriptions(shelf: Shelf) -> None:
 def test_images_that_are_too_large_or_of_a_wrong_type_are_refused(tmp_path: Path) -> None:
     """All of them are named at once, and nothing is kept."""
     rules = FileRules(max_bytes=8, media_types=("image/png",))
-    with open_shelf("inproc", tmp_path, rules) as shelf, pytest.raises(InvalidRequestError) as caught:
+    with open_shelf(tmp_path, rules) as shelf, pytest.raises(InvalidRequestError) as caught:
         shelf.lifted(image() + image(b"123456789") + image(kind="gif") + "![x](data:image/png;base64,a)")
 
     told = [(one.field, one.description.partition(",")[2].partition(",")[0]) for one in caught.value.violations]

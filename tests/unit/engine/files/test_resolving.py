@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from memsvc.domain.files import FileCategory, UrlTemplates
 from memsvc.domain.memory import FileRef
 from memsvc.domain.scope import Scope
 from memsvc.engine.files.service import FileRefResolver, ResolvedRef
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
-from tests.unit.engine.memories.write_path import STORES, open_desk
+from tests.unit.engine.memories.write_path import open_desk
 
 TEMPLATES = UrlTemplates("https://files.test/{category}/{id}/download", "/p/{id}/{name}")
 
 
-@pytest.mark.parametrize("backend", STORES)
-def test_references_lead_to_files_and_urls(backend: str, tmp_path: Path) -> None:
+def test_references_lead_to_files_and_urls(tmp_path: Path) -> None:
     """Those of the project and the global ones; expired ones, others' and unknown ones to nothing."""
-    with open_desk(backend, tmp_path) as desk:
+    with open_desk(tmp_path) as desk:
         places = {"mine": "apollo", "global": "", "other": "web"}
         files = {name: factories.file(name=name, project_id=project) for name, project in places.items()}
         files["over"] = factories.file(name="over", expire_time=NOW)
@@ -44,7 +41,7 @@ def test_references_lead_to_files_and_urls(backend: str, tmp_path: Path) -> None
 
 def test_without_templates_there_are_no_urls(tmp_path: Path) -> None:
     """And nothing is asked for when no references are given."""
-    with open_desk("inproc", tmp_path) as desk:
+    with open_desk(tmp_path) as desk:
         with desk.store.transaction() as transaction:
             file = transaction.files.insert(factories.file())
         resolving = FileRefResolver(desk.store.files, UrlTemplates(), desk.clock)

@@ -118,9 +118,9 @@ class Archive:
 
 
 @contextmanager
-def open_archive(backend: str, directory: Path) -> Iterator[Archive]:
-    """Open an archive; the same directory again is the same data where the backend keeps any."""
-    with open_desk(backend, directory) as desk:
+def open_archive(directory: Path) -> Iterator[Archive]:
+    """Open an archive; the same directory again is the same data."""
+    with open_desk(directory) as desk:
         committer = desk.writing.committer
         memory_builder = MemoryBuilder(model=MODEL, dimension=DIMENSION, now=desk.clock)
         yield Archive(

@@ -17,7 +17,7 @@ from memsvc.domain.filters import AnyOf, Field, Not
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.search import OrderField, Selection
 from tests.unit.engine.history.history_fixture import Archive, open_archive
-from tests.unit.engine.memories.write_path import ADA, STORES
+from tests.unit.engine.memories.write_path import ADA
 
 CONTENTS = ("The kettle is blue.", "水壶是蓝色的。", "The kettle is red.", "猫叫小白。")
 KEYS = ("", "kettle", "猫")
@@ -74,14 +74,13 @@ def step(archive: Archive, ids: list[str], action: str, choice: int, value: int)
                 archive.delete(memory, hard=action == "purge")
 
 
-@pytest.mark.parametrize("backend", STORES)
 @settings(
     max_examples=8, deadline=None, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
 )
 @given(sequence=st.lists(steps, min_size=4, max_size=18))
-def test_the_past_is_what_it_was(backend: str, sequence: list[tuple[str, int, int]]) -> None:
+def test_the_past_is_what_it_was(sequence: list[tuple[str, int, int]]) -> None:
     """By id, by key and as a list in any order, at every moment; a checkpoint brings all of it back but what is purged."""
-    with TemporaryDirectory() as directory, open_archive(backend, Path(directory)) as archive:
+    with TemporaryDirectory() as directory, open_archive(Path(directory)) as archive:
         model, ids = Model(), list[str]()
         for action, choice, value in sequence:
             step(archive, ids, action, choice, value)

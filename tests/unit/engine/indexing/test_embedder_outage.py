@@ -19,6 +19,7 @@ from memsvc.engine.services import Services
 from memsvc.settings import load_settings
 from tests.support.http_stub import Endpoint, failed
 from tests.support.openai_embeddings_stub import DIMENSION, answered
+from tests.support.sqlite_store import SQLITE
 from tests.support.until import until
 from tests.unit.engine.support import newest_position
 
@@ -34,6 +35,7 @@ def served(directory: Path, endpoint: Endpoint, **options: Any) -> Iterator[Serv
     told = {"base_url": endpoint.url, "model": "m", "dimensions": DIMENSION, "retries": 0} | options
     settings = load_settings(
         data_dir=directory,
+        metadata=SQLITE,
         vectors=INPROC,
         lexical=INPROC,
         embedder={"backend": "openai", "options": told},

@@ -16,7 +16,8 @@ from memsvc.ports.metadata import MetadataStore
 from memsvc.ports.models import Embedder
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing.factories import NOW, memory
-from memsvc_backends.in_memory import EMBEDDER, METADATA
+from memsvc_backends.in_memory import EMBEDDER
+from tests.support.sqlite_store import sqlite_store
 
 
 @contextmanager
@@ -50,7 +51,7 @@ def never() -> bool:
 
 def test_a_part_comes_in_its_turn_and_embedded(context: BackendContext) -> None:
     """However many there are: when one comes, its vectors are stored, and all are when the last has come."""
-    with METADATA.open(METADATA.settings(), context) as store, EMBEDDER.open(EMBEDDER.settings(), context) as embedder:
+    with sqlite_store(context.directory) as store, EMBEDDER.open(EMBEDDER.settings(), context) as embedder:
         parts = [part(first) for first in range(1, 31, 3)]
         counts = []
         with ahead_of(store, embedder) as ahead:
@@ -64,7 +65,7 @@ def test_a_part_comes_in_its_turn_and_embedded(context: BackendContext) -> None:
 
 def test_what_need_not_be_embedded_is_not(context: BackendContext) -> None:
     """Nor is a memory alone, which is embedded where it is written."""
-    with METADATA.open(METADATA.settings(), context) as store, EMBEDDER.open(EMBEDDER.settings(), context) as embedder:
+    with sqlite_store(context.directory) as store, EMBEDDER.open(EMBEDDER.settings(), context) as embedder:
         parts = [part(1, costly=0), part(4, costly=1)]
         with ahead_of(store, embedder) as ahead:
             assert list(ahead.iterate(parts, never)) == parts
@@ -74,7 +75,7 @@ def test_what_need_not_be_embedded_is_not(context: BackendContext) -> None:
 
 def test_who_leaves_early_leaves_the_rest_alone(context: BackendContext) -> None:
     """Only what was begun is finished."""
-    with METADATA.open(METADATA.settings(), context) as store, EMBEDDER.open(EMBEDDER.settings(), context) as embedder:
+    with sqlite_store(context.directory) as store, EMBEDDER.open(EMBEDDER.settings(), context) as embedder:
         with ahead_of(store, embedder) as ahead:
             steps = ahead.iterate([part(first) for first in range(1, 301, 3)], never)
             next(steps)
@@ -88,7 +89,7 @@ def test_what_is_embedded_comes_whatever_is_more_urgent(
 ) -> None:
     """Else an import would stand still beside single writes that never end, though its vectors are made."""
     monkeypatch.setattr("memsvc.engine.indexing.vector_entries.LOOK_SECONDS", 30.0)
-    with METADATA.open(METADATA.settings(), context) as store, EMBEDDER.open(EMBEDDER.settings(), context) as embedder:
+    with sqlite_store(context.directory) as store, EMBEDDER.open(EMBEDDER.settings(), context) as embedder:
         parts = [part(first) for first in range(1, 31, 3)]
         with ahead_of(store, embedder) as ahead:
             assert list(ahead.iterate(parts, lambda: True)) == parts
@@ -96,11 +97,11 @@ def test_what_is_embedded_comes_whatever_is_more_urgent(
 
 def test_an_embedder_that_is_gone_is_told_of_in_its_turn(context: BackendContext) -> None:
     """The error comes when the part is asked for."""
-    with METADATA.open(METADATA.settings(), context) as store, EMBEDDER.open(EMBEDDER.settings(), context) as embedder:
+    with sqlite_store(context.directory) as store, EMBEDDER.open(EMBEDDER.settings(), context) as embedder:
         known, unknown = part(1), part(4)
         with ahead_of(store, embedder) as ahead:
             assert list(ahead.iterate([known], never)) == [known]
-    with METADATA.open(METADATA.settings(), context) as store, ahead_of(store, embedder) as ahead:
+    with sqlite_store(context.directory) as store, ahead_of(store, embedder) as ahead:
         steps = ahead.iterate([part(1, costly=0), unknown], never)
         next(steps)
 

@@ -24,7 +24,8 @@ from memsvc.ports.indexes import VectorIndex
 from memsvc.ports.metadata import MetadataStore, Record
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing.factories import NOW, memory
-from memsvc_backends.in_memory import EMBEDDER, METADATA, VECTORS
+from memsvc_backends.in_memory import EMBEDDER, VECTORS
+from tests.support.sqlite_store import sqlite_store
 
 SCOPE = Scope("ada")
 REACH = Reach.from_scope(SCOPE)
@@ -62,7 +63,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
     """Three memories, indexed by the old model."""
     context = BackendContext(tmp_path, lambda: NOW)
     with ExitStack() as stack:
-        store = stack.enter_context(METADATA.open(METADATA.settings(), context))
+        store = stack.enter_context(sqlite_store(tmp_path))
         index = stack.enter_context(VECTORS.open(VECTORS.settings(), context))
 
         def space(dimension: int, *, is_current: bool) -> EmbeddingSpace:

@@ -20,7 +20,8 @@ from memsvc.ports.indexes import LexicalIndex
 from memsvc.ports.metadata import MetadataStore, Record
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing.factories import NOW, attributes, memory
-from memsvc_backends.in_memory import EMBEDDER, LEXICAL, METADATA
+from memsvc_backends.in_memory import EMBEDDER, LEXICAL
+from tests.support.sqlite_store import sqlite_store
 
 
 @dataclass
@@ -41,7 +42,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
     """Three memories, indexed."""
     context = BackendContext(tmp_path, lambda: NOW)
     with (
-        METADATA.open(METADATA.settings(), context) as store,
+        sqlite_store(tmp_path) as store,
         LEXICAL.open(LEXICAL.settings(), context) as index,
         EMBEDDER.open(EMBEDDER.settings(), context) as embedder,
     ):

@@ -25,10 +25,10 @@ from memsvc.engine.services import Services
 from memsvc.ports.plugin import BackendContext
 from memsvc.settings import load_settings
 from memsvc.testing.factories import NOW
-from memsvc_backends.in_memory import METADATA
 from memsvc_backends.openai import EMBEDDER, OpenAiEmbedderSettings
 from tests.support.http_stub import Endpoint, Reply, failed
 from tests.support.openai_embeddings_stub import DIMENSION, answered, vector_of
+from tests.support.sqlite_store import SQLITE, sqlite_store
 from tests.support.until import until
 
 ADA = Scope("ada")
@@ -47,7 +47,7 @@ def embedding(endpoint: Endpoint, tmp_path: Path) -> Iterator[CachedEmbedder]:
     """A model at the endpoint, behind its cache."""
     context = BackendContext(tmp_path, lambda: NOW)
     settings = OpenAiEmbedderSettings(**told(endpoint))
-    with METADATA.open(METADATA.settings(), context) as store, EMBEDDER.open(settings, context) as embedder:
+    with sqlite_store(tmp_path) as store, EMBEDDER.open(settings, context) as embedder:
         yield CachedEmbedder(embedder, store.embeddings)
 
 
@@ -128,7 +128,7 @@ def served(directory: Path, endpoint: Endpoint) -> Iterator[Services]:
     """Run an engine whose model is at the endpoint."""
     settings = load_settings(
         data_dir=directory,
-        metadata=INPROC,
+        metadata=SQLITE,
         vectors=INPROC,
         lexical=INPROC,
         embedder={"backend": "openai", "options": told(endpoint)},

@@ -12,6 +12,6 @@ from tests.unit.engine.maintenance.engine_fixture import House, open_house
 
 @pytest.fixture
 def house(tmp_path: Path) -> Iterator[House]:
-    """An engine on the reference backends."""
+    """An engine on SQLite and the reference indexes."""
     with open_house(tmp_path) as house:
         yield house

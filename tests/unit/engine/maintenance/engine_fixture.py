@@ -19,6 +19,7 @@ from memsvc.domain.search import Mode, Order, SearchQuery, Selection
 from memsvc.domain.write_requests import Draft, Patch, WriteOptions
 from memsvc.engine.services import Services
 from memsvc.settings import load_settings
+from tests.support.sqlite_store import SQLITE
 from tests.unit.engine.memories.write_path import Clock
 from tests.unit.engine.support import newest_position
 
@@ -105,14 +106,12 @@ def _in_use(clock: Clock) -> Filter:
 
 
 @contextmanager
-def open_house(
-    directory: Path, clock: Clock | None = None, *, metadata: str = "inproc", **maintenance: Any
-) -> Iterator[House]:
-    """Open a house on the reference backends; *maintenance* are settings. Nothing runs by itself."""
+def open_house(directory: Path, clock: Clock | None = None, **maintenance: Any) -> Iterator[House]:
+    """Open a house on SQLite and the reference indexes; *maintenance* are settings. Nothing runs by itself."""
     clock = clock or Clock()
     settings = load_settings(
         data_dir=directory / "data",
-        metadata={"backend": metadata},
+        metadata=SQLITE,
         vectors=INPROC,
         lexical=INPROC,
         embedder=INPROC,

@@ -7,7 +7,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -16,7 +15,6 @@ from memsvc.domain.maintenance import EVERYBODY, Area, MaintenancePlan, UpkeepSt
 from memsvc.domain.memory import Layer, Memory, Status
 from memsvc.domain.write_requests import WriteOptions
 from tests.unit.engine.maintenance.engine_fixture import ADA, House, open_house
-from tests.unit.engine.memories.write_path import STORES
 
 CONTENTS = ("Anna lives in Lisbon.", "Anna lives in Porto.", "水壶是蓝色的。", "The kettle is blue.", "猫叫小白。")
 KEYS = ("", "", "kettle", "猫")
@@ -102,14 +100,13 @@ def check(house: House, history: History) -> None:
     assert house.differences() == []
 
 
-@pytest.mark.parametrize("backend", STORES)
 @settings(
     max_examples=8, deadline=None, database=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
 )
 @given(sequence=st.lists(steps, min_size=5, max_size=20))
-def test_upkeep_loses_nothing(backend: str, sequence: list[tuple[str, int, int]]) -> None:
+def test_upkeep_loses_nothing(sequence: list[tuple[str, int, int]]) -> None:
     """Every memory ever written is there, and says what was written last, or that it is finished."""
-    with TemporaryDirectory() as directory, open_house(Path(directory), metadata=backend) as house:
+    with TemporaryDirectory() as directory, open_house(Path(directory)) as house:
         history = History()
         for action, choice, value in sequence:
             step(house, history, action, choice, value)

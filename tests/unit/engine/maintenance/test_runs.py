@@ -172,7 +172,7 @@ def maintenance(
 def test_a_step_that_fails_does_not_hinder_the_others(tmp_path: Path) -> None:
     """It says what was wrong and counts as failed."""
     clock = Clock()
-    with open_desk("inproc", tmp_path, clock) as desk:
+    with open_desk(tmp_path, clock) as desk:
         leases = desk.store.leases
         run, _, performance = maintenance(leases, clock, Counting(), Failing())
 
@@ -188,7 +188,7 @@ def test_a_step_that_fails_does_not_hinder_the_others(tmp_path: Path) -> None:
 def test_a_user_who_is_being_erased_does_not_hinder_the_others(tmp_path: Path) -> None:
     """What is due of others in the same part is done, and the step has not failed."""
     clock = Clock()
-    with open_desk("inproc", tmp_path, clock) as desk:
+    with open_desk(tmp_path, clock) as desk:
         run, _, _ = maintenance(desk.store.leases, clock, Refused())
 
         told = list(run.run(EVERYBODY, (), MaintenancePlan.PERFORM))
@@ -201,7 +201,7 @@ def test_a_user_who_is_being_erased_does_not_hinder_the_others(tmp_path: Path) -
 def test_a_leader_that_is_gone_is_succeeded(tmp_path: Path) -> None:
     """Once its term is over, not before."""
     clock = Clock()
-    with open_desk("sql", tmp_path, clock) as desk:
+    with open_desk(tmp_path, clock) as desk:
         leases = desk.store.leases
         run, leading, _ = maintenance(leases, clock)
         assert leases.take("maintenance", holder="gone", now=clock(), until=clock() + TERM)
@@ -218,7 +218,7 @@ def test_a_leader_that_is_gone_is_succeeded(tmp_path: Path) -> None:
 def test_who_lost_the_leadership_stops(tmp_path: Path) -> None:
     """Before its next change, when it was still for so long that another process began; else it goes on."""
     clock = Clock()
-    with open_desk("sql", tmp_path, clock) as desk:
+    with open_desk(tmp_path, clock) as desk:
         leases = desk.store.leases
         run, leading, _ = maintenance(leases, clock, Counting())
         for is_succeeded in (False, True):
@@ -239,7 +239,7 @@ def test_who_lost_the_leadership_stops(tmp_path: Path) -> None:
 def test_only_a_whole_run_counts_for_the_clock(tmp_path: Path) -> None:
     """One for a single user, of a single step, or dry does not put the next one off."""
     clock = Clock()
-    with open_desk("sql", tmp_path, clock) as desk:
+    with open_desk(tmp_path, clock) as desk:
         leases = desk.store.leases
         run, leading, _ = maintenance(leases, clock, Counting(), Failing())
         for area, kinds, doing in (

@@ -26,7 +26,7 @@ def replica(
     directory: Path, clock: Clock, name: str, jitter: timedelta = timedelta()
 ) -> Iterator[tuple[Desk, MaintenanceScheduler]]:
     """Open the store as one of several processes would, with upkeep every hour that nobody starts."""
-    with open_desk("sql", directory, clock) as desk:
+    with open_desk(directory, clock) as desk:
         memory_builder = MemoryBuilder(model=MODEL, dimension=DIMENSION, now=clock)
         step = ExpireStep(
             desk.store.upkeep,

@@ -39,14 +39,14 @@ def test_an_import_counts_what_becomes_of_each(desk: Desk) -> None:
 @pytest.mark.parametrize("is_crashed", [False, True])
 def test_an_import_goes_on_after_a_crash(tmp_path: Path, is_crashed: bool) -> None:  # noqa: FBT001 - a case
     """A new process finds the progress of the last durable batch, and passes over what is below it."""
-    with open_desk("sql", tmp_path) as desk:
+    with open_desk(tmp_path) as desk:
         before = begin(desk).add(0, drafts("a", "b"))
         if is_crashed:
             # The batch after it was under way: nothing of it, nor of its progress, may be seen.
             with pytest.raises(ZeroDivisionError):
                 desk.writing.committer.submit(lambda tx: (tx.insert([]), 1 // 0))
 
-    with open_desk("sql", tmp_path) as desk:
+    with open_desk(tmp_path) as desk:
         run = begin(desk)
         assert before == run.progress
         progress = run.add(0, drafts("a", "b", "c"))

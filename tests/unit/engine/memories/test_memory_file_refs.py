@@ -19,7 +19,7 @@ from tests.unit.engine.memories.write_path import ADA, DIMENSION, MODEL, Desk, o
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Iterator[Desk]:
-    with open_desk("sql", tmp_path) as desk:
+    with open_desk(tmp_path) as desk:
         yield desk
 
 

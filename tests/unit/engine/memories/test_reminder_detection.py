@@ -46,7 +46,7 @@ def test_looking_can_be_turned_off() -> None:
 
 def test_a_draft_under_a_key_brings_its_reminder(tmp_path: Path) -> None:
     """The memory under the key has the reminder of what it says now, and keeps its own when the words stay."""
-    with open_desk("sql", tmp_path) as desk:
+    with open_desk(tmp_path) as desk:
         first = desk.create(SAID, key="k").memory
         again = desk.create(SAID, key="k", title="T").memory
         assert first.reminder is not None

@@ -24,12 +24,9 @@ from memsvc.engine.memories.update import MemoryUpdater
 from memsvc.engine.memories.upsert import Upserter
 from memsvc.engine.records.memory_builder import MemoryBuilder, RecordBuilder
 from memsvc.ports.metadata import MetadataStore
-from memsvc.ports.plugin import BackendContext
 from memsvc.testing.factories import NOW
-from memsvc_backends.in_memory.store import METADATA
-from memsvc_backends.sql import SQL
+from tests.support.sqlite_store import sqlite_store
 
-STORES = ("inproc", "sql")
 ADA = Scope("ada", project_id="apollo")
 DIMENSION = 4
 MODEL = "toy"
@@ -85,11 +82,10 @@ class Desk:
 
 
 @contextmanager
-def open_desk(backend: str, directory: Path, clock: Clock | None = None) -> Iterator[Desk]:
-    """Open a desk; the same directory again is the same data where the backend keeps any."""
+def open_desk(directory: Path, clock: Clock | None = None) -> Iterator[Desk]:
+    """Open a desk; the same directory again is the same data."""
     clock = clock or Clock()
-    spec = {"inproc": METADATA, "sql": SQL}[backend]
-    with spec.open(spec.settings(), BackendContext(directory, clock)) as store:
+    with sqlite_store(directory, clock) as store:
         writing = _assembled(store, clock)
         try:
             yield Desk(store, writing, MemoryReader(store.memories, writing.accesses), clock)

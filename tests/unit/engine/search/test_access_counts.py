@@ -11,12 +11,12 @@ import pytest
 from memsvc.domain.errors import BackendClosedError
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.memories.lookup import AccessCounts
-from tests.unit.engine.memories.write_path import STORES, Desk, open_desk
+from tests.unit.engine.memories.write_path import Desk, open_desk
 
 
-@pytest.fixture(params=STORES)
-def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Desk]:
-    with open_desk(request.param, tmp_path) as opened:
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    with open_desk(tmp_path) as opened:
         yield opened
 
 
@@ -96,9 +96,9 @@ def test_concurrent_accesses_count_once(desk: Desk) -> None:
 
 def test_closing_writes_what_waits(tmp_path: Path) -> None:
     """A clean stop loses no count."""
-    with open_desk("sql", tmp_path) as desk:
+    with open_desk(tmp_path) as desk:
         memory = desk.create("one").memory
         desk.recollect.get(desk_scope := memory.scope, memory.id)
 
-    with open_desk("sql", tmp_path) as desk:
+    with open_desk(tmp_path) as desk:
         assert desk.recollect.get(desk_scope, memory.id).access_count == 1

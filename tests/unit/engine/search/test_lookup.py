@@ -13,16 +13,16 @@ from memsvc.domain.memory import Layer, Memory
 from memsvc.domain.scope import Scope, Visibility
 from memsvc.domain.search import Order, OrderField, PageCursor, Selection
 from memsvc.domain.write_requests import WriteOptions
-from tests.unit.engine.memories.write_path import ADA, STORES, Desk, open_desk
+from tests.unit.engine.memories.write_path import ADA, Desk, open_desk
 
 GLOBAL = Scope("ada")
 ZEUS = Scope("ada", project_id="zeus")
 S1 = Scope("ada", project_id="apollo", session_id="s1")
 
 
-@pytest.fixture(params=STORES)
-def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Desk]:
-    with open_desk(request.param, tmp_path) as opened:
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    with open_desk(tmp_path) as opened:
         yield opened
 
 

@@ -14,15 +14,15 @@ from memsvc.domain.write_requests import WriteOptions
 from memsvc.engine.search.ranking import RankedCandidates, Ranker
 from memsvc.engine.search.retrieval import RetrievalResult
 from memsvc.engine.search.scoring import BoostConstants
-from tests.unit.engine.memories.write_path import ADA, STORES, Desk, open_desk
+from tests.unit.engine.memories.write_path import ADA, Desk, open_desk
 
 AS_THEY_ARE = Fusion(FusionMethod.WEIGHTED, normalization=Normalization.NONE)
 """A fusion that leaves the scores of a single list alone."""
 
 
-@pytest.fixture(params=STORES)
-def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Desk]:
-    with open_desk(request.param, tmp_path) as opened:
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    with open_desk(tmp_path) as opened:
         yield opened
 
 

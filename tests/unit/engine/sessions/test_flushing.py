@@ -18,8 +18,10 @@ from memsvc.engine.services import Services
 from memsvc.engine.sessions.service import NewSession
 from memsvc.engine.sessions.trim import TrimRequest
 from memsvc.settings import load_settings
+from tests.support.sqlite_store import SQLITE
 
-INPROC: dict[str, Any] = {port: {"backend": "inproc"} for port in ("metadata", "vectors", "lexical", "embedder")}
+INPROC = {"backend": "inproc"}
+BACKENDS: dict[str, Any] = {"metadata": SQLITE, "vectors": INPROC, "lexical": INPROC, "embedder": INPROC}
 TALK = Scope("ada", project_id="apollo", session_id="s")
 KEY = "sk-a1B2c3D4e5F6g7H8i9J0"
 FACTS = {"en": "I am allergic to peanuts.", "zh": "我对花生过敏。"}
@@ -34,7 +36,7 @@ def started(tmp_path: Path) -> Iterator[Callable[..., Services]]:
         while entered:
             entered.pop().__exit__(None, None, None)
         number = len(list(tmp_path.iterdir()))
-        settings = load_settings(data_dir=tmp_path / f"{number}", sessions=sessions, **INPROC)
+        settings = load_settings(data_dir=tmp_path / f"{number}", sessions=sessions, **BACKENDS)
         entered.append(running(settings))
         application: Services = entered[0].__enter__()
         application.sessions.lifecycle.create(

@@ -18,6 +18,7 @@ from memsvc.engine.sessions.trim import TrimRequest
 from memsvc.settings import load_settings
 from tests.support.http_stub import Endpoint, failed
 from tests.support.openai_chat_stub import said, serving
+from tests.support.sqlite_store import SQLITE
 
 INPROC = {"backend": "inproc"}
 TALK = Scope("ada", project_id="apollo", session_id="s")
@@ -32,7 +33,7 @@ def endpoint() -> Iterator[Endpoint]:
 
 @pytest.fixture
 def application(tmp_path: Path, endpoint: Endpoint) -> Iterator[Services]:
-    others: dict[str, Any] = dict.fromkeys(("metadata", "vectors", "lexical", "embedder"), INPROC)
+    others: dict[str, Any] = {"metadata": SQLITE} | dict.fromkeys(("vectors", "lexical", "embedder"), INPROC)
     options = {"base_url": endpoint.url, "model": "m", "retries": 0, "timeout_seconds": 20}
     settings = load_settings(
         data_dir=tmp_path / "data",

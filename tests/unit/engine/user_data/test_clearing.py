@@ -6,13 +6,13 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from memsvc.engine.user_data import erasure
 from memsvc.engine.user_data.erasure import ErasureJournal, StorageScrubber
-from memsvc_backends.in_memory.erasure import InprocErasureReads
-from memsvc_backends.in_memory.state import State
+from memsvc.ports.operations import ErasureReads
 
 OWNER = "\x1fbandicoot"
 FOUND = ErasureJournal({"metadata": {"memories": 1}})
@@ -20,7 +20,7 @@ NOTHING = ErasureJournal()
 
 
 @dataclass
-class Erasures(InprocErasureReads):
+class Erasures:
     """A store of one file, which holds some words until it is written anew, and others for good."""
 
     directory: Path
@@ -31,7 +31,6 @@ class Erasures(InprocErasureReads):
     place: Path = field(init=False)
 
     def __post_init__(self) -> None:
-        super().__init__(State)
         self.place = self.directory / "store.db"
         self.place.write_text(f"{self.left} {self.live}")
 
@@ -40,6 +39,12 @@ class Erasures(InprocErasureReads):
 
     def is_part_of_others(self, owner: str) -> bool:
         return any(owner in other for other in self.others)
+
+    def is_elsewhere(self, text: str) -> bool:
+        return False
+
+    def settle(self) -> bool:
+        return True
 
     def rewrite(self) -> None:
         self.rewrites += 1
@@ -50,7 +55,9 @@ def cleared(
     erasures: Erasures, notes: ErasureJournal = FOUND, owner: str = OWNER, directory: Path | None = None
 ) -> bool:
     """Clear, and return whether nothing is found afterwards."""
-    search = StorageScrubber(erasures, directory or erasures.directory, (), threading.Event()).run(owner, notes)
+    search = StorageScrubber(
+        cast("ErasureReads", erasures), directory or erasures.directory, (), threading.Event()
+    ).run(owner, notes)
     return not search.holding
 
 

@@ -1,4 +1,4 @@
-"""A vault over each of the stores that are always there."""
+"""A vault of its own for every test."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from tests.unit.engine.vault.vault_fixture import Bench, open_bench
 
 
-@pytest.fixture(params=["inproc", "sql"])
-def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
     """A vault."""
-    with open_bench(tmp_path, request.param) as bench:
+    with open_bench(tmp_path) as bench:
         yield bench

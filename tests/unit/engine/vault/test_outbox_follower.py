@@ -167,11 +167,11 @@ def test_a_crash_between_writing_and_noting_is_harmless(bench: Bench, monkeypatc
 
 def test_the_vault_goes_on_where_it_was(tmp_path: Path) -> None:
     """Another start of the process knows which files are whose."""
-    with open_bench(tmp_path, "sql") as bench:
+    with open_bench(tmp_path) as bench:
         made = bench.writes.create("One.", title="T").memory
         bench.vault.follow()
         before = stamps(bench)
-    with open_bench(tmp_path, "sql") as bench:
+    with open_bench(tmp_path) as bench:
         bench.put(place(made), bench.text(place(made)).replace("One.", "Edited while it was down."))
         assert bench.synced() == {"UPDATED": 1}
         assert bench.memory(made.id).content == "Edited while it was down."

@@ -43,7 +43,7 @@ class HurriedFolder(VaultFilesystem):
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     monkeypatch.setattr("tests.unit.engine.vault.vault_fixture.VaultFilesystem", HurriedFolder)
     monkeypatch.setattr("tests.unit.engine.vault.vault_fixture.KeepBoth", ThreeWay)
-    with open_bench(tmp_path, "sql") as bench:
+    with open_bench(tmp_path) as bench:
         yield bench
 
 

@@ -87,7 +87,7 @@ def _watched(house: House, mode: WatchMode = WatchMode.EVENTS) -> Iterator[Watch
 @pytest.fixture
 def quiet_house(tmp_path: Path) -> Iterator[House]:
     """A vault that nobody watches yet."""
-    with open_bench(tmp_path, "sql") as bench:
+    with open_bench(tmp_path) as bench:
         yield House(bench, VaultWarnings())
 
 

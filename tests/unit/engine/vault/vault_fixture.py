@@ -83,9 +83,9 @@ class Bench:
 
 
 @contextmanager
-def open_bench(directory: Path, backend: str = "inproc") -> Iterator[Bench]:
-    """Open a vault; the same directory again is the same vault where the backend keeps any data."""
-    with open_desk(backend, directory / "data") as writes:
+def open_bench(directory: Path) -> Iterator[Bench]:
+    """Open a vault; the same directory again is the same vault."""
+    with open_desk(directory / "data") as writes:
         folder = VaultFilesystem(directory / "vault")
         vault_id = folder.prepare()
         store = writes.store
