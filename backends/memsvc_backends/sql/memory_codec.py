@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
 from datetime import datetime, timedelta
 from operator import attrgetter
@@ -45,8 +45,6 @@ _NAMES = (
     "access_count", "access_time", "create_time", "update_time", "event_time", "expire_time", "supersedes_id",
     "superseded_by_id", "origin", "trust", "derived_from", "review", "valid_from", "valid_to", "reminder",
 )  # fmt: skip
-_LATER: Mapping[str, Any] = {"origin": "AGENT", "trust": 0.8, "derived_from": "[]", "review": "", "reminder": ""}
-"""What snapshots lack that were written before these columns were there."""
 MEMORY_COLUMNS = tuple(memories.c[name] for name in _NAMES)
 """What `memory_from_row` reads, in this order."""
 
@@ -118,7 +116,8 @@ def memory_from_row(row: Row) -> Memory:
         _ORIGINS[origin],
         trust,
         () if derived_from == _EMPTY_LIST else tuple(json_value(derived_from)),
-        *_review_and_reminder(review, reminder),
+        _REVIEWS[review],
+        _reminder_of(reminder) if reminder else None,
     )
 
 
@@ -141,7 +140,10 @@ def record_row(record: Record) -> tuple[Any, ...]:
         micros_or_none(memory.access_time),
         micros_or_none(memory.event_time),
         micros_or_none(memory.expire_time),
+        micros_or_none(memory.valid_from),
+        micros_or_none(memory.valid_to),
         memory.confidence,
+        memory.trust,
         int(memory.work_in_progress),
         int(record.is_unique and memory.status not in UNNAMED),
         # str() of these enums is their value, and takes a quarter of the time of asking for it.
@@ -149,6 +151,8 @@ def record_row(record: Record) -> tuple[Any, ...]:
         str(memory.layer),
         str(memory.kind),
         str(memory.tier),
+        str(memory.origin),
+        str(memory.review),
         scope.owner,
         scope.project_id,
         memory.id,
@@ -165,29 +169,17 @@ def record_row(record: Record) -> tuple[Any, ...]:
         _list_text(memory.tags),
         _list_text(list(map(tuple, memory.keywords))),
         _list_text(memory.related_ids),
+        _list_text(memory.derived_from),
         _list_text([(ref.category, ref.id) for ref in memory.file_refs]),
+        _reminder_text(memory.reminder),
         json_text(dict(memory.metadata)) if memory.metadata else _EMPTY_OBJECT,
         memory.summary,
         content,
-        *_provenance(memory),
-        *_since_then(memory),
     )
-
-
-def _provenance(memory: Memory) -> tuple[str, float, str, str]:
-    return str(memory.origin), memory.trust, _list_text(memory.derived_from), str(memory.review)
-
-
-def _since_then(memory: Memory) -> tuple[int | None, int | None, str]:
-    return micros_or_none(memory.valid_from), micros_or_none(memory.valid_to), _reminder_text(memory.reminder)
 
 
 def _reminder_text(reminder: Reminder | None) -> str:
     return "" if reminder is None else json_text([getattr(reminder, name) for name in _REMINDER_NAMES])
-
-
-def _review_and_reminder(review: str, reminder: str) -> tuple[Review, Reminder | None]:
-    return _REVIEWS[review], _reminder_of(reminder) if reminder else None
 
 
 def _reminder_of(text: str) -> Reminder:
@@ -223,9 +215,8 @@ def snapshot_text(memory: Memory) -> str:
 
 def memory_from_snapshot(text: str) -> Memory:
     """Return the memory that `snapshot_text` wrote."""
-    # Snapshots from before a column was there have no value for it.
-    values: Mapping[str, Any] = {**_LATER, **json_value(text)}
-    return memory_from_row([values.get(name) for name in _NAMES])
+    values: Values = json_value(text)
+    return memory_from_row([values[name] for name in _NAMES])
 
 
 def ref_terms(refs: Iterable[FileRef]) -> list[str]:

@@ -1,7 +1,7 @@
-"""Bringing a database to the version of the tables that this code knows.
+"""Creation and migration of the tables.
 
-A new database gets the tables as they are now; migrations, which end with the very same statements, are for databases
-that hold something. So only those wait for Alembic, which takes most of a second to import.
+A new database is created directly from `tables.py`; the migrations, which create the very same tables, are for
+databases of an earlier version. So only those need Alembic, which takes most of a second to import.
 """
 
 from __future__ import annotations
@@ -16,21 +16,17 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 from memsvc_backends.sql.database import Database, SchemaVersionError
 from memsvc_backends.sql.tables import counters, metadata
 
-HEAD = "0016"
+HEAD = "0001"
 """The newest migration; a test compares it with the folder."""
 MIGRATIONS = Path(__file__).parent / "migrations"
 BYTES = "C"
 """The collation that compares texts by their bytes, which are in the order of their characters."""
-_TEXTS = (
-    "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = current_schema()"
-    " AND data_type = 'text' AND coalesce(collation_name, '') != 'C'"
-)
 
 _versions = sa.Table("alembic_version", sa.MetaData(), sa.Column("version_num", sa.String(32), primary_key=True))
 
 
 def bring_up_to_date(database: Database) -> None:
-    """Create or migrate the tables when they are not at `HEAD`, all of it or nothing.
+    """Create or migrate the tables in one transaction when they are not at `HEAD`.
 
     Raises:
         SchemaVersionError: The database is newer than this code.
@@ -40,13 +36,12 @@ def bring_up_to_date(database: Database) -> None:
         found = _version(connection)
     if found != HEAD:
         with database.writing() as connection:
-            # Looked at again in the line of writers: another process may have done it meanwhile.
-            if _version(connection) == HEAD:
-                return
-            if sa.inspect(connection).get_table_names():
-                upgrade(connection)
-            else:
+            # Read again under the writers' lock: another process may have created or migrated them since.
+            found = _version(connection)
+            if found is None:
                 _create(connection)
+            elif found != HEAD:
+                upgrade(connection)
 
 
 def _version(connection: sa.Connection) -> str | None:
@@ -63,7 +58,7 @@ def _create(connection: sa.Connection) -> None:
 
 
 def create_tables(connection: sa.Connection) -> None:
-    """Create the tables as they are now, without a row, and with no indexes but those of their keys."""
+    """Create the tables without rows, and with no indexes but those of their keys."""
     for statement in _table_statements(connection.dialect.name):
         connection.exec_driver_sql(statement)
     connection.execute(sa.insert(_versions).values(version_num=HEAD))
@@ -77,7 +72,7 @@ def create_indexes(connection: sa.Connection) -> None:
 
 @cache
 def _table_statements(dialect: str) -> tuple[str, ...]:
-    """Return what makes every table; compiling it takes longer than running it."""
+    """Return the statements that create every table; compiling them takes longer than running them."""
     tables = (*metadata.sorted_tables, _versions)
     made = (CreateTable(_sorted_by_bytes(table) if dialect == "postgresql" else table) for table in tables)
     return tuple(str(one.compile(dialect=_compiler(dialect))) for one in made)
@@ -96,7 +91,7 @@ def _compiler(dialect: str) -> sa.Dialect:
 
 
 def _sorted_by_bytes(table: sa.Table) -> sa.Table:
-    """Return *table* with texts that compare as SQLite compares them, whatever language the database was made for."""
+    """Return *table* with texts that PostgreSQL compares by their bytes, as SQLite does, whatever its locale."""
     copy = table.to_metadata(sa.MetaData())
     for column in copy.columns:
         if isinstance(column.type, sa.Text):
@@ -104,18 +99,8 @@ def _sorted_by_bytes(table: sa.Table) -> sa.Table:
     return copy
 
 
-def _sort_by_bytes(connection: sa.Connection) -> None:
-    """Make the texts that migrations made in PostgreSQL what `_sorted_by_bytes` makes of them."""
-    found: dict[str, list[str]] = {}
-    for table, column in connection.exec_driver_sql(_TEXTS):
-        if table in metadata.tables:
-            found.setdefault(table, []).append(f'ALTER COLUMN "{column}" TYPE text COLLATE "{BYTES}"')
-    for table, changes in found.items():
-        connection.exec_driver_sql(f'ALTER TABLE "{table}" {", ".join(changes)}')
-
-
-def upgrade(connection: sa.Connection, target: str = "head") -> None:
-    """Run the migrations up to *target*, from none at all if there are no tables yet.
+def upgrade(connection: sa.Connection) -> None:
+    """Run the migrations that a database lacks; all of them when it has no tables.
 
     Raises:
         SchemaVersionError: The database is newer than this code.
@@ -134,6 +119,4 @@ def upgrade(connection: sa.Connection, target: str = "head") -> None:
     if found is not None and found not in known:
         message = f"The database has the version {found!r}; this memsvc knows versions up to {HEAD!r}: update memsvc."
         raise SchemaVersionError(message)
-    command.upgrade(config, target)
-    if connection.dialect.name == "postgresql":
-        _sort_by_bytes(connection)
+    command.upgrade(config, "head")

@@ -1,4 +1,4 @@
-"""The tables as they are now. How they came to be is told by the migrations; a test holds the two together.
+"""The current tables. A test checks that the migrations create the same ones.
 
 Times are microseconds since the epoch, lists and objects are JSON text, and the small columns that filters test
 come first, so that reading them does not touch the pages a long content spills over.
@@ -37,13 +37,18 @@ memories = sa.Table(
     sa.Column("access_time", Number),
     sa.Column("event_time", Number),
     sa.Column("expire_time", Number),
+    sa.Column("valid_from", Number),
+    sa.Column("valid_to", Number),
     sa.Column("confidence", sa.Double, nullable=False),
+    sa.Column("trust", sa.Double, nullable=False),
     sa.Column("work_in_progress", sa.SmallInteger, nullable=False),
     sa.Column("is_unique", sa.SmallInteger, nullable=False),
     sa.Column("status", sa.Text, nullable=False),
     sa.Column("layer", sa.Text, nullable=False),
     sa.Column("kind", sa.Text, nullable=False),
     sa.Column("tier", sa.Text, nullable=False),
+    sa.Column("origin", sa.Text, nullable=False),
+    sa.Column("review", sa.Text, nullable=False),
     sa.Column("owner", sa.Text, nullable=False),
     sa.Column("project_id", sa.Text, nullable=False),
     sa.Column("id", sa.Text, nullable=False),
@@ -60,18 +65,12 @@ memories = sa.Table(
     sa.Column("tags", sa.Text, nullable=False),
     sa.Column("keywords", sa.Text, nullable=False),
     sa.Column("related_ids", sa.Text, nullable=False),
+    sa.Column("derived_from", sa.Text, nullable=False),
     sa.Column("file_refs", sa.Text, nullable=False),
+    sa.Column("reminder", sa.Text, nullable=False),
     sa.Column("metadata", sa.Text, nullable=False),
     sa.Column("summary", sa.Text, nullable=False),
     sa.Column("content", sa.Text, nullable=False),
-    # Columns of later versions stand at the end, in the order in which migrations added them.
-    sa.Column("origin", sa.Text, nullable=False, server_default="AGENT"),
-    sa.Column("trust", sa.Double, nullable=False, server_default=sa.text("0.8")),
-    sa.Column("derived_from", sa.Text, nullable=False, server_default="[]"),
-    sa.Column("review", sa.Text, nullable=False, server_default=""),
-    sa.Column("valid_from", Number),
-    sa.Column("valid_to", Number),
-    sa.Column("reminder", sa.Text, nullable=False, server_default=""),
 )
 
 IS_LIVE = memories.c.status != DELETED
@@ -194,10 +193,10 @@ outbox = sa.Table(
     sa.Column("applied", sa.SmallInteger, nullable=False),
     sa.Column("action", sa.Text, nullable=False),
     sa.Column("memory_id", sa.Text, nullable=False),
-    sa.Column("owner", sa.Text, nullable=False, server_default=""),
-    sa.Column("project_id", sa.Text, nullable=False, server_default=""),
+    sa.Column("owner", sa.Text, nullable=False),
+    sa.Column("project_id", sa.Text, nullable=False),
     # The session that alone may know of the change, when the memory was private to it before and after.
-    sa.Column("private_session", sa.Text, nullable=False, server_default=""),
+    sa.Column("private_session", sa.Text, nullable=False),
 )
 IS_PENDING = outbox.c.applied == ZERO
 _conditional("outbox_pending", IS_PENDING, outbox.c.position)
@@ -212,7 +211,7 @@ counters = sa.Table(
     sa.Column("last_row", Number, nullable=False),
     sa.Column("last_position", Number, nullable=False),
     # A name that no other store has, so that a place in its changes is not taken for one of another's.
-    sa.Column("store_id", sa.Text, nullable=False, server_default=""),
+    sa.Column("store_id", sa.Text, nullable=False),
 )
 
 embeddings = sa.Table(
@@ -291,7 +290,7 @@ sessions = sa.Table(
     sa.Column("agent_id", sa.Text, nullable=False),
     sa.Column("title", sa.Text, nullable=False),
     sa.Column("metadata", sa.Text, nullable=False),
-    sa.Column("flushed_ordinal", Number, nullable=False, server_default="0"),
+    sa.Column("flushed_ordinal", Number, nullable=False),
 )
 _s = sessions.c
 sa.Index("unique_session_id", _s.owner, _s.project_id, _s.id, unique=True)

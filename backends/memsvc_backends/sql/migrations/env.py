@@ -1,4 +1,4 @@
-"""What Alembic runs to migrate: on the connection, and in the transaction, that it is given."""
+"""Alembic's environment: runs the migrations in the transaction of the given connection."""
 
 from alembic import context
 

@@ -1,1 +1,1 @@
-"""One file for each step."""
+"""One module per version."""
