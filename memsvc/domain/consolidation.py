@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from memsvc.domain import limits
 from memsvc.domain.filters import AnyOf, Field, Filter, Not, conjunction
-from memsvc.domain.memory import FileRef, Json, Keyword, Kind, Layer, Memory, Status, Tier
+from memsvc.domain.memory import FileRef, Json, Keyword, Kind, Layer, Memory, Status, Tier, normal_keywords
 from memsvc.domain.write_requests import Draft
 
 SOURCE = "consolidation"
@@ -260,11 +260,7 @@ def _files(members: Sequence[Memory]) -> tuple[FileRef, ...]:
 
 
 def _keywords(members: Sequence[Memory]) -> tuple[Keyword, ...]:
-    weights: dict[str, float] = {}
-    for keyword in (keyword for member in members for keyword in member.keywords):
-        weights[keyword.term] = max(keyword.weight, weights.get(keyword.term, 0.0))
-    ordered = sorted(weights.items(), key=lambda pair: (-pair[1], pair[0]))
-    return tuple(Keyword(term, weight) for term, weight in ordered[: limits.KEYWORDS])
+    return normal_keywords(keyword for member in members for keyword in member.keywords)[: limits.KEYWORDS]
 
 
 def _expiry(members: Sequence[Memory]) -> datetime | None:

@@ -106,6 +106,20 @@ def keywords_of(pairs: Iterable[Iterable[object]]) -> tuple[Keyword, ...]:
     return tuple(map(_KEYWORD, pairs))
 
 
+def normal_keywords(given: Iterable[Keyword]) -> tuple[Keyword, ...]:
+    """Return keywords in lower case, each term once with its largest weight, heaviest first, ties by term."""
+    weights: dict[str, float] = {}
+    for keyword in given:
+        term = keyword.term.lower()
+        weights[term] = max(keyword.weight, weights.get(term, 0.0))
+    ordered = sorted(weights.items(), key=_by_weight)
+    return keywords_of(ordered)
+
+
+def _by_weight(keyword: tuple[str, float]) -> tuple[float, str]:
+    return -keyword[1], keyword[0]
+
+
 @dataclass(frozen=True, slots=True)
 class FileRef:
     """A reference to a file: category and the file's id within it."""

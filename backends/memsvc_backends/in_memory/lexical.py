@@ -17,10 +17,9 @@ from memsvc.domain.index_entries import Hit, LexicalEntry, LexicalManifest
 from memsvc.domain.scope import Reach
 from memsvc.ports.indexes import FUZZY_BOOST, FUZZY_MIN_LENGTH, Generation, LexicalIndex, Listed
 from memsvc.ports.plugin import BackendContext, BackendSettings, BackendSpec
+from memsvc.text.bm25 import is_one_edit, length_norm, rarity, saturation
 
 NAME = "inproc lexical"
-K1 = 1.2
-B = 0.75
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,19 +146,6 @@ class InprocLexicalIndex:
         return [] if live is None else [counted.entry for counted in live.entries()]
 
 
-def is_one_edit(one: str, other: str) -> bool:
-    """Return whether inserting, removing or replacing a character, or swapping two neighbours, makes them equal."""
-    if len(one) > len(other):
-        one, other = other, one
-    start = 0
-    while start < len(one) and one[start] == other[start]:
-        start += 1
-    if len(one) < len(other):
-        return one[start:] == other[start + 1 :]
-    swapped = one[:start] + one[start + 1 : start + 2] + one[start : start + 1] + one[start + 2 :]
-    return one[start + 1 :] == other[start + 1 :] or swapped == other
-
-
 def _scores(entries: Sequence[_Counted], terms: Sequence[str]) -> list[tuple[LexicalEntry, float]]:
     average = sum(counted.length for counted in entries) / max(len(entries), 1)
     shares: list[dict[int, float]] = [_shares(entries, term, average) for term in terms]
@@ -179,13 +165,11 @@ def _shares(entries: Sequence[_Counted], term: str, average: float) -> dict[int,
             for place, counted in enumerate(entries)
             if any(is_one_edit(term, held) for held in counted.terms)
         }
-    rarity = math.log(1 + (len(entries) - len(holding) + 0.5) / (len(holding) + 0.5))
-    return {place: rarity * _saturation(counted, term, average) for place, counted in holding.items()}
-
-
-def _saturation(counted: _Counted, term: str, average: float) -> float:
-    frequency = counted.terms[term]
-    return frequency * (K1 + 1) / (frequency + K1 * (1 - B + B * counted.length / average))
+    weight = rarity(len(entries), len(holding))
+    return {
+        place: weight * saturation(counted.terms[term], length_norm(counted.length, average))
+        for place, counted in holding.items()
+    }
 
 
 def _open(_settings: BackendSettings, _context: BackendContext) -> AbstractContextManager[LexicalIndex]:

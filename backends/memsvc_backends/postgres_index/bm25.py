@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from memsvc.ports.indexes import FUZZY_BOOST, FUZZY_MIN_LENGTH
+from memsvc.text.bm25 import K1, B, is_one_edit, rarity
 from memsvc_backends.postgres_index.connections import Connection
 from memsvc_backends.postgres_index.filters import Condition, held
 from memsvc_backends.postgres_index.postings import (
@@ -22,8 +22,6 @@ from memsvc_backends.postgres_index.postings import (
     word_key,
 )
 
-K1 = 1.2
-B = 0.75
 _MAX_CHARACTER = "\U0010ffff"
 _COUNTS = 'SELECT key, held FROM "{words}" WHERE key = ANY(%s::bigint[])'
 # An edit leaves one half of a word as it is: the first, or the second. But for two neighbours across the middle that
@@ -89,8 +87,7 @@ def search(
     for number, (word, times) in enumerate(asked.items()):
         number_held = counts.get(keys[word], 0)
         if number_held > 0:
-            rarity = math.log(1 + (entries - number_held + 0.5) / (number_held + 0.5))
-            wanted.weights[list_key(owner_key, keys[word])] = rarity * times
+            wanted.weights[list_key(owner_key, keys[word])] = rarity(entries, number_held) * times
         elif FUZZY_MIN_LENGTH <= len(word) < LONGEST_NEAR:
             near = [list_key(owner_key, key) for key in _near(connection, base, word)]
             wanted.near.extend((key, number, FUZZY_BOOST * times) for key in near)
@@ -129,16 +126,3 @@ def _near(connection: Connection, base: str, word: str) -> set[int]:
     parameters = (front, front + _MAX_CHARACTER, length, back, back + _MAX_CHARACTER, length, swapped)
     found = connection.execute(words.encode(), parameters, binary=True).fetchall()
     return {key for key, other in found if is_one_edit(word, other)}
-
-
-def is_one_edit(one: str, other: str) -> bool:
-    """Return whether inserting, removing or replacing a character, or swapping two neighbours, makes them equal."""
-    if len(one) > len(other):
-        one, other = other, one
-    start = 0
-    while start < len(one) and one[start] == other[start]:
-        start += 1
-    if len(one) < len(other):
-        return one[start:] == other[start + 1 :]
-    swapped = one[:start] + one[start + 1 : start + 2] + one[start : start + 1] + one[start + 2 :]
-    return one[start + 1 :] == other[start + 1 :] or swapped == other

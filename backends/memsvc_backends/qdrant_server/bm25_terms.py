@@ -22,9 +22,8 @@ from functools import lru_cache
 from qdrant_client import models
 
 from memsvc.ports.indexes import FUZZY_MIN_LENGTH
+from memsvc.text.bm25 import length_norm, saturation
 
-K1 = 1.2
-B = 0.75
 FUZZY_MAX_LENGTH = 64
 """Longer terms are matched exactly alone."""
 
@@ -38,8 +37,8 @@ def dimension_of(term: str) -> int:
 def weighed(terms: Sequence[str], average: float) -> models.SparseVector:
     """Return the vector of an entry with these terms."""
     counts = Counter(map(dimension_of, terms))
-    thinning = K1 * (1 - B + B * len(terms) / average)
-    values = [count * (K1 + 1) / (count + thinning) for count in counts.values()]
+    norm = length_norm(len(terms), average)
+    values = [saturation(count, norm) for count in counts.values()]
     return models.SparseVector(indices=list(counts), values=values)
 
 
@@ -73,19 +72,6 @@ def near_keys(term: str) -> list[int]:
     """
     shorter = {term[:place] + term[place + 1 :] for place in range(len(term))}
     return sorted({word_number(one) for one in (term, *shorter)})
-
-
-def is_one_edit(one: str, other: str) -> bool:
-    """Return whether inserting, removing or replacing a character, or swapping two neighbours, makes them equal."""
-    if len(one) > len(other):
-        one, other = other, one
-    start = 0
-    while start < len(one) and one[start] == other[start]:
-        start += 1
-    if len(one) < len(other):
-        return one[start:] == other[start + 1 :]
-    swapped = one[:start] + one[start + 1 : start + 2] + one[start : start + 1] + one[start + 2 :]
-    return one[start + 1 :] == other[start + 1 :] or swapped == other
 
 
 def _bytes(term: str) -> bytes:

@@ -14,7 +14,8 @@ from qdrant_client import models
 
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendUnavailableError
-from memsvc_backends.qdrant_server.bm25_terms import is_near_something, is_one_edit, near_keys, word_number
+from memsvc.text.bm25 import is_one_edit
+from memsvc_backends.qdrant_server.bm25_terms import is_near_something, near_keys, word_number
 from memsvc_backends.qdrant_server.connection import NO_HURRY, AbsentError, Connection
 
 _TERM, _NEAR = "term", "near"

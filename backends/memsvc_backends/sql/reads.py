@@ -51,7 +51,7 @@ from memsvc_backends.sql.memory_codec import (
     whole_in,
 )
 from memsvc_backends.sql.ranking_columns import SELECTED, CandidateColumns, candidates_of_rows, row_of_memory
-from memsvc_backends.sql.row_cache import Recent
+from memsvc_backends.sql.row_cache import RowCache
 from memsvc_backends.sql.tables import IS_NAMED, memories, memory_chunks, memory_keywords, revisions
 
 _UNINDEXED = (unindexed(memories.c.owner), unindexed(memories.c.project_id))
@@ -71,7 +71,7 @@ class SqlMemoryReads(SqlHistoryReads):
         # What others may change meanwhile is not kept.
         share = 0 if database.driver.is_shared else 1
         self._ranked = CandidateColumns(KEPT_CANDIDATES * share)
-        self._shown: Recent[Memory] = Recent(KEPT_MEMORIES * share)
+        self._shown: RowCache[Memory] = RowCache(KEPT_MEMORIES * share)
 
     @property
     def ranked(self) -> CandidateColumns:

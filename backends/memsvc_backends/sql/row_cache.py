@@ -1,4 +1,4 @@
-"""What was read lately, kept in memory: exact where one process alone writes to the database."""
+"""A cache of rows: exact where one process alone writes to the database."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import threading
 from collections.abc import Collection, Iterable, Mapping
 from typing import Generic, TypeVar
 
+from memsvc.domain.lru_cache import LruCache
+
 V = TypeVar("V")
 
 
-class Recent(Generic[V]):
-    """Values by row, the lately used ones kept; `Versions` says in which order to read, keep and forget."""
+class RowCache(Generic[V]):
+    """The values of the rows that were used last; `Versions` says in which order to read, keep and forget."""
 
     def __init__(self, capacity: int) -> None:
-        """Keep between *capacity* and twice as many; 0: keep nothing."""
+        """Hold between *capacity* and twice as many; 0: hold nothing."""
         self._capacity = capacity
         self._lock = threading.Lock()
-        # Two halves, the older one dropped when the younger is full: no order to keep up at every look.
-        self._young: dict[int, V] = {}
-        self._old: dict[int, V] = {}
+        self._values = LruCache[int, V](capacity)
         self._versions = Versions(capacity)
 
     @property
@@ -27,21 +27,16 @@ class Recent(Generic[V]):
         return self._versions.number
 
     def found(self, rows: Collection[int]) -> dict[int, V]:
-        """Return those of *rows* that are kept. The values are shared: they must not be changed."""
-        get = self._young.get
-        kept = {row: value for row in rows if (value := get(row)) is not None}
-        if len(kept) < len(rows) and self._old:
-            kept |= self._rejuvenated([row for row in rows if row not in kept])
-        return kept
+        """Return those of *rows* that are held. The values are shared: they must not be changed."""
+        return self._values.found(rows)
 
     def keep(self, values: Mapping[int, V], version: int) -> None:
-        """Keep what was read, but for rows that were changed after *version*."""
+        """Hold what was read, but for rows that were changed after *version*."""
         if not self._capacity:
             return
         with self._lock:
-            self._make_room()
             outdated = self._versions.outdated(values.keys(), version)
-            self._young.update({row: value for row, value in values.items() if row not in outdated})
+            self._values.put_all({row: value for row, value in values.items() if row not in outdated})
 
     def forget(self, rows: Collection[int]) -> None:
         """Drop the values of changed rows; readers that are under way will not bring them back."""
@@ -49,27 +44,13 @@ class Recent(Generic[V]):
             return
         with self._lock:
             self._versions.note(rows)
-            for row in rows:
-                self._young.pop(row, None)
-                self._old.pop(row, None)
-
-    def _rejuvenated(self, rows: Iterable[int]) -> dict[int, V]:
-        with self._lock:
-            again = {row: self._old.pop(row) for row in rows if row in self._old}
-            self._make_room()
-            self._young.update(again)
-        return again
-
-    def _make_room(self) -> None:
-        if len(self._young) >= self._capacity:
-            self._old, self._young = self._young, {}
-
-
-# Which rows were changed lately, so that what was read before a change is not kept after it.
+            self._values.forget(rows)
 
 
 class Versions:
-    """Numbers the changes of rows. Not safe to call from several threads: whoever keeps values has a lock for both.
+    """Versions of rows, so that what was read before a change is not kept after it.
+
+    Not safe to call from several threads: the holder of the values has a lock for both.
 
     A value is what a reader found, so it could be older than a change that was committed while the reader was
     reading. Hence the order: take the `number`, read, and keep what is not `outdated` by then; whoever changes rows

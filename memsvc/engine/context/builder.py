@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from concurrent.futures import CancelledError, Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
@@ -33,12 +33,13 @@ from memsvc.domain.context import (
     own_shares,
 )
 from memsvc.domain.errors import MemsvcError
+from memsvc.domain.lru_cache import LruCache
 from memsvc.domain.memory import Memory, Tier
 from memsvc.domain.near_duplicates import Shingles
 from memsvc.domain.provenance import speaks_for_the_user
 from memsvc.domain.search import SearchHit, SearchReply
 from memsvc.engine.context.core_memories import LIST
-from memsvc.engine.context.rendering import Line, LineRenderer, LruCache
+from memsvc.engine.context.rendering import Line, LineRenderer
 from memsvc.engine.context.selection import Deduplicator, Ledger, SectionSelector
 from memsvc.engine.context.sources import (
     RECENT_MEMORIES,
@@ -72,8 +73,8 @@ class BuildInputs:
     source_reader: ContextSourceReader
     tokenizer: Tokenizer
     search: Callable[[Deadline], Future[SearchReply]]
-    lines: LruCache[Line]
-    sayings: LruCache[Shingles]
+    lines: LruCache[Hashable, Line]
+    sayings: LruCache[Hashable, Shingles]
     session_size: Callable[[], tuple[int, int] | None] = lambda: None
     earlier: Mapping[str, Held] | None = None
     least_core_trust: float = 0.0

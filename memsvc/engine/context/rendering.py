@@ -7,10 +7,10 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
-from typing import Generic, TypeVar
 
 from memsvc.domain.context import ContextQuery, Section
 from memsvc.domain.files import HEADINGS, written
+from memsvc.domain.lru_cache import LruCache
 from memsvc.domain.memory import Memory
 from memsvc.ports.models import Tokenizer
 from memsvc.text.context_phrases import age, day_text, heading, local, origin_mark
@@ -84,7 +84,9 @@ class LineRenderer:
     costs of the texts add up to that of the whole.
     """
 
-    def __init__(self, query: ContextQuery, now: datetime, tokenizer: Tokenizer, kept: LruCache[Line]) -> None:
+    def __init__(
+        self, query: ContextQuery, now: datetime, tokenizer: Tokenizer, kept: LruCache[Hashable, Line]
+    ) -> None:
         """Write for *query* as of *now*, tokens counted by *tokenizer*; what is in *kept* need not be made again."""
         self._locale, self._zone = query.locale, query.zone
         self._today = local(now, query.zone).date()
@@ -214,38 +216,9 @@ class CachedTokenCounter:
 # What contexts worked out of memories and will ask for again: a context is mostly made of what the last one showed.
 
 
-V = TypeVar("V")
 Identity = tuple[str, int, datetime, str]
 
 
 def content_identity(memory: Memory) -> Identity:
     """Return what a memory's words depend on: nothing that a context shows changes without a revision."""
     return memory.id, memory.revision, memory.update_time, memory.content_hash
-
-
-class LruCache(Generic[V]):
-    """Values by key, the lately used ones. Safe to use from several threads: at worst something is worked out twice."""
-
-    def __init__(self, capacity: int) -> None:
-        """Keep between *capacity* and twice as many."""
-        self._capacity = capacity
-        # Two halves, the older one dropped when the younger is full: no order to keep up at every look.
-        self._young: dict[Hashable, V] = {}
-        self._old: dict[Hashable, V] = {}
-
-    def get(self, key: Hashable) -> V | None:
-        """Return a value that was kept."""
-        value = self._young.get(key)
-        if value is None and (value := self._old.get(key)) is not None:
-            self.put(key, value)
-        return value
-
-    def put(self, key: Hashable, value: V) -> None:
-        """Keep a value."""
-        if len(self._young) >= self._capacity:
-            self._old, self._young = self._young, {}
-        self._young[key] = value
-
-    def clear(self) -> None:
-        """Drop everything."""
-        self._young, self._old = {}, {}

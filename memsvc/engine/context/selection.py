@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from memsvc.domain.context import Held, Item, Reason, Section, TokenBudget
 from memsvc.domain.limits import SNIPPET_MAX
+from memsvc.domain.lru_cache import LruCache
 from memsvc.domain.memory import Memory
 from memsvc.domain.near_duplicates import Shingles, is_near_duplicate
 from memsvc.domain.search import SearchHit
@@ -15,7 +16,6 @@ from memsvc.engine.context.rendering import (
     NO_LINE,
     Line,
     LineRenderer,
-    LruCache,
     content_identity,
     least_room,
     most_item_tokens,
@@ -196,7 +196,7 @@ _Bucket = tuple[str, tuple[str, ...]]
 class Deduplicator:
     """The memories that were chosen so far. What they say is worked out when the first one is compared with them."""
 
-    def __init__(self, kept: LruCache[Shingles]) -> None:
+    def __init__(self, kept: LruCache[Hashable, Shingles]) -> None:
         """Begin with none; what is in *kept* need not be worked out again."""
         self._kept = kept
         self._waiting: list[Memory] = []

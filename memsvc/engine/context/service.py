@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,12 +13,13 @@ from datetime import datetime
 from memsvc.domain.clock import Deadline
 from memsvc.domain.context import ContextQuery, Event, Held, Item, Plan, Summary
 from memsvc.domain.errors import InvalidRequestError, NotReadyError, Violation
+from memsvc.domain.lru_cache import LruCache
 from memsvc.domain.near_duplicates import Shingles
 from memsvc.domain.scope import Scope
 from memsvc.domain.search import SearchReply
 from memsvc.engine.context.builder import BuildInputs, ContextBuilder
 from memsvc.engine.context.core_memories import CoreMemoryCache
-from memsvc.engine.context.rendering import CachedTokenCounter, Line, LruCache
+from memsvc.engine.context.rendering import CachedTokenCounter, Line
 from memsvc.engine.context.sources import AsOfContextSources, ContextSources, search_of
 from memsvc.engine.indexing.indexer import Indexer
 from memsvc.engine.search.search import SearchService
@@ -142,7 +143,7 @@ class ContextService:
     def __init__(self, sources: ContextDependencies, *, threads: int) -> None:
         self._sources = sources
         self._tokenizer = CachedTokenCounter(sources.tokenizer)
-        self._lines, self._sayings = LruCache[Line](KEPT_LINES), LruCache[Shingles](KEPT_LINES)
+        self._lines, self._sayings = LruCache[Hashable, Line](KEPT_LINES), LruCache[Hashable, Shingles](KEPT_LINES)
         self._source_reader = ContextSources(sources.reads, sources.core)
         self._searching = ThreadPoolExecutor(threads, thread_name_prefix="context-search")
         self._lock = threading.Lock()

@@ -40,6 +40,7 @@ from memsvc.ports.candidates import Candidates, Rows
 from memsvc.ports.change_feed import IndexFeed
 from memsvc.ports.indexes import VectorIndex
 from memsvc.ports.metadata import MemoryReads
+from memsvc.text.bm25 import length_norm, rarity, saturation
 
 MOST_CHANGED = 10_000
 """How many memories that changed since are looked back at: the newest; the reply says when there were more."""
@@ -311,21 +312,17 @@ class AsOfVectorScorer:
 # BM25 over a handful of entries, where they are to be compared with each other and no index holds them all.
 
 
-K1 = 1.2
-B = 0.75
-
-
 def bm25(entries: Sequence[LexicalEntry], terms: Sequence[str]) -> list[Hit]:
     """Return the entries that hold one of *terms* or more, best first, equal scores by entry id."""
     wanted = dict.fromkeys(terms)
     counted = [(entry, Counter(term for term in entry.terms if term in wanted)) for entry in entries]
     average = sum(len(entry.terms) for entry in entries) / max(len(entries), 1) or 1.0
     holders = Counter(term for _, counts in counted for term in counts)
-    rarities = {term: math.log(1 + (len(entries) - number + 0.5) / (number + 0.5)) for term, number in holders.items()}
+    rarities = {term: rarity(len(entries), number) for term, number in holders.items()}
     hits = []
     for entry, counts in counted:
-        norm = K1 * (1 - B + B * len(entry.terms) / average)
-        shares = (rarities[term] * count * (K1 + 1) / (count + norm) for term, count in counts.items())
+        norm = length_norm(len(entry.terms), average)
+        shares = (rarities[term] * saturation(count, norm) for term, count in counts.items())
         if counts:
             hits.append(Hit(entry.entry_id, math.fsum(shares)))
     return sorted(hits, key=lambda hit: (-hit.score, hit.entry_id))

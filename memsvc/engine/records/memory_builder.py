@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from operator import itemgetter
@@ -26,6 +26,7 @@ from memsvc.domain.memory import (
     Tier,
     content_hash,
     keywords_of,
+    normal_keywords,
     uuid7,
 )
 from memsvc.domain.memory_keys import with_convention
@@ -490,20 +491,6 @@ def extracted_keywords(title: str, content: str) -> tuple[Keyword, ...]:
     found.sort()
     found.sort(key=itemgetter(1), reverse=True)
     return keywords_of(found)
-
-
-def normal_keywords(given: Iterable[Keyword]) -> tuple[Keyword, ...]:
-    """Return given keywords in lower case, each term once with its largest weight, heaviest first, ties by term."""
-    weights: dict[str, float] = {}
-    for keyword in given:
-        term = keyword.term.lower()
-        weights[term] = max(keyword.weight, weights.get(term, 0.0))
-    ordered = sorted(weights.items(), key=_by_weight)
-    return keywords_of(ordered)
-
-
-def _by_weight(keyword: tuple[str, float]) -> tuple[float, str]:
-    return -keyword[1], keyword[0]
 
 
 def _own_scope(scope: Scope, draft: Draft) -> Scope:

@@ -11,14 +11,13 @@ from typing import Any
 from memsvc.domain.files import followed, union
 from memsvc.domain.history import changed_fields
 from memsvc.domain.index_entries import ChangeAction
-from memsvc.domain.memory import Json, Layer, Memory, Origin, Status, Tier, content_hash
+from memsvc.domain.memory import Json, Layer, Memory, Origin, Status, Tier, content_hash, normal_keywords
 from memsvc.domain.write_requests import Draft, Patch
 from memsvc.engine.records.memory_builder import (
     SHORT_TERM_LIFETIME,
     ReminderDetector,
     default_kind,
     extracted_keywords,
-    normal_keywords,
 )
 from memsvc.text.file_refs import refs_in
 

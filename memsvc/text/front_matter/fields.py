@@ -15,7 +15,19 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from memsvc.domain import limits
 from memsvc.domain.files import FILE_CATEGORIES
 from memsvc.domain.limits import fits_json_number
-from memsvc.domain.memory import FileRef, Json, Keyword, Kind, Layer, Recurrence, Reminder, Slot, Status, Tier
+from memsvc.domain.memory import (
+    FileRef,
+    Json,
+    Keyword,
+    Kind,
+    Layer,
+    Recurrence,
+    Reminder,
+    Slot,
+    Status,
+    Tier,
+    normal_keywords,
+)
 from memsvc.domain.memory_keys import fault_of
 from memsvc.domain.reminders import is_day
 from memsvc.domain.write_requests import PatchValue
@@ -170,12 +182,9 @@ def _keywords(value: Any) -> tuple[Keyword, ...]:
     if value is None or not isinstance(value, dict) or len(value) > limits.KEYWORDS:
         message = f"must be at most {limits.KEYWORDS} words, each with a weight from 0 to 1"
         raise FieldError(message)
-    found: dict[str, float] = {}
-    for term, weight in value.items():
-        word = _text(term, most=limits.KEYWORD, least=1).lower()
-        found[word] = max(found.get(word, 0.0), _number(weight))
-    ordered = sorted(found.items(), key=lambda pair: (-pair[1], pair[0]))
-    return tuple(Keyword(word, weight) for word, weight in ordered)
+    return normal_keywords(
+        Keyword(_text(term, most=limits.KEYWORD, least=1), _number(weight)) for term, weight in value.items()
+    )
 
 
 def _number(value: Any) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from memsvc_backends.sql.row_cache import Recent
+from memsvc_backends.sql.row_cache import RowCache
 
 ROWS = st.integers(0, 9)
 
@@ -16,7 +16,7 @@ class Readers(RuleBasedStateMachine):
     @initialize()
     def empty(self) -> None:
         """Begin with a database of ten rows."""
-        self.recent = Recent[int](4)
+        self.recent = RowCache[int](4)
         self.stored = dict.fromkeys(range(10), 1)
         self.reading: list[tuple[int, dict[int, int]]] = []
         self.committed: set[int] = set()
@@ -63,7 +63,7 @@ TestReaders = Readers.TestCase
 
 def test_few_are_kept_and_the_lately_used_ones_stay() -> None:
     """Between the capacity and a little more than twice of it."""
-    recent = Recent[int](10)
+    recent = RowCache[int](10)
     for row in range(100):
         recent.keep({row: row}, recent.version)
         recent.found([0])

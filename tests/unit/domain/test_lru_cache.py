@@ -1,13 +1,13 @@
-"""What contexts keep of what they worked out."""
+"""A cache keeps the values used last."""
 
 from __future__ import annotations
 
-from memsvc.engine.context.rendering import LruCache
+from memsvc.domain.lru_cache import LruCache
 
 
 def test_the_lately_used_stay() -> None:
     """At least as many as the capacity, at most twice; what is asked for again stays among them."""
-    kept = LruCache[int](10)
+    kept = LruCache[object, int](10)
 
     for number in range(100):
         kept.put(number, number)
@@ -22,7 +22,7 @@ def test_the_lately_used_stay() -> None:
 
 def test_nothing_stays_after_clearing() -> None:
     """Neither in the younger nor in the older half."""
-    kept = LruCache[int](2)
+    kept = LruCache[object, int](2)
     for number in range(3):
         kept.put(number, number)
 
