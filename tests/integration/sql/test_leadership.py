@@ -25,13 +25,13 @@ from datetime import datetime
 from pathlib import Path
 
 from memsvc_backends.sql import SQL, SqlSettings
-from memsvc.engine.runtime.leader_lease import Leading
+from memsvc.engine.runtime.leader_lease import LeaderElection
 from memsvc.ports.plugin import BackendContext
 
 now = datetime.fromisoformat(sys.argv[2])
 settings = SqlSettings.model_validate(json.loads(sys.argv[3]))
 with SQL.open(settings, BackendContext(Path(sys.argv[1]), lambda: now)) as store:
-    with Leading(store.leases, lambda: now, lambda: "the other process").lead():
+    with LeaderElection(store.leases, lambda: now, lambda: "the other process").lead():
         print("leading", flush=True)
         sys.stdin.read()
 """
