@@ -18,7 +18,10 @@ from memsvc.v1 import error_reason_pb2
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
 MAX_FUNCTION_LINES = 50
-LONG_FUNCTIONS: dict[str, str] = {}
+LONG_FUNCTIONS: dict[str, str] = {
+    "backends/memsvc_backends/sql/memory_codec.py:memory_from_row": "one line for each field of a memory",
+    "backends/memsvc_backends/sql/memory_codec.py:record_row": "one line for each column",
+}
 """Functions of more lines than that, by file and name, each with its reason."""
 BROAD_CATCHES = {
     "memsvc/server/interceptors/errors.py",
