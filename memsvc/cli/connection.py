@@ -49,7 +49,12 @@ class CliContext:
     def client(self, *, timeout: float = 30.0, conversation: str = "") -> Iterator[Memsvc]:
         """Connect; calls fail after *timeout* seconds. *conversation* is the session that is spoken of, if any."""
         from memsvc.client import Memsvc  # noqa: PLC0415 - a quick start
+        from memsvc.client.channel import endpoint_of  # noqa: PLC0415
 
+        try:
+            endpoint_of(self.address)
+        except ValueError as error:
+            raise CommandError(str(error)) from error
         with Memsvc(
             self.address,
             user_id=self.user,

@@ -15,7 +15,7 @@ import grpc
 from google.protobuf.duration_pb2 import Duration
 
 from memsvc.client import to_proto
-from memsvc.client.channel import Connected
+from memsvc.client.channel import ScopedMethods
 from memsvc.client.errors import MemsvcCallError
 from memsvc.client.request_types import Index, MaintenanceStep, ReindexMode, Slot, TimeRange, WaitFor
 from memsvc.v1 import (
@@ -44,8 +44,8 @@ class IntegrityFields(TypedDict, total=False):
     ignore_files: bool
 
 
-class Upkeep(Connected):
-    """The calls about the service as a whole."""
+class AdminMethods(ScopedMethods):
+    """Calls that operate the service, and that look after memories over time."""
 
     async def wait_ready(self, timeout: float = 30.0) -> None:
         """Return as soon as the service answers searches.
@@ -93,6 +93,7 @@ class Upkeep(Connected):
             indexes=[to_proto.enum_to_proto("indexes", lifecycle.IndexKind, "INDEX_KIND_", name) for name in indexes],
             mode=to_proto.enum_to_proto("mode", lifecycle.ReindexMode, "REINDEX_MODE_", mode),
         )
+        await self._remote.reach()
         call = self._remote.lifecycle.Reindex(request)
         try:
             async for progress in call:
@@ -121,6 +122,7 @@ class Upkeep(Connected):
         )
         if "orphan_grace" in fields:
             request.orphan_grace.FromTimedelta(fields["orphan_grace"])
+        await self._remote.reach()
         call = self._remote.lifecycle.CheckIntegrity(request)
         try:
             async for event in call:
@@ -130,12 +132,49 @@ class Upkeep(Connected):
         finally:
             call.cancel()
 
+    async def maintain(
+        self, steps: Sequence[MaintenanceStep] = (), *, dry_run: bool = False, everybody: bool = False
+    ) -> AsyncGenerator[maintenance_pb2.RunMaintenanceResponse, None]:
+        """Do what is due by *steps* (none: all), or with *dry_run* only list it, and yield the progress.
 
-# Saying the same once, and summing up.
+        It is about the client's project, or without one about all memories of its user; with *everybody* about those
+        of all users of the service. The last response has no step. Leaving the loop early ends the run.
+        """
+        scope = None if everybody else types.Scope(user_id=self.scope.user_id, project_id=self.scope.project_id)
+        numbers = [
+            to_proto.enum_to_proto("steps", maintenance_pb2.MaintenanceStep, "MAINTENANCE_STEP_", name)
+            for name in steps
+        ]
+        await self._remote.reach()
+        call = self._remote.lifecycle.RunMaintenance(
+            maintenance_pb2.RunMaintenanceRequest(scope=scope, steps=numbers, dry_run=dry_run)
+        )
+        try:
+            async for progress in call:
+                yield progress
+        except grpc.aio.AioRpcError as error:
+            raise MemsvcCallError.from_rpc(error) from error
+        finally:
+            call.cancel()
 
-
-class Consolidations(Connected):
-    """The calls that merge memories, part them again, and sum up."""
+    async def archive(
+        self,
+        memory_id: str,
+        *,
+        expected_revision: int = 0,
+        wait_for: WaitFor | None = None,
+        request_id: str = "",
+        timeout: float | None = None,
+    ) -> maintenance_pb2.ArchiveMemoryResponse:
+        """Put a memory out of use; `restore` puts it into use again."""
+        request = maintenance_pb2.ArchiveMemoryRequest(
+            scope=self.scope,
+            id=memory_id,
+            expected_revision=expected_revision,
+            request_id=request_id or str(uuid4()),
+            wait_for=to_proto.named("wait_for", wait_for),
+        )
+        return await self._remote.unary(self._remote.lifecycle.ArchiveMemory, request, timeout)
 
     async def consolidate(  # noqa: PLR0913 - an option each
         self,
@@ -216,15 +255,126 @@ class Consolidations(Connected):
             request.month = month
         return await self._remote.unary(self._remote.lifecycle.SummarizePeriod, request, timeout)
 
+    async def due_reminders(
+        self,
+        *,
+        time: datetime | None = None,
+        time_zone: str = "",
+        slot: Slot | None = None,
+        overdue_days: int | None = None,
+        page_size: int = 0,
+        timeout: float | None = None,
+    ) -> AsyncGenerator[reminders_pb2.DueReminder, None]:
+        """Yield the memories that are due now, or at *time*, in the user's *time_zone*, page by page.
 
-# API keys: made, listed, revoked. The service allows it with a key of role ADMIN, or from its own machine.
+        They come again until they are acknowledged. The timeout holds for each page.
+        """
+        request = reminders_pb2.ListDueRemindersRequest(
+            scope=self.scope,
+            time=None if time is None else to_proto.timestamp_to_proto("time", time),
+            time_zone=time_zone,
+            slot=to_proto.named("slot", slot),
+            overdue_days=overdue_days,
+            page_size=page_size,
+        )
+        while True:
+            page = await self._remote.unary(self._remote.lifecycle.ListDueReminders, request, timeout)
+            for reminder in page.reminders:
+                yield reminder
+            if not page.next_page_token:
+                return
+            request.page_token = page.next_page_token
 
+    async def acknowledge_reminder(
+        self,
+        memory_id: str,
+        date: calendar_date,
+        *,
+        slot: Slot | None = None,
+        request_id: str = "",
+        timeout: float | None = None,
+    ) -> reminders_pb2.AcknowledgeReminderResponse:
+        """Say that the reminder of a memory was given on that day, in that slot or in all of them."""
+        request = reminders_pb2.AcknowledgeReminderRequest(
+            scope=self.scope,
+            memory_id=memory_id,
+            date=to_proto.date_to_proto(date),
+            slot=to_proto.named("slot", slot),
+            request_id=request_id or str(uuid4()),
+        )
+        return await self._remote.unary(self._remote.lifecycle.AcknowledgeReminder, request, timeout)
 
-KeyRole: TypeAlias = Literal["READ_ONLY", "READ_WRITE", "ADMIN"]
+    async def export_user(
+        self, *, include_vectors: bool = False
+    ) -> AsyncGenerator[transfer_pb2.ExportUserResponse, None]:
+        """Yield the pieces of a file of everything of the user: JSON Lines. Leaving the loop early ends the export."""
+        request = transfer_pb2.ExportUserRequest(scope=self._user, include_vectors=include_vectors)
+        await self._remote.reach()
+        call = self._remote.lifecycle.ExportUser(request)
+        try:
+            async for piece in call:
+                yield piece
+        except grpc.aio.AioRpcError as error:
+            raise MemsvcCallError.from_rpc(error) from error
+        finally:
+            call.cancel()
 
+    async def import_user(
+        self, pieces: Pieces, *, wait_for: WaitFor | None = None
+    ) -> AsyncGenerator[transfer_pb2.ImportUserResponse, None]:
+        """Take in a file that an export made, whosever it is, and yield the progress; the last response is `done`.
 
-class Keys(Connected):
-    """The calls about API keys."""
+        *pieces* are its bytes, such as an open file read in parts, of any size; an empty one ends it. The same file may
+        be sent again.
+        """
+        header = transfer_pb2.ImportUserHeader(scope=self._user, wait_for=to_proto.named("wait_for", wait_for))
+        sending = _Sending(header, pieces)
+        await self._remote.reach()
+        call = self._remote.lifecycle.ImportUser(sending.requests())
+        try:
+            async for progress in call:
+                yield progress
+        except grpc.aio.AioRpcError as error:
+            if sending.failure is not None:
+                raise sending.failure from error
+            raise MemsvcCallError.from_rpc(error) from error
+        finally:
+            call.cancel()
+        if sending.failure is not None:
+            raise sending.failure
+
+    async def erase_user(
+        self, *, confirm: bool = False, request_id: str = "", timeout: float | None = None
+    ) -> erasure_pb2.ErasureReceipt:
+        """Forget the user for good, and return the receipt; without *confirm* only say what would be removed.
+
+        Refused (INVALID_ARGUMENT) from a client of a project: a user is forgotten whole, with all projects.
+        """
+        scope = types.Scope(user_id=self.scope.user_id, project_id=self.scope.project_id)
+        request = erasure_pb2.EraseUserRequest(
+            scope=scope, confirm=confirm, request_id=request_id or (str(uuid4()) if confirm else "")
+        )
+        patience = timeout or (ERASE_SECONDS if confirm else None)
+        return (await self._remote.unary(self._remote.lifecycle.EraseUser, request, patience)).receipt
+
+    async def create_backup(self, name: str = "") -> AsyncGenerator[backup_pb2.CreateBackupResponse, None]:
+        """Copy all that the service stores into a folder of its own, and yield the progress; the last is of phase DONE.
+
+        Leaving the loop early ends the backup, and nothing is left of it.
+        """
+        await self._remote.reach()
+        call = self._remote.lifecycle.CreateBackup(backup_pb2.CreateBackupRequest(name=name))
+        try:
+            async for progress in call:
+                yield progress
+        except grpc.aio.AioRpcError as error:
+            raise MemsvcCallError.from_rpc(error) from error
+        finally:
+            call.cancel()
+
+    @property
+    def _user(self) -> types.Scope:
+        return types.Scope(user_id=self.scope.user_id)
 
     async def create_api_key(  # noqa: PLR0913 - an option each
         self,
@@ -283,66 +433,6 @@ class Keys(Connected):
         request = keys_pb2.RevokeApiKeyRequest(id=key_id, request_id=request_id or str(uuid4()))
         return await self._remote.unary(self._remote.lifecycle.RevokeApiKey, request, timeout)
 
-
-# Having memories looked after as time goes by.
-
-
-class Maintenance(Connected):
-    """The calls that expire, promote and archive."""
-
-    async def maintain(
-        self, steps: Sequence[MaintenanceStep] = (), *, dry_run: bool = False, everybody: bool = False
-    ) -> AsyncGenerator[maintenance_pb2.RunMaintenanceResponse, None]:
-        """Do what is due by *steps* (none: all), or with *dry_run* only list it, and yield the progress.
-
-        It is about the client's project, or without one about all memories of its user; with *everybody* about those
-        of all users of the service. The last response has no step. Leaving the loop early ends the run.
-        """
-        scope = None if everybody else types.Scope(user_id=self.scope.user_id, project_id=self.scope.project_id)
-        numbers = [
-            to_proto.enum_to_proto("steps", maintenance_pb2.MaintenanceStep, "MAINTENANCE_STEP_", name)
-            for name in steps
-        ]
-        call = self._remote.lifecycle.RunMaintenance(
-            maintenance_pb2.RunMaintenanceRequest(scope=scope, steps=numbers, dry_run=dry_run)
-        )
-        try:
-            async for progress in call:
-                yield progress
-        except grpc.aio.AioRpcError as error:
-            raise MemsvcCallError.from_rpc(error) from error
-        finally:
-            call.cancel()
-
-    async def archive(
-        self,
-        memory_id: str,
-        *,
-        expected_revision: int = 0,
-        wait_for: WaitFor | None = None,
-        request_id: str = "",
-        timeout: float | None = None,
-    ) -> maintenance_pb2.ArchiveMemoryResponse:
-        """Put a memory out of use; `restore` puts it into use again."""
-        request = maintenance_pb2.ArchiveMemoryRequest(
-            scope=self.scope,
-            id=memory_id,
-            expected_revision=expected_revision,
-            request_id=request_id or str(uuid4()),
-            wait_for=to_proto.named("wait_for", wait_for),
-        )
-        return await self._remote.unary(self._remote.lifecycle.ArchiveMemory, request, timeout)
-
-
-# Moving the store of the service.
-
-
-MigrationAction = Literal["RUN", "CHECK", "ABORT", "UNDO"]
-
-
-class Migrations(Connected):
-    """The call that moves everything that the service stores."""
-
     async def migrate_backend(
         self, postgresql_url: str | None, *, action: MigrationAction = "RUN", discard_changes: bool = False
     ) -> AsyncGenerator[migration_pb2.MigrateBackendResponse, None]:
@@ -362,6 +452,7 @@ class Migrations(Connected):
             action=to_proto.enum_to_proto("action", migration_pb2.MigrationAction, "MIGRATION_ACTION_", action),
             discard_changes=discard_changes,
         )
+        await self._remote.reach()
         call = self._remote.lifecycle.MigrateBackend(request)
         try:
             async for progress in call:
@@ -371,61 +462,45 @@ class Migrations(Connected):
         finally:
             call.cancel()
 
+    async def sync_vault(
+        self, *, everybody: bool = False, force: bool = False, dry_run: bool = False
+    ) -> AsyncGenerator[vault.SyncVaultResponse, None]:
+        """Compare the files and the memories of the user, or of *everybody*, and bring them together.
+
+        Yields changes, progress, and the summary at the end. With *dry_run* nothing is changed; with *force* files are
+        written anew, missing ones too. Leaving the loop early stops it; what was done stays done.
+        """
+        scope = None if everybody else types.Scope(user_id=self.scope.user_id)
+        await self._remote.reach()
+        call = self._remote.lifecycle.SyncVault(vault.SyncVaultRequest(scope=scope, force=force, dry_run=dry_run))
+        try:
+            async for event in call:
+                yield event
+        except grpc.aio.AioRpcError as error:
+            raise MemsvcCallError.from_rpc(error) from error
+        finally:
+            call.cancel()
+
+
+# Saying the same once, and summing up.
+
+
+# API keys: made, listed, revoked. The service allows it with a key of role ADMIN, or from its own machine.
+
+
+KeyRole: TypeAlias = Literal["READ_ONLY", "READ_WRITE", "ADMIN"]
+
+
+# Having memories looked after as time goes by.
+
+
+# Moving the store of the service.
+
+
+MigrationAction = Literal["RUN", "CHECK", "ABORT", "UNDO"]
+
 
 # What is due, and noting that it was given.
-
-
-class Reminders(Connected):
-    """The calls about reminders."""
-
-    async def due_reminders(
-        self,
-        *,
-        time: datetime | None = None,
-        time_zone: str = "",
-        slot: Slot | None = None,
-        overdue_days: int | None = None,
-        page_size: int = 0,
-        timeout: float | None = None,
-    ) -> AsyncGenerator[reminders_pb2.DueReminder, None]:
-        """Yield the memories that are due now, or at *time*, in the user's *time_zone*, page by page.
-
-        They come again until they are acknowledged. The timeout holds for each page.
-        """
-        request = reminders_pb2.ListDueRemindersRequest(
-            scope=self.scope,
-            time=None if time is None else to_proto.timestamp_to_proto("time", time),
-            time_zone=time_zone,
-            slot=to_proto.named("slot", slot),
-            overdue_days=overdue_days,
-            page_size=page_size,
-        )
-        while True:
-            page = await self._remote.unary(self._remote.lifecycle.ListDueReminders, request, timeout)
-            for reminder in page.reminders:
-                yield reminder
-            if not page.next_page_token:
-                return
-            request.page_token = page.next_page_token
-
-    async def acknowledge_reminder(
-        self,
-        memory_id: str,
-        date: calendar_date,
-        *,
-        slot: Slot | None = None,
-        request_id: str = "",
-        timeout: float | None = None,
-    ) -> reminders_pb2.AcknowledgeReminderResponse:
-        """Say that the reminder of a memory was given on that day, in that slot or in all of them."""
-        request = reminders_pb2.AcknowledgeReminderRequest(
-            scope=self.scope,
-            memory_id=memory_id,
-            date=to_proto.date_to_proto(date),
-            slot=to_proto.named("slot", slot),
-            request_id=request_id or str(uuid4()),
-        )
-        return await self._remote.unary(self._remote.lifecycle.AcknowledgeReminder, request, timeout)
 
 
 # Carrying a user away and in, forgetting one, and backups.
@@ -435,79 +510,6 @@ PIECE_BYTES = 256 * 1024
 ERASE_SECONDS = 3600.0
 
 Pieces = Iterable[bytes] | AsyncIterable[bytes]
-
-
-class Transfers(Connected):
-    """The calls about everything of a user, whatever the project, and about everything of everybody."""
-
-    async def export_user(
-        self, *, include_vectors: bool = False
-    ) -> AsyncGenerator[transfer_pb2.ExportUserResponse, None]:
-        """Yield the pieces of a file of everything of the user: JSON Lines. Leaving the loop early ends the export."""
-        request = transfer_pb2.ExportUserRequest(scope=self._user, include_vectors=include_vectors)
-        call = self._remote.lifecycle.ExportUser(request)
-        try:
-            async for piece in call:
-                yield piece
-        except grpc.aio.AioRpcError as error:
-            raise MemsvcCallError.from_rpc(error) from error
-        finally:
-            call.cancel()
-
-    async def import_user(
-        self, pieces: Pieces, *, wait_for: WaitFor | None = None
-    ) -> AsyncGenerator[transfer_pb2.ImportUserResponse, None]:
-        """Take in a file that an export made, whosever it is, and yield the progress; the last response is `done`.
-
-        *pieces* are its bytes, such as an open file read in parts, of any size; an empty one ends it. The same file may
-        be sent again.
-        """
-        header = transfer_pb2.ImportUserHeader(scope=self._user, wait_for=to_proto.named("wait_for", wait_for))
-        sending = _Sending(header, pieces)
-        call = self._remote.lifecycle.ImportUser(sending.requests())
-        try:
-            async for progress in call:
-                yield progress
-        except grpc.aio.AioRpcError as error:
-            if sending.failure is not None:
-                raise sending.failure from error
-            raise MemsvcCallError.from_rpc(error) from error
-        finally:
-            call.cancel()
-        if sending.failure is not None:
-            raise sending.failure
-
-    async def erase_user(
-        self, *, confirm: bool = False, request_id: str = "", timeout: float | None = None
-    ) -> erasure_pb2.ErasureReceipt:
-        """Forget the user for good, and return the receipt; without *confirm* only say what would be removed.
-
-        Refused (INVALID_ARGUMENT) from a client of a project: a user is forgotten whole, with all projects.
-        """
-        scope = types.Scope(user_id=self.scope.user_id, project_id=self.scope.project_id)
-        request = erasure_pb2.EraseUserRequest(
-            scope=scope, confirm=confirm, request_id=request_id or (str(uuid4()) if confirm else "")
-        )
-        patience = timeout or (ERASE_SECONDS if confirm else None)
-        return (await self._remote.unary(self._remote.lifecycle.EraseUser, request, patience)).receipt
-
-    async def create_backup(self, name: str = "") -> AsyncGenerator[backup_pb2.CreateBackupResponse, None]:
-        """Copy all that the service stores into a folder of its own, and yield the progress; the last is of phase DONE.
-
-        Leaving the loop early ends the backup, and nothing is left of it.
-        """
-        call = self._remote.lifecycle.CreateBackup(backup_pb2.CreateBackupRequest(name=name))
-        try:
-            async for progress in call:
-                yield progress
-        except grpc.aio.AioRpcError as error:
-            raise MemsvcCallError.from_rpc(error) from error
-        finally:
-            call.cancel()
-
-    @property
-    def _user(self) -> types.Scope:
-        return types.Scope(user_id=self.scope.user_id)
 
 
 class _Sending:
@@ -540,25 +542,3 @@ async def _each(pieces: Pieces) -> AsyncIterator[bytes]:
 
 
 # Memories as files.
-
-
-class Vaults(Connected):
-    """The calls about the vault."""
-
-    async def sync_vault(
-        self, *, everybody: bool = False, force: bool = False, dry_run: bool = False
-    ) -> AsyncGenerator[vault.SyncVaultResponse, None]:
-        """Compare the files and the memories of the user, or of *everybody*, and bring them together.
-
-        Yields changes, progress, and the summary at the end. With *dry_run* nothing is changed; with *force* files are
-        written anew, missing ones too. Leaving the loop early stops it; what was done stays done.
-        """
-        scope = None if everybody else types.Scope(user_id=self.scope.user_id)
-        call = self._remote.lifecycle.SyncVault(vault.SyncVaultRequest(scope=scope, force=force, dry_run=dry_run))
-        try:
-            async for event in call:
-                yield event
-        except grpc.aio.AioRpcError as error:
-            raise MemsvcCallError.from_rpc(error) from error
-        finally:
-            call.cancel()

@@ -5,38 +5,17 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Self
 
-from memsvc.client.admin import Consolidations, Keys, Maintenance, Migrations, Reminders, Transfers, Upkeep, Vaults
+from memsvc.client.admin import AdminMethods
 from memsvc.client.channel import DEFAULT_ADDRESS, Connection, Tls
-from memsvc.client.files import Files
-from memsvc.client.memories import Captures, Conflicts, History, Promotions, Reads, Reviews, Writes
-from memsvc.client.search import Contexts, Finding
-from memsvc.client.sessions import Sessions
-from memsvc.client.watch import Watches
+from memsvc.client.files import FileMethods
+from memsvc.client.memories import MemoryMethods
+from memsvc.client.search import SearchMethods
+from memsvc.client.sessions import SessionMethods
+from memsvc.client.watch import WatchMethods
 from memsvc.v1 import types_pb2 as types
 
 
-class AsyncMemsvc(
-    Writes,
-    Reads,
-    Contexts,
-    Conflicts,
-    Promotions,
-    Reminders,
-    Consolidations,
-    Maintenance,
-    Captures,
-    Sessions,
-    Files,
-    Finding,
-    History,
-    Upkeep,
-    Watches,
-    Reviews,
-    Transfers,
-    Keys,
-    Migrations,
-    Vaults,
-):
+class AsyncMemsvc(MemoryMethods, SearchMethods, SessionMethods, FileMethods, AdminMethods, WatchMethods):
     """A connection to a memory service, for one user and project. Use it as an async context manager.
 
     Every method may raise MemsvcCallError, and ValueError for a value that no message can hold. Mutations that are
@@ -66,10 +45,17 @@ class AsyncMemsvc(
         self._api_key = api_key
         self._tls = tls
 
+    def open(self) -> Self:
+        """Open the channel inside a running event loop; it connects with the first call. Opening twice is no error."""
+        if self._opened is None:
+            self._opened = Connection(
+                self._address, timeout_seconds=self._timeout, api_key=self._api_key, tls=self._tls
+            )
+        return self
+
     async def __aenter__(self) -> Self:
         """Open the channel. It connects with the first call."""
-        self._opened = Connection(self._address, timeout_seconds=self._timeout, api_key=self._api_key, tls=self._tls)
-        return self
+        return self.open()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -55,6 +55,10 @@ tried to connect right before that.
 MAX_REST_SECONDS = 1.0
 """How long gRPC waits at most until it tries to connect again; after a long outage it would be two minutes."""
 
+MAX_PORT = 65_535
+REACH_SECONDS = 0.8
+"""How long the first connection may take."""
+
 KEY_VARIABLE = "MEMSVC_API_KEY"
 """Where the key is when none is given."""
 
@@ -71,6 +75,21 @@ class Tls:
     ca: Path | None = None
     certificate: Path | None = None
     key: Path | None = None
+
+
+def endpoint_of(address: str) -> tuple[str, int]:
+    """Return host and port of "HOST:PORT", or the path of "unix:PATH" and 0.
+
+    Raises:
+        ValueError: The address is neither.
+    """
+    if address.startswith("unix:"):
+        return address.removeprefix("unix:").removeprefix("//"), 0
+    host, colon, port = address.rpartition(":")
+    if not (colon and host and port.isascii() and port.isdigit() and 0 < int(port) <= MAX_PORT):
+        message = f"The address {address!r} is neither HOST:PORT nor unix:PATH."
+        raise ValueError(message)
+    return host.removeprefix("[").removesuffix("]"), int(port)
 
 
 def open_channel(address: str, *, api_key: str | None = None, tls: Tls | None = None) -> grpc.aio.Channel:
@@ -150,8 +169,14 @@ class Connection:
     def __init__(
         self, address: str, *, timeout_seconds: float, api_key: str | None = None, tls: Tls | None = None
     ) -> None:
-        """Open the channel; it connects with the first call. *timeout_seconds* holds for calls that name none."""
+        """Open the channel; it connects with the first call. *timeout_seconds* holds for calls that name none.
+
+        Raises:
+            ValueError: The address is neither HOST:PORT nor unix:PATH.
+        """
         self._address = address
+        self._host, self._port = endpoint_of(address)
+        self._is_reached = False
         self.timeout_seconds = timeout_seconds
         self._channel = open_channel(address, api_key=api_key, tls=tls)
         self.memories: MemoryServiceAsyncStub = MemoryServiceStub(self._channel)
@@ -164,12 +189,36 @@ class Connection:
         """Close the channel and end what is under way."""
         await self._channel.close()
 
+    async def reach(self) -> None:
+        """Check once that something listens at the address; the retries of gRPC take seconds to find that out.
+
+        Raises:
+            MemsvcCallError: UNAVAILABLE, within `REACH_SECONDS`.
+        """
+        if self._is_reached:
+            return
+        try:
+            async with asyncio.timeout(REACH_SECONDS):
+                _, writer = await (
+                    asyncio.open_connection(self._host, self._port)
+                    if self._port
+                    else asyncio.open_unix_connection(self._host)
+                )
+        except (OSError, TimeoutError) as error:
+            refused = isinstance(error, ConnectionRefusedError)
+            reason = "connection refused" if refused else getattr(error, "strerror", None) or "no answer"
+            message = f"No service can be reached at {self._address}: {reason}."
+            raise MemsvcCallError(grpc.StatusCode.UNAVAILABLE, message) from error
+        writer.close()
+        self._is_reached = True
+
     async def unary(self, method: grpc.aio.UnaryUnaryMultiCallable[Q, R], request: Q, timeout: float | None) -> R:  # noqa: ASYNC109 - goes to the service, too
         """Make one call.
 
         Raises:
             MemsvcCallError: It failed.
         """
+        await self.reach()
         try:
             return await method(request, timeout=self.timeout_seconds if timeout is None else timeout)
         except grpc.aio.AioRpcError as error:
@@ -220,7 +269,7 @@ class Connection:
         return bool(reply.status == health_pb2.HealthCheckResponse.SERVING)
 
 
-class Connected:
+class ScopedMethods:
     """What the groups of calls have in common: a scope, and a connection while the client is open."""
 
     def __init__(self, scope: types.Scope) -> None:
@@ -231,6 +280,6 @@ class Connected:
     @property
     def _remote(self) -> Connection:
         if self._opened is None:
-            message = "The client is not open; use it as a context manager."
+            message = "The client is not open; use it as a context manager, or call open() first."
             raise RuntimeError(message)
         return self._opened

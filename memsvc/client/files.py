@@ -17,7 +17,7 @@ import grpc
 from google.protobuf.duration_pb2 import Duration
 
 from memsvc.client import to_proto
-from memsvc.client.channel import Connected
+from memsvc.client.channel import ScopedMethods
 from memsvc.client.errors import MemsvcCallError
 from memsvc.client.request_types import Visibility
 from memsvc.v1 import file_service_pb2 as files
@@ -31,7 +31,7 @@ FileCategory = Literal["ARTIFACT", "UPLOAD", "REPORT", "CHART", "CACHE", "TEMP",
 Content = bytes | Path | Iterable[bytes] | AsyncIterable[bytes]
 
 
-class Files(Connected):
+class FileMethods(ScopedMethods):
     """The calls about files."""
 
     async def upload_file(  # noqa: PLR0913 - a field each
@@ -62,6 +62,7 @@ class Files(Connected):
             expire_time=None if expire_time is None else to_proto.timestamp_to_proto("expire_time", expire_time),
             request_id=request_id or str(uuid4()),
         )
+        await self._remote.reach()
         if not isinstance(content, bytes | Path):
             return await self._upload_once(header, content, timeout)
         header.size_bytes, header.sha256 = await asyncio.to_thread(_measured, content)
@@ -173,6 +174,7 @@ class Files(Connected):
         known: files.File | None = None
         failures = 0
         while True:
+            await self._remote.reach()
             call = self._remote.files.DownloadFile(request, timeout=timeout)
             try:
                 async for response in call:

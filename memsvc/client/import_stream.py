@@ -31,7 +31,7 @@ Method: TypeAlias = (
 Drafts = Iterable[Draft | types.Memory] | AsyncIterable[Draft | types.Memory]
 
 
-class Upload:
+class ImportStream:
     """One import, over as many streams as it takes. What is not yet known to be durable is kept to be sent again."""
 
     def __init__(self, method: Method, header: memories.ImportHeader, drafts: Drafts) -> None:

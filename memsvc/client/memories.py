@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import builtins
 import hashlib
 from collections.abc import AsyncGenerator, AsyncIterable, Iterable, Iterator, Sequence
 from datetime import datetime
@@ -14,9 +15,9 @@ import grpc
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from memsvc.client import to_proto
-from memsvc.client.channel import Connected
+from memsvc.client.channel import ScopedMethods
 from memsvc.client.errors import MemsvcCallError
-from memsvc.client.import_stream import Upload
+from memsvc.client.import_stream import ImportStream
 from memsvc.client.request_types import (
     AsOf,
     Changes,
@@ -44,8 +45,8 @@ from memsvc.v1 import search_service_pb2 as searches
 from memsvc.v1 import types_pb2 as types
 
 
-class Writes(Connected):
-    """The calls that change memories."""
+class MemoryMethods(ScopedMethods):
+    """Calls of MemoryService, and the history and promotion of memories."""
 
     async def create(  # noqa: PLR0913 - an option each
         self,
@@ -121,7 +122,8 @@ class Writes(Connected):
             conflict_policy=to_proto.named("conflict_policy", conflict_policy),
             wait_for=to_proto.named("wait_for", wait_for),
         )
-        async for progress in Upload(self._remote.memories.ImportMemories, header, drafts).run():
+        await self._remote.reach()
+        async for progress in ImportStream(self._remote.memories.ImportMemories, header, drafts).run():
             yield progress
 
     async def update(  # noqa: PLR0913 - an option each
@@ -198,15 +200,88 @@ class Writes(Connected):
         )
         return await self._remote.unary(self._remote.memories.RestoreMemory, request, timeout)
 
+    async def get(
+        self,
+        memory_id: str = "",
+        *,
+        key: str = "",
+        revision: int = 0,
+        as_of: AsOf | None = None,
+        timeout: float | None = None,
+    ) -> types.Memory:
+        """Return one memory by its id, or without an id by its key in the client's project.
 
-# What was said or written, made memories.
+        With *revision* or *as_of* it is returned as it was.
 
+        Raises:
+            MemsvcCallError: NOT_FOUND, the scope sees no such memory, or it has no such revision.
+        """
+        moment = to_proto.as_of_to_proto(as_of)
+        by_id = memories.GetMemoryRequest(scope=self.scope, id=memory_id, revision=revision, as_of=moment)
+        by_key = memories.GetMemoryRequest(scope=self.scope, key=key, revision=revision, as_of=moment)
+        reply = await self._remote.unary(self._remote.memories.GetMemory, by_id if memory_id else by_key, timeout)
+        return reply.memory
 
-PIECE_BYTES = 256 * 1024
+    async def get_many(
+        self,
+        memory_ids: Sequence[str],
+        *,
+        timeout: float | None = None,
+    ) -> memories.BatchGetMemoriesResponse:
+        """Return up to 1 000 memories in the order of their ids, and the ids that the scope does not see."""
+        request = memories.BatchGetMemoriesRequest(scope=self.scope, ids=memory_ids)
+        return await self._remote.unary(self._remote.memories.BatchGetMemories, request, timeout)
 
+    async def search(
+        self,
+        query: str = "",
+        *,
+        timeout: float | None = None,
+        **options: Unpack[SearchOptions],
+    ) -> searches.SearchResponse:
+        """Return the memories that fit a query, best first."""
+        request = to_proto.search_to_proto(self.scope, query, options)
+        return await self._remote.unary(self._remote.searches.Search, request, timeout)
 
-class Captures(Connected):
-    """The calls that turn what was said or written into memories."""
+    async def search_many(
+        self,
+        requested: Iterable[Search],
+        *,
+        timeout: float | None = None,
+    ) -> searches.BatchSearchResponse:
+        """Run 1 to 32 searches side by side; each of the results is a reply or a failure."""
+        requests = []
+        for each in requested:
+            options = dict(each)
+            query = str(options.pop("query", ""))
+            requests.append(to_proto.search_to_proto(self.scope, query, cast("SearchOptions", options)))
+        return await self._remote.unary(
+            self._remote.searches.BatchSearch, searches.BatchSearchRequest(searches=requests), timeout
+        )
+
+    async def list(
+        self,
+        filters: Filters | None = None,
+        *,
+        order_by: str = "",
+        page_size: int = 0,
+        as_of: AsOf | None = None,
+        timeout: float | None = None,
+    ) -> AsyncGenerator[types.Memory, None]:
+        """Yield the memories that match, newest first unless *order_by* says otherwise, fetching page by page.
+
+        With *as_of* they are those of another moment, as they were.
+        """
+        request = memories.ListMemoriesRequest(
+            scope=self.scope,
+            filter=to_proto.filter_to_proto(filters or {}),
+            order_by=order_by,
+            page_size=page_size,
+            as_of=to_proto.as_of_to_proto(as_of),
+        )
+        async for page in self._remote.pages(self._remote.memories.ListMemories, request, timeout):
+            for memory in page.memories:
+                yield memory
 
     async def capture(
         self,
@@ -299,6 +374,7 @@ class Captures(Connected):
             on_duplicate=to_proto.named("on_duplicate", on_duplicate),
             wait_for=to_proto.named("wait_for", wait_for),
         )
+        await self._remote.reach()
         call = self._remote.memories.IngestDocument(
             _pieces(header, data), timeout=self._remote.timeout_seconds if timeout is None else timeout
         )
@@ -306,19 +382,6 @@ class Captures(Connected):
             return await call
         except grpc.aio.AioRpcError as error:
             raise MemsvcCallError.from_rpc(error) from error
-
-
-def _pieces(header: messages.DocumentHeader, data: bytes) -> Iterator[messages.IngestDocumentRequest]:
-    yield messages.IngestDocumentRequest(header=header)
-    for start in range(0, len(data), PIECE_BYTES):
-        yield messages.IngestDocumentRequest(data=data[start : start + PIECE_BYTES])
-
-
-# Superseding memories, and settling conflicts between them.
-
-
-class Conflicts(Connected):
-    """The calls about supersession and conflicts."""
 
     async def supersede(  # noqa: PLR0913 - an option each
         self,
@@ -352,8 +415,8 @@ class Conflicts(Connected):
         )
         return await self._remote.unary(self._remote.memories.SupersedeMemory, request, timeout)
 
-    async def chain(self, memory_id: str, *, timeout: float | None = None) -> list[types.Memory]:
-        """Return the memory with those it superseded before it and those that superseded it after it."""
+    async def chain(self, memory_id: str, *, timeout: float | None = None) -> builtins.list[types.Memory]:
+        """Return the memory, preceded by those it superseded and followed by those that superseded it."""
         request = memories.GetMemoryRequest(scope=self.scope, id=memory_id, include_chain=True)
         response = await self._remote.unary(self._remote.memories.GetMemory, request, timeout)
         return list(response.chain)
@@ -398,13 +461,6 @@ class Conflicts(Connected):
             wait_for=to_proto.named("wait_for", wait_for),
         )
         return await self._remote.unary(self._remote.memories.ResolveConflict, request, timeout)
-
-
-# Looking back and going back.
-
-
-class History(Connected):
-    """The calls about revisions and checkpoints."""
 
     async def revisions(
         self, memory_id: str, *, page_size: int = 0, timeout: float | None = None
@@ -500,13 +556,6 @@ class History(Connected):
         )
         return await self._remote.unary(self._remote.lifecycle.RollbackToCheckpoint, request, timeout)
 
-
-# Keeping short-term memories for good.
-
-
-class Promotions(Connected):
-    """The call that promotes."""
-
     async def promote(  # noqa: PLR0913 - an option each
         self,
         memory_id: str,
@@ -529,103 +578,6 @@ class Promotions(Connected):
             wait_for=to_proto.named("wait_for", wait_for),
         )
         return await self._remote.unary(self._remote.lifecycle.PromoteMemory, request, timeout)
-
-
-# Reading memories and searching them.
-
-
-class Reads(Connected):
-    """The calls that find memories."""
-
-    async def get(
-        self,
-        memory_id: str = "",
-        *,
-        key: str = "",
-        revision: int = 0,
-        as_of: AsOf | None = None,
-        timeout: float | None = None,
-    ) -> types.Memory:
-        """Return one memory by its id, or without an id by its key in the client's project.
-
-        With *revision* or *as_of* it is returned as it was.
-
-        Raises:
-            MemsvcCallError: NOT_FOUND, the scope sees no such memory, or it has no such revision.
-        """
-        moment = to_proto.as_of_to_proto(as_of)
-        by_id = memories.GetMemoryRequest(scope=self.scope, id=memory_id, revision=revision, as_of=moment)
-        by_key = memories.GetMemoryRequest(scope=self.scope, key=key, revision=revision, as_of=moment)
-        reply = await self._remote.unary(self._remote.memories.GetMemory, by_id if memory_id else by_key, timeout)
-        return reply.memory
-
-    async def get_many(
-        self,
-        memory_ids: Sequence[str],
-        *,
-        timeout: float | None = None,
-    ) -> memories.BatchGetMemoriesResponse:
-        """Return up to 1 000 memories in the order of their ids, and the ids that the scope does not see."""
-        request = memories.BatchGetMemoriesRequest(scope=self.scope, ids=memory_ids)
-        return await self._remote.unary(self._remote.memories.BatchGetMemories, request, timeout)
-
-    async def search(
-        self,
-        query: str = "",
-        *,
-        timeout: float | None = None,
-        **options: Unpack[SearchOptions],
-    ) -> searches.SearchResponse:
-        """Return the memories that fit a query, best first."""
-        request = to_proto.search_to_proto(self.scope, query, options)
-        return await self._remote.unary(self._remote.searches.Search, request, timeout)
-
-    async def search_many(
-        self,
-        requested: Iterable[Search],
-        *,
-        timeout: float | None = None,
-    ) -> searches.BatchSearchResponse:
-        """Run 1 to 32 searches side by side; each of the results is a reply or a failure."""
-        requests = []
-        for each in requested:
-            options = dict(each)
-            query = str(options.pop("query", ""))
-            requests.append(to_proto.search_to_proto(self.scope, query, cast("SearchOptions", options)))
-        return await self._remote.unary(
-            self._remote.searches.BatchSearch, searches.BatchSearchRequest(searches=requests), timeout
-        )
-
-    async def list(
-        self,
-        filters: Filters | None = None,
-        *,
-        order_by: str = "",
-        page_size: int = 0,
-        as_of: AsOf | None = None,
-        timeout: float | None = None,
-    ) -> AsyncGenerator[types.Memory, None]:
-        """Yield the memories that match, newest first unless *order_by* says otherwise, fetching page by page.
-
-        With *as_of* they are those of another moment, as they were.
-        """
-        request = memories.ListMemoriesRequest(
-            scope=self.scope,
-            filter=to_proto.filter_to_proto(filters or {}),
-            order_by=order_by,
-            page_size=page_size,
-            as_of=to_proto.as_of_to_proto(as_of),
-        )
-        async for page in self._remote.pages(self._remote.memories.ListMemories, request, timeout):
-            for memory in page.memories:
-                yield memory
-
-
-# Reviewing memories that were withheld.
-
-
-class Reviews(Connected):
-    """The calls about quarantined memories."""
 
     async def quarantined(
         self, filters: Filters | None = None, *, page_size: int = 0, timeout: float | None = None
@@ -664,3 +616,30 @@ class Reviews(Connected):
             wait_for=to_proto.named("wait_for", wait_for),
         )
         return await self._remote.unary(self._remote.memories.ReviewMemory, request, timeout)
+
+
+# What was said or written, made memories.
+
+
+PIECE_BYTES = 256 * 1024
+
+
+def _pieces(header: messages.DocumentHeader, data: bytes) -> Iterator[messages.IngestDocumentRequest]:
+    yield messages.IngestDocumentRequest(header=header)
+    for start in range(0, len(data), PIECE_BYTES):
+        yield messages.IngestDocumentRequest(data=data[start : start + PIECE_BYTES])
+
+
+# Superseding memories, and settling conflicts between them.
+
+
+# Looking back and going back.
+
+
+# Keeping short-term memories for good.
+
+
+# Reading memories and searching them.
+
+
+# Reviewing memories that were withheld.

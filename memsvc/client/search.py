@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeVar, Unpack
 import grpc
 
 from memsvc.client import to_proto
-from memsvc.client.channel import Connected
+from memsvc.client.channel import ScopedMethods
 from memsvc.client.errors import MemsvcCallError
 from memsvc.client.request_types import ContextOptions, Filters, SearchOptions
 from memsvc.v1 import context_pb2 as contexts
@@ -21,8 +21,8 @@ from memsvc.v1 import types_pb2 as types
 R = TypeVar("R")
 
 
-class Contexts(Connected):
-    """The calls that gather what an agent should know."""
+class SearchMethods(ScopedMethods):
+    """Calls of SearchService."""
 
     async def build_context(
         self,
@@ -38,6 +38,7 @@ class Contexts(Connected):
         """
         fields = {"cursor": cursor} if cursor else to_proto.context_fields(query, options)
         request = contexts.BuildContextRequest(scope=self.scope, **fields)
+        await self._remote.reach()
         async for event in _events(self._remote.searches.BuildContext(request, timeout=timeout)):
             yield event
 
@@ -68,28 +69,9 @@ class Contexts(Connected):
     ) -> AsyncGenerator[searches.StreamSearchResponse, None]:
         """Yield what words find as soon as it is known, where they find something, and then what `search` returns."""
         request = searches.StreamSearchRequest(search=to_proto.search_to_proto(self.scope, query, options))
+        await self._remote.reach()
         async for answer in _events(self._remote.searches.StreamSearch(request, timeout=timeout)):
             yield answer
-
-
-async def _events(call: grpc.aio.UnaryStreamCall[Any, R]) -> AsyncGenerator[R, None]:
-    try:
-        async for event in call:
-            yield event
-    except grpc.aio.AioRpcError as error:
-        raise MemsvcCallError.from_rpc(error) from error
-    finally:
-        call.cancel()
-
-
-# Searches over memories and files at once, and what references to files lead to.
-
-
-SearchScope = Literal["ALL", "MEMORY", "FILES", "REPORTS", "CHARTS"]
-
-
-class Finding(Connected):
-    """The calls that find files beside memories."""
 
     async def search_all(  # noqa: PLR0913 - a field each
         self,
@@ -129,3 +111,19 @@ class Finding(Connected):
         named = [types.FileRef(category=category, id=file_id) for category, file_id in refs]
         request = files.ResolveFileRefsRequest(scope=self.scope, refs=named)
         return list((await self._remote.unary(self._remote.files.ResolveFileRefs, request, timeout)).resolved)
+
+
+async def _events(call: grpc.aio.UnaryStreamCall[Any, R]) -> AsyncGenerator[R, None]:
+    try:
+        async for event in call:
+            yield event
+    except grpc.aio.AioRpcError as error:
+        raise MemsvcCallError.from_rpc(error) from error
+    finally:
+        call.cancel()
+
+
+# Searches over memories and files at once, and what references to files lead to.
+
+
+SearchScope = Literal["ALL", "MEMORY", "FILES", "REPORTS", "CHARTS"]

@@ -9,7 +9,7 @@ from typing import Any, Literal, Required, TypedDict
 from uuid import uuid4
 
 from memsvc.client import to_proto
-from memsvc.client.channel import Connected
+from memsvc.client.channel import ScopedMethods
 from memsvc.client.request_types import Role, WaitFor
 from memsvc.v1 import session_service_pb2 as sessions
 from memsvc.v1 import types_pb2 as types
@@ -41,7 +41,7 @@ class SessionMessage(TypedDict, total=False):
     metadata: Mapping[str, Any]
 
 
-class Sessions(Connected):
+class SessionMethods(ScopedMethods):
     """The calls about sessions. *session_id* names the session; without it, the client's own is meant."""
 
     async def create_session(  # noqa: PLR0913 - a field each

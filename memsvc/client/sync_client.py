@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import inspect
 import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from types import TracebackType
@@ -110,6 +111,11 @@ def _stream(
         finally:
             loop.abandon(source)
 
+    signature = inspect.signature(method)
+    del call.__wrapped__  # else tools would show the signature of the asynchronous method
+    kept = str(signature.return_annotation).removeprefix("AsyncGenerator[").rpartition(",")[0]
+    call.__signature__ = signature.replace(return_annotation=f"Iterator[{kept}]")  # type: ignore[attr-defined]
+    call.__annotations__ = {**call.__annotations__, "return": f"Iterator[{kept}]"}
     return call
 
 
@@ -156,11 +162,16 @@ class Memsvc:
         )
         self._loop: _LoopThread | None = None
 
+    def open(self) -> Self:
+        """Open the channel; it connects with the first call. Close the client when done. Opening twice is no error."""
+        if self._loop is None:
+            self._loop = _SHARED.enter()
+            self._loop.wait_for(self.client.__aenter__())
+        return self
+
     def __enter__(self) -> Self:
         """Open the channel. It connects with the first call."""
-        self._loop = _SHARED.enter()
-        self._loop.wait_for(self.client.__aenter__())
-        return self
+        return self.open()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -185,7 +196,7 @@ class Memsvc:
             RuntimeError: The client is not open.
         """
         if self._loop is None:
-            message = "The client is not open; use it as a context manager."
+            message = "The client is not open; use it as a context manager, or call open() first."
             raise RuntimeError(message)
         return self._loop
 

@@ -9,7 +9,7 @@ import grpc
 from google.protobuf.duration_pb2 import Duration
 
 from memsvc.client import to_proto
-from memsvc.client.channel import Connected
+from memsvc.client.channel import ScopedMethods
 from memsvc.client.errors import MemsvcCallError
 from memsvc.client.request_types import Filters, WatchStart
 from memsvc.v1 import watch_pb2 as pb
@@ -21,7 +21,7 @@ SILENT_HEARTBEATS = 3
 """After so many heartbeats that did not come, the connection counts as broken."""
 
 
-class Watches(Connected):
+class WatchMethods(ScopedMethods):
     """The call that tells what changes."""
 
     async def watch(
