@@ -58,7 +58,7 @@ class ServiceMetrics:
         return MetricsSnapshot(
             backends=self._diagnose.health(),
             is_replaying=self._indexer.is_replaying,
-            waiting_writes=self._committer.waiting,
+            waiting_writes=self._committer.queue_length,
             steps=self._steps.report(),
             building=self._reindex.progress,
             memories=_known(feed.indexable),

@@ -1,4 +1,4 @@
-"""Group commit: writes that wait at the same time become durable together, by one transaction."""
+"""Group commit: concurrent writes become durable in one transaction."""
 
 from __future__ import annotations
 
@@ -16,18 +16,25 @@ from memsvc.ports.metadata import MetadataStore, Transaction, UniquenessRaceErro
 
 T = TypeVar("T")
 
+CALL_START: ContextVar[int] = ContextVar("call_start", default=0)
+"""Start of the current call in microseconds since the epoch; 0: now.
+
+The store refuses writes of calls that began before an erasure of their owner. Work on behalf of a call carries its
+start.
+"""
+
 _NAME = "committer"
 _ATTEMPTS = 8
-"""How often a work that lost a race for a key or content is tried before its caller is told to come back."""
+"""Attempts for work that loses a race for a key or content, before its caller is asked to retry."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommitResult(Generic[T]):
-    """What a durable work came to.
+    """The result of durable work.
 
     Attributes:
-        position: An outbox position; indexes that have reached it know all that the work did, and all that it saw.
-        changes: How many changes the work made, the last of them at *position*.
+        position: An outbox position. Indexes that have reached it contain everything that the work wrote and read.
+        changes: The number of changes that the work made; the last one is at *position*.
     """
 
     value: T
@@ -38,13 +45,13 @@ class CommitResult(Generic[T]):
 @dataclass(frozen=True, slots=True)
 class _Task:
     work: Callable[[Transaction], Any]
-    began: int
-    answer: Future[CommitResult[Any]] = field(default_factory=Future)
+    call_start: int
+    future: Future[CommitResult[Any]] = field(default_factory=Future)
 
 
 @dataclass(frozen=True, slots=True)
-class _Done:
-    """What became of a work within its transaction: an error, or a value and the position after it."""
+class _TaskResult:
+    """Result of a task within its transaction: an error, or a value and the position after it."""
 
     value: Any = None
     position: int = 0
@@ -53,60 +60,60 @@ class _Done:
 
 
 class GroupCommitter:
-    """The one way into the store's transactions. Safe to use from any number of threads.
+    """The only entry to the transactions of the store. Thread-safe.
 
-    A work must be repeatable: it reads and writes through its transaction alone, and it may be run more than once.
+    Work must be repeatable: it reads and writes through its transaction only, and may run more than once.
     """
 
     def __init__(self, store: MetadataStore, *, max_group: int = 64) -> None:
-        """Start the thread that commits to *store*, at most *max_group* works at a time."""
+        """Start the thread that commits to *store*, at most *max_group* tasks per transaction."""
         self._store = store
         self._max_group = max_group
         self._queue: SimpleQueue[_Task | None] = SimpleQueue()
         self._listeners: tuple[Callable[[], None], ...] = ()
-        self._owners_listeners: tuple[Callable[[AbstractSet[str]], None], ...] = ()
+        self._owner_listeners: tuple[Callable[[AbstractSet[str]], None], ...] = ()
         self._gate = threading.Lock()
         self._closed = False
         self._thread = threading.Thread(target=self._drain, name="memsvc-committer", daemon=True)
         self._thread.start()
 
     def on_commit(self, listener: Callable[[], None]) -> None:
-        """Have *listener* called after every commit that changed memories; it must return at once and not raise."""
+        """Call *listener* after every commit that changed memories; it must return at once and must not raise."""
         self._listeners = (*self._listeners, listener)
 
     def on_owners_changed(self, listener: Callable[[AbstractSet[str]], None]) -> None:
-        """As `on_commit`; *listener* is told whose memories were changed, and perhaps a few owners more."""
-        self._owners_listeners = (*self._owners_listeners, listener)
+        """As `on_commit`; *listener* receives the owners of the changed memories, and possibly a few other owners."""
+        self._owner_listeners = (*self._owner_listeners, listener)
 
     def submit(self, work: Callable[[Transaction], T]) -> CommitResult[T]:
-        """Run *work* in a transaction and return once it is durable, or raise what it raised: then it left no trace.
+        """Run *work* in a transaction; return once it is durable, or raise its error after rolling it back.
 
         Raises:
             BackendUnavailableError: The store cannot be reached, or the work lost too many races.
-            BackendClosedError: The committer or the store was closed.
+            BackendClosedError: The committer or the store is closed.
         """
         return self.queue(work).result()
 
     def queue(self, work: Callable[[Transaction], T]) -> Future[CommitResult[T]]:
-        """Have *work* run after those that were queued before; the future comes to what `submit` returns or raises.
+        """Queue *work* behind earlier work; return a future with the result or error of `submit`.
 
         Raises:
-            BackendClosedError: The committer was closed.
+            BackendClosedError: The committer is closed.
         """
         task = _Task(work, CALL_START.get())
         with self._gate:
             if self._closed:
                 raise BackendClosedError(_NAME)
             self._queue.put(task)
-        return task.answer
+        return task.future
 
     @property
-    def waiting(self) -> int:
-        """Return how many works wait for the next transaction, about."""
+    def queue_length(self) -> int:
+        """Return the approximate number of tasks that wait for the next transaction."""
         return self._queue.qsize()
 
     def close(self) -> None:
-        """Finish all that was submitted, then stop. Closing twice is allowed."""
+        """Finish all submitted work, then stop. Idempotent."""
         with self._gate:
             if not self._closed:
                 self._closed = True
@@ -131,12 +138,12 @@ class GroupCommitter:
 
     def _commit(self, group: Sequence[_Task], attempts: int = _ATTEMPTS) -> None:
         try:
-            done, changed = self._run(group)
+            results, changed = self._run(group)
         except (BackendUnavailableError, BackendClosedError) as error:
             self._fail(group, error)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it belongs to the callers, who raise it
+        except Exception as error:  # noqa: BLE001 - delivered to the callers
             if len(group) > 1:
-                # What one of them wrote may have failed in the end, when it went in with what the others wrote.
+                # The error may come from the combination of several writes: commit each task alone.
                 for task in group:
                     self._commit((task,))
             elif not isinstance(error, UniquenessRaceError):
@@ -148,74 +155,71 @@ class GroupCommitter:
                 failure.__cause__ = error
                 self._fail(group, failure)
         else:
-            self._conclude(group, done, changed)
+            self._finish(group, results, changed)
 
     @staticmethod
     def _fail(group: Sequence[_Task], error: Exception) -> None:
         for task in group:
-            task.answer.set_exception(error)
+            task.future.set_exception(error)
 
-    def _run(self, group: Sequence[_Task]) -> tuple[list[_Done], AbstractSet[str] | None]:
-        """Commit a group; return what became of each work, and whose memories were changed, None when none were."""
+    def _run(self, group: Sequence[_Task]) -> tuple[list[_TaskResult], AbstractSet[str] | None]:
+        """Commit a group; return the result of each task, and the owners of changed memories, None without changes."""
         with self._store.transaction() as transaction:
-            done = [_attempt(task, transaction) for task in group]
+            results = [_attempt(task, transaction) for task in group]
             changed = transaction.owners if transaction.position else None
-        return done, changed
+        return results, changed
 
-    def _conclude(self, group: Sequence[_Task], done: list[_Done], changed: AbstractSet[str] | None) -> None:
-        """Answer for a group that is durable: whatever fails from here on, its works must not be run again."""
+    def _finish(self, group: Sequence[_Task], results: list[_TaskResult], changed: AbstractSet[str] | None) -> None:
+        """Resolve the futures of a durable group. An error from here on must not run the tasks again."""
         try:
             if changed is not None:
-                self._tell(changed)
-            if not all(one.position or one.error for one in done):
+                self._notify(changed)
+            if not all(one.position or one.error for one in results):
                 head = self._store.feed.head()
-                done = [one if one.position or one.error else _Done(one.value, head) for one in done]
-        except Exception as error:  # noqa: BLE001 - the callers raise it
+                results = [one if one.position or one.error else _TaskResult(one.value, head) for one in results]
+        except Exception as error:  # noqa: BLE001 - delivered to the callers
             self._fail(group, error)
         else:
-            self._answer(group, done)
+            self._resolve(group, results)
 
-    def _tell(self, owners: AbstractSet[str]) -> None:
-        for told in self._owners_listeners:
-            told(owners)
+    def _notify(self, owners: AbstractSet[str]) -> None:
+        for owner_listener in self._owner_listeners:
+            owner_listener(owners)
         for listener in self._listeners:
             listener()
 
     @staticmethod
-    def _answer(group: Sequence[_Task], done: Sequence[_Done]) -> None:
-        for task, one in zip(group, done, strict=True):
+    def _resolve(group: Sequence[_Task], results: Sequence[_TaskResult]) -> None:
+        for task, one in zip(group, results, strict=True):
             if one.error is None:
-                task.answer.set_result(CommitResult(one.value, one.position, one.changes))
+                task.future.set_result(CommitResult(one.value, one.position, one.changes))
             else:
-                task.answer.set_exception(one.error)
+                task.future.set_exception(one.error)
 
 
-def _attempt(task: _Task, transaction: Transaction) -> _Done:
-    """Run a work in its own savepoint, so that its failure is its own.
+def _attempt(task: _Task, transaction: Transaction) -> _TaskResult:
+    """Run a task in its own savepoint, so that its failure does not affect the others.
 
     Raises:
         UniquenessRaceError: The transaction is void.
-        BackendUnavailableError: The store is gone.
-        BackendClosedError: The store was closed.
+        BackendUnavailableError: The store cannot be reached.
+        BackendClosedError: The store is closed.
     """
     before = transaction.changes
     try:
         with transaction.savepoint():
-            transaction.set_began(task.began)
+            transaction.set_began(task.call_start)
             value = task.work(transaction)
     except (BackendUnavailableError, BackendClosedError, UniquenessRaceError):
         raise
-    except Exception as error:  # noqa: BLE001 - it belongs to the caller, who raises it; the others go on
-        return _Done(error=error)
-    return _Done(value, transaction.position, transaction.changes - before)
-
-
-# Works of one stream, each queued before the one before it is durable: so the committer never waits for the next.
+    except Exception as error:  # noqa: BLE001 - delivered to the caller; the others continue
+        return _TaskResult(error=error)
+    return _TaskResult(value, transaction.position, transaction.changes - before)
 
 
 @dataclass(slots=True, eq=False)
 class _Link(Generic[T]):
-    """A work that was queued. *value* and *error* are of its latest run."""
+    """Queued work of a pipeline. *value* and *error* come from its latest run."""
 
     before: _Link[T] | None
     future: Future[CommitResult[T]] = field(default_factory=Future)
@@ -223,48 +227,51 @@ class _Link(Generic[T]):
     error: BaseException | None = None
 
     def failure(self) -> BaseException | None:
-        """Return what kept the work from being done, as far as is known."""
+        """Return the error that prevented the work, as far as it is known."""
         return self.error or (self.future.exception() if self.future.done() else None)
 
 
 class CommitPipeline(Generic[T]):
-    """Queues works that follow each other. None is done whose predecessor failed. Not for several callers at a time."""
+    """A queue of dependent work, each queued before its predecessor is durable: the committer never idles between them.
+
+    Work whose predecessor failed is not done. Not thread-safe.
+    """
 
     def __init__(self, committer: GroupCommitter) -> None:
-        """Queue at *committer*."""
+        """Queue work at *committer*."""
         self._committer = committer
         self._last: _Link[T] | None = None
-        self._is_told = True
+        self._is_reported = True
 
     def put(self, work: Callable[[Transaction, T | None], T]) -> CommitResult[T] | None:
-        """Queue a work and return what the one before came to, once it is durable; None when that was told already.
+        """Queue work; return the result of its predecessor once that is durable, None if it was returned before.
 
         Args:
-            work: It gets the value of the work before, None if it is the first. As all works it may be run again.
+            work: Receives the value of its predecessor, None if it is the first. Like all work it may run again.
 
         Raises:
-            Exception: What the work before raised; then this one is not done either.
+            Exception: The error of the predecessor; the new work is not done either.
         """
         before = self._last
         link: _Link[T] = _Link(before)
         link.future = self._committer.queue(lambda transaction: _run(link, work, transaction))
-        was_told, self._last, self._is_told = self._is_told, link, False
-        return None if before is None or was_told else _told(before)
+        was_reported, self._last, self._is_reported = self._is_reported, link, False
+        return None if before is None or was_reported else _result_of(before)
 
     def settle(self) -> CommitResult[T] | None:
-        """Return what the last work came to, once it is durable; None when that was told already.
+        """Return the result of the last work once it is durable, None if it was returned before.
 
         Raises:
-            Exception: What it raised.
+            Exception: The error of the work.
         """
-        last, was_told = self._last, self._is_told
-        if last is None or was_told:
+        last, was_reported = self._last, self._is_reported
+        if last is None or was_reported:
             return None
-        self._last, self._is_told = None, True
-        told = _told(last)
-        # What follows goes on from it; after a failure a work begins anew.
+        self._last, self._is_reported = None, True
+        result = _result_of(last)
+        # Later work continues from the last value; after a failure it starts anew.
         self._last = last
-        return told
+        return result
 
 
 def _run(link: _Link[T], work: Callable[[Transaction, T | None], T], transaction: Transaction) -> T:
@@ -280,16 +287,9 @@ def _run(link: _Link[T], work: Callable[[Transaction, T | None], T], transaction
     return link.value
 
 
-def _told(link: _Link[T]) -> CommitResult[T]:
+def _result_of(link: _Link[T]) -> CommitResult[T]:
     try:
         return link.future.result()
     finally:
-        # Its own run is over, and with it the need for the one before.
+        # Unlink the predecessor, so that a long pipeline does not keep every link alive.
         link.before = None
-
-
-# When the work at hand was begun, so that it cannot bring back what was erased meanwhile.
-
-
-CALL_START: ContextVar[int] = ContextVar("began", default=0)
-"""In microseconds since the epoch; 0: just now. Whoever works on behalf of a call has the call's."""

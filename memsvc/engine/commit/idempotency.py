@@ -1,4 +1,4 @@
-"""Requests that are recognised when they come again: same id, same answer, and nothing happens twice."""
+"""Idempotent requests: a repeated `request_id` returns the first answer, and the request takes effect once."""
 
 from __future__ import annotations
 
@@ -20,19 +20,20 @@ from memsvc.ports.features import ConflictReads
 from memsvc.ports.metadata import MemoryReads, RequestRecord, Transaction
 
 RETENTION = timedelta(hours=24)
-"""How long a request is remembered."""
+"""Period for which the answer to a request is stored."""
 
 
 RequestResult: TypeAlias = Written | Rejected | MemoryNotFoundError
-"""One result of a request. The error stands for what is gone by the time the request is repeated."""
+"""One result of a request; the error marks a memory that was purged before the request was repeated."""
 
 
 @dataclass(frozen=True, slots=True)
 class IdempotentRequest:
-    """A request as it is recognised. Without an id it is not.
+    """A request with its idempotency key. Without an id it is not deduplicated.
 
     Attributes:
-        reach: Where the memories of its answer lie.
+        digest: The digest of the request's content; the same id with another digest is an error.
+        reach: The scope of the memories in its answer.
     """
 
     method: str
@@ -43,7 +44,7 @@ class IdempotentRequest:
 
 @dataclass(frozen=True, slots=True)
 class IdempotentResult:
-    """The results of a request, what else belongs to its answer, and the position at which indexes know them."""
+    """The results of a request, a note that belongs to its answer, and the position at which indexes contain them."""
 
     results: list[RequestResult]
     note: Json
@@ -51,15 +52,17 @@ class IdempotentResult:
 
 
 @dataclass(frozen=True, slots=True)
-class _Remembered:
+class _StoredAnswer:
+    """The answer to an earlier request with the same id."""
+
     answer: Mapping[str, Any]
 
 
 class IdempotentExecutor:
-    """Runs works that answer with memories, each request once."""
+    """Execution of work that returns memories, once for each request."""
 
     def __init__(self, committer: GroupCommitter, reads: MemoryReads, conflicts: ConflictReads) -> None:
-        """Run works by *committer*; *reads* and *conflicts* find what repeated answers speak of."""
+        """Run work with *committer*; *reads* and *conflicts* load the content of repeated answers."""
         self._committer = committer
         self._reads = reads
         self._conflicts = conflicts
@@ -67,15 +70,15 @@ class IdempotentExecutor:
     def run_once(
         self, request: IdempotentRequest, work: Callable[[Transaction], Sequence[UpsertResult | Rejected]]
     ) -> tuple[list[RequestResult], int]:
-        """Run *work* and return its results with the position, or those of the first time the request came.
+        """Run *work* and return its results with the position; a repeated request returns the first results.
 
-        Memories of a repeated answer are as they were then; one that was removed for good meanwhile is an error.
+        Memories of a repeated answer are returned at their revision then. A memory purged since is an error.
 
         Raises:
             RequestIdReusedError: The id was used for another request.
         """
-        noted = self.run_once_with_note(request, lambda transaction: (work(transaction), None))
-        return noted.results, noted.position
+        result = self.run_once_with_note(request, lambda transaction: (work(transaction), None))
+        return result.results, result.position
 
     def run_once_with_note(
         self, request: IdempotentRequest, work: Callable[[Transaction], tuple[Sequence[UpsertResult | Rejected], Json]]
@@ -85,15 +88,15 @@ class IdempotentExecutor:
         Raises:
             RequestIdReusedError: The id was used for another request.
         """
-        committed = self._committer.submit(lambda transaction: _recognise(transaction, request, work))
-        if isinstance(committed.value, _Remembered):
-            return self._repeated(committed.value.answer, committed.position, request.reach)
+        committed = self._committer.submit(lambda transaction: _run_or_recall(transaction, request, work))
+        if isinstance(committed.value, _StoredAnswer):
+            return self._load_answer(committed.value.answer, committed.position, request.reach)
         results, note = committed.value
-        written = [_with_changes(_written(one, committed.position), committed.changes) for one in results]
+        written = [_with_changes(_with_position(one, committed.position), committed.changes) for one in results]
         return IdempotentResult(written, note, committed.position)
 
     def find_answer(self, request: IdempotentRequest) -> IdempotentResult | None:
-        """Return the answer that *request* got before, or None, so that dear work is not done in vain.
+        """Return the stored answer to *request*, or None, so that expensive preparation can be skipped.
 
         Raises:
             RequestIdReusedError: The id was used for another request.
@@ -103,19 +106,19 @@ class IdempotentExecutor:
         committed = self._committer.submit(lambda transaction: recall_answer(transaction, request))
         if committed.value is None:
             return None
-        return self._repeated(committed.value, committed.position, request.reach)
+        return self._load_answer(committed.value, committed.position, request.reach)
 
-    def _repeated(self, answer: Mapping[str, Any], head: int, reach: Reach) -> IdempotentResult:
+    def _load_answer(self, answer: Mapping[str, Any], head: int, reach: Reach) -> IdempotentResult:
         position = answer["position"] or head
-        again = self._again(answer["results"], position, reach)
+        again = self._load_results(answer["results"], position, reach)
         changed = [_with_changes(one, answer.get("changes", 1)) for one in again]
         return IdempotentResult(changed, answer.get("note"), position)
 
-    def _again(self, results: Sequence[Any], position: int, reach: Reach) -> list[RequestResult]:
+    def _load_results(self, results: Sequence[Any], position: int, reach: Reach) -> list[RequestResult]:
         known = self._reads.get([result["id"] for result in results if "id" in result], reach=reach)
-        return [self._one_again(result, known, position, reach) for result in results]
+        return [self._load_result(result, known, position, reach) for result in results]
 
-    def _one_again(
+    def _load_result(
         self, result: Mapping[str, Any], known: Mapping[str, Memory], position: int, reach: Reach
     ) -> RequestResult:
         if "reason" in result:
@@ -126,15 +129,15 @@ class IdempotentExecutor:
             memory = self._reads.revision(memory.id, result["revision"], reach=reach)
         if memory is None:
             return MemoryNotFoundError(result["id"])
-        conflicts = self._conflicts_again(result.get("conflicts", ()), reach)
+        conflicts = self._load_conflicts(result.get("conflicts", ()), reach)
         return Written(memory, Outcome(result["outcome"]), position, conflicts)
 
-    def _conflicts_again(self, told: Sequence[Any], reach: Reach) -> tuple[Contradiction, ...]:
-        """Return the conflicts of a repeated answer in the states they had then, their memories as they are now."""
-        if not told:
+    def _load_conflicts(self, stored: Sequence[Any], reach: Reach) -> tuple[Contradiction, ...]:
+        """Return the conflicts of a stored answer in their states then, with their memories as they are now."""
+        if not stored:
             return ()
-        known = self._conflicts.get([one["id"] for one in told], reach=reach)
-        states = {one["id"]: ConflictState(one["state"]) for one in told}
+        known = self._conflicts.get([one["id"] for one in stored], reach=reach)
+        states = {one["id"]: ConflictState(one["state"]) for one in stored}
         found = [
             conflict if conflict.state is states[name] else replace(conflict, state=states[name], resolve_time=None)
             for name, conflict in sorted(known.items())
@@ -143,24 +146,24 @@ class IdempotentExecutor:
 
 
 def hydrate_conflicts(reads: MemoryReads, conflicts: Sequence[Conflict], reach: Reach) -> tuple[Contradiction, ...]:
-    """Return conflicts with their memories as they are now; a deleted one is shown, one removed for good is not."""
+    """Return conflicts with their memories as they are now; deleted ones are included, purged ones are None."""
     memories = reads.get([side for one in conflicts for side in (one.older_id, one.newer_id)], reach=reach)
     return tuple(Contradiction(one, memories.get(one.older_id), memories.get(one.newer_id)) for one in conflicts)
 
 
 def not_found_error(answered: Rejected | MemoryNotFoundError) -> MemoryNotFoundError:
-    """Return the error to raise for a write of one memory whose repetition finds it removed."""
-    # A Rejected never is the answer of such a write: its work raises instead.
+    """Return the error for a repeated write of one memory that was purged since."""
+    # Rejected cannot occur here: the work of such a write raises instead.
     return answered if isinstance(answered, MemoryNotFoundError) else MemoryNotFoundError(answered.reason)
 
 
 def forget_old_requests(committer: GroupCommitter, now: datetime) -> int:
-    """Forget the requests of more than 24 hours before *now*; return how many. To be called now and then."""
+    """Delete the stored answers older than 24 hours at *now*; return their number. To be called periodically."""
     return committer.submit(lambda transaction: transaction.forget_requests(before=now - RETENTION)).value
 
 
 def recall_answer(transaction: Transaction, request: IdempotentRequest) -> Any | None:
-    """Return the answer that *request* got before, as JSON, or None.
+    """Return the stored answer to *request* as JSON, or None.
 
     Raises:
         RequestIdReusedError: The id was used for another request.
@@ -176,18 +179,18 @@ def recall_answer(transaction: Transaction, request: IdempotentRequest) -> Any |
 
 
 def remember_answer(transaction: Transaction, request: IdempotentRequest, answer: Any) -> None:
-    """Remember the *answer* of a request that has an id; it becomes durable with the transaction."""
+    """Store the *answer* to a request that has an id; it becomes durable with the transaction."""
     if request.id:
         record = RequestRecord(request.digest, json.dumps(answer, ensure_ascii=False, separators=(",", ":")))
         transaction.remember_request(request.reach.owner, request.method, request.id, record)
 
 
-def request_digest(*asked: object) -> str:
-    """Return a digest that is equal for equal requests, whatever the order of names in their mappings.
+def request_digest(*parts: object) -> str:
+    """Return a digest that is equal for equal requests, independent of the order of mapping keys.
 
-    Fields that are None do not count, so that a later version may add some.
+    Fields that are None do not count, so that a later version can add fields.
     """
-    text = json.dumps(asked, default=_plain, sort_keys=True, separators=(",", ":"))
+    text = json.dumps(parts, default=_plain, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -196,7 +199,7 @@ def _plain(value: object) -> object:
         given = ((field.name, getattr(value, field.name)) for field in fields(value))
         return {name: part for name, part in given if part is not None}
     if isinstance(value, array):
-        # A vector: number by number it would take fourteen times as long as all the rest of a request.
+        # Hash vectors as bytes: number by number took fourteen times as long as the rest of a request.
         return hashlib.sha256(value.tobytes()).hexdigest()
     if isinstance(value, datetime):
         return value.isoformat()
@@ -206,22 +209,22 @@ def _plain(value: object) -> object:
         return dict(value)
     if isinstance(value, Sequence):
         return list(value)
-    message = f"{type(value).__name__} is no part of a request."
+    message = f"{type(value).__name__} cannot be part of a request."
     raise TypeError(message)
 
 
-def _recognise(
+def _run_or_recall(
     transaction: Transaction,
     request: IdempotentRequest,
     work: Callable[[Transaction], tuple[Sequence[UpsertResult | Rejected], Json]],
-) -> tuple[Sequence[UpsertResult | Rejected], Json] | _Remembered:
+) -> tuple[Sequence[UpsertResult | Rejected], Json] | _StoredAnswer:
     answer = recall_answer(transaction, request)
     if answer is not None:
-        return _Remembered(answer)
+        return _StoredAnswer(answer)
     before = transaction.changes
     results, note = work(transaction)
     remembered = {
-        "results": [_as_json(result) for result in results],
+        "results": [_result_to_json(result) for result in results],
         "position": transaction.position,
         "changes": transaction.changes - before,
     }
@@ -233,18 +236,18 @@ def _with_changes(answered: RequestResult, changes: int) -> RequestResult:
     return replace(answered, changes=changes) if isinstance(answered, Written) and changes > 1 else answered
 
 
-def _as_json(result: UpsertResult | Rejected) -> dict[str, Any]:
+def _result_to_json(result: UpsertResult | Rejected) -> dict[str, Any]:
     if isinstance(result, Rejected):
         violations = [(violation.field, violation.description) for violation in result.violations]
         return {"reason": result.reason, "message": result.message, "violations": violations}
     answer = {"id": result.memory.id, "revision": result.memory.revision, "outcome": result.outcome.value}
     if not result.conflicts:
         return answer
-    told = [{"id": one.conflict.id, "state": one.conflict.state.value} for one in result.conflicts]
-    return answer | {"conflicts": told}
+    conflicts = [{"id": one.conflict.id, "state": one.conflict.state.value} for one in result.conflicts]
+    return answer | {"conflicts": conflicts}
 
 
-def _written(result: UpsertResult | Rejected, position: int) -> Written | Rejected:
+def _with_position(result: UpsertResult | Rejected, position: int) -> Written | Rejected:
     if isinstance(result, Rejected):
         return result
     return Written(result.memory, result.outcome, position, result.conflicts)

@@ -1,4 +1,4 @@
-"""Measuring what the backends do, around them: each looks as it did, and every call of note is recorded."""
+"""Instrumentation of backends: wrappers with the same interface that record every relevant call."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _EMBEDDER = {"embed_query": "EmbedQuery", "embed_passages": "EmbedPassages"}
 
 
 class _Timed:
-    """Stands for an object, of which some members are replaced; the others are its own."""
+    """A proxy for an object with some of its members replaced."""
 
     def __init__(self, inner: Any, members: Mapping[str, Any]) -> None:
         self._inner = inner
@@ -45,18 +45,18 @@ class _Timed:
 
 
 class Instrumentation:
-    """Puts the measuring around backends, and notes the troubles of indexes."""
+    """Wrappers around backends that record durations and the last errors of indexes."""
 
     def __init__(self, performance: LatencyStats, last_errors: LastErrors) -> None:
         self._performance = performance
         self._last_errors = last_errors
 
     def embedder(self, inner: Embedder) -> Embedder:
-        """Measure an embedder."""
+        """Return an instrumented embedder."""
         return cast("Embedder", _Timed(inner, self._methods(inner, "embedder", _EMBEDDER)))
 
     def store(self, inner: MetadataStore) -> MetadataStore:
-        """Measure a store: what reads memories, and whole transactions."""
+        """Return an instrumented store: reads of memories, and whole transactions."""
 
         @contextmanager
         def transaction() -> Iterator[Transaction]:
@@ -73,7 +73,7 @@ class Instrumentation:
         return cast("MetadataStore", _Timed(inner, {"transaction": transaction, "memories": memories}))
 
     def vectors(self, inner: VectorIndex) -> VectorIndex:
-        """Measure an index of meanings; a search that is begun lasts until its result is there."""
+        """Return an instrumented vector index; a search begun early ends with its result."""
         begin = inner.begin_search
 
         def begin_search(*args: Any, **kwargs: Any) -> PendingSearch:
@@ -83,7 +83,7 @@ class Instrumentation:
         return cast("VectorIndex", _Timed(inner, methods))
 
     def lexical(self, inner: LexicalIndex) -> LexicalIndex:
-        """Measure an index of words."""
+        """Return an instrumented lexical index."""
         return cast("LexicalIndex", _Timed(inner, self._methods(inner, "lexical", _INDEX)))
 
     def _methods(self, inner: Any, layer: str, named: Mapping[str, str]) -> dict[str, Callable[..., Any]]:
@@ -112,7 +112,7 @@ class Instrumentation:
 
 
 class _Pending:
-    """`memsvc.ports.indexes.PendingSearch`, measured."""
+    """Instrumented `memsvc.ports.indexes.PendingSearch`."""
 
     __slots__ = ("_inner", "_take")
 
@@ -121,7 +121,7 @@ class _Pending:
         self._take = take
 
     def result(self) -> Sequence[Hit]:
-        """Return what was found."""
+        """Return the hits."""
         return self._take(self._inner)
 
 
@@ -130,19 +130,19 @@ def _result(pending: PendingSearch) -> Sequence[Hit]:
 
 
 class LastErrors:
-    """Remembers, for each index and each thing done with it, whether it failed the last time."""
+    """The last error of each operation of each index, until the operation succeeds."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._known: dict[tuple[str, str], str] = {}
 
     def note(self, port: str, operation: str, message: str) -> None:
-        """Note that something failed."""
+        """Record that an operation failed."""
         with self._lock:
             self._known[port, operation] = message
 
     def forget(self, port: str, operation: str = "") -> None:
-        """Note that something went well; without an operation, that the index is a new one."""
+        """Record that an operation succeeded; without *operation*, that the index was replaced."""
         if not self._known:
             return
         with self._lock:
@@ -150,6 +150,6 @@ class LastErrors:
                 del self._known[name]
 
     def of(self, port: str) -> dict[str, str]:
-        """Return what failed with an index the last time, and how, by operation."""
+        """Return the messages of failing operations of an index, by operation."""
         with self._lock:
             return {operation: message for (name, operation), message in self._known.items() if name == port}

@@ -1,4 +1,4 @@
-"""How long things take: recent durations by operation and layer, kept in memory."""
+"""Latency statistics: recent durations by operation and layer, in memory."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from typing import TypeAlias, TypeVar
 from memsvc.domain.diagnostics import OperationPerformance, Percentiles, SlowOperation
 
 RECENT = 2_048
-"""Calls of one operation that the percentiles are taken from."""
+"""Number of most recent calls of an operation from which percentiles are computed."""
 SLOWEST = 10
-WHOLE = frozenset({"edge", "engine"})
-"""The layers whose slow operations are told: those of the others are part of these."""
+ROOT_LAYERS = frozenset({"edge", "engine"})
+"""Layers whose slow operations are listed; operations of other layers are part of these."""
 
 Listener: TypeAlias = Callable[[str, str, float, Sequence[tuple[str, float]]], None]
-"""Is told operation, layer, seconds and stages."""
+"""Receives operation, layer, seconds and stages."""
 
 
 @dataclass(slots=True)
@@ -38,7 +38,7 @@ class _Durations:
         self.recent.append(seconds)
 
     def copy(self) -> _Durations:
-        """Return the same durations, apart from these."""
+        """Return an independent copy."""
         return replace(self, recent=self.recent.copy())
 
 
@@ -53,7 +53,7 @@ def _of(known: dict[K, _Durations], name: K) -> _Durations:
 
 
 class LatencyStats:
-    """Records durations cheaply and gives exact percentiles over the most recent calls of each operation."""
+    """Cheap recording of durations, with exact percentiles over the most recent calls of each operation."""
 
     def __init__(self, now: Callable[[], datetime]) -> None:
         self._now = now
@@ -66,7 +66,7 @@ class LatencyStats:
         self.since = now()
 
     def listen(self, listener: Listener) -> None:
-        """Have *listener* told of every call, in the thread that made it; it must return at once and not raise."""
+        """Call *listener* for every call, in the calling thread; it must return at once and must not raise."""
         self._listener = listener
 
     def record(
@@ -79,9 +79,10 @@ class LatencyStats:
         stages: Sequence[tuple[str, float]] = (),
         is_endless: bool = False,
     ) -> None:
-        """Note one call, and how long its stages took.
+        """Record one call and the durations of its stages.
 
-        One that lasts as long as its caller likes, or is part of another that is noted, is never one of the slowest.
+        An endless call (a stream that lasts as long as its client likes), or one that is part of another recorded call,
+        is never listed among the slowest.
         """
         name = (operation, layer)
         with self._lock:
@@ -91,7 +92,7 @@ class LatencyStats:
                 for stage, duration in stages:
                     _of(own, stage).add(duration, failed=False)
             is_slow = len(self._slowest) < SLOWEST or seconds > self._slowest[0][0]
-            if is_slow and not is_endless and layer in WHOLE:
+            if is_slow and not is_endless and layer in ROOT_LAYERS:
                 self._order += 1
                 slow = SlowOperation(operation, seconds, self._now(), layer)
                 heapq.heappush(self._slowest, (seconds, self._order, slow))
@@ -101,9 +102,9 @@ class LatencyStats:
             self._listener(operation, layer, seconds, stages)
 
     def report(self, operation: str = "") -> list[OperationPerformance]:
-        """Return every operation, or the one named, by operation and layer."""
+        """Return the statistics of every operation, or of one, ordered by operation and layer."""
         with self._lock:
-            # Sorting takes longer than copying, and calls wait for the lock.
+            # Copy under the lock and sort outside of it: sorting takes longer, and calls wait for the lock.
             chosen = {
                 name: (times.copy(), {stage: one.copy() for stage, one in self._stages.get(name, {}).items()})
                 for name, times in self._operations.items()

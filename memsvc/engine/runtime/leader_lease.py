@@ -1,4 +1,4 @@
-"""Being the one who does upkeep, or builds shared indexes, of all processes that share a store."""
+"""Leader election by a lease in the store, among all processes that share it."""
 
 from __future__ import annotations
 
@@ -13,87 +13,87 @@ from memsvc.ports.operations import Leases
 
 NAME = "maintenance"
 TERM = timedelta(seconds=20)
-"""How long a leader that gives no sign of life stays the leader."""
+"""Lease duration; a leader that does not renew it within this time loses the lease."""
 RENEWALS = 4
-"""How often the term is begun anew while it lasts."""
+"""Renewals per term."""
 
 log = logging.getLogger(__name__)
 
 
 class Lease:
-    """The right to do upkeep, for as long as a run takes; renewed by a thread beside the run.
+    """The lease of one run, renewed by a background thread.
 
     Attributes:
-        is_finished: Set by a run that did all that runs by the clock do; the next one of those is counted from then.
+        is_finished: Set by a run that completed the scheduled work; the next scheduled run is timed from its end.
     """
 
     def __init__(
         self, leases: Leases, now: Callable[[], datetime], holder: str, work: tuple[str, type[MemsvcError]]
     ) -> None:
         self.is_finished = False
-        self._name, self._refused = work
+        self._name, self._error_type = work
         self._leases = leases
         self._now = now
         self._holder = holder
         self._until = now()
 
     def take(self) -> bool:
-        """Take or renew the lease; False: another one has it."""
+        """Acquire or renew the lease; return False if another holder has it."""
         now = self._now()
         is_taken = self._leases.take(self._name, holder=self._holder, now=now, until=now + TERM)
         self._until = now + TERM if is_taken else now
         return is_taken
 
     def require(self) -> None:
-        """Return when this run still leads.
+        """Return if this run still holds the lease.
 
         Raises:
-            MemsvcError: It gave no sign of life for a whole term, and another one has begun.
-            BackendUnavailableError: The store cannot be reached to take the lease again.
+            MemsvcError: The lease was not renewed for a whole term, and another run has acquired it.
+            BackendUnavailableError: The store cannot be reached to renew the lease.
         """
         if self._now() >= self._until and not self.take():
-            raise self._refused
+            raise self._error_type
 
     def release(self) -> None:
-        """Let the lease go; where that fails it ends by itself."""
+        """Release the lease; if that fails it expires by itself."""
         try:
             ended = self._now() if self.is_finished else None
             self._leases.release(self._name, holder=self._holder, ended=ended)
         except MemsvcError:
-            log.warning("the %s lease could not be released; it ends by itself", self._name, exc_info=True)
+            log.warning("the %s lease was not released; it expires by itself", self._name, exc_info=True)
 
 
 class LeaderElection:
-    """Gives the leadership to one run at a time, in this process and in all others on the store."""
+    """Election of one leading run at a time among all processes on the store."""
 
     def __init__(
         self,
         leases: Leases,
         now: Callable[[], datetime],
-        new_name: Callable[[], str],
+        new_holder: Callable[[], str],
         work: tuple[str, type[MemsvcError]] = (NAME, MaintenanceRunningError),
     ) -> None:
-        """Keep it as a lease in the store; *new_name* makes names that nobody else has.
+        """Keep the lease in *leases*; *new_holder* returns unique holder names.
 
-        *work* is what the lease is called, and what is raised when another one has it.
+        *work* is the name of the lease and the error to raise while another holder has it.
         """
         self._work = work
         self._leases = leases
         self._now = now
-        self._new_name = new_name
+        self._new_holder = new_holder
 
     @contextmanager
     def lead(self) -> Iterator[Lease]:
-        """Be the leader while the context is open.
+        """Hold the lease while the context is open.
 
         Raises:
-            MemsvcError: Another run has the leadership.
+            MemsvcError: Another run holds the lease.
             BackendUnavailableError: The store cannot be reached.
         """
-        name, refused = self._work
-        lease = Lease(self._leases, self._now, self._new_name(), self._work)
+        name, error_type = self._work
+        lease = Lease(self._leases, self._now, self._new_holder(), self._work)
         if not lease.take():
-            raise refused
+            raise error_type
         ended = threading.Event()
         renewing = threading.Thread(target=_renew, args=(lease, ended), name=f"{name}-lease", daemon=True)
         renewing.start()
@@ -105,7 +105,7 @@ class LeaderElection:
             lease.release()
 
     def last_end(self) -> datetime | None:
-        """Return when a run came to its end last, in whichever process."""
+        """Return the end of the last finished run of any process."""
         return self._leases.last_end(self._work[0])
 
 
@@ -115,4 +115,4 @@ def _renew(lease: Lease, ended: threading.Event) -> None:
             if not lease.take():
                 return
         except MemsvcError:
-            log.warning("a lease could not be renewed and will be tried again", exc_info=True)
+            log.warning("a lease was not renewed; the renewal is retried", exc_info=True)

@@ -1,4 +1,4 @@
-"""Doing something again and again."""
+"""Periodic background tasks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ log = logging.getLogger(__name__)
 
 
 class PeriodicTask:
-    """A thread that does something again and again until it is stopped, and once more at the end."""
+    """A thread that runs a function periodically, and once more when it is stopped."""
 
     def __init__(self, name: str, seconds: float, work: Callable[[], None]) -> None:
         self._seconds = seconds
@@ -22,26 +22,26 @@ class PeriodicTask:
         self._thread.start()
 
     def stop(self) -> None:
-        """Do the work a last time and stop."""
+        """Run the function a last time and stop."""
         self._stopping.set()
         self._thread.join()
 
     def _run(self) -> None:
-        is_away = False
+        is_unavailable = False
         while True:
             stopping = self._stopping.wait(self._seconds)
             try:
                 self._work()
-                is_away = False
+                is_unavailable = False
             except StoreMovedError:
-                # Nothing to be done here any more, unless the move is undone.
-                log.debug("a repeated task rests: the store was moved")
+                # The store is at another location; the task has nothing to do unless the move is undone.
+                log.debug("a periodic task was skipped: the store was moved")
             except BackendUnavailableError as error:
-                # Told once for each outage: it is met again every moment until it ends.
-                level = logging.DEBUG if is_away else logging.WARNING
-                log.log(level, "a repeated task waits and will be tried again: %s", error.message)
-                is_away = True
+                # Warn once for each outage.
+                level = logging.DEBUG if is_unavailable else logging.WARNING
+                log.log(level, "a periodic task was postponed: %s", error.message)
+                is_unavailable = True
             except Exception:
-                log.exception("a repeated task failed and will be tried again")
+                log.exception("a periodic task failed and is retried")
             if stopping:
                 return

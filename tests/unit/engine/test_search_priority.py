@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from memsvc.engine.runtime.search_priority import LINGER_SECONDS, PATIENCE_SECONDS, REST, SearchPriority
+from memsvc.engine.runtime.search_priority import LINGER_SECONDS, LONGEST_PAUSE_SECONDS, PAUSE_RATIO, SearchPriority
 
 
 @dataclass
@@ -89,7 +89,7 @@ def test_bulk_work_rests_while_another_search_is_expected() -> None:
         times.work(0.0002)
         courtesy.yield_to_searches()
 
-    assert sum(times.slept) == pytest.approx(80 * 0.0002 * REST, rel=0.1)
+    assert sum(times.slept) == pytest.approx(80 * 0.0002 * PAUSE_RATIO, rel=0.1)
     assert max(times.slept) < 0.0015
 
 
@@ -113,7 +113,7 @@ def test_what_bulk_work_waits_for_counts_as_rest() -> None:
 
     for _ in range(20):
         times.work(0.001)
-        times.now += 0.001 * REST
+        times.now += 0.001 * PAUSE_RATIO
         courtesy.yield_to_searches()
 
     assert not times.slept
@@ -140,7 +140,7 @@ def test_no_rest_is_longer_than_patience() -> None:
     times.work(LINGER_SECONDS * 0.9)
     courtesy.yield_to_searches()
 
-    assert times.slept == [PATIENCE_SECONDS]
+    assert times.slept == [LONGEST_PAUSE_SECONDS]
 
 
 def test_a_search_s_own_work_does_not_rest() -> None:

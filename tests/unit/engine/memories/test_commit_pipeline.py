@@ -42,7 +42,7 @@ def put_together(
     works.put(both[0])
     with ThreadPoolExecutor(1) as pool:
         second = pool.submit(works.put, both[1])
-        while committer.waiting < 2:
+        while committer.queue_length < 2:
             assert not second.done()
         let.set()
     return second

@@ -32,7 +32,7 @@ def _insert(content: str) -> Record:
 
 def _queue_up(committer: GroupCommitter, count: int) -> None:
     pause = threading.Event()
-    while committer.waiting < count:
+    while committer.queue_length < count:
         pause.wait(0.001)
 
 

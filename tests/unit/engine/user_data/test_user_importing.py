@@ -67,7 +67,7 @@ def test_the_next_batch_waits_where_it_is_stored(
         assert begun.wait(30)
         run.store(batches[0])
         second = pool.submit(run.store, batches[1])
-        while committer.waiting < 2:
+        while committer.queue_length < 2:
             assert not second.done()
         let.set()
         assert 1 == second.result(30).stored[RecordKind.MEMORY]
