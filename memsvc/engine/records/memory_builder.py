@@ -1,4 +1,4 @@
-"""From a draft to all that is stored of a new memory."""
+"""Building of memories from drafts, and of the records that the store keeps of them."""
 
 from __future__ import annotations
 
@@ -45,24 +45,22 @@ from memsvc.text.file_refs import refs_in
 from memsvc.text.keywords import extract_keywords
 from memsvc.text.reminder_extraction import reminder_in, still_mentions
 
-# What a store keeps beside a memory: chunks, a given vector, the claim on its content, the line before it.
-
 
 class RecordBuilder:
-    """Makes records of memories that exist, and ties new ones to their sessions."""
+    """Records of memories: chunks, given vector, claim on the content, link to the previous message of the session."""
 
     def __init__(
         self, memory_builder: MemoryBuilder, feed: IndexFeed, count: Callable[[str], int] = count_tokens
     ) -> None:
-        """Find the vectors that memories came with by *feed*; *count* tells how many tokens a text takes."""
+        """Read given vectors from *feed*; *count* returns the number of tokens of a text."""
         self._memory_builder = memory_builder
         self._feed = feed
         self._count = count
 
     def record(self, before: Memory, after: Memory, vector: bytes = b"") -> Record:
-        """Return the record of *after*, which claims no content yet.
+        """Return the record of *after*, without a claim on its content.
 
-        A new given *vector* is taken; else the one that *before* came with stays while the content does.
+        A new given *vector* is used; otherwise the given vector of *before* stays as long as the content does.
         """
         record = Record(after, chunks_of(after.content), is_unique=False, statements=extract_statements(after))
         if vector:
@@ -74,14 +72,14 @@ class RecordBuilder:
 
     @staticmethod
     def record_with_same_content(after: Memory) -> Record:
-        """Return the record of a next revision with the same content, which claims none yet; it costs no read.
+        """Return the record of a next revision with the same content, without a claim. It needs no read.
 
-        The store leaves chunks and a given vector as they are while the content stays.
+        The store keeps chunks and given vector while the content stays.
         """
         return Record(after, is_unique=False, statements=extract_statements(after))
 
     def next_record(self, before: Memory, after: Memory, vector: bytes = b"") -> Record | None:
-        """Return the record of the next revision, or None when neither the memory nor its vector changes."""
+        """Return the record of the next revision, or None if neither the memory nor its vector changes."""
         if after is not before:
             return self.record(before, after, vector)
         if not vector or self.given_vector(before) == (vector, self._memory_builder.model):
@@ -90,14 +88,14 @@ class RecordBuilder:
         return self.record(before, renewed, vector)
 
     def claim(self, transaction: Transaction, record: Record) -> tuple[Record, Memory | None]:
-        """Return *record* with the claim on its content if that is free, and the other memory that has it if not."""
+        """Return *record* with the claim on its content if that is free, and the other memory that holds it, if any."""
         holder = self.find_holder(transaction, record.memory)
         is_unique = holder is None and claims_content(record.memory)
         return (record if record.is_unique == is_unique else replace(record, is_unique=is_unique)), holder
 
     @staticmethod
     def find_holder(transaction: Transaction, memory: Memory) -> Memory | None:
-        """Return the other memory that claims the content of *memory*, if *memory* would claim it at all."""
+        """Return the other memory that claims the content of *memory*, if *memory* would claim it."""
         if not claims_content(memory):
             return None
         name = content_name(memory)
@@ -106,7 +104,7 @@ class RecordBuilder:
 
     @staticmethod
     def link_to_sessions(transaction: Transaction, records: Sequence[Record]) -> list[Record]:
-        """Return new *records* with the first of each session tied to the newest stored line of that session."""
+        """Return new *records*, the first of each session linked to the last stored message of that session."""
         linked = list(records)
         seen: set[tuple[str, str]] = set()
         for place, record in enumerate(records):
@@ -120,22 +118,22 @@ class RecordBuilder:
         return linked
 
     def update_session_tokens(self, transaction: Transaction, before: Memory, after: Memory) -> None:
-        """Have a session know how many tokens more or less a message takes that says something else now."""
+        """Update the token count of the session when the content of a message changes."""
         if before.kind is Kind.MESSAGE and before.content_hash != after.content_hash:
             more = self._count(after.content) - self._count(before.content)
             transaction.sessions.add_tokens(before.row, more)
 
     def given_vector(self, memory: Memory) -> tuple[bytes, str]:
-        """Return the vector that a stored memory came with, and its model; both are empty when it came without."""
+        """Return the given vector of a stored memory and its model; both are empty if there is none."""
         documents = self._feed.documents([memory.row])
         return (documents[0].given_vector, documents[0].given_model) if documents else (b"", "")
 
 
-# Images that stand in a content itself, taken out of it before it is stored: who does it is behind these protocols.
+# Embedded images are extracted from content before it is stored; the implementation is in `memsvc.engine.files`.
 
 
 class ExtractedImages(Protocol):
-    """A text with references in the place of its images, which are not kept yet."""
+    """A text with references in place of its images, which are not stored yet."""
 
     @property
     def text(self) -> str:
@@ -143,24 +141,24 @@ class ExtractedImages(Protocol):
         ...
 
     def store(self, scope: Scope, content: str) -> str:
-        """Make durable the images that *content*, a part of the text, refers to, and return it.
+        """Store the images that *content*, a part of the text, refers to, and return it.
 
-        Its references are those to files of *scope*'s project then. Not for use in a transaction.
+        The references in the result name files of the project of *scope*. Not for use in a transaction.
         """
         ...
 
 
 class ImageExtractor(Protocol):
-    """Keeps the images of contents as files."""
+    """Extraction of embedded images into files."""
 
     def extract_images(self, scope: Scope, content: str, *, field: str) -> ExtractedImages:
-        """Return *content* with references in the place of its images; nothing is kept yet.
+        """Return *content* with references in place of its images; nothing is stored yet.
 
-        The same content in the same place gives the same references, however often.
+        Deterministic: the same content with the same position yields the same references.
 
         Raises:
-            InvalidRequestError: An image is broken, too large or of a type that is not allowed, or there are too many;
-                it names *field*.
+            InvalidRequestError: An image is invalid, too large or of a forbidden type, or there are too many; it names
+                *field*.
         """
         ...
 
@@ -172,73 +170,72 @@ class NoImages:
     text: str
 
     def store(self, scope: Scope, content: str) -> str:
-        """Return *content* as it is."""
+        """Return *content* unchanged."""
         del scope
         return content
 
 
 class NoImageExtractor:
-    """Leaves images where they are."""
+    """Leaves images in the content."""
 
     def extract_images(self, scope: Scope, content: str, *, field: str) -> NoImages:
-        """Return *content* as it is."""
+        """Return *content* unchanged."""
         del scope, field
         return NoImages(content)
 
 
 def store_text_images(image_extractor: ImageExtractor, scope: Scope, content: str, *, field: str) -> str:
-    """Return *content* with references in the place of its images, which are durable then; else as it is.
+    """Return *content* with references in place of its images, which are durable then; unchanged without images.
 
     Not for use in a transaction.
 
     Raises:
         InvalidRequestError: As `ImageExtractor.extract_images`.
     """
-    aside = image_extractor.extract_images(scope, content, field=field)
-    return aside.store(scope, aside.text)
+    extracted = image_extractor.extract_images(scope, content, field=field)
+    return extracted.store(scope, extracted.text)
 
 
 def store_draft_images(image_extractor: ImageExtractor, scope: Scope, draft: Draft) -> Draft:
-    """Return *draft* with its images as files of the project that the memory is to live in."""
-    content = store_text_images(image_extractor, _place_of(scope, draft), draft.content, field="memory.content")
+    """Return *draft* with its images stored as files of the project of the memory."""
+    content = store_text_images(image_extractor, _scope_of(scope, draft), draft.content, field="memory.content")
     return draft if content is draft.content else replace(draft, content=content)
 
 
-def store_part_images(aside: ExtractedImages, scope: Scope, draft: Draft) -> Draft:
-    """Return *draft*, of a part of the text, with its images likewise."""
-    content = aside.store(_place_of(scope, draft), draft.content)
+def store_part_images(extracted: ExtractedImages, scope: Scope, draft: Draft) -> Draft:
+    """Return *draft*, of a part of the text, with its images stored in the same way."""
+    content = extracted.store(_scope_of(scope, draft), draft.content)
     return draft if content is draft.content else replace(draft, content=content)
 
 
-def _place_of(scope: Scope, draft: Draft) -> Scope:
+def _scope_of(scope: Scope, draft: Draft) -> Scope:
     return scope if draft.project_id is None else replace(scope, project_id=draft.project_id)
 
 
-# Which memories get a reminder out of their content, and when it follows a change of that.
-#
-# Not messages and documents, nor what says how things are for everybody, nor the private ones of a session; and nothing
-# that a tool or a document says, since that must not have an agent act.
+# Reminders are detected in content of users, agents and imports. Not in messages and documents, which state facts for
+# everybody, nor in memories private to a session; and never in content of tools or documents, because that must not
+# make an agent act.
 
 
-_KINDS = frozenset({Kind.FACT, Kind.PREFERENCE, Kind.EXPERIENCE, Kind.DECISION, Kind.TASK, Kind.NOTE})
-_ORIGINS = frozenset({Origin.USER, Origin.AGENT, Origin.IMPORT})
+_REMINDER_KINDS = frozenset({Kind.FACT, Kind.PREFERENCE, Kind.EXPERIENCE, Kind.DECISION, Kind.TASK, Kind.NOTE})
+_REMINDER_ORIGINS = frozenset({Origin.USER, Origin.AGENT, Origin.IMPORT})
 
 
 @dataclass(frozen=True, slots=True)
 class ReminderDetector:
-    """Finds reminders.
+    """Detection of reminders in content.
 
     Attributes:
-        zone: In which a moment is taken apart into day and hour: what is tomorrow depends on where one is.
-        is_on: Whether to look at all.
+        zone: The time zone in which dates such as "tomorrow" are resolved.
+        is_on: Whether to detect reminders at all.
     """
 
     zone: tzinfo = UTC
     is_on: bool = True
 
     def detect(self, memory: Memory, now: datetime) -> Reminder | None:
-        """Return what the content of *memory*, written *now*, reminds of. Its days count from when it was said."""
-        if not self.is_on or memory.kind not in _KINDS or memory.origin not in _ORIGINS:
+        """Return the reminder in the content of *memory*, written *now*; relative dates count from its event time."""
+        if not self.is_on or memory.kind not in _REMINDER_KINDS or memory.origin not in _REMINDER_ORIGINS:
             return None
         moment = memory.event_time or now
         if memory.layer is Layer.SESSION or not YEARS[0] <= moment.year <= YEARS[1]:
@@ -246,9 +243,9 @@ class ReminderDetector:
         return reminder_in(memory.content, moment.astimezone(self.zone))
 
     def update(self, before: Memory, after: Memory, now: datetime) -> Reminder | None:
-        """Return the reminder of *after*, which says something else than *before* and was given none.
+        """Return the reminder of *after*, whose content differs from *before* and which was given no reminder.
 
-        One that was given stays, and one whose words are still there.
+        A given reminder stays, and so does a detected one whose phrase is still in the content.
         """
         held = before.reminder
         if held is not None and (not held.phrase or still_mentions(held, after.content)):
@@ -265,11 +262,11 @@ SHORT_TERM_LIFETIME = timedelta(days=SHORT_TERM_DAYS)
 
 @dataclass(frozen=True, slots=True)
 class PreparedMemory:
-    """A draft and the new memory that it becomes unless one like it is there.
+    """A draft and the memory that it becomes unless a duplicate exists.
 
     Attributes:
-        draft: Without secrets.
-        name: The content that the memory claims, or None when it claims none.
+        draft: The draft with secrets replaced.
+        name: The content that the memory claims, None if it claims none.
         redactions: The secrets that were replaced.
     """
 
@@ -280,7 +277,7 @@ class PreparedMemory:
 
 
 class MemoryBuilder:
-    """Makes new memories out of drafts. It touches no store, so it may run before any transaction."""
+    """Creation of memories from drafts. It reads no store, so it can run before any transaction."""
 
     def __init__(  # noqa: PLR0913 - a part each
         self,
@@ -310,51 +307,52 @@ class MemoryBuilder:
         self._judge = TrustEvaluator(policy)
 
     def prepare(self, scope: Scope, draft: Draft, origin: Origin = Origin.AGENT) -> PreparedMemory:
-        """Return *draft* with its defaults, id, hash, keywords and chunks; the row and neighbour are still unknown.
+        """Return *draft* with defaults, id, hash, keywords and chunks; its row and previous row are not known yet.
 
-        A key that says something of its memory (`memsvc.domain.memory_keys`) gives the defaults. Secrets are replaced.
-        Unknown are also the memories that it is derived from: its trust is without them. *origin* is that of drafts
-        without one.
+        A key with a convention (`memsvc.domain.memory_keys`) provides defaults. Secrets are replaced. Trust does not
+        yet include the sources of the memory. *origin* is for drafts without one.
 
         Raises:
             InvalidRequestError: A SESSION memory has no session, or the vector does not fit.
         """
         draft, redactions = self.redactor.draft(draft) if self.redactor.is_on else (draft, ())
-        known = with_convention(draft) if "/" in draft.key else draft
-        memory = self._memory(_own_scope(scope, draft), known, self._judge.of(draft, origin))
+        completed = with_convention(draft) if "/" in draft.key else draft
+        memory = self._memory(_own_scope(scope, draft), completed, self._judge.of(draft, origin))
         if memory.layer is Layer.SESSION and not memory.scope.session_id:
             raise InvalidRequestError([Violation("memory.layer", "SESSION needs a session_id in the scope.")])
         require_validity(memory)
         chunks = chunks_of(draft.content)
         name = content_name(memory) if claims_content(memory) else None
-        stated = extract_statements(memory)
+        statements = extract_statements(memory)
         if draft.vector is None or len(draft.vector) == 0:
-            return PreparedMemory(draft, Record(memory, chunks, name is not None, statements=stated), name, redactions)
+            return PreparedMemory(
+                draft, Record(memory, chunks, name is not None, statements=statements), name, redactions
+            )
         vector = self.vector_bytes(draft.vector, chunks)
         return PreparedMemory(
-            draft, Record(memory, chunks, name is not None, vector, self._model, stated), name, redactions
+            draft, Record(memory, chunks, name is not None, vector, self._model, statements), name, redactions
         )
 
     def store_images(self, scope: Scope, draft: Draft) -> Draft:
-        """Return *draft* with references in the place of images, which are durable then; not within a transaction.
+        """Return *draft* with references in place of its images, which are durable then. Not for use in a transaction.
 
         Raises:
-            InvalidRequestError: An image cannot be kept.
+            InvalidRequestError: An image cannot be stored.
         """
         return store_draft_images(self._image_extractor, scope, draft)
 
     def store_text_images(self, scope: Scope, content: str, *, field: str) -> str:
-        """Return *content* likewise; errors name *field*."""
+        """As `store_images`, for a text; errors name *field*."""
         return store_text_images(self._image_extractor, scope, content, field=field)
 
     def extract_images(self, scope: Scope, content: str, *, field: str) -> ExtractedImages:
-        """Return *content* with references in the place of images, which are not durable yet; errors name *field*."""
+        """Return *content* with references in place of its images, which are not durable yet; errors name *field*."""
         return self._image_extractor.extract_images(scope, content, field=field)
 
     def prepare_all(
         self, scope: Scope, drafts: Sequence[Draft | Rejected], origin: Origin = Origin.AGENT
     ) -> list[PreparedMemory | Rejected]:
-        """Return all *drafts* lifted and prepared, a bad one as its rejection; those rejected before pass through."""
+        """Return all *drafts* prepared, with images stored; an invalid one as a rejection. Rejections pass through."""
         prepare, lifted = self.prepare, self.store_images
         items: list[PreparedMemory | Rejected] = []
         for draft in drafts:
@@ -369,10 +367,10 @@ class MemoryBuilder:
         return items
 
     def vector_bytes(self, vector: Sequence[float], chunks: Sequence[Chunk]) -> bytes:
-        """Return a given vector as it is stored: little-endian float32.
+        """Return a given vector in storage format: little-endian float32.
 
         Raises:
-            InvalidRequestError: Its length is not the embedder's, or the content is more than one chunk.
+            InvalidRequestError: Its length is not the dimension of the model, or the content has more than one chunk.
         """
         if len(vector) != self._dimension:
             description = f"Must hold {self._dimension} numbers, not {len(vector)}."
@@ -383,12 +381,12 @@ class MemoryBuilder:
         return np.asarray(vector, dtype="<f4").tobytes()
 
     def new_id(self) -> str:
-        """Return an id of the present moment."""
+        """Return a new time-ordered id."""
         return uuid7(self.now(), self._random)
 
     @property
     def model(self) -> str:
-        """Name the space that given vectors are in."""
+        """Return the embedding model of given vectors."""
         return self._model
 
     def _memory(self, scope: Scope, draft: Draft, provenance: Provenance) -> Memory:
@@ -438,7 +436,7 @@ class MemoryBuilder:
 
 
 def expiry(draft: Draft, layer: Layer, now: datetime) -> datetime | None:
-    """Return when *draft* expires: as it says, else 14 days from *now* for SHORT_TERM, else never."""
+    """Return the expiry of *draft*: the given one, else 14 days from *now* for SHORT_TERM, else None."""
     if draft.ttl is not None:
         return now + draft.ttl
     if draft.expire_time is None and layer is Layer.SHORT_TERM:
@@ -447,12 +445,12 @@ def expiry(draft: Draft, layer: Layer, now: datetime) -> datetime | None:
 
 
 def default_kind(speaker: str) -> Kind:
-    """Return the kind of a memory that names none: what somebody said is a message."""
+    """Return the kind of a memory without one: MESSAGE if it has a speaker, else FACT."""
     return Kind.MESSAGE if speaker else Kind.FACT
 
 
 def chunks_of(content: str) -> tuple[Chunk, ...]:
-    """Return the pieces of *content* as a record keeps them: none when there is just one."""
+    """Return the chunks of *content* as a record stores them: none if there is only one."""
     pieces = chunk(content)
     if len(pieces) < 2:  # noqa: PLR2004 - one piece is the content itself
         return ()
@@ -463,15 +461,15 @@ def chunks_of(content: str) -> tuple[Chunk, ...]:
 
 
 def claims_content(memory: Memory) -> bool:
-    """Return whether no other memory of the project and kind should hold the same content.
+    """Return whether *memory* must be the only one with its content in its project and kind.
 
-    What ceases to be true may become true again: then it is another memory that says so.
+    A memory whose validity ended claims nothing: the same may become true again, as another memory.
     """
     return memory.kind is not Kind.MESSAGE and memory.status is Status.ACTIVE and memory.valid_to is None
 
 
 def require_validity(memory: Memory) -> None:
-    """Return when *memory* does not cease to be true before it begins to.
+    """Check that the validity of *memory* does not end before it begins.
 
     Raises:
         InvalidRequestError: It does.
@@ -481,12 +479,12 @@ def require_validity(memory: Memory) -> None:
 
 
 def content_name(memory: Memory) -> ContentName:
-    """Return what the content of *memory* is known by under its owner."""
+    """Return the identity of the content of *memory* within its owner."""
     return ContentName(memory.scope.project_id, memory.kind.value, memory.content_hash)
 
 
 def extracted_keywords(title: str, content: str) -> tuple[Keyword, ...]:
-    """Return the keywords of a memory that was given none, heaviest first, ties by term."""
+    """Return keywords extracted from title and content, highest weight first, ties by term."""
     found = extract_keywords(f"{title}\n{content}" if title else content)
     found.sort()
     found.sort(key=itemgetter(1), reverse=True)

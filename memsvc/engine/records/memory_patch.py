@@ -1,4 +1,4 @@
-"""From a memory and new values for some of its fields to its next revision."""
+"""Patches: new values for some fields of a memory, and the revision that results."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from memsvc.engine.records.memory_builder import (
 )
 from memsvc.text.file_refs import refs_in
 
-_TAKEN_OVER = (
+_DRAFT_FIELDS = (
     "content", "layer", "kind", "category", "speaker", "title", "summary", "tags", "keywords", "related_ids",
     "file_refs", "importance", "tier", "confidence", "event_time", "expire_time", "work_in_progress", "source",
     "metadata", "valid_from", "valid_to", "reminder",
 )  # fmt: skip
-"""What a draft under an existing key gives to the memory there."""
+"""Fields that a draft under an existing key writes to the memory there."""
 
 _CLEARED: Mapping[str, Any] = {
     "key": "", "layer": Layer.LONG_TERM, "category": "", "speaker": "", "title": "", "summary": "", "tags": (),
@@ -34,12 +34,12 @@ _CLEARED: Mapping[str, Any] = {
     "status": Status.ACTIVE, "work_in_progress": False, "source": "", "metadata": {},
     "origin": Origin.AGENT, "derived_from": (),
 }  # fmt: skip
-"""What None in a patch stands for; kind, keywords and the times see to themselves."""
+"""Values of None in a patch; kind, keywords and times are derived."""
 
 
 def values_of_draft(draft: Draft, now: datetime) -> dict[str, Any]:
-    """Return the new values that *draft* gives to the memory that bears its key: it becomes ACTIVE again."""
-    values = {name: value for name in _TAKEN_OVER if (value := getattr(draft, name)) is not None}
+    """Return the new values that *draft* gives to the memory with its key, which becomes ACTIVE again."""
+    values = {name: value for name in _DRAFT_FIELDS if (value := getattr(draft, name)) is not None}
     if draft.ttl is not None:
         values["expire_time"] = now + draft.ttl
     if draft.keywords is not None and not draft.keywords:
@@ -103,7 +103,7 @@ def _follow_layer(before: Memory, wanted: dict[str, Any], now: datetime) -> None
 
 
 def _follow_refs(before: Memory, wanted: dict[str, Any]) -> None:
-    """Have the references to files follow the content; new given ones take the place of all that were given before."""
+    """Make file references follow the content; newly given references replace the earlier given ones."""
     if "file_refs" not in wanted and "content" not in wanted:
         return
     found = refs_in(wanted.get("content", before.content))
@@ -125,7 +125,7 @@ def _follow_content(before: Memory, differing: dict[str, Any], *, keywords_given
 
 def _differs(name: str, old: object, new: object) -> bool:
     if name == "metadata":
-        # As JSON, because to Python True equals 1.
+        # Compared as JSON, because True == 1 in Python.
         return _canonical(old) != _canonical(new)
     return old != new
 
@@ -135,19 +135,16 @@ def _canonical(metadata: Any) -> str:
     return json.dumps(plain, sort_keys=True)
 
 
-# Going back to what a memory said before, by a revision that says it again.
-
-
 def revert_to(before: Memory, target: Memory | None, now: datetime) -> Memory | None:
-    """Return the next revision of *before*, which says what *target* said; None when *before* says it already.
+    """Return the next revision of *before* with the state of *target*; None if *before* has that state already.
 
-    Without a target the memory is to be as if it were not there yet: DELETED.
+    Without a target the memory did not exist yet, and becomes DELETED.
     """
-    said = replace(before, status=Status.DELETED) if target is None else target
-    if not changed_fields(before, said):
+    restored = replace(before, status=Status.DELETED) if target is None else target
+    if not changed_fields(before, restored):
         return None
     return replace(
-        said,
+        restored,
         row=before.row,
         previous_row=before.previous_row,
         access_count=before.access_count,
@@ -158,7 +155,7 @@ def revert_to(before: Memory, target: Memory | None, now: datetime) -> Memory | 
 
 
 def change_action(before: Memory, after: Memory) -> ChangeAction:
-    """Return what the change from *before* to *after* is to those who watch."""
+    """Return the action that watchers see for the change from *before* to *after*."""
     was_deleted, is_deleted = (one.status is Status.DELETED for one in (before, after))
     if was_deleted == is_deleted:
         return ChangeAction.UPDATED

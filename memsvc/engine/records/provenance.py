@@ -1,4 +1,4 @@
-"""How far what is written is trusted: by its class, its writer and the memories that it is made of."""
+"""Provenance: trust in a memory by its origin, its writer and the memories it derives from."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ QUARANTINED: Mapping[str, Any] = {"status": Status.QUARANTINED, "review": Review
 
 
 class SourceLookup:
-    """Finds the memories that others are made of, within one transaction; each is asked for once."""
+    """Lookup of source memories within one transaction, with a cache."""
 
     def __init__(self, transaction: Transaction) -> None:
-        """Look in *transaction*."""
+        """Read from *transaction*."""
         self._transaction = transaction
         self._known: dict[tuple[Reach, str], Memory | None] = {}
 
@@ -31,7 +31,7 @@ class SourceLookup:
         """Return the memories with these ids, of any status.
 
         Raises:
-            InvalidRequestError: Some are not there for *scope*.
+            InvalidRequestError: Some are not visible to *scope*.
         """
         found = [self._find(scope, memory_id) for memory_id in ids]
         violations = [
@@ -44,7 +44,7 @@ class SourceLookup:
         return [memory for memory in found if memory is not None]
 
     def known(self, scope: Scope, ids: Sequence[str]) -> tuple[list[Memory], bool]:
-        """Return those of the memories that are there, and whether these are all."""
+        """Return the memories that exist, and whether that is all of them."""
         found = [memory for memory in (self._find(scope, memory_id) for memory_id in ids) if memory is not None]
         return found, len(found) == len(ids)
 
@@ -57,7 +57,7 @@ class SourceLookup:
 
 
 class Provenance(NamedTuple):
-    """What the origin of a new memory makes of it, before its sources are known."""
+    """The provenance of a new memory by its origin, before its sources are known."""
 
     origin: Origin
     trust: float
@@ -66,18 +66,18 @@ class Provenance(NamedTuple):
 
 
 class TrustEvaluator:
-    """Says how far new memories are trusted. What it said is kept: most memories of an import are alike in this."""
+    """Evaluation of the trust in new memories. Results are cached: most memories of an import are alike."""
 
     def __init__(self, policy: TrustPolicy) -> None:
-        """Judge by *policy*."""
+        """Evaluate by *policy*."""
         self.policy = policy
-        self._kept = lru_cache(maxsize=256)(self._judged)
+        self._cached = lru_cache(maxsize=256)(self._evaluate)
 
     def of(self, draft: Draft, origin: Origin) -> Provenance:
-        """Return the provenance of *draft*, which is of *origin* unless it says otherwise."""
-        return self._kept(draft.origin or origin, draft.trust, draft.status)
+        """Return the provenance of *draft*, which is of *origin* unless it names another."""
+        return self._cached(draft.origin or origin, draft.trust, draft.status)
 
-    def _judged(self, origin: Origin, given: float | None, status: Status | None) -> Provenance:
+    def _evaluate(self, origin: Origin, given: float | None, status: Status | None) -> Provenance:
         trust = self.policy.trust(origin, given)
         if status is Status.QUARANTINED or self.policy.distrusts(trust):
             return Provenance(origin, trust, Status.QUARANTINED, Review.PENDING)
@@ -85,31 +85,31 @@ class TrustEvaluator:
 
 
 def apply_source_trust(memory: Memory, sources: Sequence[Memory], policy: TrustPolicy) -> Memory:
-    """Return a new memory with what the memories that it is made of do to its trust."""
+    """Return a new memory with its trust limited by that of its sources."""
     trust = policy.trust(memory.origin, memory.trust, sources)
     trusted = memory if trust == memory.trust else replace(memory, trust=trust)
     return replace(trusted, **QUARANTINED) if policy.distrusts(trust, sources) else trusted
 
 
 def draft_provenance(before: Memory, draft: Draft, own: Memory) -> dict[str, Any]:
-    """Return the provenance of *before* after *draft*, which became *own*, was written under its key.
+    """Return the provenance of *before* after *draft*, prepared as *own*, was written under its key.
 
-    It is that of the new content. Content that stays as it is keeps its provenance, unless the draft says otherwise.
+    It is that of the new content. Unchanged content keeps its provenance, unless the draft names another.
     """
-    says_nothing = draft.origin is None and draft.trust is None and not draft.derived_from
-    if says_nothing and before.content_hash == own.content_hash:
+    is_unspecified = draft.origin is None and draft.trust is None and not draft.derived_from
+    if is_unspecified and before.content_hash == own.content_hash:
         return {}
     return {"origin": own.origin, "trust": own.trust, "derived_from": own.derived_from}
 
 
 def revalue(before: Memory, values: Mapping[str, Any], sources: SourceLookup, policy: TrustPolicy) -> dict[str, Any]:
-    """Return the new *values* of an update with what they mean for trust and quarantine.
+    """Return the new *values* of an update with their effect on trust and quarantine.
 
-    Trust is raised only by naming it: else a new origin or new sources can but lower it. A memory whose trust falls
-    below the threshold is quarantined.
+    Only an explicit trust raises trust; a new origin or new sources can only lower it. A memory whose trust falls below
+    the threshold is quarantined.
 
     Raises:
-        InvalidRequestError: A source is not there, or the status of a quarantined memory is to be set.
+        InvalidRequestError: A source does not exist, or the update sets the status of a quarantined memory.
     """
     new = dict(values)
     if new.keys() & _PROVENANCE:
@@ -128,12 +128,12 @@ def revalue(before: Memory, values: Mapping[str, Any], sources: SourceLookup, po
 def _retrusted(
     before: Memory, new: Mapping[str, Any], sources: SourceLookup, policy: TrustPolicy
 ) -> tuple[float, Sequence[Memory]]:
-    """Return the trust that *new* values give to *before*, and the sources it follows from."""
+    """Return the trust of *before* with *new* values, and the sources that it follows from."""
     if "derived_from" in new:
         found, are_all = sources.of(before.scope, new["derived_from"]), True
     else:
         found, are_all = sources.known(before.scope, before.derived_from)
-    # Of sources that are gone, what they were trusted is known by what became of it alone.
+    # The trust of purged sources is unknown; the current trust of the memory is an upper bound.
     given = new["trust"] if "trust" in new and are_all else min(_given(new), before.trust)
     return policy.trust(new.get("origin", before.origin), given, found), found
 
@@ -144,7 +144,7 @@ def _given(new: Mapping[str, Any]) -> float:
 
 
 def restored_status(before: Memory, *, is_replaced: bool) -> Mapping[str, Any]:
-    """Return the status of a memory that comes back: what no review has approved is quarantined again."""
+    """Return the status of a restored memory: one that no review has approved is quarantined again."""
     if is_withheld(before):
         return QUARANTINED
     return {"status": Status.DEPRECATED if is_replaced else Status.ACTIVE}

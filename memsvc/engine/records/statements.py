@@ -1,7 +1,7 @@
-"""Which memories take part in contradictions, and what they state.
+"""Statements of memories for conflict detection.
 
-Not those that record what was said or done at a time (messages, notes, tasks), nor long texts that would be put aside
-for one of their sentences, nor the private ones of a session.
+Excluded are records of events (messages, notes, tasks), long texts, which one sentence would put into conflict, and
+memories private to a session.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ STATEMENT_KINDS = frozenset({Kind.FACT, Kind.PREFERENCE, Kind.EXPERIENCE, Kind.O
 
 
 def statements_of(memory: Memory) -> tuple[Statement, ...]:
-    """Return what *memory* states, whatever its status."""
+    """Return the statements of *memory*, whatever its status."""
     if memory.kind not in STATEMENT_KINDS or memory.layer is Layer.SESSION:
         return ()
     return statements_in(memory.content, speaker=memory.speaker, is_titled=bool(memory.title))
 
 
 def extract_statements(memory: Memory) -> tuple[Statement, ...]:
-    """Return what others can contradict: what an ACTIVE memory states."""
+    """Return the statements that others can contradict: those of an ACTIVE memory."""
     return statements_of(memory) if memory.status is Status.ACTIVE else ()
 
 
 def states_more(memory: Memory, statement: Statement) -> bool:
-    """Return whether *memory* says more than one of its statements: another sentence, or something on another topic.
+    """Return whether *memory* states more than *statement*: another sentence, or another topic.
 
-    A job and an employer are one thing: they are said together, and change together.
+    A job and an employer count as one: they are stated together and change together.
     """
     if len(sentences(memory.content)) > 1:
         return True
@@ -38,7 +38,7 @@ def states_more(memory: Memory, statement: Statement) -> bool:
 
 
 def is_personal(statement: Statement) -> bool:
-    """Return whether a statement is of the user's own home, work or name: that is so in every project."""
+    """Return whether a statement is about the home, work or name of the user, and thus valid in every project."""
     topic = statement.topic
     if statement.rule in {Rule.LOCATION, Rule.OCCUPATION}:
         return topic.endswith(f" of {USER}") or topic.startswith(f"{USER} ")
@@ -46,15 +46,15 @@ def is_personal(statement: Statement) -> bool:
 
 
 def differs_in_project(older: Memory, newer: Memory) -> bool:
-    """Return whether the older memory is not of the newer one's project: it is global, and stays in use for others."""
+    """Return whether the older memory is global and the newer one is not: it stays in use in other projects."""
     return older.scope.project_id != newer.scope.project_id
 
 
 def find_contradiction(older: Memory, newer: Memory) -> tuple[Statement, Statement] | None:
-    """Return the first two statements that contradict each other, by the order of the newer one's, or None."""
-    known = {statement.topic: statement for statement in statements_of(older)}
-    for said in statements_of(newer):
-        before = known.get(said.topic)
-        if before is not None and contradicts(before, said):
-            return before, said
+    """Return the first pair of contradicting statements, in the order of the newer memory, or None."""
+    by_topic = {statement.topic: statement for statement in statements_of(older)}
+    for newer_statement in statements_of(newer):
+        before = by_topic.get(newer_statement.topic)
+        if before is not None and contradicts(before, newer_statement):
+            return before, newer_statement
     return None
