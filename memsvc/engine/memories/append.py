@@ -1,4 +1,4 @@
-"""Append: text added to the end of the memory under a key, or a new memory under it (requirement M18)."""
+"""Appending text to the memory under a key."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LINE_BREAK = "\n"
 
 @dataclass(frozen=True, slots=True)
 class _Addition:
-    """What is to be added, and the memory that it is if there is none. None as separator: a line break if needed."""
+    """Text to append, prepared as the memory to create if there is none. Separator None: a line break if needed."""
 
     scope: Scope
     prepared: PreparedMemory
@@ -33,14 +33,14 @@ class _Addition:
 
     @property
     def key(self) -> str:
-        """Return the key of the memory that is meant."""
+        """Return the key of the memory."""
         return self.prepared.draft.key
 
     def to(self, before: Memory) -> str:
         """Return the content of *before* with the addition.
 
         Raises:
-            InvalidRequestError: It would be longer than a memory may be.
+            InvalidRequestError: The content would be too long.
         """
         separator = self.separator
         if separator is None:
@@ -57,14 +57,14 @@ class _Addition:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """The next revision of a memory, worked out before the transaction; it holds while the memory stays as it was."""
+    """The next revision of a memory, computed before the transaction; valid while the memory is unchanged."""
 
     before: Memory
     record: Record
 
 
 class MemoryAppender:
-    """Adds to memories by key. Appends that meet are all kept, in some order."""
+    """Appends text to memories by key. Concurrent appends are all kept, in some order."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class MemoryAppender:
         reads: MemoryReads,
         now: Callable[[], datetime],
     ) -> None:
-        """Append by these parts; *now* is the clock."""
+        """Write by these parts; *now* is the clock."""
         self._memory_builder = memory_builder
         self._record_builder = record_builder
         self._requests = requests
@@ -83,29 +83,29 @@ class MemoryAppender:
         self._conflict_detector = ConflictDetector(memory_builder, record_builder)
 
     def append(self, scope: Scope, key: str, content: str, *, separator: str | None, options: WriteOptions) -> Written:
-        """Add *content* to the end of the memory under *key*, or create it as its key says; outcome UPDATED or CREATED.
+        """Append *content* to the memory under *key*, or create it; the outcome is UPDATED or CREATED.
 
         Raises:
             InvalidRequestError: The memory would become too long.
-            MemoryExistsError: The key is that of another session's private memory.
-            MemoryNotFoundError: The request came before, and the memory was removed for good meanwhile.
+            MemoryExistsError: The key belongs to a memory private to another session.
+            MemoryNotFoundError: The request is a repetition, and the memory was purged since.
             RequestIdReusedError: The request_id was used for another request.
         """
         digest = request_digest(scope, key, content, separator or "", separator is None) if options.request_id else ""
         request = IdempotentRequest("AppendMemory", options.request_id, digest, Reach.from_scope(scope))
         text = self._memory_builder.store_text_images(scope, content, field="content")
-        prepared = self._memory_builder.prepare(scope, Draft(text, key=key, kind=_kind_under(key)))
+        prepared = self._memory_builder.prepare(scope, Draft(text, key=key, kind=_default_kind(key)))
         addition = _Addition(scope, prepared, separator)
         plan = self._plan(addition)
         (written,), _ = self._requests.run_once(
-            request, lambda tx: [self._compared(tx, self._append(tx, addition, plan), options)]
+            request, lambda tx: [self._detect_conflicts(tx, self._append(tx, addition, plan), options)]
         )
         if not isinstance(written, Written):
             raise not_found_error(written)
         return replace(written, redactions=prepared.redactions)
 
     def _plan(self, addition: _Addition) -> _Plan | None:
-        """Work out the next revision of a memory that is there: cutting a long text must hold up no other write."""
+        """Compute the next revision before the transaction: chunking a long text must not delay other writes."""
         before = self._reads.get_by_key(addition.key, reach=Reach.from_scope(addition.scope, Visibility.PROJECT))
         return None if before is None or not visible(before, addition.scope) else self._next(addition, before)
 
@@ -126,13 +126,13 @@ class MemoryAppender:
             raise MemorySupersededError(before.id, before.superseded_by_id)
         if plan is None or (plan.before.id, plan.before.revision) != (before.id, before.revision):
             plan = self._next(addition, before)
-        # Its content is found by its key: it is nobody's duplicate while another memory holds the same.
+        # A memory with a key may share its content with another memory: ignore the holder of the claim.
         record, _ = self._record_builder.claim(transaction, plan.record)
         transaction.update(before, record, ChangeAction.UPDATED)
         return UpsertResult(record.memory, Outcome.UPDATED)
 
-    def _compared(self, transaction: Transaction, placed: UpsertResult, options: WriteOptions) -> UpsertResult:
-        """Settle the conflicts of what was written, and look what it contradicts."""
+    def _detect_conflicts(self, transaction: Transaction, placed: UpsertResult, options: WriteOptions) -> UpsertResult:
+        """Update the conflicts of the written memory and detect new ones."""
         written = [placed.memory]
         findings = self._conflict_detector.detect(transaction, written, policy=options.on_conflict, changed=written)
         return UpsertResult(findings.current(placed.memory), placed.outcome, findings.shown(placed.memory))
@@ -143,6 +143,6 @@ class MemoryAppender:
         return UpsertResult(memory, Outcome.CREATED)
 
 
-def _kind_under(key: str) -> Kind | None:
-    """Return the kind of a memory whose key says none: what is written bit by bit is a note."""
+def _default_kind(key: str) -> Kind | None:
+    """Return NOTE for a key without a convention: text that is appended piece by piece is a note."""
     return None if convention_of(key) else Kind.NOTE

@@ -1,4 +1,4 @@
-"""Import: any number of memories, batch by batch, each batch durable with the note of how far it came."""
+"""Bulk import: batches of memories, each durable together with the progress of the import."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _COUNT_OF = {Outcome.CREATED: "created", Outcome.UPDATED: "updated", Outcome.DUP
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """What an import works with."""
+    """Dependencies of an import."""
 
     committer: GroupCommitter
     memory_builder: MemoryBuilder
@@ -36,7 +36,7 @@ class _Parts:
 
 @dataclass(frozen=True, slots=True)
 class _Choices:
-    """What to do with what is there already."""
+    """The handling of duplicates and conflicts."""
 
     on_duplicate: OnDuplicate
     on_conflict: ConflictPolicy | None
@@ -44,7 +44,7 @@ class _Choices:
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
-    """What became of one batch."""
+    """The result of one batch."""
 
     progress: ImportProgress
     results: Sequence[UpsertResult | Rejected]
@@ -56,7 +56,7 @@ class PreparedBatch:
 
     Attributes:
         first_index: The index of the first memory that the client sent.
-        start: The index of the first one that was prepared; those before it were durable already.
+        start: The index of the first prepared memory; earlier ones are durable already.
     """
 
     first_index: int
@@ -65,7 +65,7 @@ class PreparedBatch:
 
 
 class BulkImporter:
-    """Opens imports, new ones and those that broke off."""
+    """Starts and resumes imports."""
 
     def __init__(
         self, committer: GroupCommitter, memory_builder: MemoryBuilder, upserter: Upserter, accesses: AccessCounts
@@ -76,12 +76,12 @@ class BulkImporter:
     def begin(
         self, scope: Scope, *, request_id: str, on_duplicate: OnDuplicate, on_conflict: ConflictPolicy | None = None
     ) -> ImportRun:
-        """Return the import of this request_id where it stands; without one a new import, which cannot be resumed.
+        """Return the import of this request_id at its progress; without one a new import, which cannot be resumed.
 
-        Without a policy for conflicts what is imported is compared with nothing; later writes are compared with it.
+        Without a conflict policy imported memories are not compared with others; later writes are compared with them.
 
         Raises:
-            RequestIdReusedError: The request_id belongs to an import of another scope or with another choice.
+            RequestIdReusedError: The request_id belongs to an import of another scope or with other options.
         """
         digest = request_digest(scope, on_duplicate, on_conflict) if request_id else ""
         request = IdempotentRequest(_METHOD, request_id, digest, Reach.from_scope(scope))
@@ -92,37 +92,37 @@ class BulkImporter:
 
 
 class ImportRun:
-    """One import at work; one caller may prepare the next batch while another stores the one before."""
+    """A running import; one thread may prepare the next batch while another stores the previous one."""
 
     def __init__(
         self, parts: _Parts, request: IdempotentRequest, scope: Scope, choices: _Choices, progress: ImportProgress
     ) -> None:
-        """Go on from *progress*; `BulkImporter.begin` is the way to get one."""
+        """Continue from *progress*; obtained from `BulkImporter.begin`."""
         self._parts = parts
         self._request = request
         self._scope = scope
         self._choices = choices
         self._progress = progress
-        self._works: CommitPipeline[_Batch] = CommitPipeline(parts.committer)
+        self._pipeline: CommitPipeline[_Batch] = CommitPipeline(parts.committer)
 
     @property
     def progress(self) -> ImportProgress:
-        """Return how far the import is, over all its runs. Failures are those of the latest `add`."""
+        """Return the progress over all runs of the import. Failures are those of the latest `add`."""
         return self._progress
 
     def add(self, first_index: int, drafts: Sequence[Draft | Rejected]) -> ImportProgress:
-        """Store the memories from *first_index* on, in one transaction; return once they are durable.
+        """Store the memories from *first_index* on in one transaction; return once they are durable.
 
-        Those below `next_index` are passed over. Counts are over all runs, failures are those of this call.
+        Memories below `next_index` are skipped. Counts cover all runs, failures only this call.
 
         Raises:
-            InvalidRequestError: There is a gap before *first_index*, or it is negative.
+            InvalidRequestError: *first_index* is negative or leaves a gap.
         """
         self.store(self.prepare(first_index, drafts))
         return self.settle()
 
     def prepare(self, first_index: int, drafts: Sequence[Draft | Rejected]) -> PreparedBatch:
-        """Return the memories from *first_index* on, ready for `store`; what is wrong with one is told there."""
+        """Return the memories from *first_index* on, ready for `store`; `store` reports invalid ones."""
         start = max(first_index, self._progress.next_index)
         items = self._parts.memory_builder.prepare_all(
             self._scope, drafts[max(0, start - first_index) :], Origin.IMPORT
@@ -130,17 +130,17 @@ class ImportRun:
         return PreparedBatch(first_index, start, items)
 
     def store(self, prepared: PreparedBatch) -> ImportProgress:
-        """Begin to store what was prepared, batches in their order; return the progress once the one before is durable.
+        """Start storing a prepared batch, in order; return the progress once the previous batch is durable.
 
         Raises:
-            InvalidRequestError: Of the batch before, as `add`; then nothing is stored of this one either.
+            InvalidRequestError: The previous batch failed, as in `add`; nothing of this one is stored either.
         """
         SEARCH_PRIORITY.yield_to_searches()
-        return self._reached(self._works.put(lambda transaction, before: self._store(transaction, prepared, before)))
+        return self._reached(self._pipeline.put(lambda transaction, before: self._store(transaction, prepared, before)))
 
     def settle(self) -> ImportProgress:
-        """Return the progress once all that was begun is durable; raises what `add` raises."""
-        return self._reached(self._works.settle())
+        """Return the progress once all started batches are durable; raises what `add` raises."""
+        return self._reached(self._pipeline.settle())
 
     def _reached(self, committed: CommitResult[_Batch] | None) -> ImportProgress:
         if committed is None:
@@ -158,7 +158,7 @@ class ImportRun:
         return self._progress
 
     def _store(self, transaction: Transaction, prepared: PreparedBatch, before: _Batch | None) -> _Batch:
-        # The store's own note counts, not this object's: another stream of the same import may be ahead.
+        # The stored progress counts, not that of this object: another stream of the same import may be ahead.
         answer = recall_answer(transaction, self._request)
         progress = ImportProgress(**answer) if answer is not None else before.progress if before else self._progress
         first, known = prepared.first_index, progress.next_index
@@ -168,10 +168,10 @@ class ImportRun:
         waiting = prepared.items[max(0, known - prepared.start) :]
         if not waiting:
             return _Batch(replace(progress, failures=()), ())
-        placed = self._parts.upserter.upsert(
+        upserted = self._parts.upserter.upsert(
             transaction, waiting, self._choices.on_duplicate, self._choices.on_conflict
         )
-        results = [as_rejection(result) for result in placed]
+        results = [as_rejection(result) for result in upserted]
         redacted = sum(isinstance(item, PreparedMemory) and bool(item.redactions) for item in waiting)
         reached = _advanced(progress, results, transaction.position, redacted=redacted)
         remember_answer(transaction, self._request, _as_json(reached))

@@ -1,4 +1,4 @@
-"""Remember: drafts in, durable memories out."""
+"""Creation of memories, one or many."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ class MemoryCreator:
     def __init__(
         self, memory_builder: MemoryBuilder, upserter: Upserter, requests: IdempotentExecutor, accesses: AccessCounts
     ) -> None:
-        """Store by these parts; duplicates are counted as accesses."""
+        """Write by these parts; duplicates count as accesses."""
         self._memory_builder = memory_builder
         self._upserter = upserter
         self._requests = requests
         self._accesses = accesses
 
     def create(self, scope: Scope, draft: Draft, options: WriteOptions, *, method: str = "CreateMemory") -> Written:
-        """Store one memory; return once it is durable. Requests of different *method* are never one.
+        """Store one memory; return once it is durable. Requests with different *method* are never the same request.
 
-        Under an existing key the draft changes that memory; content that is there is treated as the options say.
+        Under an existing key the draft updates that memory; the options say how to treat existing content.
 
         Raises:
             InvalidRequestError: The vector does not fit, or a SESSION memory has no session.
-            MemoryExistsError: The content is there and duplicates are to be rejected, or the key is that of another
-                session's private memory.
+            MemoryExistsError: The content exists and duplicates are rejected, or the key belongs to a memory private to
+                another session.
             RequestIdReusedError: The request_id was used for another request.
-            MemorySupersededError: The key is that of a memory that was superseded.
-            MemoryNotFoundError: The request came before, and what it stored was removed for good meanwhile.
+            MemorySupersededError: The key belongs to a superseded memory.
+            MemoryNotFoundError: The request is a repetition, and its memory was purged since.
         """
         prepared = self._memory_builder.prepare(scope, self._memory_builder.store_images(scope, draft))
         request = _request(
@@ -59,17 +59,17 @@ class MemoryCreator:
         )
 
         def work(transaction: Transaction) -> list[UpsertResult | Rejected]:
-            placed = self._upserter.upsert(transaction, (prepared,), options.on_duplicate, options.on_conflict)
-            return [_raised(result) for result in placed]
+            upserted = self._upserter.upsert(transaction, (prepared,), options.on_duplicate, options.on_conflict)
+            return [_raised(result) for result in upserted]
 
         (written,), _ = self._requests.run_once(request, work)
         if not isinstance(written, Written):
             raise not_found_error(written)
         self._note_duplicates((written,))
-        return _redacted(written, prepared)
+        return _with_redactions(written, prepared)
 
     def create_batch(self, scope: Scope, drafts: Sequence[Draft | Rejected], options: WriteOptions) -> BatchWritten:
-        """Store memories in order in one transaction; a bad one fails alone. Rejected items pass through.
+        """Store memories in order in one transaction; an invalid one fails alone. Rejected items pass through.
 
         Raises:
             RequestIdReusedError: The request_id was used for another request.
@@ -80,11 +80,11 @@ class MemoryCreator:
         request = _request("BatchCreateMemories", scope, prepared, asked, options.request_id)
 
         def work(transaction: Transaction) -> list[UpsertResult | Rejected]:
-            placed = self._upserter.upsert(transaction, items, options.on_duplicate, options.on_conflict)
-            return [as_rejection(result) for result in placed]
+            upserted = self._upserter.upsert(transaction, items, options.on_duplicate, options.on_conflict)
+            return [as_rejection(result) for result in upserted]
 
         answered, position = self._requests.run_once(request, work)
-        results = [_redacted(_item(result), item) for result, item in zip(answered, items, strict=True)]
+        results = [_with_redactions(_item(result), item) for result, item in zip(answered, items, strict=True)]
         self._note_duplicates(results)
         return BatchWritten(tuple(results), position)
 
@@ -96,8 +96,8 @@ class MemoryCreator:
         )
 
 
-def _redacted(result: R, item: PreparedMemory | Rejected) -> R:
-    """Return *result* with the secrets that were replaced in its draft, which are the same on every repetition."""
+def _with_redactions(result: R, item: PreparedMemory | Rejected) -> R:
+    """Return *result* with the redactions of its draft, which are the same for every repetition."""
     if isinstance(result, Written) and isinstance(item, PreparedMemory) and item.redactions:
         return replace(result, redactions=item.redactions)
     return result

@@ -1,4 +1,4 @@
-"""Ingest: the bytes of a document, checked and made a memory (requirement M16)."""
+"""Ingestion of documents and skills as memories."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _FRONT_MATTER = re.compile(r"---[ \t]*\r?\n(.*?)^(?:---|\.\.\.)[ \t]*\r?$", re.D
 _FIELD = re.compile(r"^(title|name|description):[ \t]*(\S[^\r\n]*)", re.MULTILINE)
 _HEADING = re.compile(r"^#[ \t]+(\S[^\r\n]*?)[ \t#]*\r?$", re.MULTILINE)
 _HEAD_CHARS = 20_000
-"""As much of a document is looked at for its title."""
+"""Length of the beginning in which title and front matter are searched."""
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentHeader:
-    """What is said of a document before its bytes. None means not given.
+    """Metadata sent before the bytes of a document. None means not given.
 
     Attributes:
-        size_bytes: How many bytes there are to be; 0: not said.
-        sha256: The hexadecimal hash that they are to have; empty: not said.
+        size_bytes: The expected number of bytes; 0: not given.
+        sha256: The expected hash in hexadecimal; empty: not given.
     """
 
     name: str = ""
@@ -48,7 +48,7 @@ class DocumentHeader:
 
 @dataclass(frozen=True, slots=True)
 class IngestResult:
-    """The memory that a document became, and in how many chunks it is searched."""
+    """The memory of a document, and the number of its chunks."""
 
     written: Written
     chunk_count: int
@@ -57,19 +57,20 @@ class IngestResult:
 class DocumentIngester:
     """Stores documents and skills."""
 
-    def __init__(self, remember: MemoryCreator) -> None:
-        """Store by *remember*."""
-        self._remember = remember
+    def __init__(self, creator: MemoryCreator) -> None:
+        """Write by *creator*."""
+        self._creator = creator
 
     def ingest(self, scope: Scope, header: DocumentHeader, data: bytes, options: WriteOptions) -> IngestResult:
         """Store a whole document as one memory; return once it is durable.
 
         Raises:
-            InvalidRequestError: The bytes are not what the header says, no UTF-8, blank, too long, or hold a NUL.
+            InvalidRequestError: The bytes do not match the header, are not UTF-8, are blank or too long, or contain
+                NUL.
             MemoryExistsError, RequestIdReusedError, MemoryNotFoundError: As for `MemoryCreator.create`.
         """
         draft = draft_from_document(header, checked_text(header, data))
-        written = self._remember.create(scope, draft, options, method="IngestDocument")
+        written = self._creator.create(scope, draft, options, method="IngestDocument")
         return IngestResult(written, max(1, len(chunks_of(written.memory.content))))
 
 
@@ -77,7 +78,7 @@ def checked_text(header: DocumentHeader, data: bytes) -> str:
     """Return the text of a document.
 
     Raises:
-        InvalidRequestError: As for `DocumentIngester.ingest`; it names everything that is wrong.
+        InvalidRequestError: As for `DocumentIngester.ingest`; it lists all violations.
     """
     violations = list(_faults_of_bytes(header, data))
     try:
@@ -92,7 +93,7 @@ def checked_text(header: DocumentHeader, data: bytes) -> str:
 
 
 def draft_from_document(header: DocumentHeader, text: str) -> Draft:
-    """Return the memory that a document becomes; what its header leaves open is taken from its name and its text."""
+    """Return the draft of a document; title and summary default to name, front matter and first heading."""
     fields = _front_matter(text)
     is_skill = PurePosixPath(header.name.lower()).name == SKILL_FILE
     return Draft(
@@ -129,7 +130,7 @@ def _faults_of_text(text: str) -> Iterator[Violation]:
 
 
 def _front_matter(text: str) -> dict[str, str]:
-    """Return the plain title, name and description of a document's front matter, without their quotes."""
+    """Return title, name and description of the front matter, without quotes."""
     found = _FRONT_MATTER.match(text[:_HEAD_CHARS])
     pairs = _FIELD.findall(found[1]) if found else []
     return {name: value.strip().strip("\"'") for name, value in pairs}

@@ -1,4 +1,4 @@
-"""Recollect: memories by id, by key, and page by page."""
+"""Reads of memories by id, by key and by page, and access counts."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from memsvc.ports.metadata import MemoryReads
 
 
 class MemoryReader:
-    """Reads straight from the store, so every change that was acknowledged is seen."""
+    """Reads from the store, so that every acknowledged change is visible."""
 
     def __init__(self, reads: MemoryReads, accesses: AccessCounts) -> None:
-        """Read from the store by *reads*."""
+        """Read from *reads*; record accesses in *accesses*."""
         self._reads = reads
         self._accesses = accesses
 
     def get(self, scope: Scope, memory_id: str) -> Memory:
-        """Return a memory of the scope's project or a global one; this counts as an access.
+        """Return a memory of the scope's project or a global one; counts as an access.
 
         Raises:
-            MemoryNotFoundError: It is not there, deleted, or another session's private one.
+            MemoryNotFoundError: The memory does not exist, is deleted, or is private to another session.
         """
         memory = self.get_many(scope, (memory_id,)).get(memory_id)
         if memory is None:
@@ -39,34 +39,34 @@ class MemoryReader:
         return memory
 
     def get_by_key(self, scope: Scope, key: str) -> Memory:
-        """Return the memory that bears *key* in exactly the scope's project; this counts as an access.
+        """Return the memory with *key* in exactly the scope's project; counts as an access.
 
         Raises:
             MemoryNotFoundError: As for `get`.
         """
         memory = self._reads.get_by_key(key, reach=Reach.from_scope(scope, Visibility.PROJECT))
-        if memory is None or not _is_there(memory, scope):
+        if memory is None or not _is_visible(memory, scope):
             raise MemoryNotFoundError(key)
         self._accesses.note((memory.id,))
         return memory
 
     def get_many(self, scope: Scope, ids: Sequence[str]) -> dict[str, Memory]:
-        """Return those of the memories that `get` would return, by id; this counts as an access of each."""
+        """Return the memories that `get` would return, by id; counts as an access of each."""
         stored = self._reads.get(ids, reach=Reach.from_scope(scope))
-        found = {memory_id: memory for memory_id, memory in stored.items() if _is_there(memory, scope)}
+        found = {memory_id: memory for memory_id, memory in stored.items() if _is_visible(memory, scope)}
         self._accesses.note(found)
         return found
 
     def chain(self, scope: Scope, memory: Memory) -> list[Memory]:
-        """Return the chain of supersession that *memory* is part of, the oldest first; it counts no access."""
+        """Return the supersession chain of *memory*, oldest first; not an access."""
         return supersession_chain(self._reads, scope, memory)
 
     def page(
         self, scope: Scope, selection: Selection, *, order: Order, after: PageCursor | None, limit: int
     ) -> tuple[list[Memory], PageCursor | None]:
-        """Return the next *limit* memories, and the cursor to go on from; None when there are no more.
+        """Return the next *limit* memories and the cursor of the next page, None at the end. Not an access.
 
-        A memory that is there, unchanged, during the whole walk is returned exactly once. It counts no access.
+        A memory that exists unchanged during the whole iteration is returned exactly once.
         """
         memories = self._reads.page(
             reach=Reach.from_scope(scope, selection.visibility),
@@ -80,7 +80,7 @@ class MemoryReader:
         return memories[:limit], _cursor(memories[limit - 1], order)
 
 
-def _is_there(memory: Memory, scope: Scope) -> bool:
+def _is_visible(memory: Memory, scope: Scope) -> bool:
     return memory.status is not Status.DELETED and visible(memory, scope)
 
 
@@ -89,32 +89,32 @@ def _cursor(memory: Memory, order: Order) -> PageCursor:
     return PageCursor(to_micros(value) if isinstance(value, datetime) else value, memory.row)
 
 
-# Counting reads without slowing them: noted in memory, written in batches.
+# Access counts are recorded in memory and written in batches, so that reads stay fast.
 
 
 INTERVAL = timedelta(hours=1)
-"""A memory's accesses count at most once within this time."""
+"""Accesses of a memory count at most once within this time."""
 
-_REMEMBERED = 100_000
-"""How many memories' latest accesses are kept in mind; beyond, the oldest may count again too early."""
+_MOST_TRACKED = 100_000
+"""Number of memories whose latest access is kept in memory; beyond it the oldest may count again too early."""
 
 
 class AccessCounts:
-    """Collects accesses until they are flushed. Safe to use from several threads.
+    """Access counts that wait to be written. Thread-safe.
 
-    Nothing is lost but by a crash, if `flush` is called every few seconds, and once more before the committer closes.
+    Only a crash loses counts, if `flush` runs every few seconds and once before the committer closes.
     """
 
     def __init__(self, committer: GroupCommitter, now: Callable[[], datetime]) -> None:
-        """Write through *committer*; *now* is the clock."""
+        """Write by *committer*; *now* is the clock."""
         self._committer = committer
         self._now = now
         self._lock = threading.Lock()
         self._counted: OrderedDict[str, datetime] = OrderedDict()
-        self._waiting: dict[str, tuple[int, datetime]] = {}
+        self._pending: dict[str, tuple[int, datetime]] = {}
 
     def note(self, ids: Iterable[str]) -> None:
-        """Count an access of each of these memories, unless one was counted within the last hour. Does no I/O."""
+        """Count an access of each memory, unless one was counted within the last hour. Does no I/O."""
         now = self._now()
         with self._lock:
             for memory_id in ids:
@@ -123,18 +123,18 @@ class AccessCounts:
                     self._counted[memory_id] = now
                     self._counted.move_to_end(memory_id)
                     self._add(memory_id, 1, now)
-            while len(self._counted) > _REMEMBERED:
+            while len(self._counted) > _MOST_TRACKED:
                 self._counted.popitem(last=False)
 
     def flush(self) -> None:
-        """Write what was noted; return once it is durable.
+        """Write the recorded counts; return once they are durable.
 
         Raises:
-            BackendUnavailableError: The store cannot be reached; the counts are kept for the next time.
+            BackendUnavailableError: The store cannot be reached; the counts are kept for the next flush.
             BackendClosedError: The committer is closed; the counts are kept.
         """
         with self._lock:
-            accesses, self._waiting = self._waiting, {}
+            accesses, self._pending = self._pending, {}
         if not accesses:
             return
         is_written = False
@@ -148,5 +148,5 @@ class AccessCounts:
                         self._add(memory_id, count, time)
 
     def _add(self, memory_id: str, count: int, time: datetime) -> None:
-        before, latest = self._waiting.get(memory_id, (0, time))
-        self._waiting[memory_id] = (before + count, max(latest, time))
+        before, latest = self._pending.get(memory_id, (0, time))
+        self._pending[memory_id] = (before + count, max(latest, time))

@@ -1,4 +1,4 @@
-"""Promote: what a short-term memory says is kept for good (requirement M19)."""
+"""Promotion of a SHORT_TERM memory to LONG_TERM."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from memsvc.engine.records.provenance import SourceLookup
 from memsvc.ports.metadata import MemoryReads, Transaction
 from memsvc.text.reminder_extraction import still_mentions
 
-_KEPT = (
+_INHERITED = (
     "kind", "category", "speaker", "tags", "related_ids", "file_refs", "importance", "tier", "confidence", "event_time",
     "valid_from", "valid_to", "work_in_progress", "source", "origin",
 )  # fmt: skip
-"""What the new memory has of its source, whatever its words."""
+"""Fields that the new memory always takes from its source."""
 
 
 class MemoryPromoter:
-    """Promotes memories, each one transaction."""
+    """Promotes memories, each in one transaction."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class MemoryPromoter:
         requests: IdempotentExecutor,
         reads: MemoryReads,
     ) -> None:
-        """Write by these parts; *reads* finds the source before the transaction."""
+        """Write by these parts; *reads* loads the source before the transaction."""
         self._memory_builder = memory_builder
         self._record_builder = record_builder
         self._requests = requests
@@ -54,14 +54,14 @@ class MemoryPromoter:
         expected_revision: int,
         options: WriteOptions,
     ) -> tuple[Written, Written]:
-        """Store a LONG_TERM memory made of a SHORT_TERM one; return it and its source, which is ARCHIVED.
+        """Store a LONG_TERM memory derived from a SHORT_TERM one; return it and its source, which is ARCHIVED.
 
-        Empty *content* and *title* mean those of the source.
+        Empty *content* and *title* are those of the source.
 
         Raises:
-            MemoryNotFoundError: The source is not there for the scope.
-            RevisionConflictError: It is at another revision than expected (0: any).
-            InvalidRequestError: It is not of layer SHORT_TERM, or not ACTIVE.
+            MemoryNotFoundError: The source is not visible to the scope.
+            RevisionConflictError: The source has another revision than expected (0: any).
+            InvalidRequestError: The source is not of layer SHORT_TERM, or not ACTIVE.
             MemoryExistsError: Another memory has the content.
             RequestIdReusedError: The request_id was used for another request.
         """
@@ -89,10 +89,10 @@ class MemoryPromoter:
         return replace(new, redactions=prepared.redactions), old
 
     def promote_in_transaction(self, transaction: Transaction, source: Memory) -> Memory:
-        """Promote a memory of *transaction* as it stands; return the new one.
+        """Promote a memory within *transaction*; return the new one.
 
         Raises:
-            InvalidRequestError: It is not of layer SHORT_TERM, not ACTIVE, or trusted too little.
+            InvalidRequestError: The source is not of layer SHORT_TERM, not ACTIVE, or trusted too little.
             MemoryExistsError: Another memory has the content.
         """
         _require_promotable(source)
@@ -129,7 +129,7 @@ class MemoryPromoter:
 
 
 def _draft(source: Memory, content: str, title: str) -> Draft:
-    kept = {name: getattr(source, name) for name in _KEPT}
+    inherited = {name: getattr(source, name) for name in _INHERITED}
     return Draft(
         content=content or source.content,
         layer=Layer.LONG_TERM,
@@ -139,13 +139,13 @@ def _draft(source: Memory, content: str, title: str) -> Draft:
         metadata=dict(source.metadata),
         session_id="",
         derived_from=(source.id,),
-        reminder=_kept_reminder(source, content),
-        **kept,
+        reminder=_inherited_reminder(source, content),
+        **inherited,
     )
 
 
-def _kept_reminder(source: Memory, content: str) -> Reminder | None:
-    """Return the reminder that stays: one that was found goes with the words in which it was."""
+def _inherited_reminder(source: Memory, content: str) -> Reminder | None:
+    """Return the reminder to keep: a detected one goes when its phrase is no longer in the content."""
     reminder = source.reminder
     if reminder is None or not content or not reminder.phrase or still_mentions(reminder, content):
         return reminder

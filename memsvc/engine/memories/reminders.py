@@ -1,4 +1,4 @@
-"""Reminders: what is due, and noting that it was given (requirement L7)."""
+"""Due reminders and their acknowledgement."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from memsvc.engine.conflicts.supersession import require_memory
 from memsvc.ports.features import ReminderPlace
 from memsvc.ports.metadata import MetadataStore, Transaction
 
-_LOOKED_AT = 500
-"""So many candidates are read at a time."""
-_LOOKS = 10
-"""A page looks at so many times as many at most; then it ends, maybe short, and says where to go on."""
+_PAGE = 500
+"""Number of candidates read at a time."""
+_MOST_PAGES = 10
+"""Limit of candidate pages for one call; a short result then carries the position to continue from."""
 
 
 class ReminderService:
-    """Lists what is due, and takes note of what was given. Safe to use from several threads."""
+    """Lists due reminders and records acknowledgements. Thread-safe."""
 
     def __init__(
         self, store: MetadataStore, committer: GroupCommitter, now: Callable[[], datetime], zone: tzinfo = UTC
     ) -> None:
-        """Read from *store*; *now* is the clock, *zone* that of those who name none."""
+        """Read from *store*; *now* is the clock, *zone* the time zone of reminders without one."""
         self._store = store
         self._committer = committer
         self.now = now
@@ -38,22 +38,22 @@ class ReminderService:
     def due(
         self, scope: Scope, moment: Moment, *, after: ReminderPlace | None, limit: int
     ) -> tuple[list[Due], ReminderPlace | None]:
-        """Return the next *limit* memories to remind of, and where to go on: None when there are no more.
+        """Return the next *limit* due memories, and the position to continue from, None at the end.
 
-        First those of every year, then those of one day, by day; of the same day the earlier written first.
+        Yearly reminders come first, then those of a single day, by day; of the same day the earlier written first.
 
         Raises:
             BackendUnavailableError: The store cannot be reached.
         """
         reach, wanted = Reach.from_scope(scope), window(moment.now, moment.overdue_days)
         listed: list[Due] = []
-        for _ in range(_LOOKS):
-            page = self._store.reminders.page(reach=reach, window=wanted, after=after, limit=_LOOKED_AT)
-            for one in self._of_page(scope, reach, page, moment):
+        for _ in range(_MOST_PAGES):
+            page = self._store.reminders.page(reach=reach, window=wanted, after=after, limit=_PAGE)
+            for one in self._due_of_page(scope, reach, page, moment):
                 if len(listed) == limit:
                     return listed, _place(listed[-1].memory)
                 listed.append(one)
-            if len(page) < _LOOKED_AT:
+            if len(page) < _PAGE:
                 return listed, None
             after = _place(page[-1])
         return listed, after
@@ -61,13 +61,13 @@ class ReminderService:
     def acknowledge(
         self, scope: Scope, memory_id: str, *, day: date, slot: Slot | None, request_id: str
     ) -> tuple[Memory, datetime]:
-        """Note that a reminder was given on a day in a slot, or in all of that day; return since when that is noted.
+        """Record that a reminder was given on a day in a slot, or in all its slots; return the time of the record.
 
-        Noting it again changes nothing. A day that is still ahead may be noted, too: then it is passed over.
+        Idempotent. Acknowledging a future day skips that day.
 
         Raises:
-            MemoryNotFoundError: The memory is not there, deleted, or another session's private one.
-            InvalidRequestError: It has no reminder that is due on that day, in that slot.
+            MemoryNotFoundError: The memory does not exist, is deleted, or is private to another session.
+            InvalidRequestError: The memory has no reminder due on that day in that slot.
             RequestIdReusedError: The request_id was used for another request.
         """
         digest = request_digest(scope, memory_id, day.isoformat(), slot) if request_id else ""
@@ -76,16 +76,16 @@ class ReminderService:
         def work(transaction: Transaction) -> tuple[Memory, datetime]:
             answer = recall_answer(transaction, request)
             memory = require_memory(transaction, scope, memory_id)
-            # A repetition that once was right is so still, whatever became of the memory.
+            # A repeated request that was valid stays valid, even if the memory changed since.
             slots = _slots(memory, day, slot) if answer is None else tuple(map(Slot, answer))
-            noted = [transaction.acknowledge(memory, day, one, self.now()) for one in slots]
+            times = [transaction.acknowledge(memory, day, one, self.now()) for one in slots]
             if answer is None:
                 remember_answer(transaction, request, [one.value for one in slots])
-            return memory, max(noted)
+            return memory, max(times)
 
         return self._committer.submit(work).value
 
-    def _of_page(self, scope: Scope, reach: Reach, page: list[Memory], moment: Moment) -> list[Due]:
+    def _due_of_page(self, scope: Scope, reach: Reach, page: list[Memory], moment: Moment) -> list[Due]:
         visible_now = [one for one in page if visible(one, scope) and is_in_use(one, moment.now)]
         since = (moment.now - timedelta(days=moment.overdue_days + 2)).date()
         given = self._store.reminders.given([one.row for one in visible_now], since=since, reach=reach)
@@ -102,10 +102,10 @@ def _place(memory: Memory) -> ReminderPlace:
 
 
 def _slots(memory: Memory, day: date, slot: Slot | None) -> tuple[Slot, ...]:
-    """Return the slots to note.
+    """Return the slots to acknowledge.
 
     Raises:
-        InvalidRequestError: The memory does not remind then.
+        InvalidRequestError: The memory has no reminder due then.
     """
     if memory.reminder is None:
         raise InvalidRequestError([Violation("memory_id", "Names a memory without a reminder.")])

@@ -1,4 +1,4 @@
-"""Review: deciding about memories that were withheld."""
+"""Review of quarantined memories."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from memsvc.ports.metadata import Transaction
 
 
 class ReviewService:
-    """Decides about quarantined memories, each decision one transaction and one revision."""
+    """Approves or rejects quarantined memories, each in one transaction as one revision."""
 
     def __init__(
         self, memory_builder: MemoryBuilder, record_builder: RecordBuilder, requests: IdempotentExecutor
     ) -> None:
-        """Decide by these parts."""
+        """Write by these parts."""
         self._record_builder = record_builder
         self._requests = requests
         self._now = memory_builder.now
@@ -39,22 +39,22 @@ class ReviewService:
     def decide(
         self, scope: Scope, memory_id: str, verdict: Verdict, *, expected_revision: int, options: WriteOptions
     ) -> Written:
-        """Approve a quarantined memory, so that it becomes ACTIVE, or reject it, so that it is deleted softly.
+        """Approve a quarantined memory, which becomes ACTIVE, or reject it, which soft-deletes it.
 
-        What an approved memory contradicts is marked: it is new to those who search.
+        Conflicts of an approved memory are detected now: searches see it for the first time.
 
         Raises:
-            MemoryNotFoundError: It is not there, deleted, or another session's private one.
-            RevisionConflictError: It is at another revision than expected (0: any).
-            NotQuarantinedError: It does not wait for a review.
-            MemoryExistsError: It cannot be approved, since another memory holds its key or content by now.
+            MemoryNotFoundError: The memory does not exist, is deleted, or is private to another session.
+            RevisionConflictError: The memory has another revision than expected (0: any).
+            NotQuarantinedError: The memory is not quarantined.
+            MemoryExistsError: Another memory has its key or content, so it cannot be approved.
             RequestIdReusedError: The request_id was used for another request.
         """
         asked = request_digest(scope, memory_id, verdict, expected_revision) if options.request_id else ""
         request = IdempotentRequest("ReviewMemory", options.request_id, asked, Reach.from_scope(scope))
 
         def work(transaction: Transaction) -> list[UpsertResult]:
-            before = _waiting(transaction, scope, memory_id, expected_revision)
+            before = _require_quarantined(transaction, scope, memory_id, expected_revision)
             return [
                 self._approve(transaction, before, options.on_conflict)
                 if verdict is Verdict.APPROVE
@@ -85,7 +85,7 @@ class ReviewService:
         return replace(before, status=status, review=review, update_time=self._now(), revision=before.revision + 1)
 
 
-def _waiting(transaction: Transaction, scope: Scope, memory_id: str, expected_revision: int) -> Memory:
+def _require_quarantined(transaction: Transaction, scope: Scope, memory_id: str, expected_revision: int) -> Memory:
     memory = transaction.get(memory_id, reach=Reach.from_scope(scope))
     if memory is None or memory.status is Status.DELETED or not visible(memory, scope):
         raise MemoryNotFoundError(memory_id)

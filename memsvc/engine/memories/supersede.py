@@ -1,4 +1,4 @@
-"""Supersede: a new memory, or one that is there, takes the place of an old one."""
+"""Supersession on request: a new or existing memory replaces an old one."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from memsvc.engine.records.provenance import SourceLookup
 from memsvc.ports.metadata import MemoryReads, Transaction
 
 _INHERITED = ("layer", "kind", "category", "title", "tags", "importance", "tier")
-"""What a new memory takes over from the old one where it says nothing itself."""
+"""Fields that a new memory takes from the old one unless it sets them."""
 
 
 class MemorySuperseder:
-    """Replaces memories, each replacement one transaction."""
+    """Replaces memories, each in one transaction."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class MemorySuperseder:
         requests: IdempotentExecutor,
         reads: MemoryReads,
     ) -> None:
-        """Write by these parts; *reads* finds the old memory before the transaction."""
+        """Write by these parts; *reads* loads the old memory before the transaction."""
         self._memory_builder = memory_builder
         self._record_builder = record_builder
         self._requests = requests
@@ -43,24 +43,26 @@ class MemorySuperseder:
     def by_new(
         self, scope: Scope, memory_id: str, draft: Draft, *, expected_revision: int, options: WriteOptions
     ) -> tuple[Written, Written]:
-        """Store *draft* in the place of a memory; return the new one and the old one.
+        """Store *draft* as the replacement of a memory; return the new and the old one.
 
-        It lives in the old one's project unless it names another, has its key unless it names one or lives elsewhere,
-        and its kind, layer, category, title, tags, importance and tier where it names none.
+        The new memory belongs to the old one's project unless it names another; within the same project it inherits the
+        key; kind, layer, category, title, tags, importance and tier default to those of the old one.
 
         Raises:
-            MemoryNotFoundError: The old memory is not there for the scope.
-            RevisionConflictError: The old memory is at another revision than expected (0: any).
-            MemorySupersededError: The old memory was superseded before.
+            MemoryNotFoundError: The old memory is not visible to the scope.
+            RevisionConflictError: The old memory has another revision than expected (0: any).
+            MemorySupersededError: The old memory is superseded already.
             MemoryExistsError: Another memory has the key or the content.
-            InvalidRequestError: The vector does not fit, a SESSION memory has no session, a source is not there, the
+            InvalidRequestError: The vector does not fit, a SESSION memory has no session, a source does not exist, the
                 new memory would be QUARANTINED, or the old one is.
             RequestIdReusedError: The request_id was used for another request.
         """
         old = self._reads.get([memory_id], reach=Reach.from_scope(scope)).get(memory_id)
         if old is None or not visible(old, scope):
             raise MemoryNotFoundError(memory_id)
-        prepared = self._memory_builder.prepare(scope, self._memory_builder.store_images(scope, _completed(draft, old)))
+        prepared = self._memory_builder.prepare(
+            scope, self._memory_builder.store_images(scope, _with_inherited(draft, old))
+        )
         asked = (scope, memory_id, draft, expected_revision, options.on_conflict)
 
         def work(transaction: Transaction) -> list[UpsertResult]:
@@ -73,14 +75,14 @@ class MemorySuperseder:
     def by_existing(
         self, scope: Scope, memory_id: str, successor_id: str, *, expected_revision: int, options: WriteOptions
     ) -> tuple[Written, Written]:
-        """Put a memory that is there in the place of another; return it and the old one.
+        """Replace a memory by an existing one; return the replacement and the old one.
 
         Raises:
-            MemoryNotFoundError: One of the memories is not there for the scope.
-            RevisionConflictError: The old memory is at another revision than expected (0: any).
-            MemorySupersededError: The old memory was superseded before, or the other one was.
-            SupersedeCycleError: The old memory superseded the other one, or is the same.
-            InvalidRequestError: The other memory is put away, or the old one waits for a review.
+            MemoryNotFoundError: One of the memories is not visible to the scope.
+            RevisionConflictError: The old memory has another revision than expected (0: any).
+            MemorySupersededError: One of the memories is superseded already.
+            SupersedeCycleError: Both are the same, or the old memory supersedes the other one.
+            InvalidRequestError: The replacement is not ACTIVE, or the old memory is quarantined.
             RequestIdReusedError: The request_id was used for another request.
         """
         asked = (scope, memory_id, successor_id, expected_revision)
@@ -105,7 +107,7 @@ class MemorySuperseder:
         for written in (new, old):
             if not isinstance(written, Written):
                 raise not_found_error(written)
-        return new, old  # type: ignore[return-value]  # both were looked at
+        return new, old  # type: ignore[return-value]  # both were checked
 
     def _replace(
         self, transaction: Transaction, old: Memory, prepared: PreparedMemory, on_conflict: ConflictPolicy
@@ -141,7 +143,7 @@ def _require_reviewed(old: Memory) -> None:
         raise InvalidRequestError([Violation("id", "Names a QUARANTINED memory: decide with ReviewMemory.")])
 
 
-def _completed(draft: Draft, old: Memory) -> Draft:
-    taken = {name: getattr(old, name) for name in _INHERITED if getattr(draft, name) is None}
+def _with_inherited(draft: Draft, old: Memory) -> Draft:
+    inherited = {name: getattr(old, name) for name in _INHERITED if getattr(draft, name) is None}
     project = old.scope.project_id if draft.project_id is None else draft.project_id
-    return replace(draft, **taken, project_id=project)
+    return replace(draft, **inherited, project_id=project)

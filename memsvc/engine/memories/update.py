@@ -1,4 +1,4 @@
-"""Revise: change, delete and restore single memories."""
+"""Changes of single memories: update, delete, restore, roll back, archive."""
 
 from __future__ import annotations
 
@@ -53,16 +53,16 @@ from memsvc.ports.metadata import Record, Transaction
 _SETTABLE = frozenset({Status.ACTIVE, Status.ARCHIVED, Status.QUARANTINED, None})
 
 _RESTORABLE = frozenset({Status.DELETED, Status.ARCHIVED, Status.EXPIRED, Status.DEPRECATED})
-"""What a restore makes ACTIVE again, DEPRECATED only when its successor is gone; CONFLICTED is for resolving."""
+"""Statuses from which a restore leads to ACTIVE; DEPRECATED only without a successor. CONFLICTED needs a resolution."""
 
 
 _CHAIN = 100
-"""How far a chain of superseded memories is followed."""
+"""Limit of the supersession links followed."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """Which memory is meant, at which revision (0: any), seen from where."""
+    """The memory to change, by id or key, its expected revision (0: any), and the scope of the caller."""
 
     scope: Scope
     memory_id: str
@@ -70,11 +70,11 @@ class _Target:
     expected_revision: int
 
     def find(self, transaction: Transaction) -> Memory:
-        """Return the memory, of any status, held for this transaction.
+        """Return the memory, of any status, locked for this transaction.
 
         Raises:
-            MemoryNotFoundError: It is not there for the scope.
-            RevisionConflictError: It is at another revision.
+            MemoryNotFoundError: The memory is not visible to the scope.
+            RevisionConflictError: The memory has another revision.
         """
         memory_id = self.memory_id
         if not memory_id:
@@ -89,12 +89,12 @@ class _Target:
         return memory
 
     def missing(self) -> MemoryNotFoundError:
-        """Return the error that says the memory is not there."""
+        """Return the error for a memory that does not exist."""
         return MemoryNotFoundError(self.memory_id or self.key)
 
 
 class MemoryUpdater:
-    """Changes memories one at a time, each change one transaction and one revision."""
+    """Changes memories, each in one transaction as one revision."""
 
     def __init__(
         self,
@@ -105,9 +105,9 @@ class MemoryUpdater:
         now: Callable[[], datetime],
         remove_bytes: Callable[[Iterable[str]], None] = lambda _: None,
     ) -> None:
-        """Change by these parts; *history* tells what memories said before, *now* is the clock.
+        """Write by these parts; *history* reads past states, *now* is the clock.
 
-        *remove_bytes* is told the hashes of files that went with a memory, once that is committed.
+        *remove_bytes* receives the hashes of files that were deleted with a memory, after the commit.
         """
         self._remove_bytes = remove_bytes
         self._memory_builder = memory_builder
@@ -120,20 +120,20 @@ class MemoryUpdater:
     def update(
         self, scope: Scope, *, memory_id: str, key: str, patch: Patch, expected_revision: int, options: WriteOptions
     ) -> Written:
-        """Give new values to fields of the memory with this id, or without one of the scope's project with this key.
+        """Set fields of the memory with this id, or, without an id, of the scope's project with this key.
 
-        A patch that changes nothing makes no revision; the outcome is then DUPLICATE, else UPDATED.
+        A patch that changes nothing creates no revision; the outcome is DUPLICATE then, otherwise UPDATED.
 
         Raises:
             InvalidRequestError: A field cannot be changed so, or the vector does not fit.
-            MemoryNotFoundError: It is not there, deleted, or another session's private one.
-            RevisionConflictError: It is at another revision than expected (0: any).
-            MemoryExistsError: The new key is taken, or another memory holds the new content.
+            MemoryNotFoundError: The memory does not exist, is deleted, or is private to another session.
+            RevisionConflictError: The memory has another revision than expected (0: any).
+            MemoryExistsError: Another memory has the new key or the new content.
             RequestIdReusedError: The request_id was used for another request.
         """
         _check(patch)
         target = _Target(scope, memory_id, key, expected_revision)
-        values, redactions = self._memory_builder.redactor.values(self._lifted(scope, patch))
+        values, redactions = self._memory_builder.redactor.values(self._store_images(scope, patch))
         clean = replace(patch, values=values)
 
         def work(transaction: Transaction) -> UpsertResult:
@@ -145,14 +145,14 @@ class MemoryUpdater:
     def delete(
         self, scope: Scope, memory_id: str, *, hard: bool, expected_revision: int, options: WriteOptions
     ) -> Written:
-        """Delete a memory: softly, so that its key and content are free and it can be restored, or for good.
+        """Delete a memory: softly, which frees its key and content and can be undone, or permanently.
 
-        Return it as deleted; after a hard deletion without what it held. A hard deletion also takes what was deleted
-        softly.
+        Returns the deleted memory, without its content after a hard deletion. A hard deletion also applies to
+        soft-deleted memories.
 
         Raises:
-            MemoryNotFoundError: It is not there, deleted already, or another session's private one.
-            RevisionConflictError: It is at another revision than expected (0: any).
+            MemoryNotFoundError: The memory does not exist, is deleted, or is private to another session.
+            RevisionConflictError: The memory has another revision than expected (0: any).
             RequestIdReusedError: The request_id was used for another request.
         """
         target = _Target(scope, memory_id, "", expected_revision)
@@ -161,16 +161,15 @@ class MemoryUpdater:
         return self._once("DeleteMemory", target, (target, hard), options, lambda tx: self._delete(tx, target))
 
     def restore(self, scope: Scope, memory_id: str, *, expected_revision: int, options: WriteOptions) -> Written:
-        """Make a deleted memory ACTIVE again; one that is not deleted stays as it is (outcome DUPLICATE).
+        """Make a deleted memory ACTIVE again; one that is not deleted stays unchanged (outcome DUPLICATE).
 
-        One that waited for a review, or was rejected by it, is QUARANTINED again.
-
-        An expiry that has passed is taken away; SHORT_TERM gets 14 days from now.
+        A memory that was quarantined or rejected in a review is QUARANTINED again. A past expiry is cleared; SHORT_TERM
+        expires 14 days from now.
 
         Raises:
-            MemoryNotFoundError: It is not there, or another session's private one.
-            RevisionConflictError: It is at another revision than expected (0: any).
-            MemoryExistsError: Its key or content was taken meanwhile.
+            MemoryNotFoundError: The memory does not exist, or is private to another session.
+            RevisionConflictError: The memory has another revision than expected (0: any).
+            MemoryExistsError: Another memory has its key or content.
             RequestIdReusedError: The request_id was used for another request.
         """
         target = _Target(scope, memory_id, "", expected_revision)
@@ -186,18 +185,18 @@ class MemoryUpdater:
         expected_revision: int,
         options: WriteOptions,
     ) -> Written:
-        """Make a memory say again what it said at *revision*, which is *target*, by a new revision.
+        """Restore the state *target* of an earlier *revision* as a new revision.
 
-        A memory that says so already stays as it is (outcome DUPLICATE). Status and expiry are those of then, too; so
-        a deleted memory comes back, and one that was deleted then is deleted.
+        A memory in that state already stays unchanged (outcome DUPLICATE). Status and expiry are restored too: a
+        deleted memory becomes ACTIVE again, and one that was deleted then is deleted.
 
         Raises:
-            MemoryNotFoundError: It is not there, or another session's private one.
-            RevisionNotFoundError: It has no such revision, or only one that was private to another session.
-            RevisionConflictError: It is at another revision than expected (0: any).
-            MemoryExistsError: Its key or content of then is another memory's by now; a memory that has the key because
-                it superseded this one gives it back.
-            InvalidRequestError: It would be superseded, over others, by itself.
+            MemoryNotFoundError: The memory does not exist, or is private to another session.
+            RevisionNotFoundError: The revision does not exist, or was private to another session.
+            RevisionConflictError: The memory has another revision than expected (0: any).
+            MemoryExistsError: Another memory has the earlier key or content; a key that went to the memory's successor
+                is returned.
+            InvalidRequestError: The memory would supersede itself through other memories.
             RequestIdReusedError: The request_id was used for another request.
         """
         aim = _Target(scope, memory_id, "", expected_revision)
@@ -205,7 +204,7 @@ class MemoryUpdater:
             "RollbackMemory", aim, (aim, revision), options, lambda tx: self._roll_back(tx, aim, target, revision)
         )
 
-    def _lifted(self, scope: Scope, patch: Patch) -> dict[str, PatchValue]:
+    def _store_images(self, scope: Scope, patch: Patch) -> dict[str, PatchValue]:
         values = dict(patch.values)
         if isinstance(content := values.get("content"), str):
             values["content"] = self._memory_builder.store_text_images(scope, content, field="memory.content")
@@ -252,12 +251,12 @@ class MemoryUpdater:
             raise MemoryExistsError(holder.id)
         transaction.update(before, record, ChangeAction.UPDATED)
         self._record_builder.update_session_tokens(transaction, before, after)
-        return self._compared(transaction, before, record, on_conflict)
+        return self._detect_conflicts(transaction, before, record, on_conflict)
 
-    def _compared(
+    def _detect_conflicts(
         self, transaction: Transaction, before: Memory, record: Record, on_conflict: ConflictPolicy
     ) -> UpsertResult:
-        """Settle the conflicts of a changed memory, and look what it contradicts if it states something new."""
+        """Update the conflicts of a changed memory, and detect new ones if its statements changed."""
         after = record.memory
         is_new = bool(record.statements) and record.statements != statements_of(before)
         look = self._conflict_detector.detect
@@ -270,7 +269,7 @@ class MemoryUpdater:
             raise target.missing()
         after = replace(before, status=Status.DELETED, update_time=self._now(), revision=before.revision + 1)
         record = self._record_builder.record(before, after)
-        return self._settled(transaction, before, record, ChangeAction.DELETED)
+        return self._write(transaction, before, record, ChangeAction.DELETED)
 
     def _restore(self, transaction: Transaction, target: _Target) -> UpsertResult:
         before = target.find(transaction)
@@ -288,10 +287,10 @@ class MemoryUpdater:
         if after.status not in UNNAMED:
             require_free_key(transaction, after)
         record, holder = self._record_builder.claim(transaction, self._record_builder.record(before, after))
-        self._require_old_neighbour(holder, target.scope, before.update_time - timedelta(microseconds=1))
-        return self._settled(transaction, before, record, ChangeAction.RESTORED)
+        self._require_free_content(holder, target.scope, before.update_time - timedelta(microseconds=1))
+        return self._write(transaction, before, record, ChangeAction.RESTORED)
 
-    def _settled(self, transaction: Transaction, before: Memory, record: Record, action: ChangeAction) -> UpsertResult:
+    def _write(self, transaction: Transaction, before: Memory, record: Record, action: ChangeAction) -> UpsertResult:
         transaction.update(before, record, action)
         self._conflict_detector.conflict_states.update(transaction, [record.memory])
         return UpsertResult(record.memory, Outcome.UPDATED)
@@ -306,21 +305,21 @@ class MemoryUpdater:
         if after.status not in UNNAMED:
             self._conflict_detector.supersession.return_key(transaction, before, after)
             require_free_key(transaction, after)
-        _refuse_circle(transaction, after)
+        _refuse_cycle(transaction, after)
         record, holder = self._record_builder.claim(transaction, self._record_builder.record(before, after))
-        self._require_old_neighbour(holder, aim.scope, target.update_time)
+        self._require_free_content(holder, aim.scope, target.update_time)
         transaction.update(before, record, change_action(before, after))
         self._record_builder.update_session_tokens(transaction, before, after)
-        mended = self._conflict_detector.conflict_rollback.after_rollback(
+        reconciled = self._conflict_detector.conflict_rollback.after_rollback(
             transaction, before, record.memory, since=target.update_time
         )
-        return UpsertResult(mended, Outcome.UPDATED)
+        return UpsertResult(reconciled, Outcome.UPDATED)
 
-    def _require_old_neighbour(self, holder: Memory | None, scope: Scope, moment: datetime) -> None:
-        """Refuse the content that *holder* has, unless it had it at *moment*, too: what stood side by side may again.
+    def _require_free_content(self, holder: Memory | None, scope: Scope, moment: datetime) -> None:
+        """Check that *holder* had its content already at *moment*: both memories existed with it then.
 
         Raises:
-            MemoryExistsError: It took the content later.
+            MemoryExistsError: *holder* took the content later.
         """
         if holder is None or not visible(holder, scope):
             return
@@ -342,7 +341,7 @@ class MemoryUpdater:
         request = _request("DeleteMemory", target, (target, True), options)
         (written,), position = self._requests.run_once(request, work)
         self._remove_bytes(attached)
-        # What is remembered of the request says no more than that it is gone.
+        # The stored answer of the request has no memory: it was purged.
         return (
             written if isinstance(written, Written) else Written(_tombstone(target, 0, now), Outcome.UPDATED, position)
         )
@@ -366,7 +365,7 @@ def _request(method: str, target: _Target, asked: Sequence[object], options: Wri
 
 
 def require_free_key(transaction: Transaction, memory: Memory) -> None:
-    """Raise MemoryExistsError when another memory holds the key of *memory*."""
+    """Raise MemoryExistsError if another memory has the key of *memory*."""
     if memory.key:
         name = (memory.scope.project_id, memory.key)
         bearer = transaction.find_keys(memory.scope.owner, [name]).get(name)
@@ -374,14 +373,14 @@ def require_free_key(transaction: Transaction, memory: Memory) -> None:
             raise MemoryExistsError(bearer.id, key=memory.key)
 
 
-def _refuse_circle(transaction: Transaction, memory: Memory) -> None:
+def _refuse_cycle(transaction: Transaction, memory: Memory) -> None:
     successor = memory.superseded_by_id
     for _ in range(_CHAIN):
         if not successor:
             return
         if successor == memory.id:
             raise InvalidRequestError(
-                [Violation("revision", "Would make the memory superseded, over others, by itself.")]
+                [Violation("revision", "Must not make the memory supersede itself through other memories.")]
             )
         found = find_neighbour(transaction, memory, successor)
         successor = "" if found is None else found.superseded_by_id
@@ -406,14 +405,11 @@ def _tombstone(target: _Target, revision: int, now: datetime) -> Memory:
     )
 
 
-# Files that belong to a memory, such as the images of its content: they go with it when it goes for good.
-
-
 def remove_attachments(transaction: Transaction, gone: Memory) -> set[str]:
-    """Remove the files of the category memory that *gone*, which was just removed, and no other memory refers to.
+    """Delete the attached files to which only the purged memory *gone* referred; return the hashes of their bytes.
 
-    Returns the hashes of their bytes. Once the transaction is committed these may be removed, if nobody else uses them
-    (`memsvc.engine.files.blob_guard`); otherwise a sweep does that later, or the next erasure of any user.
+    Attached are files of category MEMORY. After the commit the bytes can be removed if they have no other use
+    (`memsvc.engine.files.blob_guard`); otherwise a sweep or the next erasure of any user removes them.
     """
     refs = [ref for ref in gone.file_refs if ref.category == FileCategory.MEMORY]
     if not refs:
@@ -426,14 +422,11 @@ def remove_attachments(transaction: Transaction, gone: Memory) -> set[str]:
     return {file.sha256 for file in attached}
 
 
-# Archive on call: a memory is put out of use, and can come back.
-
-
 _ARCHIVABLE = frozenset({Status.ACTIVE, Status.CONFLICTED})
 
 
 class MemoryArchiver:
-    """Archives single memories, each one transaction and one revision."""
+    """Archives memories, each in one transaction as one revision."""
 
     def __init__(
         self, memory_builder: MemoryBuilder, record_builder: RecordBuilder, requests: IdempotentExecutor
@@ -445,12 +438,12 @@ class MemoryArchiver:
         self._conflict_states = ConflictStateUpdater(record_builder, memory_builder.now)
 
     def archive(self, scope: Scope, memory_id: str, *, expected_revision: int, options: WriteOptions) -> Written:
-        """Make a memory ARCHIVED; one that is so already stays as it is (outcome DUPLICATE).
+        """Make a memory ARCHIVED; an archived one stays unchanged (outcome DUPLICATE).
 
         Raises:
-            MemoryNotFoundError: It is not there, deleted, or another session's private one.
-            RevisionConflictError: It is at another revision than expected (0: any).
-            InvalidRequestError: It is neither in use nor archived.
+            MemoryNotFoundError: The memory does not exist, is deleted, or is private to another session.
+            RevisionConflictError: The memory has another revision than expected (0: any).
+            InvalidRequestError: The memory is neither in use nor archived.
             RequestIdReusedError: The request_id was used for another request.
         """
         digest = request_digest(scope, memory_id, expected_revision) if options.request_id else ""

@@ -1,4 +1,4 @@
-"""Where drafts go: each becomes a new memory, changes the one that bears its key, or meets its duplicate."""
+"""Upsert of drafts: each becomes a new memory, updates the memory with its key, or meets a duplicate."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ ItemResult: TypeAlias = UpsertResult | Rejected | MemsvcError
 
 
 class Upserter:
-    """Places drafts within a transaction, in their order, with few questions to the store however many they are."""
+    """Upserts batches of drafts within a transaction, in order, with a constant number of lookups for each batch."""
 
     def __init__(self, memory_builder: MemoryBuilder, record_builder: RecordBuilder) -> None:
-        """Place what *memory_builder* prepared."""
+        """Write prepared memories of *memory_builder* as records of *record_builder*."""
         self._memory_builder = memory_builder
         self._record_builder = record_builder
         self._conflict_detector = ConflictDetector(memory_builder, record_builder)
@@ -47,74 +47,76 @@ class Upserter:
         on_duplicate: OnDuplicate,
         on_conflict: ConflictPolicy | None,
     ) -> list[ItemResult]:
-        """Return what became of each item; a later item sees those before it. Items rejected before pass through.
+        """Return the result of each item; later items see earlier ones. Rejections pass through.
 
-        Without a policy for conflicts what is written is compared with nothing.
+        Without a conflict policy nothing is compared.
 
         Raises:
-            UniquenessRaceError: Somebody else took a key or content meanwhile: repeat the transaction.
+            UniquenessRaceError: A concurrent write took a key or content: repeat the transaction.
         """
-        judged = self._judged(transaction, items)
-        prepared = [item for item in judged if isinstance(item, PreparedMemory)]
+        resolved = self._with_sources(transaction, items)
+        prepared = [item for item in resolved if isinstance(item, PreparedMemory)]
         if not prepared:
-            return [item for item in judged if not isinstance(item, PreparedMemory)]
+            return [item for item in resolved if not isinstance(item, PreparedMemory)]
         batch = _Batch(transaction, self._record_builder, on_duplicate, self._memory_builder)
         batch.look_up(prepared)
-        results = [batch.place(item) if isinstance(item, PreparedMemory) else item for item in judged]
-        return self._compared(transaction, batch, batch.settled(results), on_conflict)
+        results = [batch.upsert(item) if isinstance(item, PreparedMemory) else item for item in resolved]
+        return self._detect_conflicts(transaction, batch, batch.finish(results), on_conflict)
 
-    def _compared(
+    def _detect_conflicts(
         self, transaction: Transaction, batch: _Batch, results: list[ItemResult], on_conflict: ConflictPolicy | None
     ) -> list[ItemResult]:
-        """Return the results with what they contradict, and with their memories as they are after that."""
+        """Return the results with their conflicts, and their memories in the state after conflict detection."""
         if not batch.changed and (on_conflict is None or not batch.stating):
             return results
-        # The last result of a memory tells what it contradicts.
+        # Only the last result of a memory lists its conflicts.
         last = {result.memory.id: result for result in results if isinstance(result, UpsertResult)}
         stating, changed = ([last[memory_id].memory for memory_id in ids] for ids in (batch.stating, batch.changed))
-        findings = self._conflict_detector.detect(transaction, stating, policy=on_conflict, changed=changed)
+        detected = self._conflict_detector.detect(transaction, stating, policy=on_conflict, changed=changed)
         return [
             UpsertResult(
-                findings.current(result.memory),
+                detected.current(result.memory),
                 result.outcome,
-                findings.shown(result.memory) if last[result.memory.id] is result else (),
+                detected.shown(result.memory) if last[result.memory.id] is result else (),
             )
             if isinstance(result, UpsertResult)
             else result
             for result in results
         ]
 
-    def _judged(self, transaction: Transaction, items: Sequence[UpsertItem]) -> list[UpsertItem | InvalidRequestError]:
-        """Return the items with what their sources make of them; one whose source is not there as an error."""
+    def _with_sources(
+        self, transaction: Transaction, items: Sequence[UpsertItem]
+    ) -> list[UpsertItem | InvalidRequestError]:
+        """Return the items with the trust of their sources applied; an item with a missing source becomes an error."""
         sources = SourceLookup(transaction)
-        judged: list[UpsertItem | InvalidRequestError] = []
+        resolved: list[UpsertItem | InvalidRequestError] = []
         for item in items:
             try:
                 policy = self._memory_builder.policy
-                judged.append(apply_sources(item, sources, policy) if isinstance(item, PreparedMemory) else item)
+                resolved.append(apply_sources(item, sources, policy) if isinstance(item, PreparedMemory) else item)
             except InvalidRequestError as error:
-                judged.append(error)
-        return judged
+                resolved.append(error)
+        return resolved
 
 
 def apply_sources(item: PreparedMemory, sources: SourceLookup, policy: TrustPolicy) -> PreparedMemory:
-    """Return *item* with what the memories that it is made of do to its trust.
+    """Return *item* with the trust of its memory limited by its sources.
 
     Raises:
-        InvalidRequestError: Some are not there for its scope.
+        InvalidRequestError: Some sources are not visible to its scope.
     """
     memory = item.record.memory
     if not memory.derived_from:
         return item
-    judged = apply_source_trust(memory, sources.of(memory.scope, memory.derived_from), policy)
-    is_named = judged.status not in UNNAMED
+    resolved = apply_source_trust(memory, sources.of(memory.scope, memory.derived_from), policy)
+    is_named = resolved.status not in UNNAMED
     is_unique = item.record.is_unique and is_named
-    record = replace(item.record, memory=judged, is_unique=is_unique, statements=extract_statements(judged))
+    record = replace(item.record, memory=resolved, is_unique=is_unique, statements=extract_statements(resolved))
     return replace(item, record=record, name=item.name if is_named else None)
 
 
 def as_rejection(result: ItemResult) -> UpsertResult | Rejected:
-    """Return *result* with an error as the rejection of its item."""
+    """Return *result*, an error as the rejection of its item."""
     if isinstance(result, MemsvcError):
         violations = result.violations if isinstance(result, InvalidRequestError) else ()
         return Rejected(result.reason, result.message, violations)
@@ -122,11 +124,11 @@ def as_rejection(result: ItemResult) -> UpsertResult | Rejected:
 
 
 class _Batch:
-    """The state of one placement: what is known of the store, and what waits to be inserted (its row is 0).
+    """The state of one upsert: known keys and contents, and records that wait for insertion (their row is 0).
 
     Attributes:
-        stating: The ids of the memories that newly state something, in order.
-        changed: The ids of the memories that were there and were changed.
+        stating: The ids of memories with new statements, in order.
+        changed: The ids of existing memories that were changed.
     """
 
     def __init__(
@@ -148,7 +150,7 @@ class _Batch:
         self.changed: dict[str, None] = {}
 
     def look_up(self, items: Sequence[PreparedMemory]) -> None:
-        """Ask the store once which keys and contents are taken."""
+        """Look up all keys and contents of the batch in the store."""
         memories = [item.record.memory for item in items]
         owner = memories[0].scope.owner
         keys = {(memory.scope.project_id, memory.key) for memory in memories if memory.key}
@@ -158,8 +160,8 @@ class _Batch:
         if names:
             self._held = dict(self._transaction.find_contents(owner, names))
 
-    def place(self, item: PreparedMemory) -> ItemResult:
-        """Place one item; a new memory only waits until `settled`."""
+    def upsert(self, item: PreparedMemory) -> ItemResult:
+        """Upsert one item; a new memory is inserted by `finish`."""
         memory = item.record.memory
         if memory.key and memory.status not in UNNAMED:
             existing = self._keyed.get((memory.scope.project_id, memory.key))
@@ -168,10 +170,12 @@ class _Batch:
         holder = None if item.name is None else self._held.get(item.name)
         if holder is None:
             return self._add(item.record, item.name)
-        return self._meet(holder, memory, lambda is_free: self._add(item.record, item.name if is_free else None))
+        return self._handle_duplicate(
+            holder, memory, lambda is_free: self._add(item.record, item.name if is_free else None)
+        )
 
-    def settled(self, results: Sequence[ItemResult]) -> list[ItemResult]:
-        """Insert what waits, and return the *results* with the rows of their memories."""
+    def finish(self, results: Sequence[ItemResult]) -> list[ItemResult]:
+        """Insert waiting records; return the *results* with the rows of their memories."""
         self._flush()
         return [
             UpsertResult(self._stored[result.memory.id], result.outcome)
@@ -184,30 +188,30 @@ class _Batch:
         memory = record.memory
         if record.statements:
             self.stating[memory.id] = None
-        self._waiting.append(_claiming(record, is_unique=name is not None))
+        self._waiting.append(_with_claim(record, is_unique=name is not None))
         if memory.key and memory.status not in UNNAMED:
             self._keyed[memory.scope.project_id, memory.key] = memory
         if name is not None:
             self._held[name] = memory
         return UpsertResult(memory, Outcome.CREATED)
 
-    def _meet(self, holder: Memory, newcomer: Memory, store: Callable[[bool], ItemResult]) -> ItemResult:
-        """Settle what happens to *newcomer*, whose content *holder* has; *store* takes whether that became free."""
+    def _handle_duplicate(self, holder: Memory, newcomer: Memory, store: Callable[[bool], ItemResult]) -> ItemResult:
+        """Decide about *newcomer*, whose content *holder* has; *store* receives whether the content became free."""
         now = self._memory_builder.now()
-        # What becomes true later only is no duplicate of what is true already.
-        lies_ahead = holder.valid_from is not None and now < holder.valid_from != newcomer.valid_from
-        if self._on_duplicate is OnDuplicate.KEEP_BOTH or lies_ahead or not visible(holder, newcomer.scope):
+        # A statement valid only in the future does not duplicate one that is valid now.
+        is_future = holder.valid_from is not None and now < holder.valid_from != newcomer.valid_from
+        if self._on_duplicate is OnDuplicate.KEEP_BOTH or is_future or not visible(holder, newcomer.scope):
             return store(False)  # noqa: FBT003 - the parameter of a callback has no name
         if holder.expire_time is not None and holder.expire_time <= now:
-            return store(self._put_away(holder, newcomer.create_time))
+            return store(self._expire(holder, newcomer.create_time))
         if self._on_duplicate is OnDuplicate.REJECT:
             return MemoryExistsError(holder.id)
         return UpsertResult(holder, Outcome.DUPLICATE)
 
-    def _put_away(self, holder: Memory, moment: datetime) -> bool:
-        """Take the content from an expired memory when another has it, as its expiry would; return whether it is free.
+    def _expire(self, holder: Memory, moment: datetime) -> bool:
+        """Expire *holder*, whose expiry has passed, as maintenance would; return whether its content is free.
 
-        The two never held it side by side, so it ends for the one at the *moment* when it begins for the other.
+        The content changes hands at one *moment*: the two memories never hold it at the same time.
         """
         if holder.work_in_progress:
             return False
@@ -235,7 +239,7 @@ class _Batch:
         record, holder = self._record_builder.claim(self._transaction, record)
         if holder is None or content_name(before) == content_name(record.memory):
             return self._replace(before, record)
-        return self._replace(before, _claiming(record, is_unique=False))
+        return self._replace(before, _with_claim(record, is_unique=False))
 
     def _replace(self, before: Memory, record: Record) -> UpsertResult:
         self._update(before, record)
@@ -269,7 +273,7 @@ class _Batch:
 
 
 def _refusal(bearer: Memory, newcomer: Memory) -> MemsvcError | None:
-    """Return why a memory cannot be written under the key of *bearer*, or None when it can."""
+    """Return the reason why the key of *bearer* cannot be written, or None."""
     if not visible(bearer, newcomer.scope):
         return MemoryExistsError(bearer.id, key=bearer.key)
     if bearer.superseded_by_id:
@@ -277,5 +281,5 @@ def _refusal(bearer: Memory, newcomer: Memory) -> MemsvcError | None:
     return None
 
 
-def _claiming(record: Record, *, is_unique: bool) -> Record:
+def _with_claim(record: Record, *, is_unique: bool) -> Record:
     return record if record.is_unique == is_unique else replace(record, is_unique=is_unique)
