@@ -1,7 +1,7 @@
-"""Finding what a newly written memory contradicts, within the transaction that writes it.
+"""Detection of contradictions within the transaction that writes a memory.
 
-What ACTIVE memories state is kept by topic, so a write asks by equality for the few statements it can contradict: no
-search, no model, and nothing that another writer could change before the commit.
+Statements of ACTIVE memories are indexed by topic. A write looks up the few statements it can contradict by equality:
+no search, no model, and no data that another writer could change before the commit.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ from memsvc.engine.records.statements import differs_in_project, extract_stateme
 from memsvc.ports.metadata import Transaction
 
 CANDIDATES = 64
-"""How many statements on one topic are looked at, those of the newest memories first."""
+"""Number of statements compared for each topic, those of the newest memories first."""
 MOST = 16
-"""How many memories one write puts in question at most."""
+"""Maximum number of conflicts of one written memory."""
 
 
 @dataclass(slots=True)
 class DetectionResult:
-    """What came of looking.
+    """The result of conflict detection.
 
     Attributes:
-        memories: The memories that were changed thereby, as they are now, by id.
-        conflicts: What each written memory contradicts, and the older memory, by its id.
+        memories: The memories that detection changed, in their new state, by id.
+        conflicts: The conflicts of each written memory with the older memory, by the id of the written one.
     """
 
     memories: dict[str, Memory] = field(default_factory=dict)
     conflicts: dict[str, list[tuple[Conflict, Memory]]] = field(default_factory=dict)
 
     def current(self, memory: Memory) -> Memory:
-        """Return *memory* as it is now."""
+        """Return the current state of *memory*."""
         return self.memories.get(memory.id, memory)
 
-    def shown(self, memory: Memory) -> tuple[Contradiction, ...]:
-        """Return what a written memory contradicts, with both sides as they are now."""
+    def contradictions(self, memory: Memory) -> tuple[Contradiction, ...]:
+        """Return the contradictions of a written memory, with the current state of both sides."""
         return tuple(
             Contradiction(conflict, self.current(older), self.current(memory))
             for conflict, older in self.conflicts.get(memory.id, ())
@@ -51,7 +51,7 @@ class DetectionResult:
 
 
 class ConflictDetector:
-    """Looks for contradictions and applies the policy. It holds nothing, so there may be several."""
+    """Detection of contradictions by a policy. Stateless."""
 
     def __init__(self, memory_builder: MemoryBuilder, record_builder: RecordBuilder) -> None:
         """Take times and ids from *memory_builder*, write by *record_builder*."""
@@ -63,62 +63,64 @@ class ConflictDetector:
     def detect(
         self,
         transaction: Transaction,
-        stating: Sequence[Memory],
+        written: Sequence[Memory],
         *,
         policy: ConflictPolicy | None,
         changed: Sequence[Memory] = (),
     ) -> DetectionResult:
-        """Settle the open conflicts of *changed* memories, then look what each of *stating* contradicts, in order.
+        """Update the open conflicts of *changed* memories, then detect what each of *written* contradicts, in order.
 
-        Both as they are stored. A memory is compared with those before it in *stating*, not with those after it.
-        Without a policy nothing is compared. Only what is valid at present contradicts: what was so once, or will be,
-        may well be otherwise.
+        All memories are passed as stored. A memory is compared with earlier ones in *written*, not with later ones.
+        Without a policy nothing is compared. Only statements that are valid now contradict each other; past and future
+        ones may differ.
         """
-        findings = DetectionResult(memories=self.conflict_states.update(transaction, changed))
+        result = DetectionResult(memories=self.conflict_states.update(transaction, changed))
         if policy is None:
-            return findings
-        later = [memory.id for memory in stating]
-        for memory in stating:
+            return result
+        later = [memory.id for memory in written]
+        for memory in written:
             later.remove(memory.id)
-            self._look_at(transaction, memory, frozenset(later), policy, findings)
-        return findings
+            self._detect_one(transaction, memory, frozenset(later), policy, result)
+        return result
 
     def before_purge(self, transaction: Transaction, memory: Memory) -> None:
-        """Free the neighbours of a memory that is about to be removed for good."""
+        """Unlink a memory that is about to be purged from its conflicts and its supersession chain."""
         self.conflict_states.update(transaction, [memory], gone=memory.id)
         self.supersession.close_gap(transaction, memory)
 
-    def _look_at(
+    def _detect_one(
         self,
         transaction: Transaction,
         memory: Memory,
         later: frozenset[str],
         policy: ConflictPolicy,
-        findings: DetectionResult,
+        result: DetectionResult,
     ) -> None:
-        current = findings.current(memory)
-        said = {statement.topic: statement for statement in extract_statements(current)}
-        if not said or not is_valid_at(current, self._memory_builder.now()):
+        current = result.current(memory)
+        own_statements = {statement.topic: statement for statement in extract_statements(current)}
+        if not own_statements or not is_valid_at(current, self._memory_builder.now()):
             return
         place = (memory.scope.owner, memory.scope.project_id)
-        met: dict[str, tuple[Statement, Statement]] = {}
-        found = transaction.find_statements(*place, list(said), limit=CANDIDATES)
-        personal = [statement.topic for statement in said.values() if is_personal(statement)] if place[1] else []
+        pairs: dict[str, tuple[Statement, Statement]] = {}
+        found = transaction.find_statements(*place, list(own_statements), limit=CANDIDATES)
+        personal = (
+            [statement.topic for statement in own_statements.values() if is_personal(statement)] if place[1] else []
+        )
         if personal:
             found = [*found, *transaction.find_statements(place[0], "", personal, limit=CANDIDATES)]
         for stated in found:
-            own = said[stated.statement.topic]
+            own = own_statements[stated.statement.topic]
             if stated.memory_id not in {memory.id, *later} and contradicts(stated.statement, own):
-                met.setdefault(stated.memory_id, (stated.statement, own))
-        if met and policy is ConflictPolicy.MARK:
-            # A memory that says more stays in use while it is the older side of a conflict: it is marked once.
-            for known in transaction.open_conflicts(place[0], [memory.id, *met]):
-                if known.topic in said:
-                    met.pop(known.newer_id if known.older_id == memory.id else known.older_id, None)
-        for older_id, pair in list(met.items())[:MOST]:
+                pairs.setdefault(stated.memory_id, (stated.statement, own))
+        if pairs and policy is ConflictPolicy.MARK:
+            # A memory that states more stays in use as the older side: mark each conflict once.
+            for known in transaction.open_conflicts(place[0], [memory.id, *pairs]):
+                if known.topic in own_statements:
+                    pairs.pop(known.newer_id if known.older_id == memory.id else known.older_id, None)
+        for older_id, pair in list(pairs.items())[:MOST]:
             older = transaction.get(older_id, reach=Reach.from_scope(memory.scope))
             if older is not None and self._is_in_use(older):
-                self._apply(transaction, older, findings.current(memory), pair, policy, findings)
+                self._apply(transaction, older, result.current(memory), pair, policy, result)
 
     def _is_in_use(self, memory: Memory) -> bool:
         now = self._memory_builder.now()
@@ -133,33 +135,33 @@ class ConflictDetector:
         newer: Memory,
         pair: tuple[Statement, Statement],
         policy: ConflictPolicy,
-        findings: DetectionResult,
+        result: DetectionResult,
     ) -> None:
         conflict = self._conflict(older, newer, pair)
         if policy is ConflictPolicy.MARK or (differs_in_project(older, newer) and policy is ConflictPolicy.SUPERSEDE):
             if not (differs_in_project(older, newer) or states_more(older, pair[0])):
-                findings.memories[older.id] = self.conflict_states.set_status(transaction, older, Status.CONFLICTED)
+                result.memories[older.id] = self.conflict_states.set_status(transaction, older, Status.CONFLICTED)
         elif policy is ConflictPolicy.SUPERSEDE:
             deprecated, successor = self.supersession.link(transaction, older, newer)
-            findings.memories |= {deprecated.id: deprecated, successor.id: successor}
-            findings.memories |= self.conflict_states.update(transaction, [deprecated])
+            result.memories |= {deprecated.id: deprecated, successor.id: successor}
+            result.memories |= self.conflict_states.update(transaction, [deprecated])
             conflict = self.conflict_states.settle(conflict, ConflictState.CONFIRMED)
         else:
             conflict = self.conflict_states.settle(conflict, ConflictState.KEPT_BOTH)
         transaction.add_conflicts([conflict])
-        findings.conflicts.setdefault(newer.id, []).append((conflict, older))
+        result.conflicts.setdefault(newer.id, []).append((conflict, older))
 
     def _conflict(self, older: Memory, newer: Memory, pair: tuple[Statement, Statement]) -> Conflict:
-        before, said = pair
+        before, own_statements = pair
         return Conflict(
             id=self._memory_builder.new_id(),
             owner=newer.scope.owner,
             project_id=newer.scope.project_id,
             older_id=older.id,
             newer_id=newer.id,
-            rule=said.rule,
-            topic=said.topic,
+            rule=own_statements.rule,
+            topic=own_statements.topic,
             older_value=before.value,
-            newer_value=said.value,
+            newer_value=own_statements.value,
             create_time=self._memory_builder.now(),
         )

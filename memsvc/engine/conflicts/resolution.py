@@ -1,4 +1,4 @@
-"""Resolve: what is in conflict, page by page, and the decisions about it."""
+"""Listing and resolution of conflicts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _STATES = {
 
 
 class ConflictResolver:
-    """Shows conflicts and settles them, each decision one transaction."""
+    """Lists conflicts and resolves them, each in one transaction."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class ConflictResolver:
     def page(
         self, scope: Scope, *, states: Sequence[ConflictState], memory_id: str, before: str, limit: int
     ) -> tuple[list[Contradiction], str]:
-        """Return the next *limit* conflicts of the scope, newest first, and the id to go on from; empty at the end.
+        """Return the next *limit* conflicts of the scope, newest first, and the id to continue from; empty at the end.
 
         Memories that are deleted, or private to another session, are None.
         """
@@ -54,26 +54,28 @@ class ConflictResolver:
         found = self._store.conflicts.page(
             reach=reach, states=states, memory_id=memory_id, before=before, limit=limit + 1
         )
-        shown = [_seen(one, scope) for one in hydrate_conflicts(self._store.memories, found[:limit], reach)]
-        return shown, found[limit - 1].id if len(found) > limit else ""
+        visible_conflicts = [
+            _visible_contradiction(one, scope) for one in hydrate_conflicts(self._store.memories, found[:limit], reach)
+        ]
+        return visible_conflicts, found[limit - 1].id if len(found) > limit else ""
 
     def resolve(
         self, scope: Scope, conflict_id: str, resolution: Resolution, options: WriteOptions
     ) -> tuple[Contradiction, Written]:
-        """Settle an open conflict; return it with its memories, and the older one as it was written.
+        """Resolve an open conflict; return it with its memories, and the older memory as written.
 
         CONFIRM: the newer memory supersedes the older one. REJECT: the older one is ACTIVE again, the newer one is
-        ARCHIVED. KEEP_BOTH: both are ACTIVE. An older memory that is in another open conflict stays CONFLICTED.
+        ARCHIVED. KEEP_BOTH: both are ACTIVE. An older memory with another open conflict stays CONFLICTED.
 
         Raises:
-            ConflictNotFoundError: It is not there for the scope.
-            ConflictSettledError: It is not open.
+            ConflictNotFoundError: The conflict is not visible to the scope.
+            ConflictSettledError: The conflict is not open.
             RequestIdReusedError: The request_id was used for another request.
-            MemoryNotFoundError: The request came before, and a memory was removed for good meanwhile.
+            MemoryNotFoundError: The request is a repetition, and a memory was purged since.
         """
 
         def work(transaction: Transaction) -> list[UpsertResult]:
-            return self._resolved(transaction, scope, conflict_id, resolution)
+            return self._resolve(transaction, scope, conflict_id, resolution)
 
         digest = request_digest(scope, conflict_id, resolution) if options.request_id else ""
         request = IdempotentRequest("ResolveConflict", options.request_id, digest, Reach.from_scope(scope))
@@ -83,9 +85,9 @@ class ConflictResolver:
         if not isinstance(newer, Written):
             raise not_found_error(newer)
         conflict = older.conflicts[0].conflict
-        return _seen(Contradiction(conflict, older.memory, newer.memory), scope), older
+        return _visible_contradiction(Contradiction(conflict, older.memory, newer.memory), scope), older
 
-    def _resolved(
+    def _resolve(
         self, transaction: Transaction, scope: Scope, conflict_id: str, resolution: Resolution
     ) -> list[UpsertResult]:
         conflict = transaction.get_conflict(conflict_id, reach=Reach.from_scope(scope))
@@ -100,11 +102,11 @@ class ConflictResolver:
             raise ConflictSettledError(conflict_id, conflict.state.value)
         settled = self._conflict_detector.conflict_states.settle(conflict, _STATES[resolution])
         transaction.settle_conflicts([settled])
-        older, newer = self._decided(transaction, older, newer, resolution)
-        shown = Contradiction(settled, older, newer)
-        return [UpsertResult(older, Outcome.UPDATED, (shown,)), UpsertResult(newer, Outcome.UPDATED)]
+        older, newer = self._apply(transaction, older, newer, resolution)
+        visible_conflicts = Contradiction(settled, older, newer)
+        return [UpsertResult(older, Outcome.UPDATED, (visible_conflicts,)), UpsertResult(newer, Outcome.UPDATED)]
 
-    def _decided(
+    def _apply(
         self, transaction: Transaction, older: Memory, newer: Memory, resolution: Resolution
     ) -> tuple[Memory, Memory]:
         conflict_states = self._conflict_detector.conflict_states
@@ -120,12 +122,14 @@ class ConflictResolver:
         return older, newer
 
 
-def _seen(contradiction: Contradiction, scope: Scope) -> Contradiction:
+def _visible_contradiction(contradiction: Contradiction, scope: Scope) -> Contradiction:
     conflict: Conflict = contradiction.conflict
-    return Contradiction(conflict, _shown(contradiction.older, scope), _shown(contradiction.newer, scope))
+    return Contradiction(
+        conflict, _visible_memory(contradiction.older, scope), _visible_memory(contradiction.newer, scope)
+    )
 
 
-def _shown(memory: Memory | None, scope: Scope) -> Memory | None:
+def _visible_memory(memory: Memory | None, scope: Scope) -> Memory | None:
     if memory is None or memory.status is Status.DELETED or not visible(memory, scope):
         return None
     return memory

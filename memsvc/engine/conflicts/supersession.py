@@ -1,4 +1,4 @@
-"""Supersession: both ends of the link are set together, and no chain ever closes to a ring."""
+"""Supersession links between memories. Both ends change together, and chains never form a cycle."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from memsvc.engine.records.memory_builder import RecordBuilder
 from memsvc.ports.metadata import MemoryReads, Transaction
 
 LONGEST_CHAIN = 1_000
-"""How many links are followed before a chain is taken for a ring."""
+"""Number of links followed before a chain counts as a cycle."""
 
 
 class SupersessionLinks:
-    """Links memories within a transaction."""
+    """Changes of supersession links within a transaction."""
 
     def __init__(self, record_builder: RecordBuilder, now: Callable[[], datetime]) -> None:
         """Write by *record_builder*; *now* is the clock."""
@@ -28,14 +28,14 @@ class SupersessionLinks:
         self._now = now
 
     def link(self, transaction: Transaction, old: Memory, new: Memory) -> tuple[Memory, Memory]:
-        """Have *new* supersede *old*, both stored; return both as they are then.
+        """Make the stored memory *new* supersede the stored memory *old*; return *old* and *new* in their new state.
 
-        *old* becomes DEPRECATED. What becomes of its key: see `inherited_key`. Of several that *new* supersedes, it
-        names the first. The old one is true until the new one is: see `supersession_time`.
+        *old* becomes DEPRECATED and passes on its key: see `inherited_key`. *new* names the first of several that it
+        supersedes. *old* is valid until *new* is: see `supersession_time`.
 
         Raises:
-            MemorySupersededError: *old* was superseded before.
-            SupersedeCycleError: *new* is *old*, or was superseded by it, at once or by way of others.
+            MemorySupersededError: *old* is superseded already.
+            SupersedeCycleError: *new* is *old*, or is superseded by it, directly or through others.
         """
         self.require_unsuperseded(transaction, old, new)
         deprecated = self.deprecate(transaction, old, new)
@@ -53,16 +53,16 @@ class SupersessionLinks:
         return self.set_values(transaction, old, values)
 
     def validity_start(self, deprecated: Memory, new: Memory) -> dict[str, Any]:
-        """Return when *new* begins to be true, unless it says so itself: when what it supersedes ceased to be."""
+        """Return the start of the validity of *new* unless it is given: the end of what it supersedes."""
         ended = deprecated.valid_to
         if new.valid_from is not None or ended is None or ended > self._now():
             return {}
         return {} if new.valid_to is not None and new.valid_to <= ended else {"valid_from": ended}
 
     def relink(self, transaction: Transaction, memory: Memory) -> None:
-        """Make the links of a memory agree with the other ends, and let go of those that do not know of it.
+        """Make the links of a memory agree with the other ends, and remove links that the other end does not have.
 
-        Of several that it superseded it names another one then.
+        If it superseded several memories, it then names another one.
         """
         if memory.superseded_by_id:
             successor = find_neighbour(transaction, memory, memory.superseded_by_id)
@@ -78,7 +78,7 @@ class SupersessionLinks:
                 self.set_values(transaction, memory, {"supersedes_id": named})
 
     def return_key(self, transaction: Transaction, old: Memory, back: Memory) -> None:
-        """Take the key of *back*, which *old* is about to become, from the memory that has it by superseding *old*."""
+        """Take the key of *back*, which *old* is about to become, from the successor that inherited it."""
         if not back.key or not old.superseded_by_id or back.superseded_by_id:
             return
         following = find_neighbour(transaction, old, old.superseded_by_id)
@@ -91,7 +91,7 @@ class SupersessionLinks:
             following = find_neighbour(transaction, following, following.superseded_by_id)
 
     def require_unsuperseded(self, transaction: Transaction, old: Memory, new: Memory) -> None:
-        """Raise when *new* cannot supersede *old*: see `link`."""
+        """Raise if *new* cannot supersede *old*: see `link`."""
         following: Memory | None = new
         for _ in range(LONGEST_CHAIN):
             if following is None:
@@ -105,11 +105,11 @@ class SupersessionLinks:
             raise MemorySupersededError(old.id, old.superseded_by_id)
 
     def close_gap(self, transaction: Transaction, gone: Memory) -> None:
-        """Link the neighbours of a memory that is about to be removed for good with each other.
+        """Link the neighbours of a memory that is about to be purged with each other.
 
-        What only it superseded stays DEPRECATED, and can be restored, since nothing takes its place any more. What was
-        true until *gone* was is true for as long as that would have been. What was merged into it stays
-        ARCHIVED, and can be restored.
+        A memory that only it superseded stays DEPRECATED and can be restored, because it has no successor any more.
+        Validity that ended with *gone* ends where that of *gone* does. Memories merged into it stay ARCHIVED and can be
+        restored.
         """
         after = find_neighbour(transaction, gone, gone.superseded_by_id)
         olds = transaction.superseded_by(gone.scope.owner, gone.id)
@@ -127,7 +127,7 @@ class SupersessionLinks:
             self.set_values(transaction, after, {"supersedes_id": named})
 
     def set_values(self, transaction: Transaction, before: Memory, values: Mapping[str, Any]) -> Memory:
-        """Give a memory these *values* as its next revision, or leave it when it has them; return it as it is then."""
+        """Set *values* as the next revision of a memory unless it has them; return its new state."""
         if all(getattr(before, name) == value for name, value in values.items()):
             return before
         after = replace(before, **values, update_time=self._now(), revision=before.revision + 1)
@@ -137,38 +137,38 @@ class SupersessionLinks:
 
 
 def supersession_time(new: Memory, now: datetime) -> datetime:
-    """Return when *new* took the place of what it supersedes: when it began to be true or came about, else *now*."""
+    """Return when *new* replaced its predecessor: the start of its validity or its event, else *now*."""
     if new.valid_from is not None:
         return new.valid_from
     return now if new.event_time is None else min(new.event_time, now)
 
 
 def shares_keys(old: Memory, new: Memory) -> bool:
-    """Return whether a key means the same to both memories: it is a name within its project, and none elsewhere."""
+    """Return whether a key has the same meaning for both memories: keys are unique within a project."""
     return old.scope.project_id == new.scope.project_id
 
 
 def inherited_key(old: Memory, new: Memory) -> str:
-    """Return the key of *new* once it supersedes *old*: its own, else the old one's when both are of one project.
+    """Return the key of *new* once it supersedes *old*: its own, else that of *old* in the same project.
 
-    Of two projects each keeps its own: moved, the key would be lost to those who ask for it where it is known.
+    Across projects both keep their own key: the old project would lose it otherwise.
     """
     return new.key or (old.key if shares_keys(old, new) else "")
 
 
 def find_neighbour(transaction: Transaction, memory: Memory, memory_id: str) -> Memory | None:
-    """Return a memory that *memory* is linked with, held for this transaction; None when it is not there.
+    """Return a memory that *memory* is linked with, locked for this transaction; None if it does not exist.
 
-    Links may lead into every project of the user, so it is looked for in all of them, and in no other user's.
+    Links may lead into every project of the user, so all of them are searched, and none of other users.
     """
     scope = memory.scope
     return find_in_reach(transaction, memory_id, Reach(scope.owner, tuple(dict.fromkeys((scope.project_id, "")))))
 
 
 def find_in_reach(transaction: Transaction, memory_id: str, reach: Reach) -> Memory | None:
-    """Return a memory of the owner of *reach*, whichever its project, held for this transaction.
+    """Return a memory of the owner of *reach* in any project, locked for this transaction.
 
-    It is looked for in the projects of *reach* first, which costs the least.
+    The projects of *reach* are tried first, because that costs least.
     """
     if not memory_id:
         return None
@@ -181,19 +181,19 @@ def find_in_reach(transaction: Transaction, memory_id: str, reach: Reach) -> Mem
     return transaction.get(memory_id, reach=Reach(reach.owner, (far.memory.scope.project_id,)))
 
 
-# Finding memories and chains on behalf of a caller.
+# Reads on behalf of a caller, which apply visibility.
 
 
-SHOWN_CHAIN = 100
-"""How many memories a chain shows at most."""
+LONGEST_SHOWN_CHAIN = 100
+"""Maximum number of memories returned in each direction of a chain."""
 
 
 def require_memory(transaction: Transaction, scope: Scope, memory_id: str, *, expected_revision: int = 0) -> Memory:
-    """Return a memory that is not deleted, held for this transaction.
+    """Return a memory that is not deleted, locked for this transaction.
 
     Raises:
-        MemoryNotFoundError: It is not there for the scope.
-        RevisionConflictError: It is at another revision than expected (0: any).
+        MemoryNotFoundError: The memory is not visible to the scope.
+        RevisionConflictError: The memory has another revision than expected (0: any).
     """
     memory = transaction.get(memory_id, reach=Reach.from_scope(scope))
     if memory is None or memory.status is Status.DELETED or not visible(memory, scope):
@@ -204,9 +204,9 @@ def require_memory(transaction: Transaction, scope: Scope, memory_id: str, *, ex
 
 
 def supersession_chain(reads: MemoryReads, scope: Scope, memory: Memory) -> list[Memory]:
-    """Return the chain of supersession that *memory* is part of, the oldest first, itself included.
+    """Return the supersession chain of *memory*, oldest first, including itself.
 
-    Links to what is deleted or not visible end it. At most `SHOWN_CHAIN` memories on either side of it.
+    A deleted or invisible memory ends the chain. At most `LONGEST_SHOWN_CHAIN` memories in each direction.
     """
     older = _walk(reads, scope, memory, "supersedes_id")
     return [*reversed(older), memory, *_walk(reads, scope, memory, "superseded_by_id")]
@@ -216,7 +216,7 @@ def _walk(reads: MemoryReads, scope: Scope, memory: Memory, link: str) -> list[M
     reach = Reach.from_scope(scope)
     seen: list[Memory] = []
     following: str = getattr(memory, link)
-    while following and len(seen) < SHOWN_CHAIN:
+    while following and len(seen) < LONGEST_SHOWN_CHAIN:
         found = reads.get([following], reach=reach).get(following)
         if found is None or found.status is Status.DELETED or not visible(found, scope):
             break

@@ -135,7 +135,7 @@ class MemoryAppender:
         """Update the conflicts of the written memory and detect new ones."""
         written = [placed.memory]
         findings = self._conflict_detector.detect(transaction, written, policy=options.on_conflict, changed=written)
-        return UpsertResult(findings.current(placed.memory), placed.outcome, findings.shown(placed.memory))
+        return UpsertResult(findings.current(placed.memory), placed.outcome, findings.contradictions(placed.memory))
 
     def _create(self, transaction: Transaction, addition: _Addition) -> UpsertResult:
         record, _ = self._record_builder.claim(transaction, addition.prepared.record)

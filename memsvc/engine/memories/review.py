@@ -74,7 +74,7 @@ class ReviewService:
             raise MemoryExistsError(holder.id)
         transaction.update(before, record, ChangeAction.UPDATED)
         findings = self._conflict_detector.detect(transaction, [record.memory], policy=on_conflict)
-        return UpsertResult(findings.current(record.memory), Outcome.UPDATED, findings.shown(record.memory))
+        return UpsertResult(findings.current(record.memory), Outcome.UPDATED, findings.contradictions(record.memory))
 
     def _reject(self, transaction: Transaction, before: Memory) -> UpsertResult:
         after = self._next(before, Status.DELETED, Review.REJECTED)

@@ -133,7 +133,7 @@ class MemorySuperseder:
         [new] = transaction.insert(self._record_builder.link_to_sessions(transaction, [record]))
         findings = self._conflict_detector.detect(transaction, [new], policy=on_conflict, changed=[deprecated])
         return [
-            UpsertResult(findings.current(new), Outcome.CREATED, findings.shown(new)),
+            UpsertResult(findings.current(new), Outcome.CREATED, findings.contradictions(new)),
             UpsertResult(deprecated, Outcome.UPDATED),
         ]
 

@@ -261,7 +261,7 @@ class MemoryUpdater:
         is_new = bool(record.statements) and record.statements != statements_of(before)
         look = self._conflict_detector.detect
         findings = look(transaction, [after] if is_new else [], policy=on_conflict, changed=[after])
-        return UpsertResult(findings.current(after), Outcome.UPDATED, findings.shown(after))
+        return UpsertResult(findings.current(after), Outcome.UPDATED, findings.contradictions(after))
 
     def _delete(self, transaction: Transaction, target: _Target) -> UpsertResult:
         before = target.find(transaction)

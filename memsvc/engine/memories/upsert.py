@@ -77,7 +77,7 @@ class Upserter:
             UpsertResult(
                 detected.current(result.memory),
                 result.outcome,
-                detected.shown(result.memory) if last[result.memory.id] is result else (),
+                detected.contradictions(result.memory) if last[result.memory.id] is result else (),
             )
             if isinstance(result, UpsertResult)
             else result
