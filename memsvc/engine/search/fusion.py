@@ -1,6 +1,6 @@
-"""Rank fusion: many ranked lists of memories in, one score for each memory out.
+"""Rank fusion: several ranked lists of memories become one score for each memory.
 
-All is kept by column, and not by memory: a search ranks hundreds of memories, and shows and explains ten.
+Data is stored by column, not by memory: a search ranks hundreds of memories, and explains ten.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ from memsvc.domain.search import Normalization
 from memsvc.ports.candidates import Hits, Integers, Numbers
 
 RANK_CONSTANT = 60
-"""Damps the weight of the very first ranks (Cormack et al., 2009)."""
+"""Damps the weight of the first ranks (Cormack et al., 2009)."""
 
 _ROW_SHIFT = ORDINAL_BITS + VIEW_BITS
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RankedList:
-    """What one list holds, best first: memories, each by its best entry and with its score."""
+    """A ranked list of memories, best first, each with its best entry and its score."""
 
     rows: Integers
     entries: Integers
     scores: Numbers
 
     def __len__(self) -> int:
-        """Return how many memories the list holds."""
+        """Return the number of memories."""
         return len(self.rows)
 
     def place_of(self, row: int) -> int:
-        """Return a memory's place, counted from 0; -1 when the list does not hold it."""
+        """Return the position of a memory, counted from 0; -1 if it is not in the list."""
         places = np.flatnonzero(self.rows == row)
         return int(places[0]) if len(places) else -1
 
     def score_of(self, row: int) -> float:
-        """Return a memory's score; 0 when the list does not hold it."""
+        """Return the score of a memory; 0 if it is not in the list."""
         place = self.place_of(row)
         return 0.0 if place < 0 else float(self.scores[place])
 
@@ -50,32 +50,32 @@ class RankedList:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ListScores:
-    """The numbers that a list gives its memories: (score - low) / span."""
+    """The normalised scores that a list gives its memories: (score - low) / span."""
 
     ranking: RankedList
     low: float = 0.0
     span: float = 1.0
 
     def weighted(self, weight: float) -> Numbers:
-        """Return the numbers times *weight*, in the order of the list."""
+        """Return the scores times *weight*, in the order of the list."""
         numbers: Numbers = weight * ((self.ranking.scores - self.low) / self.span)
         return numbers
 
     def number(self, row: int) -> float:
-        """Return a memory's number; 0 when the list does not hold it."""
+        """Return the score of a memory; 0 if it is not in the list."""
         return (self.ranking.score_of(row) - self.low) / self.span if self.ranking.place_of(row) >= 0 else 0.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FusedScores:
-    """What fusion made of the lists.
+    """The result of a fusion.
 
     Attributes:
-        rows: Every row that a list of some weight holds, once, ascending.
-        totals: The fused score of each.
-        columns: By list: the numbers that it gives its memories, before its weight.
-        weights: By list: what its numbers are multiplied by before they are added.
-        is_normalized: Whether the numbers are scores, rather than made of ranks.
+        rows: Every row in a list with a weight, once, ascending.
+        totals: The fused score of each row.
+        columns: The scores of each list before its weight.
+        weights: The factor of each list.
+        is_normalized: Whether the scores are normalised scores rather than reciprocal ranks.
     """
 
     rows: Integers
@@ -93,24 +93,24 @@ class FusedScores:
         return float(self.totals[np.searchsorted(self.rows, row)])
 
     def normalized(self, name: str, row: int) -> float:
-        """Return a memory's score in a list as it went into the sum, before its weight; 0 when only ranks count."""
+        """Return the score of a memory in a list before its weight; 0 if the fusion is by rank."""
         return self.columns[name].number(row) if self.is_normalized and name in self.columns else 0.0
 
     def share(self, name: str, row: int) -> float:
-        """Return how much of a memory's total comes from a list: all of it when no other list holds the memory."""
+        """Return the part of the total of a memory that one list contributes; all of it if no other list has it."""
         holders = [other for other, column in self.columns.items() if column.ranking.place_of(row) >= 0]
         if name not in holders:
             return 0.0
         return self.total_of(row) if len(holders) == 1 else self.weights[name] * self.columns[name].number(row)
 
     def scaled(self, factor: float) -> FusedScores:
-        """Return the same with all totals multiplied."""
+        """Return the same with all totals multiplied by *factor*."""
         weights = {name: weight * factor for name, weight in self.weights.items()}
         return replace(self, totals=self.totals * factor, weights=weights)
 
 
 def best_per_row(hits: Sequence[Hit]) -> RankedList:
-    """Return the memories of *hits*, which are best first, in order of their best entries."""
+    """Return the memories of *hits*, which are best first, in the order of their best entries."""
     columns = Hits.of(hits)
     entries, scores = columns.entries, columns.scores
     rows = entries >> _ROW_SHIFT
@@ -128,13 +128,13 @@ def reciprocal_rank(
     constant: int = RANK_CONSTANT,
     single_retriever_factor: float = 1.0,
 ) -> FusedScores:
-    """Fuse by the sum of weight / (constant + rank), ranks counted from 1.
+    """Fuse by the sum of weight / (constant + rank), with ranks counted from 1.
 
-    Only ranks matter, so lists with incomparable scores may be mixed. A list that is missing from *weights* counts
-    1.0, one of weight 0 and an empty one change nothing. The order of the lists changes nothing, to the last bit.
-    *single_retriever_factor* multiplies the total of a memory that only one list holds.
+    Only ranks count, so lists with incomparable scores can be combined. A list missing from *weights* has weight 1.0;
+    lists of weight 0 and empty lists have no effect. The result does not depend on the order of the lists, to the last
+    bit. *single_retriever_factor* multiplies the total of a memory that only one list has.
     """
-    used = _used(rankings, weights)
+    used = _effective_weights(rankings, weights)
     columns = {name: _reciprocal(rankings[name], constant) for name in used}
     return FusedScores(*_totals(columns, used, single_retriever_factor), columns, used, is_normalized=False)
 
@@ -146,14 +146,14 @@ def weighted_sum(
     normalization: Normalization = Normalization.MIN_MAX,
     single_retriever_factor: float = 1.0,
 ) -> FusedScores:
-    """Fuse by the weighted mean of the scores; a memory that a list does not hold has 0 there.
+    """Fuse by the weighted mean of the scores; a memory that is not in a list has score 0 there.
 
-    MIN_MAX maps each list's own scores to 0..1, and to 1 when they are all equal; totals are then in 0..1.
-    A list that is missing from *weights* counts 1.0, one of weight 0 and an empty one change nothing: the mean is
-    taken over the others. The order of the lists changes nothing, to the last bit. *single_retriever_factor*
-    multiplies the total of a memory that only one list holds.
+    MIN_MAX maps the scores of each list to 0..1, and to 1 if they are all equal; totals are then in 0..1. A list
+    missing from *weights* has weight 1.0; lists of weight 0 and empty lists have no effect: the mean is over the
+    others. The result does not depend on the order of the lists, to the last bit. *single_retriever_factor* multiplies
+    the total of a memory that only one list has.
     """
-    used = _used(rankings, weights)
+    used = _effective_weights(rankings, weights)
     whole = math.fsum(used.values())
     is_scaled = normalization is Normalization.MIN_MAX
     columns = {name: _min_max(rankings[name]) if is_scaled else ListScores(rankings[name]) for name in used}
@@ -161,8 +161,8 @@ def weighted_sum(
     return FusedScores(*_totals(columns, shares, single_retriever_factor), columns, shares)
 
 
-def _used(rankings: Mapping[str, RankedList], weights: Mapping[str, float]) -> dict[str, float]:
-    """Return the weights of the lists that have a say."""
+def _effective_weights(rankings: Mapping[str, RankedList], weights: Mapping[str, float]) -> dict[str, float]:
+    """Return the weights of the lists that are not empty and have a weight."""
     return {name: weight for name, ranking in rankings.items() if ranking and (weight := weights.get(name, 1.0))}
 
 
@@ -186,7 +186,7 @@ def _totals(
         return np.empty(0, dtype=np.int64), np.empty(0)
     rows = np.concatenate([column.ranking.rows for column in columns.values()])
     shares = np.concatenate([column.weighted(weights[name]) for name, column in columns.items()])
-    # Added up ascending: the last bit of a sum depends on the order, which must not be that of the lists.
+    # Sum in ascending order: the last bit depends on the order, which must not be that of the lists.
     order = np.lexsort((shares, rows))
     rows, shares = rows[order], shares[order]
     begins = np.concatenate(([0], np.flatnonzero(rows[1:] != rows[:-1]) + 1))

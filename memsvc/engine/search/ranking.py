@@ -1,4 +1,4 @@
-"""Ranking: the lists of the retrievers become one, by the measured recipe or by the fusion that was asked for."""
+"""Ranking: the lists of the retrievers become one, by the default recipe or the requested fusion."""
 
 from __future__ import annotations
 
@@ -41,19 +41,16 @@ from memsvc.engine.search.scoring import (
 from memsvc.ports.candidates import ABSENT, Candidates, Integers
 from memsvc.text.date_mentions import date_match, mentioned_dates
 
-# Explaining a score: which retriever thought what of a memory, and what was made of it.
-
-
 DENSE = {View.CHUNK: Retriever.DENSE.value, View.SENTENCES: "DENSE_SENTENCES", View.WINDOW: "DENSE_WINDOW"}
-"""The names of the dense lists; each view of tier E is a list of its own."""
+"""Names of the dense lists; each view of granularity E is a list of its own."""
 
 RankedLists: TypeAlias = Mapping[str, RankedList]
-"""What each list holds, best first; empty lists are left out."""
+"""The ranked lists by name, best first, without empty lists."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScoreBreakdown:
-    """All that ranking knew, to explain a score by."""
+    """The intermediate results of a ranking, from which scores are explained."""
 
     rankings: RankedLists
     fused: FusedScores
@@ -87,22 +84,22 @@ TABLE = Retriever.KEYWORD_TABLE.value
 RECIPE_S = {DENSE[View.CHUNK]: 1.0, BM25: 1.0, TABLE: 0.0}
 RECIPE_E = {**dict.fromkeys(DENSE.values(), 1.0), BM25: 2.0, TABLE: 0.0}
 GIVEN_KEYWORDS = 0.5
-"""The weight of the keyword table in the recipe when the caller gave keywords."""
+"""Weight of the keyword table in the recipe when the caller gives keywords."""
 _DELETED, _PRIVATE = Status.DELETED.value, Layer.SESSION.value
-WORDS_ALONE = 0.1
-"""Its weight in a search by words without given ones: memories that only their keywords describe come last."""
+KEYWORD_MODE = 0.1
+"""Its weight in a keyword search without given keywords: memories that match by keywords only come last."""
 NO_DATES: ScoreColumn = np.empty(0)
 NO_BOOSTS = BoostConstants(neighbour=0.0, session=0.0, date=0.0, speaker=0.0)
-"""A fusion that was asked for by name is done as its name says, without the recipe's other terms."""
+"""A fusion requested by name applies no other term of the recipe."""
 
 
 class RankedMemory(NamedTuple):
-    """A memory's place in the result.
+    """A memory in the ranking.
 
     Attributes:
         score: The final score.
-        entry_id: The memory's best entry.
-        place: Where the candidates have it.
+        entry_id: The best entry of the memory.
+        place: Its position among the candidates.
     """
 
     score: float
@@ -112,16 +109,16 @@ class RankedMemory(NamedTuple):
     place: int
 
     def scaled(self, factor: float) -> RankedMemory:
-        """Return the place with its score multiplied."""
+        """Return the memory with its score multiplied by *factor*."""
         return self._replace(score=self.score * factor)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RankedCandidates:
-    """Every candidate at or above a query's min_score. Rankings are made of those that are asked for: few of hundreds.
+    """All candidates at or above the min_score of a query. `RankedMemory` values are created for requested pages only.
 
     Attributes:
-        order: The places of the candidates, best first, equal scores in any order.
+        order: The positions of the candidates, best first, ties in any order.
         is_cut: Whether there were candidates below the min_score.
     """
 
@@ -131,11 +128,11 @@ class RankedCandidates:
     timings: tuple[Timing, ...]
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return the number of ranked candidates."""
         return len(self.order)
 
     def page(self, start: int, stop: int) -> list[RankedMemory]:
-        """Return those from *start* to before *stop*, best first, equal scores by memory id."""
+        """Return the memories from *start* to before *stop*, best first, ties by memory id."""
         stop = min(stop, len(self))
         if start >= stop:
             return []
@@ -144,13 +141,13 @@ class RankedCandidates:
         places = self.order[first:last]
         ids, scores = breakdown.candidates.ids[places].tolist(), breakdown.weighted.scores[places].tolist()
         ordered = sorted(zip([-score for score in scores], ids, places.tolist(), strict=True))
-        shown = ordered[start - first : stop - first]
-        rows = breakdown.candidates.rows[[place for *_, place in shown]]
-        listed = zip(shown, rows.tolist(), _best_entries(breakdown.rankings, rows), strict=True)
+        page_places = ordered[start - first : stop - first]
+        rows = breakdown.candidates.rows[[place for *_, place in page_places]]
+        listed = zip(page_places, rows.tolist(), _best_entries(breakdown.rankings, rows), strict=True)
         return [RankedMemory(-score, memory_id, row, entry, place) for (score, memory_id, place), row, entry in listed]
 
     def _with_equals(self, start: int, stop: int) -> tuple[int, int]:
-        """Widen a page by those around it that have the same scores: only their ids tell who is on it."""
+        """Extend a page by neighbours with equal scores: only their ids decide which are on the page."""
         falling = -self.breakdown.weighted.scores[self.order]
         first = int(np.searchsorted(falling, falling[start], side="left"))
         return first, int(np.searchsorted(falling, falling[stop - 1], side="right"))
@@ -160,34 +157,34 @@ class RankedCandidates:
         return bool((self.breakdown.candidates.rows == ranking.row).any())
 
     def explain(self, ranking: RankedMemory) -> Explanation:
-        """Explain the score of one of these."""
+        """Explain the score of one of the candidates."""
         return self.breakdown.of(ranking.place)
 
 
 class Ranker:
-    """Fuses, boosts, weighs and sorts."""
+    """Fusion, boosts, weighting and sorting."""
 
     def __init__(self, reads: CandidateReader, constants: BoostConstants) -> None:
         self._reads = reads
         self._constants = constants
 
     def with_reader(self, reads: CandidateReader) -> Ranker:
-        """Return a ranker that does the same with what *reads* tells."""
+        """Return the same ranker on another reader."""
         return Ranker(reads, self._constants)
 
     @property
     def depth(self) -> int:
-        """Return how many hits to ask of each retriever."""
+        """Return the number of hits to request from each retriever."""
         return self._constants.depth
 
     def rank(self, query: SearchQuery, found: RetrievalResult, *, reach: Reach, now: datetime) -> RankedCandidates:
-        """Rank what was found. What may not be shown, though an index still has it as it was, is left out."""
+        """Rank the retrieved hits, without memories that an index still has but that may no longer be shown."""
         started = time.perf_counter()
         rankings = _rankings(found)
-        fused = _fused(query, rankings, found)
+        fused = _fuse(query, rankings, found)
         between = time.perf_counter()
         candidates = self._reads.candidates(fused.rows, reach=reach)
-        candidates = candidates.where(_may_be_shown(candidates, query))
+        candidates = candidates.where(_visible(candidates, query))
         totals = fused.totals_of(candidates.rows)
         scored = self._boosted(query, totals, candidates, rankings)
         weights = apply_weighting(spread_low_scores(totals, scored), candidates, query.weighting, now)
@@ -199,7 +196,7 @@ class Ranker:
     def _boosted(
         self, query: SearchQuery, totals: ScoreColumn, candidates: Candidates, rankings: RankedLists
     ) -> BoostedScores:
-        if _method(query) is not FusionMethod.DEFAULT:
+        if _fusion_method(query) is not FusionMethod.DEFAULT:
             return apply_boosts(
                 totals, candidates, lexical=None, named=frozenset(), dates=NO_DATES, constants=NO_BOOSTS
             )
@@ -214,13 +211,13 @@ class Ranker:
         )
 
 
-def _method(query: SearchQuery) -> FusionMethod:
-    """Return how to fuse: where meaning alone is asked there is nothing to fuse, and scores stay cosines."""
+def _fusion_method(query: SearchQuery) -> FusionMethod:
+    """Return the fusion method: a semantic search needs no fusion, and its scores stay cosines."""
     return FusionMethod.DEFAULT if query.mode is Mode.SEMANTIC else query.fusion.method
 
 
-def _may_be_shown(candidates: Candidates, query: SearchQuery) -> npt.NDArray[np.bool_]:
-    """Tell which the store, which is ahead of the indexes, still has, and lets the caller know of if it is private."""
+def _visible(candidates: Candidates, query: SearchQuery) -> npt.NDArray[np.bool_]:
+    """Return a mask of the candidates that exist in the store, which is ahead of the indexes, and are not private."""
     find = candidates.names.find
     is_there: npt.NDArray[np.bool_] = candidates.statuses != find(_DELETED)
     if query.selection.sessions is SessionVisibility.ALL:
@@ -244,7 +241,7 @@ def _rankings(found: RetrievalResult) -> RankedLists:
     return {name: ranking for name, ranking in lists.items() if ranking}
 
 
-def _fused(query: SearchQuery, rankings: RankedLists, found: RetrievalResult) -> FusedScores:
+def _fuse(query: SearchQuery, rankings: RankedLists, found: RetrievalResult) -> FusedScores:
     if query.mode is Mode.SEMANTIC:
         return weighted_sum(rankings, weights=RECIPE_E, normalization=Normalization.NONE)
     fusion = query.fusion
@@ -261,17 +258,17 @@ def _fused(query: SearchQuery, rankings: RankedLists, found: RetrievalResult) ->
         )
         return ranks.scaled((fusion.rank_constant + 1) / whole if whole else 1.0)
     mean = weighted_sum(
-        _cut(rankings) if fusion.normalization is Normalization.NONE else rankings,
+        _clipped(rankings) if fusion.normalization is Normalization.NONE else rankings,
         weights=weights,
         normalization=fusion.normalization,
         single_retriever_factor=factor,
     )
-    # The mean is over the lists that hold something; a retriever that answered with nothing gives everybody 0.
+    # The mean is over lists with hits; a retriever that answered without hits gives every memory 0.
     used = sum(weights[name] for name in rankings)
     return mean.scaled(used / whole) if 0.0 < used < whole else mean
 
 
-def _cut(rankings: RankedLists) -> RankedLists:
+def _clipped(rankings: RankedLists) -> RankedLists:
     return {name: ranking.with_scores(np.clip(ranking.scores, 0.0, 1.0)) for name, ranking in rankings.items()}
 
 
@@ -283,11 +280,11 @@ def _recipe(query: SearchQuery, rankings: RankedLists) -> dict[str, float]:
     recipe = RECIPE_E if DENSE[View.WINDOW] in rankings else RECIPE_S
     if query.keywords:
         return {**recipe, TABLE: GIVEN_KEYWORDS}
-    return {**recipe, TABLE: WORDS_ALONE} if query.mode is Mode.KEYWORD else recipe
+    return {**recipe, TABLE: KEYWORD_MODE} if query.mode is Mode.KEYWORD else recipe
 
 
 def _best_entries(rankings: RankedLists, rows: Integers) -> list[int]:
-    """Return the entry to show of each memory: the chunk that words found, else the one that meaning found."""
+    """Return the entry to show of each memory: the lexical chunk, otherwise the dense one."""
     chosen = np.zeros(len(rows), dtype=np.int64)
     for name in reversed((BM25, *DENSE.values(), TABLE)):
         if name in rankings:

@@ -1,4 +1,4 @@
-"""Refining the best hits: reading them again by a reranker, collapsing near-duplicates, letting novelty weigh in."""
+"""Refinement of the best hits: reranking, collapsing of near-duplicates, and diversification (MMR)."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from memsvc.ports.models import Reranker
 from memsvc.text.analysis import terms
 
 POOL = 50
-"""How many of the best hits are refined, whatever page is asked for: so that pages are parts of one list."""
+"""Number of best hits that are refined, whatever page is requested, so that all pages belong to one list."""
 WHOLE_CHARS = 2_000
 """Longer content is represented by its best chunk."""
 RERANKING, COLLAPSING, DIVERSITY, RERANK = "reranking", "collapsing", "diversity", "rerank"
-WORDS_SECONDS = 0.02
-"""What comparing words may take; with less time left it is not begun."""
+COMPARE_SECONDS = 0.02
+"""Time reserved for comparing words; with less time left the comparison is skipped."""
 RERANK_SECONDS = 0.05
-"""With less time left no reranker is asked, however fast it was before."""
+"""Minimum time left for reranking, however fast the reranker was before."""
 _SMOOTHING = 0.2
 
 log = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class RefinedHits:
-    """The best hits in their new order, what was collapsed into which, and what was left out of the work."""
+    """The best hits in their new order, the collapsed ids of each, and the skipped stages."""
 
     places: list[RankedMemory]
     collapsed: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class RefinedHits:
     least: float = 1.0
 
     def below(self, others: Sequence[RankedMemory]) -> list[RankedMemory]:
-        """Return hits that were not refined, their scores brought below those that a reranker gave."""
+        """Return hits that were not refined, scaled below the scores of the reranker."""
         if not self.factors or not others or others[0].score <= self.least:
             return [*others]
         factor = self.least / others[0].score
@@ -58,23 +58,23 @@ class RefinedHits:
 
 
 class ResultRefiner:
-    """Does what a search asks for beyond ranking."""
+    """Refinement of ranked hits as a query requests it."""
 
     def __init__(self, reads: CandidateReader, reranker: Reranker | None) -> None:
-        """Read texts by *reads*; without a *reranker* none can be asked for."""
+        """Read texts from *reads*; without a *reranker* reranking is refused."""
         self._reads = reads
         self._reranker = reranker
         self._rerank_seconds = 0.0
 
     def with_reader(self, reads: CandidateReader) -> ResultRefiner:
-        """Return one that reads other texts, such as those of another time."""
+        """Return a refiner that reads from another reader, such as an as-of reader."""
         return ResultRefiner(reads, self._reranker)
 
     def check(self, query: SearchQuery) -> None:
-        """Refuse what cannot be done.
+        """Check that the refinement of *query* is available.
 
         Raises:
-            CapabilityMissingError: A reranking is asked for, and no reranker is configured.
+            CapabilityMissingError: The query requests reranking, and no reranker is configured.
         """
         if query.refinement.rerank_depth and self._reranker is None:
             capability = "reranking (the setting reranker.backend names none)"
@@ -83,7 +83,7 @@ class ResultRefiner:
     def refine(
         self, query: SearchQuery, head: Sequence[RankedMemory], *, reach: Reach, deadline: Deadline
     ) -> RefinedHits:
-        """Return the best hits anew. A stage that fails, or for which the time is too short, is skipped."""
+        """Return the best hits refined. A stage that fails, or has too little time, is skipped."""
         refined, wanted = RefinedHits([*head]), query.refinement
         memories = self._reads.by_rows([place.row for place in head], reach=reach)
         texts = self._texts(head, memories)
@@ -91,28 +91,30 @@ class ResultRefiner:
             self._rerank(query, refined, texts, deadline)
         if wanted.collapse_threshold is None and wanted.mmr_lambda is None:
             return refined
-        if _is_near(deadline, WORDS_SECONDS):
+        if _is_short_of(deadline, COMPARE_SECONDS):
             stages = ((COLLAPSING, wanted.collapse_threshold), (DIVERSITY, wanted.mmr_lambda))
             refined.skipped += [Skipped(stage, "DEADLINE") for stage, value in stages if value is not None]
             return refined
         if wanted.collapse_threshold is not None:
-            sayings = {row: Shingles.of(text, beyond=_beyond(memories[row])) for row, text in texts.items()}
-            _collapse(refined, sayings, wanted.collapse_threshold)
+            shingles = {row: Shingles.of(text, beyond=_rest_marker(memories[row])) for row, text in texts.items()}
+            _collapse(refined, shingles, wanted.collapse_threshold)
         if wanted.mmr_lambda is not None:
-            wordings = {row: TermVector.of(terms(text)) for row, text in texts.items()}
+            vectors = {row: TermVector.of(terms(text)) for row, text in texts.items()}
             scores = [place.score for place in refined.places]
-            order = diversified(scores, [_wording(wordings, place) for place in refined.places], wanted.mmr_lambda)
+            order = diversified(scores, [_vector_of(vectors, place) for place in refined.places], wanted.mmr_lambda)
             refined.places = [refined.places[number] for number in order]
         return refined
 
     def _rerank(self, query: SearchQuery, refined: RefinedHits, texts: Mapping[int, str], deadline: Deadline) -> None:
-        reason = self._reranked(query, refined, texts, deadline)
+        reason = self._apply_reranker(query, refined, texts, deadline)
         if reason:
             refined.skipped.append(Skipped(RERANKING, reason))
 
-    def _reranked(self, query: SearchQuery, refined: RefinedHits, texts: Mapping[int, str], deadline: Deadline) -> str:
-        """Put the best hits into the reranker's order, or return why not."""
-        if self._reranker is None or _is_near(deadline, max(RERANK_SECONDS, 2.0 * self._rerank_seconds)):
+    def _apply_reranker(
+        self, query: SearchQuery, refined: RefinedHits, texts: Mapping[int, str], deadline: Deadline
+    ) -> str:
+        """Reorder the best hits by the reranker; return the reason if it was skipped, otherwise an empty text."""
+        if self._reranker is None or _is_short_of(deadline, max(RERANK_SECONDS, 2.0 * self._rerank_seconds)):
             return "DEADLINE"
         depth = query.refinement.rerank_depth
         best, others = refined.places[:depth], refined.places[depth:]
@@ -123,20 +125,20 @@ class ResultRefiner:
         except DeadlineExceededError:
             return "DEADLINE"
         except BackendUnavailableError:
-            log.warning("the reranker cannot be reached", exc_info=True)
+            log.warning("reranking was skipped: the reranker cannot be reached", exc_info=True)
             return "UNAVAILABLE"
         except MemsvcError:
-            log.exception("the reranker failed")
+            log.exception("reranking failed")
             return "FAILED"
-        taken = time.perf_counter() - started
-        self._rerank_seconds += _SMOOTHING * (taken - self._rerank_seconds)
-        again = [place._replace(score=min(max(score, 0.0), 1.0)) for place, score in zip(best, scores, strict=True)]
+        elapsed = time.perf_counter() - started
+        self._rerank_seconds += _SMOOTHING * (elapsed - self._rerank_seconds)
+        reranked = [place._replace(score=min(max(score, 0.0), 1.0)) for place, score in zip(best, scores, strict=True)]
         refined.factors = {
-            new.memory_id: new.score / old.score for old, new in zip(best, again, strict=True) if old.score > 0.0
+            new.memory_id: new.score / old.score for old, new in zip(best, reranked, strict=True) if old.score > 0.0
         }
-        again.sort(key=lambda place: (-place.score, place.memory_id))
-        refined.least = again[-1].score if again else 1.0
-        refined.places = [place for place in (*again, *refined.below(others)) if place.score >= query.min_score]
+        reranked.sort(key=lambda place: (-place.score, place.memory_id))
+        refined.least = reranked[-1].score if reranked else 1.0
+        refined.places = [place for place in (*reranked, *refined.below(others)) if place.score >= query.min_score]
         return ""
 
     def _texts(self, places: Sequence[RankedMemory], memories: Mapping[int, Memory]) -> dict[int, str]:
@@ -155,14 +157,14 @@ def _text(memory: Memory, chunk: str | None) -> str:
     return f"{title}{said}{(memory.content if chunk is None else chunk)[:WHOLE_CHARS]}"
 
 
-def _beyond(memory: Memory) -> str:
-    """Return what stands for the rest of a long memory, of which one chunk is compared."""
+def _rest_marker(memory: Memory) -> str:
+    """Return a marker for the rest of a long memory, of which only one chunk is compared."""
     return memory.content_hash if len(memory.content) > WHOLE_CHARS else ""
 
 
-def _collapse(refined: RefinedHits, sayings: Mapping[int, Shingles], threshold: float) -> None:
+def _collapse(refined: RefinedHits, shingles: Mapping[int, Shingles], threshold: float) -> None:
     places = refined.places
-    groups = collapsed([sayings.get(place.row) or Shingles.of("") for place in places], threshold)
+    groups = collapsed([shingles.get(place.row) or Shingles.of("") for place in places], threshold)
     refined.places = [places[group[0]] for group in groups]
     refined.collapsed = {
         places[first].memory_id: tuple(places[number].memory_id for number in others)
@@ -171,10 +173,10 @@ def _collapse(refined: RefinedHits, sayings: Mapping[int, Shingles], threshold: 
     }
 
 
-def _wording(wordings: Mapping[int, TermVector], place: RankedMemory) -> TermVector:
-    return wordings.get(place.row) or TermVector.of(())
+def _vector_of(vectors: Mapping[int, TermVector], place: RankedMemory) -> TermVector:
+    return vectors.get(place.row) or TermVector.of(())
 
 
-def _is_near(deadline: Deadline, seconds: float) -> bool:
+def _is_short_of(deadline: Deadline, seconds: float) -> bool:
     remaining = deadline.remaining()
     return remaining is not None and remaining < seconds

@@ -1,4 +1,4 @@
-"""Asking the retrievers, side by side, each with the same filter pushed down."""
+"""Retrieval: all retrievers in parallel, each with the same filter pushed down."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ DEGRADED_REASONS: tuple[tuple[type[MemsvcError], str], ...] = (
     (NotReadyError, "NOT_READY"),
     (MemsvcError, "FAILED"),
 )
-"""What a caller is told of a retriever that failed, by the first class that fits."""
+"""Reported reason of a failed retriever, by the first matching class."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class RetrievalResult:
-    """What the retrievers found: the dense hits by view, the lexical hits, the keyword table's, and what failed."""
+    """Hits of the retrievers: dense by view, lexical, keyword table; and the failed retrievers."""
 
     asked: frozenset[Retriever] = frozenset()
     dense: dict[View, Sequence[Hit]] = field(default_factory=dict)
@@ -61,12 +61,12 @@ class RetrievalResult:
     timings: list[Timing] = field(default_factory=list)
 
     def reaches(self, depth: int) -> bool:
-        """Return whether a retriever found as many as it was asked for, so that there may be more."""
+        """Return whether a retriever returned as many hits as requested, so that there may be more."""
         return any(len(hits) >= depth for hits in (*self.dense.values(), self.bm25, self.keyword_table))
 
 
 class HybridRetriever:
-    """Runs the retrievers that a search's mode and weights call for."""
+    """Runs the retrievers that the mode and the weights of a search call for."""
 
     def __init__(
         self, reads: MemoryReads, vectors: VectorIndex, lexical: LexicalIndex, spaces: EmbeddingSpaces, threads: int
@@ -76,21 +76,20 @@ class HybridRetriever:
         self._dense = DenseRetriever(vectors, spaces, threads)
 
     def close(self) -> None:
-        """Give the threads back."""
+        """Shut down the threads."""
         self._dense.close()
 
     def run(self, asked: RetrievalRequest, early: Callable[[RetrievalResult], None] | None = None) -> RetrievalResult:
-        """Return what was found; a retriever that fails is named in *degraded*.
+        """Return the hits; a retriever that fails is listed in *degraded*.
 
-        *early* is given what words alone found, when they found something and meaning is asked too, as soon as that is
-        known.
+        If the search also runs the dense retriever, *early* receives the lexical hits as soon as there are any.
 
         Raises:
-            MemsvcError: Every retriever that was asked failed; the first one's error.
+            MemsvcError: Every selected retriever failed; the error of the first one.
         """
         query = asked.query
         found = RetrievalResult(select_retrievers(query), terms=query_terms(" ".join((query.text, *query.keywords))))
-        inner = _localised(asked.where, lambda leaf: self._reads.rows_where(leaf, reach=asked.reach))
+        inner = _resolve_store_tests(asked.where, lambda leaf: self._reads.rows_where(leaf, reach=asked.reach))
         failures: list[MemsvcError] = []
         dense = self._dense.begin(asked, inner) if Retriever.DENSE in found.asked else None
         if Retriever.BM25 in found.asked:
@@ -123,7 +122,7 @@ class HybridRetriever:
         try:
             ask()
         except MemsvcError as error:
-            # Each search meets what is away: its trace would say nothing new, and drown the rest.
+            # Every search fails while a backend is down: a trace for each would hide other messages.
             log.warning("retriever %s failed: %s", name, error.message)
             log.debug("retriever %s failed", name, exc_info=True)
             failures.append(error)
@@ -135,9 +134,9 @@ class HybridRetriever:
 
 
 def select_retrievers(query: SearchQuery) -> frozenset[Retriever]:
-    """Return the retrievers that a search asks: those of its mode that have something to look for and a say.
+    """Return the retrievers of a search: those of its mode that have input and a weight.
 
-    The measured recipe does without the keyword table, unless keywords are given or words alone are to count.
+    The default recipe omits the keyword table, unless keywords are given or the mode is KEYWORD.
     """
     asked = set(MODE_RETRIEVERS[query.mode])
     if query.vector is None and not query.text:
@@ -153,7 +152,7 @@ def select_retrievers(query: SearchQuery) -> frozenset[Retriever]:
 
 
 def table_terms(query: SearchQuery) -> list[str]:
-    """Return what a search looks for in the keyword table."""
+    """Return the terms to look up in the keyword table."""
     return [*query.keywords] or [term for term, _ in extract_keywords(query.text)]
 
 
@@ -163,119 +162,123 @@ def _collect(dense: Callable[[], DenseResult], found: RetrievalResult) -> None:
     found.timings.extend(result.timings)
 
 
-def _localised(where: Filter | None, rows_where: Callable[[Filter], Sequence[int]]) -> Filter | None:
-    """Replace tests that only the store can make by the rows that pass them, so that indexes can apply them."""
-    return None if where is None else _known(where, rows_where)
+def _resolve_store_tests(where: Filter | None, rows_where: Callable[[Filter], Sequence[int]]) -> Filter | None:
+    """Replace tests that only the store can evaluate by the rows that pass them, so that indexes can apply them."""
+    return None if where is None else _resolve(where, rows_where)
 
 
-def _known(where: Filter, rows_where: Callable[[Filter], Sequence[int]]) -> Filter:
+def _resolve(where: Filter, rows_where: Callable[[Filter], Sequence[int]]) -> Filter:
     if isinstance(where, And):
-        return And(tuple(_known(child, rows_where) for child in where.children))
+        return And(tuple(_resolve(child, rows_where) for child in where.children))
     if isinstance(where, Or):
-        return Or(tuple(_known(child, rows_where) for child in where.children))
+        return Or(tuple(_resolve(child, rows_where) for child in where.children))
     if isinstance(where, Not):
-        return Not(_known(where.child, rows_where))
+        return Not(_resolve(where.child, rows_where))
     if where.field in STORE_ONLY:
         return AnyOf(Field.ROW, tuple(rows_where(where)))
     return where
 
 
-# The dense retriever: embed the query, and ask every view of the vector index while others work.
+# Dense retrieval: embed the query, and search every view of the vector index in parallel to the other retrievers.
 
 
 BEING_BUILT = "vectors (the index is being built)"
 EMBEDDING = "the vector of the query"
 EMBEDDING_SHARE = 0.75
-"""So much of the time left the query's embedding may take; the rest is for answering by words without it."""
+"""Share of the remaining time for embedding the query; the rest is left for an answer by words."""
 Timing: TypeAlias = tuple[str, float, float]
-"""A stage, when it began and how long it took."""
+"""A stage, its start and its duration."""
 
 
 @dataclass(slots=True)
 class DenseResult:
-    """The hits of every view, and how long the stages took."""
+    """The hits of every view, and the durations of the stages."""
 
     hits: dict[View, Sequence[Hit]] = field(default_factory=dict)
     timings: list[Timing] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
-class _Point:
-    """A query as a vector, and the space that it is in."""
+class _QueryVector:
+    """The vector of a query and its embedding space."""
 
     vector: Vector
     space: EmbeddingSpace
 
 
 @dataclass(frozen=True, slots=True)
-class _Begun:
-    """A search of every view, begun by the means of one generation."""
+class _PendingSearches:
+    """Searches of every view, begun with the means of one generation."""
 
     manifest: VectorManifest
-    point: _Point
+    query_vector: _QueryVector
     pending: dict[View, PendingSearch]
 
 
 class DenseRetriever:
-    """Begins searches by meaning. A thread is used only where a text must be embedded first."""
+    """Vector search of every view. Only queries that must be embedded use a thread."""
 
     def __init__(self, vectors: VectorIndex, spaces: EmbeddingSpaces, threads: int) -> None:
         self._vectors = vectors
         self._spaces = spaces
-        self._beside = ThreadPoolExecutor(threads, thread_name_prefix="embed")
+        self._executor = ThreadPoolExecutor(threads, thread_name_prefix="embed")
         self._means: tuple[VectorManifest | None, Means] = (None, {})
 
     def close(self) -> None:
-        """Give the threads back."""
-        self._beside.shutdown()
+        """Shut down the threads."""
+        self._executor.shutdown()
 
     def begin(self, asked: RetrievalRequest, where: Filter | None) -> Callable[[], DenseResult]:
-        """Start, and return what gives the result or raises what went wrong: a MemsvcError."""
+        """Start the search; return a function that returns its result or raises a MemsvcError."""
         started = time.perf_counter()
         try:
             space = self._space(asked.query)
-            point = _known_vectors(asked.query, space)
-            if point is None:
-                embedding = self._beside.submit(_embedded, asked.query.text, space)
-                return lambda: self._awaited(embedding, asked, where, started)
+            query_vector = _known_vector(asked.query, space)
+            if query_vector is None:
+                embedding = self._executor.submit(_embed, asked.query.text, space)
+                return lambda: self._search_when_embedded(embedding, asked, where, started)
             embedded = time.perf_counter()
-            begun = self._begin(point, asked, where)
+            begun = self._begin(query_vector, asked, where)
         except MemsvcError as error:
             return _failing(error)
-        return lambda: self._found(begun, asked, where, (started, embedded))
+        return lambda: self._result(begun, asked, where, (started, embedded))
 
     def _space(self, query: SearchQuery) -> EmbeddingSpace:
-        """Return the space of the live generation; a query that is but a vector fits none but that of today's model.
+        """Return the space of the live generation; a query with only a vector requires that of the current model.
 
         Raises:
-            BackendUnavailableError: There is no generation, or its model is not at hand.
+            BackendUnavailableError: There is no generation, or its model is not available.
         """
         space = self._spaces.of(self._vectors.manifest)
         if space is None or not (space.is_current or query.text):
             raise BackendUnavailableError(BEING_BUILT)
         return space
 
-    def _awaited(
-        self, embedding: Future[tuple[_Point, float]], asked: RetrievalRequest, where: Filter | None, started: float
+    def _search_when_embedded(
+        self,
+        embedding: Future[tuple[_QueryVector, float]],
+        asked: RetrievalRequest,
+        where: Filter | None,
+        started: float,
     ) -> DenseResult:
         remaining = asked.deadline.remaining()
         try:
-            point, embedded = embedding.result(None if remaining is None else remaining * EMBEDDING_SHARE)
+            query_vector, embedded = embedding.result(None if remaining is None else remaining * EMBEDDING_SHARE)
         except TimeoutError as error:
             embedding.cancel()
             raise DeadlineExceededError(EMBEDDING) from error
-        return self._found(self._begin(point, asked, where), asked, where, (started, embedded))
+        return self._result(self._begin(query_vector, asked, where), asked, where, (started, embedded))
 
-    def _found(
-        self, begun: _Begun, asked: RetrievalRequest, where: Filter | None, moments: tuple[float, float]
+    def _result(
+        self, begun: _PendingSearches, asked: RetrievalRequest, where: Filter | None, moments: tuple[float, float]
     ) -> DenseResult:
-        """Take the results: of a new search when the generation was switched meanwhile."""
+        """Return the results; search again if the generation was switched during the search."""
         started, embedded = moments
         while True:
             try:
                 hits = {view: pending.result() for view, pending in begun.pending.items()}
             except DimensionMismatchError:
-                # An index that does not begin searches has searched a generation of another model.
+                # An index without early searches has searched a generation of another model.
                 if self._is_live(begun):
                     raise
                 hits = {}
@@ -285,25 +288,25 @@ class DenseRetriever:
                     ("dense", embedded, time.perf_counter() - embedded),
                 ]
                 return DenseResult(hits, timings)
-            begun = self._begin(begun.point, asked, where)
+            begun = self._begin(begun.query_vector, asked, where)
 
-    def _is_live(self, begun: _Begun) -> bool:
+    def _is_live(self, begun: _PendingSearches) -> bool:
         live = self._vectors.manifest
         return live is not None and live.generation == begun.manifest.generation
 
-    def _begin(self, point: _Point, asked: RetrievalRequest, where: Filter | None) -> _Begun:
+    def _begin(self, query_vector: _QueryVector, asked: RetrievalRequest, where: Filter | None) -> _PendingSearches:
         manifest = self._vectors.manifest
         space = self._spaces.of(manifest)
         if manifest is None or space is None:
             raise BackendUnavailableError(BEING_BUILT)
-        if space is not point.space:
-            # The generation of another model went live since the query was embedded: once in an index's life.
+        if space is not query_vector.space:
+            # A generation of another model went live since the query was embedded; this is rare.
             space = self._space(asked.query)
-            point = _known_vectors(asked.query, space) or _embedded(asked.query.text, space)[0]
+            query_vector = _known_vector(asked.query, space) or _embed(asked.query.text, space)[0]
         means = self._means_of(manifest)
         pending = {
             view: self._vectors.begin_search(
-                centred(point.vector, means.get(view)),
+                centred(query_vector.vector, means.get(view)),
                 view=view,
                 reach=asked.reach,
                 where=where,
@@ -312,7 +315,7 @@ class DenseRetriever:
             )
             for view in manifest.views
         }
-        return _Begun(manifest, point, pending)
+        return _PendingSearches(manifest, query_vector, pending)
 
     def _means_of(self, manifest: VectorManifest) -> Means:
         known, means = self._means
@@ -322,16 +325,16 @@ class DenseRetriever:
         return means
 
 
-def _known_vectors(query: SearchQuery, space: EmbeddingSpace) -> _Point | None:
-    """Return a query's vector in *space* when it is given or known, so that nothing has to be embedded."""
+def _known_vector(query: SearchQuery, space: EmbeddingSpace) -> _QueryVector | None:
+    """Return the vector of a query in *space* if it is given or cached."""
     if query.vector is not None and space.is_current:
-        return _Point(np.asarray(query.vector, np.float32), space)
+        return _QueryVector(np.asarray(query.vector, np.float32), space)
     known = space.embedding.cached_query(query.text) if query.text else None
-    return None if known is None else _Point(known, space)
+    return None if known is None else _QueryVector(known, space)
 
 
-def _embedded(text: str, space: EmbeddingSpace) -> tuple[_Point, float]:
-    return _Point(space.embedding.query(text), space), time.perf_counter()
+def _embed(text: str, space: EmbeddingSpace) -> tuple[_QueryVector, float]:
+    return _QueryVector(space.embedding.query(text), space), time.perf_counter()
 
 
 def _failing(error: MemsvcError) -> Callable[[], DenseResult]:
@@ -341,14 +344,14 @@ def _failing(error: MemsvcError) -> Callable[[], DenseResult]:
     return result
 
 
-# What a search works with, as narrow as it needs it: so that it works on what was known at another time, too.
+# Ports of a search, narrow enough to be implemented for earlier states too.
 
 
 class CandidateReader(Protocol):
-    """Reads what ranking and showing need; `memsvc.ports.metadata.MemoryReads` is one."""
+    """Reads the data for ranking and hydration; `memsvc.ports.metadata.MemoryReads` is an implementation."""
 
     def candidates(self, rows: Rows, *, reach: Reach) -> Candidates:
-        """Return what ranking needs of these memories, in any order, those not there left out."""
+        """Return the ranking data of these memories, in any order, without missing ones."""
         ...
 
     def by_rows(self, rows: Sequence[int], *, reach: Reach) -> dict[int, Memory]:
@@ -356,35 +359,32 @@ class CandidateReader(Protocol):
         ...
 
     def chunks(self, wanted: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Chunk]:
-        """Return chunks by (row, ordinal); those of memories of one chunk are left out."""
+        """Return chunks by (row, ordinal), without those of memories with a single chunk."""
         ...
 
 
 class RetrievalSource(Protocol):
-    """Asks the retrievers; `memsvc.engine.search.retrieval.HybridRetriever` does."""
+    """Runs the retrievers, as `HybridRetriever` does."""
 
     def run(self, asked: RetrievalRequest, early: Callable[[RetrievalResult], None] | None = None) -> RetrievalResult:
-        """Return what was found; a retriever that fails is named in *degraded*.
+        """Return the hits; a retriever that fails is listed in *degraded*.
 
-        *early* may be given what words alone found, as soon as that is known.
+        *early* may receive the lexical hits as soon as they are known.
         """
         ...
 
 
 class AccessRecorder(Protocol):
-    """Is told which memories were read; `memsvc.engine.memories.lookup.AccessCounts` counts them."""
+    """Records accesses of memories, as `memsvc.engine.memories.lookup.AccessCounts` does."""
 
     def note(self, ids: Iterable[str]) -> None:
-        """Take note that these memories were read."""
+        """Record that these memories were read."""
         ...
-
-
-# A search as the retrievers need it.
 
 
 @dataclass(frozen=True, slots=True)
 class RetrievalRequest:
-    """What to look for, where, how deep and until when."""
+    """A query with its scope, filter, depth and deadline."""
 
     query: SearchQuery
     reach: Reach

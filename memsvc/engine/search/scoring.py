@@ -1,8 +1,8 @@
-"""From fused scores to final ones: what the memories around a memory, its speaker, its day and its use say.
+"""Final scores from fused ones: boosts for neighbours, session, date and speaker, and time weighting.
 
-    score = (fused + neighbour + session + date + speaker) / (1 + the most that the first three boosts can add)
+    score = (fused + neighbour + session + date + speaker) / (1 + maximum of the first three boosts)
 
-Measured, not invented: every constant is a setting, and its default comes out of an ablation on chats in two languages.
+Every constant is a setting; its default comes from an ablation on chats in two languages.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ DATE = "date"
 SPEAKER = "speaker"
 SCALE = "scale"
 MAX_ACCESS_FACTOR = 1.3
-"""Reading feeds back into rank: without a ceiling, what is on top stays on top."""
+"""Limit of the feedback loop between reading and rank: without it the top memories stay on top."""
 ROLES = frozenset(
     ("user", "assistant", "system", "tool", "human", "agent", "ai", "bot", "用户", "助手", "系统", "人类", "机器人")
 )
-"""Speakers that are parts in a conversation. "How does the user log in?" names nobody."""
+"""Speakers that are roles of a conversation. "How does the user log in?" names no speaker."""
 
 ScoreColumn: TypeAlias = npt.NDArray[np.float64]
 """A number for each candidate, in the order of the candidates."""
@@ -43,7 +43,7 @@ _DAYS_PER_DECAY = 30
 _MOST_IMPORTANT = 5
 _MIN_FIRST_NAME = 3
 _NONE: ScoreColumn = np.empty(0)
-"""A column that nobody has a number in."""
+"""A column without values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +51,12 @@ class BoostConstants:
     """The constants of the default ranking.
 
     Attributes:
-        neighbour: Share of the better one of the neighbours' fused scores in the session.
-        session: Added to the memories of the session with the best lexical hits, to those of others in proportion.
-        session_hits: How many of a session's lexical hits count.
+        neighbour: Share of the better fused score of the two neighbours in the session.
+        session: Added to memories of the session with the best lexical hits, and to others in proportion.
+        session_hits: Number of lexical hits of a session that count.
         date: Added to a memory of a day that the query names.
-        speaker: Taken from a memory of somebody else when the query names who spoke.
-        depth: How many entries each retriever is asked for.
+        speaker: Subtracted from memories of other speakers if the query names a speaker.
+        depth: Number of entries requested from each retriever.
     """
 
     neighbour: float = 0.25
@@ -68,22 +68,22 @@ class BoostConstants:
 
     @property
     def scale(self) -> float:
-        """Return the factor that brings the highest sum of a fused score in 0..1 and its boosts to 1."""
+        """Return the factor that maps the highest sum of a fused score in 0..1 and its boosts to 1."""
         return 1.0 / (1.0 + self.neighbour + self.session + self.date)
 
 
 @dataclass(frozen=True, slots=True)
 class BoostedScores:
-    """Final scores of the candidates, and by name the boosts behind them; those that nobody has are left out."""
+    """Final scores of the candidates, and the boosts by name; boosts without values are left out."""
 
     scores: ScoreColumn
     boosts: dict[str, ScoreColumn]
     scale: float
 
     def boosts_of(self, place: int) -> tuple[tuple[str, float], ...]:
-        """Return what was added to a candidate's fused score, in order, and last the factor that scaled the sum.
+        """Return the boosts of a candidate, in order, and last the factor that scaled the sum.
 
-        A boost of 0 is left out.
+        Boosts of 0 are left out.
         """
         added = [(name, float(column[place])) for name, column in self.boosts.items() if column[place]]
         return (*added, (SCALE, self.scale))
@@ -102,11 +102,11 @@ def apply_boosts(
 
     Args:
         fused: The fused score of each candidate, in 0..1.
-        candidates: What is known of the memories.
-        lexical: The lexical list: it tells which sessions the query is about.
-        named: The speakers that the query names: see `named_speakers`. When it names none, or all that the
-            candidates have, there is no speaker term.
-        dates: How well each candidate's time meets the dates that the query names, in 0..1; empty when it names none.
+        candidates: The ranking data of the memories.
+        lexical: The lexical list, which shows the sessions that the query is about.
+        named: The speakers that the query names: see `named_speakers`. The speaker term is omitted if it names none, or
+            all speakers of the candidates.
+        dates: The match of each candidate's time with the dates of the query, in 0..1; empty if the query names none.
         constants: The weights.
     """
     places = _Places(candidates.rows)
@@ -125,20 +125,20 @@ def apply_boosts(
 
 
 def named_speakers(text: str, speakers: Iterable[str]) -> frozenset[str]:
-    """Return those of *speakers* that *text* names: by the whole name or by its first part, in any case.
+    """Return those of *speakers* that *text* names, by the whole or the first name, ignoring case.
 
-    Names of spaced scripts must stand as words of their own. Roles such as "user" are nobody's name.
+    Names in spaced scripts must be whole words. Roles such as "user" are not names.
     """
     query = text.casefold()
     return frozenset(speaker for speaker in speakers if _is_named(speaker, query))
 
 
 def time_factors(candidates: Candidates, now: datetime, weighting: Weighting) -> ScoreColumn:
-    """Return the factors of age, importance, use and layer that scores are multiplied by when time is to count.
+    """Return the factors of age, importance, use and layer for time weighting.
 
     decay_factor ** (days / 30) * (0.8 + 0.2 * importance / 5) * (1 + 0.1 * log10(access_count + 1)) * boost of the
-    layer, the third at most `MAX_ACCESS_FACTOR`. Days count from when it happened, or else from when it was written;
-    the future counts as today.
+    layer; the third factor is at most `MAX_ACCESS_FACTOR`. Days count from the event, otherwise from the writing; the
+    future counts as today.
     """
     events = candidates.event_times
     happened = np.where(events == ABSENT, candidates.create_times, events)
@@ -151,7 +151,7 @@ def time_factors(candidates: Candidates, now: datetime, weighting: Weighting) ->
 
 
 def layer_boosts(candidates: Candidates, weighting: Weighting) -> ScoreColumn:
-    """Return the part of `time_factors` that is the layers'."""
+    """Return the layer part of `time_factors`."""
     find, boosts = candidates.names.find, np.ones(len(candidates))
     boosts[candidates.layers == find(Layer.CORE.value)] = weighting.core_boost
     boosts[candidates.layers == find(Layer.LONG_TERM.value)] = weighting.long_term_boost
@@ -159,23 +159,23 @@ def layer_boosts(candidates: Candidates, weighting: Weighting) -> ScoreColumn:
 
 
 class _Places:
-    """Where the candidates have a row."""
+    """The positions of rows among the candidates."""
 
     def __init__(self, rows: Integers) -> None:
         self._order = np.argsort(rows)
         self._rows = rows[self._order]
 
     def of(self, wanted: Integers) -> tuple[npt.NDArray[np.bool_], Integers]:
-        """Return which of the wanted rows there are, and the places of these."""
+        """Return a mask of the wanted rows that are candidates, and their positions."""
         if not len(self._rows):
             return np.zeros(len(wanted), dtype=bool), np.empty(0, dtype=np.int64)
         nearest = np.minimum(np.searchsorted(self._rows, wanted), len(self._rows) - 1)
-        is_there = self._rows[nearest] == wanted
-        return is_there, self._order[nearest[is_there]]
+        is_present = self._rows[nearest] == wanted
+        return is_present, self._order[nearest[is_present]]
 
 
 def _neighbour(fused: ScoreColumn, candidates: Candidates, places: _Places, weight: float) -> ScoreColumn:
-    """Give each memory its share of the better one of the two beside it, where these are candidates too."""
+    """Return for each memory its share of the better one of its two neighbours, if these are candidates."""
     has_previous, previous = places.of(candidates.previous_rows)
     best = np.zeros(len(candidates))
     best[has_previous] = weight * fused[previous]
@@ -186,12 +186,15 @@ def _neighbour(fused: ScoreColumn, candidates: Candidates, places: _Places, weig
 def _session(
     candidates: Candidates, places: _Places, lexical: RankedList | None, constants: BoostConstants
 ) -> ScoreColumn:
-    """Give each memory the weight of its session: by the sum of the session's best lexical hits, the best fully."""
+    """Return for each memory the weight of its session.
+
+    It is the sum of the session's best lexical hits, relative to the best session.
+    """
     if lexical is None:
         return _NONE
-    is_there, found = places.of(lexical.rows)
+    is_present, found = places.of(lexical.rows)
     sessions, groups = np.unique(candidates.sessions[found], return_inverse=True)
-    sums = _sums_of_first(groups, lexical.scores[is_there], len(sessions), constants.session_hits)
+    sums = _sums_of_first(groups, lexical.scores[is_present], len(sessions), constants.session_hits)
     sums[sessions == 0] = 0.0
     most = float(sums.max(initial=0.0))
     if not most:
@@ -203,7 +206,7 @@ def _session(
 
 
 def _sums_of_first(groups: Integers, scores: ScoreColumn, count: int, most: int) -> ScoreColumn:
-    """Add up by group the first *most* scores of each."""
+    """Return for each group the sum of its first *most* scores."""
     order = np.argsort(groups, kind="stable")
     sorted_groups = groups[order]
     begins = np.searchsorted(sorted_groups, sorted_groups)
@@ -224,7 +227,7 @@ def _speaker(candidates: Candidates, named: frozenset[str], weight: float) -> Sc
 
 @remembered(4096)
 def _names_of(speaker: str) -> tuple[str, ...]:
-    """Return what a query may call a speaker, in lower case, the whole name first; nothing for roles."""
+    """Return the names by which a query may refer to a speaker, in lower case, full name first; none for roles."""
     whole = speaker.casefold().strip()
     if not whole or whole in ROLES:
         return ()
@@ -242,17 +245,17 @@ def _is_named(speaker: str, query: str) -> bool:
     return any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", query) for name in mentioned)
 
 
-# Letting time, importance, use and layer weigh in, without a score leaving 0..1.
+# Time weighting keeps scores in 0..1.
 
 
 TIME_WEIGHTING = "time_weighting"
 LAYER = "layer"
 CEILING = "ceiling"
 LEAST = 1e-6
-"""Scores that would be 0 or less are brought between 0 and this: however little two memories fit, one fits better."""
+"""Scores of 0 or less are mapped between 0 and this value, which keeps their order."""
 
 
-def _nothing() -> ScoreColumn:
+def _empty() -> ScoreColumn:
     return np.empty(0)
 
 
@@ -261,17 +264,17 @@ class WeightedScores:
     """Final scores of the candidates, and the factors that led to them.
 
     Attributes:
-        times: Empty when time and layer play no part, and so is *layers*.
-        ceiling: What brought all scores back to 0..1, where a factor lifted the best above 1.
+        times: Empty without time weighting, and so is *layers*.
+        ceiling: The factor that brings all scores back to 0..1 when weighting lifts the best above 1.
     """
 
     scores: ScoreColumn
-    times: ScoreColumn = field(default_factory=_nothing)
-    layers: ScoreColumn = field(default_factory=_nothing)
+    times: ScoreColumn = field(default_factory=_empty)
+    layers: ScoreColumn = field(default_factory=_empty)
     ceiling: float = 1.0
 
     def factors_of(self, place: int) -> tuple[tuple[str, float], ...]:
-        """Return what a candidate's score was multiplied by, in order; factors of 1 are left out."""
+        """Return the factors of a candidate, in order; factors of 1 are left out."""
         factors = (
             (TIME_WEIGHTING, float(self.times[place]) if len(self.times) else 1.0),
             (LAYER, float(self.layers[place]) if len(self.layers) else 1.0),
@@ -281,7 +284,7 @@ class WeightedScores:
 
 
 def spread_low_scores(fused: ScoreColumn, scored: BoostedScores) -> ScoreColumn:
-    """Return the scores with those at 0 spread over what lies below `LEAST`, in the order of their sums."""
+    """Return the scores with those at 0 spread below `LEAST`, in the order of their sums."""
     is_low = scored.scores <= LEAST
     if not is_low.any():
         return scored.scores
@@ -296,7 +299,7 @@ def spread_low_scores(fused: ScoreColumn, scored: BoostedScores) -> ScoreColumn:
 def apply_weighting(
     scores: ScoreColumn, candidates: Candidates, weighting: Weighting | None, now: datetime
 ) -> WeightedScores:
-    """Return the final scores. When one lies above 1, all are brought back by one factor: the order stays."""
+    """Return the final scores. If one exceeds 1, all are scaled by one factor, which keeps the order."""
     if weighting is None:
         return WeightedScores(np.minimum(1.0, scores))
     layers = layer_boosts(candidates, weighting)

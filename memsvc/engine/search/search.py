@@ -1,4 +1,4 @@
-"""Search: from a query to ranked, explained hits."""
+"""Search: from a query to ranked and explained hits."""
 
 from __future__ import annotations
 
@@ -44,15 +44,14 @@ from memsvc.text.analysis import query_terms
 from memsvc.text.snippets import snippet
 
 DEPTH = "depth"
-"""The factor that keeps what was found only by looking deeper below all that was found before."""
-
+"""Name of the factor that ranks hits of a deeper retrieval below all earlier hits."""
 
 EarlyReplyListener: TypeAlias = Callable[[SearchReply], None]
 
 
 @dataclass(frozen=True, slots=True)
 class SearchReaders:
-    """What a search works with."""
+    """Dependencies of a search."""
 
     reads: CandidateReader
     retrieval: RetrievalSource
@@ -63,8 +62,8 @@ class SearchReaders:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
-    """The page of a search, out of one order whatever page of it is asked for, and of how many places it is."""
+class _SearchResult:
+    """The requested page of one total order, and the number of hits in that order."""
 
     page: list[RankedMemory]
     total: int
@@ -76,8 +75,8 @@ class _Found:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
-    """Where and until when a search looks."""
+class _SearchArea:
+    """Scope, filter and deadline of a search."""
 
     reach: Reach
     where: Filter | None
@@ -85,34 +84,34 @@ class _Place:
 
 
 class SearchService:
-    """Finds memories by meaning, words, time and importance."""
+    """Search of memories by meaning, words, time and importance."""
 
     def __init__(
         self,
         readers: SearchReaders,
         now: Callable[[], datetime],
-        back: Callable[[SearchQuery, SearchReaders], SearchReaders] | None = None,
+        as_of: Callable[[SearchQuery, SearchReaders], SearchReaders] | None = None,
     ) -> None:
-        """Search by *readers*; *back* turns them into those of what was known at a query's known_time."""
+        """Search by *readers*; *as_of* converts them into readers as of the known_time of a query."""
         self._readers = readers
-        self._back = back
-        self._presenting = HitHydrator(readers.reads)
+        self._as_of = as_of
+        self._hydrator = HitHydrator(readers.reads)
         self._now = now
 
     def search(self, query: SearchQuery, deadline: Deadline, early: EarlyReplyListener | None = None) -> SearchReply:
-        """Return the hits of *query*, best first, equal scores by memory id, and note that they were read.
+        """Return the hits of *query*, best first, ties by memory id, and count them as accesses.
 
-        *early* is told what words alone find, as soon as that is known, when meaning is asked too: at most once, and
-        not for a later page. It must return at once and not raise.
+        If the search also runs the dense retriever, *early* receives a reply from lexical hits as soon as they are
+        known, at most once, and only for the first page. It must return at once and must not raise.
 
         Raises:
-            DeadlineExceededError: The time was over before the retrievers answered.
-            BackendUnavailableError: Every retriever that was asked failed, or the store did.
-            CapabilityMissingError: A reranking is asked for, and no reranker is configured.
+            DeadlineExceededError: The deadline passed before the retrievers answered.
+            BackendUnavailableError: Every selected retriever failed, or the store did.
+            CapabilityMissingError: The query requests reranking, and no reranker is configured.
         """
         moment = query.known_time
-        if moment is not None and self._back is not None:
-            then = SearchService(self._back(query, self._readers), lambda: moment)
+        if moment is not None and self._as_of is not None:
+            then = SearchService(self._as_of(query, self._readers), lambda: moment)
             return then.search(replace(query, known_time=None), deadline)
         started = time.perf_counter()
         try:
@@ -130,31 +129,31 @@ class SearchService:
     ) -> SearchReply:
         reach = Reach.from_scope(query.scope, query.selection.visibility)
         where = conjunction(query.selection.where, session_privacy(query.scope, query.selection.sessions))
-        place = _Place(reach, where, deadline)
+        place = _SearchArea(reach, where, deadline)
 
-        def tell(near: RetrievalResult) -> None:
+        def reply_early(shallow: RetrievalResult) -> None:
             if early is not None:
-                # A reranker would hold up the early answer, and take the time that the whole one needs it for.
+                # Without reranking, which would delay the early reply and take time from the final one.
                 quick = replace(query, refinement=replace(query.refinement, rerank_depth=0))
-                first = self._readers.ranker.rank(quick, near, reach=reach, now=self._now())
-                found = self._refined(quick, first, near, place)
+                first = self._readers.ranker.rank(quick, shallow, reach=reach, now=self._now())
+                found = self._refine(quick, first, shallow, place)
                 early(replace(self._reply(quick, found, reach, started), has_more=False))
 
-        found = self._found(query, place, tell if early else None)
+        found = self._find(query, place, reply_early if early else None)
         reply = self._reply(query, found, reach, started)
         self._readers.accesses.note(hit.memory.id for hit in reply.hits)
         return reply
 
-    def _reply(self, query: SearchQuery, found: _Found, reach: Reach, started: float) -> SearchReply:
+    def _reply(self, query: SearchQuery, found: _SearchResult, reach: Reach, started: float) -> SearchReply:
         hydrating = time.perf_counter()
-        hits = self._presenting.hits(found.page, reach=reach, terms=found.terms, snippet_chars=query.snippet_chars)
+        hits = self._hydrator.hits(found.page, reach=reach, terms=found.terms, snippet_chars=query.snippet_chars)
         done = time.perf_counter()
         stages = sorted((*found.timings, ("hydrate", hydrating, done - hydrating)), key=lambda stage: stage[1])
         if found.refined is not None and found.refined.collapsed:
             groups = found.refined.collapsed
             hits = tuple(replace(hit, collapsed_ids=groups.get(hit.memory.id, ())) for hit in hits)
         return SearchReply(
-            hits=_explained(hits, found) if query.explain else hits,
+            hits=_with_explanations(hits, found) if query.explain else hits,
             degraded=tuple(found.degraded),
             timings=(*((name, seconds) for name, _, seconds in stages), ("total", done - started)),
             total_candidates=found.total,
@@ -162,52 +161,56 @@ class SearchService:
             skipped=() if found.refined is None else tuple(found.refined.skipped),
         )
 
-    def _found(self, query: SearchQuery, place: _Place, early: Callable[[RetrievalResult], None] | None) -> _Found:
-        """Look as deep as the recipe was measured with, and deeper only when the page asked for needs more.
+    def _find(
+        self, query: SearchQuery, place: _SearchArea, early: Callable[[RetrievalResult], None] | None
+    ) -> _SearchResult:
+        """Retrieve at the depth that the recipe was measured with, and deeper only if the page needs more hits.
 
-        What the deeper look adds is put behind the rest: so pages neither repeat nor leave out a memory, though
-        normalised scores depend on how deep the lists are.
+        Hits that only the deeper retrieval finds are ranked behind all others: so pages neither repeat nor skip a
+        memory, although normalised scores depend on the depth of the lists.
         """
         retrieval, ranker = self._readers.retrieval, self._readers.ranker
         asked = RetrievalRequest(
             query=query, reach=place.reach, where=place.where, depth=ranker.depth, deadline=place.deadline
         )
-        near = retrieval.run(asked, early)
-        first = ranker.rank(query, near, reach=place.reach, now=self._now())
+        shallow = retrieval.run(asked, early)
+        first = ranker.rank(query, shallow, reach=place.reach, now=self._now())
         stop = query.offset + query.limit
-        if first.is_cut or len(first) > stop or not near.reaches(ranker.depth):
-            return self._refined(query, first, near, place)
-        far = retrieval.run(replace(asked, depth=max(SEARCH_DEPTH, ranker.depth)))
-        # Whatever its score: it is made comparable below.
-        second = ranker.rank(replace(query, min_score=0.0), far, reach=place.reach, now=self._now())
-        places, factor = _continued(first, second, query.min_score)
-        places, refined = self._in_new_order(query, places[:POOL], places[POOL:], place)
-        found = _Found(
+        if first.is_cut or len(first) > stop or not shallow.reaches(ranker.depth):
+            return self._refine(query, first, shallow, place)
+        deep = retrieval.run(replace(asked, depth=max(SEARCH_DEPTH, ranker.depth)))
+        # All scores: they are made comparable below.
+        second = ranker.rank(replace(query, min_score=0.0), deep, reach=place.reach, now=self._now())
+        places, factor = _extend(first, second, query.min_score)
+        places, refined = self._reorder(query, places[:POOL], places[POOL:], place)
+        found = _SearchResult(
             places[query.offset : stop],
             len(places),
-            lambda ranking: _explanation(ranking, first, second, factor),
-            near.terms,
-            near.degraded or far.degraded,
-            (*near.timings, *first.timings, *far.timings, *second.timings),
+            lambda ranking: _explain(ranking, first, second, factor),
+            shallow.terms,
+            shallow.degraded or deep.degraded,
+            (*shallow.timings, *first.timings, *deep.timings, *second.timings),
         )
         return replace(found, refined=refined)
 
-    def _refined(self, query: SearchQuery, first: RankedCandidates, near: RetrievalResult, place: _Place) -> _Found:
-        """Return the page of a list that was not looked at more deeply."""
+    def _refine(
+        self, query: SearchQuery, first: RankedCandidates, shallow: RetrievalResult, place: _SearchArea
+    ) -> _SearchResult:
+        """Return the page of a result that needs no deeper retrieval."""
         start, stop = query.offset, query.offset + query.limit
-        timings = (*near.timings, *first.timings)
+        timings = (*shallow.timings, *first.timings)
         if not query.refinement.is_any:
             page = first.page(start, stop)
-            return _Found(page, len(first), first.explain, near.terms, near.degraded, timings)
+            return _SearchResult(page, len(first), first.explain, shallow.terms, shallow.degraded, timings)
         began = time.perf_counter()
         others = first.page(POOL, max(stop + POOL, len(first)))
-        places, refined = self._in_new_order(query, first.page(0, POOL), others, place)
+        places, refined = self._reorder(query, first.page(0, POOL), others, place)
         timings = (*timings, ("refine", began, time.perf_counter() - began))
         page = places[start:stop]
-        return _Found(page, len(places), first.explain, near.terms, near.degraded, timings, refined)
+        return _SearchResult(page, len(places), first.explain, shallow.terms, shallow.degraded, timings, refined)
 
-    def _in_new_order(
-        self, query: SearchQuery, head: list[RankedMemory], others: list[RankedMemory], place: _Place
+    def _reorder(
+        self, query: SearchQuery, head: list[RankedMemory], others: list[RankedMemory], place: _SearchArea
     ) -> tuple[list[RankedMemory], RefinedHits | None]:
         if not query.refinement.is_any:
             return [*head, *others], None
@@ -216,8 +219,8 @@ class SearchService:
         return [*refined.places, *below], refined
 
 
-def _continued(first: RankedCandidates, second: RankedCandidates, min_score: float) -> tuple[list[RankedMemory], float]:
-    """Return the places of *first*, then the others of *second*, and the factor that keeps these below those."""
+def _extend(first: RankedCandidates, second: RankedCandidates, min_score: float) -> tuple[list[RankedMemory], float]:
+    """Return the memories of *first*, then the others of *second*, and the factor that ranks these below."""
     places = first.page(0, len(first))
     seen = {place.row for place in places}
     others = [place for place in second.page(0, len(second)) if place.row not in seen]
@@ -229,14 +232,14 @@ def _continued(first: RankedCandidates, second: RankedCandidates, min_score: flo
     return [*places, *(place for place in lowered if place.score >= min_score)], factor
 
 
-def _explanation(place: RankedMemory, first: RankedCandidates, second: RankedCandidates, factor: float) -> Explanation:
+def _explain(place: RankedMemory, first: RankedCandidates, second: RankedCandidates, factor: float) -> Explanation:
     if first.contains(place):
         return first.explain(place)
     explanation = second.explain(place)
     return replace(explanation, boosts=(*explanation.boosts, (DEPTH, factor))) if factor < 1.0 else explanation
 
 
-def _explained(hits: Sequence[SearchHit], found: _Found) -> tuple[SearchHit, ...]:
+def _with_explanations(hits: Sequence[SearchHit], found: _SearchResult) -> tuple[SearchHit, ...]:
     places = {place.memory_id: place for place in found.page}
     factors = {} if found.refined is None else found.refined.factors
 
@@ -248,15 +251,12 @@ def _explained(hits: Sequence[SearchHit], found: _Found) -> tuple[SearchHit, ...
     return tuple(replace(hit, explanation=explanation(hit.memory.id)) for hit in hits)
 
 
-# From ranked rows to hits: one query for the memories, and the best chunk's snippet for each.
-
-
-SHORT = 300
-"""Content of so few characters is always one chunk, whatever tokens are counted by."""
+SINGLE_CHUNK_CHARS = 300
+"""Content up to this length is always a single chunk, with every tokenizer."""
 
 
 class HitHydrator:
-    """Turns rankings into hits."""
+    """Hydration of ranked memories into hits: one query for the memories, and a snippet of each best chunk."""
 
     def __init__(self, reads: CandidateReader) -> None:
         self._reads = reads
@@ -264,7 +264,7 @@ class HitHydrator:
     def hits(
         self, ranked: Sequence[RankedMemory], *, reach: Reach, terms: Sequence[str], snippet_chars: int
     ) -> tuple[SearchHit, ...]:
-        """Return one hit for each ranking, in order; a memory that is gone meanwhile is left out."""
+        """Return one hit for each ranked memory, in order, without memories that were deleted since."""
         memories = self._reads.by_rows([place.row for place in ranked], reach=reach)
         chunks = self._chunks(ranked, memories)
         words = frozenset(terms)
@@ -278,7 +278,7 @@ class HitHydrator:
         wanted = [
             (place.row, ordinal_of(place.entry_id))
             for place in ranked
-            if place.row in memories and len(memories[place.row].content) > SHORT
+            if place.row in memories and len(memories[place.row].content) > SINGLE_CHUNK_CHARS
         ]
         return {row: chunk for (row, _), chunk in self._reads.chunks(wanted).items()} if wanted else {}
 
@@ -301,20 +301,17 @@ def _hit(
     )
 
 
-# Search over memories and files at once (requirement R9).
-
-
 class GlobalSearch:
-    """Finds memories as any search does, and files by the words that are known of them."""
+    """Search of memories, and of files by their metadata."""
 
-    def __init__(self, recall: SearchService, files: FileReads, now: Callable[[], datetime]) -> None:
-        """Find memories by *recall*, files in *files*; *now* is the clock."""
-        self._recall = recall
+    def __init__(self, search_service: SearchService, files: FileReads, now: Callable[[], datetime]) -> None:
+        """Search memories by *search_service* and files in *files*; *now* is the clock."""
+        self._search_service = search_service
         self._files = files
         self._now = now
 
     def search(self, query: GlobalQuery, deadline: Deadline) -> GlobalReply:
-        """Return what fits *query*, a list for each group that was asked for, best first.
+        """Return the matches of *query*, one list for each requested group, best first.
 
         Raises:
             DeadlineExceededError, BackendUnavailableError: As for `SearchService.search`.
@@ -327,5 +324,5 @@ class GlobalSearch:
             )
             for group in groups
         }
-        memories = None if query.memories is None else self._recall.search(query.memories, deadline)
+        memories = None if query.memories is None else self._search_service.search(query.memories, deadline)
         return GlobalReply(memories, found)
