@@ -1,4 +1,4 @@
-"""Embedding with a memory: the same passage, or query, is not embedded twice (requirement M14)."""
+"""Embedding with caches: no passage or query is embedded twice."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from memsvc.ports.models import Embedder, Vector, Vectors
 
 QUERY_CACHE_SIZE = 10_000
 SLICE = 32
-"""Passages embedded between two looks at the cache: work that is cut off loses no more than this."""
+"""Passages embedded between two lookups of the cache; an interruption loses no more than this."""
 
 
 class CachedEmbedder:
-    """An embedder behind two caches: passages in the store, for good, and recent queries in memory."""
+    """An embedder with two caches: passages in the store, permanently, and recent queries in memory."""
 
     def __init__(self, embedder: Embedder, cache: EmbeddingCache, *, query_cache_size: int = QUERY_CACHE_SIZE) -> None:
         self._embedder = embedder
@@ -28,13 +28,13 @@ class CachedEmbedder:
         self._queries: OrderedDict[str, Vector] = OrderedDict()
         self._query_cache_size = query_cache_size
         self._lock = threading.Lock()
-        self._flights = SingleFlight()
-        self._watched: AbstractSet[bytes] = frozenset()
-        self._asked: set[bytes] = set()
+        self._single_flight = SingleFlight()
+        self._tracked: AbstractSet[bytes] = frozenset()
+        self._requested: set[bytes] = set()
 
     @property
     def model(self) -> str:
-        """Name the vector space."""
+        """Return the name of the vector space."""
         return self._embedder.model
 
     @property
@@ -43,43 +43,43 @@ class CachedEmbedder:
         return self._embedder.dimension
 
     def passages(self, texts: Sequence[str]) -> Vectors:
-        """Return one vector for each text, in order; those not yet known are embedded and stored.
+        """Return one vector for each text, in order; unknown ones are embedded and stored.
 
-        What another thread is embedding already is waited for; two threads with the same work share it.
+        Texts that another thread is embedding are awaited: threads with the same texts share the work.
 
         Raises:
-            BackendUnavailableError: The model cannot be reached; what was embedded before that is stored.
+            BackendUnavailableError: The model cannot be reached; vectors embedded before are stored.
         """
         digests = [hashlib.sha256(text.encode()).digest() for text in texts]
-        if self._watched:
-            self._asked.update(digest for digest in digests if digest in self._watched)
+        if self._tracked:
+            self._requested.update(digest for digest in digests if digest in self._tracked)
         known = self._cache.get(self.model, digests)
-        absent = {digest: text for digest, text in zip(digests, texts, strict=True) if digest not in known}
-        while absent:
-            known |= self._fresh(absent)
-            absent = {digest: text for digest, text in absent.items() if digest not in known}
-            self._flights.wait(absent)
-            known |= self._cache.get(self.model, list(absent))
-            # What another thread had in hand and did not embed, because it failed, is left to this one.
-            absent = {digest: text for digest, text in absent.items() if digest not in known}
+        missing = {digest: text for digest, text in zip(digests, texts, strict=True) if digest not in known}
+        while missing:
+            known |= self._embed(missing)
+            missing = {digest: text for digest, text in missing.items() if digest not in known}
+            self._single_flight.wait(missing)
+            known |= self._cache.get(self.model, list(missing))
+            # Texts that another thread failed to embed are left to this one.
+            missing = {digest: text for digest, text in missing.items() if digest not in known}
         if not texts:
             return np.empty((0, self.dimension), dtype=np.float32)
         return np.frombuffer(b"".join(known[digest] for digest in digests), dtype="<f4").reshape(len(texts), -1)
 
-    def _fresh(self, absent: Mapping[bytes, str]) -> dict[bytes, bytes]:
-        """Embed and store what no other thread is embedding; return the vectors, as stored, by digest."""
+    def _embed(self, missing: Mapping[bytes, str]) -> dict[bytes, bytes]:
+        """Embed and store texts that no other thread is embedding; return their stored vectors by digest."""
         found: dict[bytes, bytes] = {}
-        pairs = list(absent.items())
+        pairs = list(missing.items())
         for start in range(0, len(pairs), SLICE):
             part = dict(pairs[start : start + SLICE])
-            with self._flights.acquire(part) as mine:
+            with self._single_flight.acquire(part) as acquired:
                 # Another thread may have stored vectors of these since they were last looked up.
-                found |= self._cache.get(self.model, list(mine))
-                todo = [digest for digest in part if digest in mine and digest not in found]
+                found |= self._cache.get(self.model, list(acquired))
+                todo = [digest for digest in part if digest in acquired and digest not in found]
                 vectors = self._embedder.embed_passages([part[digest] for digest in todo]) if todo else ()
-                fresh = {digest: row.astype("<f4").tobytes() for digest, row in zip(todo, vectors, strict=True)}
-                self._cache.put(self.model, fresh)
-            found |= fresh
+                embedded = {digest: row.astype("<f4").tobytes() for digest, row in zip(todo, vectors, strict=True)}
+                self._cache.put(self.model, embedded)
+            found |= embedded
         return found
 
     def stored_vectors(self, digests: Iterable[bytes]) -> dict[bytes, bytes]:
@@ -87,29 +87,29 @@ class CachedEmbedder:
         return self._cache.get(self.model, list(digests))
 
     def store(self, vectors: Mapping[bytes, bytes]) -> None:
-        """Store vectors of passages that were embedded elsewhere, by digest; those that are here stay."""
+        """Store vectors of passages that were embedded elsewhere, by digest; existing ones are kept."""
         self._cache.put(self.model, vectors)
 
     @contextmanager
     def track_requests(self, digests: AbstractSet[bytes]) -> Iterator[AbstractSet[bytes]]:
-        """Give a set that fills with those of *digests* whose passages anybody asks for meanwhile; one at a time.
+        """Yield a set that collects those of *digests* whose passages are requested meanwhile; one tracker at a time.
 
-        What the model has in hand of them is waited for: its vectors are stored when this begins, not after it.
+        Embeddings of them under way are awaited, so that their vectors are stored before tracking begins.
         """
-        self._watched, self._asked = digests, set()
+        self._tracked, self._requested = digests, set()
         try:
-            self._flights.wait(digests)
-            yield self._asked
+            self._single_flight.wait(digests)
+            yield self._requested
         finally:
-            self._watched = frozenset()
+            self._tracked = frozenset()
 
     def forget_queries(self) -> None:
-        """Forget what was asked lately."""
+        """Clear the cache of queries."""
         with self._lock:
             self._queries.clear()
 
     def are_stored(self, texts: Sequence[str]) -> list[bool]:
-        """Return for each text whether its vector is stored, so that it need not be embedded."""
+        """Return for each text whether its vector is stored."""
         digests = [hashlib.sha256(text.encode()).digest() for text in texts]
         stored = self._cache.get(self.model, digests)
         return [digest in stored for digest in digests]
@@ -130,22 +130,19 @@ class CachedEmbedder:
         return vector
 
     def cached_query(self, text: str) -> Vector | None:
-        """Return the vector of a query that was embedded lately, or None."""
+        """Return the cached vector of a query, or None."""
         with self._lock:
             if (found := self._queries.get(text)) is not None:
                 self._queries.move_to_end(text)
             return found
 
     def ping(self) -> None:
-        """Return when the model answers, or raise BackendUnavailableError."""
+        """Return if the model answers, otherwise raise BackendUnavailableError."""
         self._embedder.ping()
 
 
-# What is being embedded at this moment, so that two threads do not embed the same passage.
-
-
 class SingleFlight:
-    """The digests of passages under way, each in one thread's hands."""
+    """The digests of passages being embedded, each by one thread."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -153,19 +150,19 @@ class SingleFlight:
 
     @contextmanager
     def acquire(self, digests: Iterable[bytes]) -> Iterator[set[bytes]]:
-        """Take those of *digests* that nobody has, and hold them while the context is open."""
+        """Acquire those of *digests* that no thread holds, and hold them while the context is open."""
         with self._changed:
-            mine = set(digests) - self._digests
-            self._digests |= mine
+            acquired = set(digests) - self._digests
+            self._digests |= acquired
         try:
-            yield mine
+            yield acquired
         finally:
             with self._changed:
-                self._digests -= mine
+                self._digests -= acquired
                 self._changed.notify_all()
 
     def wait(self, digests: Iterable[bytes]) -> None:
-        """Return once none of *digests* is under way. Not to be called while holding any."""
+        """Return once none of *digests* is held. Must not be called while holding any."""
         awaited = set(digests)
         with self._changed:
             self._changed.wait_for(lambda: self._digests.isdisjoint(awaited))

@@ -1,4 +1,4 @@
-"""The two derived indexes, as the indexer sees them: alike but for what an entry is made of."""
+"""Writers of the derived indexes: one interface for lexical and vector index."""
 
 from __future__ import annotations
 
@@ -29,29 +29,29 @@ X = TypeVar("X", bound=LexicalIndex | VectorIndex)
 
 
 class GenerationBuilder(Protocol):
-    """A generation that is being made."""
+    """A generation under construction."""
 
     number: int
 
     def write(self, rows: Sequence[int], documents: Sequence[Document]) -> None:
-        """Make the entries of *rows* those of *documents*; rows without a document have none."""
+        """Replace the entries of *rows* by those of *documents*; rows without a document have none."""
         ...
 
     def seal(self) -> None:
-        """Finish the bulk."""
+        """Finish the bulk load."""
         ...
 
     def switch(self) -> None:
-        """Become the live generation."""
+        """Make the generation live."""
         ...
 
     def discard(self) -> None:
-        """Go away, unless live."""
+        """Delete the generation unless it is live."""
         ...
 
 
 class IndexWriter(Protocol):
-    """One derived index."""
+    """Writer of one derived index."""
 
     kind: IndexKind
 
@@ -65,7 +65,7 @@ class IndexWriter(Protocol):
         ...
 
     def is_current(self) -> bool:
-        """Return whether the live generation can take writes: it exists, and for vectors, its model is at hand."""
+        """Return whether the live generation accepts writes: it exists and, for vectors, its model is available."""
         ...
 
     def is_reachable(self) -> bool:
@@ -73,26 +73,26 @@ class IndexWriter(Protocol):
         ...
 
     def is_stale(self) -> bool:
-        """Return whether a new generation is due: none is live, or it was made by another model or analysis."""
+        """Return whether a new generation is due: none is live, or another model or analysis built it."""
         ...
 
     def write(self, rows: Sequence[int], documents: Sequence[Document]) -> None:
-        """Make the live entries of *rows* those of *documents*; rows without a document have none."""
+        """Replace the live entries of *rows* by those of *documents*; rows without a document have none."""
         ...
 
     def begin_generation(
         self, *, position: int, sample: Callable[[], Iterator[Document]], total: int
     ) -> GenerationBuilder:
-        """Begin a generation as of *position*; *sample* reads all documents anew, *total* in number."""
+        """Start a generation as of *position*; *sample* reads all documents, *total* is their number."""
         ...
 
     def inventory(self) -> Iterator[Listed]:
-        """List every live entry."""
+        """Yield every live entry."""
         ...
 
 
 class EntryGenerationBuilder(Generic[E]):
-    """A generation, with the function that makes its entries."""
+    """A generation under construction, with the function that creates its entries."""
 
     def __init__(
         self,
@@ -107,29 +107,29 @@ class EntryGenerationBuilder(Generic[E]):
         self._switch = switch
 
     def write(self, rows: Sequence[int], documents: Sequence[Document]) -> None:
-        """Make the entries of *rows* those of *documents*; rows without a document have none."""
+        """Replace the entries of *rows* by those of *documents*; rows without a document have none."""
         self._generation.replace(changes_of(rows, self._make(documents)))
 
     def seal(self) -> None:
-        """Finish the bulk."""
+        """Finish the bulk load."""
         self._generation.seal()
 
     def switch(self) -> None:
-        """Become the live generation."""
+        """Make the generation live."""
         self._switch(self._generation)
 
     def discard(self) -> None:
-        """Go away, unless live."""
+        """Delete the generation unless it is live."""
         self._generation.discard()
 
 
 def changes_of(rows: Sequence[int], made: dict[int, list[E]]) -> dict[int, list[E]]:
-    """Return the entries of each of *rows*; those of which none were made are to have none."""
+    """Return the entries of each of *rows*, an empty list for rows without entries."""
     return {row: made.get(row, []) for row in rows}
 
 
 class BaseIndexWriter(Generic[X]):
-    """What both are, over an index of their own."""
+    """Common parts of both writers."""
 
     def __init__(self, index: X) -> None:
         self._index = index
@@ -153,15 +153,12 @@ class BaseIndexWriter(Generic[X]):
         return True
 
     def inventory(self) -> Iterator[Listed]:
-        """List every live entry."""
+        """Yield every live entry."""
         return self._index.inventory()
 
 
-# The index of words, as the indexer sees it.
-
-
 class LexicalIndexWriter(BaseIndexWriter[LexicalIndex]):
-    """The index of words."""
+    """Writer of the lexical index."""
 
     kind = IndexKind.LEXICAL
 
@@ -170,18 +167,18 @@ class LexicalIndexWriter(BaseIndexWriter[LexicalIndex]):
         return self._index.manifest is not None
 
     def is_stale(self) -> bool:
-        """Return whether none is live, or the live one was made by another analysis."""
+        """Return whether no generation is live, or another analysis built it."""
         manifest = self._index.manifest
         return manifest is None or manifest.analysis != ANALYSIS_VERSION
 
     def write(self, rows: Sequence[int], documents: Sequence[Document]) -> None:
-        """Make the live entries of *rows* those of *documents*; rows without a document have none."""
+        """Replace the live entries of *rows* by those of *documents*; rows without a document have none."""
         self._index.replace(changes_of(rows, self._make(documents)))
 
     def begin_generation(
         self, *, position: int, sample: Callable[[], Iterator[Document]], total: int
     ) -> EntryGenerationBuilder[LexicalEntry]:
-        """Begin a generation as of *position*; words need no sample."""
+        """Start a generation as of *position*."""
         del sample, total
         manifest = LexicalManifest(self.generation() + 1, position, ANALYSIS_VERSION)
         return EntryGenerationBuilder(manifest.generation, self._index.begin(manifest), self._make, self._index.switch)
@@ -191,27 +188,24 @@ class LexicalIndexWriter(BaseIndexWriter[LexicalIndex]):
         return {document.memory.row: lexical_entries(document) for document in documents}
 
 
-# The index of meanings, as the indexer sees it.
-
-
 MEAN_MINIMUM = 200
-"""Fewer passages than this make no mean worth taking; the neutral sentences stand in."""
+"""With fewer passages the mean of neutral sentences is used."""
 MEAN_SAMPLES = 5_000
-"""More passages than this change a mean no further."""
+"""More samples do not change a mean."""
 MEAN_GROWTH = 2
-"""So many times the passages that a mean was taken from, and it is taken anew: the first hundreds may be one talk."""
+"""Growth of the number of passages after which a mean is recomputed: the first hundreds may be one conversation."""
 LOOSE_MINIMUM = 5_000
 LOOSE_SHARE = 0.2
-"""More entries than both written since a generation was sealed, and a new one is worth its while."""
+"""A new generation is due if more entries than both limits were written since the live one was sealed."""
 SAMPLE_BATCH = 256
-LEFT_BEHIND = (
-    "was built anew by another process with another model: give this process that model, or start it anew to have the "
-    "index built with its own"
+OUTDATED_PROCESS = (
+    "was rebuilt by another process with another model: configure that model here, or restart this process to rebuild "
+    "the index with its own model"
 )
 
 
 class VectorIndexWriter(BaseIndexWriter[VectorIndex]):
-    """The index of meanings."""
+    """Writer of the vector index."""
 
     kind = IndexKind.VECTORS
 
@@ -224,54 +218,56 @@ class VectorIndexWriter(BaseIndexWriter[VectorIndex]):
         self._was_current = False
 
     def is_current(self) -> bool:
-        """Return whether the model of the live generation is at hand.
+        """Return whether the model of the live generation is available.
 
         Raises:
-            BackendUnavailableError: It was, but another process went on to a model that is not. Changes are that one's
-                to apply: left out here and noted, nobody would write them.
+            BackendUnavailableError: It was, but another process switched to a model that is not. That process applies
+                the changes: if they were marked as applied here, no process would write them.
         """
         manifest = self._index.manifest
-        if self._is_left_behind(manifest):
-            raise BackendUnavailableError("vectors", problem=LEFT_BEHIND)
+        if self._is_outdated(manifest):
+            raise BackendUnavailableError("vectors", problem=OUTDATED_PROCESS)
         is_current = self._spaces.of(manifest) is not None
         self._was_current = self._was_current or is_current
         return is_current
 
     def is_stale(self) -> bool:
-        """Return whether a new generation is due: another model, or another choice of views.
+        """Return whether a new generation is due: another model, or other views.
 
-        Not when another process has gone on to another model since: two would build against each other for ever.
+        False if another process has switched to another model since: two processes would rebuild against each other
+        endlessly.
         """
         manifest = self._index.manifest
-        if self._is_left_behind(manifest):
+        if self._is_outdated(manifest):
             return False
         space = self._spaces.of(manifest)
         return manifest is None or space is None or not space.is_current or manifest.views != self._views
 
     def write(self, rows: Sequence[int], documents: Sequence[Document]) -> None:
-        """Make the live entries of *rows* those of *documents*; rows without a document have none."""
+        """Replace the live entries of *rows* by those of *documents*; rows without a document have none."""
         manifest = self._index.manifest
         while (space := self._spaces.of(manifest)) is not None and manifest is not None:
             written = self._written(manifest, space, rows, documents)
             live = self._index.manifest
             if written and live is not None and live.generation == manifest.generation:
                 return
-            # Another process switched meanwhile: what was made by the means of one generation is nothing to the next.
+            # Another process switched the generation: entries centred by the means of one generation do not fit
+            # another.
             manifest = live
-        if self._is_left_behind(manifest):
-            raise BackendUnavailableError("vectors", problem=LEFT_BEHIND)
+        if self._is_outdated(manifest):
+            raise BackendUnavailableError("vectors", problem=OUTDATED_PROCESS)
 
-    def _is_left_behind(self, manifest: VectorManifest | None) -> bool:
+    def _is_outdated(self, manifest: VectorManifest | None) -> bool:
         is_foreign = manifest is not None and self._spaces.of(manifest) is None
         return is_foreign and self._was_current and self.is_shared
 
     def _written(
         self, manifest: VectorManifest, space: EmbeddingSpace, rows: Sequence[int], documents: Sequence[Document]
     ) -> bool:
-        """Write by a manifest; return False when its generation is no longer the live one."""
+        """Write by a manifest; return False if its generation is no longer live."""
         entries = space.entries.entries(documents, means_of(manifest))
         if manifest.views != self._views:
-            # The tier was changed: until the next generation is there, this one holds the views that it is searched by.
+            # The granularity changed: until the next generation is live, write the views that this one is searched by.
             entries = {row: [one for one in made if one.view in manifest.views] for row, made in entries.items()}
         try:
             self._index.replace(changes_of(rows, entries))
@@ -285,7 +281,7 @@ class VectorIndexWriter(BaseIndexWriter[VectorIndex]):
     def begin_generation(
         self, *, position: int, sample: Callable[[], Iterator[Document]], total: int
     ) -> EntryGenerationBuilder[VectorEntry]:
-        """Begin a generation as of *position*, with means taken from the sample, and a graph when it would pay."""
+        """Start a generation as of *position*, with means from the sample, and a graph if one pays off."""
         means, samples = self._means(sample, total)
         manifest = VectorManifest(
             generation=self.generation() + 1,
@@ -304,12 +300,12 @@ class VectorIndexWriter(BaseIndexWriter[VectorIndex]):
             self._index.switch,
         )
 
-    def refresh_is_due(self, total: int) -> bool:
-        """Return whether the means rest on far too few passages, many entries lie loose, or a graph would pay."""
+    def needs_refresh(self, total: int) -> bool:
+        """Return whether the means have too few samples, too many entries are unsealed, or a graph would pay off."""
         manifest = self._index.manifest
         if manifest is None:
             return True
-        if self._is_left_behind(manifest):
+        if self._is_outdated(manifest):
             return False
         enough = min(max(MEAN_MINIMUM, manifest.mean_samples * MEAN_GROWTH), MEAN_SAMPLES)
         outgrown = manifest.mean_samples < enough <= total
@@ -320,7 +316,8 @@ class VectorIndexWriter(BaseIndexWriter[VectorIndex]):
         try:
             return self._index.graph_pays()
         except BackendUnavailableError:
-            # The live generation is lost, which may be why a new one is made; whether a graph pays is asked again.
+            # The live generation may be lost, which is why a new one is built; the graph is considered at the next
+            # refresh.
             return False
 
     def _means(self, sample: Callable[[], Iterator[Document]], total: int) -> tuple[Means, int]:
@@ -342,6 +339,3 @@ class VectorIndexWriter(BaseIndexWriter[VectorIndex]):
 def _batched(documents: Iterator[Document], size: int) -> Iterator[list[Document]]:
     while batch := list(islice(documents, size)):
         yield batch
-
-
-# What went wrong with an index when it was last asked or written to: files may break where no ping looks.

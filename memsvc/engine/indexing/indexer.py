@@ -1,4 +1,4 @@
-"""The indexer: one thread that follows the outbox, so that what is stored is found."""
+"""The indexer: one thread that follows the outbox and applies changes to the indexes."""
 
 from __future__ import annotations
 
@@ -19,18 +19,20 @@ from memsvc.ports.change_feed import IndexFeed
 GROUP = 512
 """Changes read from the outbox at a time."""
 URGENT = 64
-"""Changes that somebody waits for by name, taken ahead of the rest in one go."""
+"""Awaited changes applied at a time, ahead of the backlog."""
 URGENT_STEPS = 8
-"""After so many of them in a row a backlog has its turn: who always waits by name must not stop it."""
-TURN = 64
-"""Changes of a backlog that are looked at while somebody waits."""
+"""Urgent steps in a row before the backlog gets a turn, so that awaited writes cannot starve it."""
+BACKLOG_TURN = 64
+"""Changes of the backlog read in a turn while callers wait."""
 IDLE_SECONDS = 1.0
-"""How long the thread sleeps when nobody nudges it; with several processes on a store, how late it may be."""
-OTHERS_SECONDS = 0.02
-"""How long it sleeps while somebody waits for changes that another process is applying, and before it has the store
-note what was applied: a writer who comes back sooner does not have to wait for that."""
+"""Sleep without notifications; with several processes on a store, the maximum delay of a change."""
+SHORT_IDLE_SECONDS = 0.02
+"""Sleep while callers wait for changes that another process applies, and before the store settles applied marks.
+
+A writer who returns sooner does not wait for the settling.
+"""
 MOVED_SECONDS = 1.0
-"""How often to look whether a store that was moved elsewhere is here again."""
+"""Interval of checks whether a moved store is back."""
 _NAME = "indexer"
 BACKOFF_SECONDS = (0.1, 0.5, 1.0, 2.0, 5.0)
 
@@ -38,12 +40,12 @@ log = logging.getLogger(__name__)
 
 
 class Indexer:
-    """Follows the outbox. Every waiting writer is served by the same commit of the indexes (group commit)."""
+    """Follower of the outbox. One commit of the indexes serves all waiting writers (group commit)."""
 
     def __init__(self, feed: IndexFeed, change_applier: ChangeApplier, performance: LatencyStats) -> None:
         self._feed = feed
         self._change_applier = change_applier
-        self._words = LexicalCatchUp(feed, change_applier)
+        self._lexical_catch_up = LexicalCatchUp(feed, change_applier)
         self._performance = performance
         self._waiters = ApplyWaiters()
         self._wake = threading.Event()
@@ -56,25 +58,25 @@ class Indexer:
 
     @property
     def is_replaying(self) -> bool:
-        """Return whether changes of an earlier run of the process still wait."""
+        """Return whether changes of an earlier run of the process are pending."""
         return not self._caught_up.is_set()
 
     @property
     def applied(self) -> int:
-        """Return the position up to which every change is applied, as last seen."""
+        """Return the position up to which every change is applied, as last read."""
         return self._applied
 
     @property
     def pending(self) -> int:
-        """Return how many changes wait."""
+        """Return the number of pending changes."""
         return self._feed.pending_count()
 
     def start(self) -> None:
-        """Start following."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Finish the part under way and stop; what is left is replayed at the next start."""
+        """Finish the batch under way and stop; the rest is replayed at the next start."""
         self._stopping.set()
         self._wake.set()
         if self._thread.ident is not None:
@@ -86,25 +88,27 @@ class Indexer:
         try:
             self._feed.settle()
         except (BackendClosedError, BackendUnavailableError, StoreMovedError) as error:
-            log.info("what was indexed last will be indexed again at the next start: %s", error.message)
+            log.info(
+                "applied marks were not stored; the changes are applied again at the next start: %s", error.message
+            )
 
     def notify(self) -> None:
-        """Say that there are new changes."""
+        """Wake the thread for new changes."""
         self._wake.set()
 
     def when_reached(self, position: int) -> Future[None]:
-        """Return a future that is done once every change up to *position* can be found.
+        """Return a future that resolves once every change up to *position* is searchable.
 
-        It fails with BackendClosedError when the indexer stops first, with StoreMovedError when the store is moved.
+        It fails with BackendClosedError if the indexer stops first, with StoreMovedError if the store is moved.
         """
         if position <= self._applied:
             return _done()
         return self._queued(self._waiters.add_position(position))
 
     def when_applied(self, position: int, count: int = 1) -> Future[None]:
-        """Return a future that is done once the *count* changes that end at *position* can be found.
+        """Return a future that resolves once the *count* changes that end at *position* are searchable.
 
-        They are taken ahead of a backlog, so that a single write does not wait for an import.
+        They are applied ahead of the backlog, so that a single write does not wait for an import.
         """
         if count <= 0 or position <= self._applied:
             return _done()
@@ -126,61 +130,61 @@ class Indexer:
             except BackendClosedError:
                 return
             except StoreMovedError as moved:
-                self._rest(moved)
+                self._wait_for_store(moved)
                 continue
             except BackendUnavailableError as error:
-                self._fall_back(error, failures)
+                self._apply_lexical_only(error, failures)
                 failures += 1
                 continue
             except Exception:
-                log.exception("indexing failed and will be tried again")
+                log.exception("indexing failed and is retried")
                 self._stopping.wait(_backoff(failures))
                 failures += 1
                 continue
             if failures:
-                log.info("indexing goes on")
+                log.info("indexing resumed")
             failures = 0
 
     def _idle(self) -> None:
-        """Wait for a nudge; when none comes soon, use the time to have the store note what was applied."""
-        if not self._wake.wait(OTHERS_SECONDS):
+        """Wait for a notification; if none comes soon, let the store settle applied marks."""
+        if not self._wake.wait(SHORT_IDLE_SECONDS):
             self._feed.settle()
             if not self._waiters.has_waiters:
                 self._wake.wait(IDLE_SECONDS)
         self._wake.clear()
 
-    def _fall_back(self, error: BackendUnavailableError, failures: int) -> None:
-        """Wait for the next try; meanwhile keep at least words up to date."""
+    def _apply_lexical_only(self, error: BackendUnavailableError, failures: int) -> None:
+        """Keep the lexical index up to date until the next attempt."""
         level = logging.DEBUG if failures else logging.WARNING
-        log.log(level, "indexing waits, words go ahead: %s", error.message)
+        log.log(level, "indexing was postponed, the lexical index is updated alone: %s", error.message)
         until = time.monotonic() + _backoff(failures)
         while not self._stopping.is_set() and (left := until - time.monotonic()) > 0:
-            self._go_ahead_with_words()
+            self._catch_up_lexical()
             self._wake.wait(left)
             self._wake.clear()
 
-    def _go_ahead_with_words(self) -> None:
+    def _catch_up_lexical(self) -> None:
         try:
-            reached = self._words.catch_up(self._applied, should_stop=self._stopping.is_set)
+            reached = self._lexical_catch_up.catch_up(self._applied, should_stop=self._stopping.is_set)
         except BackendUnavailableError as error:
-            log.debug("words cannot go ahead: %s", error.message)
+            log.debug("the lexical index was not updated: %s", error.message)
             return
         if reached >= self._replay_to:
-            # Searches can be answered, by words at least; they say themselves what they do without.
+            # Searches can be answered, at least lexically; they report missing retrievers themselves.
             self._caught_up.set()
 
-    def _rest(self, moved: StoreMovedError) -> None:
-        """Tell those who wait that it will not be here; the move may be undone, so look again."""
+    def _wait_for_store(self, moved: StoreMovedError) -> None:
+        """Fail waiting callers; the move may be undone, so check again later."""
         self._waiters.fail(moved)
         self._stopping.wait(MOVED_SECONDS)
 
     def _step(self) -> bool:
         wanted = self._waiters.awaited_positions(limit=URGENT)
         if wanted and self._urgent_steps >= URGENT_STEPS:
-            return self._turn_of_backlog()
+            return self._step_backlog()
         self._urgent_steps = self._urgent_steps + 1 if wanted else 0
         with self._feed.claim(wanted, limit=GROUP) as changes:
-            self._answer_for_others(wanted, changes)
+            self._resolve_applied(wanted, changes)
             if not changes:
                 self._advance()
                 self._caught_up.set()
@@ -188,45 +192,45 @@ class Indexer:
             self._apply(changes, wanted)
         return True
 
-    def _turn_of_backlog(self) -> bool:
-        """Apply the oldest changes, as far as their vectors are there; those that are not are made meanwhile."""
+    def _step_backlog(self) -> bool:
+        """Apply the oldest changes whose vectors are ready; embed the others meanwhile."""
         self._urgent_steps = 0
-        with self._feed.claim((), limit=TURN) as changes:
+        with self._feed.claim((), limit=BACKLOG_TURN) as changes:
             self._apply(changes, ())
         return True
 
     def _apply(self, changes: Sequence[Change], wanted: Sequence[int]) -> None:
         started = time.perf_counter()
         is_urgent = not {change.position for change in changes}.isdisjoint(wanted)
-        should_stop = None if is_urgent else lambda: self._somebody_came(wanted)
+        should_stop = None if is_urgent else lambda: self._has_new_waiters(wanted)
         for part in self._change_applier.apply(changes, should_stop=should_stop):
-            self._answer(part)
+            self._resolve(part)
             self._feed.mark_applied(part)
             self._advance()
             self._performance.record("Apply", "engine", time.perf_counter() - started)
             started = time.perf_counter()
-            if self._stopping.is_set() or self._somebody_waits(part):
+            if self._stopping.is_set() or self._has_waiters(part):
                 break
 
-    def _answer_for_others(self, wanted: Sequence[int], changes: Sequence[Change]) -> None:
-        """Tell those who wait for changes that are applied already, by another process or in an earlier step."""
+    def _resolve_applied(self, wanted: Sequence[int], changes: Sequence[Change]) -> None:
+        """Resolve callers of changes that another process, or an earlier step, has applied."""
         taken = {change.position for change in changes}
         if missing := [position for position in wanted if position not in taken]:
             self._waiters.resolve(sorted(self._feed.applied_among(missing)), self._applied)
 
-    def _somebody_came(self, wanted: Sequence[int]) -> bool:
-        """Return whether to leave the backlog at once: somebody waits by name that did not when it was begun."""
+    def _has_new_waiters(self, wanted: Sequence[int]) -> bool:
+        """Return whether to leave the backlog at once: a caller waits that did not when the step began."""
         return self._stopping.is_set() or any(
             position not in wanted for position in self._waiters.awaited_positions(limit=URGENT)
         )
 
-    def _somebody_waits(self, part: Sequence[Change]) -> bool:
-        """Return whether to leave the backlog for those who wait by name."""
+    def _has_waiters(self, part: Sequence[Change]) -> bool:
+        """Return whether to leave the backlog for waiting callers."""
         done = {change.position for change in part}
         return any(position not in done for position in self._waiters.awaited_positions(limit=1))
 
-    def _answer(self, part: Sequence[Change]) -> None:
-        """Tell those who wait for *part*, before the store notes it: what is not noted is only applied again."""
+    def _resolve(self, part: Sequence[Change]) -> None:
+        """Resolve the callers of *part* before the store marks it; an unmarked change is only applied again."""
         positions = [change.position for change in part]
         if positions == list(range(self._applied + 1, self._applied + 1 + len(positions))):
             self._applied = positions[-1]
@@ -249,19 +253,16 @@ def _done() -> Future[None]:
     return future
 
 
-# Bringing changes from the store into both live indexes.
-
-
 COSTLY = 32
-"""Passages that the model has to embed, between two commits of the indexes."""
+"""Passages to embed between two commits of the indexes."""
 CHEAP = 512
-"""Memories whose vectors are given, between two commits of the indexes."""
+"""Memories with given vectors between two commits of the indexes."""
 
 
 class ChangeApplier:
-    """Writes the present state of memories into the live indexes.
+    """Writes the current state of changed memories into the live indexes.
 
-    One thing at a time: who holds `exclusive` knows that the live indexes stand still.
+    Serialised: while a caller holds `exclusive`, the live indexes do not change.
     """
 
     def __init__(self, feed: IndexFeed, vectors: IndexWriter, lexical: IndexWriter, entries: VectorEntries) -> None:
@@ -269,20 +270,20 @@ class ChangeApplier:
         self._vectors = vectors
         self._lexical = lexical
         self._entries = entries
-        self._ahead = EmbeddingPrefetcher(entries)
+        self._prefetcher = EmbeddingPrefetcher(entries)
         self._lock = threading.RLock()
-        self._beside = ThreadPoolExecutor(1, thread_name_prefix="lexical-writer")
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix="lexical-writer")
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
-        """Keep the live indexes as they are while the context is open."""
+        """Prevent changes of the live indexes while the context is open."""
         with self._lock:
             yield
 
     def close(self) -> None:
-        """Give the threads back."""
-        self._ahead.close()
-        self._beside.shutdown()
+        """Shut down the threads."""
+        self._prefetcher.close()
+        self._executor.shutdown()
 
     def apply(
         self, changes: Sequence[Change], *, should_stop: Callable[[], bool] | None = None
@@ -299,7 +300,7 @@ class ChangeApplier:
         with closing(self._embedded(parts, should_stop)) if self._vectors.is_current() else nullcontext(parts) as ready:
             for part in ready:
                 with self._lock:
-                    # Embedding may have taken long.
+                    # Embedding may take longer than the claim of the changes lasts.
                     self._feed.require_lent()
                     self.write(part.rows, part.documents)
                 yield part.changes
@@ -308,7 +309,7 @@ class ChangeApplier:
         self, parts: Sequence[ChangeBatch], should_stop: Callable[[], bool] | None
     ) -> Generator[ChangeBatch, None, None]:
         if should_stop is not None:
-            yield from self._ahead.iterate(parts, should_stop)
+            yield from self._prefetcher.iterate(parts, should_stop)
             return
         for part in parts:
             if part.costly > 1:
@@ -316,18 +317,18 @@ class ChangeApplier:
             yield part
 
     def write(self, rows: Sequence[int], documents: Sequence[Document]) -> None:
-        """Write into both live indexes side by side; one that is not current is left to its rebuild."""
-        beside = self._beside.submit(self._write, self._lexical, rows, documents)
+        """Write into both live indexes in parallel; one that is not current is left to its rebuild."""
+        lexical_write = self._executor.submit(self._write, self._lexical, rows, documents)
         try:
             self._write(self._vectors, rows, documents)
         finally:
-            beside.result()
+            lexical_write.result()
 
-    def write_words(self, rows: Sequence[int], documents: Sequence[Document]) -> None:
-        """Write into the live index of words alone.
+    def write_lexical(self, rows: Sequence[int], documents: Sequence[Document]) -> None:
+        """Write into the live lexical index only.
 
         Raises:
-            BackendUnavailableError: It cannot be reached.
+            BackendUnavailableError: The lexical index cannot be reached.
         """
         with self._lock:
             self._feed.require_lent()
@@ -360,20 +361,17 @@ def _part(changes: Sequence[Change], documents: Mapping[int, Document], costs: M
     return ChangeBatch(changes, [documents[row] for row in rows if row in documents], costly)
 
 
-# Bringing changes into the index of words alone, while that of meanings, or the model, is away.
-
-
 PAGE = 128
-"""Changes written between two commits of the index; so many are lent at once also where processes share a store."""
+"""Changes between two commits of the lexical index, and claimed at once where processes share a store."""
 
 
 class LexicalCatchUp:
-    """Keeps searches by words fresh when the changes cannot be applied whole.
+    """Updates of the lexical index while the vector index or the model is unavailable.
 
-    The changes stay pending: once the model is back they are applied from the first one on, words too, so that nothing
-    depends on what was written ahead. Between processes on one store, only what is lent to this one is written: what
-    another one has, it applies itself, and what it has applied whole must not be replaced by an earlier state, for
-    nobody would write it again.
+    The changes stay pending. Once the model is back all are applied again from the first one on, to both indexes, so
+    nothing depends on this catch-up. Where processes share a store, only changes claimed by this process are written: a
+    change that another process has applied must not be replaced by an earlier state, because no process would write it
+    again.
     """
 
     def __init__(self, feed: IndexFeed, change_applier: ChangeApplier) -> None:
@@ -382,10 +380,10 @@ class LexicalCatchUp:
         self._position = 0
 
     def catch_up(self, applied: int, *, should_stop: Callable[[], bool]) -> int:
-        """Write what was changed after *applied*, and not here before; return up to which position words are found.
+        """Write changes after *applied* that were not written here before; return the position that is searchable.
 
         Raises:
-            BackendUnavailableError: The index of words is away, too.
+            BackendUnavailableError: The lexical index cannot be reached either.
         """
         position = max(self._position, applied)
         while not should_stop() and (changes := self._feed.since(position, limit=PAGE)):
@@ -395,17 +393,14 @@ class LexicalCatchUp:
 
     def _write(self, changes: Sequence[Change]) -> None:
         wanted = {change.position for change in changes}
-        with self._feed.claim(sorted(wanted), limit=PAGE) as lent:
-            rows = list(dict.fromkeys(change.row for change in lent if change.position in wanted))
+        with self._feed.claim(sorted(wanted), limit=PAGE) as claimed:
+            rows = list(dict.fromkeys(change.row for change in claimed if change.position in wanted))
             if rows:
-                self._change_applier.write_words(rows, self._feed.documents(rows))
-
-
-# Who waits for which change to be searchable.
+                self._change_applier.write_lexical(rows, self._feed.documents(rows))
 
 
 class ApplyWaiters:
-    """Futures of callers that wait until the indexes have reached a position, or hold certain changes."""
+    """Futures of callers that wait until a position is applied, or certain changes are."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -413,21 +408,21 @@ class ApplyWaiters:
         self._exact: list[tuple[set[int], Future[None]]] = []
 
     def add_position(self, position: int) -> Future[None]:
-        """Return a future that is done once every change up to *position* is applied."""
+        """Return a future that resolves once every change up to *position* is applied."""
         future: Future[None] = Future()
         with self._lock:
             self._until.append((position, future))
         return future
 
     def add_changes(self, positions: Sequence[int]) -> Future[None]:
-        """Return a future that is done once these changes are applied, whatever else waits."""
+        """Return a future that resolves once these changes are applied, whatever else is pending."""
         future: Future[None] = Future()
         with self._lock:
             self._exact.append((set(positions), future))
         return future
 
     def awaited_positions(self, *, limit: int) -> list[int]:
-        """Return positions that somebody waits for by name, oldest caller first, at most *limit*."""
+        """Return at most *limit* positions that callers wait for, oldest caller first."""
         with self._lock:
             found: dict[int, None] = {}
             for positions, future in self._exact:
@@ -439,12 +434,12 @@ class ApplyWaiters:
 
     @property
     def has_waiters(self) -> bool:
-        """Return whether there is a future that is not done."""
+        """Return whether any future is unresolved."""
         with self._lock:
             return any(not future.cancelled() for _, future in (*self._exact, *self._until))
 
     def resolve(self, positions: Sequence[int], applied: int) -> None:
-        """Answer everybody whose wait is over: *positions* were applied, and all up to *applied*."""
+        """Resolve the futures of applied changes: *positions*, and all up to *applied*."""
         done: list[Future[None]] = []
         with self._lock:
             for waiting, future in self._exact:
@@ -460,7 +455,7 @@ class ApplyWaiters:
                 future.set_result(None)
 
     def fail(self, error: MemsvcError) -> None:
-        """Tell everybody that what they wait for will not be."""
+        """Fail all futures."""
         with self._lock:
             left = [future for _, future in self._exact] + [future for _, future in self._until]
             self._exact, self._until = [], []

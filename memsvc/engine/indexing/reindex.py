@@ -1,4 +1,4 @@
-"""Reindexing on call, and by itself when an index has outgrown what it was built for."""
+"""Reindexing on request, and automatically when an index is lost, broken or outgrown."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from memsvc.engine.runtime.leader_lease import LeaderElection, Lease
 from memsvc.ports.change_feed import IndexFeed
 
 PATIENCE = 2
-"""So many times in a row an index is seen broken before it is built anew."""
+"""Consecutive checks that find an index broken before it is rebuilt."""
 
 LONGEST_PAUSE = 63
-"""So many looks at most are let pass before a repair that failed is tried again."""
+"""Maximum number of checks skipped before a failed repair is retried."""
 
 STOP_SECONDS = 2.0
-"""How long a stop waits for upkeep to come to a good end by itself."""
+"""Time that a stop waits for the monitor to finish."""
 
 log = logging.getLogger(__name__)
 
 
 class ReindexService:
-    """Rebuilds or repairs indexes, one run at a time in the process, and of all that share an index."""
+    """Rebuilds and repairs of indexes, one at a time in the process and among processes that share an index."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class ReindexService:
         last_errors: LastErrors | None = None,
         election: LeaderElection | None = None,
     ) -> None:
-        """Work on *writers*; of all processes that share one, the one that *election* chooses builds it."""
+        """Reindex *writers*; *election* chooses the process that builds a shared index."""
         self._feed = feed
         self._election = election
         self._last_errors = last_errors or LastErrors()
@@ -55,14 +55,14 @@ class ReindexService:
 
     @property
     def progress(self) -> ReindexProgress | None:
-        """Return how far the run under way is, or None when none is."""
+        """Return the progress of the current run, or None."""
         return self._latest
 
     def run(self, indexes: Sequence[IndexKind], mode: ReindexMode) -> Generator[ReindexProgress, None, None]:
-        """Rebuild or repair *indexes* (none: all), telling the progress; the last step is DONE.
+        """Rebuild or repair *indexes* (none: all), yielding the progress; the last step is DONE.
 
         Raises:
-            ReindexRunningError: Another run is under way, in this process or in another one that shares an index.
+            ReindexRunningError: Another run is active, in this process or in another one that shares an index.
             BackendUnavailableError: An index or the embedder cannot be reached; the live generations stay.
         """
         if not self._running.acquire(blocking=False):
@@ -71,18 +71,18 @@ class ReindexService:
             for kind in indexes or tuple(self._writers):
                 writer = self._writers[kind]
                 with self._lead(writer) as lease:
-                    steps = self._rebuild.run(writer) if mode is ReindexMode.REBUILD else self._mended(writer)
-                    yield from self._told(steps, lease)
+                    steps = self._rebuild.run(writer) if mode is ReindexMode.REBUILD else self._repair_all(writer)
+                    yield from self._track(steps, lease)
             yield ReindexProgress(ReindexPhase.DONE, kind, 1, 1, 0)
         finally:
             self._latest = None
             self._running.release()
 
     def repair_rows(self, kind: IndexKind, rows: Sequence[int]) -> None:
-        """Write the entries of some memories anew, those of memories that are gone away.
+        """Rewrite the entries of some memories, and delete those of purged memories.
 
         Raises:
-            ReindexRunningError: A run is under way.
+            ReindexRunningError: A run is active.
             BackendUnavailableError: The index or the embedder cannot be reached.
         """
         if not self._running.acquire(blocking=False):
@@ -94,13 +94,13 @@ class ReindexService:
             self._running.release()
 
     def accepts_writes(self, kind: IndexKind) -> bool:
-        """Return whether an index has a generation that can be written to."""
+        """Return whether an index has a generation that accepts writes."""
         return self._writers[kind].is_current()
 
     def _lead(self, writer: IndexWriter) -> AbstractContextManager[Lease | None]:
         return self._election.lead() if self._election is not None and writer.is_shared else nullcontext()
 
-    def _told(
+    def _track(
         self, steps: Generator[ReindexProgress, None, None], lease: Lease | None
     ) -> Generator[ReindexProgress, None, None]:
         with closing(steps):
@@ -111,14 +111,15 @@ class ReindexService:
                 yield step
 
     def compare(self, kind: IndexKind) -> IndexDifferences:
-        """Hold one index against the store."""
+        """Compare one index with the store."""
         return self._repair.compare(self._writers[kind])
 
     def prepare(self) -> None:
-        """Give the indexes of an empty store their first generation, which takes no time worth naming.
+        """Create the first generation of the indexes of an empty store, which is fast.
 
-        An index that was lost while there are memories is left to upkeep: searches are degraded until it is rebuilt.
-        So is one that cannot be made now, as when the model or the index is away, or another process makes it.
+        A lost index of a store with memories is left to the monitor: searches are degraded until it is rebuilt. So is
+        an index that cannot be created now because the model or the index is unavailable, or another process creates
+        it.
         """
         if self._feed.indexable():
             return
@@ -126,34 +127,34 @@ class ReindexService:
             try:
                 self._begin(writer)
             except BackendUnavailableError as error:
-                log.warning("the index of %s cannot be reached and is left for later: %s", writer.kind, error)
+                log.warning("the %s index was not prepared and is left to the monitor: %s", writer.kind, error)
             except ReindexRunningError:
-                log.info("the index of %s is being made by another process", writer.kind)
+                log.info("the %s index is being created by another process", writer.kind)
 
     def _begin(self, writer: IndexWriter) -> None:
         if writer.is_stale():
             with self._lead(writer):
-                # It may have been made while the turn was waited for.
+                # Another process may have created it while this one waited for the lease.
                 for step in self._rebuild.run(writer) if writer.is_stale() else ():
                     log.debug("first generation: %s", step)
 
     def find_stale(self) -> list[IndexKind]:
-        """Return the indexes that have no generation of the model and analysis in use, so far as they can be asked."""
+        """Return the indexes without a generation of the current model and analysis, as far as they can be reached."""
         return [kind for kind, writer in self._writers.items() if _is_surely_stale(writer)]
 
     def find_due(self) -> list[IndexKind]:
-        """Return the indexes whose live generation no longer fits: model, analysis, means or graph."""
+        """Return the indexes whose live generation is outdated: model, analysis, means or graph."""
         total = self._feed.indexable()
         return [
             kind
             for kind, writer in self._writers.items()
-            if writer.is_stale() or (isinstance(writer, VectorIndexWriter) and writer.refresh_is_due(total))
+            if writer.is_stale() or (isinstance(writer, VectorIndexWriter) and writer.needs_refresh(total))
         ]
 
     def find_broken(self) -> list[IndexKind]:
-        """Return the indexes that cannot be reached, or failed when they were last asked or written to.
+        """Return the indexes that cannot be reached, or failed in their last operation.
 
-        Not those of a server: that it cannot be reached breaks nothing that is on it.
+        Indexes on a server are excluded: an unreachable server does not break its data.
         """
         return [
             kind
@@ -164,10 +165,10 @@ class ReindexService:
         ]
 
     def is_quiet(self, quiet_period: QuietPeriodDetector) -> bool:
-        """Return whether a rebuild would not race an import."""
+        """Return whether no import is running that a rebuild would compete with."""
         return quiet_period.is_quiet(self._feed.head(), self._feed.pending_count())
 
-    def _mended(self, writer: IndexWriter) -> Generator[ReindexProgress, None, None]:
+    def _repair_all(self, writer: IndexWriter) -> Generator[ReindexProgress, None, None]:
         yield ReindexProgress(ReindexPhase.READING, writer.kind, 0, self._feed.indexable(), writer.generation())
         differences = self._repair.compare(writer)
         yield ReindexProgress(ReindexPhase.REPAIRED, writer.kind, 0, len(differences.rows), writer.generation())
@@ -175,20 +176,20 @@ class ReindexService:
 
 
 class PendingComparison(Protocol):
-    """A comparison of the indexes with the store that may be owed, by this process or the next."""
+    """A comparison of the indexes with the store that may be pending, also after a restart."""
 
     @property
     def is_pending(self) -> bool:
-        """Return whether it has yet to be done."""
+        """Return whether the comparison is pending."""
         ...
 
     def mark_done(self) -> None:
-        """Note that it was done."""
+        """Record that the comparison was done."""
         ...
 
 
 class IndexMonitor:
-    """A thread that rebuilds lost indexes, repairs where that is owed, and then rebuilds what broke or is due."""
+    """A thread that rebuilds lost indexes, runs pending repairs, and then rebuilds broken and outdated indexes."""
 
     def __init__(self, reindex: ReindexService, *, interval_seconds: float, comparison: PendingComparison) -> None:
         self._reindex = reindex
@@ -202,14 +203,14 @@ class IndexMonitor:
         self._thread = threading.Thread(target=self._run, name="upkeep", daemon=True)
 
     def start(self) -> None:
-        """Start looking after the indexes."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Break off what is under way and stop."""
+        """Abort the work under way and stop."""
         self._stopping.set()
         if self._thread.ident is not None:
-            # A build may take minutes: closing the index, which comes next, ends its builder and so this thread.
+            # A build may take minutes: closing the index, which comes next, ends its builder and thus this thread.
             self._thread.join(STOP_SECONDS)
 
     def _run(self) -> None:
@@ -222,7 +223,7 @@ class IndexMonitor:
                 self._perform(due, ReindexMode.REBUILD)
 
     def _compare(self) -> None:
-        """Repair what differs from the store, if that is owed; where it fails, wait longer each time."""
+        """Run a pending repair; after a failure wait longer each time."""
         if self._stopping.is_set() or not self._comparison.is_pending:
             return
         if self._looks_left:
@@ -233,9 +234,9 @@ class IndexMonitor:
             self._pause = self._looks_left = min(2 * self._pause + 1, LONGEST_PAUSE)
 
     def _still_broken(self) -> list[IndexKind]:
-        """Return the indexes that were seen broken often enough: what passes by itself is left to pass.
+        """Return the indexes that were found broken often enough, so that transient failures pass.
 
-        When building them anew does not help, as on a full disk, they have to be seen twice as often the next time.
+        If rebuilding does not help, as on a full disk, twice as many checks are needed the next time.
         """
         found = self._reindex.find_broken()
         self._sightings = Counter({kind: self._sightings[kind] + 1 for kind in found})
@@ -243,7 +244,7 @@ class IndexMonitor:
         if not found:
             self._patience = PATIENCE
         elif due:
-            log.warning("indexes are broken and will be built anew: %s", ", ".join(due))
+            log.warning("indexes are broken and are rebuilt: %s", ", ".join(due))
             self._patience *= 2
             self._sightings.clear()
         return due
@@ -252,13 +253,13 @@ class IndexMonitor:
         try:
             return self._reindex.find_due() if self._reindex.is_quiet(self._quiet_period) else []
         except BackendUnavailableError as error:
-            log.warning("upkeep could not look at the indexes and will look again: %s", error.message)
+            log.warning("the index check failed and is retried: %s", error.message)
         except MemsvcError:
-            log.warning("upkeep could not look at the indexes and will look again", exc_info=True)
+            log.warning("the index check failed and is retried", exc_info=True)
         return []
 
     def _perform(self, kinds: Sequence[IndexKind], mode: ReindexMode) -> bool:
-        """Do it, and return whether it came to its end."""
+        """Run a reindex; return whether it finished."""
         is_done = False
         steps = self._reindex.run(kinds, mode)
         try:
@@ -276,11 +277,11 @@ class IndexMonitor:
                 if self._stopping.is_set():
                     break
         except ReindexRunningError:
-            log.debug("a reindex is running; upkeep will look again")
+            log.debug("a reindex was skipped: another one is running")
         except BackendUnavailableError as error:
-            log.warning("upkeep waits and will look again: %s", error.message)
+            log.warning("a reindex was postponed: %s", error.message)
         except Exception:
-            log.exception("upkeep failed and will be tried again")
+            log.exception("a reindex failed and is retried")
         finally:
             steps.close()
         return is_done
@@ -293,39 +294,36 @@ def _is_surely_stale(writer: IndexWriter) -> bool:
         return False
 
 
-# When to build an index anew that still serves: not while so much is written that it would soon be outgrown again.
-
-
 MOST_PENDING = 256
-"""More changes than this that the indexes have not taken in mean an import which they cannot keep up with."""
-RUSH_PER_SECOND = 100.0
-"""More changes a second than this mean an import. An embedder brings fewer: what it feeds is not waited for."""
+"""More pending changes than this indicate an import that the indexes cannot keep up with."""
+IMPORT_RATE = 100.0
+"""More changes a second than this indicate an import. An embedder is slower: its imports are not waited for."""
 LONGEST_SECONDS = 120.0
-"""An import that lasts longer is not waited for."""
+"""Maximum time that rebuilds wait for an import."""
 
 
 class QuietPeriodDetector:
-    """Tells whether a lull has come, from looks at the head of the outbox at a steady interval.
+    """Defers rebuilds while a bulk import is running, from checks of the outbox head at a fixed interval.
 
-    An import of 100 000 memories outgrew its vector index a dozen times, and each time all that was there was read and
-    written once more beside it: a third of what the process did.
+    An import of 100 000 memories outgrew its vector index a dozen times, and each rebuild read and wrote everything
+    once more: a third of the work of the process.
     """
 
     def __init__(self, *, interval_seconds: float) -> None:
-        """Expect a look every *interval_seconds*."""
+        """Expect a check every *interval_seconds*."""
         self._interval_seconds = interval_seconds
         self._head: int | None = None
         self._waited = 0.0
 
     def is_quiet(self, head: int, pending: int) -> bool:
-        """Return whether now is the time; *head* is the newest position, *pending* the number of changes not applied.
+        """Return whether to rebuild now; *head* is the newest position, *pending* the number of pending changes.
 
-        The first look says no: it cannot tell yet.
+        The first check returns False: there is no earlier head to compare with.
         """
         before, self._head = self._head, head
         if pending > MOST_PENDING:
             return False
-        rushes = before is None or head - before > RUSH_PER_SECOND * self._interval_seconds
+        rushes = before is None or head - before > IMPORT_RATE * self._interval_seconds
         self._waited = self._waited + self._interval_seconds if rushes else 0.0
         if self._waited > LONGEST_SECONDS:
             self._waited = 0.0
@@ -333,67 +331,66 @@ class QuietPeriodDetector:
         return not rushes
 
 
-# Building a new generation of an index beside the live one, while searches and writes go on.
-
-
 BATCH = 256
 """Memories read, embedded and written at a time."""
 CATCH_UP = 1_000
-"""Changes taken over at a time once the bulk is done."""
-NEARLY = 64
-"""So few changes are left for the moment in which the live indexes stand still."""
+"""Changes applied at a time after the bulk load."""
+FREEZE_LIMIT = 64
+"""Maximum number of changes left to apply while the live indexes are frozen."""
 
 
 class IndexRebuilder:
-    """Makes generations from the store as of an outbox position, then takes over what changed meanwhile."""
+    """Builds a generation from the store next to the live one, then applies the changes made meanwhile."""
 
     def __init__(self, feed: IndexFeed, change_applier: ChangeApplier) -> None:
         self._feed = feed
         self._change_applier = change_applier
 
     def run(self, writer: IndexWriter) -> Generator[ReindexProgress, None, None]:
-        """Build a generation of *writer* and switch to it; leaving the iteration early discards it.
+        """Build a generation of *writer* and make it live; closing the iterator early discards it.
 
         Raises:
             BackendUnavailableError: The index or the embedder cannot be reached; the live generation stays.
         """
         position = self._feed.head()
         total = self._feed.indexable()
-        draft = writer.begin_generation(position=position, sample=self._documents, total=total)
+        generation = writer.begin_generation(position=position, sample=self._documents, total=total)
         try:
-            yield from self._bulk(writer, draft, total)
-            yield ReindexProgress(ReindexPhase.BUILDING, writer.kind, total, total, draft.number)
-            draft.seal()
-            yield ReindexProgress(ReindexPhase.CATCHING_UP, writer.kind, 0, self._feed.head() - position, draft.number)
-            self._switch(draft, position)
-            yield ReindexProgress(ReindexPhase.SWITCHED, writer.kind, total, total, draft.number)
+            yield from self._bulk(writer, generation, total)
+            yield ReindexProgress(ReindexPhase.BUILDING, writer.kind, total, total, generation.number)
+            generation.seal()
+            yield ReindexProgress(
+                ReindexPhase.CATCHING_UP, writer.kind, 0, self._feed.head() - position, generation.number
+            )
+            self._switch(generation, position)
+            yield ReindexProgress(ReindexPhase.SWITCHED, writer.kind, total, total, generation.number)
         finally:
-            draft.discard()
+            generation.discard()
 
-    def _bulk(self, writer: IndexWriter, draft: GenerationBuilder, total: int) -> Iterator[ReindexProgress]:
+    def _bulk(self, writer: IndexWriter, generation: GenerationBuilder, total: int) -> Iterator[ReindexProgress]:
         done = 0
-        yield ReindexProgress(ReindexPhase.READING, writer.kind, 0, total, draft.number)
+        yield ReindexProgress(ReindexPhase.READING, writer.kind, 0, total, generation.number)
         for batch in self._batches():
-            draft.write([document.memory.row for document in batch], batch)
+            generation.write([document.memory.row for document in batch], batch)
             done += len(batch)
-            yield ReindexProgress(ReindexPhase.READING, writer.kind, done, max(total, done), draft.number)
+            yield ReindexProgress(ReindexPhase.READING, writer.kind, done, max(total, done), generation.number)
 
-    def _switch(self, draft: GenerationBuilder, position: int) -> None:
-        while self._feed.head() - position > NEARLY:
-            position = self._take_over(draft, position)
-        # Once more: while the indexes stand still nothing should be left that the model has to embed.
-        position = self._take_over(draft, position)
+    def _switch(self, generation: GenerationBuilder, position: int) -> None:
+        while self._feed.head() - position > FREEZE_LIMIT:
+            position = self._apply_changes(generation, position)
+        # Once more, so that nothing remains to be embedded while the indexes are frozen.
+        position = self._apply_changes(generation, position)
         with self._feed.standing_still(), self._change_applier.exclusive():
-            while (reached := self._take_over(draft, position)) != position:
+            while (reached := self._apply_changes(generation, position)) != position:
                 position = reached
             self._feed.require_lent()
-            draft.switch()
+            generation.switch()
 
-    def _take_over(self, draft: GenerationBuilder, position: int) -> int:
+    def _apply_changes(self, generation: GenerationBuilder, position: int) -> int:
         changes = self._feed.since(position, limit=CATCH_UP)
         if changes:
             rows = list(dict.fromkeys(change.row for change in changes))
-            draft.write(rows, self._feed.documents(rows))
+            generation.write(rows, self._feed.documents(rows))
             position = changes[-1].position
         return position
 

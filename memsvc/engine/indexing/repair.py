@@ -1,4 +1,4 @@
-"""Holding an index against the store, entry by entry, and mending what differs."""
+"""Comparison of an index with the store, entry by entry, and repair of differences."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from memsvc.ports.change_feed import IndexFeed
 from memsvc.ports.indexes import LexicalIndex, VectorIndex
 
 PAGE = 1_000
-MEND = 256
-"""Memories mended while the live indexes stand still for writes."""
+REPAIR_BATCH = 256
+"""Memories repaired while the live indexes are frozen."""
 MAX_CHUNKS = 1 << 14
 
 
 @dataclass(frozen=True, slots=True)
 class IndexDifferences:
-    """The rows of memories whose entries are not what they should be, by what is wrong, and how many were compared."""
+    """Rows of memories with wrong entries, by kind of difference, and the numbers of compared entries."""
 
     expected: int
     present: int
@@ -35,19 +35,19 @@ class IndexDifferences:
 
     @property
     def rows(self) -> list[int]:
-        """Return all rows that need mending."""
+        """Return all rows to repair."""
         return [*self.missing, *self.stale, *self.orphaned]
 
 
 class IndexRepairer:
-    """Compares by row, chunk count and fingerprint, and writes again what differs."""
+    """Compares by row, chunk count and fingerprint, and rewrites what differs."""
 
     def __init__(self, feed: IndexFeed, change_applier: ChangeApplier) -> None:
         self._feed = feed
         self._change_applier = change_applier
 
     def compare(self, writer: IndexWriter) -> IndexDifferences:
-        """Return how the index differs from the store, changes that still wait to be applied left out."""
+        """Return the differences between index and store, without changes that are pending."""
         chunks: dict[int, int] = {}
         prints: dict[int, set[int]] = {}
         present = 0
@@ -76,10 +76,10 @@ class IndexRepairer:
         return IndexDifferences(expected, present, tuple(missing), tuple(stale), tuple(orphaned))
 
     def repair(self, writer: IndexWriter, differences: IndexDifferences) -> Iterator[ReindexProgress]:
-        """Write the entries of the differing memories again, a few at a time."""
+        """Rewrite the entries of differing memories, a batch at a time."""
         rows = differences.rows
-        for start in range(0, len(rows), MEND):
-            part = rows[start : start + MEND]
+        for start in range(0, len(rows), REPAIR_BATCH):
+            part = rows[start : start + REPAIR_BATCH]
             with self._feed.standing_still(), self._change_applier.exclusive():
                 documents = self._feed.documents(part)
                 self._feed.require_lent()
@@ -93,20 +93,20 @@ class IndexRepairer:
             after = page[-1].row
 
 
-# Looking for some memories by what they say: what an inventory cannot show is whether searches find what is listed.
+# A search probe checks that listed entries are found, which an inventory cannot show.
 
 
 SAMPLE = 64
-"""Memories looked for at most, spread over all."""
+"""Maximum number of probed memories, spread over all rows."""
 PENDING = 100_000
-ALIKE = 0.98
-"""A vector that is searched for by itself is as good as found by less: indexes may store it in fewer bits."""
+LEAST_SIMILARITY = 0.98
+"""Similarity of a vector with itself that counts as found: indexes may store vectors in fewer bits."""
 TERMS = 8
-_NO_HURRY = Deadline()
+_NO_DEADLINE = Deadline()
 
 
 class SearchProbe:
-    """Searches each index for memories of all ages by their own words, or their own vector."""
+    """Searches each index for memories of all ages by their own words or their own vector."""
 
     def __init__(self, feed: IndexFeed, indexes: tuple[VectorIndex, LexicalIndex], spaces: EmbeddingSpaces) -> None:
         self._feed = feed
@@ -114,16 +114,16 @@ class SearchProbe:
         self.spaces = spaces
 
     def run(self, kind: IndexKind) -> tuple[int, int]:
-        """Return how many memories were not found, and how many were looked for.
+        """Return the number of memories that were not found, and of those searched for.
 
-        Those that the index does not know yet are left out. A search that fails finds nothing.
+        Memories with pending changes are skipped. A failing search finds nothing.
         """
         failed = asked = 0
         waiting = {change.row for change in self._feed.pending(limit=PENDING)}
         for document in self._sample():
             if document.memory.row in waiting:
                 continue
-            found = self._by_words(document) if kind is IndexKind.LEXICAL else self._by_meaning(document)
+            found = self._probe_lexical(document) if kind is IndexKind.LEXICAL else self._probe_vectors(document)
             failed += found is False
             asked += found is not None
         return failed, asked
@@ -140,19 +140,19 @@ class SearchProbe:
             seen = found[0].memory.row
             yield found[0]
 
-    def _by_words(self, document: Document) -> bool | None:
+    def _probe_lexical(self, document: Document) -> bool | None:
         terms = lexical_entries(document)[0].terms[:TERMS]
         if not terms:
             return None
         try:
             hits = self._lexical.search(
-                terms, reach=_reach(document), where=_itself(document), limit=1, deadline=_NO_HURRY
+                terms, reach=_reach(document), where=_row_filter(document), limit=1, deadline=_NO_DEADLINE
             )
         except BackendUnavailableError:
             return False
         return bool(hits)
 
-    def _by_meaning(self, document: Document) -> bool | None:
+    def _probe_vectors(self, document: Document) -> bool | None:
         manifest = self._vectors.manifest
         space = self.spaces.of(manifest)
         if manifest is None or space is None:
@@ -165,18 +165,18 @@ class SearchProbe:
                 entry.vector,
                 view=entry.view,
                 reach=_reach(document),
-                where=_itself(document),
+                where=_row_filter(document),
                 limit=1,
-                deadline=_NO_HURRY,
+                deadline=_NO_DEADLINE,
             )
         except BackendUnavailableError:
             return False
         except DimensionMismatchError:
             return None
         if self._vectors.manifest != manifest:
-            # Another generation, perhaps of another model, went live meanwhile.
+            # The generation was switched during the search, perhaps to another model.
             return None
-        return bool(hits) and hits[0].score > ALIKE
+        return bool(hits) and hits[0].score > LEAST_SIMILARITY
 
 
 def _reach(document: Document) -> Reach:
@@ -184,5 +184,5 @@ def _reach(document: Document) -> Reach:
     return Reach(scope.owner, (scope.project_id,))
 
 
-def _itself(document: Document) -> AnyOf:
+def _row_filter(document: Document) -> AnyOf:
     return AnyOf(Field.ROW, (document.memory.row,))

@@ -1,4 +1,4 @@
-"""From memories to the entries of a vector index: embed what is not known, centre, and number."""
+"""Entries of the indexes from memories: passages, embedding, centring."""
 
 from __future__ import annotations
 
@@ -21,11 +21,9 @@ from memsvc.ports.models import Vector, Vectors
 from memsvc.text.passages import lexical_terms, passage, previous_line
 from memsvc.text.sentences import merged_sentences
 
-# What of a memory is embedded and what is indexed by its words.
-
 
 class EmbeddingGranularity(StrEnum):
-    """How many vectors a memory gets: S one for each chunk; E also one for each run of sentences, and a window."""
+    """Vectors for each memory: S one for each chunk; E also one for each run of sentences, and a window."""
 
     S = "S"
     E = "E"
@@ -39,7 +37,7 @@ VIEWS = {
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """One text to embed, and the entry that its vector becomes."""
+    """A text to embed, and the view and ordinal of its entry."""
 
     view: View
     ordinal: int
@@ -65,11 +63,11 @@ def passages_of(document: Document, tier: EmbeddingGranularity) -> list[Passage]
         for chunk in document.chunks[: MAX_ORDINAL + 1]
     ]
     if tier is EmbeddingGranularity.E:
-        found.extend(_richer(document))
+        found.extend(_extra_passages(document))
     return found
 
 
-def _richer(document: Document) -> list[Passage]:
+def _extra_passages(document: Document) -> list[Passage]:
     memory = document.memory
     pieces = [piece for chunk in document.chunks for piece in merged_sentences(chunk.text)]
     found = [
@@ -81,16 +79,16 @@ def _richer(document: Document) -> list[Passage]:
         for ordinal, piece in enumerate(pieces[: MAX_ORDINAL + 1])
     ]
     own = previous_line(memory.speaker, document.chunks[0].text)
-    before = _line_before(document)
+    before = _visible_previous(document)
     lines = own if before is None else f"{previous_line(before.speaker, before.content)}\n{own}"
     window = passage(text=lines, speaker="", title=memory.title, heading_path=(), moment=memory.event_time)
     return [*found, Passage(View.WINDOW, 0, window)]
 
 
 def lexical_entries(document: Document) -> list[LexicalEntry]:
-    """Return the lexical entries of one memory: one for each chunk; the previous line counts for the first."""
+    """Return the lexical entries of one memory, one for each chunk; the first includes the previous line."""
     SEARCH_PRIORITY.yield_to_searches()
-    memory, before = document.memory, _line_before(document)
+    memory, before = document.memory, _visible_previous(document)
     return [
         LexicalEntry(
             entry_id(memory.row, View.CHUNK, chunk.ordinal),
@@ -108,10 +106,10 @@ def lexical_entries(document: Document) -> list[LexicalEntry]:
     ]
 
 
-def _line_before(document: Document) -> Memory | None:
-    """Return the line before, unless it is hidden: by its words others would find what follows it.
+def _visible_previous(document: Document) -> Memory | None:
+    """Return the previous message unless it is hidden: its words would reveal it through the next message.
 
-    Hidden is what is private to its session, or waits for a review, while what follows is not.
+    Hidden is a message that is private to its session, or quarantined, while the next one is not.
     """
     before, own = document.previous, document.memory
     if before is not None and before.layer is Layer.SESSION and own.layer is not Layer.SESSION:
@@ -122,18 +120,18 @@ def _line_before(document: Document) -> Memory | None:
 
 
 _FLOAT_BYTES = 4
-_SOLE = Passage(View.CHUNK, 0, "")
+_GIVEN_VECTOR_PASSAGE = Passage(View.CHUNK, 0, "")
 
 
 class VectorEntries:
-    """Makes vector entries: raw vectors first, which means are taken from, then the centred ones."""
+    """Creation of vector entries: raw vectors, from which means are computed, and centred ones."""
 
     def __init__(self, embedding: CachedEmbedder, tier: EmbeddingGranularity) -> None:
         self._embedding = embedding
         self._tier = tier
 
     def raw(self, documents: Sequence[Document]) -> list[tuple[Document, list[Passage], Vectors]]:
-        """Return every document with its passages and their raw vectors, embedding those not known.
+        """Return every document with its passages and their raw vectors, embedding unknown ones.
 
         Raises:
             BackendUnavailableError: The embedder cannot be reached.
@@ -153,7 +151,7 @@ class VectorEntries:
             BackendUnavailableError: The embedder cannot be reached.
         """
         todo, vectors = self._all(documents)
-        # All vectors of a view at once: one by one they took ten times as long as the rest.
+        # Centre all vectors of a view at once: one by one took ten times as long as the rest.
         views = np.array([passage.view for _, passages in todo for passage in passages], dtype=np.int8)
         moved = np.empty(vectors.shape, dtype=np.float32)
         for view in View:
@@ -162,7 +160,7 @@ class VectorEntries:
         return {document.memory.row: _entries(document, passages, rows) for document, passages in todo}
 
     def embed(self, documents: Sequence[Document]) -> None:
-        """Have everything embedded that `entries` needs for these documents; it then finds the vectors in the store.
+        """Embed everything that `entries` needs for these documents; `entries` then reads the vectors from the store.
 
         Raises:
             BackendUnavailableError: The embedder cannot be reached.
@@ -174,11 +172,11 @@ class VectorEntries:
         self._embedding.passages(texts)
 
     def cost(self, document: Document) -> int:
-        """Return how many chunks have to be embedded, unless they were before: none when a vector was given."""
+        """Return the number of chunks to embed unless they are cached: none with a given vector."""
         return 0 if self._has_vector(document) else len(document.chunks)
 
     def _all(self, documents: Sequence[Document]) -> tuple[list[tuple[Document, list[Passage]]], Vectors]:
-        """Return the passages of all documents, and their vectors one below the other."""
+        """Return the passages of all documents, and their vectors as one matrix."""
         todo: list[tuple[Document, list[Passage]]] = []
         texts: list[str] = []
         given: list[bytes] = []
@@ -200,8 +198,12 @@ class VectorEntries:
         return todo, vectors
 
     def _passages(self, document: Document, *, has_vector: bool) -> list[Passage]:
-        """Return the passages of a document; the text of one that has its vector, and is alone, is not written out."""
-        return [_SOLE] if has_vector and self._tier is EmbeddingGranularity.S else passages_of(document, self._tier)
+        """Return the passages of a document; text is not built if its only vector is given."""
+        return (
+            [_GIVEN_VECTOR_PASSAGE]
+            if has_vector and self._tier is EmbeddingGranularity.S
+            else passages_of(document, self._tier)
+        )
 
     def _has_vector(self, document: Document) -> bool:
         return _has_vector(document, self._embedding.model, self._embedding.dimension)
@@ -219,12 +221,9 @@ def _entries(document: Document, passages: Sequence[Passage], vectors: Iterator[
     ]
 
 
-# The models at hand: the one in use, and perhaps the one before, whose index answers until the new one is whole.
-
-
 @dataclass(frozen=True, slots=True)
 class EmbeddingSpace:
-    """A model, and what makes entries by it. In the space of the one in use, *is_current*, are given vectors too."""
+    """A model and its entry creation. Given vectors belong to the space of the current model (*is_current*)."""
 
     embedding: CachedEmbedder
     entries: VectorEntries
@@ -232,14 +231,14 @@ class EmbeddingSpace:
 
 
 class EmbeddingSpaces:
-    """Tells which model a generation was made by."""
+    """The available models: the current one, and the previous one, whose index answers until the rebuild is done."""
 
     def __init__(self, current: EmbeddingSpace, previous: EmbeddingSpace | None = None) -> None:
         self.current = current
         self._previous = previous
 
     def of(self, manifest: VectorManifest | None) -> EmbeddingSpace | None:
-        """Return the space that the vectors of a generation are in, or None when its model is not at hand."""
+        """Return the space of the vectors of a generation, or None if its model is not available."""
         if manifest is None:
             return None
         made_by = (manifest.model, manifest.dimension)
@@ -249,14 +248,14 @@ class EmbeddingSpaces:
         return None
 
 
-# Centring: cosine after the mean of the space is taken away, which spreads out what an embedder crowds together.
+# Centring subtracts the mean of the space before the cosine, which spreads vectors that an embedder crowds together.
 
 
 Means: TypeAlias = Mapping[View, Vector]
 
 
 def means_of(manifest: VectorManifest) -> Means:
-    """Return the means of a manifest as arrays; views without one are left out."""
+    """Return the means of a manifest as arrays, without views that have none."""
     return {view: np.array(mean, dtype=np.float32) for view, mean in manifest.means.items() if mean}
 
 
@@ -267,21 +266,21 @@ def centred(vectors: Vectors, mean: Vector | None) -> Vectors:
     return np.ascontiguousarray(moved / np.where(lengths == 0.0, 1.0, lengths), dtype=np.float32)
 
 
-# Embedding what is written next while what comes before it is being written: the model is what takes the time.
+# Prefetching embeds the next batches while earlier ones are written: embedding takes most of the time.
 
 
 DEPTH = 2
-"""Parts embedded at the same time: while one of them is stored, or waits for its last text, the model has the other."""
-LOOK_SECONDS = 0.02
-"""How often to look, while vectors are being made, whether there is something more urgent."""
+"""Batches embedded concurrently: while one is stored, or waits for its last text, the model processes another."""
+POLL_SECONDS = 0.02
+"""Interval of checks for more urgent changes while vectors are embedded."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeBatch:
-    """Changes that become visible together, and the present state of what they changed.
+    """Changes that become visible together, and the current state of the changed memories.
 
     Attributes:
-        costly: How many passages have to be embedded.
+        costly: The number of passages to embed.
     """
 
     changes: Sequence[Change]
@@ -290,19 +289,19 @@ class ChangeBatch:
 
     @property
     def rows(self) -> list[int]:
-        """Return the rows of the memories that were changed."""
+        """Return the rows of the changed memories."""
         return list(dict.fromkeys(change.row for change in self.changes))
 
 
 class EmbeddingPrefetcher:
-    """Has the vectors of the next parts made, and kept in the store, by threads of its own."""
+    """Embedding of the next batches into the store, in threads of its own."""
 
     def __init__(self, entries: VectorEntries) -> None:
         self._entries = entries
         self._pool = ThreadPoolExecutor(DEPTH, thread_name_prefix="embedding-ahead")
 
     def close(self) -> None:
-        """Give the threads back once what they are at is done."""
+        """Shut down the threads after the work under way."""
         self._pool.shutdown(cancel_futures=True)
 
     def iterate(
@@ -321,7 +320,7 @@ class EmbeddingPrefetcher:
         try:
             while waiting:
                 part, embedded = waiting.popleft()
-                if embedded is not None and not _has_come(embedded, should_stop):
+                if embedded is not None and not _wait_until_embedded(embedded, should_stop):
                     embedded.cancel()
                     return
                 waiting.extend((following, self._begin(following)) for following in islice(coming, 1))
@@ -332,17 +331,17 @@ class EmbeddingPrefetcher:
                     embedded.cancel()
 
     def _begin(self, part: ChangeBatch) -> Future[None] | None:
-        # A passage on its own is embedded where it is written: there is nothing to be done beside it.
+        # A single passage is embedded when it is written: there is nothing to overlap it with.
         return self._pool.submit(self._entries.embed, part.documents) if part.costly > 1 else None
 
 
-def _has_come(embedded: Future[None], should_stop: Callable[[], bool]) -> bool:
-    """Wait until it is done, or until *should_stop*; return whether it is done, or raise what went wrong.
+def _wait_until_embedded(embedded: Future[None], should_stop: Callable[[], bool]) -> bool:
+    """Wait until the future is done or *should_stop* returns True; return whether it is done, or raise its error.
 
-    What is done in a moment is waited for first, so that vectors which were made before do not wait for ever behind
-    one urgent matter after another.
+    The future is awaited once before *should_stop* is asked, so that vectors that exist already are not deferred by a
+    series of urgent changes.
     """
-    while not wait([embedded], LOOK_SECONDS).done:
+    while not wait([embedded], POLL_SECONDS).done:
         if should_stop():
             return False
     embedded.result()

@@ -82,7 +82,7 @@ def test_a_process_left_behind_by_another_model_leaves_changes_to_those_who_have
         old.apply()
 
     assert not old.side.is_stale()
-    assert not old.side.refresh_is_due(10_000)
+    assert not old.side.needs_refresh(10_000)
     assert new.apply() == 1
     assert new.index.count() > 0
     assert Process(stack, url, store, 32).side.is_stale()

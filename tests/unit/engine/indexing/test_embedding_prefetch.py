@@ -88,7 +88,7 @@ def test_what_is_embedded_comes_whatever_is_more_urgent(
     context: BackendContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else an import would stand still beside single writes that never end, though its vectors are made."""
-    monkeypatch.setattr("memsvc.engine.indexing.vector_entries.LOOK_SECONDS", 30.0)
+    monkeypatch.setattr("memsvc.engine.indexing.vector_entries.POLL_SECONDS", 30.0)
     with sqlite_store(context.directory) as store, EMBEDDER.open(EMBEDDER.settings(), context) as embedder:
         parts = [part(first) for first in range(1, 31, 3)]
         with ahead_of(store, embedder) as ahead:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from memsvc.engine.indexing.reindex import LONGEST_SECONDS, MOST_PENDING, RUSH_PER_SECOND, QuietPeriodDetector
+from memsvc.engine.indexing.reindex import IMPORT_RATE, LONGEST_SECONDS, MOST_PENDING, QuietPeriodDetector
 
 INTERVAL = 2.0
-RUSH = int(RUSH_PER_SECOND * INTERVAL) + 1
+RUSH = int(IMPORT_RATE * INTERVAL) + 1
 
 
 def test_it_has_come_when_little_was_written_since_the_last_look() -> None:
