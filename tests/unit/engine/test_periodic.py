@@ -28,4 +28,4 @@ def test_an_outage_is_told_once_and_without_a_trace(caplog: pytest.LogCaptureFix
         repeating.stop()
 
     told = [(record.getMessage(), record.exc_info) for record in caplog.records]
-    assert told == [("a repeated task waits and will be tried again: The backend 'sql' cannot be reached.", None)] * 2
+    assert told == [("a periodic task was postponed: The backend 'sql' cannot be reached.", None)] * 2
