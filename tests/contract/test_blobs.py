@@ -42,7 +42,7 @@ def endpoint() -> Iterator[str]:
     server.stop()
 
 
-class TestInprocBlobs(BlobStoreContract):
+class TestInMemoryBlobs(BlobStoreContract):
     """The reference."""
 
     @pytest.fixture

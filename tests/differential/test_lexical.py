@@ -140,7 +140,7 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
             url = SecretStr(without_tables("words_congruence"))
             opened = FULLTEXT.open(FulltextSettings(url=url), context(tmp_path_factory.mktemp("postgres")))
         index = stack.enter_context(opened)
-        oracle = stack.enter_context(LEXICAL.open(BackendSettings(), context(tmp_path_factory.mktemp("inproc"))))
+        oracle = stack.enter_context(LEXICAL.open(BackendSettings(), context(tmp_path_factory.mktemp("in-memory"))))
         yield Pair(index, oracle, counts_exactly=request.param != "tantivy")
 
 

@@ -111,7 +111,7 @@ def test_messages_out_of_order_are_refused(stubs: Stubs, scope: types.Scope) -> 
 def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stubs]:
     """A server that takes small pictures only, and one stream at a time."""
     limits = {
-        "MEMSVC_EMBEDDER__BACKEND": "inproc",
+        "MEMSVC_EMBEDDER__BACKEND": "in-memory",
         "MEMSVC_LOG__LEVEL": "WARNING",
         "MEMSVC_FILES__MAX_BYTES": "1000",
         "MEMSVC_FILES__MEDIA_TYPES": '["image/*", "text/plain"]',

@@ -296,7 +296,7 @@ def test_another_model_is_taken_over_without_loss(tmp_path: Path) -> None:
             first = reports(stubs)[VECTORS]
         server.stop()
         server.environment = {
-            **NO_UPKEEP, "MEMSVC_EMBEDDER__BACKEND": "inproc", "MEMSVC_PREVIOUS_EMBEDDER__BACKEND": "wordllama",
+            **NO_UPKEEP, "MEMSVC_EMBEDDER__BACKEND": "in-memory", "MEMSVC_PREVIOUS_EMBEDDER__BACKEND": "wordllama",
         }  # fmt: skip
         server.start()
         with server.stubs() as stubs:

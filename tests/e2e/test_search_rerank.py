@@ -110,7 +110,7 @@ def test_without_a_reranker_reranking_is_refused(stubs: Stubs, scope: types.Scop
 @pytest.fixture(scope="module")
 def reranking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stubs]:
     """A server with the test reranker."""
-    settings = {**FAST, "MEMSVC_RERANKER__BACKEND": "inproc"}
+    settings = {**FAST, "MEMSVC_RERANKER__BACKEND": "in-memory"}
     with ServerProcess(tmp_path_factory.mktemp("reranking") / "data", settings) as running, running.stubs() as stubs:
         yield stubs
 

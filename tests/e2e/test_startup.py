@@ -102,7 +102,7 @@ def test_settings_come_from_the_file_then_the_environment(tmp_path: Path) -> Non
     """A variable overrules the file, the command line both; what none names has its default; --insecure opens up."""
     config = tmp_path / "memsvc.toml"
     config.write_text(
-        "[lexical]\nbackend = 'inproc'\n[vectors]\nbackend = 'inproc'\n[embedder]\nbackend = 'inproc'\n"
+        "[lexical]\nbackend = 'in-memory'\n[vectors]\nbackend = 'in-memory'\n[embedder]\nbackend = 'in-memory'\n"
         "[server]\naddress = '192.0.2.1:1'\nreflection = false\n[log]\nlevel = 'WARNING'\n",
         encoding="utf-8",
     )
@@ -115,8 +115,8 @@ def test_settings_come_from_the_file_then_the_environment(tmp_path: Path) -> Non
 
     assert {
         "metadata": "sql",
-        "vectors": "inproc",
-        "lexical": "inproc",
+        "vectors": "in-memory",
+        "lexical": "in-memory",
         "blobs": "fsspec",
         "embedder": "wordllama",
         "tokenizer": "bpe",

@@ -19,7 +19,7 @@ from memsvc_backends.sql import SQL
 from tests.support.sqlite_store import SQLITE
 from tests.support.until import until
 
-INPROC = {"backend": "inproc"}
+IN_MEMORY = {"backend": "in-memory"}
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def test_indexes_of_another_store_kind_or_model_are_compared(
 ) -> None:
     """Of a new directory nothing is to be compared, nor of one whose record is damaged."""
     (here, elsewhere), plain = stores, Settings()
-    other = plain.model_copy(update={"vectors": BackendChoice(backend="inproc")})
+    other = plain.model_copy(update={"vectors": BackendChoice(backend="in-memory")})
     directory = DataDirectory(tmp_path, was_closed_cleanly=True)
 
     def is_owed(settings: Settings, store: MetadataStore, model: str = "m") -> bool:
@@ -74,7 +74,9 @@ def test_it_is_owed_until_it_is_done(tmp_path: Path, stores: tuple[MetadataStore
 
 @contextmanager
 def _served(directory: Path) -> Iterator[None]:
-    settings = load_settings(data_dir=directory, metadata=SQLITE, vectors=INPROC, lexical=INPROC, embedder=INPROC)
+    settings = load_settings(
+        data_dir=directory, metadata=SQLITE, vectors=IN_MEMORY, lexical=IN_MEMORY, embedder=IN_MEMORY
+    )
     with running(settings):
         yield
 

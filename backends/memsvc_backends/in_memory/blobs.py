@@ -13,12 +13,12 @@ from memsvc.domain.errors import BackendClosedError
 from memsvc.ports.blobs import Blob, BlobNotFoundError, BlobReader, BlobStore, StagedBlob
 from memsvc.ports.plugin import BackendContext, BackendSettings, BackendSpec
 
-NAME = "inproc blobs"
+NAME = "in-memory blobs"
 _DIGITS = 64
 _HEX = frozenset("0123456789abcdef")
 
 
-class InprocBlobStore:
+class InMemoryBlobStore:
     """`memsvc.ports.blobs.BlobStore`."""
 
     def __init__(self, now: Callable[[], datetime]) -> None:
@@ -117,7 +117,7 @@ def _checked(sha256: str) -> str:
 @contextmanager
 def open_blobs(settings: BackendSettings, context: BackendContext) -> Iterator[BlobStore]:  # noqa: ARG001
     """Open an empty store; there is nothing to choose."""
-    store = InprocBlobStore(context.now)
+    store = InMemoryBlobStore(context.now)
     try:
         yield store
     finally:
@@ -125,4 +125,4 @@ def open_blobs(settings: BackendSettings, context: BackendContext) -> Iterator[B
 
 
 BLOBS: BackendSpec[BlobStore] = BackendSpec(settings=BackendSettings, open=open_blobs)
-"""The entry point `inproc` of blob stores."""
+"""The entry point `in-memory` of blob stores."""

@@ -14,20 +14,20 @@ from memsvc.domain.errors import BackendClosedError
 from memsvc.ports.models import Embedder, Vector, Vectors
 from memsvc.ports.plugin import BackendContext, BackendSettings, BackendSpec
 
-NAME = "inproc"
+NAME = "in-memory"
 
 _WORD = re.compile(r"\w+")
 _PIECE_LENGTHS = (2, 3)
 
 
-class InprocEmbedderSettings(BackendSettings):
+class InMemoryEmbedderSettings(BackendSettings):
     """What can be chosen about the reference embedder."""
 
     dimension: int = Field(default=64, ge=2, le=4096)
     """The length of every vector. In fewer dimensions more pieces collide."""
 
 
-class InprocEmbedder:
+class InMemoryEmbedder:
     """Each word, and each piece of two and three characters of it, adds to or takes from one dimension.
 
     A text without words gives the first axis.
@@ -36,7 +36,7 @@ class InprocEmbedder:
     def __init__(self, dimension: int) -> None:
         """Embed into *dimension* dimensions."""
         self.dimension = dimension
-        self.model = f"inproc/pieces-{dimension}"
+        self.model = f"in-memory/pieces-{dimension}"
         self._closed = False
 
     def embed_passages(self, texts: Sequence[str]) -> Vectors:
@@ -78,8 +78,8 @@ def _pieces(text: str) -> Iterator[str]:
             yield from (padded[start : start + length] for start in range(len(padded) - length + 1))
 
 
-def _open(settings: InprocEmbedderSettings, _context: BackendContext) -> AbstractContextManager[Embedder]:
-    return closing(InprocEmbedder(settings.dimension))
+def _open(settings: InMemoryEmbedderSettings, _context: BackendContext) -> AbstractContextManager[Embedder]:
+    return closing(InMemoryEmbedder(settings.dimension))
 
 
-EMBEDDER: BackendSpec[Embedder] = BackendSpec(InprocEmbedderSettings, _open)
+EMBEDDER: BackendSpec[Embedder] = BackendSpec(InMemoryEmbedderSettings, _open)

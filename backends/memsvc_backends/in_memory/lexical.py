@@ -19,7 +19,7 @@ from memsvc.ports.indexes import FUZZY_BOOST, FUZZY_MIN_LENGTH, Generation, Lexi
 from memsvc.ports.plugin import BackendContext, BackendSettings, BackendSpec
 from memsvc.text.bm25 import is_one_edit, length_norm, rarity, saturation
 
-NAME = "inproc lexical"
+NAME = "in-memory lexical"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class _Counted:
     length: int
 
 
-class InprocLexicalGeneration:
+class InMemoryLexicalGeneration:
     """The entries of one generation, by the row of their memory."""
 
     def __init__(self, manifest: LexicalManifest) -> None:
@@ -63,13 +63,13 @@ class InprocLexicalGeneration:
             return [entry for entries in self._memories.values() for entry in entries]
 
 
-class InprocLexicalIndex:
+class InMemoryLexicalIndex:
     """BM25 over terms kept in a dict; nothing survives closing."""
 
     is_shared = False
 
     def __init__(self) -> None:
-        self._live: InprocLexicalGeneration | None = None
+        self._live: InMemoryLexicalGeneration | None = None
         self._is_closed = False
 
     @property
@@ -104,12 +104,12 @@ class InprocLexicalIndex:
     def begin(self, manifest: LexicalManifest) -> Generation[LexicalEntry]:
         """Start an empty generation."""
         self._open()
-        return InprocLexicalGeneration(manifest)
+        return InMemoryLexicalGeneration(manifest)
 
     def switch(self, generation: Generation[LexicalEntry]) -> None:
         """Make the generation the live one."""
         self._open()
-        if not isinstance(generation, InprocLexicalGeneration):
+        if not isinstance(generation, InMemoryLexicalGeneration):
             message = "The generation is another index's."
             raise TypeError(message)
         self._live = generation
@@ -136,7 +136,7 @@ class InprocLexicalIndex:
         self._is_closed = True
         self._live = None
 
-    def _open(self) -> InprocLexicalGeneration | None:
+    def _open(self) -> InMemoryLexicalGeneration | None:
         if self._is_closed:
             raise BackendClosedError(NAME)
         return self._live
@@ -173,7 +173,7 @@ def _shares(entries: Sequence[_Counted], term: str, average: float) -> dict[int,
 
 
 def _open(_settings: BackendSettings, _context: BackendContext) -> AbstractContextManager[LexicalIndex]:
-    return closing(InprocLexicalIndex())
+    return closing(InMemoryLexicalIndex())
 
 
 LEXICAL: BackendSpec[LexicalIndex] = BackendSpec(settings=BackendSettings, open=_open)

@@ -11,14 +11,14 @@ from memsvc.domain.errors import BackendClosedError, DeadlineExceededError
 from memsvc.ports.models import Reranker
 from memsvc.ports.plugin import BackendContext, BackendSettings, BackendSpec
 
-NAME = "inproc reranker"
+NAME = "in-memory reranker"
 _WORD = re.compile(r"[^\W_\u2e80-\uffef]+|[\u2e80-\uffef]")
 
 
-class InprocReranker:
+class InMemoryReranker:
     """`memsvc.ports.models.Reranker`: words count each once, a Chinese character is a word."""
 
-    name = "inproc/words"
+    name = "in-memory/words"
 
     def __init__(self) -> None:
         """Be open."""
@@ -48,8 +48,8 @@ def _words(text: str) -> frozenset[str]:
 
 
 def _open(_settings: BackendSettings, _context: BackendContext) -> AbstractContextManager[Reranker]:
-    return closing(InprocReranker())
+    return closing(InMemoryReranker())
 
 
 RERANKER: BackendSpec[Reranker] = BackendSpec(BackendSettings, _open)
-"""The entry point `inproc` of rerankers."""
+"""The entry point `in-memory` of rerankers."""

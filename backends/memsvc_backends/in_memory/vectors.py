@@ -19,10 +19,10 @@ from memsvc.ports.indexes import Deferred, Generation, Listed, PendingSearch, Ve
 from memsvc.ports.models import Vector
 from memsvc.ports.plugin import BackendContext, BackendSettings, BackendSpec
 
-NAME = "inproc vectors"
+NAME = "in-memory vectors"
 
 
-class InprocVectorGeneration:
+class InMemoryVectorGeneration:
     """The entries of one generation, by the row of their memory."""
 
     def __init__(self, manifest: VectorManifest) -> None:
@@ -58,13 +58,13 @@ class InprocVectorGeneration:
             return [entry for entries in self._memories.values() for entry in entries]
 
 
-class InprocVectorIndex:
+class InMemoryVectorIndex:
     """Exact search over vectors kept in a dict; nothing survives closing."""
 
     is_shared = False
 
     def __init__(self) -> None:
-        self._live: InprocVectorGeneration | None = None
+        self._live: InMemoryVectorGeneration | None = None
         self._is_closed = False
 
     @property
@@ -109,12 +109,12 @@ class InprocVectorIndex:
     def begin(self, manifest: VectorManifest) -> Generation[VectorEntry]:
         """Start an empty generation."""
         self._open()
-        return InprocVectorGeneration(manifest)
+        return InMemoryVectorGeneration(manifest)
 
     def switch(self, generation: Generation[VectorEntry]) -> None:
         """Make the generation the live one."""
         self._open()
-        if not isinstance(generation, InprocVectorGeneration):
+        if not isinstance(generation, InMemoryVectorGeneration):
             message = "The generation is another index's."
             raise TypeError(message)
         self._live = generation
@@ -155,7 +155,7 @@ class InprocVectorIndex:
         self._is_closed = True
         self._live = None
 
-    def _open(self) -> InprocVectorGeneration | None:
+    def _open(self) -> InMemoryVectorGeneration | None:
         if self._is_closed:
             raise BackendClosedError(NAME)
         return self._live
@@ -167,7 +167,7 @@ def _cosine(one: Vector, other: Vector) -> float:
 
 
 def _open(_settings: BackendSettings, _context: BackendContext) -> AbstractContextManager[VectorIndex]:
-    return closing(InprocVectorIndex())
+    return closing(InMemoryVectorIndex())
 
 
 VECTORS: BackendSpec[VectorIndex] = BackendSpec(settings=BackendSettings, open=_open)

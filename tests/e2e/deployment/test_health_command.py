@@ -49,7 +49,7 @@ def guarded(papers: Papers, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 def test_it_follows_the_service(tmp_path: Path) -> None:
     """1 before the start and after the end, 0 between; also when it listens at every address, or was asked too early."""
-    process = ServerProcess(tmp_path / "data", {"MEMSVC_EMBEDDER__BACKEND": "inproc"})
+    process = ServerProcess(tmp_path / "data", {"MEMSVC_EMBEDDER__BACKEND": "in-memory"})
     ready = tmp_path / "data.ready"
     before = health("--ready-file", str(ready))
     with process as server:

@@ -60,7 +60,7 @@ def _drop(name: str) -> None:
 def test_the_database_is_the_stores_unless_it_is_given(tmp_path: Path) -> None:
     """Without either nothing is opened, and the error says what to set, and no password."""
     url = without_tables("settings")
-    chosen = {"vectors": "pgvector", "lexical": "pg-fulltext", "embedder": "inproc", "tokenizer": "estimate"}
+    chosen = {"vectors": "pgvector", "lexical": "pg-fulltext", "embedder": "in-memory", "tokenizer": "estimate"}
     named = {port: BackendChoice(backend=name) for port, name in chosen.items()}
     store = BackendChoice(backend="sql", options={"url": url})
 

@@ -30,7 +30,7 @@ def directory() -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def address(directory: Path) -> Iterator[str]:
     address = f"unix:{directory / 's'}"
-    environment = os.environ | {f"MEMSVC_{port}__BACKEND": "inproc" for port in PORTS}
+    environment = os.environ | {f"MEMSVC_{port}__BACKEND": "in-memory" for port in PORTS}
     command = [sys.executable, "-m", "memsvc", "serve", "--address", address, "--data-dir", str(directory / "data")]
     command += ["--ready-file", str(directory / "ready")]
     with subprocess.Popen(

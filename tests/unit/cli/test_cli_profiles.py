@@ -36,8 +36,8 @@ def test_each_profile_has_its_backends(monkeypatch: pytest.MonkeyPatch) -> None:
 
     Path("memsvc.toml").write_text('profile = "cluster"\n[lexical]\nbackend = "tantivy"\n')
     assert _backends(load_settings()) == ["sql", "qdrant", "tantivy"]
-    monkeypatch.setenv("MEMSVC_LEXICAL__BACKEND", "inproc")
-    assert _backends(load_settings()) == ["sql", "qdrant", "inproc"]
+    monkeypatch.setenv("MEMSVC_LEXICAL__BACKEND", "in-memory")
+    assert _backends(load_settings()) == ["sql", "qdrant", "in-memory"]
     assert load_settings().profile is Profile.CLUSTER
 
 
@@ -66,7 +66,7 @@ def test_check_tells_which_servers_answer(tmp_path: Path, monkeypatch: pytest.Mo
     """Each by itself, with what to look at, and not a word of the password."""
     monkeypatch.setenv("MEMSVC_METADATA__OPTIONS__URL", POSTGRES.replace("nobody", "nobody:secret"))
     monkeypatch.setenv("MEMSVC_VECTORS__OPTIONS__URL", QDRANT)
-    monkeypatch.setenv("MEMSVC_EMBEDDER__BACKEND", "inproc")
+    monkeypatch.setenv("MEMSVC_EMBEDDER__BACKEND", "in-memory")
     monkeypatch.setenv("MEMSVC_PROFILE", "cluster")
 
     told = CliRunner().invoke(app, ["check", "--data-dir", str(tmp_path / "data")])
@@ -89,7 +89,7 @@ def test_check_answers_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     """A line of JSON for each backend, and the same exit code."""
     monkeypatch.setenv("MEMSVC_METADATA__OPTIONS__URL", POSTGRES)
     monkeypatch.setenv("MEMSVC_PROFILE", "postgres")
-    monkeypatch.setenv("MEMSVC_EMBEDDER__BACKEND", "inproc")
+    monkeypatch.setenv("MEMSVC_EMBEDDER__BACKEND", "in-memory")
 
     told = CliRunner().invoke(app, ["check", "--json", "--data-dir", str(tmp_path / "data")])
 
@@ -101,13 +101,13 @@ def test_check_answers_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_backends_tells_what_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     """By the profile or by itself."""
-    monkeypatch.setenv("MEMSVC_LEXICAL__BACKEND", "inproc")
+    monkeypatch.setenv("MEMSVC_LEXICAL__BACKEND", "in-memory")
 
     told = CliRunner().invoke(app, ["backends"]).output.splitlines()
 
     chosen = {tuple(line.split("\t")[:3]) for line in told[2:]}
     assert told[0] == "Profile embedded"
-    assert {("vectors", "qdrant-edge", "yes"), ("lexical", "inproc", "yes"), ("lexical", "tantivy", "")} <= chosen
+    assert {("vectors", "qdrant-edge", "yes"), ("lexical", "in-memory", "yes"), ("lexical", "tantivy", "")} <= chosen
     for line in map(json.loads, CliRunner().invoke(app, ["backends", "--json"]).output.splitlines()):
         assert (line["port"], line["name"], "yes" if line["chosen"] else "") in chosen
 

@@ -130,12 +130,12 @@ def test_the_list_is_put_between_its_markers(tmp_path: Path) -> None:
 
 def test_check_tells_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The embedder has embedded something by then: its space, and how long its vectors are."""
-    monkeypatch.setenv("MEMSVC_EMBEDDER__BACKEND", "inproc")
+    monkeypatch.setenv("MEMSVC_EMBEDDER__BACKEND", "in-memory")
 
     told = CliRunner().invoke(app, ["check", "--data-dir", str(tmp_path)])
 
     assert told.exit_code == 0, told.stderr
-    assert "embedder\tinproc\twell\tinproc/pieces-64, 64 dimensions\t" in told.stdout
+    assert "embedder\tin-memory\twell\tin-memory/pieces-64, 64 dimensions\t" in told.stdout
 
 
 def test_check_tells_what_is_wrong_with_an_endpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from memsvc.engine.services import Services
 from memsvc.settings import load_settings
 from tests.support.sqlite_store import SQLITE
 
-INPROC = {"backend": "inproc"}
+IN_MEMORY = {"backend": "in-memory"}
 
 
 @pytest.fixture
@@ -21,9 +21,9 @@ def application(tmp_path: Path) -> Iterator[Services]:
     settings = load_settings(
         data_dir=tmp_path / "data",
         metadata=SQLITE,
-        vectors=INPROC,
-        lexical=INPROC,
-        embedder=INPROC,
+        vectors=IN_MEMORY,
+        lexical=IN_MEMORY,
+        embedder=IN_MEMORY,
         indexing={"upkeep_seconds": 3600},
     )
     with running(settings) as application:

@@ -87,7 +87,7 @@ def quiet() -> None:
 def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     """Serve over TCP and a unix socket."""
     directory: Path = tmp_path_factory.mktemp("server")
-    chosen = BackendChoice(backend="inproc")
+    chosen = BackendChoice(backend="in-memory")
     settings = Settings(
         data_dir=directory / "data",
         metadata=BackendChoice.model_validate(SQLITE),

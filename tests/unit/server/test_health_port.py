@@ -25,7 +25,7 @@ from tests.support.sqlite_store import SQLITE
 from tests.unit.server.conftest import Serving
 
 SERVING, NOT_SERVING = health_pb2.HealthCheckResponse.SERVING, health_pb2.HealthCheckResponse.NOT_SERVING
-IN_PROCESS = BackendChoice(backend="inproc")
+IN_PROCESS = BackendChoice(backend="in-memory")
 STORE = BackendChoice.model_validate(SQLITE)
 
 

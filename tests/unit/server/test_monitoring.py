@@ -34,7 +34,7 @@ FUNCTIONS = {"rate", "increase", "sum", "max", "by", "le", "histogram_quantile",
 @pytest.fixture(scope="module")
 def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     """A server that serves metrics, with one memory of a user, searched once, and a call that failed."""
-    chosen = BackendChoice(backend="inproc")
+    chosen = BackendChoice(backend="in-memory")
     directory = tmp_path_factory.mktemp("watched")
     settings = Settings(
         data_dir=directory,

@@ -49,7 +49,7 @@ def seen() -> Seen:
 @pytest.fixture
 def channel(tmp_path: Path, seen: Seen) -> Iterator[grpc.Channel]:
     """Serve, without looking for garbage."""
-    chosen = BackendChoice(backend="inproc")
+    chosen = BackendChoice(backend="in-memory")
     settings = Settings(
         data_dir=tmp_path,
         metadata=BackendChoice.model_validate(SQLITE),

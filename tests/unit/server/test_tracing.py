@@ -78,7 +78,7 @@ def attributes(span: Any) -> dict[str, Any]:
 
 def test_a_search_is_a_span_with_its_stages_in_the_callers_trace(receiver: Receiver, tmp_path: Path) -> None:
     """The call is the caller's child, the engine's work the call's; failures have their code; no content is told."""
-    chosen = BackendChoice(backend="inproc")
+    chosen = BackendChoice(backend="in-memory")
     settings = Settings(
         data_dir=tmp_path,
         metadata=BackendChoice.model_validate(SQLITE),

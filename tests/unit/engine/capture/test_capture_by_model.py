@@ -23,7 +23,7 @@ from tests.support.http_stub import Endpoint, Reply, failed
 from tests.support.openai_chat_stub import said, serving
 from tests.support.sqlite_store import SQLITE
 
-INPROC = {"backend": "inproc"}
+IN_MEMORY = {"backend": "in-memory"}
 ADA = Scope("ada", project_id="apollo")
 KEY = "sk-a1B2c3D4e5F6g7H8i9J0"
 
@@ -36,7 +36,7 @@ def endpoint() -> Iterator[Endpoint]:
 
 @pytest.fixture
 def application(tmp_path: Path, endpoint: Endpoint) -> Iterator[Services]:
-    others: dict[str, Any] = {"metadata": SQLITE} | dict.fromkeys(("vectors", "lexical", "embedder"), INPROC)
+    others: dict[str, Any] = {"metadata": SQLITE} | dict.fromkeys(("vectors", "lexical", "embedder"), IN_MEMORY)
     options = {"base_url": endpoint.url, "model": "m", "retries": 0, "timeout_seconds": 20}
     settings = load_settings(
         data_dir=tmp_path / "data",

@@ -26,7 +26,7 @@ from tests.unit.engine.support import newest_position
 __all__ = ["ADA", "Desk", "opened"]
 
 NO_HURRY = Deadline()
-INPROC = {"backend": "inproc"}
+IN_MEMORY = {"backend": "in-memory"}
 SLOW_UPKEEP = {"upkeep_seconds": 3600}
 
 
@@ -93,8 +93,8 @@ def opened(directory: Path, **settings: Any) -> Iterator[Desk]:
     clock = Clock()
     chosen: dict[str, Any] = {
         "metadata": SQLITE,
-        "vectors": INPROC,
-        "lexical": INPROC,
+        "vectors": IN_MEMORY,
+        "lexical": IN_MEMORY,
         "embedder": {"backend": "wordllama"},
         "indexing": SLOW_UPKEEP,
         "maintenance": {"interval_minutes": 0},

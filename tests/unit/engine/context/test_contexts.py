@@ -23,7 +23,7 @@ from memsvc.engine.services import Services
 from memsvc.settings import load_settings
 from memsvc.text.recalled_text import LEADING_CITATION, cited_ids
 from tests.support.sqlite_store import SQLITE
-from tests.unit.engine.conftest import INPROC
+from tests.unit.engine.conftest import IN_MEMORY
 from tests.unit.engine.context.context_fixture import (
     HERE,
     WHOLE,
@@ -43,9 +43,9 @@ def application(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Serv
     settings = load_settings(
         data_dir=tmp_path / "data",
         metadata=SQLITE,
-        vectors=INPROC,
-        lexical=INPROC,
-        embedder=INPROC,
+        vectors=IN_MEMORY,
+        lexical=IN_MEMORY,
+        embedder=IN_MEMORY,
         tokenizer={"backend": request.param},
         indexing={"upkeep_seconds": 3600},
     )

@@ -25,7 +25,7 @@ from tests.unit.engine.support import newest_position
 
 ADA = Scope("ada")
 STORED = WriteOptions(wait_for=WaitFor.STORED)
-INPROC = {"backend": "inproc"}
+IN_MEMORY = {"backend": "in-memory"}
 PATIENCE = 60.0
 
 
@@ -36,8 +36,8 @@ def served(directory: Path, endpoint: Endpoint, **options: Any) -> Iterator[Serv
     settings = load_settings(
         data_dir=directory,
         metadata=SQLITE,
-        vectors=INPROC,
-        lexical=INPROC,
+        vectors=IN_MEMORY,
+        lexical=IN_MEMORY,
         embedder={"backend": "openai", "options": told},
         indexing={"upkeep_seconds": 0.05},
     )

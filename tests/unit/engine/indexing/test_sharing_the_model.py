@@ -33,7 +33,7 @@ from tests.support.until import until
 
 ADA = Scope("ada")
 STORED = WriteOptions(wait_for=WaitFor.STORED)
-INPROC = {"backend": "inproc"}
+IN_MEMORY = {"backend": "in-memory"}
 PATIENCE = 60.0
 
 
@@ -129,8 +129,8 @@ def served(directory: Path, endpoint: Endpoint) -> Iterator[Services]:
     settings = load_settings(
         data_dir=directory,
         metadata=SQLITE,
-        vectors=INPROC,
-        lexical=INPROC,
+        vectors=IN_MEMORY,
+        lexical=IN_MEMORY,
         embedder={"backend": "openai", "options": told(endpoint)},
         indexing={"upkeep_seconds": 3600},
     )

@@ -23,7 +23,7 @@ from tests.support.sqlite_store import SQLITE
 from tests.unit.engine.memories.write_path import Clock
 from tests.unit.engine.support import newest_position
 
-INPROC = {"backend": "inproc"}
+IN_MEMORY = {"backend": "in-memory"}
 ADA = Scope("ada", project_id="apollo")
 BOB = Scope("bob")
 
@@ -112,9 +112,9 @@ def open_house(directory: Path, clock: Clock | None = None, **maintenance: Any) 
     settings = load_settings(
         data_dir=directory / "data",
         metadata=SQLITE,
-        vectors=INPROC,
-        lexical=INPROC,
-        embedder=INPROC,
+        vectors=IN_MEMORY,
+        lexical=IN_MEMORY,
+        embedder=IN_MEMORY,
         indexing={"upkeep_seconds": 3600, "access_flush_seconds": 3600},
         maintenance={"interval_minutes": 0} | maintenance,
     )

@@ -20,8 +20,8 @@ from memsvc.engine.sessions.trim import TrimRequest
 from memsvc.settings import load_settings
 from tests.support.sqlite_store import SQLITE
 
-INPROC = {"backend": "inproc"}
-BACKENDS: dict[str, Any] = {"metadata": SQLITE, "vectors": INPROC, "lexical": INPROC, "embedder": INPROC}
+IN_MEMORY = {"backend": "in-memory"}
+BACKENDS: dict[str, Any] = {"metadata": SQLITE, "vectors": IN_MEMORY, "lexical": IN_MEMORY, "embedder": IN_MEMORY}
 TALK = Scope("ada", project_id="apollo", session_id="s")
 KEY = "sk-a1B2c3D4e5F6g7H8i9J0"
 FACTS = {"en": "I am allergic to peanuts.", "zh": "我对花生过敏。"}

@@ -1,4 +1,4 @@
-"""The embedder of inproc keeps the port's promises."""
+"""The in-memory embedder keeps the port's promises."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import pytest
 from memsvc.ports.models import Embedder
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing.models import EmbedderContract
-from memsvc_backends.in_memory.embedder import EMBEDDER, InprocEmbedderSettings
+from memsvc_backends.in_memory.embedder import EMBEDDER, InMemoryEmbedderSettings
 
 
-class TestInproc(EmbedderContract):
+class TestInMemory(EmbedderContract):
     """The reference."""
 
     @pytest.fixture
@@ -28,7 +28,7 @@ class TestInproc(EmbedderContract):
     def embedder(self, stack: ExitStack, tmp_path: Path) -> Embedder:
         """Open one."""
         context = BackendContext(directory=tmp_path, now=lambda: datetime.now(UTC))
-        return stack.enter_context(EMBEDDER.open(InprocEmbedderSettings(), context))
+        return stack.enter_context(EMBEDDER.open(InMemoryEmbedderSettings(), context))
 
     @pytest.fixture
     def close(self, stack: ExitStack) -> Callable[[], None]:

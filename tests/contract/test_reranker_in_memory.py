@@ -15,7 +15,7 @@ from memsvc.testing.models import RerankerContract
 from memsvc_backends.in_memory import RERANKER
 
 
-class TestInprocReranker(RerankerContract):
+class TestInMemoryReranker(RerankerContract):
     """The one that compares words."""
 
     @pytest.fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from memsvc.ports.plugin import BackendContext
-from memsvc_backends.in_memory.embedder import EMBEDDER, InprocEmbedderSettings
+from memsvc_backends.in_memory.embedder import EMBEDDER, InMemoryEmbedderSettings
 
 
 @pytest.mark.parametrize("dimension", [2, 64, 384])
@@ -16,18 +16,18 @@ def test_the_dimension_is_a_setting_and_part_of_the_model(tmp_path: Path, dimens
     """Vectors of different dimensions belong to different spaces, and say so."""
     context = BackendContext(tmp_path, lambda: datetime(2026, 2, 6, tzinfo=UTC))
 
-    with EMBEDDER.open(InprocEmbedderSettings(dimension=dimension), context) as embedder:
+    with EMBEDDER.open(InMemoryEmbedderSettings(dimension=dimension), context) as embedder:
         vector = embedder.embed_query("hello")
 
     assert vector.shape == (dimension,)
-    assert embedder.model == f"inproc/pieces-{dimension}"
+    assert embedder.model == f"in-memory/pieces-{dimension}"
 
 
 def test_vectors_are_the_same_in_every_process(tmp_path: Path) -> None:
     """The hash is a fixed one: tests may keep vectors in files."""
     context = BackendContext(tmp_path, lambda: datetime(2026, 2, 6, tzinfo=UTC))
 
-    with EMBEDDER.open(InprocEmbedderSettings(dimension=4), context) as embedder:
+    with EMBEDDER.open(InMemoryEmbedderSettings(dimension=4), context) as embedder:
         vector = embedder.embed_query("tea")
 
     assert vector.round(2).tolist() == pytest.approx([0.0, -0.71, 0.0, 0.71])

@@ -1,4 +1,4 @@
-"""The plain vector index keeps the port's promises."""
+"""The plain full-text index keeps the port's promises."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from memsvc.ports.indexes import VectorIndex
+from memsvc.ports.indexes import LexicalIndex
 from memsvc.ports.plugin import BackendContext, BackendSettings
-from memsvc.testing.vectors import VectorIndexContract
-from memsvc_backends.in_memory.vectors import VECTORS
+from memsvc.testing.lexical import LexicalIndexContract
+from memsvc_backends.in_memory.lexical import LEXICAL
 
 
-class TestInprocVectors(VectorIndexContract):
+class TestInMemoryLexical(LexicalIndexContract):
     """The reference."""
 
     @pytest.fixture
@@ -25,10 +25,10 @@ class TestInprocVectors(VectorIndexContract):
             yield stack
 
     @pytest.fixture
-    def index(self, stack: ExitStack, tmp_path: Path) -> VectorIndex:
+    def index(self, stack: ExitStack, tmp_path: Path) -> LexicalIndex:
         """Open a fresh index."""
         context = BackendContext(directory=tmp_path, now=lambda: datetime.now(UTC))
-        return stack.enter_context(VECTORS.open(BackendSettings(), context))
+        return stack.enter_context(LEXICAL.open(BackendSettings(), context))
 
     @pytest.fixture
     def close(self, stack: ExitStack) -> Callable[[], None]:
