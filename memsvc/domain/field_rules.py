@@ -7,12 +7,11 @@ Each rule returns the description of what is wrong with a value, or an empty str
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from functools import cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from memsvc.domain import limits
-from memsvc.domain.memory import Keyword
 
 UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 SHA256 = re.compile(r"[0-9a-fA-F]{64}")
@@ -63,7 +62,7 @@ def json_size_fault(text: str) -> str:
     Raises:
         UnicodeEncodeError: The text contains lone surrogates.
     """
-    if len(text) * 4 <= limits.METADATA_BYTES or len(text.encode()) <= limits.METADATA_BYTES:
+    if len(text.encode()) <= limits.METADATA_BYTES:
         return ""
     return f"must take at most {limits.METADATA_BYTES} bytes as JSON text"
 
@@ -80,14 +79,3 @@ def time_zone(name: str) -> ZoneInfo | None:
         return ZoneInfo(name or "UTC")
     except (ZoneInfoNotFoundError, ValueError, OSError):
         return None
-
-
-def merge_keywords(pairs: Iterable[tuple[str, float]]) -> tuple[Keyword, ...]:
-    """Return keywords in lower case, each once with its largest weight; heaviest first, then by term."""
-    weights: dict[str, float] = {}
-    for term, weight in pairs:
-        word = term.lower()
-        weights[word] = max(weights.get(word, 0.0), weight)
-    return tuple(
-        Keyword(word, weight) for word, weight in sorted(weights.items(), key=lambda pair: (-pair[1], pair[0]))
-    )

@@ -12,6 +12,7 @@ from string import Formatter
 from urllib.parse import quote, unquote
 
 from memsvc.domain import limits
+from memsvc.domain.field_rules import name_fault
 from memsvc.domain.memory import FileRef, Json
 from memsvc.domain.scope import Scope
 
@@ -129,7 +130,6 @@ HEADINGS = {"zh": "关联文件", "en": "Related files"}
 _REF = re.compile(REF)
 _PLAIN_FIRST = re.compile(r"\w")
 _PLAIN = re.compile(r"[\w.:/@+~-]")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _HEADING = re.compile(rf"\n\n\*\*(?:{'|'.join(HEADINGS.values())})\*\*:\n")
 _ITEMS = re.compile(rf"(?:- `{REF}`(?:\n|\Z))*\s*")
 _ITEM = re.compile(rf"- `({REF})`")
@@ -150,7 +150,7 @@ def ref_from(text: str) -> FileRef | None:
         name = unquote(quoted, errors="strict")
     except UnicodeDecodeError:
         return None
-    return FileRef(category, name) if len(name) <= limits.FILE_REF_ID and not _CONTROL.search(name) else None
+    return None if name_fault(name, most=limits.FILE_REF_ID) else FileRef(category, name)
 
 
 def union(given: Sequence[FileRef], found: Sequence[FileRef]) -> tuple[FileRef, ...]:

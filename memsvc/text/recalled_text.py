@@ -6,6 +6,7 @@ import re
 import unicodedata
 from functools import cache
 
+from memsvc.domain.field_rules import UUID
 from memsvc.text.context_phrases import HEADINGS, MESSAGES, OPENING
 from memsvc.text.sentences import sentences
 
@@ -75,7 +76,7 @@ def without_quotations(text: str) -> str:
 # Citations: how text that was recalled names the memory it comes from, so that it is not captured again.
 
 
-_UUID = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
+_UUID = UUID.pattern
 CITATION = re.compile(rf"\[mem:\s?(?P<id>{_UUID})\]")
 """A citation anywhere in a text; the group "id" is the memory's id."""
 

@@ -28,6 +28,7 @@ from pydantic import (
 
 from memsvc.domain import limits
 from memsvc.domain.conflicts import ConflictState, Rule
+from memsvc.domain.field_rules import control_fault, json_depth_fault, length_fault, nul_fault
 from memsvc.domain.files import FILE_CATEGORIES
 from memsvc.domain.files import FileCategory as KnownCategory
 from memsvc.domain.index_entries import MAX_ORDINAL, ChangeAction, View
@@ -317,7 +318,6 @@ LARGEST_REVISION = 1 << 32
 GROWTH = 4
 """A secret that was replaced before it was stored made its text longer, but never by more than so many times."""
 _REDACTED = "[REDACTED:"
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _UUID = r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
 
 
@@ -330,25 +330,22 @@ def _at_most(most: int) -> AfterValidator:
     """Return what checks a text of at most *most* characters: more are let pass where secrets were replaced."""
 
     def check(text: str) -> str:
-        if len(text) > most and _REDACTED not in text:
-            message = f"must have at most {most} characters"
-            raise ValueError(message)
+        if (fault := length_fault(text, most=most)) and _REDACTED not in text:
+            raise ValueError(fault)
         return _plain(text)
 
     return AfterValidator(check)
 
 
 def _plain(text: str) -> str:
-    if "\0" in text:
-        message = "must not contain NUL"
-        raise ValueError(message)
+    if fault := nul_fault(text):
+        raise ValueError(fault)
     return text
 
 
 def _named(text: str) -> str:
-    if _CONTROL.search(text):
-        message = "must not contain control characters"
-        raise ValueError(message)
+    if fault := control_fault(text):
+        raise ValueError(fault)
     return text
 
 
@@ -394,9 +391,8 @@ def _small(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
     if len(text.encode()) > most:
         message = f"must take at most {limits.METADATA_BYTES} bytes as JSON"
         raise ValueError(message)
-    if _depth(value) > limits.METADATA_DEPTH:
-        message = f"must be nested at most {limits.METADATA_DEPTH} deep"
-        raise ValueError(message)
+    if fault := json_depth_fault(_depth(value)):
+        raise ValueError(fault)
     return value
 
 

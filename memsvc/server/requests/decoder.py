@@ -26,7 +26,16 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from memsvc.domain import limits
 from memsvc.domain.clock import EPOCH
 from memsvc.domain.errors import InvalidRequestError, PermissionDeniedError, Violation
-from memsvc.domain.field_rules import UUID, count_fault, json_size_fault, name_fault, text_fault, time_zone
+from memsvc.domain.field_rules import (
+    UUID,
+    count_fault,
+    json_depth_fault,
+    json_size_fault,
+    name_fault,
+    nul_fault,
+    text_fault,
+    time_zone,
+)
 from memsvc.domain.memory import Json
 from memsvc.domain.scope import Scope
 from memsvc.domain.write_requests import WaitFor
@@ -396,8 +405,8 @@ def _json(value: Value, depth: int, faults: set[str]) -> Json:
     return scalar
 
 
-_TOO_DEEP = f"must be nested at most {limits.METADATA_DEPTH} deep"
-_NUL = "must not contain NUL"
+_TOO_DEEP = json_depth_fault(limits.METADATA_DEPTH + 1)
+_NUL = nul_fault("\0")
 
 
 def _number(number: float) -> int | float:

@@ -8,9 +8,8 @@ from typing import Any, TypeAlias
 
 from memsvc.domain import limits
 from memsvc.domain.conflicts import ConflictPolicy
-from memsvc.domain.field_rules import merge_keywords
 from memsvc.domain.files import FILE_CATEGORIES
-from memsvc.domain.memory import FileRef, Keyword, Layer, Origin, Recurrence, Reminder, Status, Tier
+from memsvc.domain.memory import FileRef, Keyword, Layer, Origin, Recurrence, Reminder, Status, Tier, normal_keywords
 from memsvc.domain.memory_keys import fault_of
 from memsvc.domain.provenance import DIGITS
 from memsvc.domain.reminders import YEARS, is_day, slot_of
@@ -196,7 +195,7 @@ def _keywords(decoder: RequestDecoder, field: str, memory: types.Memory) -> tupl
     for index, keyword in enumerate(keywords[: limits.KEYWORDS]):
         decoder.text(f"{field}[{index}].term", keyword.term.lower(), most=limits.KEYWORD, least=1)
         decoder.number(f"{field}[{index}].weight", keyword.weight, most=1.0)
-    return merge_keywords((keyword.term, keyword.weight or 1.0) for keyword in keywords)
+    return normal_keywords(Keyword(keyword.term, keyword.weight or 1.0) for keyword in keywords)
 
 
 def _file_refs(decoder: RequestDecoder, field: str, memory: types.Memory) -> tuple[FileRef, ...]:

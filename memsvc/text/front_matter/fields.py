@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from enum import StrEnum
 from functools import partial
 from typing import Any
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from memsvc.domain import limits
+from memsvc.domain.field_rules import (
+    UUID,
+    count_fault,
+    json_depth_fault,
+    json_size_fault,
+    name_fault,
+    nul_fault,
+    text_fault,
+    time_zone,
+)
 from memsvc.domain.files import FILE_CATEGORIES
 from memsvc.domain.limits import fits_json_number
 from memsvc.domain.memory import (
@@ -32,8 +40,6 @@ from memsvc.domain.memory_keys import fault_of
 from memsvc.domain.reminders import is_day
 from memsvc.domain.write_requests import PatchValue
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _MINUTES = 1_440
 
 
@@ -70,13 +76,11 @@ def read_metadata(given: Any, others: Mapping[str, Any]) -> dict[str, Json]:
     found = _json({**others, **(given or {})}, 1, set())
     try:
         text = json.dumps(found, ensure_ascii=False, separators=(",", ":"))
-        size = len(text.encode())
+        fault = json_size_fault(text)
     except (UnicodeEncodeError, ValueError) as error:
         message = "must be text of Unicode"
         raise FieldError(message) from error
-    if size > limits.METADATA_BYTES:
-        message = f"must take at most {limits.METADATA_BYTES} bytes as JSON text"
-        raise FieldError(message)
+    _require(fault)
     assert isinstance(found, dict)  # noqa: S101 - for the type checker: it was a mapping
     return found
 
@@ -98,9 +102,7 @@ def _json(value: Any, depth: int, seen: set[int]) -> Json:
         return _moment(value).isoformat()
     if isinstance(value, date):
         return value.isoformat()
-    if depth > limits.METADATA_DEPTH:
-        message = f"must be nested at most {limits.METADATA_DEPTH} deep"
-        raise FieldError(message)
+    _require(json_depth_fault(depth))
     if id(value) in seen:
         message = "must not repeat a part by an anchor"
         raise FieldError(message)
@@ -113,10 +115,18 @@ def _json(value: Any, depth: int, seen: set[int]) -> Json:
     raise FieldError(message)
 
 
+def _require(fault: str) -> None:
+    """Return when a rule found no fault.
+
+    Raises:
+        FieldError: It found one.
+    """
+    if fault:
+        raise FieldError(fault)
+
+
 def _clean(text: str) -> str:
-    if "\0" in text:
-        message = "must not contain NUL"
-        raise FieldError(message)
+    _require(nul_fault(text))
     return text
 
 
@@ -127,19 +137,14 @@ def _text(value: Any, *, most: int, least: int = 0, is_name: bool = False) -> st
         message = "must be a text; put it into quotation marks"
         raise FieldError(message)
     text = str(value)
-    if not least <= len(text) <= most:
-        message = f"must have {least} to {most} characters" if least else f"must have at most {most} characters"
-        raise FieldError(message)
-    if is_name and _CONTROL.search(text):
-        message = "must not contain control characters"
-        raise FieldError(message)
-    return _clean(text)
+    rule = name_fault if is_name else text_fault
+    _require(rule(text, most=most, least=least))
+    return text
 
 
 def _key(value: Any) -> str:
     key = _text(value, most=limits.KEY, is_name=True)
-    if fault := fault_of(key):
-        raise FieldError(fault)
+    _require(fault_of(key))
     return key
 
 
@@ -147,9 +152,7 @@ def _list(value: Any, *, most: int) -> list[Any]:
     if value is None:
         return []
     values = value if isinstance(value, list) else [value]
-    if len(values) > most:
-        message = f"must hold at most {most} values"
-        raise FieldError(message)
+    _require(count_fault(values, most=most))
     return values
 
 
@@ -159,7 +162,7 @@ def _tags(value: Any) -> tuple[str, ...]:
 
 def _ids(value: Any) -> tuple[str, ...]:
     found = tuple(str(one) for one in _list(value, most=limits.RELATED_IDS))
-    if not all(_UUID.fullmatch(one) for one in found):
+    if not all(UUID.fullmatch(one) for one in found):
         message = "must be ids of memories"
         raise FieldError(message)
     return found
@@ -269,11 +272,11 @@ def _reminder(value: Any) -> Reminder | None:
 def _zone(value: Any) -> str:
     if not value:
         return ""
-    try:
-        return ZoneInfo(str(value)).key
-    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+    zone = time_zone(str(value))
+    if zone is None:
         message = "must have a time_zone such as Asia/Shanghai"
-        raise FieldError(message) from error
+        raise FieldError(message)
+    return zone.key
 
 
 _READERS: Mapping[str, Callable[[Any], PatchValue]] = {
