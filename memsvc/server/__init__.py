@@ -1,1 +1,1 @@
-"""The wire: gRPC servicers that check, convert, call the engine and convert back. The only part that knows gRPC."""
+"""gRPC server: servicers that decode requests, call the engine and build responses. The only package that knows gRPC."""

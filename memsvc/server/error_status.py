@@ -1,4 +1,4 @@
-"""The one table from the domain's errors to what gRPC tells a client."""
+"""Table from the domain's errors to gRPC statuses."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ DOMAIN = "memsvc"
 REASON_PREFIX = "ERROR_REASON_"
 INTERNAL_MESSAGE = "internal error"
 BAD_REQUEST_BYTES = 3_600
-"""How much a BadRequest may take up: all trailers together must stay below 8 KiB, or the client loses them."""
+"""The size of a BadRequest: all trailers together must stay below 8 KiB, or the client loses them."""
 MESSAGE_BYTES = 600
-"""Where a message is cut: gRPC writes each byte that is not ASCII as three."""
+"""The length at which a message is truncated: gRPC writes each byte that is not ASCII as three."""
 _NANOS = 1_000_000_000
 
 
 class Severity(Enum):
-    """How a failure is logged: as the client's affair, as a sick backend, or as a fault of ours."""
+    """Log level of a failure: an error of the client, of a backend, or of this service."""
 
     INFO = "info"
     WARNING = "warning"
@@ -37,8 +37,8 @@ class Severity(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """What one class of error becomes."""
+class ErrorRule:
+    """Status of one class of errors."""
 
     code: grpc.StatusCode
     details: Callable[[MemsvcError], Sequence[Message]] = lambda _: ()
@@ -47,7 +47,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An error as gRPC tells it."""
+    """Error as a gRPC status."""
 
     code: grpc.StatusCode
     message: str
@@ -80,24 +80,24 @@ def _resource(error: MemsvcError) -> Sequence[Message]:
     named = error.metadata
     key = next((key for key in _RESOURCES if key in named), "memory")
     resource = details.ResourceInfo(
-        resource_type=_RESOURCES[key], resource_name=named.get(key, ""), description=cut(error.message)
+        resource_type=_RESOURCES[key], resource_name=named.get(key, ""), description=truncated(error.message)
     )
     return (resource,)
 
 
 def _conflict(error: MemsvcError) -> Sequence[Message]:
     name = error.metadata.get("conflict_id", "")
-    return (details.ResourceInfo(resource_type="conflict", resource_name=name, description=cut(error.message)),)
+    return (details.ResourceInfo(resource_type="conflict", resource_name=name, description=truncated(error.message)),)
 
 
 def _api_key(error: MemsvcError) -> Sequence[Message]:
     name = error.metadata.get("key_id", "")
-    return (details.ResourceInfo(resource_type="api_key", resource_name=name, description=cut(error.message)),)
+    return (details.ResourceInfo(resource_type="api_key", resource_name=name, description=truncated(error.message)),)
 
 
 def _precondition(error: MemsvcError) -> Sequence[Message]:
     violation = details.PreconditionFailure.Violation(
-        type=error.reason, subject=next(iter(error.metadata.values()), ""), description=cut(error.message)
+        type=error.reason, subject=next(iter(error.metadata.values()), ""), description=truncated(error.message)
     )
     return (details.PreconditionFailure(violations=[violation]),)
 
@@ -108,91 +108,92 @@ def _retry(error: MemsvcError) -> Sequence[Message]:
 
 
 def _quota(error: MemsvcError) -> Sequence[Message]:
-    violation = details.QuotaFailure.Violation(subject=error.metadata.get("limit", ""), description=cut(error.message))
+    subject, description = error.metadata.get("limit", ""), truncated(error.message)
+    violation = details.QuotaFailure.Violation(subject=subject, description=description)
     return (details.QuotaFailure(violations=[violation]), *_retry(error))
 
 
 _CODE = grpc.StatusCode
-INTERNAL = Row(_CODE.INTERNAL, severity=Severity.ERROR)
+INTERNAL = ErrorRule(_CODE.INTERNAL, severity=Severity.ERROR)
 
-TABLE: Mapping[type[MemsvcError], Row] = {
-    errors.InvalidRequestError: Row(_CODE.INVALID_ARGUMENT, _bad_request),
-    errors.MemoryNotFoundError: Row(_CODE.NOT_FOUND, _resource),
-    errors.MemoryExistsError: Row(_CODE.ALREADY_EXISTS, _resource),
-    errors.RevisionConflictError: Row(_CODE.ABORTED),
-    errors.MemorySupersededError: Row(_CODE.FAILED_PRECONDITION, _precondition),
-    errors.SupersedeCycleError: Row(_CODE.FAILED_PRECONDITION, _precondition),
-    errors.ConflictNotFoundError: Row(_CODE.NOT_FOUND, _conflict),
-    errors.ConflictSettledError: Row(_CODE.FAILED_PRECONDITION, _precondition),
-    errors.RevisionNotFoundError: Row(_CODE.NOT_FOUND, _resource),
-    errors.CheckpointNotFoundError: Row(_CODE.NOT_FOUND, _resource),
-    errors.CheckpointExistsError: Row(_CODE.ALREADY_EXISTS, _resource),
-    errors.RequestIdReusedError: Row(_CODE.ALREADY_EXISTS),
-    errors.DimensionMismatchError: Row(_CODE.FAILED_PRECONDITION, _precondition),
-    errors.CapabilityMissingError: Row(_CODE.UNIMPLEMENTED),
-    errors.LimitExceededError: Row(_CODE.RESOURCE_EXHAUSTED, _quota),
-    errors.BackendUnavailableError: Row(_CODE.UNAVAILABLE, _retry, Severity.WARNING),
-    errors.DeadlineExceededError: Row(_CODE.DEADLINE_EXCEEDED),
-    errors.NotReadyError: Row(_CODE.UNAVAILABLE, _retry),
-    errors.DataDirectoryLockedError: Row(_CODE.FAILED_PRECONDITION, _precondition),
-    errors.ReindexRunningError: Row(_CODE.FAILED_PRECONDITION, _precondition),
-    errors.NothingToSummarizeError: Row(_CODE.FAILED_PRECONDITION, _precondition),
-    errors.MaintenanceRunningError: Row(_CODE.FAILED_PRECONDITION, _precondition),
-    errors.SessionNotFoundError: Row(_CODE.NOT_FOUND, _resource),
-    errors.SessionExistsError: Row(_CODE.ALREADY_EXISTS, _resource),
-    errors.SessionNotActiveError: Row(_CODE.FAILED_PRECONDITION, _precondition),
-    errors.NotQuarantinedError: Row(_CODE.FAILED_PRECONDITION, _precondition),
-    errors.CursorExpiredError: Row(_CODE.OUT_OF_RANGE),
-    errors.WatchTooSlowError: Row(_CODE.RESOURCE_EXHAUSTED, _quota),
-    errors.ServerStoppingError: Row(_CODE.UNAVAILABLE, _retry),
-    errors.ErasureRunningError: Row(_CODE.FAILED_PRECONDITION, _precondition),
-    errors.BackupExistsError: Row(_CODE.ALREADY_EXISTS),
-    errors.BackupRunningError: Row(_CODE.FAILED_PRECONDITION, _precondition),
-    errors.ApiKeyRequiredError: Row(_CODE.UNAUTHENTICATED),
-    errors.ApiKeyInvalidError: Row(_CODE.UNAUTHENTICATED),
-    errors.ApiKeyExpiredError: Row(_CODE.UNAUTHENTICATED),
-    errors.PermissionDeniedError: Row(_CODE.PERMISSION_DENIED),
-    errors.ApiKeyNotFoundError: Row(_CODE.NOT_FOUND, _api_key),
-    errors.StoredFileNotFoundError: Row(_CODE.NOT_FOUND, _resource),
-    errors.FileContentMissingError: Row(_CODE.FAILED_PRECONDITION, _precondition),
-    errors.VaultOffError: Row(_CODE.FAILED_PRECONDITION, _precondition),
-    errors.StoreMovedError: Row(_CODE.UNAVAILABLE, _retry),
-    errors.MoveRefusedError: Row(_CODE.FAILED_PRECONDITION, _precondition),
-    errors.MoveRunningError: Row(_CODE.FAILED_PRECONDITION, _precondition),
+TABLE: Mapping[type[MemsvcError], ErrorRule] = {
+    errors.InvalidRequestError: ErrorRule(_CODE.INVALID_ARGUMENT, _bad_request),
+    errors.MemoryNotFoundError: ErrorRule(_CODE.NOT_FOUND, _resource),
+    errors.MemoryExistsError: ErrorRule(_CODE.ALREADY_EXISTS, _resource),
+    errors.RevisionConflictError: ErrorRule(_CODE.ABORTED),
+    errors.MemorySupersededError: ErrorRule(_CODE.FAILED_PRECONDITION, _precondition),
+    errors.SupersedeCycleError: ErrorRule(_CODE.FAILED_PRECONDITION, _precondition),
+    errors.ConflictNotFoundError: ErrorRule(_CODE.NOT_FOUND, _conflict),
+    errors.ConflictSettledError: ErrorRule(_CODE.FAILED_PRECONDITION, _precondition),
+    errors.RevisionNotFoundError: ErrorRule(_CODE.NOT_FOUND, _resource),
+    errors.CheckpointNotFoundError: ErrorRule(_CODE.NOT_FOUND, _resource),
+    errors.CheckpointExistsError: ErrorRule(_CODE.ALREADY_EXISTS, _resource),
+    errors.RequestIdReusedError: ErrorRule(_CODE.ALREADY_EXISTS),
+    errors.DimensionMismatchError: ErrorRule(_CODE.FAILED_PRECONDITION, _precondition),
+    errors.CapabilityMissingError: ErrorRule(_CODE.UNIMPLEMENTED),
+    errors.LimitExceededError: ErrorRule(_CODE.RESOURCE_EXHAUSTED, _quota),
+    errors.BackendUnavailableError: ErrorRule(_CODE.UNAVAILABLE, _retry, Severity.WARNING),
+    errors.DeadlineExceededError: ErrorRule(_CODE.DEADLINE_EXCEEDED),
+    errors.NotReadyError: ErrorRule(_CODE.UNAVAILABLE, _retry),
+    errors.DataDirectoryLockedError: ErrorRule(_CODE.FAILED_PRECONDITION, _precondition),
+    errors.ReindexRunningError: ErrorRule(_CODE.FAILED_PRECONDITION, _precondition),
+    errors.NothingToSummarizeError: ErrorRule(_CODE.FAILED_PRECONDITION, _precondition),
+    errors.MaintenanceRunningError: ErrorRule(_CODE.FAILED_PRECONDITION, _precondition),
+    errors.SessionNotFoundError: ErrorRule(_CODE.NOT_FOUND, _resource),
+    errors.SessionExistsError: ErrorRule(_CODE.ALREADY_EXISTS, _resource),
+    errors.SessionNotActiveError: ErrorRule(_CODE.FAILED_PRECONDITION, _precondition),
+    errors.NotQuarantinedError: ErrorRule(_CODE.FAILED_PRECONDITION, _precondition),
+    errors.CursorExpiredError: ErrorRule(_CODE.OUT_OF_RANGE),
+    errors.WatchTooSlowError: ErrorRule(_CODE.RESOURCE_EXHAUSTED, _quota),
+    errors.ServerStoppingError: ErrorRule(_CODE.UNAVAILABLE, _retry),
+    errors.ErasureRunningError: ErrorRule(_CODE.FAILED_PRECONDITION, _precondition),
+    errors.BackupExistsError: ErrorRule(_CODE.ALREADY_EXISTS),
+    errors.BackupRunningError: ErrorRule(_CODE.FAILED_PRECONDITION, _precondition),
+    errors.ApiKeyRequiredError: ErrorRule(_CODE.UNAUTHENTICATED),
+    errors.ApiKeyInvalidError: ErrorRule(_CODE.UNAUTHENTICATED),
+    errors.ApiKeyExpiredError: ErrorRule(_CODE.UNAUTHENTICATED),
+    errors.PermissionDeniedError: ErrorRule(_CODE.PERMISSION_DENIED),
+    errors.ApiKeyNotFoundError: ErrorRule(_CODE.NOT_FOUND, _api_key),
+    errors.StoredFileNotFoundError: ErrorRule(_CODE.NOT_FOUND, _resource),
+    errors.FileContentMissingError: ErrorRule(_CODE.FAILED_PRECONDITION, _precondition),
+    errors.VaultOffError: ErrorRule(_CODE.FAILED_PRECONDITION, _precondition),
+    errors.StoreMovedError: ErrorRule(_CODE.UNAVAILABLE, _retry),
+    errors.MoveRefusedError: ErrorRule(_CODE.FAILED_PRECONDITION, _precondition),
+    errors.MoveRunningError: ErrorRule(_CODE.FAILED_PRECONDITION, _precondition),
     errors.BackendClosedError: INTERNAL,
 }
-"""Every error that a caller can be told about. What is not here is INTERNAL."""
+"""The status of every error that a caller can get. Any other error is INTERNAL."""
 
-CODES_BY_REASON: Mapping[str, grpc.StatusCode] = {error.reason: row.code for error, row in TABLE.items()}
+CODES_BY_REASON: Mapping[str, grpc.StatusCode] = {error.reason: rule.code for error, rule in TABLE.items()}
 
 
-def row_of(error: BaseException) -> Row:
-    """Return the row of an error's class, or of the nearest of its bases that has one."""
+def error_rule(error: BaseException) -> ErrorRule:
+    """Return the rule of an error's class, or of the nearest of its bases that has one."""
     for base in type(error).__mro__:
-        if row := TABLE.get(base):
-            return row
+        if rule := TABLE.get(base):
+            return rule
     return INTERNAL
 
 
 def failure_from_error(error: BaseException, *, request_id: str) -> Failure:
-    """Return what a client is told of *error*. Of a fault of ours it learns no more than the id to look it up by."""
-    row = row_of(error)
-    if row is INTERNAL or not isinstance(error, MemsvcError):
+    """Return the status of *error*. An internal error shows the client no more than the id of its log entry."""
+    rule = error_rule(error)
+    if rule is INTERNAL or not isinstance(error, MemsvcError):
         info = details.ErrorInfo(reason=f"{REASON_PREFIX}INTERNAL", domain=DOMAIN, metadata={"request_id": request_id})
         return _failure(INTERNAL, INTERNAL_MESSAGE, [info])
     info = details.ErrorInfo(reason=REASON_PREFIX + error.reason, domain=DOMAIN, metadata=error.metadata)
-    return _failure(row, cut(error.message), [info, *row.details(error)])
+    return _failure(rule, truncated(error.message), [info, *rule.details(error)])
 
 
 def item_status_from_error(error: BaseException) -> types.ItemStatus:
     """Return the status of one item of a batch that failed with *error*."""
-    row = row_of(error)
-    if row is INTERNAL or not isinstance(error, MemsvcError):
+    rule = error_rule(error)
+    if rule is INTERNAL or not isinstance(error, MemsvcError):
         return types.ItemStatus(
             code=_number(INTERNAL.code), message=INTERNAL_MESSAGE, reason=f"{REASON_PREFIX}INTERNAL"
         )
     violations = error.violations if isinstance(error, errors.InvalidRequestError) else ()
-    return _item_status(row.code, error.message, error.reason, violations)
+    return _item_status(rule.code, error.message, error.reason, violations)
 
 
 def item_status_from_rejected(rejected: Rejected) -> types.ItemStatus:
@@ -202,12 +203,12 @@ def item_status_from_rejected(rejected: Rejected) -> types.ItemStatus:
 
 
 def rejected_from_error(error: MemsvcError) -> Rejected:
-    """Return an item that broke a rule, as a batch carries it along."""
+    """Return an item of a batch with violations as a rejected one."""
     violations = error.violations if isinstance(error, errors.InvalidRequestError) else ()
     return Rejected(error.reason, error.message, violations)
 
 
-def cut(message: str) -> str:
+def truncated(message: str) -> str:
     """Return as much of a message as trailers have room for."""
     return message.encode()[:MESSAGE_BYTES].decode(errors="ignore")
 
@@ -229,10 +230,10 @@ def _number(code: grpc.StatusCode) -> int:
     return number
 
 
-def _failure(row: Row, message: str, parts: Sequence[Message]) -> Failure:
+def _failure(rule: ErrorRule, message: str, parts: Sequence[Message]) -> Failure:
     packed = []
     for part in parts:
         packed.append(AnyMessage())
         packed[-1].Pack(part)
-    status = Status(code=_number(row.code), message=message, details=packed)
-    return Failure(row.code, message, row.severity, status.SerializeToString())
+    status = Status(code=_number(rule.code), message=message, details=packed)
+    return Failure(rule.code, message, rule.severity, status.SerializeToString())

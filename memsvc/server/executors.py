@@ -1,4 +1,4 @@
-"""Where blocking work runs: named thread pools that refuse more work than they can take on."""
+"""Thread pools for blocking work, with a bounded queue each."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ T = TypeVar("T")
 
 
 class NamedExecutor:
-    """Runs blocking calls of one sort in a bounded number of threads.
+    """Thread pool for blocking calls of one kind.
 
-    A call sees the context variables of the coroutine that awaits it. When that coroutine is cancelled before the
-    call has begun, the call never runs; one that runs is not interrupted.
+    A call has the context variables of the coroutine that awaits it. When that coroutine is cancelled before the call
+    has begun, the call never runs; a running call is not interrupted.
     """
 
     def __init__(self, name: str, *, threads: int, queue_factor: int) -> None:
@@ -36,20 +36,20 @@ class NamedExecutor:
 
     @property
     def capacity(self) -> int:
-        """Return how many calls may run or wait."""
+        """Return the number of calls that may run or wait."""
         return self._capacity
 
     @property
     def admitted(self) -> int:
-        """Return how many calls run or wait."""
+        """Return the number of calls that run or wait."""
         return self._admitted
 
     async def run(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run *call* in a thread and return what it returns.
+        """Run *call* in a thread and return its result.
 
         Raises:
-            LimitExceededError: Too many calls wait already; nothing was run.
-            DeadlineExceededError: The caller's time was over before the call could begin.
+            LimitExceededError: The queue is full; nothing was run.
+            DeadlineExceededError: The caller's deadline passed before the call could begin.
         """
         if self._admitted >= self._capacity:
             limit = f"{self._capacity} calls at work or waiting in {self.name!r}"
@@ -61,7 +61,8 @@ class NamedExecutor:
         with self._lock:
             self._admitted += 1
         try:
-            future: Future[T] = self._pool.submit(copy_context().run, partial(_in_time, call, *args, **kwargs))
+            work = partial(_run_before_deadline, call, *args, **kwargs)
+            future: Future[T] = self._pool.submit(copy_context().run, work)
         except RuntimeError:
             self._leave(None)
             raise
@@ -69,7 +70,7 @@ class NamedExecutor:
         return await asyncio.wrap_future(future)
 
     def close(self) -> None:
-        """Drop what waits and return when everything that runs has ended."""
+        """Drop waiting calls, and return when the running ones have ended."""
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def _leave(self, _: Future[T] | None) -> None:
@@ -77,7 +78,7 @@ class NamedExecutor:
             self._admitted -= 1
 
 
-def _in_time(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+def _run_before_deadline(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     if call_context.deadline.get().passed():
         waiting_for = "a free thread"
         raise DeadlineExceededError(waiting_for)
@@ -86,7 +87,7 @@ def _in_time(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
 
 @dataclass(frozen=True, slots=True)
 class Executors:
-    """The pools of the server, so that searches do not wait behind writes, nor writes behind a language model."""
+    """Pools of the server: searches do not wait behind writes, nor writes behind a language model."""
 
     search: NamedExecutor
     write: NamedExecutor
@@ -105,16 +106,13 @@ class Executors:
             executor.close()
 
 
-# Turning a blocking generator into an asynchronous one.
-
-
 async def iterate_in_thread(
     steps: Generator[T, None, None], *, name: str, at_least_every: float
 ) -> AsyncGenerator[T, None]:
-    """Yield what *steps* yields; when its next step takes longer than that many seconds, the latest one again.
+    """Yield the steps of a blocking generator; the latest one again when the next one takes longer than that.
 
-    The generator runs in one thread of its own, from its first step to its closing. It is never a step ahead of who
-    reads. When reading ends early, it is closed as soon as the step under way is over.
+    The generator runs in one thread of its own, from its first step to its closing. It is never a step ahead of its
+    reader. When reading ends early, it is closed as soon as the step under way is over.
     """
     loop = asyncio.get_running_loop()
     thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
@@ -133,10 +131,10 @@ async def iterate_in_thread(
                 return
             yield latest[0]
     finally:
-        # Queued behind the step under way; without waiting, backends might be closed under its feet.
+        # Queued behind the step under way; without waiting, backends might be closed while it uses them.
         await asyncio.wait({loop.run_in_executor(thread, context.run, steps.close)})
         for abandoned in unfinished:
-            # Asked for, so that asyncio does not complain that nobody did.
+            # Retrieved, or asyncio would log that it never was.
             abandoned.exception()
         thread.shutdown(wait=False)
 

@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 
 import grpc
 import structlog
@@ -20,12 +21,11 @@ from memsvc.engine.services import Services
 from memsvc.server.addresses import is_local, listen, socket_path
 from memsvc.server.executors import Executors, NamedExecutor
 from memsvc.server.interceptors.access_log import AccessLog, RequestId
-from memsvc.server.interceptors.authentication import Admission, KeyRateLimiter
-from memsvc.server.interceptors.chain import CallStart, Interception, Interceptor
-from memsvc.server.interceptors.errors import DeadlineLimit, Errors
+from memsvc.server.interceptors.authentication import Authentication, KeyRateLimiter
+from memsvc.server.interceptors.chain import CallStart, Interceptor, InterceptorChain
+from memsvc.server.interceptors.errors import DeadlineLimit, ErrorStatus
 from memsvc.server.monitoring.health import SERVICES, Health, HealthPort
-from memsvc.server.monitoring.metrics_http import Monitoring
-from memsvc.server.monitoring.service_metrics import CallMetrics, ServiceCollector
+from memsvc.server.monitoring.metrics import CallMetrics, MetricsServer, ServiceCollector
 from memsvc.server.options import ServerOptions
 from memsvc.server.server_context import IndexWait, ServerContext
 from memsvc.server.services.file import FileServicer
@@ -50,9 +50,8 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 log = structlog.get_logger("memsvc.server")
 
 
-def utc_now() -> datetime:
-    """Return the present moment."""
-    return datetime.now(UTC)
+utc_now: Callable[[], datetime] = partial(datetime.now, UTC)
+"""Return the present moment."""
 
 
 def build(
@@ -64,7 +63,7 @@ def build(
 ) -> Server:
     """Return a server for a running engine. Nothing listens yet, and no event loop is needed yet.
 
-    *layers* are put around every call of ours, and see the code that it ends with.
+    *layers* are interceptors outside of the error status: they see the code that a call ends with.
     """
     factor = options.queue_factor
     executors = Executors(
@@ -82,37 +81,37 @@ def build(
 class Server:
     """A gRPC server that is started once and stopped once, in one event loop."""
 
-    def __init__(self, edge: ServerContext, layers: Sequence[Interceptor] = ()) -> None:
-        self._edge = edge
+    def __init__(self, context: ServerContext, layers: Sequence[Interceptor] = ()) -> None:
+        self._context = context
         self._layers = list(layers)
-        self._monitoring: Monitoring | None = None
-        self._probing: HealthPort | None = None
+        self._metrics: MetricsServer | None = None
+        self._health_port: HealthPort | None = None
         self._grpc: grpc.aio.Server | None = None
         self._health: Health | None = None
-        self._following: asyncio.Task[None] | None = None
+        self._health_task: asyncio.Task[None] | None = None
         self._bound: list[str] = []
 
     @property
     def addresses(self) -> Sequence[str]:
-        """Return the addresses that are listened at, with the ports that were bound."""
+        """Return the addresses that the server listens at, with the ports that were bound."""
         return tuple(self._bound)
 
     async def run(self, on_ready: Callable[[Sequence[str]], None] | None = None) -> None:
-        """Serve until SIGTERM or SIGINT, then stop gracefully. *on_ready* is told the bound addresses.
+        """Serve until SIGTERM or SIGINT, then stop gracefully. *on_ready* gets the bound addresses.
 
         Raises:
-            AddressError: An address cannot be listened at; nothing is left behind.
+            AddressError: The server cannot listen at an address; nothing is left behind.
             CertificateError: The certificate cannot be used; likewise.
         """
         loop = asyncio.get_running_loop()
-        told_to_stop = asyncio.Event()
+        stop_requested = asyncio.Event()
         for number in SIGNALS:
-            loop.add_signal_handler(number, told_to_stop.set)
+            loop.add_signal_handler(number, stop_requested.set)
         try:
             await self.start()
             if on_ready is not None:
                 on_ready(self.addresses)
-            await told_to_stop.wait()
+            await stop_requested.wait()
         finally:
             await self.stop()
             for number in SIGNALS:
@@ -122,124 +121,121 @@ class Server:
         """Start to listen; return when calls are answered.
 
         Raises:
-            AddressError: An address cannot be listened at.
+            AddressError: The server cannot listen at an address.
             CertificateError: The certificate cannot be used.
         """
-        health = self._health = Health(self._edge)
-        self._watch(health)
+        health = self._health = Health(self._context)
+        self._add_metrics(health)
         server = self._grpc = grpc.aio.server(
             interceptors=[
-                Interception(
+                InterceptorChain(
                     [
                         RequestId(),
                         *self._layers,
-                        CallStart(self._edge.now),
-                        AccessLog(self._edge.application.performance),
-                        Errors(),
-                        DeadlineLimit(self._edge.options.default_deadline_seconds),
-                        self._admission(),
+                        CallStart(self._context.now),
+                        AccessLog(self._context.application.performance),
+                        ErrorStatus(),
+                        DeadlineLimit(self._context.options.default_deadline_seconds),
+                        self._authentication(),
                     ]
                 )
             ],
-            options=_channel_options(self._edge.options),
+            options=_channel_options(self._context.options),
         )
         self._add_services(server, health)
-        tls = self._edge.options.tls
+        tls = self._context.options.tls
         credentials = None if tls is None else (await asyncio.to_thread(Certificates, tls)).credentials()
-        for address in self._edge.options.addresses:
+        for address in self._context.options.addresses:
             if credentials is None and not is_local(address):
                 log.warning("listening without encryption beyond this machine", address=address)
             self._bound.append(await listen(server, address, credentials))
-        if self._monitoring is not None:
-            url = await asyncio.to_thread(self._monitoring.start, self._edge.options.metrics_address)
+        if self._metrics is not None:
+            url = await asyncio.to_thread(self._metrics.start, self._context.options.metrics_address)
             self._bound.append(url)
         await health.begin()
-        if self._edge.options.health_address:
-            self._probing = HealthPort(health.servicer)
-            self._bound.append(await self._probing.start(self._edge.options.health_address))
+        if self._context.options.health_address:
+            self._health_port = HealthPort(health.servicer)
+            self._bound.append(await self._health_port.start(self._context.options.health_address))
         await server.start()
-        self._following = asyncio.create_task(health.follow(), name="health")
+        self._health_task = asyncio.create_task(health.follow(), name="health")
         log.info("server started", addresses=list(self._bound))
 
     async def stop(self) -> None:
-        """Stop taking calls, let those under way end within the grace, and give everything back."""
+        """Refuse new calls, let those under way end within the grace, and release every resource."""
         if self._health is not None:
             await self._health.leave()
-        if self._following is not None:
-            self._following.cancel()
-            await asyncio.wait({self._following})
-        self._edge.watches.stop()
-        self._edge.application.erase.stop()
+        if self._health_task is not None:
+            self._health_task.cancel()
+            await asyncio.wait({self._health_task})
+        self._context.watches.stop()
+        self._context.application.erase.stop()
         if self._grpc is not None:
-            await self._grpc.stop(self._edge.options.grace_seconds)
-        if self._probing is not None:
-            await self._probing.stop()
+            await self._grpc.stop(self._context.options.grace_seconds)
+        if self._health_port is not None:
+            await self._health_port.stop()
         await asyncio.to_thread(self._release)
         log.info("server stopped")
 
-    def _admission(self) -> Admission:
-        options, edge = self._edge.options.keys, self._edge
+    def _authentication(self) -> Authentication:
+        options, context = self._context.options.keys, self._context
         limits = KeyRateLimiter(
             calls_per_second=options.calls_per_second, concurrent_calls=options.concurrent_calls, clock=time.monotonic
         )
-        return Admission(
-            edge.application.access.keyring, limits, edge.executors.meta, recheck_seconds=options.recheck_seconds
+        return Authentication(
+            context.application.access.keyring, limits, context.executors.meta, recheck_seconds=options.recheck_seconds
         )
 
-    def _watch(self, health: Health) -> None:
-        """Count the calls, and have the numbers ready for whoever asks, when an address is set for it."""
-        if not self._edge.options.metrics_address:
+    def _add_metrics(self, health: Health) -> None:
+        """Count the calls and serve metrics, when an address for metrics is set."""
+        if not self._context.options.metrics_address:
             return
         registry = CollectorRegistry()
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=registry)
-        registry.register(ServiceCollector(self._edge.application, self._edge.executors))
+        registry.register(ServiceCollector(self._context.application, self._context.executors))
         self._layers.append(CallMetrics(registry))
-        self._monitoring = Monitoring(registry, lambda: health.is_ready)
+        self._metrics = MetricsServer(registry, lambda: health.is_ready)
 
     def _release(self) -> None:
-        if self._monitoring is not None:
-            self._monitoring.stop()
-        self._edge.executors.close()
+        if self._metrics is not None:
+            self._metrics.stop()
+        self._context.executors.close()
         for address in self._bound:
             if path := socket_path(address):
                 path.unlink(missing_ok=True)
 
     def _add_services(self, server: grpc.aio.Server, health: Health) -> None:
-        memory_service_pb2_grpc.add_MemoryServiceServicer_to_server(MemoryServicer(self._edge), server)
-        search_service_pb2_grpc.add_SearchServiceServicer_to_server(SearchServicer(self._edge), server)
-        lifecycle_service_pb2_grpc.add_LifecycleServiceServicer_to_server(LifecycleServicer(self._edge), server)
-        session_service_pb2_grpc.add_SessionServiceServicer_to_server(SessionServicer(self._edge), server)
-        file_service_pb2_grpc.add_FileServiceServicer_to_server(FileServicer(self._edge), server)
+        memory_service_pb2_grpc.add_MemoryServiceServicer_to_server(MemoryServicer(self._context), server)
+        search_service_pb2_grpc.add_SearchServiceServicer_to_server(SearchServicer(self._context), server)
+        lifecycle_service_pb2_grpc.add_LifecycleServiceServicer_to_server(LifecycleServicer(self._context), server)
+        session_service_pb2_grpc.add_SessionServiceServicer_to_server(SessionServicer(self._context), server)
+        file_service_pb2_grpc.add_FileServiceServicer_to_server(FileServicer(self._context), server)
         health_pb2_grpc.add_HealthServicer_to_server(health.servicer, server)
-        if self._edge.options.reflection:
+        if self._context.options.reflection:
             add_reflection(server, (*SERVICES, HEALTH_SERVICE))
 
 
 def _channel_options(options: ServerOptions) -> list[tuple[str, int]]:
     return [
-        # Else a second server binds the same port without a word, and gets half of the calls.
+        # Or a second server binds the same port silently, and gets half of the calls.
         ("grpc.so_reuseport", 0),
         ("grpc.max_receive_message_length", options.max_message_bytes),
         ("grpc.max_send_message_length", options.max_message_bytes),
         ("grpc.keepalive_time_ms", int(options.keepalive_seconds * 1000)),
         ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_MS),
         ("grpc.keepalive_permit_without_calls", 1),
-        # The default of five minutes sends eager clients away with "too many pings".
+        # The default of five minutes ends connections of eager clients with "too many pings".
         ("grpc.http2.min_ping_interval_without_data_ms", MIN_PING_INTERVAL_MS),
     ]
-
-
-# Server reflection, under its old name and its new one.
 
 
 V1 = "grpc.reflection.v1.ServerReflection"
 
 
 def add_reflection(server: grpc.aio.Server, services: Sequence[str]) -> None:
-    """Let clients ask for the description of *services*.
+    """Serve the descriptions of *services* as v1alpha and v1.
 
-    grpcio-reflection knows v1alpha alone, while newer tools ask for v1; the messages of both are the same.
+    grpcio-reflection implements v1alpha only, while newer tools use v1; the messages of both are the same.
     """
     names = (*services, reflection.SERVICE_NAME, V1)
     reflection.enable_server_reflection(names, server)

@@ -1,4 +1,4 @@
-"""TLS and mTLS: certificates that are read again when their files change."""
+"""TLS and mTLS with certificates that are reloaded when their files change."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import structlog
 
 
 class CertificateError(Exception):
-    """The files of the certificate cannot be used; the message says which and why."""
+    """The files of the certificate are unusable; the message names the file and the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """The files, each in PEM.
+    """Files in PEM.
 
     Attributes:
-        client_ca: Of whom clients must show a certificate; None: they show none.
+        client_ca: The CA of client certificates; None: clients need none.
     """
 
     certificate: Path
@@ -28,22 +28,22 @@ class TlsFiles:
     client_ca: Path | None = None
 
     def paths(self) -> Sequence[Path]:
-        """Return those that are there."""
+        """Return the files that are set."""
         return [path for path in (self.certificate, self.key, self.client_ca) if path is not None]
 
 
 class Certificates:
-    """Reads the files at the start, and at a handshake when they have changed since."""
+    """Certificate that is read at the start, and again at a handshake when its files have changed."""
 
     def __init__(self, files: TlsFiles) -> None:
         """Read the files.
 
         Raises:
-            CertificateError: One cannot be read, or is no PEM.
+            CertificateError: A file cannot be read, or is no PEM.
         """
         self._files = files
         self._log = structlog.get_logger("memsvc.tls")
-        self._stamps = self._seen()
+        self._stamps = self._file_stamps()
         self._configuration = self._read()
 
     def credentials(self) -> grpc.ServerCredentials:
@@ -56,12 +56,12 @@ class Certificates:
         )
 
     def fetch(self) -> grpc.ServerCertificateConfiguration | None:
-        """Return what the files hold now when they have changed, else None. gRPC asks before each handshake.
+        """Return the new configuration when the files have changed, else None. gRPC calls it before each handshake.
 
-        While files are half written, or wrong, the last good ones stay in use, and the log says so once.
+        While files are half written, or wrong, the last good ones stay in use, with one line in the log.
         """
         try:
-            stamps = self._seen()
+            stamps = self._file_stamps()
             if stamps == self._stamps:
                 return None
             self._stamps = stamps
@@ -72,7 +72,7 @@ class Certificates:
         self._log.info("certificate reloaded")
         return self._configuration
 
-    def _seen(self) -> list[tuple[int, int, int]]:
+    def _file_stamps(self) -> list[tuple[int, int, int]]:
         try:
             found = [path.stat() for path in self._files.paths()]
         except OSError as error:
@@ -82,7 +82,7 @@ class Certificates:
     def _read(self) -> grpc.ServerCertificateConfiguration:
         files = self._files
         try:
-            # Whether they fit together: gRPC itself would take any, and fail in every handshake.
+            # Checks that they belong together: gRPC itself would accept any, and fail in every handshake.
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(files.certificate, files.key, password="")
             if files.client_ca is not None:

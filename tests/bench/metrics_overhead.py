@@ -19,8 +19,8 @@ from memsvc.domain.scope import Scope
 from memsvc.domain.search import SearchQuery
 from memsvc.domain.write_requests import Draft, WriteOptions
 from memsvc.engine.runtime.latency_stats import LatencyStats
-from memsvc.server.interceptors.chain import Call, Following
-from memsvc.server.monitoring.service_metrics import CallMetrics
+from memsvc.server.interceptors.chain import Call, CallNext
+from memsvc.server.monitoring.metrics import CallMetrics
 from memsvc.settings import load_settings
 
 CALLS, SEARCHES, MEMORIES = 50_000, 2_000, 4_000
@@ -43,22 +43,22 @@ def main() -> int:
 
 
 async def _counting() -> float:
-    async def following(call: Call) -> Any:
+    async def call_next(call: Call) -> Any:
         return call
 
     layer = CallMetrics(CollectorRegistry())
     call = Call("Search", None, None, service="memsvc.v1.SearchService")  # type: ignore[arg-type]  # not looked at
 
     async def with_layer(call: Call) -> Any:
-        return await layer.around(call, following)
+        return await layer.intercept(call, call_next)
 
-    async def timed(way: Following) -> float:
+    async def timed(way: CallNext) -> float:
         started = time.process_time()
         for _ in range(CALLS):
             await way(call)
         return (time.process_time() - started) / CALLS * MICRO
 
-    bare, counted = await timed(following), await timed(with_layer)
+    bare, counted = await timed(call_next), await timed(with_layer)
     return counted - bare
 
 

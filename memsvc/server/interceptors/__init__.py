@@ -1,1 +1,1 @@
-"""What happens around every call of our services, outermost first: request id, access log, errors, deadline."""
+"""Interceptors of every call: request id, access log, audit, errors, deadline, authentication, tracing."""

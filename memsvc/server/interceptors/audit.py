@@ -1,4 +1,4 @@
-"""The audit log: who changed what, when and with what outcome. Ids only; nothing that was said."""
+"""Audit log: the caller, the ids and the outcome of every call that can change something. Ids only, never content."""
 
 from __future__ import annotations
 
@@ -9,52 +9,52 @@ import grpc
 from google.protobuf.message import Message
 
 from memsvc.server import call_context
-from memsvc.server.interceptors.authentication import is_noted
-from memsvc.server.interceptors.chain import Call, Following
+from memsvc.server.interceptors.authentication import is_audited
+from memsvc.server.interceptors.chain import Call, CallNext
 
 MOST_IDS = 100
-"""How many ids a line names."""
+"""The number of ids in one line."""
 REFUSED = frozenset({grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED})
 _NAMES = ("id", "ids", "memory_id", "conflict_id", "session_id", "file_id", "api_key_id")
 _PARTS = ("memory", "memories", "results", "session", "header", "api_key", "file", "scope")
 
 
 class Sink(Protocol):
-    """Where the lines go. It must not block."""
+    """Destination of the lines. It must not block."""
 
     def note(self, **line: object) -> None:
-        """Take a line."""
+        """Write a line."""
         ...
 
 
 class Audit:
-    """A layer that lies outside of the one that settles the code."""
+    """Audit log of calls. It must be outside of `ErrorStatus`, which sets the code of a call."""
 
     def __init__(self, sink: Sink) -> None:
-        """Tell *sink*."""
+        """Write to *sink*."""
         self._sink = sink
 
-    async def around(self, call: Call, following: Following) -> Any:
-        """Note the call when it could change something, or was refused for its key."""
+    async def intercept(self, call: Call, call_next: CallNext) -> Any:
+        """Write a line for a call that could change something, or was refused for its key."""
         named = call_context.AuditScope()
         call_context.audit_scope.set(named)
         response: Any = None
         try:
-            response = await following(call)
+            response = await call_next(call)
             return response
         finally:
-            if is_noted(call.method) or call.code in REFUSED:
-                self._note(call, named, response)
+            if is_audited(call.method) or call.code in REFUSED:
+                self._write(call, named, response)
 
-    def _note(self, call: Call, named: call_context.AuditScope, response: Any) -> None:
-        who = call_context.principal.get()
+    def _write(self, call: Call, named: call_context.AuditScope, response: Any) -> None:
+        caller = call_context.principal.get()
         ids = list(dict.fromkeys((*ids_of(call.request), *ids_of(response))))
         self._sink.note(
             method=call.method,
             code=call.code.name,
-            key_id=who.key_id,
-            role=who.role.value if who.key_id else "",
-            tenant_id=who.tenant_id,
+            key_id=caller.key_id,
+            role=caller.role.value if caller.key_id else "",
+            tenant_id=caller.tenant_id,
             certificate=_certificate(call.context),
             peer=call.context.peer(),
             user_ids=list(named.users)[:MOST_IDS],

@@ -1,4 +1,4 @@
-"""Whether a call may go on: whose key it brings, what that is good for, and whether it is within its limits."""
+"""Authentication and authorisation of calls by API key, and the rate limits of keys."""
 
 from __future__ import annotations
 
@@ -22,34 +22,34 @@ from memsvc.engine.admin.api_keys import ApiKeyAuthenticator
 from memsvc.server import call_context
 from memsvc.server.addresses import is_local_peer
 from memsvc.server.executors import NamedExecutor
-from memsvc.server.interceptors.chain import Call, Context, Following
+from memsvc.server.interceptors.chain import Call, CallNext, Context
 
 HEADER = "authorization"
 SCHEME = "bearer "
 
 
-class Admission:
-    """Admits calls. What it knows of a key is in memory as a rule; else the store is asked in *executor*."""
+class Authentication:
+    """Authentication of calls. Keys are cached; those that are not cached are read from the store in *executor*."""
 
     def __init__(
         self, keyring: ApiKeyAuthenticator, limits: KeyRateLimiter, executor: NamedExecutor, *, recheck_seconds: float
     ) -> None:
-        """Look every *recheck_seconds* whether the keys of open streams are still good."""
+        """Check the keys of open streams every *recheck_seconds*."""
         self._keyring = keyring
         self._limits = limits
         self._executor = executor
         self._recheck_seconds = recheck_seconds
 
-    async def around(self, call: Call, following: Following) -> Any:
-        """Admit the call, or refuse it before anything is done for it."""
-        demanded = self._keyring.is_demanded()
-        if demanded is None:
-            demanded = await self._executor.proceed(self._keyring.look_for_any)
-        if not demanded:
+    async def intercept(self, call: Call, call_next: CallNext) -> Any:
+        """Authenticate and authorise the call before anything is done for it."""
+        is_required = self._keyring.is_demanded()
+        if is_required is None:
+            is_required = await self._executor.proceed(self._keyring.look_for_any)
+        if not is_required:
             if call.method in KEY_METHODS and not is_local_peer(call.context.peer()):
-                message = "Where nobody is asked for a key, keys are managed from the machine of the service only."
+                message = "Without authentication, API keys can be managed from the machine of the service only."
                 raise PermissionDeniedError(message, needed="ADMIN")
-            return await following(call)
+            return await call_next(call)
         text = key_text(call.context)
         key = await self._known(text)
         call_context.principal.set(principal_of(key))
@@ -57,11 +57,11 @@ class Admission:
         if not key.role.covers(needed):
             message = f"{call.method} needs a key of role {needed}; the key {key.id!r} is {key.role}."
             raise PermissionDeniedError(message, key_id=key.id, needed=needed)
-        with self._limits.taken(key):
+        with self._limits.acquired(key):
             if not call.streams:
-                return await following(call)
+                return await call_next(call)
             async with self._rechecked(text):
-                return await following(call)
+                return await call_next(call)
 
     async def _known(self, text: str) -> ApiKey:
         known = self._keyring.glance(text)
@@ -69,7 +69,7 @@ class Admission:
 
     @asynccontextmanager
     async def _rechecked(self, text: str) -> AsyncIterator[None]:
-        """End what is inside when the key is good no more."""
+        """Cancel the body when the key is no longer valid."""
         refusals: list[MemsvcError] = []
 
         async def watch(limit: asyncio.Timeout) -> None:
@@ -80,7 +80,7 @@ class Admission:
                 except (ApiKeyInvalidError, ApiKeyExpiredError) as refusal:
                     refusals.append(refusal)
                 except MemsvcError:
-                    # The store is not there, or busy: that is no reason to end what goes on.
+                    # The store is unavailable or busy: that is no reason to end the stream.
                     continue
             limit.reschedule(asyncio.get_running_loop().time())
 
@@ -98,7 +98,7 @@ class Admission:
 
 
 def key_text(context: Context) -> str:
-    """Return the key that came with a call; empty when none did."""
+    """Return the API key of a call; empty without one."""
     for name, value in context.invocation_metadata() or ():
         if name == HEADER and isinstance(value, str):
             is_bearer = value[: len(SCHEME)].lower() == SCHEME
@@ -107,13 +107,13 @@ def key_text(context: Context) -> str:
 
 
 def principal_of(key: ApiKey) -> call_context.Principal:
-    """Return who calls with a key."""
+    """Return the caller that a key authenticates."""
     return call_context.Principal(key.tenant_id, key.id, key.role, frozenset(key.user_ids), frozenset(key.project_ids))
 
 
-# What a key must be good for to make a call: every method of the API, by name.
+# The role that each method of the API needs.
 #
-# A method that is missing here needs an ADMIN; a test asks that none is.
+# A method that is missing here needs ADMIN; a test checks that none is missing.
 
 
 READS = frozenset(
@@ -124,7 +124,7 @@ READS = frozenset(
         "ResolveFileRefs", "GetStats", "ListCheckpoints", "DiffCheckpoint", "ListDueReminders", "ExportUser",
     }
 )  # fmt: skip
-"""What changes nothing."""
+"""Methods that change nothing."""
 WRITES = frozenset(
     {
         "CreateMemory", "BatchCreateMemories", "ImportMemories", "UpdateMemory", "DeleteMemory", "RestoreMemory",
@@ -135,8 +135,8 @@ WRITES = frozenset(
         "RunMaintenance", "ArchiveMemory", "ImportUser", "EraseUser", "SyncVault",
     }
 )  # fmt: skip
-"""What can change what a scope names."""
-LOOKS: Mapping[str, Mapping[str, bool]] = {
+"""Methods that can change the data of a scope."""
+PREVIEWS: Mapping[str, Mapping[str, bool]] = {
     "CaptureMemory": {"dry_run": True},
     "CheckIntegrity": {"repair": False, "remove_broken_refs": False, "remove_orphan_files": False},
     "ConsolidateMemories": {"dry_run": True},
@@ -145,12 +145,12 @@ LOOKS: Mapping[str, Mapping[str, bool]] = {
     "RunMaintenance": {"dry_run": True},
     "SyncVault": {"dry_run": True},
 }
-"""Those of `WRITES` that change nothing, and only say what they would, when the request's fields are as named here."""
+"""Those of `WRITES` that only preview their changes when the request has these values."""
 KEY_METHODS = frozenset({"CreateApiKey", "ListApiKeys", "RevokeApiKey"})
 ADMINS = KEY_METHODS | {"Diagnose", "GetPerformance", "Reindex", "CreateBackup", "MigrateBackend"}
-"""What is about the service as a whole."""
+"""Methods that operate the service as a whole."""
 WITHOUT_SCOPE = frozenset({"CheckIntegrity", "RunMaintenance", "SyncVault"})
-"""What is about everybody when the request has no scope."""
+"""Methods that are about all users when the request has no scope."""
 
 
 def role_for(method: str, request: Any) -> Role:
@@ -158,41 +158,38 @@ def role_for(method: str, request: Any) -> Role:
     if method in READS:
         return Role.READ_ONLY
     if method in WRITES and not (method in WITHOUT_SCOPE and _lacks_scope(request)):
-        return Role.READ_ONLY if _only_looks(method, request) else Role.READ_WRITE
+        return Role.READ_ONLY if _is_preview(method, request) else Role.READ_WRITE
     return Role.ADMIN
 
 
-def is_noted(method: str) -> bool:
-    """Return whether the audit log tells of every call of a method."""
+def is_audited(method: str) -> bool:
+    """Return whether the audit log has a line for every call of a method."""
     return method not in READS and method not in {"ListApiKeys", "Diagnose", "GetPerformance"}
 
 
-def _only_looks(method: str, request: Any) -> bool:
-    """Return whether a request says itself that it changes nothing; a stream of requests says nothing beforehand."""
-    if method not in LOOKS or not isinstance(request, Message):
+def _is_preview(method: str, request: Any) -> bool:
+    """Return whether a request asks for a preview; a stream of requests does not show that beforehand."""
+    if method not in PREVIEWS or not isinstance(request, Message):
         return False
-    return all(getattr(request, name) is wanted for name, wanted in LOOKS[method].items())
+    return all(getattr(request, name) is wanted for name, wanted in PREVIEWS[method].items())
 
 
 def _lacks_scope(request: Any) -> bool:
-    # What is no message (bytes that could not be read) goes on, to be refused for that.
+    # Bytes that are no message are refused for that later.
     return isinstance(request, Message) and not request.HasField("scope")
 
 
-# How many calls each key may begin in a second, and have under way.
-
-
-KEPT = 10_000
-"""How many keys are counted for before those that are idle are forgotten."""
+MAX_TRACKED_KEYS = 10_000
+"""The number of keys whose calls are counted before idle ones are dropped."""
 BUSY_RETRY_SECONDS = 0.1
 
 
 @dataclass(slots=True)
 class _Use:
-    """What a key does.
+    """Use of one key.
 
     Attributes:
-        due: When its next call would be on time, were they evenly spread (the generic cell rate algorithm).
+        due: The time of its next call, if calls were evenly spread (the generic cell rate algorithm).
     """
 
     under_way: int = 0
@@ -200,21 +197,21 @@ class _Use:
 
 
 class KeyRateLimiter:
-    """Counts calls by key. To be used in one thread: that of the event loop."""
+    """Rate and concurrency limits of keys. To be used in one thread: that of the event loop."""
 
     def __init__(self, *, calls_per_second: float, concurrent_calls: int, clock: Callable[[], float]) -> None:
-        """Hold keys that say nothing themselves to these limits, 0 being none, by the seconds of *clock*."""
+        """Limit keys that have no limits of their own to these, 0 being none, by the seconds of *clock*."""
         self._calls_per_second = calls_per_second
         self._concurrent_calls = concurrent_calls
         self._clock = clock
         self._uses: dict[str, _Use] = {}
 
     @contextmanager
-    def taken(self, key: ApiKey) -> Iterator[None]:
-        """Count a call while it lasts.
+    def acquired(self, key: ApiKey) -> Iterator[None]:
+        """Count a call while the context is open.
 
         Raises:
-            LimitExceededError: The key is at one of its limits; it says when to come back. Nothing was counted.
+            LimitExceededError: The key is at one of its limits; the error has the delay until a retry.
         """
         rate = key.calls_per_second or self._calls_per_second
         most = key.concurrent_calls or self._concurrent_calls
@@ -238,7 +235,7 @@ class KeyRateLimiter:
         ahead = max(1.0, apart)
         due = max(use.due, now) + apart
         wait = due - now - ahead
-        # A little less than nothing is what sums of fractions leave of it.
+        # Sums of fractions leave a rounding error.
         if wait > apart * 1e-6:
             limit = f"{rate:g} calls a second of the key {key.id!r}"
             raise LimitExceededError(limit, retry_seconds=wait)
@@ -247,7 +244,7 @@ class KeyRateLimiter:
     def _use(self, key_id: str) -> _Use:
         use = self._uses.get(key_id)
         if use is None:
-            if len(self._uses) >= KEPT:
+            if len(self._uses) >= MAX_TRACKED_KEYS:
                 now = self._clock()
                 self._uses = {name: one for name, one in self._uses.items() if one.under_way or one.due > now}
             use = self._uses[key_id] = _Use()

@@ -1,4 +1,4 @@
-"""Wrapping handlers of all four kinds in layers, each a coroutine around the rest of the call."""
+"""Chain of interceptors around the handlers of all four kinds, each a coroutine around the rest of the call."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 
 END_SECONDS = 0.02
-"""How long after the last message a stream is believed to be whole: gRPC ends a cancelled call's messages as if all had
-come, and tells the cancel up to 2 ms later. So half a file, or half a document, is not taken for a whole one."""
+"""The delay after the last message until a stream counts as whole: gRPC ends the messages of a cancelled call as if all
+had arrived, and reports the cancellation up to 2 ms later. Without it half a document could be stored as whole."""
 OUR_PACKAGE = "/memsvc."
-"""Health checks and reflection are left alone: they come often, and must not depend on anything."""
+"""Health checks and reflection are not intercepted: they are frequent, and must not depend on anything."""
 
 
 @dataclass(slots=True)
 class Call:
-    """One call under way, as its layers see it.
+    """One call under way, as its interceptors see it.
 
     Attributes:
         method: The name of the method, without package and service.
         service: The full name of the service, such as "memsvc.v1.SearchService".
-        request: The message, or the messages to come.
-        streams: Whether the client, the server or both send more than one message.
-        code: What the client is told at the end.
-        request_id: The id under which the call's log lines are found.
+        request: The message, or the iterator of messages.
+        streams: True when the client, the server or both send more than one message.
+        code: The status code that the call ends with.
+        request_id: The id in the log lines of the call.
     """
 
     method: str
@@ -49,23 +49,23 @@ class Call:
     service: str = ""
 
 
-Following: TypeAlias = Callable[[Call], Awaitable[Any]]
-"""The rest of a call; it returns the response of a unary method, and nothing of a streaming one."""
+CallNext: TypeAlias = Callable[[Call], Awaitable[Any]]
+"""The rest of a call; it returns the response of a unary method, and None for a streaming one."""
 
 
 class Interceptor(Protocol):
-    """Something to be done around every call."""
+    """Code around every call."""
 
-    async def around(self, call: Call, following: Following) -> Any:
-        """Do it, await *following* once, and return what that returns."""
+    async def intercept(self, call: Call, call_next: CallNext) -> Any:
+        """Await *call_next* once, and return its result."""
         ...
 
 
-class Interception(grpc.aio.ServerInterceptor):
-    """Puts layers around the handlers of our services, the first outermost."""
+class InterceptorChain(grpc.aio.ServerInterceptor):
+    """Interceptors around the handlers of our services, the first outermost."""
 
-    def __init__(self, layers: Sequence[Interceptor]) -> None:
-        self._layers = tuple(layers)
+    def __init__(self, interceptors: Sequence[Interceptor]) -> None:
+        self._interceptors = tuple(interceptors)
         self._wrapped: dict[str, Handler] = {}
 
     async def intercept_service(
@@ -73,7 +73,7 @@ class Interception(grpc.aio.ServerInterceptor):
         continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Handler | None]],
         handler_call_details: grpc.HandlerCallDetails,
     ) -> Handler | None:
-        """Return the handler with the layers around it. Wrapped once: handlers do not change while a server runs."""
+        """Return the handler with the interceptors around it, which are wrapped once for each method."""
         method = handler_call_details.method
         if wrapped := self._wrapped.get(method):
             return wrapped
@@ -86,34 +86,34 @@ class Interception(grpc.aio.ServerInterceptor):
         service, _, method = path.removeprefix("/").partition("/")
         kind = _KINDS[bool(handler.request_streaming), bool(handler.response_streaming)]
         innermost = _streaming if handler.response_streaming else _unary
-        following: Following = partial(_read, partial(innermost, getattr(handler, kind)))
-        for layer in reversed(self._layers):
-            following = partial(layer.around, following=following)
+        call_next: CallNext = partial(_read, partial(innermost, getattr(handler, kind)))
+        for interceptor in reversed(self._interceptors):
+            call_next = partial(interceptor.intercept, call_next=call_next)
         streams = bool(handler.request_streaming or handler.response_streaming)
 
-        # A coroutine also for streams, not a generator: so a client's cancel always arrives in here, and the
-        # servicer's generator is closed at once and in the task of the call.
-        async def behaviour(request: Any, context: Context) -> Any:
+        # A coroutine also for streams, not a generator: so a cancellation by the client always arrives in here, and
+        # the servicer's generator is closed at once and in the task of the call.
+        async def handle(request: Any, context: Context) -> Any:
             call, request = Call(method, request, context, streams, service=service), None
             try:
-                return await following(call)
+                return await call_next(call)
             finally:
-                # A call that was aborted refers to itself by the error that gRPC keeps; not to what it was sent, too.
+                # An aborted call is kept alive by the error that gRPC keeps; its request must not be.
                 call.request = None
 
         make = getattr(grpc, f"{kind}_rpc_method_handler")
-        wrapped: Handler = make(behaviour, _tolerant(handler.request_deserializer), handler.response_serializer)
+        wrapped: Handler = make(handle, _deserializer(handler.request_deserializer), handler.response_serializer)
         return wrapped
 
 
 class _Unreadable:
-    """Stands for bytes that are no request: gRPC itself would answer UNKNOWN, with names of classes in the message."""
+    """Placeholder for bytes that are no request: gRPC itself would answer UNKNOWN, with class names in the message."""
 
 
 _UNREADABLE = _Unreadable()
 
 
-def _tolerant(deserialize: Any) -> Callable[[bytes], Any]:
+def _deserializer(deserialize: Any) -> Callable[[bytes], Any]:
     def request_from(raw: bytes) -> Any:
         try:
             return deserialize(raw)
@@ -123,12 +123,12 @@ def _tolerant(deserialize: Any) -> Callable[[bytes], Any]:
     return request_from
 
 
-async def _read(following: Following, call: Call) -> Any:
+async def _read(call_next: CallNext, call: Call) -> Any:
     if call.request is _UNREADABLE:
         raise _no_request()
     if isinstance(call.request, AsyncIterator):
         call.request = _readable(call.request)
-    return await following(call)
+    return await call_next(call)
 
 
 async def _readable(requests: AsyncIterator[Any]) -> AsyncGenerator[Any, None]:
@@ -161,17 +161,14 @@ _KINDS = {
 }
 
 
-# When a call was begun, as the engine wants to know it.
-
-
 class CallStart:
-    """Notes the moment in a context variable, which goes along into every thread that works on the call."""
+    """Sets the start of the call in a context variable, which is copied into every thread that works on the call."""
 
     def __init__(self, now: Callable[[], datetime]) -> None:
-        """Look at the clock *now*."""
+        """Read the time from *now*."""
         self._now = now
 
-    async def around(self, call: Call, following: Following) -> Any:
-        """Note the moment."""
+    async def intercept(self, call: Call, call_next: CallNext) -> Any:
+        """Set the start of the call."""
         CALL_START.set(to_micros(self._now()))
-        return await following(call)
+        return await call_next(call)

@@ -1,4 +1,4 @@
-"""A span for each call, as part of the caller's trace. Imported only when tracing is on: see `memsvc.tracing`."""
+"""Spans of calls, as part of the caller's trace. Imported only when tracing is on: see `memsvc.tracing`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import grpc
 from opentelemetry.propagate import extract
 from opentelemetry.trace import SpanKind, Status, StatusCode, Tracer
 
-from memsvc.server.interceptors.chain import Call, Following
+from memsvc.server.interceptors.chain import Call, CallNext
 
 SERVER_FAULTS = frozenset(
     {
@@ -20,21 +20,21 @@ SERVER_FAULTS = frozenset(
         grpc.StatusCode.DATA_LOSS,
     }
 )
-"""What counts as an error of a server span, by the semantic conventions: others are the caller's doing."""
+"""The codes of failed server spans, by the semantic conventions: others are errors of the caller."""
 
 
 class Spans:
-    """A layer that must lie outside of the one that settles the code.
+    """Spans of calls. It must be outside of `ErrorStatus`, which sets the code of a call.
 
-    Why not the interceptor of opentelemetry-instrumentation-grpc: it takes a streaming handler for a generator, which
-    ours is not, and set between ours and the servicer it sees neither codes nor cancellations.
+    The interceptor of opentelemetry-instrumentation-grpc does not fit: it expects a streaming handler to be a
+    generator, which ours is not, and between our chain and the servicer it sees neither codes nor cancellations.
     """
 
     def __init__(self, tracer: Tracer) -> None:
         self._tracer = tracer
 
-    async def around(self, call: Call, following: Following) -> Any:
-        """Hold a span open around the call. It carries names of ours, and no content."""
+    async def intercept(self, call: Call, call_next: CallNext) -> Any:
+        """Open a span for the call. It has names, and no content."""
         given = {name: value for name, value in call.context.invocation_metadata() or () if isinstance(value, str)}
         with self._tracer.start_as_current_span(
             f"{call.service}/{call.method}",
@@ -45,7 +45,7 @@ class Spans:
             set_status_on_exception=False,
         ) as span:
             try:
-                return await following(call)
+                return await call_next(call)
             finally:
                 span.set_attribute("rpc.grpc.status_code", call.code.value[0])
                 span.set_attribute("memsvc.request_id", call.request_id)

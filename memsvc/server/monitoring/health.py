@@ -1,4 +1,4 @@
-"""grpc.health.v1: what probes and load balancers ask, kept up to date in the background."""
+"""Health status of grpc.health.v1 for probes and load balancers, updated in the background."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SESSION_SERVICE = "memsvc.v1.SessionService"
 FILE_SERVICE = "memsvc.v1.FileService"
 SERVICES = (MEMORY_SERVICE, SEARCH_SERVICE, SESSION_SERVICE, FILE_SERVICE, LIFECYCLE_SERVICE)
 REPLAY_SECONDS = 0.1
-"""How often to look whether the indexes have caught up after a start: looking costs nothing."""
+"""The interval of checks for the end of the replay after a start; a check costs nothing."""
 
 STORE = frozenset({"metadata"})
 NEEDS: Mapping[str, frozenset[str]] = {
@@ -35,68 +35,68 @@ NEEDS: Mapping[str, frozenset[str]] = {
     SEARCH_SERVICE: STORE,
     READINESS: STORE,
 }
-"""The ports without which a name does not serve. Searches do without an index or the model: they are then degraded."""
+"""The ports that a name needs to serve. Searches work without an index or the model: they are then degraded."""
 AWAIT_REPLAY = frozenset({SEARCH_SERVICE, READINESS})
 INDEXES = frozenset({"vectors", "lexical"})
-"""Without both of them searches find nothing, as when the server that holds them is away; writes are taken still."""
+"""Without both of them searches find nothing, as when their server is unavailable; writes are still accepted."""
 
 
 class Health:
-    """Follows the backends. "liveness" says only that the process answers, and so depends on no backend."""
+    """Health status of the services. "liveness" means that the process answers, and depends on no backend."""
 
-    def __init__(self, edge: ServerContext) -> None:
+    def __init__(self, server: ServerContext) -> None:
         self.servicer = aio.HealthServicer()
-        self._edge = edge
+        self._server = server
         self._broken: frozenset[str] = frozenset()
         self._is_leaving = False
-        self._is_told_replaying = False
+        self._is_published_replaying = False
         self.is_ready = False
-        """Whether calls of every service are answered."""
+        """True when calls of every service are answered."""
         self._log = structlog.get_logger("memsvc.health")
 
     async def begin(self) -> None:
-        """Look at everything a first time, so that the first probe gets a true answer."""
+        """Check everything once, so that the first probe gets a correct answer."""
         await self.servicer.set(LIVENESS, health_pb2.HealthCheckResponse.SERVING)
-        await self._look()
-        await self._tell()
+        await self._check_backends()
+        await self._publish()
 
     async def follow(self) -> None:
-        """Keep looking until cancelled. It is one of the two places that may catch every exception."""
+        """Check until cancelled."""
         while True:
             try:
                 await self._wait_for_change()
-                await self._look()
-                await self._tell()
-            except Exception:  # noqa: BLE001 - a fault in looking must not end the looking
-                self._log.exception("health could not be looked at")
+                await self._check_backends()
+                await self._publish()
+            except Exception:  # noqa: BLE001 - a failed check must not end the checks
+                self._log.exception("health check failed")
 
     async def leave(self) -> None:
-        """Tell everybody, for good, that the server is about to stop."""
+        """Report for good that the server is about to stop."""
         self._is_leaving, self.is_ready = True, False
         await self.servicer.enter_graceful_shutdown()
 
     async def _wait_for_change(self) -> None:
         loop = asyncio.get_running_loop()
-        until = loop.time() + self._edge.options.health_seconds
-        # As it was told: the indexes may have caught up since then.
-        while self._is_told_replaying and loop.time() < until:
-            await asyncio.sleep(min(REPLAY_SECONDS, self._edge.options.health_seconds))
-            if not self._edge.application.indexer.is_replaying:
-                await self._tell()
+        until = loop.time() + self._server.options.health_seconds
+        # The status that was published: the indexes may have caught up since then.
+        while self._is_published_replaying and loop.time() < until:
+            await asyncio.sleep(min(REPLAY_SECONDS, self._server.options.health_seconds))
+            if not self._server.application.indexer.is_replaying:
+                await self._publish()
         await asyncio.sleep(max(0.0, until - loop.time()))
 
-    async def _look(self) -> None:
-        # Not refused when all threads are busy: that the service is overloaded does not mean that it is sick.
-        broken = await self._edge.executors.meta.proceed(self._unhealthy_ports)
+    async def _check_backends(self) -> None:
+        # Not refused when all threads are busy: an overloaded service is not unhealthy.
+        broken = await self._server.executors.meta.proceed(self._unhealthy_ports)
         if broken != self._broken:
             self._log.warning("backends changed", broken=sorted(broken))
         self._broken = broken
 
     def _unhealthy_ports(self) -> frozenset[str]:
-        return frozenset(backend.port for backend in self._edge.application.diagnose.health() if not backend.healthy)
+        return frozenset(backend.port for backend in self._server.application.diagnose.health() if not backend.healthy)
 
-    async def _tell(self) -> None:
-        replaying = self._is_told_replaying = self._edge.application.indexer.is_replaying
+    async def _publish(self) -> None:
+        replaying = self._is_published_replaying = self._server.application.indexer.is_replaying
         for name, needs in NEEDS.items():
             is_blind = name == SEARCH_SERVICE and self._broken >= INDEXES
             serves = not (needs & self._broken or is_blind or (replaying and name in AWAIT_REPLAY))
@@ -106,24 +106,23 @@ class Health:
                 self.is_ready = serves and not self._is_leaving
 
 
-# A port for probes alone: grpc.health.v1 in plain text, and nothing else.
-#
-# Why: Kubernetes' gRPC probes speak no TLS and show no certificate, and come from outside of the pod. What is told here
-# is whether the service serves, which a load balancer has to know anyway; so it may be reached by everybody.
-
-
 MARK = "health://"
-"""Stands before the address of this port among those that the service tells."""
+"""The prefix of this port among the addresses that the service reports."""
 MAX_CALLS = 64
-"""Calls at a time, open watches included; further ones are answered RESOURCE_EXHAUSTED."""
+"""Concurrent calls, open watches included; further ones are answered RESOURCE_EXHAUSTED."""
 MAX_MESSAGE_BYTES = 4096
 
 
 class HealthPort:
-    """A server of its own, which ends last: while calls end it tells that no more should come."""
+    """Plain-text port that serves grpc.health.v1 and nothing else.
+
+    Kubernetes' gRPC probes use no TLS and no client certificate, and come from outside of the pod. The port shows no
+    more than a load balancer has to know, so it may be reachable by any client. It stops last: while calls end, it
+    reports that the service takes no more.
+    """
 
     def __init__(self, servicer: aio.HealthServicer) -> None:
-        """Answer what *servicer* says."""
+        """Answer with the status of *servicer*."""
         self._servicer = servicer
         self._server: grpc.aio.Server | None = None
         self._bound = ""
@@ -142,7 +141,7 @@ class HealthPort:
         return f"{MARK}{self._bound}"
 
     async def stop(self) -> None:
-        """Listen no longer."""
+        """Stop listening."""
         if self._server is None:
             return
         await self._server.stop(None)

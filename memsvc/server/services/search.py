@@ -16,7 +16,7 @@ from memsvc.domain.errors import NotReadyError
 from memsvc.domain.search import GlobalQuery, SearchQuery, SearchReply
 from memsvc.engine.context.service import ContextRun
 from memsvc.server import call_context
-from memsvc.server.error_status import Severity, item_status_from_error, row_of
+from memsvc.server.error_status import Severity, error_rule, item_status_from_error
 from memsvc.server.requests import search as requests
 from memsvc.server.responses import search as responses
 from memsvc.server.server_context import ServerContext
@@ -59,7 +59,7 @@ class SearchServicer(pb_grpc.SearchServiceServicer):
         failures = await asyncio.gather(*map(run, request.searches, results), return_exceptions=True)
         for result, failure in zip(results, failures, strict=True):
             if failure is not None:
-                if row_of(failure).severity is Severity.ERROR:
+                if error_rule(failure).severity is Severity.ERROR:
                     self._log.error("search of a batch failed unexpectedly", exc_info=failure)
                 result.status.CopyFrom(item_status_from_error(failure))
         return response

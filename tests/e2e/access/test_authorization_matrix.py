@@ -16,7 +16,7 @@ from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from memsvc.domain.api_keys import new_key_text
-from memsvc.server.interceptors.authentication import ADMINS, LOOKS, READS, WITHOUT_SCOPE, WRITES
+from memsvc.server.interceptors.authentication import ADMINS, PREVIEWS, READS, WITHOUT_SCOPE, WRITES
 from memsvc.v1 import history_pb2, transfer_pb2
 from memsvc.v1 import types_pb2 as types
 from tests.e2e.access.support import Keyed
@@ -85,10 +85,10 @@ def test_a_reader_changes_nothing(asking: Keyed) -> None:
     assert UNAUTHENTICATED not in {refusal.code for refusal in found.values() if refusal}
 
 
-@pytest.mark.parametrize("method", sorted(LOOKS))
+@pytest.mark.parametrize("method", sorted(PREVIEWS))
 def test_a_reader_may_ask_what_would_be_changed(asking: Keyed, method: str) -> None:
     """The request is let through, whatever else is wrong with it; one that changes something is not, nor one of everybody."""
-    fields, scope = dict(LOOKS[method]), types.Scope(user_id="nobody")
+    fields, scope = dict(PREVIEWS[method]), types.Scope(user_id="nobody")
     looking = METHODS[method].request(scope=scope, **fields)
     changing = [
         METHODS[method].request(scope=scope, **(fields | {name: not wanted})) for name, wanted in fields.items()

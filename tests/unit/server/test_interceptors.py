@@ -16,8 +16,8 @@ from google.rpc.status_pb2 import Status
 from memsvc.domain.errors import BackendUnavailableError, MemoryNotFoundError
 from memsvc.server import call_context
 from memsvc.server.interceptors.access_log import AccessLog, RequestId
-from memsvc.server.interceptors.chain import Interception, Interceptor
-from memsvc.server.interceptors.errors import DeadlineLimit, Errors
+from memsvc.server.interceptors.chain import Interceptor, InterceptorChain
+from memsvc.server.interceptors.errors import DeadlineLimit, ErrorStatus
 
 
 @dataclass
@@ -78,16 +78,16 @@ def handler(kind: str, behaviour: Callable[..., Any]) -> Any:
 
 def serve(kind: str, behaviour: Callable[..., Any], context: FakeContext, recorded: Recorded | None = None) -> Any:
     """Call a handler through all layers and return its response."""
-    layers: list[Interceptor] = [RequestId(), AccessLog(recorded or Recorded()), Errors(), DeadlineLimit(5.0)]
-    interception = Interception(layers)
+    layers: list[Interceptor] = [RequestId(), AccessLog(recorded or Recorded()), ErrorStatus(), DeadlineLimit(5.0)]
+    chain = InterceptorChain(layers)
     call_details = type("Details", (), {"method": "/memsvc.v1.MemoryService/GetMemory"})()
 
     async def find(_: Any) -> Any:
         return handler(kind, behaviour)
 
     async def run() -> Any:
-        wrapped = await interception.intercept_service(find, call_details)
-        again = await interception.intercept_service(find, call_details)
+        wrapped = await chain.intercept_service(find, call_details)
+        again = await chain.intercept_service(find, call_details)
         assert wrapped is again
         request = _iterate("request") if kind.startswith("stream") else "request"
         return await getattr(wrapped, kind)(request, context)
@@ -175,10 +175,10 @@ def test_an_error_of_the_domain_becomes_a_status(kind: str, behaviour: Callable[
 
 def logs_of(behaviour: Callable[..., Awaitable[Any]], context: FakeContext) -> list[Any]:
     """Return the log lines of a call."""
-    layers: list[Interceptor] = [RequestId(), AccessLog(Recorded()), Errors(), DeadlineLimit(0.02)]
+    layers: list[Interceptor] = [RequestId(), AccessLog(Recorded()), ErrorStatus(), DeadlineLimit(0.02)]
 
     async def run() -> None:
-        wrapped = Interception(layers)._wrap(handler("unary_unary", behaviour), "GetMemory")
+        wrapped = InterceptorChain(layers)._wrap(handler("unary_unary", behaviour), "GetMemory")
         behaviour_: Any = wrapped.unary_unary
         await behaviour_("request", context)
 
@@ -195,7 +195,7 @@ def test_the_client_does_not_wait_for_the_line_in_the_log() -> None:
 
     async def run() -> int:
         layers: list[Interceptor] = [RequestId(), AccessLog(Recorded())]
-        wrapped: Any = Interception(layers)._wrap(handler("unary_unary", unary), "GetMemory")
+        wrapped: Any = InterceptorChain(layers)._wrap(handler("unary_unary", unary), "GetMemory")
         await wrapped.unary_unary("request", FakeContext(metadata=(("x-request-id", "r-1"),)))
         return len(lines)
 
@@ -317,5 +317,5 @@ def test_other_services_are_left_alone() -> None:
     health = type("Details", (), {"method": "/grpc.health.v1.Health/Check"})()
     ours = type("Details", (), {"method": "/memsvc.v1.MemoryService/Other"})()
 
-    assert asyncio.run(Interception([Errors()]).intercept_service(found, health)) is plain
-    assert asyncio.run(Interception([Errors()]).intercept_service(unknown, ours)) is None
+    assert asyncio.run(InterceptorChain([ErrorStatus()]).intercept_service(found, health)) is plain
+    assert asyncio.run(InterceptorChain([ErrorStatus()]).intercept_service(unknown, ours)) is None

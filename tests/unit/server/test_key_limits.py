@@ -37,7 +37,7 @@ def begun(limits: KeyRateLimiter, key: ApiKey, most: int) -> int:
     """Return how many calls can be begun now, of at most so many tries."""
     for number in range(most):
         try:
-            with limits.taken(key):
+            with limits.acquired(key):
                 pass
         except LimitExceededError:
             return number
@@ -51,7 +51,7 @@ def test_a_second_of_calls_may_come_at_once_and_then_in_time(ticks: Ticks, rate:
     mine = key(calls_per_second=rate)
 
     assert begun(limits, mine, burst + 1) == burst
-    with pytest.raises(LimitExceededError) as refused, limits.taken(mine):
+    with pytest.raises(LimitExceededError) as refused, limits.acquired(mine):
         pass
     assert refused.value.retry_seconds == pytest.approx(1 / rate)
     ticks.seconds += refused.value.retry_seconds
@@ -65,11 +65,11 @@ def test_calls_under_way_are_counted(ticks: Ticks) -> None:
     limits = KeyRateLimiter(calls_per_second=0, concurrent_calls=0, clock=ticks)
     mine = key(concurrent_calls=2)
     with ExitStack() as stack:
-        stack.enter_context(limits.taken(mine))
-        with pytest.raises(ZeroDivisionError), limits.taken(mine):
+        stack.enter_context(limits.acquired(mine))
+        with pytest.raises(ZeroDivisionError), limits.acquired(mine):
             raise ZeroDivisionError
-        stack.enter_context(limits.taken(mine))
-        with pytest.raises(LimitExceededError) as refused, limits.taken(mine):
+        stack.enter_context(limits.acquired(mine))
+        with pytest.raises(LimitExceededError) as refused, limits.acquired(mine):
             pass
 
     assert refused.value.retry_seconds == BUSY_RETRY_SECONDS

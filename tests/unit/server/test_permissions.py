@@ -10,7 +10,7 @@ import pytest
 
 from memsvc.domain.api_keys import Role
 from memsvc.server.addresses import is_local_peer
-from memsvc.server.interceptors.authentication import ADMINS, LOOKS, READS, WITHOUT_SCOPE, WRITES, role_for
+from memsvc.server.interceptors.authentication import ADMINS, PREVIEWS, READS, WITHOUT_SCOPE, WRITES, role_for
 from memsvc.v1 import integrity_pb2, maintenance_pb2
 from memsvc.v1 import types_pb2 as types
 from tests.support.descriptors import METHODS
@@ -66,18 +66,18 @@ def test_every_request_that_may_only_look_is_in_the_table() -> None:
     }
     rehearsing = {name for name, found in flags.items() if found & {"dry_run", "confirm", "repair"}}
 
-    assert rehearsing == LOOKS.keys()
-    assert LOOKS.keys() <= WRITES
-    assert {name: LOOKS[name].keys() | CHANGES_NOTHING.get(name, set()) for name in LOOKS} == {
-        name: flags[name] for name in LOOKS
+    assert rehearsing == PREVIEWS.keys()
+    assert PREVIEWS.keys() <= WRITES
+    assert {name: PREVIEWS[name].keys() | CHANGES_NOTHING.get(name, set()) for name in PREVIEWS} == {
+        name: flags[name] for name in PREVIEWS
     }
-    assert not any(METHODS[name].descriptor.client_streaming for name in LOOKS)
+    assert not any(METHODS[name].descriptor.client_streaming for name in PREVIEWS)
 
 
-@pytest.mark.parametrize("method", sorted(LOOKS))
+@pytest.mark.parametrize("method", sorted(PREVIEWS))
 def test_what_only_looks_is_for_readers(method: str) -> None:
     """A request that says that it changes nothing; one field that says otherwise makes it a change."""
-    fields = dict(LOOKS[method])
+    fields = dict(PREVIEWS[method])
     scope = types.Scope(user_id="ada")
 
     def role(**changed: bool) -> Role:

@@ -13,7 +13,7 @@ import grpc
 import pytest
 
 from memsvc.bootstrap.app import running
-from memsvc.server.interceptors.chain import Call, Following
+from memsvc.server.interceptors.chain import Call, CallNext
 from memsvc.server.options import ServerOptions
 from memsvc.settings import BackendChoice, Settings
 from memsvc.v1 import memory_service_pb2 as pb
@@ -35,10 +35,10 @@ class Seen:
     def __init__(self) -> None:
         self.requests: list[Any] = []
 
-    async def around(self, call: Call, following: Following) -> Any:
+    async def intercept(self, call: Call, call_next: CallNext) -> Any:
         """Keep the request, and go on."""
         self.requests.append(call.request)
-        return await following(call)
+        return await call_next(call)
 
 
 @pytest.fixture

@@ -124,7 +124,7 @@ def test_an_unknown_subclass_is_told_as_its_base() -> None:
     class Narrower(errors.MemoryNotFoundError):
         """A narrower error."""
 
-    assert error_status.row_of(Narrower("m")).code is grpc.StatusCode.NOT_FOUND
+    assert error_status.error_rule(Narrower("m")).code is grpc.StatusCode.NOT_FOUND
 
 
 def bad_request(error: InvalidRequestError) -> details.BadRequest:

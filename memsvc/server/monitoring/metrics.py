@@ -1,12 +1,15 @@
-"""Counting the calls: how many, how they ended, how long they took, how many are under way."""
+"""Prometheus metrics of calls, of the engine and of the thread pools, and the HTTP port that serves them."""
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from socketserver import ThreadingMixIn
 from typing import Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, make_wsgi_app
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -14,14 +17,16 @@ from memsvc.domain.diagnostics import OperationPerformance, Percentiles
 from memsvc.engine.admin.metrics import MetricsSnapshot
 from memsvc.engine.maintenance.runner import StepCount
 from memsvc.engine.services import Services
+from memsvc.server.addresses import AddressError
 from memsvc.server.executors import Executors
-from memsvc.server.interceptors.chain import Call, Following
+from memsvc.server.interceptors.chain import Call, CallNext
 
+READY, NOT_READY, NOT_FOUND = "200 OK", "503 Service Unavailable", "404 Not Found"
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 
 class CallMetrics:
-    """A layer that must lie outside of the one that settles the code. Labels are the names of our own methods."""
+    """Metrics of calls, by method. It must be outside of `ErrorStatus`, which sets the code of a call."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         names = ("grpc_service", "grpc_method")
@@ -32,11 +37,11 @@ class CallMetrics:
             "grpc_server_handling_seconds", "How long calls took.", names, registry=registry, buckets=BUCKETS
         )
         self._in_flight = Gauge("grpc_server_in_flight", "Calls under way.", names, registry=registry)
-        # Found once: finding the child of a label each time costs more than counting does.
+        # Looked up once: the look-up of a label's child costs more than counting does.
         self._of_method: dict[tuple[str, str], tuple[Histogram, Gauge]] = {}
         self._of_code: dict[tuple[str, str, str], Counter] = {}
 
-    async def around(self, call: Call, following: Following) -> Any:
+    async def intercept(self, call: Call, call_next: CallNext) -> Any:
         """Count the call."""
         name = (call.service, call.method)
         found = self._of_method.get(name)
@@ -46,7 +51,7 @@ class CallMetrics:
         in_flight.inc()
         started = time.perf_counter()
         try:
-            return await following(call)
+            return await call_next(call)
         finally:
             seconds.observe(time.perf_counter() - started)
             in_flight.dec()
@@ -59,18 +64,15 @@ class CallMetrics:
         counter.inc()
 
 
-# The numbers that are read when somebody asks for them, and cost the calls nothing.
-
-
 class ServiceCollector(Collector):
-    """What is known of the engine and of the edge's threads."""
+    """Metrics of the engine and of the thread pools, read when they are scraped: calls pay nothing for them."""
 
     def __init__(self, application: Services, executors: Executors) -> None:
         self._application = application
         self._executors = executors
 
     def collect(self) -> Iterator[Metric]:
-        """Read everything."""
+        """Read every metric."""
         yield from _executors(self._executors)
         reading = self._application.vitals.read()
         yield from _sizes(reading)
@@ -163,3 +165,56 @@ def _summarise(metric: Metric, labels: dict[str, str], durations: Percentiles) -
         metric.add_sample(metric.name, {**labels, "quantile": quantile}, value)
     metric.add_sample(f"{metric.name}_count", labels, durations.count)
     metric.add_sample(f"{metric.name}_sum", labels, durations.mean * durations.count)
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    daemon_threads = True
+
+
+class _SilentHandler(WSGIRequestHandler):
+    timeout = 10.0
+
+    def log_message(self, *_: object) -> None:
+        """Log no line for each request."""
+
+
+class MetricsServer:
+    """HTTP port of /metrics, /healthz and /readyz, in threads of its own: it answers while the event loop is busy."""
+
+    def __init__(self, registry: CollectorRegistry, is_ready: Callable[[], bool]) -> None:
+        self._metrics = make_wsgi_app(registry)
+        self._is_ready = is_ready
+        self._server: WSGIServer | None = None
+        self._thread: threading.Thread | None = None
+
+    def start(self, address: str) -> str:
+        """Listen at "HOST:PORT" (port 0: any free one) and return the URL of the metrics.
+
+        Raises:
+            AddressError: It cannot be listened at.
+        """
+        host, _, port = address.rpartition(":")
+        try:
+            self._server = make_server(host.strip("[]"), int(port), self._answer, _Server, _SilentHandler)
+        except (OSError, ValueError, OverflowError) as error:
+            message = f"Cannot serve metrics at {address!r}: it is in use, or not HOST:PORT of this machine."
+            raise AddressError(message) from error
+        self._thread = threading.Thread(target=self._server.serve_forever, name="monitoring", daemon=True)
+        self._thread.start()
+        return f"http://{host}:{self._server.server_port}/metrics"
+
+    def stop(self) -> None:
+        """Stop listening."""
+        if self._server is not None and self._thread is not None:
+            self._server.shutdown()
+            self._thread.join()
+            self._server.server_close()
+
+    def _answer(self, environment: dict[str, Any], start: Any) -> Iterable[bytes]:
+        path = environment.get("PATH_INFO", "")
+        if path == "/metrics":
+            answer: Iterable[bytes] = self._metrics(environment, start)
+            return answer
+        status = {"/healthz": READY, "/readyz": READY if self._is_ready() else NOT_READY}.get(path, NOT_FOUND)
+        start(status, [("Content-Type", "text/plain; charset=utf-8")])
+        return [status.partition(" ")[2].lower().encode() + b"\n"]
