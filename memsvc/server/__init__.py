@@ -1,1 +1,1 @@
-"""gRPC server: servicers that decode requests, call the engine and build responses. The only package that knows gRPC."""
+"""gRPC server: servicers decode requests, call the engine and build responses. Nothing else knows gRPC."""
