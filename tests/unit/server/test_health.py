@@ -18,7 +18,7 @@ class CatchingUp:
         self._looks = [True]
 
     @property
-    def replaying(self) -> bool:
+    def is_replaying(self) -> bool:
         """Return whether it replays."""
         return bool(self._looks) and self._looks.pop()
 

@@ -15,18 +15,18 @@ from memsvc.server.server_context import IndexWait
 from memsvc.testing.factories import memory
 
 
-class Following:
+class IndexerStub:
     """An indexer that reaches what it is told to, and notes what was asked."""
 
     def __init__(self, *, reaches: bool) -> None:
         self.asked: list[tuple[str, int, int]] = []
         self._reaches = reaches
 
-    def written(self, position: int, count: int = 1) -> Future[None]:
+    def when_applied(self, position: int, count: int = 1) -> Future[None]:
         """Note a wait for certain changes."""
         return self._future("written", position, count)
 
-    def reached(self, position: int) -> Future[None]:
+    def when_reached(self, position: int) -> Future[None]:
         """Note a wait for a position."""
         return self._future("reached", position, 0)
 
@@ -38,7 +38,7 @@ class Following:
         return future
 
 
-def waits(indexer: Following) -> IndexWait:
+def waits(indexer: IndexerStub) -> IndexWait:
     """Return a wait for that indexer."""
     return IndexWait(indexer)  # type: ignore[arg-type] # as much of an indexer as is used
 
@@ -48,7 +48,7 @@ WRITTEN = Written(memory(), Outcome.CREATED, 5)
 
 def test_a_stored_write_does_not_wait() -> None:
     """The indexer is not even asked."""
-    indexer = Following(reaches=False)
+    indexer = IndexerStub(reaches=False)
 
     asyncio.run(waits(indexer).written(WRITTEN, WaitFor.STORED))
 
@@ -57,7 +57,7 @@ def test_a_stored_write_does_not_wait() -> None:
 
 def test_an_indexed_write_waits_for_its_change() -> None:
     """By name, ahead of any backlog."""
-    indexer = Following(reaches=True)
+    indexer = IndexerStub(reaches=True)
 
     asyncio.run(waits(indexer).written(WRITTEN, WaitFor.INDEXED))
 
@@ -66,7 +66,7 @@ def test_an_indexed_write_waits_for_its_change() -> None:
 
 def test_a_batch_waits_for_what_it_changed() -> None:
     """Duplicates and failures changed nothing."""
-    indexer = Following(reaches=True)
+    indexer = IndexerStub(reaches=True)
     results = (WRITTEN, Written(memory(), Outcome.DUPLICATE, 5), Rejected("INVALID_REQUEST", "bad"))
 
     asyncio.run(waits(indexer).batch_written(BatchWritten(results, 5), WaitFor.INDEXED))
@@ -79,7 +79,7 @@ def test_over_the_deadline_the_write_is_said_to_be_durable() -> None:
 
     async def late() -> None:
         call_context.deadline.set(Deadline.after(0.01))
-        await waits(Following(reaches=False)).written(WRITTEN, WaitFor.INDEXED)
+        await waits(IndexerStub(reaches=False)).written(WRITTEN, WaitFor.INDEXED)
 
     with pytest.raises(DeadlineExceededError, match="durable"):
         asyncio.run(late())
@@ -87,7 +87,7 @@ def test_over_the_deadline_the_write_is_said_to_be_durable() -> None:
 
 def test_a_read_without_a_token_does_not_wait() -> None:
     """Position 0 asks for nothing."""
-    indexer = Following(reaches=False)
+    indexer = IndexerStub(reaches=False)
 
     asyncio.run(waits(indexer).reached(0))
 
