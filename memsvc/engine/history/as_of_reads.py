@@ -1,4 +1,4 @@
-"""Retrospect: memories by id, by key, and page by page, as they were; and the revisions of one."""
+"""As-of reads: memories by id, by key and by page as they were, and the revisions of a memory."""
 
 from __future__ import annotations
 
@@ -20,37 +20,37 @@ from memsvc.domain.visibility import session_privacy, visible
 from memsvc.ports.metadata import MemoryReads
 
 PAGE_CHARS = 4_000_000
-"""A page of revisions ends early when their content is longer than this."""
-_AT_A_TIME = 10
+"""A page of revisions ends early when its content is longer than this."""
+_BATCH = 10
 
-_Place: TypeAlias = tuple[bool, int, int]
+_SortKey: TypeAlias = tuple[bool, int, int]
 
 
 class AsOfReader:
-    """Reads what was. It counts no access."""
+    """Reads of earlier states. They do not count as accesses."""
 
     def __init__(self, reads: MemoryReads) -> None:
-        """Read from the store by *reads*."""
+        """Read from *reads*."""
         self.reads = reads
 
     def get(self, scope: Scope, memory_id: str, as_of: AsOf) -> Memory:
         """Return a memory of the scope's project or a global one as it was.
 
         Raises:
-            MemoryNotFoundError: It was not there yet, deleted, not valid then, or another session's private one; or it
-                was removed for good since.
+            MemoryNotFoundError: The memory did not exist yet, was deleted, not valid or private to another session
+                then, or was purged since.
         """
         reach = Reach.from_scope(scope)
         memory = self.reads.get([memory_id], reach=reach).get(memory_id)
         if memory is None or not visible(memory, scope):
             raise MemoryNotFoundError(memory_id)
-        then = (
+        past_state = (
             memory if as_of.known_time is None else AsOfState(self.reads, scope, reach, as_of.known_time).state(memory)
         )
-        return _held(then, memory_id, as_of)
+        return _require_existing(past_state, memory_id, as_of)
 
     def get_by_key(self, scope: Scope, key: str, as_of: AsOf) -> Memory:
-        """Return the memory that bore *key* in exactly the scope's project.
+        """Return the memory that had *key* in exactly the scope's project.
 
         Raises:
             MemoryNotFoundError: As for `get`.
@@ -62,7 +62,7 @@ class AsOfReader:
             past = AsOfState(self.reads, scope, reach, moment)
             states = (state for part in past.states(past.changed_rows()) for state in part)
             memory = next((one for one in states if one.key == key and one.status is not Status.DELETED), None)
-        return _held(memory if memory is None or visible(memory, scope) else None, key, as_of)
+        return _require_existing(memory if memory is None or visible(memory, scope) else None, key, as_of)
 
     def page(
         self,
@@ -74,20 +74,20 @@ class AsOfReader:
         after: PageCursor | None,
         limit: int,
     ) -> tuple[list[Memory], PageCursor | None]:
-        """Return the next *limit* memories as they were at *moment*, and the cursor to go on from.
+        """Return the next *limit* memories as they were at *moment*, and the cursor of the next page.
 
         The cost grows with the number of memories that changed since.
         """
         past = AsOfState(self.reads, scope, Reach.from_scope(scope, selection.visibility), moment, selection.sessions)
         where = conjunction(selection.where, session_privacy(scope, selection.sessions))
-        # First those that did not change: one that changes in between is then met twice, not left out.
+        # Read unchanged memories first: one that changes in between is then read twice, not missed.
         same = self.reads.page(
             reach=past.reach, where=conjunction(where, past.unchanged), order=order, after=after, limit=limit + 1
         )
         changed = past.changed_rows()
         others = (one for part in past.states(changed) for one in part if memory_matches(where, one))
         among = set(changed)
-        places = {_place(one, order): one for one in same if one.row not in among}
+        places = {_sort_key(one, order): one for one in same if one.row not in among}
         places |= _first(others, order, after, limit + 1)
         memories = [places[place] for place in sorted(places)]
         return memories[:limit], None if len(memories) <= limit else cursor_of(memories[limit - 1], order)
@@ -96,8 +96,8 @@ class AsOfReader:
         """Return one revision of a memory, of any status.
 
         Raises:
-            MemoryNotFoundError: The memory is not there for the scope.
-            RevisionNotFoundError: It has no such revision that the scope may see.
+            MemoryNotFoundError: The memory is not visible to the scope.
+            RevisionNotFoundError: It has no such revision that is visible to the scope.
         """
         reach = self._require(scope, memory_id)
         found = self.reads.revision(memory_id, number, reach=reach)
@@ -108,18 +108,18 @@ class AsOfReader:
     def revisions(
         self, scope: Scope, memory_id: str, *, before: int | None, limit: int
     ) -> tuple[list[Revision], int | None]:
-        """Return the newest *limit* revisions below *before*, newest first, and the one to go on below.
+        """Return the newest *limit* revisions below *before*, newest first, and the next value of *before*.
 
-        A page ends early when its content is long.
+        A page ends early if its content is long.
 
         Raises:
-            MemoryNotFoundError: The memory is not there for the scope; a deleted one is.
+            MemoryNotFoundError: The memory is not visible to the scope; a deleted one is.
         """
         reach = self._require(scope, memory_id)
         page: list[Revision] = []
         chars = 0
         while len(page) < limit and chars < PAGE_CHARS:
-            part = self.reads.revisions(memory_id, reach=reach, before=before, limit=min(_AT_A_TIME, limit - len(page)))
+            part = self.reads.revisions(memory_id, reach=reach, before=before, limit=min(_BATCH, limit - len(page)))
             if not part:
                 return page, None
             page += [one for one in part if visible(one.memory, scope)]
@@ -136,11 +136,11 @@ class AsOfReader:
 
 
 def cursor_of(memory: Memory, order: Order) -> PageCursor:
-    """Return where a list goes on after *memory*."""
+    """Return the cursor behind *memory*."""
     return PageCursor(_value(memory, order), memory.row)
 
 
-def _held(memory: Memory | None, name: str, as_of: AsOf) -> Memory:
+def _require_existing(memory: Memory | None, name: str, as_of: AsOf) -> Memory:
     if memory is None or memory.status is Status.DELETED:
         raise MemoryNotFoundError(name)
     if as_of.valid_time is not None and not is_valid_at(memory, as_of.valid_time):
@@ -148,19 +148,19 @@ def _held(memory: Memory | None, name: str, as_of: AsOf) -> Memory:
     return memory
 
 
-def _first(memories: Iterator[Memory], order: Order, after: PageCursor | None, limit: int) -> dict[_Place, Memory]:
-    """Return the first of *memories* after the cursor, by place, without holding them all."""
-    bound = None if after is None else _placed(after.value, after.row, order)
-    placed = ((_place(one, order), one) for one in memories)
+def _first(memories: Iterator[Memory], order: Order, after: PageCursor | None, limit: int) -> dict[_SortKey, Memory]:
+    """Return the first *limit* of *memories* after the cursor, by sort key, without holding them all."""
+    bound = None if after is None else _sort_key_of(after.value, after.row, order)
+    placed = ((_sort_key(one, order), one) for one in memories)
     following = ((place, one) for place, one in placed if bound is None or place > bound)
     return dict(heapq.nsmallest(limit, following, key=lambda pair: pair[0]))
 
 
-def _place(memory: Memory, order: Order) -> _Place:
-    return _placed(_value(memory, order), memory.row, order)
+def _sort_key(memory: Memory, order: Order) -> _SortKey:
+    return _sort_key_of(_value(memory, order), memory.row, order)
 
 
-def _placed(value: int | None, row: int, order: Order) -> _Place:
+def _sort_key_of(value: int | None, row: int, order: Order) -> _SortKey:
     sign = -1 if order.descending else 1
     return value is None, 0 if value is None else sign * value, row
 
@@ -170,22 +170,20 @@ def _value(memory: Memory, order: Order) -> int | None:
     return to_micros(value) if isinstance(value, datetime) else value
 
 
-# A moment of known time: what was otherwise then than it is now.
-#
-# Most memories are now as they were then: those whose update_time is not after the moment. The others are few, are
-# found by the index over update_time, and are read from their revisions.
+# A state at a known time: most memories are unchanged since, by their update_time. The others are few; they are found
+# by the index on update_time and read from their revisions.
 
 
 SLICE = 500
-"""How many memories are looked back at between two looks at the clock."""
+"""Memories read between two checks of the deadline."""
 
 
 @dataclass(frozen=True, slots=True)
 class AsOfState:
-    """What a caller in *scope*, within *reach*, may know of a *moment*.
+    """The state at *moment* as far as a caller in *scope*, within *reach*, may see it.
 
-    Nobody sees an earlier revision of a memory that they may not see now, nor one that was private then; *sessions*
-    says whose private memories count.
+    An earlier revision is visible only if the memory is visible now and was not private to another session then;
+    *sessions* selects the sessions whose private memories count.
     """
 
     reads: MemoryReads
@@ -196,11 +194,11 @@ class AsOfState:
 
     @property
     def unchanged(self) -> Filter:
-        """Return the filter of the memories that are as they were."""
+        """Return the filter for memories that are unchanged since."""
         return Range(Field.UPDATE_TIME, at_most=to_micros(self.moment))
 
     def changed_rows(self, until: datetime | None = None) -> list[int]:
-        """Return the rows of the memories that changed since, or are new, ascending; *until*: no later than that."""
+        """Return the rows of memories changed or created since, ascending; with *until*, no later than that."""
         since = Range(
             Field.UPDATE_TIME, above=to_micros(self.moment), at_most=None if until is None else to_micros(until)
         )
@@ -208,7 +206,7 @@ class AsOfState:
         return [] if where is None else self.reads.rows_where(where, reach=self.reach)
 
     def states(self, rows: Sequence[int]) -> Iterator[list[Memory]]:
-        """Yield these memories as they were, in slices; those that were not there, or were private, are left out."""
+        """Yield these memories as they were, in slices, without those that did not exist or were private."""
         for start in range(0, len(rows), SLICE):
             known = self.reads.known_at(rows[start : start + SLICE], self.moment, reach=self.reach)
             yield [memory for memory in known.values() if visible(memory, self.scope, self.sessions)]

@@ -1,9 +1,8 @@
-"""Searching what was known at a moment: the indexes for what has not changed since, revisions for the rest.
+"""As-of search: the indexes for memories unchanged since, and revisions for the others.
 
-The indexes hold memories as they are. So they are asked with a filter that leaves out what changed since, and the
-memories that did change are read from their revisions as they were, filtered, and scored here by the same measures:
-words by BM25, meaning by the vectors still stored from when those texts were indexed, keywords by the formula of
-their table. What comes out goes through the same fusion and ranking as any search.
+The indexes contain the current state. They are searched with a filter that excludes memories changed since; those are
+read from their revisions as they were, filtered, and scored here in the same way: by BM25, by vectors still stored from
+their indexing, and by the formula of the keyword table. The hits go through the same fusion and ranking as any search.
 """
 
 from __future__ import annotations
@@ -43,25 +42,25 @@ from memsvc.ports.metadata import MemoryReads
 from memsvc.text.bm25 import length_norm, rarity, saturation
 
 MOST_CHANGED = 10_000
-"""How many memories that changed since are looked back at: the newest; the reply says when there were more."""
+"""Number of changed memories that are searched, the newest first; the reply reports if there are more."""
 EXCLUDED_BY_ROW = 2_000
-"""So many changed memories are named to the indexes; more are kept out by their update_time, which is slower."""
+"""Number of changed memories excluded by row; more are excluded by update_time, which is slower."""
 PARTIAL = "PARTIAL"
 _PER_WEIGHT, _PER_MATCH = 0.3, 0.2
 
 
 class AsOfSearch:
-    """Makes, for a search with a known_time, readers of what was known then."""
+    """Conversion of search readers for a search with a known_time."""
 
     def __init__(self, reads: MemoryReads, feed: IndexFeed, vectors: AsOfVectorScorer) -> None:
-        """Look back by *reads*; *feed* tells the words of memories that did not change."""
+        """Read from *reads*; *feed* provides the words of unchanged memories."""
         self._reads = reads
         self._feed = feed
         self._vectors = vectors
 
     def readers(self, query: SearchQuery, readers: SearchReaders) -> SearchReaders:
-        """Return *readers* as they would have been at the query's known_time."""
-        assert query.known_time is not None  # noqa: S101 - narrows the type; no other query is asked so
+        """Return *readers* as of the known_time of the query."""
+        assert query.known_time is not None  # noqa: S101 - narrows the type
         reach = Reach.from_scope(query.scope, query.selection.visibility)
         past = AsOfState(self._reads, query.scope, reach, query.known_time, query.selection.sessions)
         states = ChangedMemories(past, MOST_CHANGED)
@@ -78,14 +77,14 @@ class AsOfSearch:
 
 
 class NoAccessCounter:
-    """Looking back is no access."""
+    """Recorder for as-of searches, which are not accesses."""
 
     def note(self, ids: Iterable[str]) -> None:
-        """Forget it."""
+        """Do nothing."""
 
 
 class ChangedMemories:
-    """The memories that changed since, as they were: read once for a search, when it first needs them."""
+    """Memories changed since, as they were; read once for a search, on first use."""
 
     def __init__(self, past: AsOfState, most: int) -> None:
         self.past = past
@@ -95,7 +94,7 @@ class ChangedMemories:
         self.is_partial = False
 
     def load(self, asked: RetrievalRequest) -> None:
-        """Read them, those that pass the filter, until the deadline or the limit."""
+        """Read those that pass the filter, until the deadline or the limit."""
         rows = self.rows = self.past.changed_rows()
         self.is_partial = len(rows) > self._most
         found: list[Memory] = []
@@ -104,63 +103,63 @@ class ChangedMemories:
             if asked.deadline.passed():
                 self.is_partial = True
                 break
-        before = self._lines_before(found)
+        before = self._previous_messages(found)
         for memory in found:
             previous = None if memory.previous_row is None else before.get(memory.previous_row)
-            self.documents[memory.row] = Document(memory, chunks_of(memory.content) or _sole(memory), previous)
+            self.documents[memory.row] = Document(memory, chunks_of(memory.content) or _single_chunk(memory), previous)
 
     @property
     def unchanged(self) -> Filter:
-        """Return the filter that leaves out what changed since."""
+        """Return the filter that excludes memories changed since."""
         if len(self.rows) > EXCLUDED_BY_ROW:
             return self.past.unchanged
         return Not(AnyOf(Field.ROW, tuple(self.rows))) if self.rows else And(())
 
-    def _lines_before(self, memories: Sequence[Memory]) -> dict[int, Memory]:
+    def _previous_messages(self, memories: Sequence[Memory]) -> dict[int, Memory]:
         rows = [memory.previous_row for memory in memories if memory.previous_row is not None]
         lines = (line for part in self.past.states(rows) for line in part)
         return {line.row: line for line in lines if line.status is not Status.DELETED}
 
 
 class AsOfCandidateReader:
-    """`memsvc.engine.search.retrieval.CandidateReader` of what was known then."""
+    """`memsvc.engine.search.retrieval.CandidateReader` as of a moment."""
 
     def __init__(self, states: ChangedMemories) -> None:
         self._states = states
         self._reads = states.past.reads
 
     def candidates(self, rows: Rows, *, reach: Reach) -> Candidates:
-        """Return what ranking needs to know."""
+        """Return the ranking data."""
         documents, wanted = self._states.documents, [int(row) for row in rows]
         live = self._reads.candidates([row for row in wanted if row not in documents], reach=reach)
-        then = Candidates.of(candidate_of(documents[row].memory) for row in wanted if row in documents)
-        return live.joined(then)
+        past = Candidates.of(candidate_of(documents[row].memory) for row in wanted if row in documents)
+        return live.joined(past)
 
     def by_rows(self, rows: Sequence[int], *, reach: Reach) -> dict[int, Memory]:
-        """Return memories as they were; one that changed while the search was under way too."""
+        """Return memories as they were, including one that changed during the search."""
         documents, moment = self._states.documents, self._states.past.moment
         live = self._reads.by_rows([row for row in rows if row not in documents], reach=reach)
         late = [row for row, memory in live.items() if memory.update_time > moment]
-        then = self._reads.known_at(late, moment, reach=reach) if late else {}
-        found = {row: then.get(row) if row in late else memory for row, memory in live.items()}
+        past = self._reads.known_at(late, moment, reach=reach) if late else {}
+        found = {row: past.get(row) if row in late else memory for row, memory in live.items()}
         found |= {row: documents[row].memory for row in rows if row in documents}
         return {row: memory for row, memory in found.items() if memory is not None}
 
     def chunks(self, wanted: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Chunk]:
-        """Return chunks of what was there then."""
+        """Return chunks of the content as it was."""
         documents = self._states.documents
         live = self._reads.chunks([name for name in wanted if name[0] not in documents])
-        then = {
+        past = {
             (row, chunk.ordinal): chunk
             for row in {row for row, _ in wanted} & documents.keys()
             for chunk in documents[row].chunks
             if len(documents[row].chunks) > 1
         }
-        return live | {name: then[name] for name in wanted if name in then}
+        return live | {name: past[name] for name in wanted if name in past}
 
 
 class AsOfRetrieval:
-    """`memsvc.engine.search.retrieval.RetrievalSource`: the live retrievers, and what they no longer hold."""
+    """`memsvc.engine.search.retrieval.RetrievalSource` as of a moment: live retrievers plus changed memories."""
 
     def __init__(
         self, live: RetrievalSource, states: ChangedMemories, feed: IndexFeed, vectors: AsOfVectorScorer
@@ -169,21 +168,19 @@ class AsOfRetrieval:
         self._states = states
         self._feed = feed
         self._vectors = vectors
-        self._has_looked = False
+        self._is_loaded = False
 
     def run(self, asked: RetrievalRequest, early: Callable[[RetrievalResult], None] | None = None) -> RetrievalResult:  # noqa: ARG002
-        """Return what the retrievers would have found then; nothing is told early."""
-        if not self._has_looked:
+        """Return the hits that the retrievers would have found then; *early* is not called."""
+        if not self._is_loaded:
             self._states.load(asked)
-            self._has_looked = True
+            self._is_loaded = True
         found = self._live.run(replace(asked, where=conjunction(asked.where, self._states.unchanged)))
         if self._states.documents:
             with SEARCH_PRIORITY.without_yielding():
                 self._add(asked, found)
         if self._states.is_partial:
-            message = (
-                f"Too much changed since: of the changed memories the newest {MOST_CHANGED} at most were searched."
-            )
+            message = f"Too many memories changed since: only the newest {MOST_CHANGED} of them were searched."
             found.degraded += [Degraded(one, PARTIAL, message) for one in sorted(found.asked)]
         return found
 
@@ -193,20 +190,20 @@ class AsOfRetrieval:
         words = [entry for document in documents for entry in lexical_entries(document)] if found.terms else []
         matching = bm25(words, found.terms)
         if Retriever.BM25 in answered and matching:
-            found.bm25 = self._together(found, words)[: asked.depth]
+            found.bm25 = self._rescore(found, words)[: asked.depth]
         if Retriever.KEYWORD_TABLE in answered:
             hits = [*found.keyword_table, *_keyword_hits(documents, table_terms(asked.query))]
             found.keyword_table = _best(hits, asked.depth)
         if Retriever.DENSE in answered:
             self._add_dense(asked, found, matching)
 
-    def _together(self, found: RetrievalResult, words: Sequence[LexicalEntry]) -> list[Hit]:
-        """Score what the index found anew beside the rest: scores of two collections do not compare."""
+    def _rescore(self, found: RetrievalResult, words: Sequence[LexicalEntry]) -> list[Hit]:
+        """Score the hits of the index together with the others: scores of two collections are not comparable."""
         ids = {hit.entry_id for hit in found.bm25}
         live = self._feed.documents(sorted({hit.entry_id >> _ROW_SHIFT for hit in found.bm25}))
         entries = [entry for document in live for entry in lexical_entries(document) if entry.entry_id in ids]
         hits = bm25([*entries, *words], found.terms)
-        # A word that the index found by its likeness holds none of the terms, and comes last.
+        # An entry that the index found by similarity has none of the terms, and comes last.
         seen = {hit.entry_id for hit in hits}
         return [*hits, *(Hit(hit.entry_id, 0.0) for hit in found.bm25 if hit.entry_id not in seen)]
 
@@ -220,7 +217,7 @@ class AsOfRetrieval:
         for view, more in hits.items():
             found.dense[view] = _best([*found.dense.get(view, ()), *more], asked.depth)
         if is_partial:
-            message = "Some of what changed since was compared by its words alone: its vectors are not stored."
+            message = "Some memories that changed since were compared by words only: their vectors are not stored."
             found.degraded.append(Degraded(Retriever.DENSE, PARTIAL, message))
 
 
@@ -229,7 +226,7 @@ _ROW_SHIFT = entry_id(1, View.CHUNK, 0).bit_length() - 1
 
 @dataclass(frozen=True, slots=True)
 class _Match:
-    """The matched keywords of one memory."""
+    """The weights of the matching keywords of one memory."""
 
     row: int
     weights: Sequence[float]
@@ -253,22 +250,22 @@ def _best(hits: Iterable[Hit], limit: int) -> list[Hit]:
     return sorted(hits, key=lambda hit: (-hit.score, hit.entry_id))[:limit]
 
 
-def _sole(memory: Memory) -> tuple[Chunk]:
+def _single_chunk(memory: Memory) -> tuple[Chunk]:
     return (Chunk(0, memory.content, (), 1, memory.content.count("\n") + 1),)
 
 
-# Comparing the meaning of texts that no index holds any longer, by the vectors stored when they were indexed.
+# Vectors of texts that no index contains any longer come from the embedding cache.
 
 
 EMBEDDED = 32
-"""How many memories without stored vectors are embedded for one search; more would take seconds."""
+"""Memories without stored vectors that one search embeds; more would take seconds."""
 
 
 class AsOfVectorScorer:
     """Scores documents as the live generation of the vector index would."""
 
     def __init__(self, vectors: VectorIndex, embedding: CachedEmbedder, tier: EmbeddingGranularity) -> None:
-        """Centre by the manifest of *vectors*; take stored vectors from *embedding*."""
+        """Centre by the manifest of *vectors*; read stored vectors from *embedding*."""
         self._vectors = vectors
         self._embedding = embedding
         self._entries = VectorEntries(embedding, tier)
@@ -277,9 +274,9 @@ class AsOfVectorScorer:
     def nearest(
         self, query: SearchQuery, documents: Mapping[int, Document], first: Sequence[int]
     ) -> tuple[dict[View, list[Hit]], bool]:
-        """Return a hit for each entry by view, and whether documents were left out since they have no vectors.
+        """Return a hit for each entry by view, and whether documents without vectors were left out.
 
-        Of those without, the *first* ones by row are embedded.
+        Of documents without vectors, the *first* ones by row are embedded.
 
         Raises:
             BackendUnavailableError: The embedder cannot be reached.
@@ -287,7 +284,7 @@ class AsOfVectorScorer:
         manifest = self._vectors.manifest
         if manifest is None or manifest.model != self._embedding.model:
             return {}, True
-        chosen, is_partial = self._affordable(documents, first)
+        chosen, is_partial = self._limit_embedding(documents, first)
         means = means_of(manifest)
         asked = self._embedding.query(query.text) if query.vector is None else np.asarray(query.vector, np.float32)
         hits: dict[View, list[Hit]] = {view: [] for view in manifest.views}
@@ -298,22 +295,22 @@ class AsOfVectorScorer:
                     hits[entry.view].append(Hit(entry.entry_id, score))
         return hits, is_partial
 
-    def _affordable(self, documents: Mapping[int, Document], first: Sequence[int]) -> tuple[list[Document], bool]:
+    def _limit_embedding(self, documents: Mapping[int, Document], first: Sequence[int]) -> tuple[list[Document], bool]:
         texts = {row: [passage.text for passage in passages_of(one, self._tier)] for row, one in documents.items()}
         flat = [text for several in texts.values() for text in several]
         stored = {text for text, is_known in zip(flat, self._embedding.are_stored(flat), strict=True) if is_known}
-        absent = [row for row, several in texts.items() if not stored.issuperset(several)]
+        missing = [row for row, several in texts.items() if not stored.issuperset(several)]
         place = {row: rank for rank, row in reversed(list(enumerate(first)))}
-        absent.sort(key=lambda row: place.get(row, len(first)))
-        left_out = set(absent[EMBEDDED:])
+        missing.sort(key=lambda row: place.get(row, len(first)))
+        left_out = set(missing[EMBEDDED:])
         return [one for row, one in documents.items() if row not in left_out], bool(left_out)
 
 
-# BM25 over a handful of entries, where they are to be compared with each other and no index holds them all.
+# BM25 over few entries that no single index contains.
 
 
 def bm25(entries: Sequence[LexicalEntry], terms: Sequence[str]) -> list[Hit]:
-    """Return the entries that hold one of *terms* or more, best first, equal scores by entry id."""
+    """Return the entries that contain any of *terms*, best first, ties by entry id."""
     wanted = dict.fromkeys(terms)
     counted = [(entry, Counter(term for term in entry.terms if term in wanted)) for entry in entries]
     average = sum(len(entry.terms) for entry in entries) / max(len(entries), 1) or 1.0

@@ -1,7 +1,7 @@
-"""Rolling a whole project back to a checkpoint: part by part, each part one transaction, nothing lost.
+"""Rollback of a project to a checkpoint, in batches of one transaction each.
 
-A memory goes back by a new revision that says what it said then; one that is new since is deleted softly. So a rollback
-is a change like any other, and the moment before it gets a checkpoint of its own, to which it can be rolled back.
+A memory returns to its earlier state by a new revision; one created since is soft-deleted. So a rollback is a change
+like any other, and the moment before it gets a checkpoint of its own, to which it can be rolled back.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ from memsvc.engine.sessions.append import SOURCE
 from memsvc.ports.metadata import MetadataStore, Transaction
 
 PART = 200
-"""How many memories one transaction rolls back: others write in between."""
+"""Memories rolled back in one transaction, so that other writes can interleave."""
 MOST_NAMED = 100
-"""How many of the memories that could not be rolled back are named."""
+"""Number of memories named that could not be rolled back."""
 _METHOD = "RollbackToCheckpoint"
 _TICK = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
 class _Item:
-    """A memory that is to go back, and whether that makes it go away: what it said then is read when it is needed."""
+    """A memory to roll back, and whether that deletes it. Its earlier state is read when it is needed."""
 
     memory_id: str
     row: int
-    goes_away: bool
+    is_deleted: bool
 
 
 @dataclass(slots=True)
 class _Run:
-    """One rollback at work. What was known at *started* goes back, and nothing that was written later.
+    """A running rollback. It rolls back the state at *started*, and nothing written later.
 
-    *unsettled* are the ids of memories whose conflicts and links are to be mended once all have gone back.
+    *unsettled* are the ids of memories whose conflicts and links are reconciled after all memories are rolled back.
     """
 
     scope: Scope
@@ -66,18 +66,18 @@ class _Run:
     position: int = 0
 
     def copy(self) -> _Run:
-        """Return a run that can be changed without this one: a part may have to be done twice."""
+        """Return an independent copy: a transaction may run twice."""
         own = replace(self, counts=Counter(self.counts), unreturned=list(self.unreturned))
         return replace(own, released=set(self.released), unsettled=set(self.unsettled))
 
     def add_unreturned(self, memory_id: str, reason: Kept, in_the_way: str = "") -> None:
-        """Note a memory that stays as it is."""
+        """Record a memory that was not rolled back."""
         self.unreturned_count += 1
         if len(self.unreturned) < MOST_NAMED:
             self.unreturned.append(Unreturned(memory_id, reason, in_the_way))
 
     def report(self) -> RollbackReport:
-        """Return what was done so far."""
+        """Return the report so far."""
         return RollbackReport(
             checkpoint=self.checkpoint,
             counts={DifferenceKind(name): count for name, count in self.counts.items() if count},
@@ -88,7 +88,7 @@ class _Run:
         )
 
     def as_json(self, *, done: bool) -> dict[str, Any]:
-        """Return the run as it is remembered of its request."""
+        """Return the run as JSON, as stored with its request."""
         return {
             "done": done,
             "started": to_micros(self.started),
@@ -102,7 +102,7 @@ class _Run:
         }
 
     def from_json(self, answer: Mapping[str, Any]) -> _Run:
-        """Return the run as it was remembered."""
+        """Return the run from its stored form."""
         return replace(
             self,
             started=from_micros(answer["started"]),
@@ -117,7 +117,7 @@ class _Run:
 
 
 class CheckpointRollback:
-    """Rolls projects back to their checkpoints."""
+    """Rolls projects back to checkpoints."""
 
     def __init__(
         self,
@@ -134,9 +134,9 @@ class CheckpointRollback:
         self._conflict_rollback = ConflictRollback(record_builder, now)
 
     def preview(self, scope: Scope, name: str) -> RollbackReport:
-        """Return what a rollback would do, and change nothing.
+        """Return the report of a rollback without changing anything.
 
-        Memories that something would be in the way of are counted as if it were not.
+        Memories that would be blocked by another memory are counted as rolled back.
 
         Raises:
             CheckpointNotFoundError: The project has no checkpoint of this name.
@@ -151,29 +151,29 @@ class CheckpointRollback:
         return run.report()
 
     def run(self, scope: Scope, name: str, *, request_id: str, deadline: Deadline) -> RollbackReport:
-        """Roll the scope's project back; return once all of it is durable.
+        """Roll the scope's project back; return once everything is durable.
 
-        Each part is one transaction. When it breaks off, what was rolled back stays so, and the same request goes on.
+        Each batch is one transaction. An interrupted rollback keeps what it did, and the same request continues it.
 
         Raises:
             CheckpointNotFoundError: The project has no checkpoint of this name.
-            DeadlineExceededError: The time was over before everything was rolled back.
+            DeadlineExceededError: The deadline passed before everything was rolled back.
             RequestIdReusedError: The request_id was used for another request.
         """
         digest = request_digest(scope, name) if request_id else ""
         request = IdempotentRequest(_METHOD, request_id, digest, checkpoint_reach(scope))
-        run, is_done = self._committer.submit(lambda transaction: self._opened(transaction, scope, name, request)).value
+        run, is_done = self._committer.submit(lambda transaction: self._start(transaction, scope, name, request)).value
         if is_done:
             return run.report()
         items = [item for item, _ in self._differing(run)]
-        # What is to go away first: it may hold the keys and contents that the others need.
-        items.sort(key=lambda item: not item.goes_away)
-        run = self._mended(self._all(run, items, deadline))
+        # Deletions first: they may free keys and contents that others need.
+        items.sort(key=lambda item: not item.is_deleted)
+        run = self._reconcile(self._roll_back_all(run, items, deadline))
         self._note_purged(run)
-        committed = self._committer.submit(lambda transaction: _closed(transaction, run))
+        committed = self._committer.submit(lambda transaction: _finish(transaction, run))
         return replace(committed.value.report(), position=committed.position)
 
-    def _opened(
+    def _start(
         self, transaction: Transaction, scope: Scope, name: str, request: IdempotentRequest
     ) -> tuple[_Run, bool]:
         checkpoint = transaction.find_checkpoint(scope.owner, scope.project_id, name)
@@ -187,7 +187,7 @@ class CheckpointRollback:
         return run, False
 
     def _differing(self, run: _Run) -> list[tuple[_Item, DifferenceKind]]:
-        """Return the memories that are not as they were, and what would become of them."""
+        """Return the memories that differ from their earlier state, and the kind of each difference."""
         past = _past(self._store, run)
         rows = past.changed_rows(until=run.started)
         found: list[tuple[_Item, DifferenceKind]] = []
@@ -196,14 +196,14 @@ class CheckpointRollback:
             known = past.reads.known_at(part, past.moment, reach=past.reach)
             for row, memory in sorted(past.reads.by_rows(part, reach=past.reach).items()):
                 target = known.get(row)
-                is_kept = _sums_up_what_stays(memory, run) if target is None else not visible(target, run.scope)
+                is_kept = _is_foreign_summary(memory, run) if target is None else not visible(target, run.scope)
                 after = None if is_kept else revert_to(memory, target, run.started)
                 if after is not None:
-                    goes_away = after.status is Status.DELETED
-                    found.append((_Item(memory.id, row, goes_away), _kind(memory, after)))
+                    is_deleted = after.status is Status.DELETED
+                    found.append((_Item(memory.id, row, is_deleted), _kind(memory, after)))
         return found
 
-    def _all(self, run: _Run, items: Sequence[_Item], deadline: Deadline) -> _Run:
+    def _roll_back_all(self, run: _Run, items: Sequence[_Item], deadline: Deadline) -> _Run:
         waiting = list(items)
         while waiting:
             blocked: list[_Item] = []
@@ -211,23 +211,25 @@ class CheckpointRollback:
             for start in range(0, len(waiting), PART):
                 if deadline.passed():
                     left = len(waiting) - start + len(blocked)
-                    message = f"the rollback ({left} of {len(items)} memories are left; repeat the request to go on)"
+                    message = f"the rollback ({left} of {len(items)} memories are left; repeat the request to continue)"
                     raise DeadlineExceededError(message)
-                run, still = self._part(run, waiting[start : start + PART], names)
-                blocked += still
+                run, still_blocked = self._roll_back_part(run, waiting[start : start + PART], names)
+                blocked += still_blocked
             if len(blocked) == len(waiting):
-                run = self._released(run, blocked)
+                run = self._release(run, blocked)
             waiting = blocked
         return run
 
-    def _part(self, run: _Run, items: Sequence[_Item], names: set[str]) -> tuple[_Run, list[_Item]]:
+    def _roll_back_part(self, run: _Run, items: Sequence[_Item], names: set[str]) -> tuple[_Run, list[_Item]]:
         past = _past(self._store, run)
         targets = past.reads.known_at([item.row for item in items], past.moment, reach=past.reach)
 
         def work(transaction: Transaction) -> tuple[_Run, list[_Item]]:
-            own = _resumed(transaction, run)
-            self._name_the_moment(transaction, own)
-            part = _Part(transaction, self._record_builder, own, max(self._now(), own.started + _TICK), names)
+            own = _load_run(transaction, run)
+            self._create_undo_checkpoint(transaction, own)
+            part = _RollbackTransaction(
+                transaction, self._record_builder, own, max(self._now(), own.started + _TICK), names
+            )
             blocked = [item for item in items if not part.roll_back(item.memory_id, targets.get(item.row))]
             own.position = max(own.position, transaction.position)
             remember_answer(transaction, own.request, own.as_json(done=False))
@@ -235,13 +237,15 @@ class CheckpointRollback:
 
         return self._committer.submit(work).value
 
-    def _released(self, run: _Run, stuck: Sequence[_Item]) -> _Run:
-        """Take keys and contents from memories that wait for each other in a circle; each once, so that it ends."""
+    def _release(self, run: _Run, stuck: Sequence[_Item]) -> _Run:
+        """Release keys and contents of memories that block each other in a cycle, each once, so that it ends."""
         chosen = [item.memory_id for item in stuck if item.memory_id not in run.released][:PART]
 
         def work(transaction: Transaction) -> _Run:
-            own = _resumed(transaction, run)
-            part = _Part(transaction, self._record_builder, own, max(self._now(), own.started + _TICK), set())
+            own = _load_run(transaction, run)
+            part = _RollbackTransaction(
+                transaction, self._record_builder, own, max(self._now(), own.started + _TICK), set()
+            )
             for memory_id in chosen:
                 part.release(memory_id)
             remember_answer(transaction, own.request, own.as_json(done=False))
@@ -249,11 +253,11 @@ class CheckpointRollback:
 
         return self._committer.submit(work).value
 
-    def _mended(self, run: _Run) -> _Run:
-        """Bring conflicts and links in line with what has gone back."""
+    def _reconcile(self, run: _Run) -> _Run:
+        """Bring conflicts and links in line with the rolled back memories."""
 
         def work(transaction: Transaction) -> _Run:
-            own = _resumed(transaction, run)
+            own = _load_run(transaction, run)
             chosen = sorted(own.unsettled)[:PART]
             self._conflict_rollback.reconcile(
                 transaction, chosen, reach=checkpoint_reach(own.scope), since=own.checkpoint.known_time
@@ -267,7 +271,7 @@ class CheckpointRollback:
         return run
 
     @staticmethod
-    def _name_the_moment(transaction: Transaction, run: _Run) -> None:
+    def _create_undo_checkpoint(transaction: Transaction, run: _Run) -> None:
         if run.undo:
             return
         owner, project = run.scope.owner, run.scope.project_id
@@ -285,7 +289,7 @@ class CheckpointRollback:
             row = gone[-1].row
 
 
-class _Part:
+class _RollbackTransaction:
     """One transaction of a rollback."""
 
     def __init__(
@@ -298,7 +302,7 @@ class _Part:
         self._waiting = waiting
 
     def roll_back(self, memory_id: str, target: Memory | None) -> bool:
-        """Bring one memory back; return whether it is settled, or else waits for another that is to go first."""
+        """Roll back one memory; return False if it must wait for another one."""
         run = self._run
         before = self._transaction.get(memory_id, reach=checkpoint_reach(run.scope))
         after = None if before is None else revert_to(before, target, self._now)
@@ -307,7 +311,7 @@ class _Part:
         if before.update_time > run.started and memory_id not in run.released:
             run.add_unreturned(memory_id, Kept.CHANGED_MEANWHILE)
             return True
-        holder = self._in_the_way(after)
+        holder = self._find_blocker(after)
         if holder is None:
             record, _ = self._record_builder.claim(self._transaction, self._record_builder.record(before, after))
             self._transaction.update(before, record, change_action(before, after))
@@ -321,15 +325,15 @@ class _Part:
         return True
 
     def release(self, memory_id: str) -> None:
-        """Take key and claim from a memory that waits, so that another can have them."""
+        """Release key and claim of a waiting memory, so that another can take them."""
         before = self._transaction.get(memory_id, reach=checkpoint_reach(self._run.scope))
         self._run.released.add(memory_id)
         if before is not None and before.update_time <= self._run.started:
             after = replace(before, key="", revision=before.revision + 1, update_time=self._now)
             self._transaction.update(before, self._record_builder.record(before, after), ChangeAction.UPDATED)
 
-    def _in_the_way(self, after: Memory) -> Memory | None:
-        """Return who has the key of *after*, or a content that it is about to give up."""
+    def _find_blocker(self, after: Memory) -> Memory | None:
+        """Return the memory with the key of *after*, or with a content that it is about to release."""
         if after.status is Status.DELETED:
             return None
         name = (after.scope.project_id, after.key)
@@ -337,7 +341,7 @@ class _Part:
         if bearer is not None and bearer.id != after.id:
             return bearer
         holder = self._record_builder.find_holder(self._transaction, after)
-        # Beside one that stays it may stand, as it did then.
+        # A memory that stays may share the content, as it did then.
         return holder if holder is not None and holder.id in self._waiting else None
 
 
@@ -349,18 +353,18 @@ def _kind(before: Memory, after: Memory) -> DifferenceKind:
     return difference_of(before, after) or DifferenceKind.CHANGED
 
 
-def _sums_up_what_stays(memory: Memory, run: _Run) -> bool:
-    """Return whether a memory that is new since stands for trimmed messages which are not the scope's to bring back."""
+def _is_foreign_summary(memory: Memory, run: _Run) -> bool:
+    """Return whether a new memory summarises trimmed messages of another session, which the scope cannot restore."""
     is_summary = memory.kind is Kind.SUMMARY and memory.source == SOURCE
     return is_summary and memory.metadata.get("session_id") != run.scope.session_id
 
 
-def _resumed(transaction: Transaction, run: _Run) -> _Run:
-    """Return the run as it stands by the store's own note, or as it is where none is kept."""
+def _load_run(transaction: Transaction, run: _Run) -> _Run:
+    """Return the stored state of the run, or a copy if none is stored."""
     answer = recall_answer(transaction, run.request)
     return run.copy() if answer is None else run.from_json(answer)
 
 
-def _closed(transaction: Transaction, run: _Run) -> _Run:
+def _finish(transaction: Transaction, run: _Run) -> _Run:
     remember_answer(transaction, run.request, run.as_json(done=True))
     return run

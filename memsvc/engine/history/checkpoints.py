@@ -1,4 +1,4 @@
-"""Checkpoints: names for moments of a project, and what is otherwise since."""
+"""Checkpoints: named moments of a project, and the differences since."""
 
 from __future__ import annotations
 
@@ -24,40 +24,40 @@ from memsvc.engine.history.as_of_reads import AsOfState, cursor_of
 from memsvc.ports.metadata import MetadataStore, Transaction
 
 _BY_CHANGE = Order(OrderField.UPDATE_TIME, descending=False)
-_LOOKS = 10
-"""A page of differences looks at so many times as many memories as it may hold."""
+_MOST_PAGES = 10
+"""Limit of pages read for one page of differences."""
 
 
 def checkpoint_reach(scope: Scope) -> Reach:
-    """Return what a checkpoint is about: exactly the scope's project, without one the global memories."""
+    """Return the reach of a checkpoint: exactly the scope's project, or the global memories."""
     return Reach.from_scope(scope, Visibility.PROJECT)
 
 
 class CheckpointService:
-    """Makes, lists and compares checkpoints."""
+    """Creates, lists and compares checkpoints."""
 
     def __init__(self, store: MetadataStore, committer: GroupCommitter, now: Callable[[], datetime]) -> None:
-        """Keep them in *store*; *now* is the clock."""
+        """Keep checkpoints in *store*; *now* is the clock."""
         self._store = store
         self._committer = committer
         self._now = now
 
     def create(self, scope: Scope, name: str, *, note: str, known_time: datetime | None, request_id: str) -> Checkpoint:
-        """Name the present moment of the scope's project, or an earlier one.
+        """Create a checkpoint of the scope's project for now or an earlier moment.
 
         Raises:
             CheckpointExistsError: The project has a checkpoint of this name.
-            InvalidRequestError: The moment lies in the future.
+            InvalidRequestError: The moment is in the future.
             RequestIdReusedError: The request_id was used for another request.
         """
         digest = request_digest(scope, name, note, known_time) if request_id else ""
         request = IdempotentRequest("CreateCheckpoint", request_id, digest, checkpoint_reach(scope))
 
         def work(transaction: Transaction) -> Checkpoint:
-            there = transaction.find_checkpoint(scope.owner, scope.project_id, name)
-            if recall_answer(transaction, request) is not None and there is not None:
-                return there
-            if there is not None:
+            existing = transaction.find_checkpoint(scope.owner, scope.project_id, name)
+            if recall_answer(transaction, request) is not None and existing is not None:
+                return existing
+            if existing is not None:
                 raise CheckpointExistsError(name)
             now = self._now()
             if known_time is not None and known_time > now:
@@ -73,7 +73,7 @@ class CheckpointService:
         """Return a checkpoint of the scope's project.
 
         Raises:
-            CheckpointNotFoundError: It has none of this name.
+            CheckpointNotFoundError: The project has none of this name.
         """
         found = self._store.checkpoints.get(scope.owner, scope.project_id, name)
         if found is None:
@@ -88,26 +88,26 @@ class CheckpointService:
     def differences(
         self, scope: Scope, name: str, *, after: PageCursor | None, limit: int
     ) -> tuple[list[Difference], PageCursor | None]:
-        """Return what differs from a checkpoint, by the time of the change, and where to go on.
+        """Return the differences since a checkpoint, by the time of the change, and the cursor of the next page.
 
-        What was removed for good comes last. A memory that changes between two pages may come again.
+        Purged memories come last. A memory that changes between two pages may be returned twice.
 
         Raises:
             CheckpointNotFoundError: The project has no checkpoint of this name.
         """
         past = AsOfState(self._store.memories, scope, checkpoint_reach(scope), self.get(scope, name).known_time)
         found: list[Difference] = []
-        looks = 0
+        pages = 0
         while after is None or after.value is not None:
             part, after = self._changed(past, after, limit)
-            looks += 1
+            pages += 1
             for cursor, difference in part:
                 found.append(difference)
                 if len(found) == limit:
                     return found, cursor
             if after is None:
                 after = PageCursor(None, 0)
-            elif looks == _LOOKS:
+            elif pages == _MOST_PAGES:
                 return found, after
         return self._purged(past, found, after, limit)
 
@@ -147,7 +147,7 @@ class CheckpointService:
 
 def _difference(before: Memory | None, after: Memory, scope: Scope) -> Difference | None:
     if before is not None and not visible(before, scope):
-        # It was another session's private one: that is all to be told of how it was.
+        # It was private to another session: its earlier state is not returned.
         return Difference(DifferenceKind.CHANGED, after.id, None, after)
     kind = difference_of(before, after)
     return None if kind is None else Difference(kind, after.id, before, after)
