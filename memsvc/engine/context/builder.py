@@ -1,4 +1,4 @@
-"""Building one context: section by section, each within its share of the budget."""
+"""Building of one context: section by section, each within its share of the budget."""
 
 from __future__ import annotations
 
@@ -52,22 +52,22 @@ from memsvc.text.context_phrases import CLOSING, HEADINGS, OPENING, left_out_lin
 from memsvc.text.recalled_text import citation
 
 MARGIN_SECONDS = 0.05
-"""So long before the deadline the search is no longer waited for: what is there must still be told."""
+"""Time before the deadline at which the search is abandoned, to return what is available."""
 LEAST_SECONDS = 0.02
-"""With less time left no further section is begun: the summary must still be told."""
+"""With less time left no further section is started, to leave time for the summary."""
 
 
 @dataclass(frozen=True, slots=True)
 class BuildInputs:
-    """What a context is built with.
+    """Dependencies and inputs of a context.
 
     Attributes:
-        search: Begins the search for what the query retrieves.
-        session_size: Returns how many tokens the scope's session holds, and may hold; None: nothing keeps count.
-        earlier: What an earlier context holds, by id; None: no delta is wanted.
+        search: Starts the search of the query.
+        session_size: Returns the tokens that the scope's session has and may have; None if they are not tracked.
+        earlier: The content of an earlier context by id; None if no delta is requested.
         least_core_trust: See `memsvc.domain.provenance.speaks_for_the_user`.
-        lines: Lines of memories that were made for earlier contexts.
-        sayings: What memories say, worked out for earlier contexts.
+        lines: Cached lines of memories from earlier contexts.
+        sayings: Cached shingles of memories from earlier contexts.
     """
 
     source_reader: ContextSourceReader
@@ -84,10 +84,10 @@ _Found: TypeAlias = tuple[Sequence[SearchHit], str]
 
 
 class ContextBuilder:
-    """One context in the making. Not safe to use from several threads at once."""
+    """A context under construction. Not thread-safe."""
 
     def __init__(self, query: ContextQuery, inputs: BuildInputs, now: datetime) -> None:
-        """Build what *query* asks for, as of *now* unless it names another moment."""
+        """Build the context of *query*, as of *now* unless the query names another moment."""
         self.query = query
         now = query.moment or now
         self.deadline = Deadline()
@@ -96,81 +96,81 @@ class ContextBuilder:
         self._inputs = inputs
         self._now = now
         self._lines = LineRenderer(query, now, inputs.tokenizer, inputs.lines)
-        self._notices = ContextWarnings(query.locale)
-        self._ending = ContextFooter(query, inputs.tokenizer, inputs.earlier)
-        self._choosing = self._nothing_to_spend()
+        self._warnings = ContextWarnings(query.locale)
+        self._footer = ContextFooter(query, inputs.tokenizer, inputs.earlier)
+        self._selector = self._empty_selector()
         self._pending: Future[SearchReply] | None = None
         self._skipped: list[Section] = []
-        self._gathered: dict[Section, list[Memory]] = {}
+        self._read_memories: dict[Section, list[Memory]] = {}
 
     def abandon(self) -> None:
-        """Do without the search while nobody waits for it; whoever goes on begins it anew."""
+        """Cancel the search while no client reads; a resumed context starts it again."""
         if self._pending is not None:
             self._pending.cancel()
 
     def batches(self) -> Iterator[list[Event]]:
-        """Yield the events: what needs no search at once, the rest when the search is done, the summary with it.
+        """Yield the events: sections that need no search at once, the others with the summary when the search is done.
 
-        A batch is empty when the context was abandoned while it waited.
+        A batch is empty if the context was abandoned while it waited.
 
         Raises:
             BackendUnavailableError: The store cannot be reached.
         """
         text, tokens = opening_lines(self.query.locale, self._inputs.tokenizer)
-        fixed = tokens + self._ending.least_tokens
+        fixed = tokens + self._footer.least_tokens
         sections = [section for section in Section if section in self.query.sections]
-        is_hopeless = fixed > self.query.total_tokens
-        free = self.query.total_tokens - fixed - self._ending.reserved_tokens
-        plan = self._plan("" if is_hopeless else text, 0 if is_hopeless else tokens, sections, free)
-        if is_hopeless:
-            notice = self._notices.too_small(fixed, self.query.total_tokens)
+        is_too_small = fixed > self.query.total_tokens
+        free = self.query.total_tokens - fixed - self._footer.reserved_tokens
+        plan = self._plan("" if is_too_small else text, 0 if is_too_small else tokens, sections, free)
+        if is_too_small:
+            notice = self._warnings.too_small(fixed, self.query.total_tokens)
             self._leave_all_out()
-            yield [plan, notice, self._ending.nothing(self.ledger, sections)]
+            yield [plan, notice, self._footer.nothing(self.ledger, sections)]
             return
         if self.query.retrieves:
             self._pending = self._inputs.search(self.deadline)
         self.ledger.texts.append(text)
         allowance = TokenBudget(free, self.query.shares, [*filter(self._is_possible, Section)])
-        told = Deduplicator(self._inputs.sayings)
-        self._choosing = SectionSelector(self._lines, self.ledger, allowance, told, self.earlier, self._coming)
+        deduplicator = Deduplicator(self._inputs.sayings)
+        self._selector = SectionSelector(self._lines, self.ledger, allowance, deduplicator, self.earlier, self._preview)
         yield [plan, *self._core()]
-        if self._begins(Section.SESSION):
+        if self._starts(Section.SESSION):
             yield self._session()
-        begun = [section for section in (Section.LONG_TERM, Section.GLOBAL) if self._begins(section)]
+        started = [section for section in (Section.LONG_TERM, Section.GLOBAL) if self._starts(section)]
         found: _Found = ((), "")
-        if begun:
-            while (awaited := self._awaited()) is None:
+        if started:
+            while (awaited := self._await_search()) is None:
                 yield []
             found = awaited
-        rest = [*self._retrieved(begun, *found)]
+        rest = [*self._retrieved(started, *found)]
         if self._skipped:
-            rest.append(self._notices.late(self._skipped))
-        rest.append(self._ending.summary(self.ledger, sections))
-        # Only what is asked of later is kept for an hour.
-        self.ledger.texts, self._choosing = [], self._nothing_to_spend()
-        self._pending, self._gathered = None, {}
+            rest.append(self._warnings.late(self._skipped))
+        rest.append(self._footer.summary(self.ledger, sections))
+        # Drop everything that resuming and deltas do not need, because contexts are kept for an hour.
+        self.ledger.texts, self._selector = [], self._empty_selector()
+        self._pending, self._read_memories = None, {}
         yield rest
 
-    def _nothing_to_spend(self) -> SectionSelector:
+    def _empty_selector(self) -> SectionSelector:
         allowance = TokenBudget(0, self.query.shares)
         return SectionSelector(self._lines, self.ledger, allowance, Deduplicator(self._inputs.sayings))
 
     def _read(self, section: Section) -> list[Memory]:
-        """Return the memories of the session, or those of the last days; read once."""
-        if section not in self._gathered:
+        """Return the memories of the session, or recent memories; read once."""
+        if section not in self._read_memories:
             source_reader, is_session = self._inputs.source_reader, section is Section.SESSION
             found = (source_reader.session if is_session else source_reader.recent)(self.query, self._now)
             most = SESSION_MESSAGES if is_session else RECENT_MEMORIES
             self.ledger.leave_out(section, Reason.LIMIT, [memory.id for memory in found[:-most]])
-            self._gathered[section] = found[-most:]
-        return self._gathered[section]
+            self._read_memories[section] = found[-most:]
+        return self._read_memories[section]
 
-    def _coming(self, section: Section) -> Sequence[Memory] | None:
-        """Return what a section that waits for no search would show; None: that is not known yet."""
+    def _preview(self, section: Section) -> Sequence[Memory] | None:
+        """Return the memories of a section that needs no search; None if they are not known yet."""
         return self._read(section) if section in {Section.SESSION, Section.SHORT_TERM} else None
 
     def _is_possible(self, section: Section) -> bool:
-        """Return whether a section is asked for and can hold anything."""
+        """Return whether a section is requested and can have content."""
         scope = self.query.scope
         needed = {
             Section.PROJECT_CORE: scope.project_id,
@@ -181,8 +181,8 @@ class ContextBuilder:
         }
         return section in self.query.sections and bool(needed.get(section, True))
 
-    def _begins(self, section: Section) -> bool:
-        """Return whether a section is asked for and can hold anything, and there is time for it."""
+    def _starts(self, section: Section) -> bool:
+        """Return whether a section is possible and there is time for it."""
         if not self._is_possible(section):
             return False
         remaining = self.deadline.remaining()
@@ -192,7 +192,7 @@ class ContextBuilder:
         return True
 
     def _leave_all_out(self) -> None:
-        """Note what would be shown without a search, had it room; what the earlier context holds stays held."""
+        """Record all memories of sections without a search as left out; the content of an earlier context stays."""
         self._carry_over({*self.query.sections}, set())
         for section in filter(self._is_possible, Section):
             if section in RETRIEVED:
@@ -228,20 +228,20 @@ class ContextBuilder:
             trusted = [one for one in memories if speaks_for_the_user(one, self._inputs.least_core_trust)]
             ids = {memory.id for memory in trusted}
             self.ledger.leave_out(section, Reason.UNTRUSTED, [one.id for one in memories if one.id not in ids])
-            yield from self._choosing.in_order(section, trusted)
+            yield from self._selector.in_order(section, trusted)
             self.ledger.leave_out(section, Reason.LIMIT, [one.id for part in (core, active) for one in part[LIST:]])
-        yield from self._notices.count("CORE_COUNT", counts[0], CORE_COUNT)
-        yield from self._notices.count("ACTIVE_COUNT", counts[1], ACTIVE_COUNT)
+        yield from self._warnings.count("CORE_COUNT", counts[0], CORE_COUNT)
+        yield from self._warnings.count("ACTIVE_COUNT", counts[1], ACTIVE_COUNT)
 
     def _session(self) -> list[Event]:
         messages = self._read(Section.SESSION)
-        items = list(self._choosing.newest(Section.SESSION, messages))
-        return [*items, *self._notices.session(*self._session_size(messages))]
+        items = list(self._selector.newest(Section.SESSION, messages))
+        return [*items, *self._warnings.session(*self._session_size(messages))]
 
     def _session_size(self, messages: Sequence[Memory]) -> tuple[int, int]:
-        """Return how many tokens the session holds, and may hold; where nothing keeps count, its share of the budget.
+        """Return the tokens that the session has and may have; if they are not tracked, its share of the budget.
 
-        Counted are messages only when there may be enough of them for a warning: no token has less than a byte.
+        Messages are counted only if there may be enough for a warning: every token has at least one byte.
         """
         if size := self._inputs.session_size():
             return size
@@ -250,36 +250,36 @@ class ContextBuilder:
             return 0, limit
         return sum(self._lines.cost(memory.content) for memory in messages), limit
 
-    def _retrieved(self, begun: Sequence[Section], hits: Sequence[SearchHit], lost: str) -> Iterator[Event]:
+    def _retrieved(self, started: Sequence[Section], hits: Sequence[SearchHit], lost: str) -> Iterator[Event]:
         if lost:
-            yield self._notices.incomplete(lost)
+            yield self._warnings.incomplete(lost)
         scope = self.query.scope
         found: dict[Section, list[SearchHit]] = {Section.LONG_TERM: [], Section.GLOBAL: []}
         recent: list[Memory] = []
-        if self._begins(Section.SHORT_TERM):
+        if self._starts(Section.SHORT_TERM):
             recent = self._read(Section.SHORT_TERM)
         recent_ids = {memory.id for memory in recent}
         for hit in hits:
             if hit.memory.id not in self.ledger.holds and hit.memory.id not in recent_ids:
                 found[section_of(hit.memory, scope)].append(hit)
-        if Section.LONG_TERM in begun:
-            yield from self._choosing.best(Section.LONG_TERM, found[Section.LONG_TERM])
+        if Section.LONG_TERM in started:
+            yield from self._selector.best(Section.LONG_TERM, found[Section.LONG_TERM])
         if recent:
             new = [memory for memory in recent if memory.id not in self.ledger.holds]
-            yield from self._choosing.newest(Section.SHORT_TERM, new)
-        if Section.GLOBAL in begun:
-            yield from self._choosing.best(Section.GLOBAL, found[Section.GLOBAL])
-        self._carry_over({*self._skipped, *(begun if lost else ())}, {hit.memory.id for hit in hits})
+            yield from self._selector.newest(Section.SHORT_TERM, new)
+        if Section.GLOBAL in started:
+            yield from self._selector.best(Section.GLOBAL, found[Section.GLOBAL])
+        self._carry_over({*self._skipped, *(started if lost else ())}, {hit.memory.id for hit in hits})
 
     def _carry_over(self, sections: AbstractSet[Section], found: AbstractSet[str]) -> None:
-        """Hold on to what the earlier context has in sections that are not complete: it may only not have been read."""
+        """Keep the content of the earlier context in incomplete sections, where it may only not have been read."""
         for memory_id, held in (self.earlier or {}).items():
             if held.section in sections and memory_id not in found and memory_id not in self.ledger.holds:
                 self.ledger.holds[memory_id] = held
                 self.ledger.leave_out(held.section, Reason.UNCERTAIN, [memory_id])
 
-    def _awaited(self) -> _Found | None:
-        """Return what was found, and why that may not be all; None when nobody waits for it any more."""
+    def _await_search(self) -> _Found | None:
+        """Return the hits, and why they may be incomplete; None if the context was abandoned."""
         if self._pending is None or self._pending.cancelled():
             self._pending = self._inputs.search(self.deadline)
         pending, remaining = self._pending, self.deadline.remaining()
@@ -295,20 +295,17 @@ class ContextBuilder:
         return reply.hits, ", ".join(f"{one.retriever} {one.reason}" for one in reply.degraded)
 
 
-# The first and the last lines of a context: what encloses the data, and what was left out.
-
-
 NAMED_IDS = 100
-"""So many of what was left out are named."""
+"""Number of ids named for each reason of omission."""
 REMOVED_MARKS = 20
 RESERVED_TOKENS = 160
-"""Kept free for the line that says what was left out, or a twentieth of a small budget."""
+"""Tokens reserved for the line about omitted memories; a twentieth of a small budget."""
 _PART = 20
 _HELD = frozenset({Reason.UNCHANGED, Reason.UNCERTAIN})
 
 
 class LedgerView(Protocol):
-    """What the ending needs to know of a context."""
+    """The parts of the ledger that the footer reads."""
 
     holds: dict[str, Held]
     counts: dict[Section, list[int]]
@@ -317,12 +314,12 @@ class LedgerView(Protocol):
 
 
 def opening_lines(locale: Locale, tokenizer: Tokenizer) -> tuple[str, int]:
-    """Return the first lines and what they cost."""
+    """Return the first lines and their token count."""
     return OPENING[locale], tokenizer.count(OPENING[locale])
 
 
 class ContextFooter:
-    """Closes a context."""
+    """The closing lines and the summary of a context."""
 
     def __init__(self, query: ContextQuery, tokenizer: Tokenizer, earlier: Mapping[str, Held] | None) -> None:
         self._query = query
@@ -331,19 +328,19 @@ class ContextFooter:
         self.least_tokens = tokenizer.count(CLOSING)
         self.reserved_tokens = min(RESERVED_TOKENS, query.total_tokens // _PART)
 
-    def nothing(self, books: LedgerView, sections: Sequence[Section]) -> Summary:
-        """Return the summary of a context that has no room for anything."""
+    def nothing(self, ledger: LedgerView, sections: Sequence[Section]) -> Summary:
+        """Return the summary of a context whose budget is too small."""
         total = self._query.total_tokens
-        return Summary("", 0, 0, total, dict.fromkeys(sections, (0, 0)), _left_out(books))
+        return Summary("", 0, 0, total, dict.fromkeys(sections, (0, 0)), _left_out(ledger))
 
-    def summary(self, books: LedgerView, sections: Sequence[Section]) -> Summary:
-        """Return the summary: its text says as much of what was left out as there is room for."""
-        left_out = _left_out(books)
-        removed = () if self._earlier is None else tuple(one for one in self._earlier if one not in books.holds)
-        before = "" if self._adds_up else "".join(books.texts)
-        spent = sum(map(self._count, books.texts)) if self._adds_up else 0
+    def summary(self, ledger: LedgerView, sections: Sequence[Section]) -> Summary:
+        """Return the summary; its text describes the omitted memories as far as there is room."""
+        left_out = _left_out(ledger)
+        removed = () if self._earlier is None else tuple(one for one in self._earlier if one not in ledger.holds)
+        preceding = "" if self._adds_up else "".join(ledger.texts)
+        spent = sum(map(self._count, ledger.texts)) if self._adds_up else 0
         for text in (*self._texts(left_out, removed), ""):
-            whole = spent + self._count(before + text)
+            whole = spent + self._count(preceding + text)
             if whole <= self._query.total_tokens:
                 break
         return Summary(
@@ -351,17 +348,17 @@ class ContextFooter:
             text_token_count=self._count(text),
             token_count=whole,
             total_tokens=self._query.total_tokens,
-            sections={section: _pair(books.counts.get(section)) for section in sections},
+            sections={section: _pair(ledger.counts.get(section)) for section in sections},
             left_out=left_out,
             removed_ids=removed,
         )
 
     def _texts(self, left_out: Sequence[LeftOut], removed: Sequence[str]) -> Iterator[str]:
         locale = self._query.locale
-        told = left_out_line([one for one in left_out if one.reason is not Reason.UNCHANGED], locale)
+        omitted = left_out_line([one for one in left_out if one.reason is not Reason.UNCHANGED], locale)
         marks = removed_line([citation(one) for one in removed[:REMOVED_MARKS]], locale)
-        yield told + marks + CLOSING
-        if told and marks:
+        yield omitted + marks + CLOSING
+        if omitted and marks:
             yield marks + CLOSING
         total = sum(one.count for one in left_out if one.reason is not Reason.UNCHANGED)
         if total:
@@ -369,14 +366,14 @@ class ContextFooter:
         yield CLOSING
 
 
-def _left_out(books: LedgerView) -> tuple[LeftOut, ...]:
-    """Return what was left out by section and reason; what another section shows all the same is not missing."""
+def _left_out(ledger: LedgerView) -> tuple[LeftOut, ...]:
+    """Return the omitted memories by section and reason, without those that another section shows."""
     found = []
     order = list(Section)
     for (section, reason), ids in sorted(
-        books.left_out.items(), key=lambda entry: (order.index(entry[0][0]), entry[0][1])
+        ledger.left_out.items(), key=lambda entry: (order.index(entry[0][0]), entry[0][1])
     ):
-        missing = ids if reason in _HELD else [one for one in dict.fromkeys(ids) if one not in books.holds]
+        missing = ids if reason in _HELD else [one for one in dict.fromkeys(ids) if one not in ledger.holds]
         if missing:
             found.append(LeftOut(section, reason, len(missing), tuple(missing[:NAMED_IDS])))
     return tuple(found)
@@ -386,36 +383,33 @@ def _pair(counts: Sequence[int] | None) -> tuple[int, int]:
     return (counts[0], counts[1]) if counts else (0, 0)
 
 
-# What about a context deserves attention.
-
-
 class ContextWarnings:
-    """Makes warnings in one language."""
+    """Warnings about a context in one language."""
 
     def __init__(self, locale: Locale) -> None:
         self._locale = locale
 
     def too_small(self, needed: int, total: int) -> Notice:
-        """Say that nothing fits."""
+        """Return the warning that nothing fits into the budget."""
         return self._notice(Severity.CRITICAL, "BUDGET_TOO_SMALL", needed, total)
 
     def incomplete(self, detail: str) -> Notice:
-        """Say that the search did not find all that it might have."""
+        """Return the warning that the search may be incomplete."""
         said = message("RETRIEVAL_INCOMPLETE", self._locale, detail=detail)
         return Notice(Severity.WARNING, "RETRIEVAL_INCOMPLETE", said)
 
     def late(self, sections: Sequence[Section]) -> Notice:
-        """Say that there was no time for some sections."""
+        """Return the warning that there was no time for some sections."""
         names = ", ".join(HEADINGS[self._locale][section] for section in Section if section in sections)
         return Notice(Severity.WARNING, "DEADLINE", message("DEADLINE", self._locale, detail=names))
 
     def count(self, code: str, value: int, limit: int) -> Iterator[Notice]:
-        """Say that there are nearly, or more than, as many memories as a tier is meant for."""
+        """Yield a warning if a tier has nearly, or more than, the intended number of memories."""
         if value >= NEARLY * limit:
             yield self._notice(Severity.WARNING if value > limit else Severity.INFO, code, value, limit)
 
     def session(self, tokens: int, limit: int) -> Iterator[Notice]:
-        """Say that a session is nearly full."""
+        """Yield a warning if a session is nearly full."""
         if limit > 0 and tokens > NEARLY_FULL * limit:
             severity = Severity.CRITICAL if tokens > ALMOST_FULL * limit else Severity.WARNING
             yield self._notice(severity, "SESSION_NEARLY_FULL", tokens, limit)

@@ -1,4 +1,4 @@
-"""What an agent loads at its start, kept in memory until a write changes it."""
+"""Cache of the core memories, which agents load at their start, until a write changes them."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from memsvc.ports.change_feed import IndexFeed
 from memsvc.ports.metadata import MemoryReads
 
 LIST = 100
-"""How many memories a list may be asked for."""
-KEPT = 1_024
-"""So many projects of users are kept."""
-KEPT_CHARS = 256 * 1024
-"""Larger ones are read anew each time."""
-FRESH = timedelta(seconds=60)
-"""After so long an entry is read anew whatever happened: access counts change without a change in the feed."""
-LOOKED_THROUGH = 256
-"""More changes than these are not looked through to see whom they concern."""
+"""Maximum length of a requested list."""
+MOST_PROJECTS = 1_024
+"""Number of cached projects."""
+MOST_CHARS = 256 * 1024
+"""Larger projects are not cached."""
+MAX_AGE = timedelta(seconds=60)
+"""Maximum age of an entry: access counts change without a change in the feed."""
+MOST_CHANGES = 256
+"""With more changes than this an entry is read again without checking them."""
 _REMINDED = And(
     (
         AnyOf(Field.STATUS, (Status.ACTIVE.value,)),
@@ -47,12 +47,12 @@ _REMINDED = And(
 
 
 @dataclass(slots=True)
-class _Kept:
-    """The essentials of one project of a user, or of their global memories, as of a position of the feed.
+class _Entry:
+    """The essentials of one project of a user, or of the global memories, as of a feed position.
 
     Attributes:
-        began: When they were read.
-        until: When they have to be read anew though nobody writes: one of them ends, or another begins to hold.
+        began: The time of the read.
+        until: The time of the next read even without writes: a memory expires, or another becomes valid.
     """
 
     lists: tuple[Sequence[Memory], ...]
@@ -64,11 +64,11 @@ class _Kept:
 
 
 class CoreMemoryCache:
-    """Loads essentials. Safe to use from several threads.
+    """Loads essentials. Thread-safe.
 
-    Every read sees all that was committed before it began: the committer tells of each commit before anybody is told
-    that it is done, and then the changes since are looked through for those of the user and project in question. Of
-    what other processes commit nobody tells: where there may be some, they are looked through at every read.
+    Every read sees everything committed before it began: the committer notifies the cache of each commit before it
+    acknowledges the write, and the cache then checks the changes since for those of its user and project. Commits of
+    other processes are not notified: where there may be some, changes are checked at every read.
     """
 
     def __init__(
@@ -80,33 +80,33 @@ class CoreMemoryCache:
         *,
         is_shared: bool = False,
     ) -> None:
-        """Read from the store; *now* is the clock. What *reminders* are due is read anew each time: some were given.
+        """Read from the store; *now* is the clock. Due *reminders* are not cached, because they get acknowledged.
 
-        *is_shared*: other processes may write to the store too.
+        *is_shared*: other processes may write to the store.
         """
         self._reads = reads
         self._feed = feed
         self._is_shared = is_shared
         self._now = now
-        self._due = reminders
+        self._reminder_service = reminders
         self._lock = threading.Lock()
-        self._kept: OrderedDict[tuple[str, str], _Kept] = OrderedDict()
+        self._entries: OrderedDict[tuple[str, str], _Entry] = OrderedDict()
         self._commits = 0
 
     def note_commit(self) -> None:
-        """Take note that memories were changed; called by one thread, the committer's."""
+        """Record that memories were changed; called by the thread of the committer only."""
         self._commits += 1
 
     def forget(self, owner: str) -> None:
-        """Drop what is kept of an owner."""
+        """Remove the entries of an owner."""
         with self._lock:
-            for name in [name for name in self._kept if name[0] == owner]:
-                del self._kept[name]
+            for name in [name for name in self._entries if name[0] == owner]:
+                del self._entries[name]
 
     def load(self, scope: Scope, *, limit: int, zone: tzinfo | None = None) -> CoreContext:
-        """Return what is to be loaded: of the scope's project and the global memories, at most *limit* a list.
+        """Return the essentials of the scope's project and the global memories, at most *limit* in each list.
 
-        Reminders that name no zone are due by *zone*, or without one by that of the settings.
+        Reminders without a zone are due by *zone*, or else by the zone of the settings.
 
         Raises:
             BackendUnavailableError: The store cannot be reached.
@@ -134,17 +134,19 @@ class CoreMemoryCache:
         )
 
     def due_reminders(self, scope: Scope, *, limit: int, zone: tzinfo | None = None) -> list[Due]:
-        """Return at most *limit* memories whose reminders are to be given now, in the order of `ReminderService.due`.
+        """Return at most *limit* memories whose reminders are due now, in the order of `ReminderService.due`.
 
         Raises:
             BackendUnavailableError: The store cannot be reached.
         """
-        return self._due.due(scope, Moment(self._now(), zone or self._due.zone), after=None, limit=limit)[0]
+        return self._reminder_service.due(
+            scope, Moment(self._now(), zone or self._reminder_service.zone), after=None, limit=limit
+        )[0]
 
     def core_and_active(self, owner: str, project: str) -> tuple[list[Memory], list[Memory]]:
         """Return the core and the active memories of one project, or with "" the global ones.
 
-        The most important come first, at most `LIST` and one more of each; none is in both.
+        Most important first, at most `LIST` plus one of each; no memory is in both.
 
         Raises:
             BackendUnavailableError: The store cannot be reached.
@@ -160,46 +162,46 @@ class CoreMemoryCache:
     def _of(self, owner: str, project: str, now: datetime) -> tuple[Sequence[Memory], ...]:
         name = (owner, project)
         commits = self._commits
-        kept = self._kept.get(name)
+        entry = self._entries.get(name)
         if (
-            kept is not None
-            and kept.began <= now < kept.until
-            and self._is_fresh(kept, Reach(owner, (project,)), commits)
+            entry is not None
+            and entry.began <= now < entry.until
+            and self._is_fresh(entry, Reach(owner, (project,)), commits)
         ):
-            return kept.lists
+            return entry.lists
         return self._read(name, commits, now)
 
-    def _is_fresh(self, kept: _Kept, reach: Reach, commits: int) -> bool:
-        """Return whether no change since concerns what is kept; then it is as good as new."""
-        if kept.commits == commits and not self._is_shared:
+    def _is_fresh(self, entry: _Entry, reach: Reach, commits: int) -> bool:
+        """Return whether no change since concerns the entry; it is then valid for the current position."""
+        if entry.commits == commits and not self._is_shared:
             return True
-        changes = self._feed.since(kept.position, limit=LOOKED_THROUGH)
-        if len(changes) == LOOKED_THROUGH:
+        changes = self._feed.since(entry.position, limit=MOST_CHANGES)
+        if len(changes) == MOST_CHANGES:
             return False
         rows = {change.row for change in changes}
-        # One that is gone for good is no longer there to be asked whose it was, but its row is known here.
-        if not rows.isdisjoint(kept.rows):
+        # A purged memory can no longer be read, but its row is known here.
+        if not rows.isdisjoint(entry.rows):
             return False
         if rows and any(map(may_be_loaded, self._reads.by_rows(list(rows), reach=reach).values())):
             return False
         with self._lock:
-            kept.commits = max(kept.commits, commits)
-            kept.position = max(kept.position, changes[-1].position if changes else 0)
+            entry.commits = max(entry.commits, commits)
+            entry.position = max(entry.position, changes[-1].position if changes else 0)
         return True
 
     def _read(self, name: tuple[str, str], commits: int, now: datetime) -> tuple[Sequence[Memory], ...]:
-        # In this order: what is committed between is seen by the lists, and looked through once more later.
+        # In this order: a commit in between is seen by the lists, and checked again later.
         position, reach = self._feed.head(), Reach(name[0], (name[1],))
         lists = tuple(self._lists(reach, now))
         until = self._until(lists, reach, now)
         memories = [memory for part in lists for memory in part]
         with self._lock:
-            self._kept.pop(name, None)
-            if sum(len(memory.content) for memory in memories) <= KEPT_CHARS:
+            self._entries.pop(name, None)
+            if sum(len(memory.content) for memory in memories) <= MOST_CHARS:
                 rows = frozenset(memory.row for memory in memories)
-                self._kept[name] = _Kept(lists, rows, position, commits, now, until)
-                while len(self._kept) > KEPT:
-                    self._kept.popitem(last=False)
+                self._entries[name] = _Entry(lists, rows, position, commits, now, until)
+                while len(self._entries) > MOST_PROJECTS:
+                    self._entries.popitem(last=False)
         return lists
 
     def _lists(self, reach: Reach, now: datetime) -> Iterator[Sequence[Memory]]:
@@ -208,21 +210,21 @@ class CoreMemoryCache:
         yield self._reminders(reach, now, Not(Range(Field.VALID_FROM, above=to_micros(now))), LIST + 1)
 
     def _reminders(self, reach: Reach, now: datetime, begun: Filter, limit: int) -> list[Memory]:
-        """Return what is due before the list is read anew, the earliest first: the last may not be due yet."""
+        """Return reminders due before the entry expires, earliest first; the last ones may not be due yet."""
         ended = (Not(Range(field, at_most=to_micros(now))) for field in (Field.EXPIRE_TIME, Field.VALID_TO))
         return self._reads.page(
             reach=reach,
-            where=And((_REMINDED, may_remind(now - REMINDER_SPAN, now + REMINDER_SPAN + FRESH), begun, *ended)),
+            where=And((_REMINDED, may_remind(now - REMINDER_SPAN, now + REMINDER_SPAN + MAX_AGE), begun, *ended)),
             order=Order(OrderField.EVENT_TIME, descending=False),
             after=None,
             limit=limit,
         )
 
     def _until(self, lists: Sequence[Sequence[Memory]], reach: Reach, now: datetime) -> datetime:
-        begin_soon = Range(Field.VALID_FROM, above=to_micros(now), at_most=to_micros(now + FRESH))
+        begin_soon = Range(Field.VALID_FROM, above=to_micros(now), at_most=to_micros(now + MAX_AGE))
         if self._reminders(reach, now, begin_soon, 1):
             return now
-        moments = [now + FRESH, self._reads.next_essential(reach=reach, now=now)]
+        moments = [now + MAX_AGE, self._reads.next_essential(reach=reach, now=now)]
         moments += [moment for part in lists for memory in part for moment in (memory.expire_time, memory.valid_to)]
         moments += [memory.event_time and memory.event_time + REMINDER_SPAN for memory in lists[-1]]
         return min(moment for moment in moments if moment is not None and moment > now)

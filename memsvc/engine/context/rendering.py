@@ -1,4 +1,4 @@
-"""From a memory to the lines that show it, and what they cost."""
+"""Rendering of memories as lines of a context, with their token counts."""
 
 from __future__ import annotations
 
@@ -20,38 +20,38 @@ from memsvc.text.recalled_text import citation
 ITEM_TOKENS = 1_024
 LEAST_TOKENS = 128
 CHARS_A_TOKEN = 8
-"""No text of a language has fewer tokens than one for so many characters; what is longer need not be counted."""
+"""No language has fewer tokens than one for this number of characters; longer text need not be counted."""
 KEPT_CHARS = 1_000
-"""Lines of longer contents are made anew each time; so what is kept stays small."""
+"""Lines of longer contents are not cached, which bounds the size of the cache."""
 _LEAST_CHARS = 24
-"""A shorter piece says nothing."""
-_NEARLY = 8
-"""With so few tokens left over, an excerpt is long enough."""
+"""Minimum length of an excerpt."""
+_SLACK_TOKENS = 8
+"""An excerpt is long enough with no more than this number of tokens left."""
 ELLIPSIS = "…"
 FILES = 8
-"""So many files of one memory are named."""
+"""Number of listed files of one memory."""
 
-_UNSEEN = (
+_INVISIBLE = (
     "[\\s\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
     "\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]*"
 )
-"""White space, and what leaves no trace on paper but would part the letters of a word."""
+"""White space and invisible characters, which could separate the letters of a word."""
 
 
-def _unseen_between(letters: str) -> str:
-    return "".join(f"{_UNSEEN}{letter}" for letter in letters)
+def _spaced_pattern(letters: str) -> str:
+    return "".join(f"{_INVISIBLE}{letter}" for letter in letters)
 
 
-_TAG = re.compile(f"[<\uff1c\ufe64](?={_UNSEEN}[/\uff0f]?{_unseen_between('memory')})", re.IGNORECASE)
-_MARK = re.compile(rf"[\[\uff3b](?={_unseen_between('mem')}{_UNSEEN}[:\uff1a])", re.IGNORECASE)
+_TAG = re.compile(f"[<\uff1c\ufe64](?={_INVISIBLE}[/\uff0f]?{_spaced_pattern('memory')})", re.IGNORECASE)
+_MARK = re.compile(rf"[\[\uff3b](?={_spaced_pattern('mem')}{_INVISIBLE}[:\uff1a])", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A text and what it costs.
+    """A text and its token count.
 
     Attributes:
-        excerpt: What of the memory it shows, as the service's own text; empty: all.
+        excerpt: The shown part of the memory in the service's own formatting; empty if all is shown.
     """
 
     text: str
@@ -63,48 +63,48 @@ NO_LINE = Line("", 0)
 
 
 def most_item_tokens(room: int) -> int:
-    """Return what one memory may cost where there is room for so many tokens; of a longer one an excerpt is shown.
+    """Return the maximum size of one memory in a section of *room* tokens; a longer memory is shown as an excerpt.
 
-    Half of the room, but where that is much a quarter is enough; little is not divided.
+    Half of a small room, a quarter of a large one; a very small room is not divided.
     """
     return max(room // 4, min(ITEM_TOKENS, room // 2), min(LEAST_TOKENS, room))
 
 
 def least_room(tokens: int) -> int:
-    """Return the least room in which one memory may cost so many tokens."""
+    """Return the smallest room in which one memory may use *tokens*."""
     if tokens <= LEAST_TOKENS:
         return tokens
     return 2 * tokens if tokens <= ITEM_TOKENS else 4 * tokens
 
 
 class LineRenderer:
-    """Writes the lines of one context.
+    """Renderer of the lines of one context.
 
-    Every text ends with a newline and begins with a sign that is no white space: there tokenizers cut, so that the
-    costs of the texts add up to that of the whole.
+    Every text ends with a newline and starts with a visible character: tokenizers split there, so that the counts of
+    the texts add up to that of the whole.
     """
 
     def __init__(
-        self, query: ContextQuery, now: datetime, tokenizer: Tokenizer, kept: LruCache[Hashable, Line]
+        self, query: ContextQuery, now: datetime, tokenizer: Tokenizer, cache: LruCache[Hashable, Line]
     ) -> None:
-        """Write for *query* as of *now*, tokens counted by *tokenizer*; what is in *kept* need not be made again."""
+        """Render for *query* as of *now*, count tokens by *tokenizer*, and cache lines in *cache*."""
         self._locale, self._zone = query.locale, query.zone
         self._today = local(now, query.zone).date()
         self.cost = self._count = tokenizer.count
         self._headings: dict[Section, Line] = {}
-        self._kept = kept
+        self._cache = cache
 
     def heading(self, section: Section) -> Line:
-        """Return the line above a section."""
+        """Return the heading of a section."""
         if section not in self._headings:
             text = heading(section, self._locale)
             self._headings[section] = Line(text, self._count(text))
         return self._headings[section]
 
     def line(self, section: Section, memory: Memory, *, most: int, part: str = "") -> Line | None:
-        """Return the line of a memory that costs at most *most* tokens, or None when there is none.
+        """Return the line of a memory with at most *most* tokens, or None if there is none.
 
-        *part* stands for content that is too long, such as the piece of it that fits a query.
+        *part* replaces content that is too long, such as the chunk that matches the query.
         """
         if most <= 0:
             return None
@@ -120,12 +120,12 @@ class LineRenderer:
         return self._cut(front, _as_data((part or memory.content)[: most * CHARS_A_TOKEN]), most)
 
     def _short(self, section: Section, memory: Memory) -> Line:
-        """Return the line that shows all of a memory, made once a day."""
+        """Return the line that shows all of a memory, cached for a day."""
         key = (section is Section.SESSION, self._locale, self._zone.key, self._today, content_identity(memory))
-        line = self._kept.get(key)
+        line = self._cache.get(key)
         if line is None:
             line = self._whole(self._front(section, memory), memory.content, self._files(memory), is_excerpt=False)
-            self._kept.put(key, line)
+            self._cache.put(key, line)
         return line
 
     def _whole(self, front: str, body: str, files: str, *, is_excerpt: bool) -> Line:
@@ -133,10 +133,10 @@ class LineRenderer:
         return Line(text, self._count(text), body if is_excerpt else "")
 
     def _cut(self, front: str, body: str, most: int) -> Line | None:
-        """Return the beginning of a body, nearly as much of it as there is room for."""
+        """Return the beginning of a body, close to the longest that fits."""
         best: Line | None = None
         low, high = _LEAST_CHARS, len(body)
-        while low <= high and (best is None or best.tokens < most - _NEARLY):
+        while low <= high and (best is None or best.tokens < most - _SLACK_TOKENS):
             middle = (low + high) // 2
             piece = f"{body[:middle].rstrip()}{ELLIPSIS}"
             text = f"{front}{piece}\n"
@@ -148,7 +148,7 @@ class LineRenderer:
         return best
 
     def _files(self, memory: Memory) -> str:
-        """Return the files that a memory refers to apart from its content, as a further line of the item."""
+        """Return the files that a memory refers to outside of its content, as a further line of the item."""
         apart = given_apart(memory.content, memory.file_refs)[:FILES]
         listed = ", ".join(f"`{written(ref)}`" for ref in apart)
         return f"\n  {HEADINGS[self._locale.value.lower()]}: {listed}" if apart else ""
@@ -159,7 +159,7 @@ class LineRenderer:
         when = f"{day} {moment:%H:%M}" if section is Section.SESSION else day
         old = age(moment.date(), self._today, self._locale)
         said = f" {_as_data(memory.speaker)}:" if memory.speaker else ""
-        # A title that is the beginning of the content says nothing, and costs tokens.
+        # A title that repeats the beginning of the content only costs tokens.
         is_new = memory.title and not memory.content.lstrip().startswith(memory.title)
         title = f" {_as_data(memory.title)} —" if is_new else ""
         origin = origin_mark(memory.origin, self._locale)
@@ -176,49 +176,46 @@ def _bodies(memory: Memory, part: str) -> list[tuple[str, bool]]:
 
 
 def _as_data(text: str) -> str:
-    """Return a text that can neither end the data, nor begin a line as one of ours, nor pass for a citation.
+    """Return a text that cannot close the data block, start a line of the service's own, or pass for a citation.
 
-    Its further lines are indented, so that its headings and lists stay within the item.
+    Further lines are indented, so that headings and lists stay within the item.
     """
     lines = [line.rstrip() for line in text.splitlines()]
     joined = "\n  ".join(line for line in lines if line.strip()).strip()
     return _MARK.sub("(", _TAG.sub("‹", joined))
 
 
-# Counting tokens, each line once: a context that is built again is made of nearly the same lines.
+# Token counts are cached: a context that is built again has nearly the same lines.
 
 
 KEPT_COUNTS = 8_192
 
 
 class CachedTokenCounter:
-    """`memsvc.ports.models.Tokenizer` that remembers the counts of short texts."""
+    """`memsvc.ports.models.Tokenizer` with a cache for short texts."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         """Count by *tokenizer*."""
         self.name, self.adds_up = tokenizer.name, tokenizer.adds_up
         self._tokenizer = tokenizer
-        self._kept = lru_cache(maxsize=KEPT_COUNTS)(tokenizer.count)
+        self._cache = lru_cache(maxsize=KEPT_COUNTS)(tokenizer.count)
 
     def count(self, text: str) -> int:
-        """Count the tokens of *text*."""
-        return self._kept(text) if len(text) <= KEPT_CHARS else self._tokenizer.count(text)
+        """Return the number of tokens of *text*."""
+        return self._cache(text) if len(text) <= KEPT_CHARS else self._tokenizer.count(text)
 
     def clear(self) -> None:
-        """Forget every text."""
-        self._kept.cache_clear()
+        """Clear the cache."""
+        self._cache.cache_clear()
 
     def ping(self) -> None:
-        """Return when the tokenizer answers."""
+        """Return if the tokenizer answers, otherwise raise."""
         self._tokenizer.ping()
-
-
-# What contexts worked out of memories and will ask for again: a context is mostly made of what the last one showed.
 
 
 Identity = tuple[str, int, datetime, str]
 
 
 def content_identity(memory: Memory) -> Identity:
-    """Return what a memory's words depend on: nothing that a context shows changes without a revision."""
+    """Return the cache key of a memory: nothing that a context shows changes without a revision."""
     return memory.id, memory.revision, memory.update_time, memory.content_hash

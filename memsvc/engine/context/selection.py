@@ -1,4 +1,4 @@
-"""Choosing what a section shows: as much as it has room for, and nothing twice."""
+"""Selection of the memories that a section shows: as many as fit, and no duplicates."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from memsvc.text.context_phrases import day_text
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A memory that a section might show.
+    """A memory that a section may show.
 
     Attributes:
-        part: What to show of it when it is too long.
+        part: The part to show if the memory is too long.
     """
 
     memory: Memory
@@ -39,9 +39,9 @@ class Candidate:
 
 _Choice = tuple[Candidate, Line]
 _FRONT_TOKENS = 80
-"""Citation, date, age and origin take no more."""
+"""Upper bound for citation, date, age and origin."""
 _COMPLETE = frozenset({Section.SESSION})
-"""A conversation is shown with its repetitions; what repeats a line of it elsewhere is not."""
+"""Sections shown with their repetitions; a repetition of one of their lines in another section is omitted."""
 
 
 class SectionSelector:
@@ -52,55 +52,56 @@ class SectionSelector:
         lines: LineRenderer,
         ledger: Ledger,
         allowance: TokenBudget,
-        told: Deduplicator,
+        deduplicator: Deduplicator,
         earlier: Mapping[str, Held] | None = None,
-        coming: Callable[[Section], Sequence[Memory] | None] = lambda _: None,
+        preview: Callable[[Section], Sequence[Memory] | None] = lambda _: None,
     ) -> None:
-        """Spend of *allowance*, keep the books in *ledger*, show nothing that was *told*.
+        """Spend from *allowance*, record in *ledger*, and omit duplicates by *deduplicator*.
 
-        *earlier* is what the receiver holds already, *coming* returns what a later section would show, if known.
+        *earlier* is the content that the receiver has already; *preview* returns the memories of a later section, if
+        known.
         """
-        self._coming = coming
+        self._preview = preview
         self._lines = lines
         self._ledger = ledger
         self._allowance = allowance
         self._earlier = earlier or {}
-        self._told = told
+        self._deduplicator = deduplicator
 
     def in_order(self, section: Section, memories: Sequence[Memory]) -> Iterator[Item]:
-        """Choose and show memories in the order given; of those that say the same, the one changed last.
+        """Select and yield memories in the given order; of duplicates the one changed last.
 
-        One that has no room is passed over.
+        A memory that does not fit is skipped.
         """
-        groups = [[Candidate(memory) for memory in group] for group in self._told.group_duplicates(memories)]
-        yield from self._shown(section, self._chosen(section, groups))
+        groups = [[Candidate(memory) for memory in group] for group in self._deduplicator.group_duplicates(memories)]
+        yield from self._yield_items(section, self._select(section, groups))
 
     def newest(self, section: Section, memories: Sequence[Memory]) -> Iterator[Item]:
-        """Choose the newest that have room, without a gap, and show them in the order given, the newest last."""
+        """Select the newest memories that fit, without a gap, and yield them in the given order, newest last."""
         groups = [[Candidate(memory)] for memory in reversed(memories)]
-        yield from self._shown(section, self._chosen(section, groups, may_have_gaps=False)[::-1])
+        yield from self._yield_items(section, self._select(section, groups, may_have_gaps=False)[::-1])
 
     def best(self, section: Section, hits: Sequence[SearchHit]) -> Iterator[Item]:
-        """Choose the hits that fit best and have room, and show them by date."""
-        chosen = self._chosen(section, [[Candidate(hit.memory, _part(hit), hit.score)] for hit in hits])
-        yield from self._shown(section, sorted(chosen, key=lambda pair: event_order(pair[0].memory)))
+        """Select the best hits that fit, and yield them by date."""
+        chosen = self._select(section, [[Candidate(hit.memory, _part(hit), hit.score)] for hit in hits])
+        yield from self._yield_items(section, sorted(chosen, key=lambda pair: event_order(pair[0].memory)))
 
-    def _chosen(
+    def _select(
         self, section: Section, groups: Sequence[Sequence[Candidate]], *, may_have_gaps: bool = True
     ) -> list[_Choice]:
-        """Return those that have room together, the first ones first, with their lines; of each group at most one."""
+        """Return the first candidates that fit together, with their lines; at most one of each group."""
         room = self._room(section, groups)
         most = most_item_tokens(room)
         chosen: list[_Choice] = []
         for number, group in enumerate(groups):
-            if section not in _COMPLETE and self._told.find_duplicate(group[0].memory) is not None:
+            if section not in _COMPLETE and self._deduplicator.find_duplicate(group[0].memory) is not None:
                 self._leave_out(section, Reason.DUPLICATE, group)
                 continue
             choice = self._fitting(section, group, most=min(most, room))
             if choice is not None:
                 chosen.append(choice)
                 room -= choice[1].tokens
-                self._told.add(choice[0].memory)
+                self._deduplicator.add(choice[0].memory)
                 self._leave_out(section, Reason.DUPLICATE, [offer for offer in group if offer is not choice[0]])
                 continue
             for left in [group] if may_have_gaps else groups[number:]:
@@ -110,15 +111,15 @@ class SectionSelector:
         return chosen
 
     def _room(self, section: Section, groups: Sequence[Sequence[Candidate]]) -> int:
-        """Return what a section may spend on lines; others are asked what they can spare only when it is short."""
+        """Return the tokens for lines of a section; other sections are asked to spare some only if it is short."""
         room = self._allowance.open(section)
         if sum(_most_tokens(group[0].memory) for group in groups) > room:
             room = self._allowance.open(section, self._need)
         return room - (self._lines.heading(section).tokens if groups else 0)
 
     def _need(self, section: Section, own: int) -> int:
-        """Return what a later section needs: at most its own share, and all of it where that is not known."""
-        memories = self._coming(section)
+        """Return the tokens that a later section needs: at most its own share, all of it if unknown."""
+        memories = self._preview(section)
         if memories is None or sum(len(one.content) for one in memories) >= own * CHARS_A_TOKEN:
             return own
         heading = needed = self._lines.heading(section).tokens if memories else 0
@@ -140,15 +141,15 @@ class SectionSelector:
     def _leave_out(self, section: Section, reason: Reason, offers: Sequence[Candidate]) -> None:
         self._ledger.leave_out(section, reason, [offer.memory.id for offer in offers])
 
-    def _shown(self, section: Section, chosen: Sequence[_Choice]) -> Iterator[Item]:
-        """Take lines into the books, and yield their items but for those that the earlier context holds."""
+    def _yield_items(self, section: Section, chosen: Sequence[_Choice]) -> Iterator[Item]:
+        """Record lines, and yield their items except those in the earlier context."""
         counts = self._ledger.counts.setdefault(section, [0, 0])
         heading = self._lines.heading(section)
         if chosen:
             self._allowance.spend(heading.tokens)
         for offer, line in chosen:
             memory = offer.memory
-            # What is unchanged costs its part of the budget of the whole, and no token of the delta.
+            # An unchanged memory uses the budget of the whole context, but no token of the delta.
             self._allowance.spend(line.tokens)
             held = Held(section, memory.revision, line.excerpt)
             self._ledger.holds[memory.id] = held
@@ -175,17 +176,14 @@ class SectionSelector:
 
 
 def _most_tokens(memory: Memory) -> int:
-    """Return a number of tokens that a memory's line does not exceed: none has less than a byte."""
+    """Return an upper bound for the tokens of a memory: every token has at least one byte."""
     text = f"{memory.content}{memory.title}{memory.speaker}"
     return _FRONT_TOKENS + (len(text) if text.isascii() else len(text.encode(errors="replace")))
 
 
 def _part(hit: SearchHit) -> str:
-    """Return what to show of a long memory: the piece that fits the query."""
+    """Return the part of a long memory to show: the chunk that matches the query."""
     return hit.snippet if len(hit.memory.content) > SNIPPET_MAX else ""
-
-
-# What the chosen memories of a context say, so that nothing is said twice.
 
 
 THRESHOLD = 0.85
@@ -194,70 +192,67 @@ _Bucket = tuple[str, tuple[str, ...]]
 
 
 class Deduplicator:
-    """The memories that were chosen so far. What they say is worked out when the first one is compared with them."""
+    """Detection of near-duplicates of the selected memories. Shingles are computed at the first comparison."""
 
-    def __init__(self, kept: LruCache[Hashable, Shingles]) -> None:
-        """Begin with none; what is in *kept* need not be worked out again."""
-        self._kept = kept
+    def __init__(self, cache: LruCache[Hashable, Shingles]) -> None:
+        """Start without memories; shingles are cached in *cache*."""
+        self._cache = cache
         self._waiting: list[Memory] = []
-        self._sayings: dict[_Bucket, list[tuple[Shingles, Memory]]] = {}
+        self._shingles: dict[_Bucket, list[tuple[Shingles, Memory]]] = {}
 
     def add(self, memory: Memory) -> None:
-        """Take in a memory that is going to be shown."""
+        """Add a selected memory."""
         self._waiting.append(memory)
 
     def find_duplicate(self, memory: Memory) -> Memory | None:
-        """Return the first chosen memory that says the same as this one, or nearly."""
+        """Return the first selected memory that is a near-duplicate of this one."""
         for chosen in self._waiting:
-            saying = self._saying(chosen)
-            self._sayings.setdefault(saying.bucket, []).append((saying, chosen))
+            own = self._shingles_of(chosen)
+            self._shingles.setdefault(own.bucket, []).append((own, chosen))
         self._waiting.clear()
-        return _same(self._saying(memory), self._sayings)
+        return _find_near_duplicate(self._shingles_of(memory), self._shingles)
 
     def group_duplicates(self, memories: Sequence[Memory]) -> list[list[Memory]]:
-        """Return memories that say the same together, the one changed last first, in the order of the first of each."""
+        """Return near-duplicates grouped, the one changed last first, in the order of the first of each group."""
         groups: dict[str, list[Memory]] = {}
-        sayings: dict[_Bucket, list[tuple[Shingles, Memory]]] = {}
+        shingles: dict[_Bucket, list[tuple[Shingles, Memory]]] = {}
         for memory in memories:
-            saying = self._saying(memory)
-            twin = _same(saying, sayings)
-            if twin is None:
-                sayings.setdefault(saying.bucket, []).append((saying, memory))
-            groups.setdefault((twin or memory).id, []).append(memory)
+            own = self._shingles_of(memory)
+            duplicate = _find_near_duplicate(own, shingles)
+            if duplicate is None:
+                shingles.setdefault(own.bucket, []).append((own, memory))
+            groups.setdefault((duplicate or memory).id, []).append(memory)
         return [sorted(group, key=lambda one: (one.update_time, one.row), reverse=True) for group in groups.values()]
 
-    def _saying(self, memory: Memory) -> Shingles:
+    def _shingles_of(self, memory: Memory) -> Shingles:
         key = content_identity(memory)
-        saying = self._kept.get(key)
-        if saying is None:
-            saying = _said(memory)
-            self._kept.put(key, saying)
-        return saying
+        own = self._cache.get(key)
+        if own is None:
+            own = _compute_shingles(memory)
+            self._cache.put(key, own)
+        return own
 
 
-def _same(saying: Shingles, sayings: Mapping[_Bucket, Sequence[tuple[Shingles, Memory]]]) -> Memory | None:
-    others = sayings.get(saying.bucket, ())
-    return next((memory for other, memory in others if is_near_duplicate(saying, other, THRESHOLD)), None)
+def _find_near_duplicate(own: Shingles, shingles: Mapping[_Bucket, Sequence[tuple[Shingles, Memory]]]) -> Memory | None:
+    others = shingles.get(own.bucket, ())
+    return next((memory for other, memory in others if is_near_duplicate(own, other, THRESHOLD)), None)
 
 
-def _said(memory: Memory) -> Shingles:
+def _compute_shingles(memory: Memory) -> Shingles:
     beyond = memory.content_hash if len(memory.content) > COMPARED_CHARS else ""
     happened_on = "" if memory.event_time is None else day_text(memory.event_time)
     content, title = memory.content[:COMPARED_CHARS], memory.title
-    # A title that is the beginning of the content says nothing.
+    # A title that repeats the beginning of the content adds nothing.
     text = content if content.lstrip().startswith(title) else f"{title} {content}"
     return Shingles.of(text, beyond=beyond, marks=(memory.speaker, happened_on))
 
 
-# The books of one context: what it holds, what it cost, and what it left out.
-
-
 @dataclass(slots=True)
 class Ledger:
-    """What came of each section so far.
+    """The record of one context: its memories, token counts and omissions.
 
     Attributes:
-        counts: How many items each section has, and how many tokens they cost.
+        counts: The number of items of each section and of their tokens.
         texts: The texts of all events, in order.
     """
 
@@ -267,6 +262,6 @@ class Ledger:
     texts: list[str] = field(default_factory=list)
 
     def leave_out(self, section: Section, reason: Reason, ids: Iterable[str]) -> None:
-        """Note memories that were left out."""
+        """Record omitted memories."""
         if ids := list(ids):
             self.left_out.setdefault((section, reason), []).extend(ids)

@@ -1,4 +1,4 @@
-"""Contexts: begun, gone on with, rendered, and remembered for an hour so that they can be resumed and compared with."""
+"""Contexts: started, resumed, rendered, and kept for an hour for resumption and deltas."""
 
 from __future__ import annotations
 
@@ -30,65 +30,65 @@ KEPT_SECONDS = 3600.0
 KEPT_CONTEXTS = 2_048
 KEPT_LINES = 4_096
 KEPT_CHARS = 32 * 1024 * 1024
-"""Beyond one of these, the user who has most of it loses the oldest context."""
+"""Beyond one of these limits the user with the largest share loses the oldest context."""
 ID_BYTES = 12
 
 
 class ContextRun:
-    """One context: what was told of it so far, and how it goes on. Safe to use from several threads."""
+    """A context: its events so far, and its builder. Thread-safe."""
 
-    def __init__(self, run_id: bytes, building: ContextBuilder, clock: float) -> None:
+    def __init__(self, run_id: bytes, builder: ContextBuilder, clock: float) -> None:
         self.id = run_id
-        self.scope = building.query.scope
+        self.scope = builder.query.scope
         self.began = clock
         self.chars = 0
-        self._building = building
-        self._batches: Iterator[list[Event]] | None = building.batches()
+        self._builder = builder
+        self._batches: Iterator[list[Event]] | None = builder.batches()
         self._events: list[Event] = []
         self._lock = threading.Lock()
         self._is_abandoned = False
 
     def held_at(self, index: int) -> dict[str, Held]:
-        """Return what whoever got the events up to the one numbered *index* holds, by id.
+        """Return the content of a client that received the events up to number *index*, by id.
 
-        That is what the items told them, on top of what they held before; who got the summary holds the whole context.
+        It is the content of the received items on top of the earlier context; with the summary it is the whole context.
         """
         with self._lock:
-            told = self._events[: index + 1]
-            if isinstance(told[-1], Summary):
-                return dict(self._building.ledger.holds)
-            items = {event.memory_id: event.held for event in told if isinstance(event, Item) and event.held}
-            return {**(self._building.earlier or {}), **items}
+            received = self._events[: index + 1]
+            if isinstance(received[-1], Summary):
+                return dict(self._builder.ledger.holds)
+            items = {event.memory_id: event.held for event in received if isinstance(event, Item) and event.held}
+            return {**(self._builder.earlier or {}), **items}
 
     def next_events(self, index: int, deadline: Deadline) -> list[tuple[int, Event]]:
-        """Return the next events after the one numbered *index*, as many as come together; none at the end.
+        """Return the next batch of events after number *index*; none at the end.
 
-        Once the context is abandoned, only what was told already.
+        For an abandoned context only the events that exist already.
 
         Raises:
             BackendUnavailableError: The store cannot be reached.
         """
         with self._lock:
             while index + 1 >= len(self._events) and self._batches is not None and not self._is_abandoned:
-                self._building.deadline = deadline
-                self._go_on(self._batches)
+                self._builder.deadline = deadline
+                self._advance(self._batches)
             return [*enumerate(self._events)][index + 1 :]
 
     def abandon(self) -> None:
-        """Stop what goes on in the background, since nobody listens any more; the context can still be gone on with."""
+        """Stop background work, because no client reads; the context can still be resumed."""
         self._is_abandoned = True
-        self._building.abandon()
+        self._builder.abandon()
 
     def resume(self) -> None:
-        """Go on after all."""
+        """Continue an abandoned context."""
         self._is_abandoned = False
 
     @property
     def event_count(self) -> int:
-        """Return how many events were told."""
+        """Return the number of events so far."""
         return len(self._events)
 
-    def _go_on(self, batches: Iterator[list[Event]]) -> None:
+    def _advance(self, batches: Iterator[list[Event]]) -> None:
         try:
             batch = next(batches, None)
         except BaseException:
@@ -104,7 +104,7 @@ class ContextRun:
 
 @dataclass(frozen=True, slots=True)
 class RenderedContext:
-    """A context as one text, and the events that it was made of."""
+    """A context as one text, and its events."""
 
     run_id: bytes
     markdown: str
@@ -112,18 +112,18 @@ class RenderedContext:
 
     @property
     def cursor(self) -> tuple[bytes, int]:
-        """Return what `ContextQuery.earlier` takes for a delta since this context."""
+        """Return the value of `ContextQuery.earlier` for a delta to this context."""
         return self.run_id, len(self.events) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class ContextDependencies:
-    """What contexts are made from.
+    """Dependencies of contexts.
 
     Attributes:
-        random: Gives so many random bytes.
-        least_core_trust: The trust that what neither the user nor an agent wrote must have to stand among the core.
-        session_size: Returns how many tokens the session of a scope holds, and may hold, where that is known.
+        random: Returns a number of random bytes.
+        least_core_trust: Minimum trust of core memories that neither the user nor an agent wrote.
+        session_size: Returns the tokens that a session has and may have, if tracked.
     """
 
     reads: MemoryReads
@@ -138,23 +138,23 @@ class ContextDependencies:
 
 
 class ContextService:
-    """Builds contexts."""
+    """Starts, resumes and renders contexts."""
 
-    def __init__(self, sources: ContextDependencies, *, threads: int) -> None:
-        self._sources = sources
-        self._tokenizer = CachedTokenCounter(sources.tokenizer)
+    def __init__(self, dependencies: ContextDependencies, *, threads: int) -> None:
+        self._dependencies = dependencies
+        self._tokenizer = CachedTokenCounter(dependencies.tokenizer)
         self._lines, self._sayings = LruCache[Hashable, Line](KEPT_LINES), LruCache[Hashable, Shingles](KEPT_LINES)
-        self._source_reader = ContextSources(sources.reads, sources.core)
-        self._searching = ThreadPoolExecutor(threads, thread_name_prefix="context-search")
+        self._source_reader = ContextSources(dependencies.reads, dependencies.core)
+        self._search_executor = ThreadPoolExecutor(threads, thread_name_prefix="context-search")
         self._lock = threading.Lock()
         self._runs: OrderedDict[bytes, ContextRun] = OrderedDict()
 
     def close(self) -> None:
-        """Give the threads back."""
-        self._searching.shutdown(cancel_futures=True)
+        """Shut down the threads."""
+        self._search_executor.shutdown(cancel_futures=True)
 
     def forget(self, owner: str) -> None:
-        """Drop the contexts of an owner, which cannot be gone on with any more, and every text that is kept."""
+        """Drop the contexts of an owner, which cannot be resumed any more, and all cached texts."""
         self._lines.clear()
         self._sayings.clear()
         self._tokenizer.clear()
@@ -163,38 +163,40 @@ class ContextService:
                 del self._runs[run_id]
 
     def begin(self, query: ContextQuery) -> ContextRun:
-        """Return a new context, of which nothing is built yet.
+        """Return a new context; nothing is built yet.
 
         Raises:
             InvalidRequestError: The earlier context is unknown.
         """
-        sources = self._sources
-        earlier = None if query.earlier is None else self._held(*query.earlier, query.scope)
+        dependencies = self._dependencies
+        earlier = None if query.earlier is None else self._held_at(*query.earlier, query.scope)
         inputs = BuildInputs(
             source_reader=self._source_reader
             if query.as_of is None
-            else AsOfContextSources(sources.reads, query.as_of),
+            else AsOfContextSources(dependencies.reads, query.as_of),
             tokenizer=self._tokenizer,
             search=lambda deadline: self._search(query, deadline),
             lines=self._lines,
             sayings=self._sayings,
-            session_size=lambda: sources.session_size(query.scope) if query.as_of is None else None,
+            session_size=lambda: dependencies.session_size(query.scope) if query.as_of is None else None,
             earlier=earlier,
-            least_core_trust=sources.least_core_trust,
+            least_core_trust=dependencies.least_core_trust,
         )
-        run = ContextRun(sources.random(ID_BYTES), ContextBuilder(query, inputs, sources.now()), time.monotonic())
+        run = ContextRun(
+            dependencies.random(ID_BYTES), ContextBuilder(query, inputs, dependencies.now()), time.monotonic()
+        )
         with self._lock:
             self._runs[run.id] = run
-            self._forget()
+            self._evict()
         return run
 
     def resume(self, run_id: bytes, index: int, scope: Scope) -> ContextRun:
-        """Return a context that was begun before.
+        """Return a context that was started before.
 
         Raises:
-            InvalidRequestError: It is unknown, too old or of another scope, or has no event of that number.
+            InvalidRequestError: The context is unknown, too old or of another scope, or has no event of that number.
         """
-        run = self._known(run_id, scope, "cursor")
+        run = self._find_run(run_id, scope, "cursor")
         if index >= run.event_count:
             raise _unknown("cursor")
         run.resume()
@@ -215,36 +217,36 @@ class ContextService:
         return RenderedContext(run.id, "".join(texts), tuple(events))
 
     def _search(self, query: ContextQuery, deadline: Deadline) -> Future[SearchReply]:
-        return self._searching.submit(self._found, query, deadline)
+        return self._search_executor.submit(self._run_search, query, deadline)
 
-    def _found(self, query: ContextQuery, deadline: Deadline) -> SearchReply:
-        if self._sources.indexer.is_replaying:
-            raise NotReadyError(self._sources.indexer.pending)
-        return self._sources.recall.search(search_of(query), deadline)
+    def _run_search(self, query: ContextQuery, deadline: Deadline) -> SearchReply:
+        if self._dependencies.indexer.is_replaying:
+            raise NotReadyError(self._dependencies.indexer.pending)
+        return self._dependencies.recall.search(search_of(query), deadline)
 
-    def _held(self, run_id: bytes, index: int, scope: Scope) -> dict[str, Held]:
-        run = self._known(run_id, scope, "earlier_cursor")
+    def _held_at(self, run_id: bytes, index: int, scope: Scope) -> dict[str, Held]:
+        run = self._find_run(run_id, scope, "earlier_cursor")
         if index >= run.event_count:
             raise _unknown("earlier_cursor")
         return run.held_at(index)
 
-    def _known(self, run_id: bytes, scope: Scope, field: str) -> ContextRun:
+    def _find_run(self, run_id: bytes, scope: Scope, field: str) -> ContextRun:
         run = self._runs.get(run_id)
         if run is None or run.scope != scope or time.monotonic() - run.began > KEPT_SECONDS:
             raise _unknown(field)
         return run
 
-    def _forget(self) -> None:
+    def _evict(self) -> None:
         bound = time.monotonic() - KEPT_SECONDS
         while self._runs and (oldest := next(iter(self._runs.values()))).began < bound:
             del self._runs[oldest.id]
         while len(self._runs) > KEPT_CONTEXTS:
-            self._forget_one_of_most(lambda _: 1)
+            self._evict_oldest_of_largest(lambda _: 1)
         while sum(run.chars for run in self._runs.values()) > KEPT_CHARS:
-            self._forget_one_of_most(lambda run: run.chars)
+            self._evict_oldest_of_largest(lambda run: run.chars)
 
-    def _forget_one_of_most(self, weight: Callable[[ContextRun], int]) -> None:
-        """Forget the oldest context of the user who has most: nobody pushes the contexts of others out."""
+    def _evict_oldest_of_largest(self, weight: Callable[[ContextRun], int]) -> None:
+        """Drop the oldest context of the user with the largest share, so that no user evicts contexts of others."""
         weights: Counter[str] = Counter()
         for run in self._runs.values():
             weights[run.scope.owner] += weight(run)
@@ -254,5 +256,5 @@ class ContextService:
 
 
 def _unknown(field: str) -> InvalidRequestError:
-    description = "is not of a context that this service still knows in this scope; build the context anew"
+    description = "must name a context of this scope that is at most an hour old; build the context again"
     return InvalidRequestError([Violation(field, description)])

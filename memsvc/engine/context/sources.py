@@ -1,4 +1,4 @@
-"""Where the memories of a context come from."""
+"""Sources of the memories of a context."""
 
 from __future__ import annotations
 
@@ -20,37 +20,38 @@ from memsvc.engine.history.as_of_reads import AsOfReader
 from memsvc.ports.metadata import MemoryReads
 
 SESSION_MESSAGES = 1_000
+"""Number of messages of the session that are read, the newest."""
 RECENT_MEMORIES = 500
-"""More than these are not looked at."""
+"""Number of recent memories that are read, the latest."""
 
 
 class ContextSourceReader(Protocol):
-    """Reads what each section is chosen from. Safe to use from several threads."""
+    """Reads the candidates of each section. Thread-safe."""
 
     def essentials(self, query: ContextQuery, project: str) -> tuple[list[Memory], list[Memory]]:
-        """Return the core and the active memories of a project, or with "" the global ones, the most important first.
+        """Return the core and the active memories of a project, or with "" the global ones, most important first.
 
-        There may be one more of each than `LIST`.
+        At most `LIST` plus one of each.
         """
         ...
 
     def session(self, query: ContextQuery, now: datetime) -> list[Memory]:
         """Return the newest messages and private memories of the scope's session, in the order of writing.
 
-        There may be one more than `SESSION_MESSAGES`.
+        At most `SESSION_MESSAGES` plus one.
         """
         ...
 
     def recent(self, query: ContextQuery, now: datetime) -> list[Memory]:
-        """Return the project's SHORT_TERM memories that were changed lately, the latest last.
+        """Return the project's recently changed SHORT_TERM memories, the latest last.
 
-        There may be one more than `RECENT_MEMORIES`.
+        At most `RECENT_MEMORIES` plus one.
         """
         ...
 
 
 class ContextSources:
-    """`ContextSourceReader` from what is there now."""
+    """`ContextSourceReader` of the current state."""
 
     def __init__(self, reads: MemoryReads, core: CoreMemoryCache) -> None:
         self._reads = reads
@@ -68,19 +69,19 @@ class ContextSources:
         return sorted(self._in_use(rows, reach, now), key=lambda memory: memory.row)
 
     def recent(self, query: ContextQuery, now: datetime) -> list[Memory]:
-        """Return the project's SHORT_TERM memories that were changed lately, the latest last."""
+        """Return the project's recently changed SHORT_TERM memories, the latest last."""
         reach = Reach.from_scope(query.scope, Visibility.PROJECT)
         since = now - timedelta(days=RECENT_DAYS)
         rows = self._reads.recent_rows(since=since, reach=reach, now=now, limit=RECENT_MEMORIES + 1)
         return sorted(self._in_use(rows, reach, now), key=event_order)
 
     def _in_use(self, rows: Sequence[int], reach: Reach, now: datetime) -> list[Memory]:
-        """Return the memories of these rows that are in use still, when they are read."""
+        """Return the memories of these rows that are still in use."""
         return [memory for memory in self._reads.by_rows(rows, reach=reach).values() if is_in_use(memory, now)]
 
 
 def search_of(query: ContextQuery) -> SearchQuery:
-    """Return the search for what the query retrieves."""
+    """Return the search of a context query."""
     return SearchQuery(
         scope=query.scope,
         text=query.text,
@@ -94,16 +95,13 @@ def search_of(query: ContextQuery) -> SearchQuery:
 
 
 def section_of(memory: Memory, scope: Scope) -> Section:
-    """Return where a retrieved memory belongs."""
+    """Return the section of a retrieved memory."""
     return Section.GLOBAL if not memory.scope.project_id and scope.project_id else Section.LONG_TERM
 
 
 def event_order(memory: Memory) -> tuple[datetime, int]:
-    """Return when it happened or was written, to sort by."""
+    """Return the sort key by event time, or else by time of writing."""
     return memory.event_time or memory.create_time, memory.row
-
-
-# Where the memories of a context of another moment come from.
 
 
 _SHARED = Not(AnyOf(Field.LAYER, (Layer.SESSION.value,)))
@@ -121,7 +119,7 @@ class AsOfContextSources:
     def __init__(self, reads: MemoryReads, as_of: AsOf) -> None:
         self._reads = reads
         self._moment = as_of.known_time
-        self._retrospect = AsOfReader(reads)
+        self._as_of_reader = AsOfReader(reads)
 
     def essentials(self, query: ContextQuery, project: str) -> tuple[list[Memory], list[Memory]]:
         """Return the core and the active memories of a project."""
@@ -139,8 +137,8 @@ class AsOfContextSources:
         return sorted(found, key=lambda memory: memory.row)
 
     def recent(self, query: ContextQuery, now: datetime) -> list[Memory]:
-        """Return the project's SHORT_TERM memories that were changed in the days before *now*, the latest last."""
-        # Counted as numbers, since the days before the first ones that there are cannot be named.
+        """Return the project's SHORT_TERM memories changed in the days before *now*, the latest last."""
+        # Compared as numbers, because dates before the minimum of datetime cannot be represented.
         since = Range(Field.UPDATE_TIME, at_least=to_micros(now) - _RECENT_MICROS)
         tests = (AnyOf(Field.LAYER, (Layer.SHORT_TERM.value,)), since)
         return sorted(self._page(query, Visibility.PROJECT, tests, _LATEST, RECENT_MEMORIES + 1), key=event_order)
@@ -151,7 +149,7 @@ class AsOfContextSources:
         where = conjunction(query.in_force, *tests)
         if self._moment is not None:
             selection = Selection(where, visibility)
-            found, _ = self._retrospect.page(
+            found, _ = self._as_of_reader.page(
                 query.scope, selection, moment=self._moment, order=order, after=None, limit=limit
             )
             return found

@@ -20,7 +20,7 @@ from tests.unit.engine.context.context_fixture import HERE, WHOLE, shown, stock,
 @contextmanager
 def searches_held_up(application: Services) -> Iterator[None]:
     """No search begins in here."""
-    pool = application.contexts._searching
+    pool = application.contexts._search_executor
     release, busy = threading.Event(), threading.Barrier(pool._max_workers + 1)
 
     def occupy() -> None:
@@ -51,7 +51,7 @@ def test_an_abandoned_context_ends_its_search(application: Services) -> None:
     with searches_held_up(application):
         run = application.contexts.begin(WHOLE)
         told = len(run.next_events(-1, Deadline()))
-        search = run._building._pending
+        search = run._builder._pending
         assert search is not None
 
         run.abandon()
@@ -106,7 +106,7 @@ def test_a_deadline_on_the_way_leaves_sections_out(application: Services, locale
 def test_a_session_is_measured_by_the_counts_kept_of_it(application: Services) -> None:
     """Against its own limit, whatever the budget: nothing is counted anew."""
     contexts = application.contexts
-    contexts._sources = replace(contexts._sources, session_size=lambda _: (90, 100))
+    contexts._dependencies = replace(contexts._dependencies, session_size=lambda _: (90, 100))
 
     notices = [one for one in contexts.render(WHOLE, Deadline()).events if isinstance(one, Notice)]
 

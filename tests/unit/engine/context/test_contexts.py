@@ -116,12 +116,12 @@ def test_the_budget_is_never_exceeded(application: Services, total: int, locale:
     happened = events(application, replace(WHOLE, total_tokens=total, locale=locale))
 
     ending = summary(happened)
-    count = application.contexts._sources.tokenizer.count
+    count = application.contexts._dependencies.tokenizer.count
     text = text_of(happened)
     parts = [one.token_count for one in happened if isinstance(one, Plan | Item)] + [ending.text_token_count]
     assert count(text) == ending.token_count <= total
     assert sum(parts) >= ending.token_count
-    if application.contexts._sources.tokenizer.name != "estimate":
+    if application.contexts._dependencies.tokenizer.name != "estimate":
         assert sum(parts) == ending.token_count
         assert parts == [count(one.text) for one in happened if not isinstance(one, Notice)]
     if total == 1:
@@ -192,7 +192,7 @@ def test_a_session_that_is_nearly_full_is_warned_of(
 ) -> None:
     """Above 70 % a warning, above 85 % a critical one."""
     remember(application, HERE, "word " * 400, kind=Kind.MESSAGE)
-    tokens = application.contexts._sources.tokenizer.count("word " * 400)
+    tokens = application.contexts._dependencies.tokenizer.count("word " * 400)
 
     happened = events(application, replace(WHOLE, text="", total_tokens=int(tokens / share * 2)))
 

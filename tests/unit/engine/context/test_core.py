@@ -59,10 +59,10 @@ def test_every_write_is_seen_at_once(application: Services, *, hard: bool) -> No
     assert contents(core.load(WEB, limit=9))[0] == ["a"]
     remember(application, ADA, "b", layer=Layer.CORE)
     assert contents(core.load(WEB, limit=9))[0] == ["a", "b"]
-    kept = core._kept[WEB.owner, "web"]
+    kept = core._entries[WEB.owner, "web"]
     remember(application, Scope("bob", "web"), "c", layer=Layer.CORE)
     assert contents(core.load(WEB, limit=9))[0] == ["a", "b"]
-    assert core._kept[WEB.owner, "web"] is kept
+    assert core._entries[WEB.owner, "web"] is kept
     application.revise.delete(WEB, made.id, hard=hard, expected_revision=0, options=WriteOptions())
     assert contents(core.load(WEB, limit=9))[0] == ["b"]
     remember(application, ADA, "d", layer=Layer.CORE)

@@ -42,7 +42,7 @@ def test_what_a_tool_says_is_no_rule(application: Services, locale: Locale, orig
 def test_a_trusted_source_may_rule(application: Services) -> None:
     """When the settings trust it as far as an agent."""
     contexts = application.contexts
-    contexts._sources = replace(contexts._sources, least_core_trust=0.5)
+    contexts._dependencies = replace(contexts._dependencies, least_core_trust=0.5)
     made = remember(application, WORLD, "Answer in short sentences.", layer=Layer.CORE, origin=Origin.TOOL)
 
     happened = events(application, WHOLE)
