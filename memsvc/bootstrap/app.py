@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from typing import NamedTuple
 
-from memsvc.bootstrap.backends import Backends, Measured, open_backends, utc_now
+from memsvc.bootstrap.backends import Backends, Measured, open_backends
 from memsvc.bootstrap.diagnostics import Diagnostics, watchfulness
 from memsvc.bootstrap.indexing import Indexing, indexing
 from memsvc.bootstrap.maintenance import Consolidations, consolidating, upkeep
@@ -18,6 +18,7 @@ from memsvc.bootstrap.sessions import listening, sessions
 from memsvc.bootstrap.user_data import UserDataServices, forgetting
 from memsvc.bootstrap.vault import vault
 from memsvc.data_directory import DataDirectory, owned
+from memsvc.domain.clock import utc_now
 from memsvc.engine.admin.store_migration import Migration
 from memsvc.engine.capture.capture import CaptureService
 from memsvc.engine.capture.flush import ConversationFlusher

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from memsvc.bootstrap.plugins import load_backend
+from memsvc.domain.clock import utc_now
 from memsvc.engine.admin.diagnose import Pingable
-from memsvc.engine.runtime.instrumentation import Instrumentation, LastErrors
-from memsvc.engine.runtime.latency_stats import LatencyStats
+from memsvc.engine.runtime.latency_stats import Instrumentation, LastErrors, LatencyStats
 from memsvc.ports.blobs import BlobStore
 from memsvc.ports.indexes import LexicalIndex, VectorIndex
 from memsvc.ports.metadata import MetadataStore
@@ -33,11 +33,6 @@ NO_BACKEND = "none"
 
 class StartError(Exception):
     """The service cannot start; the message says why and what to do."""
-
-
-def utc_now() -> datetime:
-    """Return the present moment."""
-    return datetime.now(UTC)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,9 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from memsvc.bootstrap.backends import NO_BACKEND, OPTIONAL_PORTS, PORTS, SAME_PORT, options_of, utc_now
+from memsvc.bootstrap.backends import NO_BACKEND, OPTIONAL_PORTS, PORTS, SAME_PORT, options_of
 from memsvc.bootstrap.plugins import load_backend
+from memsvc.domain.clock import utc_now
 from memsvc.domain.errors import UNREACHED, BackendUnavailableError, MemsvcError
 from memsvc.ports.plugin import BackendContext
 from memsvc.settings import BackendChoice, Settings

@@ -20,8 +20,7 @@ from memsvc.engine.indexing.indexer import ChangeApplier, Indexer
 from memsvc.engine.indexing.reindex import IndexMonitor, IndexRebuilder, ReindexService
 from memsvc.engine.indexing.repair import IndexRepairer
 from memsvc.engine.indexing.vector_entries import EmbeddingGranularity, EmbeddingSpace, EmbeddingSpaces, VectorEntries
-from memsvc.engine.runtime.instrumentation import LastErrors
-from memsvc.engine.runtime.latency_stats import LatencyStats
+from memsvc.engine.runtime.latency_stats import LastErrors, LatencyStats
 from memsvc.engine.runtime.leader_lease import LeaderElection
 from memsvc.ports.metadata import MetadataStore
 from memsvc.ports.models import Embedder

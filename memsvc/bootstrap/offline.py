@@ -11,9 +11,10 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import cast
 
-from memsvc.bootstrap.backends import Backends, opened_store, utc_now
+from memsvc.bootstrap.backends import Backends, opened_store
 from memsvc.bootstrap.plugins import load_backend
 from memsvc.data_directory import owned
+from memsvc.domain.clock import utc_now
 from memsvc.engine.admin.api_keys import Access, ApiKeyAuthenticator, Keys
 from memsvc.engine.admin.backup import STORE, BackupError, read_backup
 from memsvc.engine.admin.store_migration import Migration

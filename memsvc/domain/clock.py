@@ -38,3 +38,8 @@ class Deadline:
     def passed(self) -> bool:
         """Return whether the time is over."""
         return self.at is not None and time.monotonic() >= self.at
+
+
+def utc_now() -> datetime:
+    """Return the present moment."""
+    return datetime.now(UTC)

@@ -17,7 +17,7 @@ from tantivy import Occur, Query
 
 from memsvc.domain.scope import Scope
 from memsvc.text.analysis import query_terms
-from memsvc_backends.qdrant_common.filters import OWNER as VECTOR_OWNER
+from memsvc_backends.qdrant_common.points import OWNER as VECTOR_OWNER
 from memsvc_backends.qdrant_edge.manifest import generation_name, read_manifest
 from memsvc_backends.qdrant_edge.settings import QdrantEdgeSettings
 from memsvc_backends.sql.tables import memories

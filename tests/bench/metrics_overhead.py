@@ -13,8 +13,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 
 from memsvc.bootstrap.app import running
-from memsvc.bootstrap.backends import utc_now
-from memsvc.domain.clock import Deadline
+from memsvc.domain.clock import Deadline, utc_now
 from memsvc.domain.scope import Scope
 from memsvc.domain.search import SearchQuery
 from memsvc.domain.write_requests import Draft, WriteOptions

@@ -4,7 +4,7 @@ It is an extra, `pip install memsvc[fastembed]`, and is imported when an embedde
 package downloads once from a hub, or that somebody places: without a network set `path`, or `cache_dir` and `download`.
 """
 
-from memsvc_backends.fastembed.opening import FASTEMBED
+from memsvc_backends.fastembed.entry_point import FASTEMBED
 from memsvc_backends.fastembed.settings import FastembedSettings
 
 __all__ = ["FASTEMBED", "FastembedSettings"]

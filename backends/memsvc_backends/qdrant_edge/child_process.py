@@ -9,15 +9,14 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
 from memsvc.domain.clock import Deadline
-from memsvc.domain.errors import BackendClosedError, DeadlineExceededError
-from memsvc_backends.qdrant_edge.errors import NAME, ChildDiedError, EdgeFaultError, RetiredError
+from memsvc.domain.errors import BackendClosedError, BackendUnavailableError, DeadlineExceededError
 from memsvc_backends.qdrant_edge.ipc import Connection, Message
 
 _log = logging.getLogger(__name__)
@@ -340,3 +339,31 @@ class Supervisor:
         if self._failures > 1:
             pause = min(_FIRST_PAUSE_SECONDS * 2**self._failures, _LONGEST_PAUSE_SECONDS)
             self._not_before = time.monotonic() + pause
+
+
+# What can go wrong between the adapter and its child process; nothing of this crosses the port.
+
+
+NAME = "qdrant-edge"
+"""What the backend is called in errors."""
+
+
+class ChildDiedError(Exception):
+    """The child process ended, or closed a connection, before it answered."""
+
+
+class EdgeFaultError(Exception):
+    """The engine refused an operation; the text is its own."""
+
+
+class RetiredError(Exception):
+    """The generation that was asked is no more."""
+
+
+@contextmanager
+def translate() -> Iterator[None]:
+    """Raise BackendUnavailableError for a child that is gone or an engine that refuses."""
+    try:
+        yield
+    except (ChildDiedError, EdgeFaultError, RetiredError) as error:
+        raise BackendUnavailableError(NAME) from error

@@ -15,8 +15,7 @@ from pathlib import Path
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.index_entries import VectorManifest
 from memsvc_backends.qdrant_common.points import Changes, Slice, slices_of
-from memsvc_backends.qdrant_edge.child_process import Child, Supervisor
-from memsvc_backends.qdrant_edge.errors import translate
+from memsvc_backends.qdrant_edge.child_process import Child, Supervisor, translate
 from memsvc_backends.qdrant_edge.manifest import generation_name
 from memsvc_backends.qdrant_edge.settings import QdrantEdgeSettings
 

@@ -20,10 +20,26 @@ from memsvc.ports.candidates import Hits
 from memsvc.ports.indexes import Generation, Listed, VectorEntry, VectorIndex
 from memsvc.ports.models import Vector
 from memsvc.ports.plugin import BackendContext, BackendSpec
-from memsvc_backends.qdrant_common.filters import SEALED, Condition, filter_of
-from memsvc_backends.qdrant_common.points import FINGERPRINT, Changes, require_dimension, slices_of, vector_bytes
-from memsvc_backends.qdrant_edge.child_process import NO_HURRY, Exchange, Supervisor
-from memsvc_backends.qdrant_edge.errors import NAME, ChildDiedError, EdgeFaultError, RetiredError, translate
+from memsvc_backends.qdrant_common.points import (
+    FINGERPRINT,
+    SEALED,
+    Changes,
+    Condition,
+    filter_of,
+    require_dimension,
+    slices_of,
+    vector_bytes,
+)
+from memsvc_backends.qdrant_edge.child_process import (
+    NAME,
+    NO_HURRY,
+    ChildDiedError,
+    EdgeFaultError,
+    Exchange,
+    RetiredError,
+    Supervisor,
+    translate,
+)
 from memsvc_backends.qdrant_edge.generation import EdgeGeneration, writes
 from memsvc_backends.qdrant_edge.ipc import Message
 from memsvc_backends.qdrant_edge.manifest import (

@@ -1,7 +1,7 @@
 """From the filter tree to the filters of a Qdrant server.
 
 Every filtered field has a payload field of its own name, with an index. Strings are whole keywords, the long ones as a
-digest. Numbers are compared as Qdrant does it, as doubles: see `memsvc_backends.qdrant_common.filters`.
+digest. Numbers are compared as Qdrant does it, as doubles: see `memsvc_backends.qdrant_common.points`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from qdrant_client import models
 from memsvc.domain.filters import NUMBERS, And, AnyOf, Field, Filter, Or, Range
 from memsvc.domain.index_entries import View
 from memsvc.domain.scope import Reach
-from memsvc_backends.qdrant_common.filters import OWNER, PROJECT, STATUS, VIEW, Part, given_bounds, parts_of
+from memsvc_backends.qdrant_common.points import OWNER, PROJECT, STATUS, VIEW, Part, given_bounds, parts_of
 
 NOTHING = models.HasIdCondition(has_id=[])
 """The condition that no point meets. An empty list of "should" would be no condition at all."""

@@ -8,8 +8,7 @@ from typing import Any, Protocol, TypeVar
 from qdrant_client import models
 
 from memsvc.domain.index_entries import Attributes, View
-from memsvc_backends.qdrant_common.filters import OWNER, PROJECT, STATUS, VIEW
-from memsvc_backends.qdrant_common.points import FINGERPRINT
+from memsvc_backends.qdrant_common.points import FINGERPRINT, OWNER, PROJECT, STATUS, VIEW
 from memsvc_backends.qdrant_server.filters import keyword, others_of
 
 

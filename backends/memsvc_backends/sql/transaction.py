@@ -18,7 +18,7 @@ from memsvc.domain.memory import Layer, Memory, Status, put_away
 from memsvc.domain.scope import Reach
 from memsvc.ports.features import FileWrites, SessionWrites
 from memsvc.ports.metadata import ContentName, Record, RequestRecord
-from memsvc_backends.sql import idempotency
+from memsvc_backends.sql import write_session
 from memsvc_backends.sql.api_keys import SqlKeyWrites
 from memsvc_backends.sql.conflicts import SqlConflictWrites
 from memsvc_backends.sql.dialect import execute_compiled, is_listed, list_parameter
@@ -176,7 +176,7 @@ class SqlTransaction(
         request = (owner, method, request_id)
         answer = self._waiting.answered(request)
         if answer is None:
-            answer = idempotency.recall(self._direct, request)
+            answer = write_session.recall_answer(self._direct, request)
             self._waiting.answer(request, answer)
         return answer
 
@@ -188,7 +188,7 @@ class SqlTransaction(
     def forget_requests(self, *, before: datetime) -> int:
         """Forget old requests, and what is known of old erasures."""
         forget_erasures(self._connection, before)
-        return idempotency.forget(self._connection, before)
+        return write_session.forget_answers(self._connection, before)
 
     def find_checkpoint(self, owner: str, project_id: str, name: str) -> Checkpoint | None:
         """Return a checkpoint by its name."""

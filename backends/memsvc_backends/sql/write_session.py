@@ -21,14 +21,12 @@ from memsvc.domain.clock import to_micros
 from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import UNNAMED, Memory, Status
 from memsvc.ports.metadata import ContentName, Record, RequestRecord, UniquenessRaceError
-from memsvc_backends.sql import idempotency
 from memsvc_backends.sql.database import translate
-from memsvc_backends.sql.dialect import execute_compiled, execute_raw
-from memsvc_backends.sql.idempotency import Request
+from memsvc_backends.sql.dialect import execute_compiled, execute_raw, upsert
 from memsvc_backends.sql.memory_codec import with_rows
 from memsvc_backends.sql.outbox import Noted, append_outbox, note_revisions
-from memsvc_backends.sql.row_writer import insert_records
-from memsvc_backends.sql.tables import counters
+from memsvc_backends.sql.row_writer import insert_many, insert_records
+from memsvc_backends.sql.tables import counters, requests
 
 
 @dataclass(slots=True)
@@ -214,7 +212,7 @@ class WriteSession:
             self._answers.append((request, answer))
             self._waiting.answer(request, answer)
         else:
-            idempotency.remember(self._connection, request, answer, self._time)
+            remember_answer(self._connection, request, answer, self._time)
 
     def _write_waiting(self) -> None:
         """Write what waits; what came before a savepoint goes in before that is made."""
@@ -233,7 +231,7 @@ class WriteSession:
             with translate():
                 if records:
                     self._write(records)
-                idempotency.insert(self._direct, answered, self._time)
+                insert_answers(self._direct, answered, self._time)
         except BaseException:
             self._is_void = True
             raise
@@ -416,3 +414,46 @@ def _select_numbers() -> sa.Select[Any]:
 @cache
 def _note_numbers() -> sa.Update:
     return sa.update(counters).values(last_row=sa.bindparam("row"), last_position=sa.bindparam("position"))
+
+
+# What is remembered of requests.
+
+
+Request = tuple[str, str, str]
+"""Owner, method and request id."""
+_NAMES = ("owner", "method", "request_id")
+
+
+def recall_answer(connection: sa.Connection, request: Request) -> RequestRecord | None:
+    """Return what is remembered of a request, or None."""
+    found = execute_compiled(connection, _select_one(), dict(zip(_NAMES, request, strict=True)))
+    return RequestRecord(*found[0]) if found else None
+
+
+def remember_answer(connection: sa.Connection, request: Request, record: RequestRecord, time: int) -> None:
+    """Remember a request, or replace what is remembered of it."""
+    [values] = _values([(request, record)], time)
+    connection.execute(upsert(requests, ("time", "digest", "answer")), values)
+
+
+def insert_answers(connection: sa.Connection, answered: Sequence[tuple[Request, RequestRecord]], time: int) -> None:
+    """Remember requests of which nothing is remembered."""
+    insert_many(connection, requests, _values(answered, time))
+
+
+def forget_answers(connection: sa.Connection, before: datetime) -> int:
+    """Forget the requests remembered before that moment; return how many."""
+    return connection.execute(sa.delete(requests).where(requests.c.time < to_micros(before))).rowcount
+
+
+def _values(answered: Iterable[tuple[Request, RequestRecord]], time: int) -> list[dict[str, Any]]:
+    return [
+        dict(zip(_NAMES, request, strict=True)) | {"time": time, "digest": one.digest, "answer": one.answer}
+        for request, one in answered
+    ]
+
+
+@cache
+def _select_one() -> sa.Select[Any]:
+    place = [requests.c[name] == sa.bindparam(name) for name in _NAMES]
+    return sa.select(requests.c.digest, requests.c.answer).where(*place)

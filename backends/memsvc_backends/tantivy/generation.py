@@ -17,8 +17,17 @@ from memsvc.domain.index_entries import LexicalEntry, LexicalManifest
 from memsvc.domain.scope import Reach
 from memsvc.ports.candidates import Hits
 from memsvc.ports.indexes import FUZZY_BOOST, FUZZY_MIN_LENGTH, Listed
-from memsvc_backends.tantivy.filters import selection
-from memsvc_backends.tantivy.schema import BODY, ENTRY, FINGERPRINT, ROW, build_schema, open_index, term_key, translate
+from memsvc_backends.tantivy.schema import (
+    BODY,
+    ENTRY,
+    FINGERPRINT,
+    ROW,
+    build_schema,
+    open_index,
+    selection,
+    term_key,
+    translate,
+)
 from memsvc_backends.tantivy.writer import TantivyWriter
 
 _PAGE = 10_000

@@ -13,8 +13,7 @@ from memsvc.engine.admin.stats import warnings
 from memsvc.engine.indexing.indexer import Indexer
 from memsvc.engine.indexing.reindex import ReindexService
 from memsvc.engine.indexing.repair import SearchProbe
-from memsvc.engine.runtime.instrumentation import LastErrors
-from memsvc.engine.runtime.latency_stats import LatencyStats
+from memsvc.engine.runtime.latency_stats import LastErrors, LatencyStats
 from memsvc.ports.change_feed import IndexFeed
 from memsvc.ports.indexes import LexicalIndex, VectorIndex
 

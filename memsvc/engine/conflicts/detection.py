@@ -16,8 +16,14 @@ from memsvc.domain.scope import Reach
 from memsvc.engine.conflicts.rollback import ConflictRollback
 from memsvc.engine.conflicts.state_updates import ConflictStateUpdater
 from memsvc.engine.conflicts.supersession import SupersessionLinks
-from memsvc.engine.records.memory_builder import MemoryBuilder, RecordBuilder
-from memsvc.engine.records.statements import differs_in_project, extract_statements, is_personal, states_more
+from memsvc.engine.records.memory_builder import (
+    MemoryBuilder,
+    RecordBuilder,
+    differs_in_project,
+    extract_statements,
+    is_personal,
+    states_more,
+)
 from memsvc.ports.metadata import Transaction
 
 CANDIDATES = 64

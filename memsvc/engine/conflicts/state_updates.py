@@ -11,8 +11,7 @@ from memsvc.domain.history import is_valid_at
 from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach
-from memsvc.engine.records.memory_builder import RecordBuilder
-from memsvc.engine.records.statements import differs_in_project, find_contradiction, states_more
+from memsvc.engine.records.memory_builder import RecordBuilder, differs_in_project, find_contradiction, states_more
 from memsvc.ports.metadata import Transaction
 
 _IN_USE = frozenset({Status.ACTIVE, Status.CONFLICTED})

@@ -26,7 +26,7 @@ from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach
 from memsvc.engine.indexing.cached_embedder import CachedEmbedder
 from memsvc.engine.indexing.vector_entries import EmbeddingGranularity, VectorEntries, means_of
-from memsvc.engine.records.statements import find_contradiction
+from memsvc.engine.records.memory_builder import find_contradiction
 from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
 from memsvc.ports.indexes import PendingSearch, VectorEntry, VectorIndex
 from memsvc.ports.metadata import MetadataStore

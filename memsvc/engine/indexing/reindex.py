@@ -15,7 +15,7 @@ from memsvc.domain.index_entries import Document
 from memsvc.engine.indexing.index_writers import GenerationBuilder, IndexWriter, VectorIndexWriter
 from memsvc.engine.indexing.indexer import ChangeApplier
 from memsvc.engine.indexing.repair import IndexDifferences, IndexRepairer
-from memsvc.engine.runtime.instrumentation import LastErrors
+from memsvc.engine.runtime.latency_stats import LastErrors
 from memsvc.engine.runtime.leader_lease import LeaderElection, Lease
 from memsvc.ports.change_feed import IndexFeed
 

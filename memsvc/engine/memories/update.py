@@ -43,10 +43,10 @@ from memsvc.engine.records.memory_builder import (
     claims_content,
     content_name,
     require_validity,
+    statements_of,
 )
 from memsvc.engine.records.memory_patch import apply_values, change_action, revert_to, values_of_patch
 from memsvc.engine.records.provenance import SourceLookup, restored_status, revalue
-from memsvc.engine.records.statements import statements_of
 from memsvc.ports.features import HistoryReads
 from memsvc.ports.metadata import Record, Transaction
 

@@ -20,11 +20,11 @@ from memsvc.engine.records.memory_builder import (
     PreparedMemory,
     RecordBuilder,
     content_name,
+    extract_statements,
     require_validity,
 )
 from memsvc.engine.records.memory_patch import apply_values, values_of_draft
 from memsvc.engine.records.provenance import SourceLookup, apply_source_trust, draft_provenance
-from memsvc.engine.records.statements import extract_statements
 from memsvc.ports.metadata import ContentName, Record, Transaction
 
 UpsertItem: TypeAlias = PreparedMemory | Rejected

@@ -30,7 +30,7 @@ from memsvc.ports.indexes import LexicalIndex, PendingSearch, VectorIndex
 from memsvc.ports.metadata import MemoryReads
 from memsvc.ports.models import Vector
 from memsvc.text.analysis import query_terms
-from memsvc.text.keywords import extract_keywords
+from memsvc.text.passages import extract_keywords
 
 MODE_RETRIEVERS = {
     Mode.HYBRID: frozenset(Retriever),

@@ -12,7 +12,7 @@ from memsvc.domain.memory import FileRef, Memory, Recurrence, Reminder, Status, 
 from memsvc.domain.vault import Note
 from memsvc.domain.write_requests import PatchValue
 from memsvc.text.file_refs import content_with_block, refs_in
-from memsvc.text.keywords import extract_keywords
+from memsvc.text.passages import extract_keywords
 
 FENCE = "---"
 _WIDTH = 1 << 20

@@ -6,7 +6,7 @@ from memsvc.domain.filters import And, AnyOf, Field, Range
 from memsvc.domain.scope import Reach
 from memsvc.testing.factories import NOW
 from memsvc.v1 import types_pb2 as types
-from memsvc_backends.qdrant_common.filters import filter_of
+from memsvc_backends.qdrant_common.points import filter_of
 from tests.support.selections import selection_of
 
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memsvc.text.analysis import STOP_WORDS
-from memsvc.text.keywords import extract_keywords
+from memsvc.text.passages import extract_keywords
 
 
 def test_english_keywords_are_words_as_written_in_lower_case() -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from memsvc.domain.memory import Memory, content_hash
 from memsvc.domain.scope import Scope
-from memsvc.engine.records.statements import find_contradiction
+from memsvc.engine.records.memory_builder import find_contradiction
 
 DATA = Path(__file__).parents[3] / "data" / "conflicts"
 MADE, UNSEEN = "pairs", "unseen"
