@@ -1,4 +1,4 @@
-"""Who owns the data directory: one process at a time, and whether the last one left in good order."""
+"""Ownership of the data directory: one process at a time, and whether the last one shut down cleanly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must be on the disk before it is told."""
+"""Durability of files and folders before a write is acknowledged."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Tracing:
-    """What has to be put in the way of calls, what is to be told of the engine's work, and how to stop."""
+    """Tracing hooks: an interceptor for calls, a callback for engine stages, and a shutdown function."""
 
     layer: Interceptor
     told: Callable[[str, str, float, Sequence[tuple[str, float]]], None]

@@ -54,7 +54,7 @@ def running(settings: Settings, *, now: Callable[[], datetime] = utc_now) -> Ite
 
 
 class _Parts(NamedTuple):
-    """What the use cases are made of, in the order of making."""
+    """The parts of the use cases, in the order in which they are made."""
 
     indexes: Indexing
     writes: MemoryServices

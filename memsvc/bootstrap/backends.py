@@ -120,7 +120,7 @@ def options_of(
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Where measurements, and the troubles of indexes, are kept."""
+    """The sinks of measurements and of the last errors of indexes."""
 
     performance: LatencyStats
     last_errors: LastErrors = field(default_factory=LastErrors)

@@ -21,7 +21,7 @@ _SERVERS = {"qdrant": "Qdrant", "qdrant-sparse": "Qdrant", "pgvector": "PostgreS
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """How a backend is: *trouble* is empty when it is well, *advice* helps when it is not; *model* says which it is."""
+    """State of a backend: *trouble* is empty when it works, *advice* says what to do; *model* names its model."""
 
     port: str
     backend: str

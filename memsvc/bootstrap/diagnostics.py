@@ -1,4 +1,4 @@
-"""What looks over the store, the indexes and the speed."""
+"""Wiring of diagnosis, integrity checks and statistics."""
 
 from __future__ import annotations
 

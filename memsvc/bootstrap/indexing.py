@@ -1,4 +1,4 @@
-"""What keeps the indexes equal to the store."""
+"""Wiring of the indexer and of reindexing."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Indexing:
-    """What follows the store."""
+    """The services that follow the store."""
 
     indexer: Indexer
     reindex: ReindexService

@@ -1,4 +1,4 @@
-"""What looks after the memories by itself."""
+"""Wiring of maintenance."""
 
 from __future__ import annotations
 

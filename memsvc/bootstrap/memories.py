@@ -1,4 +1,4 @@
-"""What writes."""
+"""Wiring of the write path."""
 
 from __future__ import annotations
 

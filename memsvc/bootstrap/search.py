@@ -1,4 +1,4 @@
-"""What searches, and gathers contexts."""
+"""Wiring of search and contexts."""
 
 from __future__ import annotations
 

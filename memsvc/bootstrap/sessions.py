@@ -1,4 +1,4 @@
-"""What listens to conversations, and keeps them."""
+"""Wiring of capture and sessions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What forgets users, carries them elsewhere, and copies the store."""
+"""Wiring of export, import, erasure and backups."""
 
 from __future__ import annotations
 

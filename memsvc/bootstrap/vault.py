@@ -1,4 +1,4 @@
-"""What keeps memories as files."""
+"""Wiring of the vault."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every command that talks to a service has in common: where it is, who asks, and how to answer."""
+"""Options and output shared by every command that talks to a service."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def os_user() -> str:
 
 @dataclass(frozen=True, slots=True)
 class CliContext:
-    """Where to connect and as whom, and whether the answer is for a program."""
+    """The address and identity of a command, and whether its output is for a program."""
 
     address: str
     user: str

@@ -12,7 +12,7 @@ class _Hyphenated(StrEnum):
 
 
 class Layer(_Hyphenated):
-    """How long a memory is meant to last."""
+    """Intended lifetime of a memory."""
 
     CORE = auto()
     SESSION = auto()
@@ -21,7 +21,7 @@ class Layer(_Hyphenated):
 
 
 class Kind(_Hyphenated):
-    """What sort of statement a memory is."""
+    """Sort of statement that a memory is."""
 
     FACT = auto()
     PREFERENCE = auto()
@@ -38,7 +38,7 @@ class Kind(_Hyphenated):
 
 
 class Mode(_Hyphenated):
-    """Which retrievers a search asks."""
+    """Retrievers that a search uses."""
 
     HYBRID = auto()
     SEMANTIC = auto()
@@ -57,7 +57,7 @@ class ContextSection(_Hyphenated):
 
 
 class OnDuplicate(_Hyphenated):
-    """What to do when equal content is stored."""
+    """Action when equal content is stored."""
 
     RETURN_EXISTING = auto()
     REJECT = auto()
@@ -72,7 +72,7 @@ class Slot(_Hyphenated):
 
 
 class ConflictPolicy(_Hyphenated):
-    """What to do with an older memory that the new one contradicts."""
+    """Action on an older memory that the new one contradicts."""
 
     MARK = auto()
     SUPERSEDE = auto()
@@ -80,7 +80,7 @@ class ConflictPolicy(_Hyphenated):
 
 
 class ConflictState(_Hyphenated):
-    """What became of a conflict."""
+    """State of a conflict."""
 
     OPEN = auto()
     CONFIRMED = auto()
@@ -98,7 +98,7 @@ class Resolution(_Hyphenated):
 
 
 class Role(_Hyphenated):
-    """Who speaks in a conversation with an agent."""
+    """Speaker in a conversation with an agent."""
 
     SYSTEM = auto()
     USER = auto()
@@ -107,21 +107,21 @@ class Role(_Hyphenated):
 
 
 class DocumentKind(_Hyphenated):
-    """What a document is."""
+    """Format of a document."""
 
     DOCUMENT = auto()
     SKILL = auto()
 
 
 class Verdict(_Hyphenated):
-    """What a review decides."""
+    """Decision of a review."""
 
     APPROVE = auto()
     REJECT = auto()
 
 
 class Origin(_Hyphenated):
-    """What class of source a memory comes from."""
+    """Class of the source of a memory."""
 
     USER = auto()
     AGENT = auto()
@@ -148,7 +148,7 @@ class MaintenanceStep(_Hyphenated):
 
 
 class ImportFormat(_Hyphenated):
-    """What is imported."""
+    """Format of an import."""
 
     AUTO = auto()
     JSONL = auto()
@@ -156,7 +156,7 @@ class ImportFormat(_Hyphenated):
 
 
 class SessionState(_Hyphenated):
-    """Where a session is in its life."""
+    """State of a session."""
 
     ACTIVE = auto()
     CLOSED = auto()
@@ -164,7 +164,7 @@ class SessionState(_Hyphenated):
 
 
 class KeyRole(_Hyphenated):
-    """What an API key is good for."""
+    """Role of an API key."""
 
     READ_ONLY = auto()
     READ_WRITE = auto()

@@ -1,4 +1,4 @@
-"""What can be imported, read memory by memory."""
+"""Import sources, read memory by memory."""
 
 from __future__ import annotations
 

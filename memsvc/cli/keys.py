@@ -41,7 +41,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Answer in JSON, for progra
 
 
 class _Place:
-    """Where the keys are: behind a service, or in a data directory."""
+    """Location of the keys: behind a service, or in a data directory."""
 
     def __init__(self, address: str, settings: Callable[[], Settings], client: Callable[[str], Memsvc]) -> None:
         self._address = address

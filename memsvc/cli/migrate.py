@@ -24,7 +24,7 @@ URL_VARIABLE = "MEMSVC_METADATA__OPTIONS__URL"
 
 
 class To(StrEnum):
-    """Where the store is to be."""
+    """Target of a migration of the store."""
 
     POSTGRES = "postgres"
     """In a PostgreSQL database; for the profile cluster, too."""
@@ -33,7 +33,7 @@ class To(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """What is to be done."""
+    """Action of a migration."""
 
     url: str | None
     action: MigrationAction

@@ -36,7 +36,7 @@ from memsvc.v1 import vault_pb2 as vault
 
 
 class IntegrityFields(TypedDict, total=False):
-    """What a check does about files: fields of CheckIntegrityRequest."""
+    """File options of a check: fields of CheckIntegrityRequest."""
 
     remove_broken_refs: bool
     remove_orphan_files: bool

@@ -65,7 +65,7 @@ KEY_VARIABLE = "MEMSVC_API_KEY"
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """How to speak TLS; each file is PEM.
+    """TLS options; each file is PEM.
 
     Attributes:
         ca: Who vouches for the service; None: whom gRPC trusts by itself.
@@ -270,7 +270,7 @@ class Connection:
 
 
 class ScopedMethods:
-    """What the groups of calls have in common: a scope, and a connection while the client is open."""
+    """Base of the groups of calls: a scope, and a connection while the client is open."""
 
     def __init__(self, scope: types.Scope) -> None:
         """Stand in *scope*, not yet connected."""

@@ -1,4 +1,4 @@
-"""What goes wrong in a call, as one exception that can be asked."""
+"""Failed calls as one exception with code, reason, metadata and violations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the client takes: plain Python values, named as in the API. Enums are names without their prefix."""
+"""Arguments of the client: plain Python values, named as in the API. Enums are names without their prefix."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class AsOf(TypedDict, total=False):
 
 
 class ReminderFields(TypedDict, total=False):
-    """When a memory comes due, as Reminder in reminder.proto.
+    """The reminder of a memory, as Reminder in reminder.proto.
 
     The date is a day, or a month and a day of every year; a day that is to come every year needs the recurrence YEARLY.
     """
@@ -151,7 +151,7 @@ class Message(TypedDict, total=False):
 
 
 class DocumentFields(TypedDict, total=False):
-    """What is said of a document beside its text, as DocumentHeader in capture.proto."""
+    """Fields of a document beside its text, as DocumentHeader in capture.proto."""
 
     name: str
     key: str
@@ -164,7 +164,7 @@ class DocumentFields(TypedDict, total=False):
 
 
 class Filters(TypedDict, total=False):
-    """What narrows a read, as Filter in types.proto. All that are given must match."""
+    """Filters of a read, as Filter in types.proto. All that are given must match."""
 
     layers: Sequence[Layer]
     kinds: Sequence[Kind]
@@ -200,7 +200,7 @@ class Filters(TypedDict, total=False):
 
 
 class SearchOptions(TypedDict, total=False):
-    """How to search, as SearchRequest in search_service.proto."""
+    """Options of a search, as SearchRequest in search_service.proto."""
 
     mode: SearchMode
     limit: int
@@ -223,7 +223,7 @@ class SearchOptions(TypedDict, total=False):
 
 
 class ContextOptions(TypedDict, total=False):
-    """How to build a context, as BuildContextRequest and ContextOptions in context.proto.
+    """Options of a context, as BuildContextRequest and ContextOptions in context.proto.
 
     The shares are those of core, session, short_term and long_term; the sections are names without their prefix.
     """

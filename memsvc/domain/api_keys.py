@@ -1,4 +1,4 @@
-"""Who may do what: API keys, and what each of them is good for."""
+"""API keys and the permissions that they give."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KEY_ID = re.compile(r"[0-9a-f]{20}", re.ASCII)
 
 
 class Role(StrEnum):
-    """What a key is good for; each role may do all that the one before it may."""
+    """Role of a key; each role may do all that the one before it may."""
 
     READ_ONLY = "READ_ONLY"
     READ_WRITE = "READ_WRITE"
@@ -40,7 +40,7 @@ _RANKS = {role: rank for rank, role in enumerate(Role)}
 
 
 class KeyState(StrEnum):
-    """Whether a key opens anything."""
+    """State of a key."""
 
     ACTIVE = "ACTIVE"
     EXPIRED = "EXPIRED"
@@ -48,7 +48,7 @@ class KeyState(StrEnum):
 
 
 class KeyDemand(StrEnum):
-    """When callers are asked for a key."""
+    """Policy that says when callers must send a key."""
 
     AUTO = "auto"
     """As soon as one was ever created."""

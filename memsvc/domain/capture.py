@@ -1,4 +1,4 @@
-"""What is said to a service that listens, and what it makes of it."""
+"""Capture of statements: requests and results."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ REMEMBERING = frozenset(
 
 
 class Decider(StrEnum):
-    """Who decided what to remember."""
+    """Author of a capture decision."""
 
     RULES = "RULES"
     LANGUAGE_MODEL = "LANGUAGE_MODEL"
@@ -58,7 +58,7 @@ class Decider(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is to become of one statement.
+    """Decision about one statement.
 
     Attributes:
         detail: The same as the reason for people: the words that led to it.
@@ -133,7 +133,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """What became of a text that was said.
+    """Result of a capture.
 
     Attributes:
         notice: Why the language model did not decide although there is one; empty when all is well.
@@ -149,7 +149,7 @@ class Captured:
 
 @dataclass(frozen=True, slots=True)
 class Flushed:
-    """What was extracted from a conversation. The other fields are as in `Captured`."""
+    """Result of a flush. The other fields are as in `Captured`."""
 
     memories: tuple[Memory, ...]
     outcomes: tuple[Outcome, ...]

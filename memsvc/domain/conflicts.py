@@ -10,7 +10,7 @@ from memsvc.domain.memory import Memory
 
 
 class ConflictPolicy(StrEnum):
-    """What a write does with an older memory that it contradicts."""
+    """Action of a write on an older memory that it contradicts."""
 
     MARK = "MARK"
     SUPERSEDE = "SUPERSEDE"
@@ -18,7 +18,7 @@ class ConflictPolicy(StrEnum):
 
 
 class Resolution(StrEnum):
-    """How a conflict is settled."""
+    """Resolution of a conflict."""
 
     CONFIRM = "CONFIRM"
     REJECT = "REJECT"
@@ -26,7 +26,7 @@ class Resolution(StrEnum):
 
 
 class ConflictState(StrEnum):
-    """What became of a conflict."""
+    """State of a conflict."""
 
     OPEN = "OPEN"
     CONFIRMED = "CONFIRMED"
@@ -73,7 +73,7 @@ class Contradiction:
 
 
 class Rule(StrEnum):
-    """Which rule found a statement."""
+    """Rule that found a statement."""
 
     LOCATION = "LOCATION"
     OCCUPATION = "OCCUPATION"

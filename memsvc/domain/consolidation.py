@@ -73,7 +73,7 @@ class Consolidated:
 
 @dataclass(frozen=True, slots=True)
 class ConsolidationReport:
-    """What came of looking for groups.
+    """Result of a search for groups.
 
     Attributes:
         examined: How many memories were looked at.

@@ -51,7 +51,7 @@ class Locale(StrEnum):
 
 
 class Severity(StrEnum):
-    """How urgent a warning is."""
+    """Urgency of a warning."""
 
     INFO = "INFO"
     WARNING = "WARNING"
@@ -71,7 +71,7 @@ class Reason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """How a budget is shared out; together 1."""
+    """Shares of the sections in a budget; together 1."""
 
     core: float = 0.1
     session: float = 0.5
@@ -121,7 +121,7 @@ class ContextQuery:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is going to come. *sections* are those that will be built, each with its own share of the budget."""
+    """Plan of a context. *sections* are those that will be built, each with its own share of the budget."""
 
     text: str
     token_count: int
@@ -133,7 +133,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What a context holds of a memory: at which revision, and in which section.
+    """A memory in a context: its revision and its section.
 
     Attributes:
         excerpt: What of it is shown; empty: all.
@@ -180,7 +180,7 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """What a section left out for one reason. *count* may be larger than the number of ids."""
+    """Memories that a section left out for one reason. *count* may be larger than the number of ids."""
 
     section: Section
     reason: Reason
@@ -190,7 +190,7 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What came of a context: *sections* are number of items and tokens by section."""
+    """Summary of a context: *sections* are number of items and tokens by section."""
 
     text: str
     text_token_count: int
@@ -290,7 +290,7 @@ def own_shares(total: int, shares: Shares, sections: Collection[Section] = tuple
 
 
 class TokenBudget:
-    """How much may still be spent, section by section in their order.
+    """Remaining budget, section by section in their order.
 
     Kept back for each section to come is its own share, or less where it is known to need less; all else may be
     spent. So no section gets less than its share, or than it needs, because of those before it.

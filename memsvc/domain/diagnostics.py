@@ -1,4 +1,4 @@
-"""What the service says of itself: counts, health, consistency and speed."""
+"""Reports of the service about itself: counts, health, consistency and speed."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class IndexKind(StrEnum):
 
 
 class ReindexMode(StrEnum):
-    """Whether an index is built anew beside the live one, or only mended."""
+    """Mode of a reindex: build a new generation next to the live one, or repair the live one."""
 
     REBUILD = "REBUILD"
     REPAIR = "REPAIR"
 
 
 class ReindexPhase(StrEnum):
-    """What a reindex is at."""
+    """Phase of a reindex."""
 
     READING = "READING"
     BUILDING = "BUILDING"
@@ -47,7 +47,7 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class MemoryCounts:
-    """How many memories one reach holds, by the names of the enums; deleted ones only under *by_status*."""
+    """Counts of memories of one reach, by the names of the enums; deleted ones only under *by_status*."""
 
     total: int
     by_layer: Mapping[str, int]
@@ -62,7 +62,7 @@ class MemoryCounts:
 
 @dataclass(frozen=True, slots=True)
 class SessionFill:
-    """How full a session is."""
+    """Usage of a session."""
 
     session_id: str
     project_id: str
@@ -134,7 +134,7 @@ class SlowOperation:
 
 @dataclass(frozen=True, slots=True)
 class OutboxState:
-    """How far the indexes follow the store: positions, and how many changes wait."""
+    """Lag of the indexes behind the store: positions, and the number of pending changes."""
 
     head_position: int
     applied_position: int
@@ -143,7 +143,7 @@ class OutboxState:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """Whether all is well, and if not, what is not. There is no word of indexes and outbox without the store."""
+    """Health of the service. Without the store it says nothing of indexes and outbox."""
 
     healthy: bool
     backends: tuple[BackendHealth, ...]
@@ -216,7 +216,7 @@ class Fault(StrEnum):
 
 
 class Part(StrEnum):
-    """What a store keeps beside a memory, and what may be left of one that is gone."""
+    """Parts that a store keeps beside a memory, and that may remain after it is removed."""
 
     CHUNKS = "chunks"
     KEYWORDS = "keywords"
@@ -262,7 +262,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class FileCleaning:
-    """What is to be done about files and references to files: looked at only, unless this says otherwise.
+    """Action of a check on files and file references; the default only reports.
 
     Attributes:
         grace: For how long a file may be without a memory that refers to it.
@@ -277,7 +277,7 @@ class FileCleaning:
 
 @dataclass(frozen=True, slots=True)
 class Checking:
-    """How far a check is in one of its parts."""
+    """Progress of a check in one of its parts."""
 
     part: str
     checked: int

@@ -1,4 +1,4 @@
-"""What can go wrong, in the words of the domain. The wire's codes are chosen in `memsvc.server.error_status`."""
+"""Errors of the domain. `memsvc.server.error_status` maps them to gRPC codes."""
 
 from __future__ import annotations
 
@@ -436,7 +436,7 @@ class ApiKeyRequiredError(MemsvcError):
 
 
 class ApiKeyInvalidError(MemsvcError):
-    """What was sent as a key is none, or none that is in force."""
+    """The API key is malformed, unknown, expired or revoked."""
 
     reason = "API_KEY_INVALID"
 
@@ -502,7 +502,7 @@ class FileContentMissingError(MemsvcError):
 
 
 class StoreMovedError(MemsvcError):
-    """What is stored here was moved elsewhere, or has not all arrived here yet."""
+    """The store was moved to another database, or a move to this one is not complete."""
 
     reason = "STORE_MOVED"
     retry_seconds = 2.0

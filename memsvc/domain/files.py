@@ -21,7 +21,7 @@ SHA256_DIGITS = 64
 
 
 class FileCategory(StrEnum):
-    """What a file is for; the first half of a reference to it, as in `chart:def456`."""
+    """Category of a file; the first half of a reference to it, as in `chart:def456`."""
 
     ARTIFACT = "artifact"
     """What a tool made."""
@@ -65,7 +65,7 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class FileFilter:
-    """Which files are wanted; what is empty does not limit.
+    """Filter over files; empty fields do not limit.
 
     Attributes:
         words: All of them must occur in what `searched_text` returns; they are folded as that is.
@@ -209,7 +209,7 @@ PLACES = frozenset({"category", "id", "name", "sha256", "user_id", "project_id",
 
 @dataclass(frozen=True, slots=True)
 class UrlTemplates:
-    """How URLs of files are made; an empty template makes none."""
+    """Template of file URLs; an empty template makes none."""
 
     download: str = ""
     preview: str = ""

@@ -15,7 +15,7 @@ MAX_VALUES = 256
 
 
 class Field(StrEnum):
-    """What a filter may test; values equal the names in `memsvc.domain.index_entries.Attributes`.
+    """Field of a filter; values equal the names in `memsvc.domain.index_entries.Attributes`.
 
     ID, KEY, ACCESS_TIME, ORIGIN and TRUST are known to the metadata store alone: the engine resolves them to ROW
     before an index sees the tree. The fields of numbers are IMPORTANCE, CONFIDENCE, TRUST, ROW and the times

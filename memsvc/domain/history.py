@@ -1,4 +1,4 @@
-"""What was, as opposed to what is: revisions, moments to look back to, checkpoints, and what is gone for good.
+"""History: revisions, moments to read as of, checkpoints, and tombstones.
 
 A memory has two times. *Known* time is the store's: a revision is what was known from its update_time until that of the
 next one. *Valid* time is the world's: what a memory says is true from valid_from until valid_to.
@@ -55,7 +55,7 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class Tombstone:
-    """What is left of a memory that was removed for good: that it was there, and from when to when.
+    """Tombstone of a purged memory: its id and the time in which it existed.
 
     Attributes:
         row: The row that it had; rows are never used again.
@@ -71,7 +71,7 @@ class Tombstone:
 
 
 class DifferenceKind(StrEnum):
-    """How a memory differs from what it was."""
+    """Kind of difference between a memory now and then."""
 
     CREATED = "CREATED"
     CHANGED = "CHANGED"
@@ -109,7 +109,7 @@ class Unreturned:
 
 @dataclass(frozen=True, slots=True)
 class RollbackReport:
-    """What a rollback to a checkpoint did, or would do.
+    """Result of a rollback to a checkpoint, or of its dry run.
 
     Attributes:
         counts: How many memories were changed back, by what became of them.

@@ -1,4 +1,4 @@
-"""What indexes hold: entries, their numbers, and the attributes that filters test.
+"""Entries of indexes, their numbers, and the attributes that filters test.
 
 An index holds entries, several for a memory: one for each chunk, and more when the setting asks for richer
 views. An entry's number is made of the memory's row, the view and the ordinal, so it is known without asking
@@ -22,7 +22,7 @@ MAX_ORDINAL = (1 << ORDINAL_BITS) - 1
 
 
 class View(IntEnum):
-    """Which text of a memory a vector stands for."""
+    """Text of a memory that a vector represents."""
 
     CHUNK = 0
     """A whole chunk with its date, speaker and headings: the one that is always there."""
@@ -129,7 +129,7 @@ def attributes_of(memory: Memory) -> Attributes:
 
 
 class ChangeAction(StrEnum):
-    """What happened to a memory."""
+    """Effect of a change on a memory."""
 
     CREATED = "CREATED"
     UPDATED = "UPDATED"
@@ -187,7 +187,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What the indexes should hold of one memory."""
+    """Expected entries of one memory in the indexes."""
 
     row: int
     fingerprint: int
@@ -196,7 +196,7 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class VectorManifest:
-    """What a generation of a vector index is made of.
+    """Manifest of a generation of a vector index.
 
     Attributes:
         generation: 1 for the first, one more with each.
@@ -221,7 +221,7 @@ class VectorManifest:
 
 @dataclass(frozen=True, slots=True)
 class LexicalManifest:
-    """What a generation of a lexical index is made of. *analysis* names the version of the text analysis."""
+    """Manifest of a generation of a lexical index. *analysis* names the version of the text analysis."""
 
     generation: int
     position: int

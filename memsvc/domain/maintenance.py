@@ -33,7 +33,7 @@ class Reason(StrEnum):
 
 
 class MaintenancePlan(StrEnum):
-    """Whether a run does what is due, or only says what it would do."""
+    """Mode of a run: apply what is due, or only report it."""
 
     PERFORM = "PERFORM"
     DRY_RUN = "DRY_RUN"
@@ -41,7 +41,7 @@ class MaintenancePlan(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Area:
-    """Whose memories a run looks after: everybody's, those of one owner, or those of one project of an owner.
+    """Reach of a run: all owners, one owner, or one project of an owner.
 
     Attributes:
         owner: `Scope.owner`, or None: everybody.
@@ -91,7 +91,7 @@ class Due:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """How far one step is in a run.
+    """Progress of one step of a run.
 
     Attributes:
         due: Changes that were found to be due.
@@ -113,7 +113,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class UpkeepProgress:
-    """How far a run is.
+    """Progress of a run.
 
     Attributes:
         step: The step it is at; None in the last progress of a run.

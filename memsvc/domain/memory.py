@@ -18,7 +18,7 @@ Json: TypeAlias = "bool | float | int | str | list[Json] | dict[str, Json] | Non
 
 
 class Layer(StrEnum):
-    """How long a memory is meant to last."""
+    """Intended lifetime of a memory."""
 
     CORE = "CORE"
     SESSION = "SESSION"
@@ -27,7 +27,7 @@ class Layer(StrEnum):
 
 
 class Kind(StrEnum):
-    """What sort of statement a memory is."""
+    """Sort of statement that a memory is."""
 
     FACT = "FACT"
     PREFERENCE = "PREFERENCE"
@@ -44,7 +44,7 @@ class Kind(StrEnum):
 
 
 class Tier(StrEnum):
-    """When a memory is loaded into a context."""
+    """Loading tier of a memory in contexts."""
 
     CORE = "CORE"
     ACTIVE = "ACTIVE"
@@ -53,7 +53,7 @@ class Tier(StrEnum):
 
 
 class Status(StrEnum):
-    """Where a memory is in its life."""
+    """Status of a memory in its lifecycle."""
 
     ACTIVE = "ACTIVE"
     ARCHIVED = "ARCHIVED"
@@ -73,7 +73,7 @@ UNINDEXED = frozenset({Status.DELETED, Status.EXPIRED})
 
 
 class Origin(StrEnum):
-    """What class of source a memory comes from."""
+    """Class of the source of a memory."""
 
     USER = "USER"
     AGENT = "AGENT"
@@ -83,7 +83,7 @@ class Origin(StrEnum):
 
 
 class Review(StrEnum):
-    """Whether a memory was withheld for a review, and what came of it. NONE is the empty string."""
+    """Review state of a memory. NONE is the empty string."""
 
     NONE = ""
     PENDING = "PENDING"
@@ -241,7 +241,7 @@ class Slot(StrEnum):
 
 
 class Recurrence(StrEnum):
-    """Whether a reminder comes once, or every year."""
+    """Recurrence of a reminder: once, or every year."""
 
     NONE = "NONE"
     YEARLY = "YEARLY"

@@ -1,4 +1,4 @@
-"""What the key of a memory says of it: daily logs, context documents, knowledge (requirement M18)."""
+"""Keys of memories and the defaults they imply: daily logs, context documents, knowledge."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _KNOWLEDGE_KINDS: Mapping[str, Kind] = {
 
 @dataclass(frozen=True, slots=True)
 class Convention:
-    """What a memory under a key is unless its writer says otherwise."""
+    """Default fields of a memory under a key."""
 
     layer: Layer
     kind: Kind

@@ -1,4 +1,4 @@
-"""Whether two texts say the same: told by their words alone, which every backend has and which no model changes.
+"""Near-duplicates by words alone: every backend has the words, and no model changes the result.
 
 To show the same statement twice costs a line; to leave out another statement as if it were the same loses it. So every
 doubt speaks for another statement: only long texts may differ in words at all, and in none that looks decisive.
@@ -42,7 +42,7 @@ _DECISIVE = frozenset(_DECISIVE_WORDS.split())
 
 @dataclass(frozen=True)
 class Shingles:
-    """What a text says, word by word in order. Signs at the edges of words, cases and articles say nothing.
+    """Words of a text in order, without punctuation at their edges, case and articles.
 
     Attributes:
         decisive: The words in which no two texts that say the same may differ, in order: numbers, negations, days,

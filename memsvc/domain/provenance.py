@@ -1,4 +1,4 @@
-"""Where memories come from, and how far that makes them trusted."""
+"""Provenance of memories, and the trust that follows from it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TRUST_OF_ORIGIN: Mapping[Origin, float] = {
 
 
 class Verdict(StrEnum):
-    """What a review decides."""
+    """Decision of a review."""
 
     APPROVE = "APPROVE"
     REJECT = "REJECT"
@@ -42,7 +42,7 @@ def speaks_for_the_user(memory: Memory, least_trust: float) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class TrustPolicy:
-    """How far each class of sources is trusted, and below which trust a memory waits for a review.
+    """Trust of each class of sources, and the trust below which a memory waits for a review.
 
     Attributes:
         of_origin: From 0 to 1, for every origin.

@@ -1,4 +1,4 @@
-"""When memories come due: their reminders, the slots of a day, and what is still to be given.
+"""Schedule of reminders: days, slots of a day, and pending deliveries.
 
 A reminder is a day of the calendar, once or every year, in the time zone of its own or of whoever asks. A day has two
 slots; what is due is given once in each, until somebody acknowledges it.
@@ -71,7 +71,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """When it is asked what is due, and where.
+    """Moment and time zone of a query for due reminders.
 
     Attributes:
         zone: Where reminders are that name no zone.

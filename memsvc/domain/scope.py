@@ -1,4 +1,4 @@
-"""Whose memory: the scope a caller stands in, and the reach that a read is held to."""
+"""Scope of a caller, and the reach that its reads are held to."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ OWNER_SEPARATOR = "\x1f"
 
 
 class Visibility(StrEnum):
-    """Which projects' memories a read may see."""
+    """Projects whose memories a read may see."""
 
     PROJECT_AND_GLOBAL = "PROJECT_AND_GLOBAL"
     PROJECT = "PROJECT"
@@ -18,7 +18,7 @@ class Visibility(StrEnum):
 
 
 class SessionVisibility(StrEnum):
-    """Whose private memories a read may see: those of the scope's session, or those of all sessions of the user."""
+    """Private memories that a read may see: those of the scope's session, or of all sessions of the user."""
 
     CURRENT = "CURRENT"
     ALL = "ALL"
@@ -26,7 +26,7 @@ class SessionVisibility(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Where a memory lives, or where a caller stands.
+    """Location of a memory or of a caller: user, project, agent and session.
 
     The tenant comes from the authenticated principal, never from a request. An empty project means global.
     """

@@ -17,7 +17,7 @@ from memsvc.domain.scope import Scope, SessionVisibility, Visibility
 
 
 class Mode(StrEnum):
-    """Which retrievers a search asks."""
+    """Retrievers that a search uses."""
 
     HYBRID = "HYBRID"
     SEMANTIC = "SEMANTIC"
@@ -33,7 +33,7 @@ class Retriever(StrEnum):
 
 
 class FusionMethod(StrEnum):
-    """How the lists of several retrievers become one."""
+    """Method that fuses the lists of several retrievers."""
 
     DEFAULT = "DEFAULT"
     RECIPROCAL_RANK = "RECIPROCAL_RANK"
@@ -41,7 +41,7 @@ class FusionMethod(StrEnum):
 
 
 class Normalization(StrEnum):
-    """What is done to a retriever's scores before they are weighted and summed."""
+    """Normalisation of a retriever's scores before they are weighted and summed."""
 
     MIN_MAX = "MIN_MAX"
     NONE = "NONE"
@@ -49,7 +49,7 @@ class Normalization(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Fusion:
-    """How to fuse. Retrievers missing from *weights* have the method's default weight.
+    """Fusion options. Retrievers missing from *weights* have the method's default weight.
 
     *single_retriever_factor* (0..1) multiplies the fused score of a memory that only one retriever found.
     """
@@ -72,7 +72,7 @@ class Weighting:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which memories a read asks for, apart from its scope. *where* already holds the default conditions."""
+    """Memories that a read selects, apart from its scope. *where* already holds the default conditions."""
 
     where: Filter | None = None
     visibility: Visibility = Visibility.PROJECT_AND_GLOBAL
@@ -81,7 +81,7 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Refinement:
-    """What is done to the best hits after ranking; None or 0: nothing.
+    """Refinements of the best hits after ranking; None or 0 turns one off.
 
     Attributes:
         rerank_depth: How many of them a reranker reads.
@@ -131,7 +131,7 @@ class SearchQuery:
 
 @dataclass(frozen=True, slots=True)
 class RetrieverScore:
-    """What one retriever said of a memory: rank from 1, its raw score, and its share in the fused score."""
+    """Contribution of one retriever: rank from 1, raw score, and share in the fused score."""
 
     retriever: Retriever
     rank: int
@@ -142,7 +142,7 @@ class RetrieverScore:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """How a hit came by its score: the fused score, then every boost that was added or multiplied, in order."""
+    """Breakdown of a score: the fused score, then every boost that was added or multiplied, in order."""
 
     retrievers: tuple[RetrieverScore, ...]
     fused_score: float
@@ -195,7 +195,7 @@ class SearchReply:
 
 
 class OrderField(StrEnum):
-    """What a list may be ordered by."""
+    """Order of a list."""
 
     CREATE_TIME = "create_time"
     UPDATE_TIME = "update_time"
@@ -222,7 +222,7 @@ class PageCursor:
 
 
 class Candidate(NamedTuple):
-    """What ranking needs to know of a memory, and no more. Times are microseconds. A tuple: a search makes hundreds."""
+    """Columns that ranking needs of a memory. Times are microseconds. A tuple: a search makes hundreds."""
 
     row: int
     memory_id: str
@@ -302,7 +302,7 @@ class GlobalQuery:
 
 @dataclass(frozen=True, slots=True)
 class GlobalReply:
-    """What was found, by group; *memories* is None when they were not looked for."""
+    """Hits by group; *memories* is None when they were not searched."""
 
     memories: SearchReply | None
     files: Mapping[Group, tuple[FoundFile, ...]] = field(default_factory=dict)

@@ -32,7 +32,7 @@ _VALUE = r"[!#-&(-+\--:=?-_a-~]"
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """What a sort of secret looks like; the group "secret", where there is one, is what is replaced.
+    """Pattern of a sort of secret; the group "secret", if there is one, is the part that is replaced.
 
     Attributes:
         marks: One of these, in lower case, occurs in every text that holds such a secret. None: digits do.

@@ -12,7 +12,7 @@ from memsvc.domain.scope import Scope
 
 
 class Role(StrEnum):
-    """Who speaks in a message of a conversation with an agent."""
+    """Role of the speaker of a message."""
 
     SYSTEM = "SYSTEM"
     USER = "USER"
@@ -21,7 +21,7 @@ class Role(StrEnum):
 
 
 class SessionState(StrEnum):
-    """Where a session is in its life; messages can be appended to an ACTIVE one only."""
+    """State of a session; messages can be appended to an ACTIVE one only."""
 
     ACTIVE = "ACTIVE"
     CLOSED = "CLOSED"
@@ -29,21 +29,21 @@ class SessionState(StrEnum):
 
 
 class OnOpen(StrEnum):
-    """What opening a session does to the other active ones of its user and project."""
+    """Effect of opening a session on the other active ones of its user and project."""
 
     ARCHIVE_OTHERS = "ARCHIVE_OTHERS"
     KEEP_OTHERS = "KEEP_OTHERS"
 
 
 class AutoTrim(StrEnum):
-    """Whether a session is trimmed by itself when it reaches its token limit."""
+    """Trimming policy of a session that reaches its token limit."""
 
     AT_LIMIT = "AT_LIMIT"
     NEVER = "NEVER"
 
 
 class MessageState(StrEnum):
-    """What became of a message: it follows the status of its memory."""
+    """State of a message; it follows the status of its memory."""
 
     ACTIVE = "ACTIVE"
     ARCHIVED = "ARCHIVED"
@@ -52,7 +52,7 @@ class MessageState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SessionName:
-    """What a session is known by: exact strings, under one owner, in one project."""
+    """Identity of a session: exact strings, under one owner, in one project."""
 
     owner: str
     project_id: str
@@ -100,7 +100,7 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class SessionCounts:
-    """How many messages a session has and how many tokens they take; live ones are in use, archived ones are kept."""
+    """Counts of messages and tokens of a session; live ones are in use, archived ones are kept."""
 
     live_messages: int = 0
     live_tokens: int = 0
@@ -173,7 +173,7 @@ class NewMessage:
 
 @dataclass(frozen=True, slots=True)
 class MessageRecord:
-    """What is stored of a message beside its memory, which holds the content.
+    """Record of a message beside its memory, which holds the content.
 
     Attributes:
         row: The row of the memory.

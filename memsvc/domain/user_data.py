@@ -24,7 +24,7 @@ _CHANCE = (1 << _CHANCE_BITS) - 1
 
 
 class RecordKind(StrEnum):
-    """What a record of an exported user is."""
+    """Kind of a record of an exported user."""
 
     SESSION = "session"
     MEMORY = "memory"
@@ -87,7 +87,7 @@ class ImportIssueReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """What became of one line of an import that was not simply stored.
+    """Issue with one line of an import.
 
     Attributes:
         line: Counted from 1.
@@ -105,7 +105,7 @@ class Issue:
 
 @dataclass(frozen=True, slots=True)
 class TransferProgress:
-    """How far an import of a user is. What *lines* were read is durable.
+    """Progress of an import of a user; the first *lines* lines are durable.
 
     Attributes:
         stored: Records that were not here before, by kind.
@@ -169,7 +169,7 @@ class Erasure:
 
 @dataclass(frozen=True, slots=True)
 class Erased:
-    """What became of one store.
+    """Result of an erasure in one store.
 
     Attributes:
         name: Such as "metadata" or "vectors".
@@ -184,7 +184,7 @@ class Erased:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What an erasure did, or would do.
+    """Result of an erasure, or of its dry run.
 
     Attributes:
         is_done: False: a dry run.

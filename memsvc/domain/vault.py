@@ -1,4 +1,4 @@
-"""What the vault reads, knows and does: notes, entries, and what came of a file."""
+"""Notes, entries and results of the vault."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from memsvc.domain.write_requests import PatchValue
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What a file says of its memory.
+    """Note of a memory, as read from its file.
 
     Attributes:
         values: Fields of `Memory` by name, content among them. A note with an id says all that a person may edit: what
@@ -50,7 +50,7 @@ class NoteError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What the vault knows of one of its files.
+    """Entry of the vault's manifest for one of its files.
 
     Attributes:
         memory_id: Whose file it is; empty: it is the transcript of *session_id*.
@@ -70,7 +70,7 @@ class Entry:
 
 
 class VaultAction(StrEnum):
-    """What was done, or in a dry run would be, with one file. The first ones change the vault, the others the store."""
+    """Action on one file, done or planned by a dry run. The first ones change the vault, the others the store."""
 
     WRITTEN = "WRITTEN"
     """The file was written anew from its memory."""
@@ -102,7 +102,7 @@ class VaultAction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What came of a file.
+    """Result for one file.
 
     Attributes:
         line: Where the file is wrong; 0: nowhere in particular.
@@ -118,7 +118,7 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """How two changes of one memory become one.
+    """Policy that merges two changes of one memory.
 
     Attributes:
         note: What the memory says from now on.
@@ -131,7 +131,7 @@ class Merged:
 
 @dataclass(frozen=True, slots=True)
 class VaultProgress:
-    """How far a synchronisation is: *done* were looked at in *phase*."""
+    """Progress of a synchronisation: *done* files were examined in *phase*."""
 
     phase: str
     done: int
@@ -139,7 +139,7 @@ class VaultProgress:
 
 @dataclass(frozen=True, slots=True)
 class VaultSummary:
-    """What a synchronisation came to.
+    """Summary of a synchronisation.
 
     Attributes:
         files: Notes that were found in the vault.

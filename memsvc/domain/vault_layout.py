@@ -1,4 +1,4 @@
-"""Where the file of a memory is in the vault, and what a path in the vault says of a memory.
+"""Paths of memories in the vault, and the fields that a path implies.
 
 users/USER/core|short_term|long_term/YYYYMMDD_category_title.md
 users/USER/context/NAME.md, daily/YYYY-MM-DD.md, knowledge/world|experience|opinions/KEY.md
@@ -46,7 +46,7 @@ _KINDS = {kind.value.lower(): kind for kind in Kind if kind is not Kind.MESSAGE}
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a memory's file belongs.
+    """Path of a memory's file.
 
     Attributes:
         folder: Of the file, from the vault's root, with "/".
@@ -67,7 +67,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What a path says of the memory in it.
+    """Fields of a memory that its path implies.
 
     Attributes:
         root: The folder of the user, or of the project.

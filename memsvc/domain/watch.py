@@ -1,4 +1,4 @@
-"""What watchers of memories are told."""
+"""Events of a watch of memories."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from memsvc.domain.search import Selection
 
 
 class Effect(StrEnum):
-    """What a change does to what a watcher sees."""
+    """Effect of a change for a watcher."""
 
     ENTERED = "ENTERED"
     """The memory was not among those watched before."""
@@ -23,7 +23,7 @@ class Effect(StrEnum):
 
 
 class Start(StrEnum):
-    """Where a watch without a cursor begins."""
+    """Start of a watch without a cursor."""
 
     NOW = "NOW"
     OLDEST = "OLDEST"
@@ -31,7 +31,7 @@ class Start(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """Which changes to tell: those of memories that *scope* sees and *selection* picks."""
+    """Changes that a watch streams: those of memories that *scope* sees and *selection* matches."""
 
     scope: Scope
     selection: Selection

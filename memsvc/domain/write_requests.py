@@ -1,4 +1,4 @@
-"""What callers send to have something written, and what they get back."""
+"""Requests to write memories, and their results."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from memsvc.domain.memory import FileRef, Json, Keyword, Kind, Layer, Memory, Or
 
 @dataclass(frozen=True, slots=True)
 class Redaction:
-    """How many secrets of one sort were replaced in what was to be written."""
+    """Number of secrets of one sort that were replaced in a content."""
 
     kind: str
     count: int
 
 
 class WaitFor(StrEnum):
-    """When a write is answered: once it is durable, or once searches find it."""
+    """Point at which a write is acknowledged: durable, or found by searches."""
 
     STORED = "STORED"
     INDEXED = "INDEXED"
 
 
 class OnDuplicate(StrEnum):
-    """What to do when the same content is stored already (requirement M17)."""
+    """Action when the same content is already stored."""
 
     RETURN_EXISTING = "RETURN_EXISTING"
     REJECT = "REJECT"
@@ -36,7 +36,7 @@ class OnDuplicate(StrEnum):
 
 
 class Outcome(StrEnum):
-    """What a write came to."""
+    """Outcome of a write."""
 
     CREATED = "CREATED"
     UPDATED = "UPDATED"
@@ -115,7 +115,7 @@ class Patch:
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """How a write is to be done. An empty request id means that the write is not to be recognised again."""
+    """Options of a write. With an empty request id the write is not idempotent."""
 
     request_id: str = ""
     on_duplicate: OnDuplicate = OnDuplicate.RETURN_EXISTING
@@ -160,7 +160,7 @@ class BatchWritten:
 
 @dataclass(frozen=True, slots=True)
 class ImportProgress:
-    """How far a bulk import has come; every item below *next_index* is durable."""
+    """Progress of a bulk import; every item below *next_index* is durable."""
 
     received: int = 0
     created: int = 0

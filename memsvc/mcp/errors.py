@@ -1,4 +1,4 @@
-"""What went wrong, told to the model: which argument, and what to do next."""
+"""Errors of tools for the model: the argument that is wrong, and the next step."""
 
 from __future__ import annotations
 

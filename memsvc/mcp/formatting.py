@@ -147,7 +147,7 @@ class Contradiction(Answer):
 
 
 class Remembered(Answer):
-    """What a write did."""
+    """Result of a write."""
 
     id: str
     outcome: Literal["CREATED", "UPDATED", "DUPLICATE"]
@@ -176,14 +176,14 @@ class Whole(Answer):
 
 
 class Forgotten(Answer):
-    """What became of a memory."""
+    """Outcome for a memory."""
 
     id: str
     state: Literal["DELETED", "REMOVED", "RESTORED"]
 
 
 class Statement(Answer):
-    """What became of a statement."""
+    """Outcome for a statement."""
 
     text: str
     remembered: bool
@@ -192,7 +192,7 @@ class Statement(Answer):
 
 
 class Captured(Answer):
-    """What became of what was said."""
+    """Result of a capture."""
 
     statements: list[Statement]
     redacted: int = 0
@@ -208,7 +208,7 @@ class Due(Answer):
 
 
 class Dues(Answer):
-    """What is due, and what was acknowledged."""
+    """Due and acknowledged reminders."""
 
     due: list[Due]
     acknowledged: list[str] = Field(default_factory=list)

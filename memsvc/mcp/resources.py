@@ -99,7 +99,7 @@ _GOES_ON = frozenset({"UNAVAILABLE", "OUT_OF_RANGE", "RESOURCE_EXHAUSTED"})
 
 
 class Updates:
-    """Who wants to know of which resource, and the watch that tells; it begins with the first who does."""
+    """Subscriptions by resource, and the watch that serves them; it starts with the first subscription."""
 
     def __init__(self, link: Link) -> None:
         """Watch nothing yet."""

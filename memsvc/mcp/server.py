@@ -25,7 +25,7 @@ from memsvc.mcp.tools import OfferedTool, called, offered
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """What is open while the server runs."""
+    """Resources that are open while the server runs."""
 
     link: Link
     updates: Updates

@@ -1,4 +1,4 @@
-"""What the tools take. The ranges are the API's own; the names of enums are those of the API."""
+"""Inputs of the tools. The ranges are the API's own; the names of enums are those of the API."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ LEFT_OUT = frozenset({"title", "default", "$defs", "anyOf", "$ref"})
 
 
 class Arguments(BaseModel):
-    """What a tool takes. A name that is not among its fields is refused: there is no way to say another scope."""
+    """Base of a tool's input. Unknown names are refused, so no tool can name another scope."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
 class Answer(BaseModel):
-    """What a tool returns for programs. Fields that have their default are left out."""
+    """Base of a tool's output for programs. Fields that have their default are left out."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -279,7 +279,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a tool says: the text for the model, and the same for programs."""
+    """Reply of a tool: the text for the model, and the same values for programs."""
 
     text: str
     answer: Answer | None = None

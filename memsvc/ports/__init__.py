@@ -1,1 +1,1 @@
-"""What memsvc needs of the world, as Protocols whose docstrings are the contract. Suites: `memsvc.testing`."""
+"""Ports of memsvc as Protocols whose docstrings are the contract. Contract suites: `memsvc.testing`."""

@@ -1,4 +1,4 @@
-"""What ranking needs to know of memories, in columns: a search ranks hundreds, and shows ten."""
+"""Columns that ranking needs of memories: a search ranks hundreds and returns ten."""
 
 from __future__ import annotations
 

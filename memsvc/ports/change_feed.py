@@ -14,7 +14,7 @@ from memsvc.domain.scope import Reach
 
 
 class IndexFeed(Protocol):
-    """What the indexer reads: documents of every owner, and the outbox.
+    """Feed of the indexer: documents of every owner, and the outbox.
 
     The indexes hold every memory but those of `memsvc.domain.memory.UNINDEXED`.
     """
@@ -49,7 +49,7 @@ class IndexFeed(Protocol):
         ...
 
     def standing_still(self) -> AbstractContextManager[None]:
-        """Where processes share the store, wait until none is lent changes, and let none be lent any meanwhile.
+        """Wait until no process of a shared store has claimed changes, and prevent claims for the time of the context.
 
         So indexes that they share stand still while the context is open, but for what this process itself writes, and
         what was written to them is among the changes committed before. Where no other process can write to the store

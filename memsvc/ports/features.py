@@ -137,7 +137,7 @@ class ConflictReads(Protocol):
 
 
 class ConflictWrites(Protocol):
-    """What a transaction does about statements, conflicts and chains. Owners and projects are whole, exact strings."""
+    """Writes of statements, conflicts and chains. Owners and projects are whole, exact strings."""
 
     def find_statements(
         self, owner: str, project_id: str, topics: Sequence[str], *, limit: int
@@ -183,7 +183,7 @@ class ConflictWrites(Protocol):
 
 
 class ReminderPlace(NamedTuple):
-    """Where a memory stands in the list of reminders: see `memsvc.domain.reminders.day_number`."""
+    """Position in the list of reminders: see `memsvc.domain.reminders.day_number`."""
 
     day: int
     row: int
@@ -208,7 +208,7 @@ class ReminderReads(Protocol):
 
 
 class ReminderWrites(Protocol):
-    """What a transaction does about reminders."""
+    """Writes of reminders."""
 
     def acknowledge(self, memory: Memory, day: date, slot: Slot, moment: datetime) -> datetime:
         """Note that a reminder was given; return since when that is noted, which is the first time.
@@ -333,7 +333,7 @@ class FileWrites(FileReferences, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class VaultState:
-    """Which vault the entries are of, and up to which position of the outbox its files follow the store."""
+    """Identity of the vault of the entries, and the position of the outbox that its files have reached."""
 
     vault_id: str
     position: int
@@ -469,7 +469,7 @@ class CheckpointReads(Protocol):
 
 
 class CheckpointWrites(Protocol):
-    """What a transaction can do about checkpoints."""
+    """Writes of checkpoints."""
 
     def find_checkpoint(self, owner: str, project_id: str, name: str) -> Checkpoint | None:
         """Return a checkpoint by its whole name."""
@@ -507,7 +507,7 @@ class KeyReads(Protocol):
 
 
 class KeyWrites(Protocol):
-    """What a transaction does about keys."""
+    """Writes of API keys."""
 
     def add_key(self, key: ApiKey) -> None:
         """Add a key with an id that no other has."""

@@ -1,4 +1,4 @@
-"""What the ports to both derived indexes share: entries by memory, inventory, and generations."""
+"""Ports to the derived indexes: vectors and words, and the entries, inventories and generations they share."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ class UserReads(Protocol):
 
 
 class TransferWrites(Protocol):
-    """What a transaction does to take in what was stored elsewhere."""
+    """Writes of imported records."""
 
     def ids_of_others(self, owner: str, ids: Iterable[str]) -> set[str]:
         """Return those of *ids* that are ids of memories of other owners."""
@@ -188,7 +188,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class ContentName:
-    """What makes content the same: project, kind and hash, under one owner."""
+    """Identity of content: project, kind and hash, under one owner."""
 
     project_id: str
     kind: str
@@ -197,7 +197,7 @@ class ContentName:
 
 @dataclass(frozen=True, slots=True)
 class RequestRecord:
-    """What is remembered of a request: a digest of what was asked, and the answer as JSON text."""
+    """Record of an idempotent request: a digest of the request, and the answer as JSON text."""
 
     digest: str
     answer: str

@@ -19,7 +19,7 @@ class UnusableAnswerError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What a model is asked.
+    """Prompt of a language model.
 
     Attributes:
         instructions: What it is to do, from us.

@@ -1,4 +1,4 @@
-"""What the metadata store does to be moved to another database while it is used: a part of `memsvc.ports.metadata`."""
+"""Operations on the metadata store: migration, maintenance, leases, integrity, backup and erasure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from memsvc.domain.user_data import Erasure
 
 @dataclass(frozen=True, slots=True)
 class MoveTarget:
-    """Where a store is moved to.
+    """Target of a migration.
 
     Attributes:
         url: The address of a PostgreSQL database; empty: the embedded store of the data directory. It holds a password,
@@ -32,7 +32,7 @@ class MoveTarget:
 
 
 class MovePhase(StrEnum):
-    """What a move is at."""
+    """Phase of a migration."""
 
     CHECKED = "CHECKED"
     COPYING = "COPYING"
@@ -45,7 +45,7 @@ class MovePhase(StrEnum):
 
 
 class Changes(StrEnum):
-    """What becomes of that which was stored at the target since, when a move is undone."""
+    """Action on writes made at the target when a migration is undone."""
 
     KEEP = "KEEP"
     DISCARD = "DISCARD"
@@ -66,7 +66,7 @@ class TableMoved:
 
 @dataclass(frozen=True, slots=True)
 class MoveProgress:
-    """How far a move is.
+    """Progress of a migration.
 
     Attributes:
         done: Rows dealt with in this phase.
@@ -277,7 +277,7 @@ class RowCursor:
 
 @dataclass(frozen=True, slots=True)
 class StoredRow:
-    """Whether what is kept beside a memory is all there: the pieces of its content, and its terms."""
+    """Completeness of the rows beside a memory: chunks of its content, and its terms."""
 
     has_chunks: bool
     has_terms: bool
@@ -285,7 +285,7 @@ class StoredRow:
 
 @dataclass(frozen=True, slots=True)
 class OrphanRow:
-    """What is left of a memory that is gone: its row, and the owner where that is known."""
+    """Orphaned row of a removed memory, with its owner if that is known."""
 
     row: int
     owner: str = ""
@@ -364,7 +364,7 @@ class IntegrityWrites(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CopyProgress:
-    """How much of a copy is written, in parts of no particular size; *total* may grow.
+    """Progress of a copy, in parts of no particular size; *total* may grow.
 
     Attributes:
         counts: What the copy holds, by what it is; empty until the end.
@@ -449,7 +449,7 @@ class ErasureReads(Protocol):
 
 
 class ErasureWrites(Protocol):
-    """What a transaction does about erasures.
+    """Writes of erasures.
 
     While an erasure of an owner runs, and in transactions whose work was begun before it ended, nothing new of the
     owner can be stored: every write of this transaction that would raises ErasureRunningError.

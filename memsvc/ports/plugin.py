@@ -1,4 +1,4 @@
-"""How a backend plugs in: what an entry point resolves to."""
+"""Plug-in interface of backends: the object that an entry point resolves to."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class BackendSettings(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class BackendContext:
-    """What the process gives to a backend beside its options.
+    """Context that the process gives to a backend beside its options.
 
     Attributes:
         directory: A folder of this backend's own in the data directory; the backend makes it when it needs it.
@@ -41,7 +41,7 @@ class BackendContext:
 
 @dataclass(frozen=True, slots=True)
 class BackendSpec(Generic[T]):
-    """What an entry point resolves to.
+    """Specification of a backend: the object that an entry point resolves to.
 
     Attributes:
         settings: The model that the options of the backend are checked against, before anything is opened.

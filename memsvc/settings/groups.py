@@ -53,7 +53,7 @@ class RankingSettings(SettingsGroup):
 
 
 class ContextSettings(SettingsGroup):
-    """What contexts are like that say nothing themselves."""
+    """Defaults of contexts."""
 
     total_tokens: int = Field(default=128_000, ge=1, le=10_000_000)
     """The budget."""
@@ -78,7 +78,7 @@ class ContextSettings(SettingsGroup):
 
 
 class IndexingSettings(SettingsGroup):
-    """How the indexes follow the store."""
+    """Options of indexing."""
 
     upkeep_seconds: float = Field(default=5.0, gt=0)
     """How often to look whether an index should be rebuilt."""
@@ -89,7 +89,7 @@ class IndexingSettings(SettingsGroup):
 
 
 class SessionSettings(SettingsGroup):
-    """What holds for sessions that do not say otherwise."""
+    """Defaults of sessions."""
 
     token_limit: int = Field(default=64_000, ge=100, le=10_000_000)
     """At how many tokens a session is full."""
@@ -108,7 +108,7 @@ class SessionSettings(SettingsGroup):
 
 
 class RedactionSettings(SettingsGroup):
-    """Where secrets (keys, tokens, passwords, card numbers) are replaced before anything is stored."""
+    """Places where secrets (keys, tokens, passwords, card numbers) are replaced before anything is stored."""
 
     capture: bool = True
     """In what is captured and flushed from conversations, also before a language model sees it."""
@@ -118,7 +118,7 @@ class RedactionSettings(SettingsGroup):
 
 
 class ProvenanceSettings(SettingsGroup):
-    """How far memories are trusted by where they come from. What is written before a change keeps its trust."""
+    """Trust of memories by the class of their source. A change does not affect stored memories."""
 
     trust_user: float = Field(default=1.0, ge=0, le=1)
     """The most that is trusted to what the user said."""
@@ -135,7 +135,7 @@ class ProvenanceSettings(SettingsGroup):
 
 
 class ReminderSettings(SettingsGroup):
-    """How memories come due."""
+    """Options of reminders."""
 
     detect: bool = True
     """Whether birthdays, deadlines and the like are found in what is written. Given reminders count in any case."""
@@ -169,7 +169,7 @@ class ConsolidationSettings(SettingsGroup):
 
 
 class MaintenanceSettings(SettingsGroup):
-    """How memories look after themselves."""
+    """Options of maintenance."""
 
     interval_minutes: float = Field(default=60.0, ge=0)
     """How long after one maintenance run ended the next one begins, in whichever process. 0: only on call."""
@@ -203,7 +203,7 @@ UrlTemplate = Annotated[str, AfterValidator(_checked)]
 
 
 class FileSettings(SettingsGroup):
-    """What files may be like, and how they travel."""
+    """Limits and transfer of files."""
 
     max_bytes: int = Field(default=1024 * 1024 * 1024, ge=1)
     """How large a file may be."""
@@ -250,7 +250,7 @@ class GitSettings(SettingsGroup):
 
 
 class VaultWatchingSettings(SettingsGroup):
-    """How edits of the vault's files are noticed, and what becomes of them in Git."""
+    """Detection of edits of the vault's files, and their Git commits."""
 
     watch: WatchMode = WatchMode.EVENTS
     """How files that people edit are noticed. events: the system tells; where it does not, the vault is looked over
@@ -319,7 +319,7 @@ class EventLoop(StrEnum):
 
 
 class ServerSettings(SettingsGroup):
-    """How the service listens, and how much it does at a time."""
+    """Addresses, limits and concurrency of the server."""
 
     address: str = "127.0.0.1:50051"
     """Where to listen: HOST:PORT, [IPV6]:PORT or unix:PATH, several separated by commas. Port 0 takes a free one."""
@@ -354,7 +354,7 @@ class ServerSettings(SettingsGroup):
 
 
 class BackendChoice(SettingsGroup):
-    """Which backend serves a port, and its options."""
+    """Backend of a port, and its options."""
 
     backend: str
     """The name of the backend, as `memsvc backends` lists it."""
@@ -363,7 +363,7 @@ class BackendChoice(SettingsGroup):
 
 
 class WatchSettings(SettingsGroup):
-    """How changes are told to those who watch."""
+    """Options of watches."""
 
     max_streams: int = Field(default=1000, ge=1)
     """Watches at a time; further ones are answered RESOURCE_EXHAUSTED."""
@@ -384,7 +384,7 @@ class MetricsSettings(SettingsGroup):
 
 
 class BackupSettings(SettingsGroup):
-    """Where backups go."""
+    """Location of backups."""
 
     directory: Path | None = None
     """The folder that CreateBackup makes backups in; by default the folder `backups` of the data directory."""
@@ -399,7 +399,7 @@ class VaultSettings(VaultWatchingSettings):
 
 
 class LogFormat(StrEnum):
-    """How log lines look."""
+    """Format of log lines."""
 
     AUTO = "auto"
     JSON = "json"
@@ -407,7 +407,7 @@ class LogFormat(StrEnum):
 
 
 class LogSettings(SettingsGroup):
-    """What is logged, to stderr. Content, vectors and queries never are."""
+    """Logging to stderr. Content, vectors and queries are never logged."""
 
     level: str = Field(default="INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$")
     """DEBUG, INFO, WARNING or ERROR."""

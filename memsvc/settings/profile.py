@@ -11,7 +11,7 @@ from pydantic_settings import PydanticBaseSettingsSource
 
 
 class Profile(StrEnum):
-    """Where everything is kept."""
+    """Profile: the set of backends that hold the data."""
 
     EMBEDDED = "embedded"
     """In the data directory of one process, with nothing else to install."""

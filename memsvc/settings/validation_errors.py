@@ -1,4 +1,4 @@
-"""What is wrong with settings, in words that say what to do next."""
+"""Messages for invalid settings that say what to do next."""
 
 from __future__ import annotations
 

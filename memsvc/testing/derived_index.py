@@ -1,4 +1,4 @@
-"""What both index contracts share: the seams through which they drive an index."""
+"""Base of both index contracts: the seams through which they drive an index."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class FullIndex(DerivedIndex[E], Protocol[E, M]):
 
 
 class IndexSeams(ABC, Generic[E, M]):
-    """What a contract needs to know to drive an index.
+    """Functions that a contract needs to drive an index.
 
     A binding gives the fixture `index`: a fresh index without a live generation. It gives `close` when leaving the
     context can be tested, and `reopen` when the index keeps its entries: it closes the index and returns another on

@@ -36,7 +36,7 @@ _ALIKE = 1e-4
 
 
 class EmbedderContract:
-    """What every embedder promises. Give it the fixtures `embedder`, an open one, and `close`, which closes it."""
+    """Contract of embedders. Give it the fixtures `embedder`, an open one, and `close`, which closes it."""
 
     def test_passages_come_as_rows_of_the_dimension(self, embedder: Embedder) -> None:
         """Passages give one float32 row each, of the declared dimension."""
@@ -141,7 +141,7 @@ SCHEMA = Schema(
 
 
 class LanguageModelContract:
-    """What every language model promises.
+    """Contract of language models.
 
     Give it the fixtures `model`, an open one that can be reached, `unreachable`, one that cannot, and `close`, which
     closes the first.
@@ -207,7 +207,7 @@ QUERIES: Sequence[tuple[str, str, str]] = (
 
 
 class RerankerContract:
-    """What every reranker does. A binding gives the fixture `reranker`, and `close` where it can be closed."""
+    """Contract of rerankers. A binding gives the fixture `reranker`, and `close` where it can be closed."""
 
     @pytest.fixture
     def reranker(self) -> Reranker:
@@ -273,7 +273,7 @@ TEXTS: Sequence[str] = (
 
 
 class TokenizerContract:
-    """What every tokenizer does. A binding gives the fixture `tokenizer`."""
+    """Contract of tokenizers. A binding gives the fixture `tokenizer`."""
 
     @pytest.fixture
     def tokenizer(self) -> Tokenizer:

@@ -47,7 +47,7 @@ def stating(content: str, *statements: Statement, **fields: Any) -> Record:
 
 
 class StoreConflictsContract(StoreSeams):
-    """What is kept of contradictions."""
+    """Contract of conflicts."""
 
     def test_statements_are_found_by_topic(self, store: MetadataStore) -> None:
         """Of exactly the owner and project, whole, those of newer memories first, at most so many of each topic."""

@@ -1,4 +1,4 @@
-"""What is loaded at a start can be read by itself."""
+"""Reads of the memories that an agent loads at its start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is stored of an owner is removed without a trace, and nobody writes it back."""
+"""Erasure removes everything of an owner, and no writer restores it."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _writes() -> dict[str, Callable[[Transaction], object]]:
 
 
 class StoreErasureContract(StoreSeams):
-    """What forgetting a user rests on."""
+    """Contract of erasure."""
 
     def test_nothing_of_the_user_is_left(self, store: MetadataStore) -> None:
         """Of no table; what others have stays as it is."""

@@ -1,4 +1,4 @@
-"""What is known of files, and who may know it."""
+"""Records of files and their visibility."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def listed(store: MetadataStore, where: FileFilter = ANY, reach: Reach = ADA, **
 
 
 class StoreFilesContract(StoreSeams):
-    """What a store promises of files."""
+    """Contract of file records."""
 
     def test_a_file_comes_back_as_it_was_written(self, store: MetadataStore) -> None:
         """Every field, and it can be told from every other by its id alone."""
@@ -246,7 +246,7 @@ def change(store: MetadataStore, before: Memory, **fields: object) -> Memory:
 
 
 class StoreFileFindingContract(StoreSeams):
-    """What a store promises of finding files."""
+    """Contract of file search."""
 
     def test_files_are_found_by_words(self, store: MetadataStore) -> None:
         """Of the name first, then of the category and the metadata, in Chinese and in English."""

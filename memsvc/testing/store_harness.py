@@ -1,4 +1,4 @@
-"""What the parts of the metadata store's contract share: how they drive a store."""
+"""Harness of the metadata store's contract."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Clock:
 
 
 class StoreSeams:
-    """What a binding gives: the fixture `store`, a fresh store that runs by the fixture `clock`.
+    """Fixtures of a binding: `store`, a fresh store that runs by the fixture `clock`.
 
     It gives `close` too, which leaves the store's context, and `reopen` when the store keeps its data: that closes
     the store and returns another on the same data.

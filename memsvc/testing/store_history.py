@@ -36,7 +36,7 @@ def add(store: MetadataStore, *checkpoints: Checkpoint) -> None:
 
 
 class StoreHistoryContract(StoreSeams):
-    """What was, and names for it."""
+    """Contract of revisions and checkpoints."""
 
     def line(self, store: MetadataStore) -> list[Memory]:
         """Store a memory with three revisions: at 0, 10 and 20 seconds."""

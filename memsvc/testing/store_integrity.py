@@ -20,7 +20,7 @@ CHUNKS = (Chunk(0, "One.", (), 1, 1), Chunk(1, "Two.", (), 2, 2))
 
 
 class StoreIntegrityContract(StoreSeams):
-    """What is looked at by a check of integrity."""
+    """Contract of integrity reads."""
 
     def test_places_are_listed_page_by_page(self, store: MetadataStore) -> None:
         """Those of memories of any status, and of sessions without memories, each once, in order."""

@@ -1,4 +1,4 @@
-"""What the indexer reads: the outbox, and documents."""
+"""Feed of the indexer: the outbox and documents."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def found(store: MetadataStore, now: datetime = NOW, **asked: Any) -> list[Memor
 
 
 class StoreRemindersContract(StoreSeams):
-    """What is kept of reminders."""
+    """Contract of reminders."""
 
     def test_reminders_are_found_by_day(self, store: MetadataStore) -> None:
         """Yearly ones of any year from the day before to the day after, and those of one day that are not long over."""

@@ -70,7 +70,7 @@ def _listed(store: MetadataStore, session: Session, states: frozenset[MessageSta
 
 
 class StoreSessionsContract(StoreSeams):
-    """What a store promises of sessions."""
+    """Contract of sessions."""
 
     def test_a_session_comes_back_as_it_was_written(self, store: MetadataStore) -> None:
         """Every field, when it is new and after a change."""

@@ -26,7 +26,7 @@ def _name(memory: Memory) -> ContentName:
 
 
 class StoreNamesContract(StoreSeams):
-    """What must not be there twice, and looking it up within a transaction."""
+    """Contract of uniqueness within a transaction."""
 
     @pytest.mark.parametrize(
         "other",

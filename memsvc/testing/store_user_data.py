@@ -70,7 +70,7 @@ def restored(stored: Stored, owner: Scope, new_id: str, earlier: tuple[StoredRev
 
 
 class StoreTransferContract(StoreSeams):
-    """What carrying users from store to store rests on."""
+    """Contract of export and import of users."""
 
     def test_everything_of_a_user_is_read(self, store: MetadataStore) -> None:
         """Every record of every kind, of exactly this user, in order, as it is stored."""

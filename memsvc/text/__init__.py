@@ -1,1 +1,1 @@
-"""What turns text into terms, pieces and dates, the same for every backend."""
+"""Analysis of text into terms, chunks and dates, the same for every backend."""

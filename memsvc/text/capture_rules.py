@@ -1,4 +1,4 @@
-"""What to remember of a statement, decided by rules alone, in Chinese and English (requirement M11).
+"""Rules that decide what to remember of a statement, in Chinese and English.
 
 First what states nothing is put aside: code, small talk, questions, requests for something now. Then the first reason
 to remember that fits decides, the surest first. Where the memory belongs follows from the reason and from signs of a
@@ -50,7 +50,7 @@ _WORD = re.compile(r"[A-Za-z0-9]|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]")
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """How what has a reason is remembered."""
+    """Fields of a memory that a capture reason implies."""
 
     kind: Kind
     layer: Layer

@@ -244,7 +244,7 @@ _NOT_NEWLINE = re.compile(r"[^\n]")
 
 
 class BlockKind(Enum):
-    """What a block is, as far as splitting it is concerned."""
+    """Kind of a block for splitting."""
 
     HEADING = "heading"
     TEXT = "text"

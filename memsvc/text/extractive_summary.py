@@ -40,7 +40,7 @@ _CUE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What somebody said."""
+    """A statement of a speaker."""
 
     speaker: str
     text: str

@@ -1,4 +1,4 @@
-"""Whether one text says all that another says, so that one memory can take the place of both.
+"""Entailment between two texts by rules: one memory can replace both if its text says all of the other's.
 
 To keep the same thing twice costs little; to merge two things that only look alike loses one of them. So texts are
 alike only sentence by sentence, each in the same words: words that say nothing left out, synonyms and the third person
@@ -94,7 +94,7 @@ class NormalizedSentence:
 
 @dataclass(frozen=True, slots=True)
 class NormalizedText:
-    """What a text says, sentence by sentence.
+    """Content of a text, sentence by sentence.
 
     Attributes:
         texts: The sentences as they stand, one for each of *said*.

@@ -1,4 +1,4 @@
-"""What a piece of a memory is embedded as, and the terms it is found by.
+"""Passages: the text of a chunk that is embedded, its index terms, and the keywords of a memory.
 
 Both carry what a reader of the conversation would know beside the words: who said it, when, under which headings;
 the terms also the line before. Measured on chats: without the speaker in the embedded text recall falls to half.

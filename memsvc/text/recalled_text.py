@@ -1,4 +1,4 @@
-"""What of a text is a context that the service rendered: whoever hands it in only repeats it."""
+"""Detection of text that the service rendered or quoted: it is not captured again."""
 
 from __future__ import annotations
 

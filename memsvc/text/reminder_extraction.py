@@ -1,4 +1,4 @@
-"""What a text asks to be reminded of: birthdays, anniversaries, reminders asked for, deadlines and appointments ahead.
+"""Reminders in a text: birthdays, anniversaries, explicit requests, deadlines and appointments.
 
 By rules for English and Chinese. A false alarm is worse than a miss: what is past, asked, supposed, denied or told of
 somebody else's reminding is none, nor is what comes every week or month, or by the lunar calendar.

@@ -1,4 +1,4 @@
-"""What the demo asks, and which line of the conversation has the answer."""
+"""Questions of the demo, each with the line of the conversation that answers it."""
 
 from __future__ import annotations
 

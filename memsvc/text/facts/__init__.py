@@ -1,4 +1,4 @@
-"""What a text states, by rules, in English and Chinese: no model, no store, the same answer every time."""
+"""Facts that a text states, by rules, in English and Chinese: no model, no store, deterministic."""
 
 from __future__ import annotations
 

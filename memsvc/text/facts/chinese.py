@@ -1,4 +1,4 @@
-"""What Chinese sentences state: where somebody lives, what they do, what they like, and what is what."""
+"""Facts in Chinese sentences: residence, work, preferences, and definite things."""
 
 from __future__ import annotations
 

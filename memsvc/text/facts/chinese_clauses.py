@@ -37,7 +37,7 @@ _MOST_PLACE = 12
 
 @dataclass(slots=True)
 class Speaking:
-    """Who speaks, and of whom was spoken last; as `english_phrases.Speaking`."""
+    """The speaker and the last person mentioned; as `english_clauses.Speaking`."""
 
     me: str | None
     silent: str | None

@@ -1,4 +1,4 @@
-"""What English sentences state: where somebody lives, what they do, what they like, and what is what."""
+"""Facts in English sentences: residence, work, preferences, and definite things."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ _MOST_WORDS = 6
 
 @dataclass(slots=True)
 class Speaking:
-    """Who speaks, and of whom was spoken last.
+    """The speaker and the last person mentioned.
 
     Attributes:
         me: What "I" stands for; None when nobody knows.
