@@ -59,7 +59,7 @@ def configure(settings: LogSettings) -> None:
     )
 
 
-# Where the lines of the audit log go: a file of their own, or the log of the service; written by a thread.
+# Audit log: a file of its own, or the log of the service; a thread writes it.
 
 
 NAME = "memsvc.logging_config"

@@ -1,1 +1,1 @@
-"""Making the service out of its settings: each module one part, `memsvc.bootstrap.app` the whole."""
+"""Construction of the service from its settings: one module for each part, `memsvc.bootstrap.app` for the whole."""

@@ -115,7 +115,7 @@ def options_of(
         raise StartError(message) from error
 
 
-# Putting the measuring around the backends.
+# Instrumentation of the backends.
 
 
 @dataclass(frozen=True, slots=True)

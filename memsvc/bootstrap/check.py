@@ -1,4 +1,4 @@
-"""Looking at each chosen backend by itself: whether it opens and answers, and what to do where not."""
+"""Check of each chosen backend by itself: whether it opens and answers, and the remedy if not."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _advice(port: str, choice: BackendChoice, options: object) -> str:
     return f"{port}: the log says more with MEMSVC_LOG__LEVEL=DEBUG."
 
 
-# What a backend says of itself beyond its name: the model, and how long its vectors are.
+# Description of a backend: its model, and the dimension of its vectors.
 
 
 EMBEDDERS = ("embedder", "previous_embedder")

@@ -97,7 +97,7 @@ def _warn_of_own_indexes(backends: Backends) -> None:
         )
 
 
-# Whether the indexes of a data directory have followed the present store all along, and what is owed where not.
+# Whether the indexes of a data directory have followed the present store without a gap, and the comparison due if not.
 #
 # Which changes are applied is noted in the store. When the store was elsewhere for a while, or other indexes or
 # another model were in use, the ones in the directory lack what was applied meanwhile, and the store would not tell

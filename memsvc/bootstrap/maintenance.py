@@ -70,7 +70,7 @@ def _steps(chosen: MaintenanceSettings, backends: Backends, writes: MemoryServic
     ]
 
 
-# What merges memories that say the same, and sums up.
+# Wiring of consolidation and summaries.
 
 
 @dataclass(frozen=True, slots=True)

@@ -156,7 +156,7 @@ def _watching(settings: Settings, store: MetadataStore, committer: GroupCommitte
     return WatchService(store.changes, ErasureBarrier(store.erasures), bell, max_lag=settings.watch.max_lag, kept=kept)
 
 
-# What files may be like, by the settings.
+# Limits of files, from the settings.
 
 
 def file_rules(settings: Settings) -> FileRules:
@@ -168,7 +168,7 @@ def file_rules(settings: Settings) -> FileRules:
     return FileRules(chosen.max_bytes, chosen.media_types, extensions, lifetimes)
 
 
-# What keeps files.
+# Wiring of the file service.
 
 
 _MINUTE_SECONDS = 60

@@ -64,7 +64,7 @@ def has_keys(settings: Settings) -> bool:
         return store.api_keys.are_there()
 
 
-# What moves the store: for a running service, and for a command while none runs.
+# Migration of the store, for a running service and for a command while none runs.
 
 
 @contextmanager

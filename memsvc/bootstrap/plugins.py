@@ -1,4 +1,4 @@
-"""Finding backends by entry point, ours and anybody's alike."""
+"""Discovery of backends by entry point; ours use the same mechanism as third-party ones."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def vault(
     return made
 
 
-# What attends to the vault's files.
+# Wiring of the vault's watcher and Git commits.
 
 
 PAGE = 1_000

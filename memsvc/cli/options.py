@@ -73,7 +73,7 @@ def filters(
     }
 
 
-# What commands are given: moments, and texts, which must be UTF-8 whatever the system makes of its own encoding.
+# Parsing of arguments: moments, and texts, which must be UTF-8 whatever the encoding of the system.
 
 
 STDIN = "-"

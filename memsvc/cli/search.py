@@ -154,7 +154,7 @@ def why(hit: searches.Hit) -> str:
     return ", ".join(parts)
 
 
-# Finding files: file search, file resolve, and search --all.
+# Commands that search files: file search, file resolve, and search --all.
 
 
 _COLUMNS = (">score", "=reference", "name", "url")

@@ -1,4 +1,4 @@
-"""Looking after the service."""
+"""Calls that operate the service and that maintain memories."""
 
 # ruff: noqa: ASYNC109 - the timeouts go to the service, too
 
@@ -482,28 +482,13 @@ class AdminMethods(ScopedMethods):
             call.cancel()
 
 
-# Saying the same once, and summing up.
-
-
 # API keys: made, listed, revoked. The service allows it with a key of role ADMIN, or from its own machine.
 
 
 KeyRole: TypeAlias = Literal["READ_ONLY", "READ_WRITE", "ADMIN"]
 
 
-# Having memories looked after as time goes by.
-
-
-# Moving the store of the service.
-
-
 MigrationAction = Literal["RUN", "CHECK", "ABORT", "UNDO"]
-
-
-# What is due, and noting that it was given.
-
-
-# Carrying a user away and in, forgetting one, and backups.
 
 
 PIECE_BYTES = 256 * 1024

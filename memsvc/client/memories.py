@@ -1,4 +1,4 @@
-"""Writing memories."""
+"""Calls that write, read and capture memories."""
 
 # ruff: noqa: ASYNC109 - the timeouts go to the service, too
 
@@ -618,9 +618,6 @@ class MemoryMethods(ScopedMethods):
         return await self._remote.unary(self._remote.memories.ReviewMemory, request, timeout)
 
 
-# What was said or written, made memories.
-
-
 PIECE_BYTES = 256 * 1024
 
 
@@ -628,18 +625,3 @@ def _pieces(header: messages.DocumentHeader, data: bytes) -> Iterator[messages.I
     yield messages.IngestDocumentRequest(header=header)
     for start in range(0, len(data), PIECE_BYTES):
         yield messages.IngestDocumentRequest(data=data[start : start + PIECE_BYTES])
-
-
-# Superseding memories, and settling conflicts between them.
-
-
-# Looking back and going back.
-
-
-# Keeping short-term memories for good.
-
-
-# Reading memories and searching them.
-
-
-# Reviewing memories that were withheld.

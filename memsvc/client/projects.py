@@ -1,4 +1,4 @@
-"""Telling which project a folder belongs to, so that all agents that work in it name it alike."""
+"""Project of a folder, so that all agents that work in it use the same name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keeping conversations."""
+"""Calls of SessionService."""
 # ruff: noqa: ASYNC109 - the timeouts go to the service, too
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Watching memories, across broken connections and restarts of the service."""
+"""Watches that survive broken connections and restarts of the service."""
 
 from __future__ import annotations
 

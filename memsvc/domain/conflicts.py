@@ -69,7 +69,7 @@ class Contradiction:
     newer: Memory | None
 
 
-# What a memory states, so that two memories can be told to contradict each other.
+# Statements: facts of a memory in a form that can be compared.
 
 
 class Rule(StrEnum):

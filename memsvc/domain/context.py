@@ -169,7 +169,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something that deserves attention; it adds no text."""
+    """A warning of a context; it adds no text."""
 
     severity: Severity
     code: str
@@ -204,7 +204,7 @@ class Summary:
 Event: TypeAlias = Plan | Item | Notice | Summary
 
 
-# What an agent loads at its start, whatever it is about to do.
+# Core memories: the memories that an agent loads at its start.
 
 
 REMINDER_TAGS = ("reminder", "提醒")
@@ -273,7 +273,7 @@ def is_current(memory: Memory, now: datetime) -> bool:
     return (memory.expire_time is None or memory.expire_time > now) and is_valid_at(memory, now)
 
 
-# Sharing out a budget of tokens: each section has a share, and what it does not need is for the others.
+# Division of a token budget: each section has a share, and unused tokens go to the other sections.
 
 
 def own_shares(total: int, shares: Shares, sections: Collection[Section] = tuple(Section)) -> dict[Section, int]:

@@ -38,7 +38,7 @@ class ReindexPhase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something an operator should know: a stable code, and a sentence that says what to do."""
+    """A warning for operators: a stable code, and a sentence that says what to do."""
 
     code: str
     message: str
@@ -189,7 +189,7 @@ class OperationPerformance:
     stages: tuple[tuple[str, Percentiles], ...] = ()
 
 
-# What may be wrong with what is stored, and what is told of it.
+# Integrity: faults of stored data, and the report of a check.
 
 
 ORPHAN_GRACE = timedelta(days=7)
@@ -197,7 +197,7 @@ ORPHAN_GRACE = timedelta(days=7)
 
 
 class Fault(StrEnum):
-    """Something that is not as it should be."""
+    """A finding of an integrity check."""
 
     LINK = "LINK"
     CONTENT = "CONTENT"

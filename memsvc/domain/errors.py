@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
 
-# What every error of the domain is made of.
+# Base of all errors of the domain.
 
 
 class MemsvcError(Exception):
@@ -35,7 +35,6 @@ class Violation:
 
 
 __all__ = ["MemsvcError", "Violation"]
-# What all others are made of is to be had here, too.
 
 
 class InvalidRequestError(MemsvcError):
@@ -420,7 +419,7 @@ class BackendClosedError(MemsvcError):
         super().__init__(f"The backend {backend!r} is closed.", backend=backend)
 
 
-# What can go wrong with who may do what.
+# Errors of authentication and authorisation.
 
 
 class ApiKeyRequiredError(MemsvcError):
@@ -474,7 +473,7 @@ class ApiKeyNotFoundError(MemsvcError):
         super().__init__(f"No API key has the id {key_id!r}; ListApiKeys tells those there are.", key_id=key_id)
 
 
-# What can go wrong with files.
+# Errors of files.
 
 
 class StoredFileNotFoundError(MemsvcError):
@@ -498,7 +497,7 @@ class FileContentMissingError(MemsvcError):
         )
 
 
-# What can go wrong with moving the store.
+# Errors of a migration of the store.
 
 
 class StoreMovedError(MemsvcError):

@@ -111,7 +111,7 @@ def _texts(value: Json) -> Iterator[str]:
             yield from _texts(part)
 
 
-# How a reference to a file is written in a text, and the block that lists those given apart from the text.
+# Grammar of references to files in a text, and the block that lists references given apart from the text.
 #
 # One grammar for all of it. A reference is `category:id`, category one of `FILE_CATEGORIES`, so that neither `http:`
 # nor `10:30` is one. The id begins with a letter, a digit or an underscore, and goes on with these and `. : / @ + ~
@@ -198,7 +198,7 @@ def _quoted(text: str, plain: re.Pattern[str]) -> str:
     return "".join(char if plain.match(char) else "".join(f"%{byte:02X}" for byte in char.encode()) for char in text)
 
 
-# Where files are reached, as a template says.
+# URLs of files, made from a template.
 
 
 _DOTS = re.compile(r"\.{1,2}")

@@ -125,7 +125,7 @@ def attributes_of(memory: Memory) -> Attributes:
     )
 
 
-# What the indexer works on: changes, documents, and the manifests of index generations.
+# Work items of the indexer: changes, documents, and manifests of index generations.
 
 
 class ChangeAction(StrEnum):

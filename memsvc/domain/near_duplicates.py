@@ -133,7 +133,7 @@ def _differ(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
     return one != other and any(left and right and left != right for left, right in zip(one, other, strict=False))
 
 
-# Letting novelty weigh in on an order of hits: by their words, which every backend has and which no model changes.
+# Maximal marginal relevance by words: every backend has the words, and no model changes the result.
 #
 # Likeness by embeddings would need the vectors back from the index; by words the same list comes out whatever model and
 # index are used.

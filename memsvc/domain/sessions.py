@@ -209,7 +209,7 @@ def message_state(status: Status) -> MessageState:
     return MessageState.DELETED if status is Status.DELETED else MessageState.ARCHIVED
 
 
-# Which messages of a session make room.
+# Selection of the messages that a trim removes.
 
 
 def dropped_ordinals(messages: Sequence[MessageRecord], *, target_tokens: int, keep_rounds: int) -> list[int]:

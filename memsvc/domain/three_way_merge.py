@@ -1,4 +1,4 @@
-"""Merging two changes of one text by lines, as Git does.
+"""Three-way merge of texts by lines, as in Git, and of memories field by field.
 
 The matching of lines is difflib's. A library for the rest would have been merge3, but its licence is the GPL;
 diff-match-patch puts a change where it seems to fit and does not say when it guessed; `git merge-file` needs Git on
@@ -122,7 +122,7 @@ def _effort(one: Lines, other: Lines) -> int:
     return sum(count * counts[line] for line, count in Counter(one).items())
 
 
-# Merging two changes of one memory field by field.
+# Three-way merge of a memory, field by field.
 
 
 TEXT = frozenset({"content", "summary"})

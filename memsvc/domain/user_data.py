@@ -143,7 +143,7 @@ def said_by(stored: Stored) -> Stored:
     return replace(stored, memory=memory, previous_id="", message=message, acknowledged=())
 
 
-# Forgetting a user for good, and the receipt of it.
+# Erasure of a user, and its receipt.
 
 
 @dataclass(frozen=True, slots=True)

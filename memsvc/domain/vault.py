@@ -173,7 +173,7 @@ def _same(name: str, new: object, old: object) -> bool:
     return new == old
 
 
-# Which files of a vault are memories, and which are what editors, systems and tools leave about.
+# Files of a vault that are no memories: those that editors, systems and tools leave.
 
 
 SUFFIX = ".md"

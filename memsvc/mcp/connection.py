@@ -98,7 +98,7 @@ def _client(place: BridgeScope, project: str) -> AsyncMemsvc:
     )
 
 
-# Where the bridge stands. It is told once, at the start; no tool takes any of it, so no model can leave it.
+# Scope of the bridge. It is fixed at the start; no tool takes any part of it, so no model can leave it.
 
 
 PATIENCE_SECONDS = 5.0

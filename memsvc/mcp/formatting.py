@@ -115,7 +115,7 @@ def _origin(memory: types.Memory) -> str:
     return types.MemoryOrigin.Name(memory.origin).removeprefix("MEMORY_ORIGIN_")
 
 
-# What the tools return for programs, beside the text for the model.
+# Structured output of the tools for programs.
 
 
 class Shown(Answer):

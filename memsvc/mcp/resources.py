@@ -88,7 +88,7 @@ async def _core(link: Link) -> str:
     return "\n\n".join(parts) or "Nothing is remembered."
 
 
-# Telling clients that a resource they watch has changed, out of the service's own watch.
+# Notifications of changed resources, from the service's own watch.
 
 
 log = logging.getLogger(__name__)

@@ -137,7 +137,7 @@ def run(place: BridgeScope) -> None:
     anyio.run(serve)
 
 
-# What every model is told at the start, in the words of both languages.
+# Instructions for every model, in both languages.
 
 
 INSTRUCTIONS = """\

@@ -255,7 +255,7 @@ class Reminders(Arguments):
     """Ids of those you have told the user: they do not come again."""
 
 
-# What a tool's work gets and gives.
+# A call of a tool and its reply.
 
 
 Progress = Callable[[float, str], Awaitable[None]]

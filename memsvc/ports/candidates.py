@@ -197,7 +197,7 @@ def objects(values: Sequence[object]) -> npt.NDArray[np.object_]:
     return made
 
 
-# What a retriever found, in columns: a search looks at hundreds of hits, most of them once and all together.
+# Hits of a retriever in columns: a search handles hundreds of hits, most of them once and all together.
 
 
 Numbers: TypeAlias = npt.NDArray[np.float64]

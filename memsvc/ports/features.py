@@ -30,7 +30,7 @@ from memsvc.domain.vault import Entry
 
 
 class SessionReads(Protocol):
-    """Reading sessions. A session is found by its whole name alone, so nobody meets another's."""
+    """Reads of sessions. A session is found by its whole key only, so no caller can reach another user's."""
 
     def get(self, name: SessionName) -> Session | None:
         """Return the session of this name."""
@@ -108,7 +108,7 @@ class SessionWrites(Protocol):
         ...
 
 
-# What the metadata store keeps of statements and conflicts: parts of `memsvc.ports.metadata`.
+# Statements and conflicts.
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ class StoredStatement:
 
 
 class ConflictReads(Protocol):
-    """Reading conflicts. Everything is held to *reach*; what lies outside is as if it were not there."""
+    """Reads of conflicts, restricted to *reach*; conflicts outside are invisible."""
 
     def get(self, ids: Sequence[str], *, reach: Reach) -> dict[str, Conflict]:
         """Return the conflicts with these ids by id; those not there are left out."""
@@ -176,7 +176,7 @@ class ConflictWrites(Protocol):
         ...
 
 
-# What the metadata store keeps of reminders: parts of `memsvc.ports.metadata`.
+# Reminders.
 #
 # A memory with a reminder is listed here while its status is ACTIVE, from the transaction on that writes it so, and
 # until the one that writes it otherwise.
@@ -190,7 +190,7 @@ class ReminderPlace(NamedTuple):
 
 
 class ReminderReads(Protocol):
-    """Reading reminders. Everything is held to *reach*; what lies outside is as if it were not there."""
+    """Reads of reminders, restricted to *reach*; reminders outside are invisible."""
 
     def page(self, *, reach: Reach, window: Window, after: ReminderPlace | None, limit: int) -> list[Memory]:
         """Return at most *limit* memories whose reminders lie in *window*, by place, those after *after*.
@@ -218,11 +218,11 @@ class ReminderWrites(Protocol):
         ...
 
 
-# Finding files by words, and by who refers to them: parts of `memsvc.ports.features`.
+# Search of files by words, and by the memories that refer to them.
 
 
 class FileSearch(Protocol):
-    """Looking files up by what is known of them."""
+    """Search of files by their metadata."""
 
     def search(
         self,
@@ -257,11 +257,11 @@ class FileReferences(Protocol):
         ...
 
 
-# What is kept of files in the metadata store: parts of `memsvc.ports.metadata`. Their bytes: `memsvc.ports.blobs`.
+# Records of files. Their bytes: `memsvc.ports.blobs`.
 
 
 class FileReads(FileSearch, Protocol):
-    """Reading what is known of files. What lies outside *reach*, or is expired at *now*, is as if it were not there."""
+    """Reads of file records. Files outside *reach*, or expired at *now*, are invisible."""
 
     def get(self, ids: Sequence[str], *, reach: Reach, now: datetime) -> dict[str, File]:
         """Return the files with these ids, by id; those not there are left out."""
@@ -431,7 +431,7 @@ class VaultManifest(Protocol):
 
 
 class HistoryReads(Protocol):
-    """Reading memories as they were. Everything is held to *reach*, of which a memory never leaves its place.
+    """Reads of memories as of a moment, restricted to *reach*; a memory never changes its owner or project.
 
     A revision is what was known from its update_time until that of the next one. Where clocks ran backwards, the
     highest revision with an update_time that is not later counts.
@@ -450,7 +450,7 @@ class HistoryReads(Protocol):
 
 
 class CheckpointReads(Protocol):
-    """Reading checkpoints, and what is left of purged memories."""
+    """Reads of checkpoints and tombstones."""
 
     def get(self, owner: str, project_id: str, name: str) -> Checkpoint | None:
         """Return a checkpoint by its whole name."""
@@ -488,7 +488,7 @@ class CheckpointWrites(Protocol):
 
 
 class KeyReads(Protocol):
-    """Reading keys. Every read sees all that was committed before it began, by whichever process."""
+    """Reads of API keys. Every read sees all that was committed before it began, by any process."""
 
     def get(self, key_id: str) -> ApiKey | None:
         """Return the key with this id, whatever its state, or None."""

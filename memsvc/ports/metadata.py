@@ -51,7 +51,7 @@ from memsvc.ports.operations import (
     UpkeepReads,
 )
 
-# What the metadata store does to carry a user's data away and in: parts of `memsvc.ports.metadata`.
+# Export and import of a user's data.
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ class UserSnapshot(Protocol):
 
 
 class UserReads(Protocol):
-    """Reading all of one owner."""
+    """Reads of all data of one owner."""
 
     def snapshot(self, owner: str) -> AbstractContextManager[UserSnapshot]:
         """Open the present state of exactly this owner for reading; writes go on."""
@@ -204,7 +204,7 @@ class RequestRecord:
 
 
 class MemoryReads(HistoryReads, Protocol):
-    """Reading memories. Everything is held to *reach*; what lies outside is as if it were not there."""
+    """Reads of memories, restricted to *reach*; memories outside are invisible."""
 
     def get(self, ids: Sequence[str], *, reach: Reach) -> dict[str, Memory]:
         """Return the memories with these ids, of any status, by id; those not there are left out."""

@@ -89,7 +89,7 @@ class MoveProgress:
 
 
 class StoreMoves(Protocol):
-    """Moving everything that the store holds into another database of the same kind of store.
+    """Migration of everything that the store holds to another database of the same kind of store.
 
     The target holds the same rows afterwards, bit for bit: ids, revisions, positions of changes, requests, keys, and
     the identity of the store, so that repeated requests and cursors stay good. Of two stores with the same identity
@@ -253,7 +253,7 @@ class LogPlace:
 
 
 class LogReads(Protocol):
-    """Reading daily logs of everybody."""
+    """Reads of the daily logs of all owners."""
 
     def old_logs(self, area: Area, *, before: str, after: LogPlace, limit: int) -> Sequence[Memory]:
         """Return the next *limit* ACTIVE memories of *area* whose key begins with "daily/" and is less than *before*.
@@ -264,7 +264,7 @@ class LogReads(Protocol):
         ...
 
 
-# What the metadata store tells, and mends, of its own consistency: parts of `memsvc.ports.metadata`.
+# Integrity: faults that the store finds in its own data, and their repair.
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,7 +302,7 @@ class LostMessage:
 
 
 class IntegrityReads(Protocol):
-    """Reading what is wrong. A reach holds it to one owner and some projects; None stands for all, and for nobody's.
+    """Reads of integrity faults. A reach limits them to one owner and some projects; None stands for all data.
 
     Lists are bounded and ordered, so that whoever asks again after the last one gets the rest.
     """
@@ -359,7 +359,7 @@ class IntegrityWrites(Protocol):
         ...
 
 
-# What the metadata store does to be copied while it is used: a part of `memsvc.ports.metadata`.
+# Backup: consistent copies of the store while it is used.
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,7 +376,7 @@ class CopyProgress:
 
 
 class StoreCopies(Protocol):
-    """Copying the store as a whole."""
+    """Copies of the store as a whole."""
 
     def copy(self, directory: Path) -> Generator[CopyProgress, None, None]:
         """Write the state of one moment into files in *directory*, which is there and empty; writes go on meanwhile.
@@ -399,11 +399,11 @@ class StoreCopies(Protocol):
         ...
 
 
-# What the metadata store does to forget a user: parts of `memsvc.ports.metadata`.
+# Erasure of a user.
 
 
 class ErasureReads(Protocol):
-    """Looking for what is left of owners."""
+    """Search for residue of erased owners."""
 
     def find(self, owner: str) -> Erasure | None:
         """Return the latest erasure of *owner* that is not forgotten yet."""

@@ -15,7 +15,7 @@ from memsvc.domain.maintenance import UpkeepStep
 from memsvc.engine.indexing.vector_entries import EmbeddingGranularity
 from memsvc.engine.vault.watcher import SWEEP_SECONDS, WatchMode
 
-# What all groups of settings have in common.
+# Base of all groups of settings.
 
 
 class SettingsGroup(BaseModel):
@@ -153,7 +153,7 @@ class ReminderSettings(SettingsGroup):
 
 
 class ConsolidationSettings(SettingsGroup):
-    """Merging memories that say the same, and summing up daily logs, months and topics."""
+    """Options of consolidation, and of summaries of daily logs, months and topics."""
 
     threshold: float = Field(default=0.5, ge=0, le=1)
     """The least similarity (cosine of centred vectors) of memories that are compared word by word."""

@@ -1,4 +1,4 @@
-"""Looking back: revisions, what was known at a moment, checkpoints, and what is left of purged memories."""
+"""History: revisions, reads as of a moment, checkpoints, and tombstones."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ class StoreHistoryContract(StoreSeams):
         assert len(again.checkpoints.tombstones(reach=ADA, moment=at(-1), after_row=0, limit=9)) == 1
 
 
-# What watchers read: the changes within a reach, and memories as they were.
+# Change feed of watchers: changes within a reach, and memories as they were.
 
 
 def _positions(page: ChangePage) -> list[int]:

@@ -171,7 +171,7 @@ STOP_WORDS: frozenset[str] = frozenset(_ENGLISH.split()) | frozenset(_CHINESE.sp
 """Generic function and question words. "may" is missing, because a month must stay findable."""
 
 
-# Which writing system a character belongs to, as ranges for regular expressions.
+# Writing system of a character, as ranges for regular expressions.
 
 
 HAN = "\u2e80-\u2fdf\u3005\u3007\u3021-\u3029\u3038-\u303b\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003fffd"

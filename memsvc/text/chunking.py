@@ -158,7 +158,7 @@ def _piece(text: str, path: tuple[str, ...], extent: tuple[int, int], breaks: li
         yield Piece(text[start:end], path, bisect_right(breaks, start - 1) + 1, bisect_right(breaks, end - 1) + 1)
 
 
-# Where to cut a block that does not fit, and how far to step back for an overlap.
+# Positions at which to split a block that does not fit, and the start of the overlap.
 
 
 _GRAIN_SHARE = 8
@@ -329,7 +329,7 @@ def _first_line(token: Token) -> int:
     return token.map[0] if token.map else 0
 
 
-# How many tokens of a language model a text takes, estimated without its vocabulary.
+# Estimate of the number of tokens of a text, without a vocabulary.
 
 
 QUARTERS = 4

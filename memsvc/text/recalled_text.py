@@ -40,7 +40,7 @@ def _messages() -> re.Pattern[str]:
     return re.compile("|".join(patterns))
 
 
-# What of a text is quoted, so that whoever says it only repeats it.
+# Quotations: a text that only repeats a quotation is not captured.
 
 
 _LINE_END = r"(?:\n(?![ \t]*\n))"

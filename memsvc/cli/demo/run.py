@@ -235,7 +235,7 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-# What the demo shows beside searching: filters, duplicates, revisions, and how soon a memory is found.
+# The other parts of the demo: filters, duplicates, revisions, and the time until a memory is found.
 
 
 MARCH = (datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 4, 1, tzinfo=UTC))

@@ -129,7 +129,7 @@ def _said(match: re.Match[str], speaking: Speaking, slot: str, rule: Rule, part:
         yield Statement(rule, f"{who} {slot}", (part,), not match.groupdict().get("no"))
 
 
-# What Chinese clauses say of anything definite: the deadline is then, the dog is called so.
+# Facts about definite things: the deadline is then, the dog is called so.
 
 
 _NUMBER = r"[零一二两三四五六七八九十]{1,3}|\d+"
@@ -251,7 +251,7 @@ def _single(said: str, verb: str, value: str) -> tuple[ValuePart, ...]:
     return ()
 
 
-# What Chinese clauses say of how old somebody is and is called, of what is used as what, and of habits given up.
+# Facts about persons: age, name, tools in use, and habits given up.
 
 
 _AGE = re.compile(
@@ -310,7 +310,7 @@ def _gave_up(match: re.Match[str], speaking: Speaking) -> Iterator[Statement]:
         yield Statement(Rule.PREFERENCE, topic, (ValuePart("liking", "喜欢"),), positive=False)
 
 
-# What Chinese clauses say somebody likes, dislikes or prefers.
+# Preferences: likes, dislikes and choices.
 
 
 _FAVORITE = re.compile(

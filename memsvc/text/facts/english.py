@@ -171,7 +171,7 @@ _WHOLE = frozenset({_lives, _idle})
 """Readings that leave nothing of a clause to others."""
 
 
-# What English clauses say of anything definite: the deadline is then, the dog is called so.
+# Facts about definite things: the deadline is then, the dog is called so.
 
 
 _ADVERBS = r"(?:(?:now|currently|already|also|still|officially|always|usually|has|have|had|been|was|were)\s+)*"
@@ -299,7 +299,7 @@ def _single(said: str, verb: str, value: str, *, is_at: bool) -> tuple[ValuePart
     return ()
 
 
-# What English clauses say of how old somebody is, and of what is used as what.
+# Facts about persons: age and tools in use.
 
 
 _AGE = re.compile(
@@ -357,7 +357,7 @@ def _used(said: str, match: re.Match[str], speaking: Speaking) -> Iterator[State
     yield Statement(Rule.GENERAL, f"is {' '.join(who)}", (ValuePart("value", match["value"].lower()),))
 
 
-# What English clauses say somebody likes, dislikes or prefers.
+# Preferences: likes, dislikes and choices.
 
 
 _PREFERENCE_ADVERBS = (

@@ -161,7 +161,7 @@ def _take_amount(text: str, found: dict[str, str]) -> str:
     return text
 
 
-# What can be the name of a person or of a thing, and what tells something else of it.
+# Names of persons and things, and words that rule a name out.
 
 
 PEOPLE = frozenset(
@@ -316,7 +316,7 @@ def chinese_place(name: str) -> ValuePart | None:
     return None if name.endswith(_NO_TOWN) else ValuePart("place", name)
 
 
-# When something is so: what is said of summers is not contradicted by what is said of winters.
+# Conditions: a statement about summers does not contradict one about winters.
 
 
 _SPANS = (
