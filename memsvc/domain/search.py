@@ -63,7 +63,7 @@ class Fusion:
 
 @dataclass(frozen=True, slots=True)
 class Weighting:
-    """Time weighting (requirement R3) and layer boosts; factors of 1 change nothing."""
+    """Time weighting and layer boosts; factors of 1 change nothing."""
 
     decay_factor: float = 0.95
     long_term_boost: float = 1.0

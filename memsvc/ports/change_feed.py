@@ -111,7 +111,7 @@ class IndexFeed(Protocol):
 
 
 class EmbeddingCache(Protocol):
-    """Embeddings by (model, digest of the text), so that no text is embedded twice (requirement M14)."""
+    """Embeddings by (model, digest of the text), so that no text is embedded twice."""
 
     def get(self, model: str, digests: Sequence[bytes]) -> dict[bytes, bytes]:
         """Return the stored vectors (little-endian float32) by digest; those not there are left out."""

@@ -484,7 +484,7 @@ class CheckpointWrites(Protocol):
         ...
 
 
-# The part of the metadata store that holds API keys (requirement G5).
+# The part of the metadata store that holds API keys.
 
 
 class KeyReads(Protocol):

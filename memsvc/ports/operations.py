@@ -241,7 +241,7 @@ class Leases(Protocol):
         ...
 
 
-# The part of the metadata store that finds daily logs (requirement M18) which have grown old.
+# The part of the metadata store that finds daily logs which have grown old.
 
 
 @dataclass(frozen=True, slots=True)

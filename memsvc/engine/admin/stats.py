@@ -90,7 +90,7 @@ def warnings(pending: int, *, replaying: bool, building: ReindexProgress | None)
     return found
 
 
-# What about the counts of a scope deserves attention (requirement C3).
+# What about the counts of a scope deserves attention.
 
 
 LOOKED_AT = 100

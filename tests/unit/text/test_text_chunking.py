@@ -1,4 +1,4 @@
-"""Chunking: requirement M13."""
+"""Chunking of long contents."""
 
 from __future__ import annotations
 

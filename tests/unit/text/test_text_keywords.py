@@ -1,4 +1,4 @@
-"""Keywords: requirement M10."""
+"""Keywords of a text, with weights."""
 
 from __future__ import annotations
 
