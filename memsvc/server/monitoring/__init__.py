@@ -1,1 +1,1 @@
-"""What Prometheus and probes ask over HTTP: numbers only, never a name of anybody or what anybody said."""
+"""Metrics and health of the service: numbers only, never names or content of users."""

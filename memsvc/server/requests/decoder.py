@@ -38,11 +38,12 @@ from memsvc.domain.field_rules import (
 )
 from memsvc.domain.memory import Json
 from memsvc.domain.scope import Scope
+from memsvc.domain.search import PageCursor
 from memsvc.domain.write_requests import WaitFor
 from memsvc.server import call_context
 from memsvc.server.call_context import Principal
 from memsvc.server.enums import WAIT_FOR, E, EnumTable, V
-from memsvc.server.tokens import position_of
+from memsvc.server.tokens import digest, list_cursor, position_of
 from memsvc.v1 import conflicts_pb2 as conflicts_pb
 from memsvc.v1 import context_pb2 as context_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
@@ -340,6 +341,17 @@ class RequestDecoder:
         else:
             return array("f", (exact / math.sqrt(square)).astype(np.float32).tobytes())
         return None
+
+    def list_cursor(self, message: Any, digest_of: Callable[[Any], bytes] = digest) -> PageCursor | None:
+        """Return the cursor that a list continues after, None for its first page.
+
+        Args:
+            message: A request with a `page_token`.
+            digest_of: Returns the digest that the page tokens of such requests are bound to.
+        """
+        if not message.page_token:
+            return None
+        return self.token(list_cursor, message.page_token, digest_of(message), default=None)
 
     def position(self, consistency_token: str) -> int:
         """Return the outbox position of a consistency token; 0 for an empty one."""

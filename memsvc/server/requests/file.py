@@ -13,7 +13,6 @@ from memsvc.domain.files import FileCategory, FileFilter, folded, media_type_mat
 from memsvc.domain.memory import FileRef
 from memsvc.domain.scope import Scope, Visibility
 from memsvc.engine.files.upload import FileRules, NewFile
-from memsvc.server import tokens
 from memsvc.server.enums import FILE_CATEGORY, VISIBILITY
 from memsvc.server.requests.decoder import RequestDecoder, time_from_proto
 from memsvc.server.requests.memory_fields import decode_file_refs
@@ -121,9 +120,7 @@ def list_files_request(message: pb.ListFilesRequest) -> ListFiles:
         sha256=_sha256(decoder, message.sha256),
     )
     limit = decoder.page_size(message.page_size)
-    cursor = None
-    if message.page_token:
-        cursor = decoder.token(tokens.list_cursor, message.page_token, tokens.digest(message), default=None)
+    cursor = decoder.list_cursor(message)
     decoder.finish()
     return ListFiles(scope, chosen, visibility, None if cursor is None else cursor.row, limit)
 

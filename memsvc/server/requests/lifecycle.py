@@ -131,9 +131,7 @@ def diff_checkpoint_request(message: history_pb2.DiffCheckpointRequest) -> DiffC
     scope = decoder.scope(message.scope)
     checkpoint = decoder.name("checkpoint", message.checkpoint, most=limits.CHECKPOINT, least=1)
     limit = decoder.page_size(message.page_size, most=limits.HISTORY_PAGE, default=limits.HISTORY_PAGE_DEFAULT)
-    after = None
-    if message.page_token:
-        after = decoder.token(tokens.list_cursor, message.page_token, tokens.digest(message), default=None)
+    after = decoder.list_cursor(message)
     decoder.finish()
     return DiffCheckpoint(scope, checkpoint, after, limit)
 
@@ -268,9 +266,7 @@ def consolidate_memories_request(
     )
     request_id = decoder.request_id(message.request_id)
     wait_for = decoder.wait_for(message.wait_for)
-    after = None
-    if message.page_token:
-        after = decoder.token(tokens.list_cursor, message.page_token, consolidation_digest(message), default=None)
+    after = decoder.list_cursor(message, consolidation_digest)
     decoder.finish()
     request = ConsolidationRequest(
         scope, threshold=threshold, most_groups=most_groups, after=after, request_id=request_id

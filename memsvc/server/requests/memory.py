@@ -224,7 +224,7 @@ def list_memories_request(message: pb.ListMemoriesRequest, *, now: datetime) -> 
         selection,
         order=_order(decoder, message.order_by),
         limit=decoder.page_size(message.page_size),
-        after=_list_cursor(decoder, message),
+        after=decoder.list_cursor(message),
         known_time=None if as_of is None else as_of.known_time,
     )
     decoder.finish()
@@ -551,7 +551,7 @@ def list_quarantined_request(message: review_pb2.ListQuarantinedRequest, *, now:
         selection,
         order=Order(),
         limit=decoder.page_size(message.page_size),
-        after=_list_cursor(decoder, message),
+        after=decoder.list_cursor(message),
     )
     decoder.finish()
     return request
@@ -598,7 +598,7 @@ def list_revisions_request(message: history_pb2.ListRevisionsRequest) -> ListRev
     scope = decoder.scope(message.scope)
     memory_id = decoder.uuid("id", message.id)
     limit = decoder.page_size(message.page_size, most=limits.HISTORY_PAGE, default=limits.HISTORY_PAGE_DEFAULT)
-    after = _list_cursor(decoder, message)
+    after = decoder.list_cursor(message)
     decoder.finish()
     return ListRevisions(scope, memory_id, None if after is None else after.row, limit)
 
@@ -640,15 +640,6 @@ def _conflicting_options(
         wait_for=decoder.wait_for(message.wait_for),
         on_conflict=decoder.enum("conflict_policy", message.conflict_policy, CONFLICT_POLICY, ConflictPolicy.MARK),
     )
-
-
-def _list_cursor(
-    decoder: RequestDecoder,
-    message: pb.ListMemoriesRequest | review_pb2.ListQuarantinedRequest | history_pb2.ListRevisionsRequest,
-) -> PageCursor | None:
-    if not message.page_token:
-        return None
-    return decoder.token(tokens.list_cursor, message.page_token, tokens.digest(message), default=None)
 
 
 def _order(decoder: RequestDecoder, order_by: str) -> Order:

@@ -10,7 +10,6 @@ from memsvc.domain.sessions import MessageState, NewMessage, OnOpen, Role, Sessi
 from memsvc.domain.write_requests import WaitFor
 from memsvc.engine.sessions.service import MessagePage, NewSession
 from memsvc.engine.sessions.trim import TrimRequest
-from memsvc.server import tokens
 from memsvc.server.enums import AUTO_TRIM, ON_OPEN, ROLE, SESSION_STATE
 from memsvc.server.requests.decoder import RequestDecoder
 from memsvc.v1 import session_service_pb2 as pb
@@ -171,9 +170,7 @@ def _session_scope(decoder: RequestDecoder, message: types.Scope) -> Scope:
 
 
 def _row_before(decoder: RequestDecoder, message: pb.ListSessionsRequest | pb.ListMessagesRequest) -> int | None:
-    if not message.page_token:
-        return None
-    cursor = decoder.token(tokens.list_cursor, message.page_token, tokens.digest(message), default=None)
+    cursor = decoder.list_cursor(message)
     return None if cursor is None else cursor.row
 
 

@@ -1,0 +1,100 @@
+"""Collecting violations, and authorising scopes, while a request is decoded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from memsvc.domain.errors import InvalidRequestError, PermissionDeniedError
+from memsvc.server import call_context
+from memsvc.server.requests.decoder import RequestDecoder
+from memsvc.server.requests.memory import batch_memory, list_memories_request
+from memsvc.server.requests.search import search_request
+from memsvc.testing.factories import NOW
+from memsvc.v1 import memory_service_pb2 as pb
+from memsvc.v1 import search_service_pb2 as search_pb
+from memsvc.v1 import types_pb2 as types
+
+ADA = types.Scope(user_id="ada", project_id="p")
+FOREIGN = "no token of this service"
+
+
+@pytest.fixture
+def audited() -> Iterator[call_context.AuditScope]:
+    """Audit the scopes of a caller whose key is limited to a user and a project."""
+    principal = call_context.Principal("acme", "k", user_ids=frozenset({"ada"}), project_ids=frozenset({"p"}))
+    scope = call_context.AuditScope()
+    tokens = call_context.principal.set(principal), call_context.audit_scope.set(scope)
+    yield scope
+    call_context.principal.reset(tokens[0])
+    call_context.audit_scope.reset(tokens[1])
+
+
+def violations(decode: Callable[[], object]) -> list[str]:
+    """Return the paths of all violations."""
+    with pytest.raises(InvalidRequestError) as caught:
+        decode()
+    return [violation.field for violation in caught.value.violations]
+
+
+def test_tokens_and_moments_are_reported_with_the_other_violations() -> None:
+    """A client learns everything at once, and not one violation a call."""
+    request = search_pb.SearchRequest(scope=ADA, limit=999, page_token=FOREIGN, consistency_token=FOREIGN)
+    request.as_of.known_time.seconds = 99_999_999_999
+
+    paths = violations(lambda: search_request(request, now=NOW, dimension=2))
+
+    assert paths == ["query", "as_of.known_time", "limit", "page_token", "consistency_token"]
+
+
+def test_a_message_within_a_request_has_its_path_in_front() -> None:
+    """Tokens are no exception."""
+    request = search_pb.SearchRequest(scope=ADA, query="q", limit=999, consistency_token=FOREIGN)
+
+    paths = violations(lambda: search_request(request, now=NOW, dimension=2, prefix="search."))
+
+    assert paths == ["search.limit", "search.consistency_token"]
+
+
+def test_a_wrong_request_is_refused_before_its_scope(audited: call_context.AuditScope) -> None:
+    """An unauthorised scope is reported, and audited, once the request is valid."""
+    request = pb.ListMemoriesRequest(scope=types.Scope(user_id="eve"), page_size=-1)
+
+    assert violations(lambda: list_memories_request(request, now=NOW)) == ["page_size"]
+    assert not audited.users
+    request.page_size = 1
+    with pytest.raises(PermissionDeniedError, match="'k' is not authorised for the user_id 'eve'"):
+        list_memories_request(request, now=NOW)
+    assert list(audited.users) == ["eve"]
+
+
+@pytest.mark.parametrize("project_id", ["", "other"])
+def test_a_key_for_some_projects_is_refused_for_all_others(audited: call_context.AuditScope, project_id: str) -> None:
+    """The global scope, which has no project, is one of the others."""
+    decoder = RequestDecoder()
+    decoder.scope(types.Scope(user_id="ada", project_id=project_id))
+
+    with pytest.raises(PermissionDeniedError, match="project_id"):
+        decoder.finish()
+    assert list(audited.projects) == [project_id]
+
+
+@pytest.mark.usefixtures("audited")
+def test_a_scope_is_within_the_tenant_of_the_key() -> None:
+    """No request can name another tenant."""
+    decoder = RequestDecoder()
+
+    scope = decoder.scope(ADA)
+
+    decoder.finish()
+    assert (scope.tenant_id, scope.user_id, scope.project_id) == ("acme", "ada", "p")
+
+
+@pytest.mark.usefixtures("audited")
+def test_the_project_of_one_memory_of_a_batch_is_authorised() -> None:
+    """It refuses the batch: the caller did not just make a mistake in an item."""
+    entry = pb.BatchMemory(memory=types.Memory(content="x", scope=types.Scope(project_id="other")))
+
+    with pytest.raises(PermissionDeniedError, match="'other'"):
+        batch_memory(entry, ADA, dimension=2)
