@@ -87,6 +87,31 @@ SHORT_TERM_DAYS = 14
 KEY_NAME = 128
 KEY_BOUNDS = 100
 KEY_RATE = 1_000_000
+TTL_DAYS = 36_500
+"""The longest time to live."""
+LAST_DAYS = 36_500
+"""The longest period of a filter's `last_days`."""
+FILTER_PATH = 256
+"""The length of a dotted path into metadata."""
+CONFLICT_STATES = 16
+"""States in one list of conflicts."""
+RANK_CONSTANT = 10_000
+"""The constant of reciprocal rank fusion."""
+CONTEXT_TOKENS = 10_000_000
+CONTEXT_SECTIONS = 64
+"""Sections that one context names."""
+LOCALE = 35
+TIME_ZONE = 64
+"""The length of the name of a time zone."""
+MAINTENANCE_STEPS = 16
+"""Steps that one run of maintenance names."""
+INDEXES = 16
+"""Indexes that one reindex names."""
+OPERATION = 128
+"""The length of the name of an operation."""
+DATABASE_URL = 2_048
+ORPHAN_GRACE_DAYS = 3_650
+"""The longest grace of files without a reference."""
 
 
 # Numbers that everybody can read: JSON has no bounds, the languages that read it have doubles.

@@ -59,8 +59,6 @@ MAX_SECONDS = 253_402_300_799
 """9999-12-31T23:59:59Z, the latest Timestamp."""
 MAX_NANOS = 999_999_999
 MAX_DURATION_SECONDS = 315_576_000_000
-MAX_TTL_DAYS = 36_500
-MAX_TIME_ZONE = 64
 EXACT_INTEGERS = 2.0**53
 """Whole doubles below this become int: larger ones may have been rounded."""
 _DAY_SECONDS = 86_400
@@ -290,15 +288,15 @@ class RequestDecoder:
             abs(ttl.seconds) <= MAX_DURATION_SECONDS and abs(ttl.nanos) <= MAX_NANOS and ttl.seconds * ttl.nanos >= 0
         ):
             self.add(field, "must be a Duration whose seconds and nanos are in range and of the same sign")
-        elif not 0 < ttl.seconds * (MAX_NANOS + 1) + ttl.nanos <= MAX_TTL_DAYS * _DAY_SECONDS * (MAX_NANOS + 1):
-            self.add(field, f"must be more than 0 and at most {MAX_TTL_DAYS} days")
+        elif not 0 < ttl.seconds * (MAX_NANOS + 1) + ttl.nanos <= limits.TTL_DAYS * _DAY_SECONDS * (MAX_NANOS + 1):
+            self.add(field, f"must be more than 0 and at most {limits.TTL_DAYS} days")
         else:
             return timedelta(seconds=ttl.seconds, microseconds=ttl.nanos // 1000)
         return timedelta(0)
 
     def zone(self, field: str, name: str) -> ZoneInfo | None:
         """Return a time zone; None for an empty name."""
-        found = time_zone(name) if name and len(name) <= MAX_TIME_ZONE else None
+        found = time_zone(name) if name and len(name) <= limits.TIME_ZONE else None
         if name and found is None:
             self.add(field, "must be the IANA name of a time zone such as 'Asia/Shanghai', or empty")
         return found

@@ -36,8 +36,6 @@ from memsvc.v1 import types_pb2 as types
 VALUES = limits.FILTER_VALUES
 VALUE_CHARS = limits.METADATA_BYTES
 """The longest value of a filter: nothing that it is compared with is longer than the longest value in metadata."""
-PATH_CHARS = 256
-LAST_DAYS = 36_500
 IMPORTANCE_BOUND = 100
 """Farther from zero than any importance: greater numbers are cut to it, so that indexes can hold the bound."""
 
@@ -184,7 +182,7 @@ def _time_conditions(decoder: RequestDecoder, chosen: types.Filter, now: datetim
     for name in ("create_time", "update_time", "access_time", "event_time", "valid_from", "valid_to"):
         if chosen.HasField(name) and decoder.is_time_range(f"{field}.{name}", getattr(chosen, name)):
             yield _within(Field[name.upper()], getattr(chosen, name))
-    days = decoder.integer(f"{field}.last_days", chosen.last_days, least=1, most=LAST_DAYS)
+    days = decoder.integer(f"{field}.last_days", chosen.last_days, least=1, most=limits.LAST_DAYS)
     if chosen.last_days_field and chosen.last_days_field not in TIME_FIELDS:
         decoder.add(f"{field}.last_days_field", "must be a value of the enum")
     if days:
@@ -219,7 +217,7 @@ def _metadata_conditions(decoder: RequestDecoder, chosen: types.Filter, field: s
     decoder.count(f"{field}.metadata", chosen.metadata, most=VALUES)
     for index, test in enumerate(chosen.metadata[:VALUES]):
         path = f"{field}.metadata[{index}]"
-        decoder.text(f"{path}.path", test.path, most=PATH_CHARS, least=1)
+        decoder.text(f"{path}.path", test.path, most=limits.FILTER_PATH, least=1)
         _check_scalar(decoder, f"{path}.value", test.value)
         yield AnyOf(Field.METADATA, (metadata_term(test.path, scalar_from_proto(test.value)),))
 
@@ -311,7 +309,7 @@ class ExpressionDecoder:
         if tested is None:
             return _NOTHING
         if tested is Field.METADATA:
-            self._decoder.text(f"{field}.metadata_path", condition.metadata_path, most=PATH_CHARS, least=1)
+            self._decoder.text(f"{field}.metadata_path", condition.metadata_path, most=limits.FILTER_PATH, least=1)
         elif condition.metadata_path:
             add(f"{field}.metadata_path", "must be empty unless field is METADATA")
         if operator == types.FILTER_OPERATOR_IN:

@@ -55,12 +55,7 @@ from memsvc.v1 import lifecycle_service_pb2 as pb
 
 CONSOLIDATION_PAGED_FIELDS = ("page_token", "request_id", "wait_for", "max_groups")
 """The fields that may differ between the pages of one consolidation."""
-MAX_STEPS = 16
-MAX_INDEXES = 16
-MAX_OPERATION = 128
-MAX_URL = 2048
-MAX_GRACE_DAYS = 3_650
-_MAX_GRACE_SECONDS = MAX_GRACE_DAYS * 24 * 60 * 60
+_MAX_GRACE_SECONDS = limits.ORPHAN_GRACE_DAYS * 24 * 60 * 60
 _NANOS = 1_000_000_000
 _URL_SCHEMES = ("postgresql://", "postgres://")
 _ALL_TIME = Period.between(None, None)
@@ -318,7 +313,7 @@ def run_maintenance_request(message: maintenance_pb2.RunMaintenanceRequest) -> R
     if message.HasField("scope"):
         reason = "memories are looked after by user and project"
         scope = decoder.scope_of_user(message.scope, "agent_id", "session_id", reason=reason)
-    steps = decoder.enums("steps", message.steps, MAINTENANCE_STEP.from_proto, count=MAX_STEPS)
+    steps = decoder.enums("steps", message.steps, MAINTENANCE_STEP.from_proto, count=limits.MAINTENANCE_STEPS)
     decoder.finish()
     plan = MaintenancePlan.DRY_RUN if message.dry_run else MaintenancePlan.PERFORM
     return RunMaintenance(Area.of(scope), steps, plan)
@@ -397,7 +392,7 @@ def get_stats_request(message: pb.GetStatsRequest) -> Scope:
 def reindex_request(message: pb.ReindexRequest) -> tuple[Sequence[IndexKind], ReindexMode]:
     """Return the indexes to rebuild or repair, in the order of the enum; all when none is named."""
     decoder = RequestDecoder()
-    decoder.enums("indexes", message.indexes, INDEX_KIND.from_proto, count=MAX_INDEXES)
+    decoder.enums("indexes", message.indexes, INDEX_KIND.from_proto, count=limits.INDEXES)
     mode = decoder.enum("mode", message.mode, REINDEX_MODE, ReindexMode.REBUILD)
     decoder.finish()
     indexes = [INDEX_KIND.from_proto[number] for number in sorted(set(message.indexes))]
@@ -407,7 +402,7 @@ def reindex_request(message: pb.ReindexRequest) -> tuple[Sequence[IndexKind], Re
 def get_performance_request(message: pb.GetPerformanceRequest) -> str:
     """Return the operation to report; empty: all."""
     decoder = RequestDecoder()
-    operation = decoder.text("operation", message.operation, most=MAX_OPERATION)
+    operation = decoder.text("operation", message.operation, most=limits.OPERATION)
     decoder.finish()
     return operation
 
@@ -434,7 +429,7 @@ def check_integrity_request(message: integrity_pb2.CheckIntegrityRequest) -> Che
         if 0 <= nanos < _NANOS and (0, 0) <= (seconds, nanos) <= (_MAX_GRACE_SECONDS, 0):
             grace = message.orphan_grace.ToTimedelta()
         else:
-            decoder.add("orphan_grace", f"must be a Duration of 0 to {MAX_GRACE_DAYS} days")
+            decoder.add("orphan_grace", f"must be a Duration of 0 to {limits.ORPHAN_GRACE_DAYS} days")
     if message.ignore_files:
         for name in ("remove_broken_refs", "remove_orphan_files"):
             if getattr(message, name):
@@ -469,8 +464,8 @@ def migrate_backend_request(message: migration_pb2.MigrateBackendRequest) -> tup
         field = "target.postgresql_url"
         if not url.startswith(_URL_SCHEMES):
             decoder.add(field, "must be like postgresql://USER:PASSWORD@HOST:PORT/DATABASE")
-        if len(url) > MAX_URL:
-            decoder.add(field, f"must have at most {MAX_URL} characters")
+        if len(url) > limits.DATABASE_URL:
+            decoder.add(field, f"must have at most {limits.DATABASE_URL} characters")
         if not url.isprintable():
             decoder.add(field, "must not contain control characters")
     action = decoder.enum("action", message.action, MIGRATION_ACTION, MoveAction.RUN)

@@ -51,7 +51,6 @@ from memsvc.v1 import types_pb2 as types
 ARTIFACT = "artifact"
 FILE_REF = "file_ref"
 """The response format of a tool call that returns a file."""
-CONFLICT_STATES = 16
 WATCH_RESUMPTION_FIELDS = ("cursor", "start", "heartbeat_interval")
 """The fields that may differ when a watch is resumed."""
 _EVERY_TIER = [number for number in types.MemoryTier.values() if number]
@@ -345,7 +344,7 @@ def list_conflicts_request(message: conflicts_pb2.ListConflictsRequest) -> ListC
     """Return the page to list."""
     decoder = RequestDecoder()
     scope = decoder.scope(message.scope)
-    states = decoder.enums("states", message.states, CONFLICT_STATE.from_proto, count=CONFLICT_STATES)
+    states = decoder.enums("states", message.states, CONFLICT_STATE.from_proto, count=limits.CONFLICT_STATES)
     request = ListConflicts(
         scope,
         states=tuple(sorted(set(states))) or (ConflictState.OPEN,),

@@ -31,8 +31,7 @@ from memsvc.server.requests.filters import decode_as_of, decode_selection, defau
 from memsvc.v1 import context_pb2
 from memsvc.v1 import search_service_pb2 as pb
 
-RANK_CONSTANT = 60
-RANK_CONSTANT_MAX = 10_000
+DEFAULT_RANK_CONSTANT = 60
 BOOST_MAX = 2.0
 MMR_LAMBDA = 0.7
 COLLAPSE_THRESHOLD = 0.85
@@ -40,10 +39,7 @@ RERANK_DEPTH = 20
 PAGED_FIELDS = ("limit", "page_token", "consistency_token", "explain")
 """The fields that may differ between the pages of one search."""
 RELEVANT_LIMIT = 50
-MAX_CONTEXT_TOKENS = 10_000_000
-MAX_SECTIONS = 64
 SHARES_TOLERANCE = 0.001
-MAX_LOCALE = 35
 CORE_LIMIT = 50
 
 PRESETS: Mapping[int, tuple[Mapping[Retriever, float], float]] = {
@@ -243,7 +239,7 @@ def _fusion(decoder: RequestDecoder, fusion: pb.Fusion) -> Fusion:
         decoder.add("fusion.preset", "must be a value of the enum")
     normalization = decoder.enum("fusion.normalization", fusion.normalization, NORMALIZATION, Normalization.MIN_MAX)
     rank_constant = decoder.integer(
-        "fusion.rank_constant", fusion.rank_constant, least=1, most=RANK_CONSTANT_MAX, default=RANK_CONSTANT
+        "fusion.rank_constant", fusion.rank_constant, least=1, most=limits.RANK_CONSTANT, default=DEFAULT_RANK_CONSTANT
     )
     factor = decoder.number("fusion.single_retriever_factor", fusion.single_retriever_factor, most=1.0)
     weights = _weights(decoder, fusion.weights)
@@ -333,10 +329,10 @@ def _context_query(
     vector = decoder.vector(message, dimension)
     options = message.options
     total_tokens = options.total_tokens if options.HasField("total_tokens") else defaults.total_tokens
-    if options.HasField("total_tokens") and not 1 <= total_tokens <= MAX_CONTEXT_TOKENS:
-        decoder.add("options.total_tokens", f"must be 1 to {MAX_CONTEXT_TOKENS}, or absent for the default")
+    if options.HasField("total_tokens") and not 1 <= total_tokens <= limits.CONTEXT_TOKENS:
+        decoder.add("options.total_tokens", f"must be 1 to {limits.CONTEXT_TOKENS}, or absent for the default")
     shares = _shares(decoder, options.shares) if options.HasField("shares") else defaults.shares
-    sections = decoder.enums("options.sections", options.sections, SECTION.from_proto, count=MAX_SECTIONS)
+    sections = decoder.enums("options.sections", options.sections, SECTION.from_proto, count=limits.CONTEXT_SECTIONS)
     as_of = decode_as_of(decoder, options.as_of, now, field="options.as_of")
     query = ContextQuery(
         scope=scope,
@@ -382,7 +378,7 @@ def _locale(decoder: RequestDecoder, locale: str, default: Locale) -> Locale:
     if not locale:
         return default
     language = locale.replace("_", "-").partition("-")[0].lower()
-    if len(locale) > MAX_LOCALE or language not in set(Locale):
+    if len(locale) > limits.LOCALE or language not in set(Locale):
         decoder.add("options.locale", "must be 'en' or 'zh', with or without a region, or empty")
         return default
     return Locale(language)
