@@ -61,7 +61,7 @@ class StepCounts:
             return [self._steps[step] for step in sorted(self._steps)]
 
 
-OPERATION = "MaintenanceRunner"
+OPERATION = "Maintenance"
 """The name under which runs are measured; the layer names the step."""
 PART = 200
 """How many changes are looked for at a time."""
