@@ -63,7 +63,7 @@ class SessionWrites(Protocol):
         """Return the session of this name."""
         ...
 
-    def standing(self, name: SessionName) -> SessionStatus | None:
+    def status(self, name: SessionName) -> SessionStatus | None:
         """Return the session of this name with what an append needs to know of it."""
         ...
 

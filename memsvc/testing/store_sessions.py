@@ -181,7 +181,7 @@ class StoreSessionsContract(StoreSeams):
         assert (_listed(store, session), _listed(store, session, KEPT)) == (["c"], ["a", "c"])
         assert store.sessions.counts([session]) == {session.row: SessionCounts(1, 10, 1, 10)}
         with store.transaction() as transaction:
-            standing = transaction.sessions.standing(session.name)
+            standing = transaction.sessions.status(session.name)
             assert standing is not None
             assert (standing.session, standing.newest_row, standing.live_tokens) == (session, c.row, 10)
         revise(store, deleted, ChangeAction.RESTORED, status=Status.ACTIVE)
@@ -194,7 +194,7 @@ class StoreSessionsContract(StoreSeams):
 
         def unflushed() -> int:
             with store.transaction() as transaction:
-                standing = transaction.sessions.standing(session.name)
+                standing = transaction.sessions.status(session.name)
             assert standing is not None
             return standing.unflushed_tokens
 
@@ -247,10 +247,10 @@ class StoreSessionsContract(StoreSeams):
         assert store.sessions.counts([session]) == {session.row: SessionCounts()}
         assert store.sessions.counts([]) == {}
         with store.transaction() as transaction:
-            standing = transaction.sessions.standing(session.name)
+            standing = transaction.sessions.status(session.name)
             assert standing is not None
             assert (standing.newest_row, standing.live_tokens) == (None, 0)
-            assert transaction.sessions.standing(replace(session.name, session_id="t")) is None
+            assert transaction.sessions.status(replace(session.name, session_id="t")) is None
 
     def test_memories_are_put_away_together(self, store: MetadataStore) -> None:
         """As by an update of each: revision, status, time, outbox, the earlier revision, the state of messages."""

@@ -133,7 +133,7 @@ class StoreTransferContract(StoreSeams):
         assert [one.memory.row for one in found] == sorted(memory.row for memory in written)
         name = SessionName.from_scope(bob)
         with store.transaction() as transaction:
-            standing = transaction.sessions.standing(name)
+            standing = transaction.sessions.status(name)
             assert standing is not None
             assert (written[2].row, 3) == (standing.newest_row, standing.live_tokens)
             assert said_by(news[0].stored) == said_by(transaction.stored(BOB, ["b0"])["b0"])

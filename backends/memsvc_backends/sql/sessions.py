@@ -132,7 +132,7 @@ class SqlSessionWrites:
         """Return the session of this name."""
         return _get(self._connection, name)
 
-    def standing(self, name: SessionName) -> SessionStatus | None:
+    def status(self, name: SessionName) -> SessionStatus | None:
         """Return a session as an append finds it."""
         place = {"owner": name.owner, "project_id": name.project_id, "id": name.session_id}
         row = self._connection.execute(_select_standing(), place).one_or_none()

@@ -1,4 +1,4 @@
-"""Appending messages: one transaction, in order, durable when acknowledged."""
+"""Appending of messages to a session: one transaction, in order, durable when acknowledged."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SOURCE = "session"
 
 @dataclass(frozen=True, slots=True)
 class AppendedMessage:
-    """Where a message went."""
+    """The id, ordinal and token count of an appended message."""
 
     memory_id: str
     ordinal: int
@@ -43,12 +43,12 @@ class AppendedMessage:
 
 @dataclass(frozen=True, slots=True)
 class AppendResult:
-    """What an append came to: the messages, and how full the session is now.
+    """The result of an append: the messages and the size of the session.
 
     Attributes:
-        is_full: Whether the session has reached its limit and is about to be trimmed by itself. It is not when there is
-            nothing to drop beside system messages, pinned ones and the last one.
-        unflushed_tokens: How many tokens of live messages no flush has met.
+        is_full: Whether the session reached its limit and will be trimmed automatically. False if only system messages,
+            pinned ones and the last one could be dropped.
+        unflushed_tokens: The tokens of live messages that were not flushed yet.
     """
 
     messages: tuple[AppendedMessage, ...]
@@ -66,7 +66,7 @@ class _Prepared:
 
 
 class MessageAppender:
-    """Appends messages to sessions. Each is a memory of layer SESSION, with its place and role beside it."""
+    """Appends messages to sessions. Each is a memory of layer SESSION with an ordinal and a role."""
 
     def __init__(
         self,
@@ -77,10 +77,10 @@ class MessageAppender:
         is_due: Callable[[int], bool],
         now: Callable[[], datetime],
     ) -> None:
-        """Append by these parts.
+        """Write by these parts.
 
-        *on_full* is told of a session that is to be trimmed, or flushed because so many tokens are due, and returns at
-        once.
+        *on_full* receives the scope of a session to trim, or to flush because *is_due* accepts its unflushed tokens; it
+        must return at once.
         """
         self._committer = committer
         self._memory_builder = memory_builder
@@ -90,15 +90,15 @@ class MessageAppender:
         self._now = now
 
     def append(self, scope: Scope, messages: Sequence[NewMessage], request_id: str) -> SessionResult[AppendResult]:
-        """Append *messages* in their order to the session that *scope* names.
+        """Append *messages* in order to the session of *scope*.
 
         Raises:
             SessionNotFoundError: There is no such session.
-            SessionNotActiveError: It is closed or archived.
-            InvalidRequestError: A message alone takes more tokens than the session may hold.
+            SessionNotActiveError: The session is closed or archived.
+            InvalidRequestError: A single message has more tokens than the session may have.
             RequestIdReusedError: The request_id was used for another request.
         """
-        prepared = [self._prepared(scope, message, place) for place, message in enumerate(messages)]
+        prepared = [self._prepare(scope, message, place) for place, message in enumerate(messages)]
         request = session_request("AppendMessages", scope, (scope, messages), request_id)
         answer = run_once(
             self._committer,
@@ -111,8 +111,8 @@ class MessageAppender:
             self._on_full(scope)
         return answer
 
-    def _prepared(self, scope: Scope, message: NewMessage, place: int) -> _Prepared:
-        message = self._without_secrets(self._lifted(scope, message, place))
+    def _prepare(self, scope: Scope, message: NewMessage, place: int) -> _Prepared:
+        message = self._redact_tool_calls(self._store_images(scope, message, place))
         called = tool_call_text(message.tool_calls)
         tokens = message.token_count
         if tokens is None:
@@ -130,23 +130,23 @@ class MessageAppender:
         )
         return _Prepared(message, self._memory_builder.prepare(scope, draft).record, tokens)
 
-    def _lifted(self, scope: Scope, message: NewMessage, place: int) -> NewMessage:
+    def _store_images(self, scope: Scope, message: NewMessage, place: int) -> NewMessage:
         content = self._memory_builder.store_text_images(scope, message.content, field=f"messages[{place}].content")
         return message if content is message.content else replace(message, content=content)
 
-    def _without_secrets(self, message: NewMessage) -> NewMessage:
-        """Return a message whose tool calls hold no secret; those in its text are replaced where all texts are."""
+    def _redact_tool_calls(self, message: NewMessage) -> NewMessage:
+        """Return the message with secrets in its tool calls replaced; its text is redacted like any text."""
         clean = self._memory_builder.redactor.json
         calls = tuple(replace(call, arguments=clean(dict(call.arguments))) for call in message.tool_calls)
         return replace(message, tool_calls=calls) if calls else message
 
     def _append(self, transaction: Transaction, scope: Scope, prepared: Sequence[_Prepared]) -> AppendResult:
-        standing = active_session(transaction, scope)
-        session = standing.session
+        status = active_session(transaction, scope)
+        session = status.session
         _require_room(session, prepared)
         records = [one.record for one in prepared]
         first = records[0]
-        records[0] = replace(first, memory=replace(first.memory, previous_row=standing.newest_row))
+        records[0] = replace(first, memory=replace(first.memory, previous_row=status.newest_row))
         stored = transaction.insert(records)
         rows = [
             _message_record(one, memory.row, ordinal)
@@ -157,7 +157,7 @@ class MessageAppender:
         session = replace(session, last_ordinal=rows[-1].ordinal, last_message_time=now, update_time=now)
         transaction.sessions.update(session)
         added = sum(row.token_count for row in rows)
-        live = standing.live_tokens + added
+        live = status.live_tokens + added
         return AppendResult(
             messages=tuple(
                 AppendedMessage(memory.id, row.ordinal, row.token_count)
@@ -168,27 +168,27 @@ class MessageAppender:
             is_full=live >= session.token_limit
             and session.auto_trim is AutoTrim.AT_LIMIT
             and transaction.sessions.has_droppable(session, before=session.last_ordinal),
-            unflushed_tokens=standing.unflushed_tokens + added,
+            unflushed_tokens=status.unflushed_tokens + added,
         )
 
 
 def active_session(transaction: Transaction, scope: Scope) -> SessionStatus:
-    """Return the session that *scope* names, and how it stands.
+    """Return the status of the active session of *scope*.
 
     Raises:
-        SessionNotFoundError: There is none.
-        SessionNotActiveError: It is closed or archived.
+        SessionNotFoundError: There is no session.
+        SessionNotActiveError: The session is closed or archived.
     """
-    standing = transaction.sessions.standing(SessionName.from_scope(scope))
-    if standing is None:
+    status = transaction.sessions.status(SessionName.from_scope(scope))
+    if status is None:
         raise SessionNotFoundError(scope.session_id)
-    if standing.session.state is not SessionState.ACTIVE:
-        raise SessionNotActiveError(scope.session_id, standing.session.state.value)
-    return standing
+    if status.session.state is not SessionState.ACTIVE:
+        raise SessionNotActiveError(scope.session_id, status.session.state.value)
+    return status
 
 
 def tool_call_text(calls: Sequence[ToolCall]) -> str:
-    """Return tool calls as text: what they cost is counted by it, and a message of nothing else is found by it."""
+    """Return tool calls as text, for counting tokens and as the content of messages without text."""
     return "\n".join(f"{call.name}({json.dumps(dict(call.arguments), ensure_ascii=False)})" for call in calls)
 
 

@@ -1,4 +1,4 @@
-"""Flushing sessions: what was said in them is captured before it is trimmed away, and every so often."""
+"""Flushing of sessions: memories are extracted before messages are trimmed, and periodically."""
 
 from __future__ import annotations
 
@@ -21,99 +21,99 @@ from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.ports.metadata import MetadataStore, Transaction
 
 SECONDS = 120.0
-"""How long one flush may take, with a language model."""
-_KEPT = frozenset({MessageState.ACTIVE, MessageState.ARCHIVED})
+"""Maximum duration of one flush, including a language model."""
+_READABLE = frozenset({MessageState.ACTIVE, MessageState.ARCHIVED})
 _PAGE = 200
-"""So many messages are flushed in one transaction."""
+"""Messages flushed in one transaction."""
 
 log = logging.getLogger(__name__)
 
 
-class _Turn:
-    """Whose turn it is to flush a session; it is forgotten when nobody waits for it."""
+class _SessionLock:
+    """The lock of one session; garbage-collected when no thread waits for it."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
 
 
 class SessionFlusher:
-    """Extracts memories from the messages of sessions, each message once.
+    """Extracts memories from messages of sessions, each message once.
 
-    What was extracted is stored before the session notes how far it came. Whoever is stopped in between extracts the
-    same again, and finds it known.
+    Memories are stored before the session records the progress. After an interruption in between the same statements
+    are extracted again and recognised as known.
     """
 
     def __init__(
         self, committer: GroupCommitter, store: MetadataStore, flush: ConversationFlusher, flush_tokens: int
     ) -> None:
-        """Flush by these parts when more than *flush_tokens* were said; 0: never."""
+        """Flush by these parts when more than *flush_tokens* are unflushed; 0: never."""
         self._committer = committer
         self._store = store
         self._flush = flush
         self._flush_tokens = flush_tokens
-        # One flush of a session at a time: a trim that is asked for may meet the one in the background.
+        # One flush of a session at a time: a requested trim and a background flush may coincide.
         self._lock = threading.Lock()
         self._stopping = threading.Event()
-        self._under_way: WeakValueDictionary[SessionName, _Turn] = WeakValueDictionary()
+        self._locks: WeakValueDictionary[SessionName, _SessionLock] = WeakValueDictionary()
 
     def stop(self) -> None:
-        """Begin no further transaction: what is left is flushed after the next append to its session."""
+        """Start no further transaction; the rest is flushed after the next append to its session."""
         self._stopping.set()
 
     def is_due(self, unflushed_tokens: int) -> bool:
-        """Return whether so many tokens of live messages are to be flushed."""
+        """Return whether this number of unflushed tokens requires a flush."""
         return 0 < self._flush_tokens < unflushed_tokens
 
     def flush_when_due(self, scope: Scope) -> None:
-        """Flush the session that *scope* names if enough was said in it since the last time."""
+        """Flush the session of *scope* if enough messages were appended since the last flush."""
         name = SessionName.from_scope(scope)
-        with self._turn(name):
-            # Only now is known what the one before has left to flush.
-            standing = self._committer.submit(lambda transaction: transaction.sessions.standing(name)).value
-            if standing is not None and self.is_due(standing.unflushed_tokens):
+        with self._locked(name):
+            # Read the status under the lock, after an earlier flush has finished.
+            status = self._committer.submit(lambda transaction: transaction.sessions.status(name)).value
+            if status is not None and self.is_due(status.unflushed_tokens):
                 self._flush_all(name)
 
     def flush_before_trimming(self, scope: Scope) -> None:
-        """Flush the session that *scope* names before messages of it are put away.
+        """Flush the session of *scope* before messages are archived.
 
-        A failure holds up no trim: what was not flushed is still there, archived, and is flushed the next time.
+        A failure does not prevent the trim: unflushed messages stay, archived, and are flushed the next time.
         """
         if not self._flush_tokens:
             return
         try:
             self.flush(scope)
         except MemsvcError as error:
-            log.warning("a session was trimmed before it was flushed; the next flush makes up for it: %s", error)
+            log.warning("a flush before a trim failed; the next flush includes its messages: %s", error)
 
     def flush(self, scope: Scope) -> None:
-        """Flush all messages of the session that *scope* names that no flush has met, if there is such a session."""
+        """Flush all unflushed messages of the session of *scope*, if it exists."""
         name = SessionName.from_scope(scope)
-        with self._turn(name):
+        with self._locked(name):
             self._flush_all(name)
 
     @contextmanager
-    def _turn(self, name: SessionName) -> Iterator[None]:
+    def _locked(self, name: SessionName) -> Iterator[None]:
         with self._lock:
-            turn = self._under_way.setdefault(name, _Turn())
-        with turn.lock:
+            session_lock = self._locks.setdefault(name, _SessionLock())
+        with session_lock.lock:
             yield
 
     def _flush_all(self, name: SessionName) -> None:
         while not self._stopping.is_set() and (session := self._store.sessions.get(name)) is not None:
             page = self._store.sessions.messages(
-                session, states=_KEPT, after=session.flushed_ordinal, limit=_PAGE, descending=False
+                session, states=_READABLE, after=session.flushed_ordinal, limit=_PAGE, descending=False
             )
             if not page:
                 return
-            said = _within(page)
+            messages = _first_messages(page)
             self._flush.flush(
                 session.scope,
-                [_as_chat(message) for message in said],
+                [_as_chat(message) for message in messages],
                 (),
                 options=WriteOptions(),
                 deadline=Deadline.after(SECONDS),
             )
-            self._note(name, said[-1].record.ordinal)
+            self._note(name, messages[-1].record.ordinal)
 
     def _note(self, name: SessionName, ordinal: int) -> None:
         def note(transaction: Transaction) -> None:
@@ -124,8 +124,8 @@ class SessionFlusher:
         self._committer.submit(note)
 
 
-def _within(page: Sequence[Message]) -> Sequence[Message]:
-    """Return the first messages of a page, at least one, that are together no longer than a flush takes."""
+def _first_messages(page: Sequence[Message]) -> Sequence[Message]:
+    """Return the first messages of a page, at least one, within the size limit of a flush."""
     length = 0
     for place, message in enumerate(page):
         length += len(message.memory.content)

@@ -1,4 +1,4 @@
-"""Changes of sessions that are recognised when they come again: their answers as JSON and back."""
+"""Idempotent changes of sessions: results as JSON and back."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PLAIN = ("token_limit", "row", "title", "last_ordinal", "trim_count", "flushed_
 
 @dataclass(frozen=True, slots=True)
 class SessionResult(Generic[T]):
-    """What a change came to, and the position at which indexes know it."""
+    """The result of a change, and the position at which indexes contain it."""
 
     value: T
     position: int
@@ -38,13 +38,13 @@ def run_once(
     to_json: Callable[[T], Json],
     from_json: Callable[[Json], T],
 ) -> SessionResult[T]:
-    """Run *work* in a transaction and return what it returns, or what it returned when the request first came.
+    """Run *work* in a transaction and return its result; a repeated request returns the first result.
 
     Raises:
         RequestIdReusedError: The id was used for another request.
     """
 
-    def recognised(transaction: Transaction) -> tuple[T, int]:
+    def run_or_recall(transaction: Transaction) -> tuple[T, int]:
         known = recall_answer(transaction, request)
         if known is not None:
             return from_json(known["value"]), known["position"]
@@ -52,7 +52,7 @@ def run_once(
         remember_answer(transaction, request, {"value": to_json(value), "position": transaction.position})
         return value, transaction.position
 
-    committed = committer.submit(recognised)
+    committed = committer.submit(run_or_recall)
     value, position = committed.value
     return SessionResult(value, position or committed.position)
 
@@ -72,7 +72,7 @@ def session_as_json(counted: CountedSession) -> dict[str, Any]:
 
 
 def session_from_json(known: Json) -> CountedSession:
-    """Return the session that `session_as_json` wrote."""
+    """Return the session that `session_as_json` encoded."""
     times: dict[str, Any] = dict(zip(_TIMES, map(_moment, known["times"]), strict=True))
     session = Session(
         scope=Scope(*known["scope"]),
@@ -80,7 +80,7 @@ def session_from_json(known: Json) -> CountedSession:
         auto_trim=AutoTrim(known["auto_trim"]),
         metadata=known["metadata"],
         **times,
-        # What an earlier version remembered has fewer of them.
+        # Answers stored by an earlier version have fewer fields.
         **dict(zip(_PLAIN, known["plain"], strict=False)),
     )
     return CountedSession(session, SessionCounts(*known["counts"]))

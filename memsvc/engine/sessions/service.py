@@ -1,4 +1,4 @@
-"""Opening, closing and reopening sessions."""
+"""Opening, closing, reopening and reading of sessions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from memsvc.ports.metadata import Transaction
 
 @dataclass(frozen=True, slots=True)
 class SessionDefaults:
-    """What holds for sessions that do not say otherwise."""
+    """Defaults of sessions."""
 
     token_limit: int = 64_000
     on_open: OnOpen = OnOpen.ARCHIVE_OTHERS
@@ -37,7 +37,7 @@ class SessionDefaults:
 
 @dataclass(frozen=True, slots=True)
 class NewSession:
-    """A session as a caller asks for it; None means the default."""
+    """The requested properties of a session; None means the default."""
 
     title: str = ""
     token_limit: int | None = None
@@ -47,22 +47,22 @@ class NewSession:
 
 
 class SessionLifecycle:
-    """Opens and ends sessions, each change one transaction."""
+    """Opens and ends sessions, each change in one transaction."""
 
     def __init__(self, committer: GroupCommitter, defaults: SessionDefaults, now: Callable[[], datetime]) -> None:
-        """Change by *committer*; *now* is the clock."""
+        """Write by *committer*; *now* is the clock."""
         self._committer = committer
         self._defaults = defaults
         self._now = now
 
     def create(self, scope: Scope, new: NewSession, request_id: str) -> SessionResult[CountedSession]:
-        """Open the session that *scope* names, or without a name one with a fresh id.
+        """Open the session of *scope*, or one with a new id if *scope* names none.
 
-        As its defaults or *new* say, the other active sessions of the same user and project become ARCHIVED, whichever
+        Depending on *new* or the defaults, other active sessions of the user and project become ARCHIVED, whichever
         agent opened them.
 
         Raises:
-            SessionExistsError: A session of that id was opened before.
+            SessionExistsError: A session with this id exists.
             RequestIdReusedError: The request_id was used for another request.
         """
         now = self._now()
@@ -80,14 +80,14 @@ class SessionLifecycle:
         def work(transaction: Transaction) -> CountedSession:
             if transaction.sessions.get(session.name) is not None:
                 raise SessionExistsError(place.session_id)
-            self._settle_others(transaction, session, new.on_open)
+            self._archive_others(transaction, session, new.on_open)
             opened = transaction.sessions.insert(session)
             return CountedSession(opened, transaction.sessions.counts(opened))
 
-        return self._once("CreateSession", scope, (scope, new), request_id, work)
+        return self._run_once("CreateSession", scope, (scope, new), request_id, work)
 
     def close(self, scope: Scope, request_id: str) -> SessionResult[CountedSession]:
-        """Close the session; closing a closed one changes nothing.
+        """Close the session; closing a closed one has no effect.
 
         Raises:
             SessionNotFoundError: There is no such session.
@@ -95,15 +95,15 @@ class SessionLifecycle:
         """
 
         def work(transaction: Transaction) -> CountedSession:
-            session = _required(transaction, scope)
+            session = _require_session(transaction, scope)
             if session.state is not SessionState.CLOSED:
-                session = _ended(transaction, session, SessionState.CLOSED, self._now())
+                session = _end(transaction, session, SessionState.CLOSED, self._now())
             return CountedSession(session, transaction.sessions.counts(session))
 
-        return self._once("CloseSession", scope, (scope,), request_id, work)
+        return self._run_once("CloseSession", scope, (scope,), request_id, work)
 
     def reopen(self, scope: Scope, on_open: OnOpen | None, request_id: str) -> SessionResult[CountedSession]:
-        """Make the session ACTIVE again, the others as in `create`; reopening an active one changes nothing.
+        """Make the session ACTIVE again, and treat others as in `create`; no effect on an active one.
 
         Raises:
             SessionNotFoundError: There is no such session.
@@ -111,23 +111,23 @@ class SessionLifecycle:
         """
 
         def work(transaction: Transaction) -> CountedSession:
-            session = _required(transaction, scope)
+            session = _require_session(transaction, scope)
             if session.state is not SessionState.ACTIVE:
-                self._settle_others(transaction, session, on_open)
+                self._archive_others(transaction, session, on_open)
                 session = replace(session, state=SessionState.ACTIVE, end_time=None, update_time=self._now())
                 transaction.sessions.update(session)
             return CountedSession(session, transaction.sessions.counts(session))
 
-        return self._once("ReopenSession", scope, (scope, on_open), request_id, work)
+        return self._run_once("ReopenSession", scope, (scope, on_open), request_id, work)
 
-    def _settle_others(self, transaction: Transaction, session: Session, on_open: OnOpen | None) -> None:
+    def _archive_others(self, transaction: Transaction, session: Session, on_open: OnOpen | None) -> None:
         if (on_open or self._defaults.on_open) is OnOpen.KEEP_OTHERS:
             return
         scope = session.scope
         for other in transaction.sessions.active(scope.owner, scope.project_id):
-            _ended(transaction, other, SessionState.ARCHIVED, self._now())
+            _end(transaction, other, SessionState.ARCHIVED, self._now())
 
-    def _once(
+    def _run_once(
         self,
         method: str,
         scope: Scope,
@@ -140,32 +140,29 @@ class SessionLifecycle:
 
 
 def session_request(method: str, scope: Scope, asked: tuple[object, ...], request_id: str) -> IdempotentRequest:
-    """Return a change of a session as it is recognised when it comes again."""
+    """Return a change of a session as an idempotent request."""
     return IdempotentRequest(method, request_id, request_digest(*asked) if request_id else "", Reach.from_scope(scope))
 
 
-def _required(transaction: Transaction, scope: Scope) -> Session:
+def _require_session(transaction: Transaction, scope: Scope) -> Session:
     session = transaction.sessions.get(SessionName.from_scope(scope))
     if session is None:
         raise SessionNotFoundError(scope.session_id)
     return session
 
 
-def _ended(transaction: Transaction, session: Session, state: SessionState, now: datetime) -> Session:
+def _end(transaction: Transaction, session: Session, state: SessionState, now: datetime) -> Session:
     ended = replace(session, state=state, end_time=now, update_time=now)
     transaction.sessions.update(ended)
     return ended
 
 
-# Reading sessions and their messages.
-
-
 @dataclass(frozen=True, slots=True)
 class MessagePage:
-    """Which messages of a session to read, and from where on.
+    """A page of messages of a session.
 
     Attributes:
-        after: The ordinal of the last message of the page before.
+        after: The ordinal of the last message of the previous page.
     """
 
     states: frozenset[MessageState]
@@ -175,14 +172,14 @@ class MessagePage:
 
 
 class SessionReader:
-    """Reads straight from the store, so every change that was acknowledged is seen."""
+    """Reads from the store, so that every acknowledged change is visible."""
 
     def __init__(self, reads: SessionReads) -> None:
-        """Read by *reads*."""
+        """Read from *reads*."""
         self._reads = reads
 
     def get(self, scope: Scope) -> CountedSession:
-        """Return the session that *scope* names, whatever its state.
+        """Return the session of *scope*, whatever its state.
 
         Raises:
             SessionNotFoundError: There is none.
@@ -192,13 +189,16 @@ class SessionReader:
     def page(
         self, scope: Scope, *, states: Collection[SessionState], before: int | None, limit: int
     ) -> tuple[list[CountedSession], int | None]:
-        """Return the next *limit* sessions of exactly the scope's project, newest first, and where to go on."""
+        """Return the next *limit* sessions of exactly the scope's project, newest first.
+
+        The second value is *before* of the next page, None at the end.
+        """
         found = self._reads.page(scope.owner, scope.project_id, states=states, before=before, limit=limit + 1)
         following = found[limit - 1].row if len(found) > limit else None
         return self._counted(found[:limit]), following
 
     def messages(self, scope: Scope, page: MessagePage) -> tuple[list[Message], int | None]:
-        """Return the next messages of the session that *scope* names, by ordinal, and where to go on.
+        """Return the next messages of the session of *scope*, by ordinal, and the ordinal to continue from.
 
         Raises:
             SessionNotFoundError: There is no such session.

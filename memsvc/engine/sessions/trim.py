@@ -1,4 +1,4 @@
-"""Trimming: the oldest messages of a full session make room, summed up and archived, never lost."""
+"""Trimming of sessions: the oldest messages are summarised and archived."""
 
 from __future__ import annotations
 
@@ -35,22 +35,22 @@ from memsvc.ports.metadata import MetadataStore, Record, Transaction
 
 log = logging.getLogger(__name__)
 
-_EVERY = 1_000_000
+_ALL = 1_000_000
 _ATTEMPTS = 3
 SUMMARY_SHARE = 4
-"""A summary takes a quarter of the tokens of what it stands for: a longer one would be a copy."""
+"""A summary has at most a quarter of the tokens of its messages."""
 LEAST_SUMMARY = 40
-"""But so many it may always take: a sentence."""
+"""Length that is always allowed: about one sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrimRules:
-    """How much is trimmed, and what it leaves behind.
+    """Rules for the size of a trim and its summary.
 
     Attributes:
-        to_share: What share of the token limit remains.
-        keep_rounds: How many of the last rounds stay while there is room for them.
-        summary_tokens: How long the summary may be, beside `SUMMARY_SHARE` of what it stands for.
+        to_share: The share of the token limit that remains.
+        keep_rounds: The number of last rounds that stay if there is room.
+        summary_tokens: The maximum length of the summary, in addition to `SUMMARY_SHARE`.
     """
 
     to_share: float = 0.5
@@ -60,7 +60,7 @@ class TrimRules:
 
 @dataclass(frozen=True, slots=True)
 class TrimRequest:
-    """A trim as a caller asks for it; None means as the rules say."""
+    """A requested trim; None means according to the rules."""
 
     target_tokens: int | None = None
     keep_rounds: int | None = None
@@ -68,7 +68,7 @@ class TrimRequest:
 
 @dataclass(frozen=True, slots=True)
 class TrimResult:
-    """What a trim came to; without messages to drop, everything is zero and there is no summary."""
+    """The result of a trim; without dropped messages all numbers are zero and there is no summary."""
 
     summary: Memory | None
     summary_id: str
@@ -79,11 +79,11 @@ class TrimResult:
 
 @dataclass(frozen=True, slots=True)
 class TrimHooks:
-    """What is done with what leaves a session.
+    """Processing of messages that leave a session.
 
     Attributes:
-        redactor: Takes the secrets out of the summary, which others may read.
-        flush: Is called with the session before any of its messages is chosen to be put away.
+        redactor: Replaces secrets in the summary, which other sessions can read.
+        flush: Called with the session before messages are selected.
     """
 
     redactor: Redactor
@@ -91,11 +91,11 @@ class TrimHooks:
 
 
 class _OutdatedPlanError(Exception):
-    """What was to be dropped is not all there any more."""
+    """Some messages of the plan are not live any more."""
 
 
 class SessionTrimmer:
-    """Trims sessions: plan, summarise outside of any transaction, then change everything in one."""
+    """Trims sessions: plan and summarise outside of a transaction, then apply everything in one."""
 
     def __init__(
         self,
@@ -103,42 +103,42 @@ class SessionTrimmer:
         store: MetadataStore,
         memory_builder: MemoryBuilder,
         summarizer: Summarizer,
-        leaving: TrimHooks,
+        hooks: TrimHooks,
         rules: TrimRules,
     ) -> None:
-        """Trim by these parts; *memory_builder* brings the clock."""
+        """Trim by these parts; *memory_builder* provides the clock."""
         self._committer = committer
         self._store = store
         self._memory_builder = memory_builder
         self._summarizer = summarizer
-        self._leaving = leaving
+        self._hooks = hooks
         self._rules = rules
 
     @property
     def asks_a_model(self) -> bool:
-        """Return whether a trim may take as long as a language model takes."""
+        """Return whether a trim may take as long as a language model."""
         return self._summarizer.asks_a_model
 
-    def trim(self, scope: Scope, order: TrimRequest, request_id: str = "") -> SessionResult[TrimResult]:
-        """Archive the oldest messages of the session that *scope* names, and store their summary.
+    def trim(self, scope: Scope, trim_request: TrimRequest, request_id: str = "") -> SessionResult[TrimResult]:
+        """Archive the oldest messages of the session of *scope*, and store their summary.
 
-        Messages that are appended meanwhile stay.
+        Messages appended meanwhile stay.
 
         Raises:
             SessionNotFoundError: There is no such session.
-            SessionNotActiveError: It is closed or archived.
-            LimitExceededError: Others kept changing the same messages; nothing was changed.
+            SessionNotActiveError: The session is closed or archived.
+            LimitExceededError: Concurrent trims kept changing the same messages; nothing was changed.
             RequestIdReusedError: The request_id was used for another request.
         """
-        request = session_request("TrimSession", scope, (scope, order), request_id)
-        self._leaving.flush(scope)
+        request = session_request("TrimSession", scope, (scope, trim_request), request_id)
+        self._hooks.flush(scope)
         for _ in range(_ATTEMPTS):
-            plan = self._plan(scope, order, request)
+            plan = self._plan(scope, trim_request, request)
             try:
                 answer = run_once(
                     self._committer,
                     request,
-                    lambda transaction, plan=plan: self._carry_out(transaction, scope, plan),  # type: ignore[misc]
+                    lambda transaction, plan=plan: self._apply(transaction, scope, plan),  # type: ignore[misc]
                     to_json=_as_json,
                     from_json=_from_json,
                 )
@@ -149,15 +149,17 @@ class SessionTrimmer:
         raise LimitExceededError(limit)
 
     def trim_when_full(self, scope: Scope) -> None:
-        """Trim a session that has reached its limit, unless it was closed or trimmed meanwhile."""
+        """Trim a session that reached its limit, unless it was closed or trimmed meanwhile."""
         session = self._store.sessions.get(SessionName.from_scope(scope))
         if session is None or session.state is not SessionState.ACTIVE:
             return
         if self._store.sessions.counts([session])[session.row].live_tokens >= session.token_limit:
             self.trim(scope, TrimRequest())
 
-    def _plan(self, scope: Scope, order: TrimRequest, request: IdempotentRequest) -> tuple[Sequence[Message], str]:
-        """Return what to drop, and the text that stands for it; nothing for a request that was answered before."""
+    def _plan(
+        self, scope: Scope, trim_request: TrimRequest, request: IdempotentRequest
+    ) -> tuple[Sequence[Message], str]:
+        """Return the messages to drop and their summary; nothing for a request that was answered before."""
         if (
             request.id
             and self._committer.submit(lambda transaction: recall_answer(transaction, request)).value is not None
@@ -169,50 +171,50 @@ class SessionTrimmer:
         if session.state is not SessionState.ACTIVE:
             raise SessionNotActiveError(scope.session_id, session.state.value)
         live = self._store.sessions.messages(
-            session, states={MessageState.ACTIVE}, after=None, limit=_EVERY, descending=False
+            session, states={MessageState.ACTIVE}, after=None, limit=_ALL, descending=False
         )
-        dropped = self._dropped(session, [message.record for message in live], order)
-        victims = [message for message in live if message.record.ordinal in dropped]
-        if not victims:
+        dropped = self._dropped(session, [message.record for message in live], trim_request)
+        dropped_messages = [message for message in live if message.record.ordinal in dropped]
+        if not dropped_messages:
             return (), ""
-        share = sum(message.record.token_count for message in victims) // SUMMARY_SHARE
+        share = sum(message.record.token_count for message in dropped_messages) // SUMMARY_SHARE
         most = min(self._rules.summary_tokens, max(share, LEAST_SUMMARY))
-        return victims, self._summarizer.summarize(victims, most_tokens=most)
+        return dropped_messages, self._summarizer.summarize(dropped_messages, most_tokens=most)
 
-    def _dropped(self, session: Session, live: Sequence[MessageRecord], order: TrimRequest) -> set[int]:
-        """Return what to drop: rounds that the caller counted stay whatever they cost, others if there is room."""
+    def _dropped(self, session: Session, live: Sequence[MessageRecord], trim_request: TrimRequest) -> set[int]:
+        """Return the ordinals to drop: rounds requested by the caller always stay, others if there is room."""
         share = int(session.token_limit * self._rules.to_share)
-        target = share if order.target_tokens is None else order.target_tokens
-        if order.keep_rounds is not None:
-            return set(dropped_ordinals(live, target_tokens=target, keep_rounds=order.keep_rounds))
+        target = share if trim_request.target_tokens is None else trim_request.target_tokens
+        if trim_request.keep_rounds is not None:
+            return set(dropped_ordinals(live, target_tokens=target, keep_rounds=trim_request.keep_rounds))
         plan = ordinals_over_limit(
             live,
             target_tokens=target,
             keep_rounds=self._rules.keep_rounds,
-            rounds_tokens=share if order.target_tokens is None else session.token_limit - 1,
+            rounds_tokens=share if trim_request.target_tokens is None else session.token_limit - 1,
             token_limit=session.token_limit,
         )
         return set(plan)
 
-    def _carry_out(self, transaction: Transaction, scope: Scope, plan: tuple[Sequence[Message], str]) -> TrimResult:
-        victims, text = plan
-        standing = active_session(transaction, scope)
-        if not victims:
-            return TrimResult(None, "", 0, 0, standing.live_tokens)
-        if not transaction.sessions.are_live(victims):
+    def _apply(self, transaction: Transaction, scope: Scope, plan: tuple[Sequence[Message], str]) -> TrimResult:
+        dropped_messages, text = plan
+        status = active_session(transaction, scope)
+        if not dropped_messages:
+            return TrimResult(None, "", 0, 0, status.live_tokens)
+        if not transaction.sessions.are_live(dropped_messages):
             raise _OutdatedPlanError
-        [summary] = transaction.insert([self._summary(standing.session, victims, text)])
-        transaction.put_away([message.memory for message in victims], Status.ARCHIVED)
-        transaction.sessions.summarised([message.record.row for message in victims], summary.id)
+        [summary] = transaction.insert([self._summary(status.session, dropped_messages, text)])
+        transaction.put_away([message.memory for message in dropped_messages], Status.ARCHIVED)
+        transaction.sessions.summarised([message.record.row for message in dropped_messages], summary.id)
         now = self._memory_builder.now()
-        session = standing.session
+        session = status.session
         transaction.sessions.update(replace(session, trim_count=session.trim_count + 1, trim_time=now, update_time=now))
-        tokens = sum(message.record.token_count for message in victims)
-        return TrimResult(summary, summary.id, len(victims), tokens, standing.live_tokens - tokens)
+        tokens = sum(message.record.token_count for message in dropped_messages)
+        return TrimResult(summary, summary.id, len(dropped_messages), tokens, status.live_tokens - tokens)
 
-    def _summary(self, session: Session, victims: Sequence[Message], text: str) -> Record:
-        """Return the summary as a memory: found from every session of the project, linked to what it stands for."""
-        newest = victims[-1].memory
+    def _summary(self, session: Session, dropped_messages: Sequence[Message], text: str) -> Record:
+        """Return the summary as a memory that every session of the project can find, linked to its messages."""
+        newest = dropped_messages[-1].memory
         draft = Draft(
             content=text,
             layer=Layer.SHORT_TERM,
@@ -220,20 +222,20 @@ class SessionTrimmer:
             title=session.title[:TITLE],
             source=SOURCE,
             event_time=newest.event_time or newest.create_time,
-            related_ids=tuple(message.memory.id for message in victims[-RELATED_IDS:]),
+            related_ids=tuple(message.memory.id for message in dropped_messages[-RELATED_IDS:]),
             metadata={
                 "session_id": session.scope.session_id,
-                "first_ordinal": victims[0].record.ordinal,
-                "last_ordinal": victims[-1].record.ordinal,
-                "message_count": len(victims),
+                "first_ordinal": dropped_messages[0].record.ordinal,
+                "last_ordinal": dropped_messages[-1].record.ordinal,
+                "message_count": len(dropped_messages),
             },
         )
-        draft, _ = self._leaving.redactor.draft(draft)
-        # Two trims may come to the same words, and each has its own originals.
+        draft, _ = self._hooks.redactor.draft(draft)
+        # Two trims may have equal summaries, each of its own messages.
         return replace(self._memory_builder.prepare(session.scope, draft).record, is_unique=False)
 
     def _with_summary(self, trimmed: TrimResult, scope: Scope) -> TrimResult:
-        """Return what a repeated request was told, with the summary as it was then unless it is gone."""
+        """Return the result of a repeated request with the summary as it was then, unless it was purged."""
         if trimmed.summary is not None or not trimmed.summary_id:
             return trimmed
         reach = Reach.from_scope(scope)
@@ -241,9 +243,9 @@ class SessionTrimmer:
 
 
 class BackgroundTrimmer:
-    """Trims sessions that have become full, in a thread of its own: an append need not wait for a summary.
+    """Trims full sessions in a thread of its own, so that an append does not wait for a summary.
 
-    What is left undone at the end is done after the next append to the session.
+    Work left at shutdown is done after the next append to the session.
     """
 
     def __init__(self, trim: Callable[[Scope], object]) -> None:
@@ -254,7 +256,7 @@ class BackgroundTrimmer:
         self._waiting: set[SessionName] = set()
 
     def request(self, scope: Scope) -> Future[None] | None:
-        """Have a session trimmed soon; None when it waits for that already."""
+        """Queue a session for trimming; return None if it is queued already."""
         name = SessionName.from_scope(scope)
         with self._lock:
             if name in self._waiting:
@@ -264,11 +266,11 @@ class BackgroundTrimmer:
             future = self._pool.submit(self._run, name, scope)
         except RuntimeError:  # the service is stopping
             return None
-        future.add_done_callback(_tell)
+        future.add_done_callback(_log_failure)
         return future
 
     def close(self) -> None:
-        """Finish the session at hand and drop the others."""
+        """Finish the current session and drop the others."""
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def _run(self, name: SessionName, scope: Scope) -> None:
@@ -277,14 +279,14 @@ class BackgroundTrimmer:
         self._trim(scope)
 
 
-def _tell(future: Future[None]) -> None:
+def _log_failure(future: Future[None]) -> None:
     if future.cancelled():
         return
     error = future.exception()
     if isinstance(error, SessionNotActiveError | SessionNotFoundError):
-        log.info("a full session was closed before it was trimmed")
+        log.info("a trim was skipped: the session was closed")
     elif error is not None:
-        log.warning("a session was not flushed or trimmed; the next append to it tries again", exc_info=error)
+        log.warning("a session was not flushed or trimmed; its next append retries", exc_info=error)
 
 
 def _as_json(trimmed: TrimResult) -> Json:

@@ -176,7 +176,7 @@ USES: dict[str, Use] = {
     "all messages": lambda store: store.sessions.messages(
         SESSION_OF_MESSAGES, states=set(MessageState), after=9, limit=9, descending=True
     ),
-    "standing": _in_transaction(lambda transaction: transaction.sessions.standing(TALK)),
+    "standing": _in_transaction(lambda transaction: transaction.sessions.status(TALK)),
     "active sessions": _in_transaction(lambda transaction: transaction.sessions.active(OWNER, "")),
     "insert session": _in_transaction(lambda transaction: transaction.sessions.insert(SESSION_OF_MESSAGES)),
     "update session": _in_transaction(lambda transaction: transaction.sessions.update(SESSION_OF_MESSAGES)),
