@@ -1,4 +1,4 @@
-"""Who decides what to remember: a language model where there is one, else, and whenever it fails, the rules."""
+"""Decisions about statements: by a language model if there is one, otherwise, or if it fails, by rules."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from memsvc.text.capture_rules import judge, title_of
 BATCH_STATEMENTS = 40
 BATCH_CHARS = 12_000
 MOST_BATCHES = 16
-"""What would take more questions than this is decided by the rules: nobody waits for so many answers."""
+"""With more batches than this the rules decide, because the model would take too long."""
 RESERVE_SECONDS = 1.0
-"""Kept of the caller's time for what comes after the model: the rules in its place, and the write."""
+"""Time reserved after the model for the rules and the write."""
 _SETTLED = frozenset({Reason.ROLE, Reason.FORGET, Reason.QUOTED})
-"""What no model is asked about: whom not to listen to, what others say, the wish that something be not remembered."""
+"""Reasons of the rules that the model cannot overrule: excluded roles, quotes, and requests to forget."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class StatementDecision:
-    """A statement with its verdict, and the text to remember."""
+    """A statement with its verdict and the text to remember."""
 
     statement: Statement
     verdict: Verdict
@@ -40,7 +40,7 @@ class StatementDecision:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """All verdicts in the order of the statements, who gave them, and why not the model, if it should have."""
+    """All decisions in the order of the statements, the decider, and a notice if the model failed."""
 
     judged: tuple[StatementDecision, ...]
     decider: Decider
@@ -48,7 +48,7 @@ class Judgement:
 
 
 class CaptureDecider:
-    """Decides what to remember of statements."""
+    """Decides which statements to remember."""
 
     def __init__(self, model: LanguageModel | None) -> None:
         """Ask *model* first; without one the rules decide."""
@@ -56,30 +56,32 @@ class CaptureDecider:
 
     @property
     def asks_a_model(self) -> bool:
-        """Return whether deciding may take as long as a language model takes."""
+        """Return whether decisions may take as long as a language model."""
         return self._model is not None
 
     def decide(self, statements: Sequence[Statement], deadline: Deadline) -> Judgement:
-        """Return a verdict for every statement. It never fails for the model's sake: then the rules decide."""
-        ruled = [_ruled(one) for one in statements]
-        asked = [place for place, one in enumerate(ruled) if one.verdict.reason not in _SETTLED]
+        """Return a decision for every statement. A failing model is replaced by the rules."""
+        decisions = [_decide_by_rules(one) for one in statements]
+        asked = [place for place, one in enumerate(decisions) if one.verdict.reason not in _SETTLED]
         if self._model is None or not asked:
-            return Judgement(tuple(ruled), Decider.RULES)
+            return Judgement(tuple(decisions), Decider.RULES)
         batches = list(_batches(asked, statements))
         if len(batches) > MOST_BATCHES:
-            return Judgement(tuple(ruled), Decider.RULES, "The text is too long for the language model; rules decided.")
+            return Judgement(
+                tuple(decisions), Decider.RULES, "The text is too long for the language model; rules decided."
+            )
         try:
             for batch in batches:
-                self._ask(self._model, batch, ruled, deadline)
+                self._ask(self._model, batch, decisions, deadline)
         except (BackendUnavailableError, UnusableAnswerError) as error:
-            log.warning("the language model did not decide what to remember, the rules did: %s", error)
-            rules = tuple(_ruled(one) for one in statements)
+            log.warning("the language model did not decide what to remember; the rules decided: %s", error)
+            rules = tuple(_decide_by_rules(one) for one in statements)
             return Judgement(rules, Decider.RULES, f"The language model did not decide, the rules did: {_cause(error)}")
-        return Judgement(tuple(ruled), Decider.LANGUAGE_MODEL)
+        return Judgement(tuple(decisions), Decider.LANGUAGE_MODEL)
 
     @staticmethod
     def _ask(model: LanguageModel, places: Sequence[int], judged: list[StatementDecision], deadline: Deadline) -> None:
-        """Put the model's verdicts in the place of the rules'; those it leaves out stay the rules'."""
+        """Replace decisions of the rules by those of the model; statements that it omits keep those of the rules."""
         remaining = deadline.remaining()
         if remaining is not None and remaining <= RESERVE_SECONDS:
             message = "There is no time left to ask it."
@@ -89,17 +91,17 @@ class CaptureDecider:
         answer = model.json(prompt_of(statements), SCHEMA, deadline=own)
         for index, (verdict, content) in verdicts_of(answer, statements).items():
             statement = statements[index]
-            judged[places[index]] = StatementDecision(statement, _sensible(verdict, statement, content), content)
+            judged[places[index]] = StatementDecision(statement, _bounded(verdict, statement, content), content)
 
 
-def _ruled(statement: Statement) -> StatementDecision:
-    """Return what the rules make of a statement."""
+def _decide_by_rules(statement: Statement) -> StatementDecision:
+    """Return the decision of the rules."""
     verdict = judge(statement.text, statement.role, is_code=statement.is_code, is_quoted=statement.is_quoted)
     return StatementDecision(statement, verdict, statement.text)
 
 
-def _sensible(verdict: Verdict, statement: Statement, content: str) -> Verdict:
-    """Return a model's verdict within the bounds that hold for everybody."""
+def _bounded(verdict: Verdict, statement: Statement, content: str) -> Verdict:
+    """Return the verdict of a model within the general limits."""
     layer = Layer.LONG_TERM if verdict.layer is Layer.SESSION else verdict.layer
     is_echo = statement.role is Role.ASSISTANT and verdict.kind is Kind.PREFERENCE
     return replace(
@@ -125,7 +127,7 @@ def _batches(places: Sequence[int], statements: Sequence[Statement]) -> Iterator
         yield batch
 
 
-# What a language model is asked about statements, and how its answer is read. It is not trusted: all is checked.
+# The prompt for a language model, and the validation of its answer, which is not trusted.
 
 
 _KINDS = (
@@ -144,7 +146,7 @@ _REASONS = tuple(
 )
 _IMPORTANCES = range(limits.IMPORTANCE_MIN, limits.IMPORTANCE_MAX + 1)
 _ANSWER_TOKENS = 120
-"""About what the answer for one statement takes."""
+"""Approximate tokens of the answer for one statement."""
 
 _INSTRUCTIONS = """\
 You decide what the long-term memory of an AI agent keeps of a conversation. You get numbered statements as JSON. \
@@ -196,7 +198,7 @@ SCHEMA = Schema(
 
 
 def prompt_of(statements: Sequence[Statement]) -> Prompt:
-    """Return the question what to remember of *statements*."""
+    """Return the prompt for decisions about *statements*."""
     material = [
         {"index": index, "role": statement.role.value.lower(), "text": statement.text}
         for index, statement in enumerate(statements)
@@ -212,7 +214,7 @@ def verdicts_of(answer: Mapping[str, Json], statements: Sequence[Statement]) -> 
     """Return the verdicts of an answer by the index of the statement, each with the text to remember.
 
     Raises:
-        UnusableAnswerError: The answer does not have the shape.
+        UnusableAnswerError: The answer does not match the schema.
     """
     decisions = answer.get("decisions")
     if not isinstance(decisions, list) or not all(isinstance(one, dict) for one in decisions):
@@ -223,9 +225,9 @@ def verdicts_of(answer: Mapping[str, Json], statements: Sequence[Statement]) -> 
         fields: Mapping[str, Any] = one if isinstance(one, dict) else {}
         index = fields.get("index")
         if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index < len(statements):
-            message = f"The answer speaks of a statement {index!r} that was not asked about."
+            message = f"The answer names a statement {index!r} that was not in the prompt."
             raise UnusableAnswerError(message)
-        content = _words(fields.get("content"), limits.CONTENT) or statements[index].text
+        content = _clean_text(fields.get("content"), limits.CONTENT) or statements[index].text
         found[index] = (_verdict(fields), content)
     return found
 
@@ -237,39 +239,39 @@ def _verdict(fields: Mapping[str, Any]) -> Verdict:
         return Verdict(
             remember=remember,
             reason=_reason(fields["reason"], remember=remember),
-            detail=_words(fields.get("detail"), limits.TITLE),
+            detail=_clean_text(fields.get("detail"), limits.TITLE),
             is_global=fields["scope"] == "global",
             layer=Layer(fields["layer"]),
             kind=Kind(fields["kind"]),
-            category=_words(fields.get("category"), limits.CATEGORY),
+            category=_clean_text(fields.get("category"), limits.CATEGORY),
             importance=importance if isinstance(importance, int) and importance in _IMPORTANCES else 3,
-            title=_words(fields.get("title"), limits.TITLE),
+            title=_clean_text(fields.get("title"), limits.TITLE),
             tags=_tags(fields.get("tags")),
         )
     except (KeyError, ValueError) as error:
-        message = f"A decision lacks a field or has a value that is none: {error}."
+        message = f"A decision lacks a field or has an invalid value: {error}."
         raise UnusableAnswerError(message) from error
 
 
 def _reason(name: str, *, remember: bool) -> Reason:
-    """Return the reason that a model gives, or one that goes with its decision when its own does not.
+    """Return the reason of a model, or a default if it does not match the decision.
 
     Raises:
-        ValueError: It is none that a model may give.
+        ValueError: The reason is not available to a model.
     """
     reason = Reason(name)
     if reason not in _REASONS:
-        message = f"{name!r} is not for a model to say"
+        message = f"{name!r} is not available to a model"
         raise ValueError(message)
     if (reason in REMEMBERING) is remember:
         return reason
     return Reason.FACT if remember else Reason.NOTHING
 
 
-def _words(value: object, most: int) -> str:
+def _clean_text(value: object, most: int) -> str:
     return value.replace("\0", "").strip()[:most] if isinstance(value, str) else ""
 
 
 def _tags(value: object) -> tuple[str, ...]:
     given = value if isinstance(value, list) else []
-    return tuple(dict.fromkeys(tag for one in given if (tag := _words(one, limits.TAG))))[:5]
+    return tuple(dict.fromkeys(tag for one in given if (tag := _clean_text(one, limits.TAG))))[:5]

@@ -1,4 +1,4 @@
-"""Flush: what a conversation leaves in the memory before it is trimmed or forgotten."""
+"""Flush: memories and file references from a conversation before it is trimmed."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ from memsvc.text.recalled_text import rendered_spans
 _METHOD = "FlushMessages"
 _RECALLED = frozenset({Reason.RECALLED, Reason.KNOWN})
 _UNSPOKEN = _RECALLED | {Reason.FORGET, Reason.ROLE, Reason.CODE, Reason.QUOTED}
-"""What the memory of files alone must not quote."""
+"""Reasons of statements that the memory of files alone must not quote."""
 ASKED_CHARS = 200
-_CUT = f"Only the first {limits.FLUSHED_STATEMENTS} statements were looked at; flush fewer messages at a time."
+_CUT = f"Only the first {limits.FLUSHED_STATEMENTS} statements were processed; flush fewer messages at a time."
 
 
 @dataclass(frozen=True, slots=True)
 class _Extracted:
-    """What a conversation holds: drafts by importance and place, all files, and how much was left."""
+    """The result of extraction: drafts by importance and position, all files, and the note."""
 
     drafts: tuple[Draft, ...]
     files: tuple[FileRef, ...]
@@ -65,7 +65,7 @@ class ConversationFlusher:
 
     @property
     def asks_a_model(self) -> bool:
-        """Return whether a call may take as long as a language model takes."""
+        """Return whether a call may take as long as a language model."""
         return self._extractor.asks_a_model
 
     def flush(
@@ -77,49 +77,49 @@ class ConversationFlusher:
         options: WriteOptions,
         deadline: Deadline,
     ) -> Flushed:
-        """Return what was extracted from *messages*, oldest first, once all of it is durable.
+        """Return the memories extracted from *messages*, oldest first, once all are durable.
 
         Raises:
             RequestIdReusedError: The request_id was used for another request.
-            InvalidRequestError: An image in a message cannot be kept.
+            InvalidRequestError: An image in a message cannot be stored.
         """
         digest = request_digest(scope, messages, artifacts) if options.request_id else ""
         request = capture_request(_METHOD, scope, options.request_id, digest)
-        noted = self._writer.find_answer(request)
-        if noted is None:
-            extracted = self._extracted(scope, self._lifted(scope, messages), artifacts, deadline)
-            noted = self._writer.store(scope, extracted.drafts, request, extracted.note)
-        return _told(noted)
+        answer = self._writer.find_answer(request)
+        if answer is None:
+            extracted = self._extract_all(scope, self._store_images(scope, messages), artifacts, deadline)
+            answer = self._writer.store(scope, extracted.drafts, request, extracted.note)
+        return _result(answer)
 
-    def _lifted(self, scope: Scope, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
-        """Return *messages* with references in the place of images; all can be kept before the first one is."""
-        asides = [
+    def _store_images(self, scope: Scope, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
+        """Return *messages* with references in place of images; all are validated before the first is stored."""
+        extracted_images = [
             self._writer.extract_images(scope, message.content, field=f"messages[{place}].content")
             for place, message in enumerate(messages)
         ]
         return [
-            replace(message, content=aside.store(scope, aside.text))
-            for message, aside in zip(messages, asides, strict=True)
+            replace(message, content=images.store(scope, images.text))
+            for message, images in zip(messages, extracted_images, strict=True)
         ]
 
-    def _extracted(
+    def _extract_all(
         self, scope: Scope, messages: Sequence[ChatMessage], artifacts: Sequence[FileRef], deadline: Deadline
     ) -> _Extracted:
         extraction = self._extract(scope, messages, deadline)
         rounds = _rounds(messages)
-        files_of = files_by_message(messages, extraction.heard)
+        files_of = files_by_message(messages, extraction.statements)
         by_round: dict[int, list[FileRef]] = defaultdict(list)
         for place, refs in enumerate(files_of):
             by_round[rounds[place]].extend(refs)
-        remembered = [heard for heard in extraction.heard if heard.verdict.remember]
-        drafts = [_draft(heard, by_round[rounds[heard.statement.place]], artifacts) for heard in remembered]
+        remembered = [extracted for extracted in extraction.statements if extracted.verdict.remember]
+        drafts = [_draft(extracted, by_round[rounds[extracted.statement.place]], artifacts) for extracted in remembered]
         drafts += _file_drafts(extraction, rounds, by_round, artifacts)
         kept = _most_important(drafts)
         files = tuple(dict.fromkeys([*(ref for refs in files_of for ref in refs), *artifacts]))
-        return _Extracted(tuple(kept), files, _note_of(extraction, files, left_out=len(drafts) - len(kept)))
+        return _Extracted(tuple(kept), files, _note_from(extraction, files, left_out=len(drafts) - len(kept)))
 
     def _extract(self, scope: Scope, messages: Sequence[ChatMessage], deadline: Deadline) -> Extraction:
-        """Listen to all messages; what one cites is recalled in every other, too."""
+        """Extract statements from all messages; a memory cited in one counts as recalled in all."""
         cleaned: list[str] = []
         redactions: list[tuple[Redaction, ...]] = []
         for message in messages:
@@ -127,17 +127,19 @@ class ConversationFlusher:
             cleaned.append(text)
             redactions.append(found)
         cited = self._extractor.find_cited(scope, "\n".join(cleaned))
-        said: list[tuple[Statement, bool]] = []
+        statements: list[tuple[Statement, bool]] = []
         for place, (message, text) in enumerate(zip(messages, cleaned, strict=True)):
             like = Statement("", message.role, place, message.speaker, message.event_time)
-            said += split_statements(text, cited, like, most=limits.FLUSHED_STATEMENTS + 1 - len(said))
-        is_cut = len(said) > limits.FLUSHED_STATEMENTS
-        extraction = self._extractor.evaluate(scope, said[: limits.FLUSHED_STATEMENTS], summed(redactions), deadline)
+            statements += split_statements(text, cited, like, most=limits.FLUSHED_STATEMENTS + 1 - len(statements))
+        is_cut = len(statements) > limits.FLUSHED_STATEMENTS
+        extraction = self._extractor.evaluate(
+            scope, statements[: limits.FLUSHED_STATEMENTS], summed(redactions), deadline
+        )
         return extraction.with_notice(_CUT if is_cut else "")
 
 
 def _rounds(messages: Sequence[ChatMessage]) -> list[int]:
-    """Return the number of the round of each message: every message of the user that follows another's opens one."""
+    """Return the round number of each message: a user message after a message of another role starts a round."""
     numbers: list[int] = []
     number = 0
     before = Role.USER
@@ -149,9 +151,11 @@ def _rounds(messages: Sequence[ChatMessage]) -> list[int]:
     return numbers
 
 
-def _draft(heard: ExtractedStatement, files: Sequence[FileRef], artifacts: Sequence[FileRef]) -> Draft:
+def _draft(extracted: ExtractedStatement, files: Sequence[FileRef], artifacts: Sequence[FileRef]) -> Draft:
     refs = tuple(dict.fromkeys((*files, *artifacts)))[: limits.FILE_REFS]
-    return draft_from_statement(heard, category=KNOWLEDGE_CATEGORIES.get(heard.verdict.kind, "world"), files=refs)
+    return draft_from_statement(
+        extracted, category=KNOWLEDGE_CATEGORIES.get(extracted.verdict.kind, "world"), files=refs
+    )
 
 
 def _file_drafts(
@@ -160,16 +164,16 @@ def _file_drafts(
     by_round: Mapping[int, Sequence[FileRef]],
     artifacts: Sequence[FileRef],
 ) -> Iterator[Draft]:
-    """Yield a memory for the files of each round that has no other, and one for artifacts that have none."""
-    taken = {rounds[heard.statement.place] for heard in extraction.heard if heard.verdict.remember}
+    """Yield a draft for the files of each round without other memories, and one for artifacts without any."""
+    taken = {rounds[extracted.statement.place] for extracted in extraction.statements if extracted.verdict.remember}
     left = {number: tuple(dict.fromkeys(files)) for number, files in by_round.items() if files and number not in taken}
     if artifacts and not taken and not left:
         left[rounds[-1]] = ()
     for number, files in sorted(left.items()):
         spoken = [
-            heard.statement
-            for heard in extraction.heard
-            if rounds[heard.statement.place] == number and heard.verdict.reason not in _UNSPOKEN
+            extracted.statement
+            for extracted in extraction.statements
+            if rounds[extracted.statement.place] == number and extracted.verdict.reason not in _UNSPOKEN
         ]
         yield _file_draft(spoken[0] if spoken else None, tuple(dict.fromkeys((*files, *artifacts)))[: limits.FILE_REFS])
 
@@ -194,15 +198,15 @@ def _file_draft(asked: Statement | None, files: Sequence[FileRef]) -> Draft:
 
 
 def _most_important(drafts: Sequence[Draft]) -> list[Draft]:
-    """Return as many drafts as one transaction takes, in their order; the least important ones are left out."""
+    """Return as many drafts as one transaction takes, in order; the least important are left out."""
     if len(drafts) <= limits.BATCH:
         return list(drafts)
     ranked = sorted(range(len(drafts)), key=lambda place: -(drafts[place].importance or 0))
     return [drafts[place] for place in sorted(ranked[: limits.BATCH])]
 
 
-def _note_of(extraction: Extraction, files: Sequence[FileRef], *, left_out: int) -> Json:
-    reasons = [heard.verdict.reason for heard in extraction.heard if not heard.verdict.remember]
+def _note_from(extraction: Extraction, files: Sequence[FileRef], *, left_out: int) -> Json:
+    reasons = [extracted.verdict.reason for extracted in extraction.statements if not extracted.verdict.remember]
     more = f"{left_out} less important memories were left out; flush fewer messages at a time." if left_out else ""
     return {
         "files": [[ref.category, ref.id] for ref in files],
@@ -214,9 +218,9 @@ def _note_of(extraction: Extraction, files: Sequence[FileRef], *, left_out: int)
     }
 
 
-def _told(noted: IdempotentResult) -> Flushed:
-    note: Any = noted.note
-    written = [result for result in noted.results if isinstance(result, Written)]
+def _result(answer: IdempotentResult) -> Flushed:
+    note: Any = answer.note
+    written = [result for result in answer.results if isinstance(result, Written)]
     outcomes: tuple[Outcome, ...] = tuple(result.outcome for result in written)
     return Flushed(
         memories=tuple(result.memory for result in written),
@@ -227,34 +231,33 @@ def _told(noted: IdempotentResult) -> Flushed:
         redactions=redactions_from_json(note["redactions"]),
         decider=Decider(note["decider"]),
         notice=note["notice"],
-        position=noted.position,
+        position=answer.position,
         conflicts=tuple(conflict for result in written for conflict in result.conflicts),
     )
 
 
-# Which files the messages of a conversation speak of.
-
-
 _UNREFERRED = frozenset({Reason.RECALLED, Reason.FORGET})
-"""A statement that only repeats memories, or asks to forget, refers to no file."""
+"""Reasons of statements that do not refer to files: they repeat memories or ask to forget."""
 
 
-def files_by_message(messages: Sequence[ChatMessage], heard: Iterable[ExtractedStatement]) -> list[tuple[FileRef, ...]]:
+def files_by_message(
+    messages: Sequence[ChatMessage], extracted: Iterable[ExtractedStatement]
+) -> list[tuple[FileRef, ...]]:
     """Return the files of each message: those of its tool calls, then those that its text refers to.
 
-    Not those of statements that only repeat memories or ask to forget, nor of instructions of the system.
+    Excluded are statements that repeat memories or ask to forget, and system messages.
     """
     unreferred: dict[int, list[str]] = defaultdict(list)
-    for one in heard:
+    for one in extracted:
         if one.verdict.reason in _UNREFERRED:
             unreferred[one.statement.place].append(one.statement.text)
     return [
-        tuple(dict.fromkeys((*message.files, *_said(message, unreferred[place]))))
+        tuple(dict.fromkeys((*message.files, *_refs_in_text(message, unreferred[place]))))
         for place, message in enumerate(messages)
     ]
 
 
-def _said(message: ChatMessage, unreferred: Sequence[str]) -> tuple[FileRef, ...]:
+def _refs_in_text(message: ChatMessage, unreferred: Sequence[str]) -> tuple[FileRef, ...]:
     if message.role is Role.SYSTEM:
         return ()
     found = refs_in(message.content)

@@ -1,4 +1,4 @@
-"""Text that comes from the memory, or that it holds already: it is not captured again (requirement B5)."""
+"""Recognition of text that was recalled from memory, or that a memory states already: it is not captured again."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from memsvc.text.recalled_text import CITATION, LEADING_CITATION, cited_ids, is_
 from memsvc.text.statement_split import Piece, statements
 
 MOST_CITED = 256
-"""So many cited memories are looked up; lines that cite others are still recognised by their citation."""
+"""Number of cited memories that are loaded; lines that cite others are recognised by the citation alone."""
 MOST_TERMS = 48
 MOST_ALIKE = 8
 MOST_PARTS = 256
@@ -30,15 +30,15 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class CitedMemories:
-    """The memories that a text cites, and which of them can be read."""
+    """The memories that a text cites, and the text of those that can be read."""
 
     ids: frozenset[str] = frozenset()
     normal_texts: Mapping[str, str] = field(default_factory=dict)
 
     def contains(self, piece: Piece) -> bool:
-        """Return whether *piece* was recalled: it bears a citation or stands in a context or a memory that is cited.
+        """Return whether *piece* was recalled: it has a citation, or is part of a context or a cited memory.
 
-        A line that begins with the citation of a memory which cannot be read is recalled as a whole.
+        A line that starts with the citation of an unreadable memory counts as recalled as a whole.
         """
         if piece.is_recalled or CITATION.search(piece.text):
             return True
@@ -49,20 +49,20 @@ class CitedMemories:
             return True
         if not LEADING_CITATION.match(piece.line):
             return False
-        # On the line of a citation even "Yes." is what the memory says, if the memory says so.
+        # On a line with a citation even "Yes." is recalled if the cited memory contains it.
         return any(normal in self.normal_texts.get(memory_id, normal) for memory_id in cited_ids(piece.line))
 
 
 class KnownTextFilter:
-    """Finds out what of a text the memory knows already. It never tells more than the scope may see."""
+    """Recognition of known text, limited to what the scope may see."""
 
     def __init__(self, reads: MemoryReads, lexical: LexicalIndex) -> None:
-        """Look up cited memories by *reads*, and such as say the same by *lexical*."""
+        """Load cited memories from *reads*, and find equal ones by *lexical*."""
         self._reads = reads
         self._lexical = lexical
 
     def find_cited(self, scope: Scope, text: str) -> CitedMemories:
-        """Return what *text* cites."""
+        """Return the memories that *text* cites."""
         ids = cited_ids(text)
         if not ids:
             return CitedMemories()
@@ -74,18 +74,18 @@ class KnownTextFilter:
         return CitedMemories(frozenset(ids), texts)
 
     def find_known(self, scope: Scope, text: str, deadline: Deadline) -> Memory | None:
-        """Return an ACTIVE memory of which *text* is the whole or a sentence, whatever its case, width and signs."""
+        """Return an ACTIVE memory of which *text* is all or one sentence, ignoring case, width and punctuation."""
         normal = normal_text(text)
         if not normal:
             return None
-        for memory in self._alike(scope, text, deadline):
+        for memory in self._find_similar(scope, text, deadline):
             if normal == normal_text(memory.content) or normal in _parts(memory.content):
                 return memory
         return None
 
-    def _alike(self, scope: Scope, text: str, deadline: Deadline) -> Sequence[Memory]:
+    def _find_similar(self, scope: Scope, text: str, deadline: Deadline) -> Sequence[Memory]:
         words = list(dict.fromkeys(terms(text)))[:MOST_TERMS]
-        # A message is what was said, and what is captured from: it makes nothing known, nor does a summary of such.
+        # Messages are the source of captures, and summaries repeat them: neither makes a statement known.
         where = conjunction(
             AnyOf(Field.STATUS, (Status.ACTIVE.value,)),
             Not(AnyOf(Field.KIND, (Kind.MESSAGE.value, Kind.SUMMARY.value))),
@@ -95,8 +95,8 @@ class KnownTextFilter:
         try:
             hits = self._lexical.search(words, reach=reach, where=where, limit=MOST_ALIKE, deadline=deadline)
         except (BackendUnavailableError, DeadlineExceededError, NotReadyError) as error:
-            # What is exactly the same, of the same kind, is still met by the store when it is written.
-            log.warning("text was captured without a look for memories that say the same: %s", error)
+            # Exact duplicates of the same kind are still detected by the store on writing.
+            log.warning("text was captured without a search for memories that state the same: %s", error)
             return ()
         found = self._reads.by_rows(list(dict.fromkeys(row_of(hit.entry_id) for hit in hits)), reach=reach)
         return [memory for memory in found.values() if memory.status is Status.ACTIVE]

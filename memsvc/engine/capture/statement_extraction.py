@@ -1,4 +1,4 @@
-"""What was said, as statements with secrets replaced, each with what is known of it."""
+"""Extraction of statements from a text: redaction, splitting, recognition of known text, decision."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from memsvc.engine.capture.known_text import CitedMemories, KnownTextFilter
 from memsvc.text.statement_split import statements
 
 SOURCE = "conversation"
-"""What captured memories say they come from."""
+"""The source of captured memories."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExtractedStatement:
-    """A statement with its verdict, the text to remember, and the memory that says the same, if one does."""
+    """A statement with its verdict, the text to remember, and an existing memory that states the same."""
 
     statement: Statement
     verdict: Verdict
@@ -32,70 +32,70 @@ class ExtractedStatement:
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """All that was heard, in order, and who decided on it."""
+    """All extracted statements, in order, and who decided about them."""
 
-    heard: tuple[ExtractedStatement, ...]
+    statements: tuple[ExtractedStatement, ...]
     redactions: tuple[Redaction, ...]
     decider: Decider
     notice: str
 
     def with_notice(self, more: str) -> Extraction:
-        """Return the same with another sentence for whoever asked, if there is one."""
+        """Return the same with another sentence in the notice, unless *more* is empty."""
         return replace(self, notice=" ".join(filter(None, (self.notice, more))))
 
 
 class StatementExtractor:
-    """Redacts, takes apart, recognises, decides: all that comes before anything is stored."""
+    """All steps of a capture before storage."""
 
     def __init__(self, redactor: Redactor, known_text: KnownTextFilter, decider: CaptureDecider) -> None:
-        """Listen by these parts."""
+        """Extract by these parts."""
         self._redactor = redactor
         self._known_text = known_text
         self._decider = decider
 
     @property
     def asks_a_model(self) -> bool:
-        """Return whether listening may take as long as a language model takes."""
+        """Return whether extraction may take as long as a language model."""
         return self._decider.asks_a_model
 
     def redact(self, text: str) -> tuple[str, tuple[Redaction, ...]]:
-        """Return *text* without its secrets, and which those were."""
+        """Return *text* with secrets replaced, and the redactions."""
         return self._redactor.text(text)
 
     def find_cited(self, scope: Scope, text: str) -> CitedMemories:
-        """Return which memories a text cites."""
+        """Return the memories that a text cites."""
         return self._known_text.find_cited(scope, text)
 
     def evaluate(
         self,
         scope: Scope,
-        said: Sequence[tuple[Statement, bool]],
+        split: Sequence[tuple[Statement, bool]],
         redactions: tuple[Redaction, ...],
         deadline: Deadline,
     ) -> Extraction:
-        """Return what to do with each statement; those that come with True were recalled, and nobody is asked."""
-        fresh = [statement for statement, is_recalled in said if not is_recalled]
+        """Return the evaluated statements; those paired with True are recalled from memory and are not decided on."""
+        fresh = [statement for statement, is_recalled in split if not is_recalled]
         judgement = self._decider.decide(fresh, deadline)
         judged = iter(judgement.judged)
-        heard = [
-            _recalled(statement) if is_recalled else self._checked(scope, next(judged), deadline)
-            for statement, is_recalled in said
+        statements = [
+            _as_recalled(statement) if is_recalled else self._with_known(scope, next(judged), deadline)
+            for statement, is_recalled in split
         ]
-        return Extraction(tuple(heard), redactions, judgement.decider, judgement.notice)
+        return Extraction(tuple(statements), redactions, judgement.decider, judgement.notice)
 
-    def _checked(self, scope: Scope, judged: StatementDecision, deadline: Deadline) -> ExtractedStatement:
-        """Return what was judged, not to be remembered when a memory says the same already."""
+    def _with_known(self, scope: Scope, judged: StatementDecision, deadline: Deadline) -> ExtractedStatement:
+        """Return the decision, to be ignored if an existing memory states the same."""
         if not judged.verdict.remember:
             return ExtractedStatement(judged.statement, judged.verdict, judged.content)
         known = self._known_text.find_known(scope, judged.content, deadline)
         if known is None:
             return ExtractedStatement(judged.statement, judged.verdict, judged.content)
-        verdict = Verdict.ignoring(Reason.KNOWN, f"The memory {known.id} says so already.")
+        verdict = Verdict.ignoring(Reason.KNOWN, f"Memory {known.id} states this already.")
         return ExtractedStatement(judged.statement, verdict, judged.content, known)
 
 
 def split_statements(text: str, cited: CitedMemories, like: Statement, *, most: int) -> list[tuple[Statement, bool]]:
-    """Return the first *most* statements of *text* in order, and whether each was recalled; the rest as in *like*."""
+    """Return the first *most* statements of *text*, and whether each was recalled; other fields are as in *like*."""
     return [
         (
             replace(like, text=piece.text, is_code=piece.is_code, is_quoted=piece.is_quoted),
@@ -106,12 +106,12 @@ def split_statements(text: str, cited: CitedMemories, like: Statement, *, most: 
 
 
 def draft_from_statement(
-    heard: ExtractedStatement, *, category: str | None = None, files: tuple[FileRef, ...] = ()
+    extracted: ExtractedStatement, *, category: str | None = None, files: tuple[FileRef, ...] = ()
 ) -> Draft:
-    """Return the memory that a statement is to become; it belongs to no session, whose lines it would part."""
-    verdict, statement = heard.verdict, heard.statement
+    """Return the draft of a statement. It belongs to no session, so that it does not separate messages."""
+    verdict, statement = extracted.verdict, extracted.statement
     return Draft(
-        content=heard.content,
+        content=extracted.content,
         project_id="" if verdict.is_global else None,
         session_id="",
         layer=verdict.layer,
@@ -129,6 +129,6 @@ def draft_from_statement(
     )
 
 
-def _recalled(statement: Statement) -> ExtractedStatement:
-    verdict = Verdict.ignoring(Reason.RECALLED, "It comes from the memory.")
+def _as_recalled(statement: Statement) -> ExtractedStatement:
+    verdict = Verdict.ignoring(Reason.RECALLED, "The text was recalled from memory.")
     return ExtractedStatement(statement, verdict, statement.text)
