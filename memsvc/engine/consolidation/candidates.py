@@ -1,4 +1,4 @@
-"""Finding memories that say the same: by their vectors, and then by their words."""
+"""Search for memories that state the same: by their vectors, then by their words."""
 
 from __future__ import annotations
 
@@ -33,26 +33,26 @@ from memsvc.ports.metadata import MetadataStore
 from memsvc.text.paraphrase import NOTHING, NormalizedText, are_alike, gist_of
 
 SLICE = 4
-"""How many searches wait at a time. Whoever else searches waits behind them: with 64 they waited for seconds."""
+"""Vector searches pending at a time. Other searches queue behind them: with 64 they waited for seconds."""
 REVISIONS = 100
-"""How far back a memory's own history is asked for consolidations that were undone."""
+"""Number of past revisions checked for undone consolidations."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
-    """A memory with what was found near it."""
+class _Neighbours:
+    """A memory and the similarity of the memories near it, by row."""
 
     seed: Memory
     scores: Mapping[int, float]
 
 
 class CandidateFinder:
-    """Finds groups around given memories. It only reads."""
+    """Finds groups around given memories. Read-only."""
 
     def __init__(
         self, store: MetadataStore, vectors: VectorIndex, embedding: CachedEmbedder, tier: EmbeddingGranularity
     ) -> None:
-        """Search *vectors* with the vectors that *embedding* knows; *store* knows the memories."""
+        """Search *vectors* with vectors from *embedding*; load memories from *store*."""
         self._store = store
         self._vectors = vectors
         self._embedding = embedding
@@ -66,13 +66,13 @@ class CandidateFinder:
         *,
         is_ready: Callable[[Memory], bool] = lambda _: True,
     ) -> list[Group]:
-        """Return the groups that the *seeds* are in, in their order; no memory is in two.
+        """Return the groups that contain the *seeds*, in their order; no memory is in two groups.
 
-        Members are at least *threshold* like the seed, *is_ready*, in no open conflict, and no two of them were parted
-        by undoing a consolidation.
+        Members have at least similarity *threshold* to the seed, are *is_ready*, have no open conflict, and no two of
+        them were separated by undoing a consolidation.
 
         Raises:
-            BackendUnavailableError: The index cannot be searched now.
+            BackendUnavailableError: The index cannot be searched.
             DeadlineExceededError: The deadline passed first.
         """
         waiting = [seed for seed in seeds if _is_comparable(seed) and is_ready(seed)]
@@ -87,8 +87,8 @@ class CandidateFinder:
                     taken.update(member.id for member in group.members)
         return groups
 
-    def _near(self, seeds: Sequence[Memory], threshold: float, deadline: Deadline) -> list[_Found]:
-        """Return the rows near each seed with their similarity, its own left out."""
+    def _near(self, seeds: Sequence[Memory], threshold: float, deadline: Deadline) -> list[_Neighbours]:
+        """Return the similar rows of each seed, without its own."""
         manifest = self._vectors.manifest
         if manifest is None or manifest.model != self._embedding.model:
             raise BackendUnavailableError("vectors (the index is being built)")
@@ -99,7 +99,7 @@ class CandidateFinder:
             for seed in seeds
             if entries.get(seed.row)
         ]
-        return [_Found(seed, _scores(seed, search.result(), threshold)) for seed, search in pending]
+        return [_Neighbours(seed, _scores(seed, search.result(), threshold)) for seed, search in pending]
 
     def _begin(self, seed: Memory, entry: VectorEntry, deadline: Deadline) -> PendingSearch:
         where = conjunction(
@@ -116,37 +116,37 @@ class CandidateFinder:
             deadline=deadline,
         )
 
-    def _group(self, found: _Found, taken: set[str], is_ready: Callable[[Memory], bool]) -> Group | None:
+    def _group(self, found: _Neighbours, taken: set[str], is_ready: Callable[[Memory], bool]) -> Group | None:
         if found.seed.id in taken or not found.scores:
             return None
         near = self._store.memories.by_rows(list(found.scores), reach=project_reach(found.seed))
         others = [one for one in newest_first(near.values()) if one.id not in taken and is_ready(one)]
-        members = coherent_groups(found.seed, others)
+        members = coherent_group(found.seed, others)
         if len(members) > 1:
-            members = self._free(members)
-        if len(members) < 2:  # noqa: PLR2004 - one alone is no group
+            members = self._without_conflicts(members)
+        if len(members) < 2:  # noqa: PLR2004 - a single memory is no group
             return None
         similarity = min(found.scores.get(member.row, 1.0) for member in members)
         return Group(newest_first(members), similarity)
 
-    def _free(self, members: Sequence[Memory]) -> list[Memory]:
-        """Return those that are in no open conflict, and were not parted from another one by an undo."""
+    def _without_conflicts(self, members: Sequence[Memory]) -> list[Memory]:
+        """Return the members without open conflicts that no undo separated from another one."""
         free: list[Memory] = []
-        parted: set[str] = set()
+        separated: set[str] = set()
         for member in members:
             reach = project_reach(member)
-            was_in = self.left_consolidations(member)
+            earlier_merges = self.left_consolidations(member)
             is_in_conflict = self._store.conflicts.page(
                 reach=reach, states=(ConflictState.OPEN,), memory_id=member.id, before="", limit=1
             )
-            if not is_in_conflict and parted.isdisjoint(was_in):
+            if not is_in_conflict and separated.isdisjoint(earlier_merges):
                 free.append(member)
-                parted |= was_in
+                separated |= earlier_merges
         return free
 
     def left_consolidations(self, memory: Memory) -> set[str]:
-        """Return the ids of the memories that *memory* was once merged into, and is no more."""
-        if memory.revision < 3:  # noqa: PLR2004 - into one and out again takes two changes
+        """Return the ids of memories that *memory* was once merged into and is no longer."""
+        if memory.revision < 3:  # noqa: PLR2004 - a merge and its undo are two changes
             return set()
         past = self._store.memories.revisions(memory.id, reach=project_reach(memory), before=None, limit=REVISIONS)
         return {
@@ -157,7 +157,7 @@ class CandidateFinder:
 
 
 def project_reach(memory: Memory) -> Reach:
-    """Return the one project that a memory lives in."""
+    """Return the reach of the project of a memory."""
     return Reach(memory.scope.owner, (memory.scope.project_id,))
 
 
@@ -179,14 +179,14 @@ def _scores(seed: Memory, hits: Sequence[Hit], threshold: float) -> dict[int, fl
     return scores
 
 
-# Which memories say the same: told by all that they say, never by their vectors alone.
+# Equivalence is decided by text and fields, never by vectors alone.
 
 
 def are_equivalent(one: Memory, other: Memory) -> bool:
-    """Return whether one of two memories can take the place of both: every doubt speaks against it.
+    """Return whether one of two memories can replace both; in doubt it cannot.
 
-    They agree in all that is not text, do not contradict each other, and one says all that the other says. What is
-    told of a day counts as the same only on the same day, and what "she" or "this" does only under the same title.
+    They agree in all other fields, do not contradict each other, and one states everything that the other states.
+    Events are equal only on the same day, and pronouns such as "she" or "this" only under the same title.
     """
     if one.id == other.id or not (may_be_merged(one) and may_be_merged(other) and agree(one, other)):
         return False
@@ -201,8 +201,8 @@ def are_equivalent(one: Memory, other: Memory) -> bool:
     return are_alike(mine, theirs) and not find_contradiction(one, other) and not find_contradiction(other, one)
 
 
-def coherent_groups(seed: Memory, others: Iterable[Memory]) -> list[Memory]:
-    """Return *seed* with those of *others* that say the same as it and as each other; earlier ones go first."""
+def coherent_group(seed: Memory, others: Iterable[Memory]) -> list[Memory]:
+    """Return *seed* and those of *others* that are equivalent to it and to each other; earlier ones have priority."""
     members = [seed]
     for other in others:
         if len(members) < MOST_MEMBERS and all(are_equivalent(member, other) for member in members):
@@ -211,76 +211,77 @@ def coherent_groups(seed: Memory, others: Iterable[Memory]) -> list[Memory]:
 
 
 def are_coherent(members: Sequence[Memory]) -> bool:
-    """Return whether all of at least two memories say the same."""
-    return len(members) > 1 and len(coherent_groups(members[0], members[1:])) == len(members)
+    """Return whether at least two memories are all equivalent."""
+    return len(members) > 1 and len(coherent_group(members[0], members[1:])) == len(members)
 
 
 def _gist(memory: Memory, other: Memory) -> NormalizedText:
-    """Return what a memory says; a title that the other has not belongs to it."""
+    """Return the normalised text of a memory, including a title that the other one does not have."""
     if not memory.title or memory.title.casefold() == other.title.casefold():
         return gist_of(memory.content, memory.speaker)
     return gist_of(f"{memory.title}\n{memory.content}", memory.speaker)
 
 
-# Which memories of many can say the same as an earlier one at all: told without a search, by what they begin with.
+# Blocking: most memories cannot be equivalent to an earlier one, by their first sentence, and need no search.
 
 
 MOST = 1_000_000
-"""So many beginnings are remembered; of memories beyond them all are taken."""
+"""Maximum number of remembered keys; beyond it all memories are candidates."""
 
 
 class BlockingIndex:
-    """Remembers how memories begin, those of one pass over all of them and those that were changed since.
+    """Blocking keys of memories: those of the current pass over all memories, and those of the last complete pass.
 
-    Of memories that say the same the first sentences do, so they have the same letters or state the same; and of two
-    such memories the second one meets the first. Only a help: where not all that came before is remembered, all are
-    taken.
+    Equivalent memories have first sentences with the same letters or the same statement, and thus a common key; of two
+    such memories the second one finds the key of the first. It is an optimisation only: if not all earlier memories are
+    known, all are candidates.
     """
 
     def __init__(self) -> None:
-        """Remember nothing yet."""
+        """Start empty."""
         self._lock = threading.Lock()
-        self._pass: Hashable = None
-        self._met: set[int] = set()
-        self._all: set[int] | None = None
+        self._pass_id: Hashable = None
+        self._keys: set[int] = set()
+        self._complete_keys: set[int] | None = None
 
-    def candidates(self, walk: Hashable, memories: Sequence[Memory], *, is_first: bool) -> list[Memory]:
-        """Return those of the next *memories* of a *walk* that begin as one before them, in their order.
+    def candidates(self, pass_id: Hashable, memories: Sequence[Memory], *, is_first: bool) -> list[Memory]:
+        """Return those of the next *memories* of a pass that share a key with an earlier one, in their order.
 
-        Searches go first. A walk that goes on after another one has begun is not remembered: then all are returned.
+        Yields to searches. A pass that continues after another one has started is not tracked: all its memories are
+        candidates.
         """
         with self._lock:
             if is_first:
-                self._pass, self._met = walk, set()
-            if self._pass != walk or len(self._met) > MOST:
-                self._pass, self._met = None, set()
+                self._pass_id, self._keys = pass_id, set()
+            if self._pass_id != pass_id or len(self._keys) > MOST:
+                self._pass_id, self._keys = None, set()
                 return list(memories)
-            return [memory for memory in memories if _meets(memory, self._met)]
+            return [memory for memory in memories if _add_keys(memory, self._keys)]
 
-    def finish_pass(self, walk: Hashable) -> None:
-        """Take a walk that is over for one over all memories: what changes from now on is compared with them."""
+    def finish_pass(self, pass_id: Hashable) -> None:
+        """Treat a finished pass as complete: memories changed from now on are compared with its keys."""
         with self._lock:
-            self._all = self._met if self._pass == walk else None
-            self._pass, self._met = None, set()
+            self._complete_keys = self._keys if self._pass_id == pass_id else None
+            self._pass_id, self._keys = None, set()
 
     def changed_candidates(self, memories: Sequence[Memory]) -> list[Memory]:
-        """Return those of *memories* changed since the last finished walk that begin as any memory, or as they did."""
+        """Return those of the *memories* changed since the last complete pass that share a key with any."""
         with self._lock:
-            if self._all is None or len(self._all) > MOST:
-                self._all = None
+            if self._complete_keys is None or len(self._complete_keys) > MOST:
+                self._complete_keys = None
                 return list(memories)
-            return [memory for memory in memories if _meets(memory, self._all)]
+            return [memory for memory in memories if _add_keys(memory, self._complete_keys)]
 
 
-def _meets(memory: Memory, met: set[int]) -> bool:
+def _add_keys(memory: Memory, keys: set[int]) -> bool:
     SEARCH_PRIORITY.yield_to_searches()
-    marks = set(_marks(memory))
-    is_known = not marks.isdisjoint(met)
-    met |= marks
+    own_keys = set(_blocking_keys(memory))
+    is_known = not own_keys.isdisjoint(keys)
+    keys |= own_keys
     return is_known
 
 
-def _marks(memory: Memory) -> Iterator[int]:
+def _blocking_keys(memory: Memory) -> Iterator[int]:
     place = (memory.scope.owner, memory.scope.project_id, memory.kind, memory.layer)
     texts = {memory.content, f"{memory.title}\n{memory.content}"} if memory.title else {memory.content}
     for text in texts:

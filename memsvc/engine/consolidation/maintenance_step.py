@@ -1,4 +1,4 @@
-"""The step CONSOLIDATE: what was written since it last looked is compared with all that is there."""
+"""The maintenance step CONSOLIDATE, which compares new and changed memories with all others."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from memsvc.ports.change_feed import IndexFeed
 from memsvc.ports.metadata import MetadataStore, Transaction
 
 BATCH = 8
-"""A language model may be asked for each group."""
+"""Groups merged at a time; a language model may be asked for each."""
 
 
 class ConsolidateStep:
-    """The step CONSOLIDATE."""
+    """The maintenance step CONSOLIDATE."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class ConsolidateStep:
         threshold: float,
         scan: IncrementalScan,
     ) -> None:
-        """Merge, by *merger*, the memories of *store* that *finder* says are at least *threshold* alike."""
+        """Merge by *merger* the groups that *finder* finds at least *threshold* similar."""
         self._store = store
         self._finder = finder
         self._merger = merger
@@ -47,17 +47,17 @@ class ConsolidateStep:
 
     @property
     def kind(self) -> UpkeepStep:
-        """Name the step."""
+        """Return the name of the step."""
         return UpkeepStep.CONSOLIDATE
 
     @property
     def batch(self) -> int:
-        """Return how many groups are merged at a time."""
+        """Return the number of groups merged at a time."""
         return BATCH
 
     def find_due(self, area: Area, now: datetime, after: str, limit: int) -> StepPart:
-        """Return the groups around the next memories; of everybody, only those changed since the pass before."""
-        # No seed is in two groups, so there are not more groups than asked for.
+        """Return the groups around the next memories; for all users only those changed since the last pass."""
+        # No seed is in two groups, so there are no more groups than *limit*.
         scan_batch = self._scan.next_batch(area, after, limit)
         groups: list[Group] = []
         for project in _by_project(scan_batch.candidates):
@@ -69,7 +69,7 @@ class ConsolidateStep:
         return StepPart(tuple(map(_due, groups)), following, is_paused=scan_batch.is_paused)
 
     def apply(self, due: Sequence[Due]) -> StepResult:
-        """Merge the groups that still stand."""
+        """Merge the groups that are still coherent."""
         planned = [(one, self._planned(one)) for one in due]
 
         def work(transaction: Transaction) -> list[Due]:
@@ -101,15 +101,12 @@ def _by_project(memories: Iterable[Memory]) -> list[list[Memory]]:
     return list(projects.values())
 
 
-# Which memories a pass of CONSOLIDATE looks at next: those changed since the last one, or all of them.
-
-
 EXAMINED = 256
-"""How many memories one part looks at."""
+"""Memories examined for one part."""
 
 
 class ScanKind(StrEnum):
-    """What a cursor counts: rows to be looked at again, positions of changes, or rows of all memories."""
+    """The meaning of a cursor: rows to examine again, positions of changes, or rows of all memories."""
 
     AGAIN = "again"
     CHANGED = "changed"
@@ -118,39 +115,39 @@ class ScanKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """How far a walk is.
+    """The progress of a scan.
 
     Attributes:
-        head: When the walk began, the indexes knew all changes up to this one.
-        number: Tells a walk over all memories from other ones.
-        looked_at: How many memories this run has looked at.
+        head: The outbox position of the indexes at the start of the scan.
+        number: The number of a scan over all memories.
+        looked_at: The number of memories examined in this run.
     """
 
     walk: ScanKind
     place: int
     head: int
     number: int = 0
-    looked_at: int = 0
+    examined: int = 0
 
     def __str__(self) -> str:
-        """Write the cursor as `of` reads it."""
-        return f"{self.walk}:{self.place}:{self.head}:{self.number}:{self.looked_at}"
+        """Return the cursor as text for `of`."""
+        return f"{self.walk}:{self.place}:{self.head}:{self.number}:{self.examined}"
 
     @classmethod
     def of(cls, text: str) -> Cursor:
-        """Read a cursor."""
+        """Return the cursor from its text."""
         walk, *numbers = text.split(":")
         return cls(ScanKind(walk), *map(int, numbers))
 
 
 @dataclass(frozen=True, slots=True)
 class ScanBatch:
-    """The next part of a walk.
+    """The next part of a scan.
 
     Attributes:
-        seeds: All memories of it.
-        worth_comparing: Those in the area that may say the same as another one.
-        following: Where the walk goes on; None: it is over, for now if it *is_paused*.
+        seeds: All memories of the part.
+        candidates: Memories in the area that may be equivalent to another one.
+        following: The next cursor; None at the end, for now if *is_paused*.
     """
 
     cursor: Cursor
@@ -161,13 +158,13 @@ class ScanBatch:
 
 
 @dataclass(slots=True)
-class _Seen:
-    """Up to which change everything was compared, and the rows that are to be looked at again; so runs stay short.
+class _ScanState:
+    """The position up to which all changes were compared, and the rows to examine again.
 
-    Only a help: without it, as after a start, all memories are looked at.
+    It keeps runs short. Without it, as after a start, all memories are examined.
 
     Attributes:
-        unfinished: Where a walk over all memories goes on that was paused or broken off.
+        unfinished: The cursor of an unfinished scan over all memories.
     """
 
     position: int | None = None
@@ -177,69 +174,72 @@ class _Seen:
 
 
 class IncrementalScan:
-    """Walks over the memories of a store, and remembers how far it came with those of everybody."""
+    """Scans of the memories of a store; progress is kept for scans over all users."""
 
     def __init__(self, feed: IndexFeed, most: int) -> None:
-        """Look at no more than *most* memories in a run for everybody."""
+        """Examine at most *most* memories in a run over all users."""
         self._feed = feed
         self._most = most
-        self._seen = _Seen()
-        self._meeting, self._meeting_elsewhere = BlockingIndex(), BlockingIndex()
+        self._state = _ScanState()
+        self._blocking, self._area_blocking = BlockingIndex(), BlockingIndex()
         self._numbers = count(1)
 
     def next_batch(self, area: Area, after: str, limit: int) -> ScanBatch:
-        """Return the next part of a walk over *area*."""
-        cursor = self._beginning(area) if after == BEGINNING else Cursor.of(after)
-        left = self._most - cursor.looked_at if area == EVERYBODY else limit
+        """Return the next part of a scan over *area*."""
+        cursor = self._first_cursor(area) if after == BEGINNING else Cursor.of(after)
+        left = self._most - cursor.examined if area == EVERYBODY else limit
         cursor, seeds, following = self._seeds(cursor, max(1, min(EXAMINED, limit, left)))
-        held = [seed for seed in seeds if area.holds(seed.scope)]
+        in_area = [seed for seed in seeds if area.holds(seed.scope)]
         if cursor.walk is ScanKind.ALL:
-            meeting = self._meeting if area == EVERYBODY else self._meeting_elsewhere
-            held = meeting.candidates(cursor.number, held, is_first=cursor.place == 0)
+            blocking = self._blocking if area == EVERYBODY else self._area_blocking
+            in_area = blocking.candidates(cursor.number, in_area, is_first=cursor.place == 0)
         elif cursor.walk is ScanKind.CHANGED:
-            held = self._meeting.changed_candidates(held)
+            in_area = self._blocking.changed_candidates(in_area)
         if following is not None:
-            following = replace(following, looked_at=cursor.looked_at + len(seeds))
-        is_paused = area == EVERYBODY and following is not None and following.looked_at >= self._most
-        return ScanBatch(cursor, seeds, held, following, is_paused)
+            following = replace(following, examined=cursor.examined + len(seeds))
+        is_paused = area == EVERYBODY and following is not None and following.examined >= self._most
+        return ScanBatch(cursor, seeds, in_area, following, is_paused)
 
     def note(self, scan_batch: ScanBatch, groups: Iterable[Group], now: datetime) -> None:
-        """Note that a part of everybody's was compared; what was found, or was too new, is looked at again."""
+        """Record that a part of a scan over all users was compared.
+
+        Grouped memories, and memories changed since *now*, are examined again in the next pass.
+        """
         cursor, following = scan_batch.cursor, scan_batch.following
         found = {member.row for group in groups for member in group.members}
-        with self._seen.lock:
-            self._seen.again.difference_update(seed.row for seed in scan_batch.seeds)
-            self._seen.again |= found | {seed.row for seed in scan_batch.seeds if seed.update_time >= now}
+        with self._state.lock:
+            self._state.again.difference_update(seed.row for seed in scan_batch.seeds)
+            self._state.again |= found | {seed.row for seed in scan_batch.seeds if seed.update_time >= now}
             if following is None:
-                self._seen.position, self._seen.unfinished = cursor.head, None
+                self._state.position, self._state.unfinished = cursor.head, None
             elif following.walk is ScanKind.CHANGED:
-                self._seen.position = following.place
+                self._state.position = following.place
             elif following.walk is ScanKind.ALL:
-                self._seen.position, self._seen.unfinished = None, following
+                self._state.position, self._state.unfinished = None, following
         if following is None and cursor.walk is ScanKind.ALL:
-            self._meeting.finish_pass(cursor.number)
+            self._blocking.finish_pass(cursor.number)
 
-    def _beginning(self, area: Area) -> Cursor:
-        # What the indexes do not know yet is not found by its vector: it is for the next pass.
+    def _first_cursor(self, area: Area) -> Cursor:
+        # Memories that the indexes do not contain yet cannot be found by vector: leave them to the next pass.
         head = self._feed.applied()
-        return Cursor(ScanKind.AGAIN, 0, head) if area == EVERYBODY else self._all(head)
+        return Cursor(ScanKind.AGAIN, 0, head) if area == EVERYBODY else self._full_scan(head)
 
-    def _all(self, head: int) -> Cursor:
+    def _full_scan(self, head: int) -> Cursor:
         return Cursor(ScanKind.ALL, 0, head, next(self._numbers))
 
     def _seeds(self, cursor: Cursor, most: int) -> tuple[Cursor, list[Memory], Cursor | None]:
-        """Return the next memories to look at, with the cursor that led to them and the one of those after them."""
+        """Return the next memories with the cursor that led to them and the following one."""
         if cursor.walk is ScanKind.AGAIN:
-            with self._seen.lock:
-                rows = sorted(row for row in self._seen.again if row > cursor.place)[:most]
-                position, unfinished = self._seen.position, self._seen.unfinished
+            with self._state.lock:
+                rows = sorted(row for row in self._state.again if row > cursor.place)[:most]
+                position, unfinished = self._state.position, self._state.unfinished
             if rows:
-                return cursor, self._documented(rows), replace(cursor, place=rows[-1])
-            looked_at = cursor.looked_at
+                return cursor, self._load(rows), replace(cursor, place=rows[-1])
+            examined = cursor.examined
             if position is not None:
                 cursor = replace(cursor, walk=ScanKind.CHANGED, place=position)
             else:
-                cursor = replace(unfinished or self._all(cursor.head), looked_at=looked_at)
+                cursor = replace(unfinished or self._full_scan(cursor.head), examined=examined)
         if cursor.walk is ScanKind.CHANGED:
             return cursor, *self._changed(cursor, most)
         documents = self._feed.scan(after_row=cursor.place, limit=most)
@@ -251,10 +251,10 @@ class IncrementalScan:
             return [], None
         changes = self._feed.since(cursor.place, limit=most)
         if not changes or changes[0].position != cursor.place + 1:
-            # Some were thrown away meanwhile: nobody knows what they changed.
-            return [], self._all(cursor.head)
-        seeds = self._documented(list(dict.fromkeys(change.row for change in changes)))
+            # Changes were pruned meanwhile, so the memories they changed are unknown: scan all.
+            return [], self._full_scan(cursor.head)
+        seeds = self._load(list(dict.fromkeys(change.row for change in changes)))
         return seeds, replace(cursor, place=changes[-1].position)
 
-    def _documented(self, rows: Sequence[int]) -> list[Memory]:
+    def _load(self, rows: Sequence[int]) -> list[Memory]:
         return [document.memory for document in self._feed.documents(rows)]

@@ -1,4 +1,4 @@
-"""Merging one group, within one transaction; everything is looked at again there."""
+"""Merging of one group within one transaction."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from memsvc.text.paraphrase import is_reworded, joined
 
 @dataclass(frozen=True, slots=True)
 class PlannedMerge:
-    """A group and the memory that it is to become; made before the transaction, since a model may be slow."""
+    """A group and its merged memory, prepared before the transaction because a model may be slow."""
 
     group: Group
     wording: Wording
@@ -33,36 +33,38 @@ class PlannedMerge:
 
 
 class GroupMerger:
-    """Merges groups of memories that say the same."""
+    """Merges groups of equivalent memories."""
 
-    def __init__(self, memory_builder: MemoryBuilder, record_builder: RecordBuilder, words: MergedTextWriter) -> None:
-        """Write by *memory_builder* and *record_builder*; *words* finds the text."""
+    def __init__(
+        self, memory_builder: MemoryBuilder, record_builder: RecordBuilder, text_writer: MergedTextWriter
+    ) -> None:
+        """Write by *memory_builder* and *record_builder*; *text_writer* writes the merged text."""
         self._memory_builder = memory_builder
         self._record_builder = record_builder
-        self._words = words
+        self._text_writer = text_writer
         self._conflict_states = ConflictStateUpdater(record_builder, memory_builder.now)
 
     def plan(self, group: Group, deadline: Deadline) -> PlannedMerge:
-        """Return what *group* is to become."""
-        wording = self._words.write(group.members, deadline)
+        """Return the planned merge of *group*."""
+        wording = self._text_writer.write(group.members, deadline)
         return PlannedMerge(group, wording, self._prepared(group, wording))
 
     def preview(self, group: Group) -> Consolidated:
-        """Return what *group* would become by the rule, without an id and at no revision; nothing is asked or written.
+        """Return the merge of *group* by the rule, without an id and at revision 0. Nothing is written.
 
-        With a language model the words may be others.
+        No model is asked; a language model may choose other words.
         """
-        memory = self._prepared(group, Wording(self._words.by_rule(group.members))).record.memory
+        memory = self._prepared(group, Wording(self._text_writer.by_rule(group.members))).record.memory
         merged = replace(carried_over(memory, group.members), id="", revision=0)
         return Consolidated(merged, group.members, group.similarity)
 
     def merge(self, transaction: Transaction, planned: PlannedMerge) -> Consolidated | None:
-        """Store the merged memory and archive its originals, linked both ways; None when that cannot be done any more.
+        """Store the merged memory and archive its originals, linked both ways; return None if that is not possible.
 
-        A member was changed since it was planned, or stands in an open conflict, or the merged memory would have to
-        wait for a review. Nothing is written then.
+        A member may have changed since the plan, or have an open conflict, or the merged memory may need a review.
+        Nothing is written then.
         """
-        members = [self._as_planned(transaction, member) for member in planned.group.members]
+        members = [self._load_unchanged(transaction, member) for member in planned.group.members]
         if any(member is None for member in members):
             return None
         originals = [member for member in members if member is not None]
@@ -86,16 +88,16 @@ class GroupMerger:
         return self._memory_builder.prepare(replace(group.newest.scope, session_id=""), draft)
 
     @staticmethod
-    def _as_planned(transaction: Transaction, member: Memory) -> Memory | None:
+    def _load_unchanged(transaction: Transaction, member: Memory) -> Memory | None:
         found = transaction.get(member.id, reach=project_reach(member))
         return found if found is not None and found.revision == member.revision else None
 
 
-# The text of merged memories: by a language model where there is one, else the newest with what the others add.
+# Merged text comes from a language model if there is one, otherwise from the rule: the newest text plus new sentences.
 
 
 SECONDS = 30.0
-"""How long the model may take for one group."""
+"""Maximum duration of the model call for one group."""
 _INSTRUCTIONS = """\
 Several notes about the same thing follow, one after the other, the newest first. Write one note that says everything \
 they say, once: keep every name, number, date and negation as it stands, add nothing, and prefer the words of the \
@@ -106,35 +108,37 @@ log = logging.getLogger(__name__)
 
 
 class MergedTextWriter:
-    """Finds the words of merged memories. Nothing of what the members say is ever left out."""
+    """Writes the text of merged memories, without losing any statement of the members."""
 
     def __init__(self, model: LanguageModel | None, redactor: Redactor) -> None:
-        """Ask *model*, which sees no secret that *redactor* knows; without one the rule finds the words."""
+        """Ask *model*, without secrets known to *redactor*; without a model the rule is used."""
         self._model = model
         self._redactor = redactor
 
     @staticmethod
     def by_rule(members: Sequence[Memory]) -> str:
-        """Return what the newest, the first, says, and the sentences of the others that say something new, in order."""
+        """Return the text of the first, newest member plus sentences of the others that add something, in order."""
         return joined([member.content for member in members], members[0].speaker)[: limits.CONTENT]
 
     def write(self, members: Sequence[Memory], deadline: Deadline) -> Wording:
-        """Return the text for *members*, the newest first; the rule's when the model's will not do."""
+        """Return the text for *members*, newest first; that of the rule if the text of the model is unusable."""
         plain = self.by_rule(members)
         if self._model is None or all(member.content == members[0].content for member in members):
             return Wording(plain)
         material = "\n\n".join(member.content for member in members)
         clean, secrets = self._redactor.text(material)
         if secrets:
-            return Wording(plain, "The memories hold a secret, which no language model is shown; the rule merged them.")
+            return Wording(
+                plain, "The memories contain a secret, which is not sent to a language model; the rule merged them."
+            )
         left = deadline.remaining()
         seconds = SECONDS if left is None else min(SECONDS, left)
         try:
             text = self._model.text(Prompt(_INSTRUCTIONS, clean), deadline=Deadline.after(seconds))
         except (BackendUnavailableError, UnusableAnswerError) as error:
-            log.warning("the language model did not merge memories, the rule did: %s", error)
+            log.warning("the language model did not merge memories; the rule merged them: %s", error)
             return Wording(plain, "The language model did not answer; the rule merged the memories.")
         if not is_reworded(text, plain):
-            log.warning("the language model changed what memories say, the rule merged them")
-            return Wording(plain, "The language model changed what the memories say; the rule merged them.")
+            log.warning("the language model changed the content of memories; the rule merged them")
+            return Wording(plain, "The language model changed the content of the memories; the rule merged them.")
         return Wording(text)

@@ -1,4 +1,4 @@
-"""Consolidate: groups of memories of one project that say the same are merged, each by one transaction (row L5)."""
+"""Consolidation on request: groups of equivalent memories of a project are merged, each in one transaction."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from memsvc.engine.consolidation.merge import GroupMerger
 from memsvc.ports.metadata import MemoryReads, Transaction
 
 PAGE = 64
-"""How many memories are looked at between two looks at the clock."""
+"""Memories examined between two checks of the deadline."""
 MOST_CHARS = 1_000_000
-"""How much text an answer holds, about: what is found next is for the next call."""
+"""Approximate amount of text in one answer; more groups are left to the next call."""
 MOST_EXAMINED = 20_000
-"""How many memories one call looks at."""
+"""Memories examined in one call."""
 RESERVE_SECONDS = 0.5
-"""Kept of the caller's time for the answer."""
+"""Time reserved for the answer."""
 _METHOD = "ConsolidateMemories"
 _NEWEST_FIRST = Order(OrderField.CREATE_TIME)
 
 
 @dataclass(frozen=True, slots=True)
 class ConsolidationRequest:
-    """What a caller wants to have consolidated.
+    """A requested consolidation.
 
     Attributes:
-        threshold: The least similarity; None: that of the settings.
-        after: Where the call before stopped; None: at the newest memory.
+        threshold: The minimum similarity; None: that of the settings.
+        after: The cursor of the previous call; None: start with the newest memory.
     """
 
     scope: Scope
@@ -48,7 +48,7 @@ class ConsolidationRequest:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """What was done so far, as ids and revisions, and where to go on (row None: at the end)."""
+    """The progress: ids and revisions of merged groups, and the next cursor (row None: at the end)."""
 
     groups: tuple[Mapping[str, Any], ...] = ()
     examined: int = 0
@@ -58,7 +58,7 @@ class _Run:
     position: int = 0
 
     def as_json(self) -> dict[str, Any]:
-        """Return the run as it is remembered of its request."""
+        """Return the run as JSON, as stored with its request."""
         after = None if self.after is None else [self.after.value, self.after.row]
         return {
             "groups": list(self.groups),
@@ -70,8 +70,8 @@ class _Run:
         }
 
     @classmethod
-    def recalled(cls, answer: Mapping[str, Any]) -> _Run:
-        """Return the run as it was remembered."""
+    def from_json(cls, answer: Mapping[str, Any]) -> _Run:
+        """Return the run from its stored form."""
         after = None if answer["after"] is None else PageCursor(*answer["after"])
         return cls(
             tuple(answer["groups"]), answer["examined"], answer["skipped"], after, answer["done"], answer["position"]
@@ -79,7 +79,7 @@ class _Run:
 
 
 class ConsolidationService:
-    """Consolidates the memories of a project on call."""
+    """Consolidates the memories of a project on request."""
 
     def __init__(
         self,
@@ -89,63 +89,65 @@ class ConsolidationService:
         reads: MemoryReads,
         threshold: float,
     ) -> None:
-        """Find by *finder* and merge by *merger*; *threshold* is for callers who name none."""
+        """Find by *finder*, merge by *merger*; *threshold* is the default."""
         self._finder = finder
         self._merger = merger
         self._committer = committer
         self._reads = reads
         self._threshold = threshold
 
-    def preview(self, asked: ConsolidationRequest, deadline: Deadline) -> tuple[ConsolidationReport, PageCursor | None]:
-        """Return what `run` would do now, and where to go on; nothing is changed.
+    def preview(
+        self, wanted: ConsolidationRequest, deadline: Deadline
+    ) -> tuple[ConsolidationReport, PageCursor | None]:
+        """Return what `run` would do now, and the next cursor, without changing anything.
 
         Raises:
-            BackendUnavailableError: The vector index cannot be searched now.
-            DeadlineExceededError: There was no time for even the first memories.
+            BackendUnavailableError: The vector index cannot be searched.
+            DeadlineExceededError: There was no time for the first memories.
         """
         groups: list[Consolidated] = []
-        examined, chars, after = 0, 0, asked.after
-        for found, seen, following in self._found(asked, asked.after, 0, deadline):
+        examined, chars, after = 0, 0, wanted.after
+        for found, seen, following in self._find_groups(wanted, wanted.after, 0, deadline):
             groups += [self._merger.preview(group) for group in found]
             examined, after = examined + seen, following
             chars += sum(map(_chars, found))
-            if len(groups) >= asked.most_groups or chars > MOST_CHARS:
+            if len(groups) >= wanted.most_groups or chars > MOST_CHARS:
                 break
         return ConsolidationReport(tuple(groups), examined), after
 
-    def run(self, asked: ConsolidationRequest, deadline: Deadline) -> tuple[ConsolidationReport, PageCursor | None]:
-        """Merge the groups among the next memories; return them once all is durable, and where to go on.
+    def run(self, wanted: ConsolidationRequest, deadline: Deadline) -> tuple[ConsolidationReport, PageCursor | None]:
+        """Merge the groups among the next memories; return them once all are durable, and the next cursor.
 
-        Each group is one transaction. When the call breaks off, what was merged stays so, and the same request goes
-        on; a finished request is answered as before.
+        Each group is one transaction. An interrupted call keeps its merges, and the same request continues; a finished
+        request returns its first answer.
 
         Raises:
-            BackendUnavailableError: The vector index cannot be searched now, or the store is gone.
-            DeadlineExceededError: There was no time for even the first memories.
+            BackendUnavailableError: The vector index cannot be searched, or the store cannot be reached.
+            DeadlineExceededError: There was no time for the first memories.
             RequestIdReusedError: The request_id was used for another request.
         """
-        digest = request_digest(asked) if asked.request_id else ""
-        reach = Reach.from_scope(asked.scope, Visibility.PROJECT)
-        request = IdempotentRequest(_METHOD, asked.request_id, digest, reach)
-        run = self._committer.submit(lambda transaction: _opened(transaction, request, asked)).value
+        digest = request_digest(wanted) if wanted.request_id else ""
+        reach = Reach.from_scope(wanted.scope, Visibility.PROJECT)
+        request = IdempotentRequest(_METHOD, wanted.request_id, digest, reach)
+        run = self._committer.submit(lambda transaction: _start(transaction, request, wanted)).value
         chars = 0
         if not run.done:
-            for found, seen, following in self._found(asked, run.after, run.examined, deadline):
+            for found, seen, following in self._find_groups(wanted, run.after, run.examined, deadline):
                 for group in found:
-                    run = self._merged(run, request, group, deadline)
+                    run = self._merge(run, request, group, deadline)
                 run = replace(run, examined=run.examined + seen, after=following)
                 chars += sum(map(_chars, found))
-                if len(run.groups) >= asked.most_groups or chars > MOST_CHARS:
+                if len(run.groups) >= wanted.most_groups or chars > MOST_CHARS:
                     break
-            run = self._closed(run, request)
+            run = self._finish(run, request)
         return self._report(run, reach), run.after
 
-    def _found(
-        self, asked: ConsolidationRequest, after: PageCursor | None, examined: int, deadline: Deadline
+    def _find_groups(
+        self, wanted: ConsolidationRequest, after: PageCursor | None, examined: int, deadline: Deadline
     ) -> Iterator[tuple[list[Group], int, PageCursor | None]]:
-        """Yield the groups of page after page with its size and where the next one begins, as long as there is time."""
-        reach = Reach.from_scope(asked.scope, Visibility.PROJECT)
-        threshold = self._threshold if asked.threshold is None else asked.threshold
+        """Yield the groups of each page with its size and the next cursor, as long as there is time."""
+        reach = Reach.from_scope(wanted.scope, Visibility.PROJECT)
+        threshold = self._threshold if wanted.threshold is None else wanted.threshold
         is_first = True
         while examined < MOST_EXAMINED:
             left = deadline.remaining()
@@ -165,20 +167,20 @@ class ConsolidationService:
             if after is None:
                 return
 
-    def _merged(self, run: _Run, request: IdempotentRequest, group: Group, deadline: Deadline) -> _Run:
+    def _merge(self, run: _Run, request: IdempotentRequest, group: Group, deadline: Deadline) -> _Run:
         planned = self._merger.plan(group, deadline)
 
         def work(transaction: Transaction) -> _Run:
             merged = self._merger.merge(transaction, planned)
             if merged is None:
                 return replace(run, skipped=run.skipped + 1)
-            own = replace(run, groups=(*run.groups, _noted(merged)), position=transaction.position)
+            own = replace(run, groups=(*run.groups, _group_as_json(merged)), position=transaction.position)
             remember_answer(transaction, request, own.as_json())
             return own
 
         return self._committer.submit(work).value
 
-    def _closed(self, run: _Run, request: IdempotentRequest) -> _Run:
+    def _finish(self, run: _Run, request: IdempotentRequest) -> _Run:
         done = replace(run, done=True)
 
         def work(transaction: Transaction) -> None:
@@ -188,12 +190,12 @@ class ConsolidationService:
         return done
 
     def _report(self, run: _Run, reach: Reach) -> ConsolidationReport:
-        groups = [self._again(noted, reach) for noted in run.groups]
+        groups = [self._load_group(noted, reach) for noted in run.groups]
         present = tuple(group for group in groups if group is not None)
         return ConsolidationReport(present, run.examined, run.skipped, position=run.position)
 
-    def _again(self, noted: Mapping[str, Any], reach: Reach) -> Consolidated | None:
-        """Return a merged group as it was when it was merged; None when it was removed for good since."""
+    def _load_group(self, noted: Mapping[str, Any], reach: Reach) -> Consolidated | None:
+        """Return a merged group as it was when it was merged; None if it was purged since."""
         merged = self._reads.revision(*noted["merged"], reach=reach)
         if merged is None:
             return None
@@ -202,16 +204,16 @@ class ConsolidationService:
         return Consolidated(merged, originals, noted["similarity"], noted["notice"])
 
 
-def _opened(transaction: Transaction, request: IdempotentRequest, asked: ConsolidationRequest) -> _Run:
+def _start(transaction: Transaction, request: IdempotentRequest, wanted: ConsolidationRequest) -> _Run:
     answer = recall_answer(transaction, request)
     if answer is not None:
-        return _Run.recalled(answer)
-    run = _Run(after=asked.after)
+        return _Run.from_json(answer)
+    run = _Run(after=wanted.after)
     remember_answer(transaction, request, run.as_json())
     return run
 
 
-def _noted(merged: Consolidated) -> dict[str, Any]:
+def _group_as_json(merged: Consolidated) -> dict[str, Any]:
     return {
         "merged": [merged.merged.id, merged.merged.revision],
         "originals": [[original.id, original.revision] for original in merged.originals],

@@ -1,4 +1,4 @@
-"""Undoing a consolidation: its originals stand for themselves again, and the merged memory is deleted."""
+"""Undoing of a consolidation: the originals are restored, and the merged memory is deleted."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from memsvc.engine.consolidation.candidates import REVISIONS, project_reach
 from memsvc.engine.records.memory_builder import MemoryBuilder, RecordBuilder
 from memsvc.ports.metadata import MemoryReads, Transaction
 
-_OF_OTHERS = frozenset({"status", "superseded_by_id", "supersedes_id"})
-"""Fields of a merged memory that are not what it says."""
+_LINK_FIELDS = frozenset({"status", "superseded_by_id", "supersedes_id"})
+"""Fields of a merged memory that are not content of its own."""
 
 
 class ConsolidationUndo:
-    """Takes merged memories apart, each by one transaction."""
+    """Undoes consolidations, each in one transaction."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class ConsolidationUndo:
         requests: IdempotentExecutor,
         reads: MemoryReads,
     ) -> None:
-        """Write by these parts; *reads* knows what was before."""
+        """Write by these parts; *reads* loads earlier revisions."""
         self._memory_builder = memory_builder
         self._record_builder = record_builder
         self._requests = requests
@@ -50,25 +50,25 @@ class ConsolidationUndo:
     def undo(
         self, scope: Scope, memory_id: str, *, expected_revision: int, options: WriteOptions
     ) -> tuple[Written, tuple[Written, ...]]:
-        """Undo the consolidation that made a memory, or archived it; return the merged memory and the originals.
+        """Undo the consolidation that created a memory, or archived it; return the merged memory and the originals.
 
-        The originals are what they were, but for what was changed of them since. The merged memory is DELETED, with
-        all of its revisions.
+        The originals return to their earlier state, with changes made since. The merged memory is DELETED, with all its
+        revisions.
 
         Raises:
-            MemoryNotFoundError: The memory is not there for the scope.
-            InvalidRequestError: No consolidation made it, it was undone already, or a conflict over it is open.
-            RevisionConflictError: The merged memory says something else than when it was made, and no revision was
-                expected (0), or its revision is not the expected one.
-            MemorySupersededError: Another memory took the place of the merged one; that is to be undone first.
-            MemoryExistsError: Another memory took the key of an original meanwhile.
+            MemoryNotFoundError: The memory is not visible to the scope.
+            InvalidRequestError: No consolidation created it, it was undone already, or it has an open conflict.
+            RevisionConflictError: The merged memory was changed, and no revision was expected (0), or it has another
+                revision than expected.
+            MemorySupersededError: The merged memory was superseded; undo that first.
+            MemoryExistsError: Another memory has the key of an original.
             RequestIdReusedError: The request_id was used for another request.
         """
         digest = request_digest(scope, memory_id, expected_revision) if options.request_id else ""
         request = IdempotentRequest("ConsolidationUndo", options.request_id, digest, Reach.from_scope(scope))
 
         def work(transaction: Transaction) -> list[UpsertResult]:
-            merged = self._merged(transaction, scope, memory_id)
+            merged = self._load_merged(transaction, scope, memory_id)
             return self._undo(transaction, merged, expected_revision)
 
         results, _ = self._requests.run_once(request, work)
@@ -79,49 +79,49 @@ class ConsolidationUndo:
             written.append(result)
         return written[0], tuple(written[1:])
 
-    def _merged(self, transaction: Transaction, scope: Scope, memory_id: str) -> Memory:
-        """Return the memory that a consolidation made: the one that is named, or what one of its originals became."""
+    def _load_merged(self, transaction: Transaction, scope: Scope, memory_id: str) -> Memory:
+        """Return the merged memory: the named one, or the successor of a named original."""
         reach = Reach.from_scope(scope)
         memory = transaction.get(memory_id, reach=reach)
         if memory is None or not visible(memory, scope):
             raise MemoryNotFoundError(memory_id)
-        if self._made_of(memory):
+        if self._original_ids(memory):
             return memory
         merged = transaction.get(memory.superseded_by_id, reach=reach) if memory.superseded_by_id else None
-        if merged is not None and memory.id in self._made_of(merged):
+        if merged is not None and memory.id in self._original_ids(merged):
             return merged
         raise InvalidRequestError([Violation("id", "Names a memory that no consolidation made or archived.")])
 
-    def _made_of(self, memory: Memory) -> tuple[str, ...]:
-        """Return the ids of what a consolidation made *memory* of, whatever was changed of it since; or none."""
-        first = self._as_made(memory)
+    def _original_ids(self, memory: Memory) -> tuple[str, ...]:
+        """Return the ids of the originals of a consolidated memory, or none."""
+        first = self._first_revision(memory)
         return first.derived_from if first is not None and first.source == SOURCE else ()
 
-    def _as_made(self, memory: Memory) -> Memory | None:
+    def _first_revision(self, memory: Memory) -> Memory | None:
         return memory if memory.revision == 1 else self._reads.revision(memory.id, 1, reach=project_reach(memory))
 
     def _require_expected(self, merged: Memory, expected_revision: int) -> None:
-        made = self._as_made(merged)
-        says_something_else = made is not None and not _OF_OTHERS.issuperset(changed_fields(made, merged))
-        if expected_revision not in {0, merged.revision} or (expected_revision == 0 and says_something_else):
+        first = self._first_revision(merged)
+        is_changed = first is not None and not _LINK_FIELDS.issuperset(changed_fields(first, merged))
+        if expected_revision not in {0, merged.revision} or (expected_revision == 0 and is_changed):
             raise RevisionConflictError(merged.id, expected_revision or 1, merged.revision)
 
     def _undo(self, transaction: Transaction, merged: Memory, expected_revision: int) -> list[UpsertResult]:
         if merged.superseded_by_id:
             raise MemorySupersededError(merged.id, merged.superseded_by_id)
         if transaction.open_conflicts(merged.scope.owner, [merged.id]):
-            description = "Names a memory in an open conflict: settle that first; ListConflicts shows it."
+            description = "Names a memory with an open conflict: resolve it first; ListConflicts returns it."
             raise InvalidRequestError([Violation("id", description)])
         reach = project_reach(merged)
-        found = [transaction.get(memory_id, reach=reach) for memory_id in self._made_of(merged)]
+        found = [transaction.get(memory_id, reach=reach) for memory_id in self._original_ids(merged)]
         originals = [one for one in found if one is not None and one.superseded_by_id == merged.id]
         if not originals:
             raise InvalidRequestError([Violation("id", "Names a consolidation that was undone already.")])
         self._require_expected(merged, expected_revision)
-        deleted = self._deleted(transaction, merged)
-        return [UpsertResult(deleted, Outcome.UPDATED), *self._given_back(transaction, originals)]
+        deleted = self._delete(transaction, merged)
+        return [UpsertResult(deleted, Outcome.UPDATED), *self._restore(transaction, originals)]
 
-    def _deleted(self, transaction: Transaction, merged: Memory) -> Memory:
+    def _delete(self, transaction: Transaction, merged: Memory) -> Memory:
         now = self._memory_builder.now()
         after = replace(merged, status=Status.DELETED, supersedes_id="", update_time=now, revision=merged.revision + 1)
         action = ChangeAction.UPDATED if merged.status is Status.DELETED else ChangeAction.DELETED
@@ -129,28 +129,28 @@ class ConsolidationUndo:
         self._conflict_states.update(transaction, [after])
         return after
 
-    def _given_back(self, transaction: Transaction, originals: Sequence[Memory]) -> list[UpsertResult]:
+    def _restore(self, transaction: Transaction, originals: Sequence[Memory]) -> list[UpsertResult]:
         now = self._memory_builder.now()
         placed: list[UpsertResult] = []
         for before in originals:
-            after = given_back(before, self._past(before), now)
+            after = given_back(before, self._state_before(before), now)
             if after.key and after.status not in UNNAMED:
                 _require_free_key(transaction, after)
-            # Beside another memory of the same content it may stand, as it did before.
+            # Another memory may have the same content, as it did before.
             record, _ = self._record_builder.claim(transaction, self._record_builder.record(before, after))
             transaction.update(before, record, ChangeAction.UPDATED)
             placed.append(UpsertResult(after, Outcome.UPDATED))
         return placed
 
-    def _past(self, original: Memory) -> Memory:
-        """Return an original as it was before it was archived for what it is superseded by."""
+    def _state_before(self, original: Memory) -> Memory:
+        """Return an original as it was before it was archived for its successor."""
         reach, before = project_reach(original), None
         while past := self._reads.revisions(original.id, reach=reach, before=before, limit=REVISIONS):
             for one in past:
                 if one.memory.superseded_by_id != original.superseded_by_id:
                     return one.memory
             before = past[-1].memory.revision
-        # It was archived by its very first revision: somebody imported it so.
+        # Its first revision is archived already: it was imported so.
         return replace(original, status=Status.ACTIVE, superseded_by_id="")
 
 

@@ -1,4 +1,4 @@
-"""Compact: a daily log that has grown old is summed up and archived (row L6)."""
+"""The maintenance step COMPACT: old daily logs are summarised and archived."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from memsvc.ports.metadata import MetadataStore, Transaction
 from memsvc.ports.operations import LogPlace
 
 BATCH = 8
-"""A language model may be asked for each."""
+"""Logs compacted at a time; a language model may be asked for each."""
 
 
 @dataclass(frozen=True, slots=True)
 class CompactionRules:
-    """When a log is old, in days after its day, and how long its summary may be."""
+    """The age of an old log, in days after its day, and the length of its summary."""
 
     days: float = 7.0
     most_tokens: int = 200
@@ -37,7 +37,7 @@ class CompactionRules:
 
 @dataclass(frozen=True, slots=True)
 class CompactionWriters:
-    """What compacting writes with."""
+    """Dependencies for writing."""
 
     committer: GroupCommitter
     memory_builder: MemoryBuilder
@@ -45,21 +45,21 @@ class CompactionWriters:
     upserter: Upserter
 
 
-class _CannotBeSummedUpError(Exception):
-    """The summary would not be in use: it would wait for a review, or its key is that of a superseded memory."""
+class _SummaryNotUsableError(Exception):
+    """The summary would not be in use: it needs a review, or its key belongs to a superseded memory."""
 
 
 class LogCompactor:
-    """The step COMPACT.
+    """The maintenance step COMPACT.
 
-    The log keeps its key, its content and its revisions, so it can be read and restored; it leaves the searches. What
-    is restored is left alone until it is changed. Text that is added to it later is summed up anew.
+    A compacted log keeps key, content and revisions, and can be read and restored; searches no longer return it. A
+    restored log is left unchanged until it is edited. Text appended later leads to a new summary.
     """
 
     def __init__(
         self, store: MetadataStore, writers: CompactionWriters, summarizer: TextSummarizer, rules: CompactionRules
     ) -> None:
-        """Read *store* and write by *writers* what *summarizer* says, when *rules* say so."""
+        """Read from *store*, write summaries of *summarizer* by *writers*, according to *rules*."""
         self._store = store
         self._writers = writers
         self._summarizer = summarizer
@@ -69,48 +69,48 @@ class LogCompactor:
 
     @property
     def kind(self) -> UpkeepStep:
-        """Name the step."""
+        """Return the name of the step."""
         return UpkeepStep.COMPACT
 
     @property
     def batch(self) -> int:
-        """Return how many logs are put away at a time."""
+        """Return the number of logs compacted at a time."""
         return BATCH
 
     def find_due(self, area: Area, now: datetime, after: str, limit: int) -> StepPart:
-        """Return the next logs that are old, by their keys."""
+        """Return the next old logs, by key."""
         before = day_before(now, self._rules.days)
         logs = self._store.logs.old_logs(area, before=before, after=_place(after), limit=limit)
         due = tuple(
             Due.of(UpkeepStep.COMPACT, Reason.OLD_LOG, log)
             for log in logs
-            if log.update_time < now and is_old_log(log, before) and not self._is_summed_up(log)
+            if log.update_time < now and is_old_log(log, before) and not self._is_summarised(log)
         )
         return StepPart(due, _cursor(logs[-1]) if len(logs) == limit else BEGINNING)
 
     def apply(self, due: Sequence[Due]) -> StepResult:
-        """Sum the logs up and put them away."""
+        """Summarise and archive the logs."""
         before = day_before(self._now(), self._rules.days)
-        planned = [(one, self._planned(one, before)) for one in due]
+        planned = [(one, self._plan(one, before)) for one in due]
 
         def work(transaction: Transaction) -> list[Due]:
-            return [one for one, plan in planned if plan is not None and self._put_away(transaction, plan[0], plan[1])]
+            return [one for one, plan in planned if plan is not None and self._compact(transaction, plan[0], plan[1])]
 
         changed = self._writers.committer.submit(work).value
         return StepResult(tuple(changed), len(due) - len(changed))
 
-    def _is_summed_up(self, log: Memory) -> bool:
-        """Return whether a log was put away as it stands, and brought back by somebody who wants it."""
+    def _is_summarised(self, log: Memory) -> bool:
+        """Return whether the current content of a log was summarised, and the log restored since."""
         if not log.related_ids:
             return False
         related = self._store.memories.get(log.related_ids, reach=_reach(log))
         return any(sums_up(memory, log) for memory in related.values())
 
-    def _planned(self, due: Due, before: str) -> tuple[Memory, PreparedMemory] | None:
-        """Return a log with its summary, or None when it is no longer due."""
+    def _plan(self, due: Due, before: str) -> tuple[Memory, PreparedMemory] | None:
+        """Return a log with its summary, or None if it is no longer due."""
         reach = Reach(due.scope.owner, (due.scope.project_id,))
         log = self._store.memories.get([due.memory_id], reach=reach).get(due.memory_id)
-        if log is None or not is_old_log(log, before) or self._is_summed_up(log):
+        if log is None or not is_old_log(log, before) or self._is_summarised(log):
             return None
         what = f"the log of the day {log.title or log.key}"
         summed = self._summarizer.summarize(
@@ -119,26 +119,26 @@ class LogCompactor:
         draft = _draft(log, summed.text or log.content.strip()[:1] or "…")
         return log, self._writers.memory_builder.prepare(replace(log.scope, session_id=""), draft)
 
-    def _put_away(self, transaction: Transaction, log: Memory, prepared: PreparedMemory) -> bool:
+    def _compact(self, transaction: Transaction, log: Memory, prepared: PreparedMemory) -> bool:
         found = transaction.get(log.id, reach=_reach(log))
         if found is None or found.revision != log.revision:
             return False
         name = (log.scope.project_id, prepared.record.memory.key)
         bearer = transaction.find_keys(log.scope.owner, [name]).get(name)
         if bearer is not None and bearer.source != COMPACTION:
-            # Somebody else's memory has the key: the summary does without.
-            prepared = _unnamed(prepared)
+            # Another memory has the key: the summary gets none.
+            prepared = _without_key(prepared)
         try:
             with transaction.savepoint():
                 self._replace(transaction, found, prepared)
-        except _CannotBeSummedUpError:
+        except _SummaryNotUsableError:
             return False
         return True
 
     def _replace(self, transaction: Transaction, log: Memory, prepared: PreparedMemory) -> None:
         [placed] = self._writers.upserter.upsert(transaction, [prepared], OnDuplicate.KEEP_BOTH, None)
         if not isinstance(placed, UpsertResult) or placed.memory.status is not Status.ACTIVE:
-            raise _CannotBeSummedUpError
+            raise _SummaryNotUsableError
         archived = _archived(log, placed.memory.id, self._now())
         transaction.update(log, self._writers.record_builder.record_with_same_content(archived), ChangeAction.UPDATED)
         self._conflict_states.update(transaction, [archived])
@@ -163,7 +163,7 @@ def _draft(log: Memory, summary: str) -> Draft:
     )
 
 
-def _unnamed(prepared: PreparedMemory) -> PreparedMemory:
+def _without_key(prepared: PreparedMemory) -> PreparedMemory:
     record = prepared.record
     draft = replace(prepared.draft, key="")
     return replace(prepared, draft=draft, record=replace(record, memory=replace(record.memory, key="")))

@@ -1,4 +1,4 @@
-"""Summarize: a month, a span of time or a topic in one memory that is kept up to date under its key (row L8)."""
+"""Summaries of a month, a period or a topic, each updated under its own key."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ METHOD = "PeriodSummarizer"
 
 @dataclass(frozen=True, slots=True)
 class PeriodSummary:
-    """A summary as it was stored.
+    """A stored summary.
 
     Attributes:
-        source_count: Of how many memories it was made; it is derived from the 64 that matter most.
-        notice: Why a language model did not write it, if it should have.
+        source_count: The number of summarised memories; the summary derives from the 64 most important ones.
+        notice: The reason why the language model did not write it, if there is one.
     """
 
     written: Written
@@ -52,7 +52,7 @@ class PeriodSummary:
 
 @dataclass(frozen=True, slots=True)
 class PeriodRequest:
-    """What is to be summed up, in at most so many tokens (None: as the settings say). An empty topic is every topic."""
+    """A requested summary; *most_tokens* None means as in the settings, an empty topic means every topic."""
 
     scope: Scope
     period: Period
@@ -61,35 +61,35 @@ class PeriodRequest:
 
 
 class PeriodSummarizer:
-    """Writes summaries, each one transaction."""
+    """Writes summaries, each in one transaction."""
 
     def __init__(
         self,
         memory_builder: MemoryBuilder,
         upserter: Upserter,
         requests: IdempotentExecutor,
-        material: SummarySources,
+        sources: SummarySources,
         summarizer: TextSummarizer,
         *,
         most_tokens: int,
     ) -> None:
-        """Write by the first three; *material* loads the memories, which *summarizer* summarises.
+        """Write by the first three; *sources* loads the memories, which *summarizer* summarises.
 
         *most_tokens* limits a summary whose request names no limit.
         """
         self._memory_builder = memory_builder
         self._upserter = upserter
         self._requests = requests
-        self._material = material
+        self._sources = sources
         self._summarizer = summarizer
         self._most_tokens = most_tokens
 
     def summarize(self, period_request: PeriodRequest, options: WriteOptions, deadline: Deadline) -> PeriodSummary:
-        """Sum up what is wished for and keep it under its key, where an earlier summary of the same gets a revision.
+        """Summarise memories and store the summary under its key; an earlier summary there gets a revision.
 
         Raises:
             NothingToSummarizeError: There are no such memories.
-            MemoryExistsError: The key is that of a memory which is no such summary.
+            MemoryExistsError: The key belongs to a memory that is no such summary.
             BackendUnavailableError: The lexical index cannot be searched for the topic.
             DeadlineExceededError: The deadline passed first; nothing was written.
             MemorySupersededError: The summary under the key was superseded.
@@ -99,18 +99,18 @@ class PeriodSummarizer:
         request = IdempotentRequest(METHOD, options.request_id, digest, Reach.from_scope(period_request.scope))
         known = self._requests.find_answer(request)
         if known is not None:
-            return _told(known)
-        sources = self._material.load(period_request.scope, period_request.period, period_request.topic, deadline)
-        summed = self._summed_up(period_request, sources, deadline)
-        prepared = self._memory_builder.prepare(period_request.scope, _draft(period_request, sources, summed))
-        note: Json = {"sources": len(sources), "notice": summed.notice}
-        noted = self._requests.run_once_with_note(
-            request, lambda transaction: ([self._place(transaction, prepared)], note)
+            return _result_of(known)
+        sources = self._sources.load(period_request.scope, period_request.period, period_request.topic, deadline)
+        summary = self._summarize(period_request, sources, deadline)
+        prepared = self._memory_builder.prepare(period_request.scope, _draft(period_request, sources, summary))
+        note: Json = {"sources": len(sources), "notice": summary.notice}
+        answer = self._requests.run_once_with_note(
+            request, lambda transaction: ([self._store(transaction, prepared)], note)
         )
-        told = _told(noted)
-        return replace(told, written=replace(told.written, redactions=prepared.redactions))
+        result = _result_of(answer)
+        return replace(result, written=replace(result.written, redactions=prepared.redactions))
 
-    def _summed_up(self, period_request: PeriodRequest, sources: Sequence[Memory], deadline: Deadline) -> SummaryText:
+    def _summarize(self, period_request: PeriodRequest, sources: Sequence[Memory], deadline: Deadline) -> SummaryText:
         texts = [memory.content for memory in sources if memory.content.strip()]
         if not texts:
             raise NothingToSummarizeError(period_request.period.name, period_request.topic)
@@ -118,14 +118,14 @@ class PeriodSummarizer:
             texts = [f"{day_text(when(memory))}: {memory.content}" for memory in sources]
         about = f" about {period_request.topic!r}" if period_request.topic else ""
         what = f"notes{about} of the time {period_request.period.name}, the oldest first"
-        summed = self._summarizer.summarize(
+        summary = self._summarizer.summarize(
             texts, what=what, most_tokens=period_request.most_tokens or self._most_tokens, deadline=deadline
         )
-        if not summed.text:
+        if not summary.text:
             raise NothingToSummarizeError(period_request.period.name, period_request.topic)
-        return summed
+        return summary
 
-    def _place(self, transaction: Transaction, prepared: PreparedMemory) -> UpsertResult:
+    def _store(self, transaction: Transaction, prepared: PreparedMemory) -> UpsertResult:
         memory = prepared.record.memory
         name = (memory.scope.project_id, memory.key)
         bearer = transaction.find_keys(memory.scope.owner, [name]).get(name)
@@ -134,16 +134,16 @@ class PeriodSummarizer:
         [placed] = self._upserter.upsert(transaction, [prepared], OnDuplicate.KEEP_BOTH, None)
         if isinstance(placed, MemsvcError):
             raise placed
-        assert isinstance(placed, UpsertResult)  # noqa: S101 - only items that came rejected are returned so
+        assert isinstance(placed, UpsertResult)  # noqa: S101 - narrows the type
         return placed
 
 
-def _draft(period_request: PeriodRequest, sources: Sequence[Memory], summed: SummaryText) -> Draft:
+def _draft(period_request: PeriodRequest, sources: Sequence[Memory], summary: SummaryText) -> Draft:
     title = (
         f"{period_request.period.name} {period_request.topic}" if period_request.topic else period_request.period.name
     )
     return Draft(
-        summed.text,
+        summary.text,
         key=summary_key(period_request.period, period_request.topic),
         session_id="",
         layer=Layer.LONG_TERM,
@@ -154,12 +154,12 @@ def _draft(period_request: PeriodRequest, sources: Sequence[Memory], summed: Sum
         source=PERIOD,
         metadata={"source_count": len(sources)},
         trust=min(memory.trust for memory in sources),
-        derived_from=tuple(memory.id for memory in _weightiest(sources, summed.text)),
+        derived_from=tuple(memory.id for memory in _most_relevant(sources, summary.text)),
     )
 
 
-def _weightiest(sources: Sequence[Memory], summary: str) -> list[Memory]:
-    """Return the sources that a summary is derived from: those it quotes, then the important, then the late ones."""
+def _most_relevant(sources: Sequence[Memory], summary: str) -> list[Memory]:
+    """Return the sources of a summary: quoted ones first, then by importance, then the latest."""
     lines = summary.splitlines()
     flat = {memory.id: " ".join(memory.content.split()) for memory in sources}
     quoted = {name for name, text in flat.items() if any(line.rstrip("…") in text for line in lines if line.strip())}
@@ -167,67 +167,64 @@ def _weightiest(sources: Sequence[Memory], summary: str) -> list[Memory]:
     return sorted(ordered[:DERIVED_FROM], key=lambda one: (when(one), one.row))
 
 
-def _told(noted: IdempotentResult) -> PeriodSummary:
-    [written] = noted.results
+def _result_of(answer: IdempotentResult) -> PeriodSummary:
+    [written] = answer.results
     if not isinstance(written, Written):
         raise not_found_error(written)
-    note = noted.note
-    assert isinstance(note, dict)  # noqa: S101 - every answer of this method has one
+    note = answer.note
+    assert isinstance(note, dict)  # noqa: S101 - narrows the type
     return PeriodSummary(written, int(str(note["sources"])), str(note["notice"]))
 
 
-# What a period or topic is summed up of.
-
-
 MOST = 1_000
-"""How many memories one summary is made of at most, the newest first."""
+"""Maximum number of memories in one summary, the newest first."""
 PAGE = 250
-"""How many memories are looked at together for their tags and categories."""
-_LABELS = "the tags and categories of all memories to be looked at"
+"""Memories read at a time to check their tags and categories."""
+_LABELS = "the check of tags and categories"
 
 
 class SummarySources:
-    """Gathers memories of a period, of a topic, or of both."""
+    """Loads memories of a period, of a topic, or of both."""
 
     def __init__(self, reads: MemoryReads, lexical: LexicalIndex) -> None:
-        """Read by *reads*; *lexical* finds what speaks of a topic."""
+        """Read from *reads*; find memories about a topic by *lexical*."""
         self._reads = reads
         self._lexical = lexical
 
     def load(self, scope: Scope, period: Period, topic: str, deadline: Deadline) -> list[Memory]:
-        """Return the memories of the scope's own project in the order of their time, at most the newest `MOST`.
+        """Return memories of exactly the scope's project in the order of their time, at most the newest `MOST`.
 
-        With a *topic* those that hold all of its words, or have it as a tag or as their category. What is one word to a
-        search is one here: case, accents, the width of letters and repeated white space do not count. Filters tell
-        such tags apart, so all memories of the period are looked at for them.
+        With a *topic*, those that contain all its words, or have it as a tag or category. Words are normalised as in a
+        search: case, accents, width and repeated white space are ignored. Filters distinguish such tags, so all
+        memories of the period are checked.
 
         Raises:
-            BackendUnavailableError: With a topic, when the lexical index cannot be searched.
+            BackendUnavailableError: The lexical index cannot be searched for the topic.
             DeadlineExceededError: The deadline passed first.
         """
         reach = Reach.from_scope(scope, Visibility.PROJECT)
         happened, written = material_of(period)
         if topic:
-            found = self._on(topic, reach, (happened, written), deadline)
+            found = self._about(topic, reach, (happened, written), deadline)
         else:
             found = self._page(reach, happened, OrderField.EVENT_TIME, None, MOST)
             found += self._page(reach, written, OrderField.CREATE_TIME, None, MOST)
         distinct = {memory.id: memory for memory in found if not memory.superseded_by_id}
         return sorted(distinct.values(), key=lambda memory: (when(memory), memory.row))[-MOST:]
 
-    def _on(self, topic: str, reach: Reach, periods: Iterable[Filter], deadline: Deadline) -> list[Memory]:
+    def _about(self, topic: str, reach: Reach, periods: Iterable[Filter], deadline: Deadline) -> list[Memory]:
         wanted, label = query_terms(topic), _label(topic)
         found: list[Memory] = []
         for where, order in zip(periods, (OrderField.EVENT_TIME, OrderField.CREATE_TIME), strict=True):
             hits = self._lexical.search(wanted, reach=reach, where=where, limit=MOST, deadline=deadline)
             rows = list(dict.fromkeys(row_of(hit.entry_id) for hit in hits))
-            found += [one for one in self._reads.by_rows(rows, reach=reach).values() if _speaks_of(one, wanted)]
+            found += [one for one in self._reads.by_rows(rows, reach=reach).values() if _contains(one, wanted)]
             labelled = (one for one in self._all(reach, where, order, deadline) if _is_labelled(one, label))
             found += islice(labelled, MOST)
         return found
 
     def _all(self, reach: Reach, where: Filter, order: OrderField, deadline: Deadline) -> Iterator[Memory]:
-        """Yield all memories of a period, the newest first."""
+        """Yield all memories of a period, newest first."""
         after: PageCursor | None = None
         while page := self._page(reach, where, order, after, PAGE):
             yield from page
@@ -244,7 +241,7 @@ class SummarySources:
         return self._reads.page(reach=reach, where=where, order=Order(order), after=after, limit=limit)
 
 
-def _speaks_of(memory: Memory, wanted: Sequence[str]) -> bool:
+def _contains(memory: Memory, wanted: Sequence[str]) -> bool:
     return set(wanted) <= set(terms(f"{memory.title}\n{memory.content}"))
 
 
@@ -253,5 +250,5 @@ def _is_labelled(memory: Memory, label: str) -> bool:
 
 
 def _label(text: str) -> str:
-    """Return what is the same for a topic and for the tags and categories that mean it."""
+    """Return the normalised form of a topic, tag or category."""
     return " ".join(map(fold, text.split()))

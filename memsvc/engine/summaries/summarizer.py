@@ -1,4 +1,4 @@
-"""Summing up texts: by a language model where there is one, else by their own sentences."""
+"""Summaries of texts, by a language model or by extraction."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from memsvc.ports.models import LanguageModel, Prompt, UnusableAnswerError
 from memsvc.text.extractive_summary import Line, summary_of
 
 MATERIAL_TOKENS = 16_000
-"""Longer material is cut down to what says most before the model reads it."""
+"""Longer material is reduced by extraction before the model reads it."""
 SECONDS = 60.0
-"""How long the model may take, its retries included."""
+"""Maximum duration of a model call, including retries."""
 _INSTRUCTIONS = """\
 Sum up {what}. Write in the language that most of it is in. Keep names, numbers, dates, decisions and the reasons for \
 them, preferences, what was done, and what is still open. Add nothing that is not there. Write plain sentences, \
@@ -27,32 +27,32 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class SummaryText:
-    """A summary, and why a language model did not write it, if it should have."""
+    """A summary, and a notice if the language model failed."""
 
     text: str
     notice: str = ""
 
 
 class TextSummarizer:
-    """Sums up what memories say. Safe to call from several threads."""
+    """Summarises texts of memories. Thread-safe."""
 
     def __init__(self, model: LanguageModel | None, count: Callable[[str], int], redactor: Redactor) -> None:
-        """Ask *model*, which sees no secret that *redactor* knows, nor does a summary; *count* counts tokens."""
+        """Ask *model*; *redactor* removes secrets from prompts and summaries, *count* counts tokens."""
         self._model = model
         self._count = count
         self._redactor = redactor
 
     @property
     def asks_a_model(self) -> bool:
-        """Return whether summing up may take as long as a language model takes."""
+        """Return whether a summary may take as long as a language model."""
         return self._model is not None
 
     def summarize(self, texts: Sequence[str], *, what: str, most_tokens: int, deadline: Deadline) -> SummaryText:
-        """Return a summary of at most *most_tokens* tokens, in the language of *texts*; blank only when they are.
+        """Return a summary of at most *most_tokens* tokens in the language of *texts*; blank only if they are.
 
         *what* names the material in English, for the model.
         """
-        # Each text as a whole: a sentence of it may hold half of a secret.
+        # Redact each text as a whole: a sentence may contain only half of a secret.
         clean = [self._redactor.text(text)[0] for text in texts]
         if self._model is None:
             return SummaryText(self._extract(clean, most_tokens))
@@ -62,8 +62,8 @@ class TextSummarizer:
         try:
             text = self._model.text(prompt, deadline=Deadline.after(seconds))
         except (BackendUnavailableError, UnusableAnswerError) as error:
-            log.warning("the language model did not sum up %s, sentences of it were taken: %s", what, error)
-            notice = "The language model did not answer; the summary is made of sentences of the memories."
+            log.warning("the language model did not summarise %s; the extractive summary was used: %s", what, error)
+            notice = "The language model did not answer; the summary consists of sentences of the memories."
             return SummaryText(self._extract(clean, most_tokens), notice)
         return SummaryText(self._cut(text, most_tokens))
 
@@ -75,7 +75,7 @@ class TextSummarizer:
         return self._extract(texts, MATERIAL_TOKENS) if self._count(whole) > MATERIAL_TOKENS else whole
 
     def _cut(self, text: str, most_tokens: int) -> str:
-        """Return the longest beginning of a text that takes no more tokens than that."""
+        """Return the longest beginning of a text within *most_tokens*."""
         least, most = 0, len(text)
         while least < most:
             middle = (least + most + 1) // 2
