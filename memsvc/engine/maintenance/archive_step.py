@@ -1,4 +1,4 @@
-"""Archive: what was not read for long, or takes too much room, is put away (requirement L4)."""
+"""The maintenance step ARCHIVE: memories unread for long, and the least useful ones over a size limit."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from memsvc.ports.operations import UpkeepReads
 
 @dataclass(frozen=True, slots=True)
 class ArchiveRules:
-    """When a LONG_TERM memory is archived.
+    """Conditions for archiving LONG_TERM memories.
 
     Attributes:
-        unread_for: So long neither read nor changed.
-        limit_bytes: How much the content of one owner's LONG_TERM memories may take, before the least useful ones are
+        unread_for: Time without reads and changes.
+        limit_bytes: Limit for the content of one owner's LONG_TERM memories, above which the least useful ones are
             archived. 0: no limit.
     """
 
@@ -41,12 +41,12 @@ class ArchiveRules:
 
 @dataclass(frozen=True, slots=True)
 class _Cursor:
-    """Where the step is: in the list of unread memories, or among those of an owner with too many.
+    """Position in the list of unread memories, or among those of an owner over the limit.
 
     Attributes:
-        place: In the list, as `cursor_of` writes it.
-        owner: Empty: in the list of unread memories.
-        excess_bytes: How much of this owner is still to be archived.
+        place: Position in the list, as text of `cursor_of`.
+        owner: Empty in the list of unread memories.
+        excess_bytes: Size still to be archived for this owner.
     """
 
     place: str = BEGINNING
@@ -62,7 +62,7 @@ class _Cursor:
 
 
 class ArchiveStep:
-    """Makes LONG_TERM memories ARCHIVED: they leave lists and searches that do not ask for them, and can come back."""
+    """Makes LONG_TERM memories ARCHIVED: default lists and searches exclude them, and they can be restored."""
 
     kind = UpkeepStep.ARCHIVE
     batch = 25
@@ -75,7 +75,7 @@ class ArchiveStep:
         now: Callable[[], datetime],
         rules: ArchiveRules,
     ) -> None:
-        """Find by *reads*, write by the rest; *now* is the clock."""
+        """Read from *reads*, write by the others; *now* is the clock."""
         self._reads = reads
         self._committer = committer
         self._status_change = BulkStatusChange(record_builder, now)
@@ -83,12 +83,12 @@ class ArchiveStep:
         self._rules = rules
 
     def find_due(self, area: Area, now: datetime, after: str, limit: int) -> StepPart:
-        """Return what was not read for long, then what owners keep beyond the limit, the least useful first."""
+        """Return memories unread for long, then those over the limit of their owner, least useful first."""
         cursor = _Cursor.read(after)
-        return self._beyond(area, now, cursor, limit) if cursor.owner else self._unread(area, now, cursor, limit)
+        return self._over_limit(area, now, cursor, limit) if cursor.owner else self._unread(area, now, cursor, limit)
 
     def apply(self, due: Sequence[Due]) -> StepResult:
-        """Archive them."""
+        """Archive the memories."""
 
         def work(transaction: Transaction) -> list[Due]:
             since = self._now() - self._rules.unread_for
@@ -106,7 +106,7 @@ class ArchiveStep:
         following = str(_Cursor(place)) if place else self._next_owner(area, now, "")
         return StepPart(tuple(due_of(self.kind, Reason.UNREAD, one) for one in found), following)
 
-    def _beyond(self, area: Area, now: datetime, cursor: _Cursor, limit: int) -> StepPart:
+    def _over_limit(self, area: Area, now: datetime, cursor: _Cursor, limit: int) -> StepPart:
         since, excess = now - self._rules.unread_for, cursor.excess_bytes
         after = place_of(cursor.place)
         found = self._reads.least_useful(area, owner=cursor.owner, since=since, at=now, after=after, limit=limit)
@@ -122,7 +122,7 @@ class ArchiveStep:
         return StepPart(tuple(due), self._next_owner(area, now, cursor.owner))
 
     def _next_owner(self, area: Area, now: datetime, after: str) -> str:
-        """Return the cursor of the first owner behind *after* who keeps too much, or that of the beginning."""
+        """Return the cursor of the first owner after *after* who exceeds the limit, or BEGINNING."""
         limit = self._rules.limit_bytes
         if not limit:
             return BEGINNING

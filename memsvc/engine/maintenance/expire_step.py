@@ -1,4 +1,4 @@
-"""Expire: what is past its time is put away, and work in progress is finished (requirements M9 and L2)."""
+"""The maintenance step EXPIRE: memories past their expire_time, and finished work in progress."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from memsvc.text.analysis import is_han
 
 
 class ExpireStep:
-    """Makes memories EXPIRED whose expire_time has passed, so that they leave the indexes; nothing is destroyed."""
+    """Makes memories EXPIRED after their expire_time, which removes them from the indexes; no data is deleted."""
 
     kind = UpkeepStep.EXPIRE
     batch = 25
@@ -33,22 +33,22 @@ class ExpireStep:
         reminder_detector: ReminderDetector,
         now: Callable[[], datetime],
     ) -> None:
-        """Find by *reads*, write by the rest; *now* is the clock."""
+        """Read from *reads*, write by the others; *now* is the clock."""
         self._reads = reads
         self._committer = committer
         self._record_builder = record_builder
-        self._reminding = reminder_detector
+        self._reminder_detector = reminder_detector
         self._status_change = BulkStatusChange(record_builder, now)
         self._now = now
 
     def find_due(self, area: Area, now: datetime, after: str, limit: int) -> StepPart:
-        """Return those that have expired, the first to expire first."""
+        """Return expired memories, the first to expire first."""
         found = self._reads.expired(area, at=now, after=place_of(after), limit=limit)
         due = (due_of(self.kind, Reason.FINISHED if one.work_in_progress else Reason.EXPIRED, one) for one in found)
         return StepPart(tuple(due), cursor_of(found, limit))
 
     def apply(self, due: Sequence[Due]) -> StepResult:
-        """Put them away, or finish them."""
+        """Expire the memories; finish work in progress."""
 
         def work(transaction: Transaction) -> list[Due]:
             now = self._now()
@@ -64,7 +64,7 @@ class ExpireStep:
         return StepResult(tuple(done), len(due) - len(done))
 
     def _finish(self, transaction: Transaction, before: Memory, now: datetime) -> None:
-        after = apply_values(before, finished_values(before, now), now, self._reminding)
+        after = apply_values(before, finished_values(before, now), now, self._reminder_detector)
         record, _ = self._record_builder.claim(transaction, self._record_builder.record(before, after))
         transaction.update(before, record, ChangeAction.UPDATED)
         self._record_builder.update_session_tokens(transaction, before, after)
@@ -75,29 +75,29 @@ def _is_over(memory: Memory, now: datetime) -> bool:
     return memory.expire_time is not None and memory.expire_time <= now
 
 
-# What becomes of work in progress when its time is over: it says that it is finished.
+# Work in progress does not expire: it is marked as finished.
 
 
 FINISHED = "finished"
-"""The tag of finished work."""
+"""Tag of finished work."""
 _UNFINISHED = frozenset(
     {"wip", "work-in-progress", "work_in_progress", "work in progress", "in-progress", "in_progress", "in progress"}
     | {"进行中", "進行中", "未完成"}
 )
-"""Tags that finished work loses, in lower case."""
+"""Tags removed from finished work, in lower case."""
 
 
 def finished_values(memory: Memory, now: datetime) -> dict[str, Any]:
-    """Return the new values of a work whose time is over: no longer in progress, and text and tags that say so.
+    """Return the new values of finished work: not in progress, with a note in text and tags.
 
-    The text stays, with a line below it in its language, unless it would become too long. The tag is left out where
-    there is no room for another.
+    A line in the language of the text is appended unless the text would become too long. The tag is omitted if there is
+    no room for it.
     """
     content = f"{memory.content}\n\n{_line(memory, now)}"
     tags = [tag for tag in memory.tags if tag.lower() not in _UNFINISHED and tag != FINISHED]
     return {
         "work_in_progress": False,
-        # Another layer than SHORT_TERM no longer expires, and that one gets its 14 days.
+        # Clears the expiry; SHORT_TERM gets 14 days.
         "expire_time": None,
         "content": content if len(content) <= CONTENT else memory.content,
         "tags": (*tags, FINISHED) if len(tags) < TAGS else tuple(tags),

@@ -1,4 +1,4 @@
-"""Promote: what was read often enough is kept for good (requirement L3)."""
+"""The maintenance step PROMOTE: frequently read SHORT_TERM memories become LONG_TERM."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from memsvc.engine.records.memory_builder import claims_content, content_name
 from memsvc.ports.metadata import Transaction
 from memsvc.ports.operations import UpkeepReads
 
-LOOK = 25
-"""How many memories one transaction looks at: some milliseconds of work, since searches wait for it."""
+LOOKUP_BATCH = 25
+"""Memories checked in one transaction: some milliseconds of work, because searches wait for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Cursor:
-    """Where the step is.
+    """Position in the list of frequently read memories.
 
     Attributes:
-        place: In the list, as `cursor_of` writes it.
-        taken: The contents that a memory before that place is promoted with, and that none has the claim on yet.
+        place: Position in the list, as text of `cursor_of`.
+        taken: Unclaimed contents for which an earlier memory in the list is promoted.
     """
 
     place: str = BEGINNING
@@ -52,10 +52,10 @@ class _Cursor:
 
 
 class PromoteStep:
-    """Promotes SHORT_TERM memories as PromoteMemory does. Work in progress is left to be finished, messages as said.
+    """Promotes SHORT_TERM memories as PromoteMemory does, except work in progress and messages.
 
-    What another memory says, too, is not due: the other one has the claim on the content. Of several that say the same,
-    none of them with the claim, the first is due. What is trusted too little is due, stays and is skipped.
+    A memory whose content another memory claims is not due. Of several with equal, unclaimed content the first is due.
+    A memory that is trusted too little is due and skipped.
     """
 
     kind = UpkeepStep.PROMOTE
@@ -70,7 +70,7 @@ class PromoteStep:
         *,
         least_accesses: int,
     ) -> None:
-        """Find by *reads* what was read *least_accesses* times; *now* is the clock."""
+        """Find by *reads* memories read at least *least_accesses* times; *now* is the clock."""
         self._reads = reads
         self._committer = committer
         self._promote = promote
@@ -78,7 +78,7 @@ class PromoteStep:
         self._least = least_accesses
 
     def find_due(self, area: Area, now: datetime, after: str, limit: int) -> StepPart:
-        """Return those read often enough that no other memory keeps from being promoted."""
+        """Return frequently read memories that no other memory prevents from being promoted."""
         cursor = _Cursor.read(after)
         found = self._reads.read_often(area, least=self._least, at=now, after=place_of(cursor.place), limit=limit)
         taken = dict.fromkeys(cursor.taken)
@@ -92,13 +92,13 @@ class PromoteStep:
         return StepPart(tuple(due), str(_Cursor(place, tuple(taken))) if place else BEGINNING)
 
     def apply(self, due: Sequence[Due]) -> StepResult:
-        """Promote them."""
+        """Promote the memories."""
 
         def work(transaction: Transaction) -> list[Due]:
             now = self._now()
             found = [(one, memory) for one, memory in eligible(transaction, due) if self._is_due(memory, now)]
-            made = [(one, memory, self._promoted(transaction, memory)) for one, memory in found]
-            # What was made of a memory counts as read as often.
+            made = [(one, memory, self._try_promote(transaction, memory)) for one, memory in found]
+            # The new memory inherits the access count.
             transaction.add_accesses(
                 {
                     new.id: (memory.access_count, memory.access_time)
@@ -112,9 +112,9 @@ class PromoteStep:
         return StepResult(tuple(done), len(due) - len(done))
 
     def _free(self, often: Sequence[Due], now: datetime) -> Iterator[tuple[Due, str]]:
-        """Yield those of *often* whose content no other memory claims, as `_unclaimed` does. Nothing is written."""
-        for start in range(0, len(often), LOOK):
-            some = often[start : start + LOOK]
+        """Yield those of *often* whose content no other memory claims, as `_unclaimed` does. Read-only."""
+        for start in range(0, len(often), LOOKUP_BATCH):
+            some = often[start : start + LOOKUP_BATCH]
 
             def look(transaction: Transaction, some: Sequence[Due] = some) -> list[tuple[Due, str]]:
                 return list(_unclaimed(transaction, some, now))
@@ -126,8 +126,8 @@ class PromoteStep:
         is_work = memory.work_in_progress or memory.kind is Kind.MESSAGE
         return memory.layer is Layer.SHORT_TERM and memory.access_count >= self._least and not (is_over or is_work)
 
-    def _promoted(self, transaction: Transaction, memory: Memory) -> Memory | None:
-        """Return what was made of a memory, or None when nothing can be."""
+    def _try_promote(self, transaction: Transaction, memory: Memory) -> Memory | None:
+        """Return the promoted memory, or None if promotion is not possible."""
         try:
             with transaction.savepoint():
                 return self._promote.promote_in_transaction(transaction, memory)
@@ -136,9 +136,9 @@ class PromoteStep:
 
 
 def _unclaimed(transaction: Transaction, often: Sequence[Due], now: datetime) -> Iterator[tuple[Due, str]]:
-    """Yield what no other memory claims the content of, with a name of that content if nobody claims it, else "".
+    """Yield changes whose content no other memory claims, with the name of an unclaimed content, else "".
 
-    A claim of one whose time is over by *now* does not count: EXPIRE comes before, and ends it.
+    The claim of a memory that expires by *now* is ignored: EXPIRE runs before and releases it.
     """
     for one, memory in eligible(transaction, often):
         name = content_name(memory)

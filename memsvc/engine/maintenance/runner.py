@@ -1,4 +1,4 @@
-"""Runs of upkeep: step by step, part by part, with searches going first."""
+"""Maintenance runs: step by step, part by part; searches have priority."""
 
 from __future__ import annotations
 
@@ -22,12 +22,10 @@ from memsvc.engine.runtime.latency_stats import LatencyStats
 from memsvc.engine.runtime.leader_lease import LeaderElection, Lease
 from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
 
-# What maintenance has done since the process started, by step: whoever runs a step notes it here.
-
 
 @dataclass(frozen=True, slots=True)
 class StepCount:
-    """How often a step ran, how often it failed, how many memories it changed, and how long it took in all."""
+    """Runs, failures, changed memories and total duration of a step since the start of the process."""
 
     step: str
     runs: int = 0
@@ -37,7 +35,7 @@ class StepCount:
 
 
 class StepCounts:
-    """Counts steps. Their names must come from a fixed list: they become labels of metrics."""
+    """Counts by step. Step names must come from a fixed list, because they are labels of metrics."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -62,18 +60,18 @@ class StepCounts:
 
 
 OPERATION = "Maintenance"
-"""The name under which runs are measured; the layer names the step."""
+"""Name of runs in latency statistics; the layer is the step."""
 PART = 200
-"""How many changes are looked for at a time."""
+"""Due changes searched at a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunLimits:
-    """How much one run does.
+    """Limits of one run.
 
     Attributes:
-        changes: The most that one step changes in a run; what is left is for the next run.
-        routine: What runs by the clock do; empty: all steps. A run on call that does as much counts as one of them.
+        changes: Maximum number of changes of one step in a run; the rest is left to the next run.
+        routine: Steps of a scheduled run; empty: all. A requested run with the same steps counts as scheduled.
     """
 
     changes: int = 10_000
@@ -82,36 +80,36 @@ class RunLimits:
 
 @dataclass(frozen=True, slots=True)
 class StepMetrics:
-    """Where it is told how long steps took and what they did."""
+    """Metrics of steps: durations and counts."""
 
     performance: LatencyStats
     counts: StepCounts = field(default_factory=StepCounts)
 
-    def note(self, step: UpkeepStep, tally: Tally, doing: MaintenancePlan) -> None:
-        """Note one run of a step; a dry run does nothing that counts."""
+    def note(self, step: UpkeepStep, tally: Tally, plan: MaintenancePlan) -> None:
+        """Record one run of a step; dry runs do not count."""
         failed = bool(tally.failure)
         self.performance.record(OPERATION, step.lower(), tally.seconds, failed=failed)
-        if doing is not MaintenancePlan.DRY_RUN:
+        if plan is not MaintenancePlan.DRY_RUN:
             self.counts.note(step.lower(), changed=tally.changed, seconds=tally.seconds, failed=failed)
 
 
 @dataclass(slots=True)
 class _Run:
-    """One run under way."""
+    """A running maintenance run."""
 
     area: Area
-    doing: MaintenancePlan
+    plan: MaintenancePlan
     now: datetime
     lease: Lease | None
     tallies: dict[UpkeepStep, Tally] = field(default_factory=dict)
 
     def progress(self, step: UpkeepStep | None, changes: Sequence[Due] = ()) -> UpkeepProgress:
-        """Return how far it is."""
-        return UpkeepProgress(step, self.doing, tuple(changes), dict(self.tallies))
+        """Return the progress."""
+        return UpkeepProgress(step, self.plan, tuple(changes), dict(self.tallies))
 
 
 class MaintenanceRunner:
-    """Runs steps of upkeep, one run at a time on a store."""
+    """Runs maintenance steps, one run at a time on a store."""
 
     def __init__(
         self,
@@ -123,9 +121,9 @@ class MaintenanceRunner:
         *,
         flush_accesses: Callable[[], None],
     ) -> None:
-        """Run *steps* in the order of UpkeepStep, noted in *measures*; *now* is the clock.
+        """Run *steps* in the order of UpkeepStep, and record them in *measures*; *now* is the clock.
 
-        *flush_accesses* writes down what was read lately, so that nothing counts as unread which was read just now.
+        *flush_accesses* writes pending access counts, so that memories read just now do not count as unread.
         """
         order = list(UpkeepStep)
         self._steps = sorted(steps, key=lambda step: order.index(step.kind))
@@ -136,62 +134,61 @@ class MaintenanceRunner:
         self._flush_accesses = flush_accesses
 
     def run(
-        self, area: Area, kinds: Sequence[UpkeepStep], doing: MaintenancePlan
+        self, area: Area, kinds: Sequence[UpkeepStep], plan: MaintenancePlan
     ) -> Generator[UpkeepProgress, None, None]:
-        """Do what is due in *area* by the steps *kinds* (none: all), telling the progress after every part.
+        """Apply what is due in *area* by the steps *kinds* (none: all), yielding the progress after every part.
 
-        A dry run changes nothing, may go on beside other runs, and lists what a run begun at that moment would
-        change. Closing the generator ends the run between two parts; what was done stays. A step that fails says so
-        in its tally, and the others are done all the same.
+        A dry run changes nothing, may run next to other runs, and lists what a run started at that moment would change.
+        Closing the generator ends the run between two parts; applied changes stay. A failing step reports it in its
+        tally, and the others run all the same.
 
         Raises:
             CapabilityMissingError: There is no such step.
-            MaintenanceRunningError: Another run is under way, in this process or another one on the store; or this one
-                stood still for so long that another one began.
-            BackendUnavailableError: The store cannot be reached to begin.
+            MaintenanceRunningError: Another run is active in any process on the store, or this run lost its lease.
+            BackendUnavailableError: The store cannot be reached at the start.
             BackendClosedError: The service stops.
         """
-        steps = self._chosen(kinds)
+        steps = self._select_steps(kinds)
         self._flush_accesses()
-        if doing is MaintenancePlan.DRY_RUN:
-            yield from self._all(steps, _Run(area, doing, self._now(), None))
+        if plan is MaintenancePlan.DRY_RUN:
+            yield from self._run_steps(steps, _Run(area, plan, self._now(), None))
             return
         with self._election.lead() as lease:
-            yield from self._all(steps, _Run(area, doing, self._now(), lease))
+            yield from self._run_steps(steps, _Run(area, plan, self._now(), lease))
 
-    def _chosen(self, kinds: Sequence[UpkeepStep]) -> list[MaintenanceStep]:
+    def _select_steps(self, kinds: Sequence[UpkeepStep]) -> list[MaintenanceStep]:
         missing = set(kinds) - {step.kind for step in self._steps}
         if missing:
             capability = f"the maintenance steps {', '.join(sorted(missing))}"
             raise CapabilityMissingError(capability)
         return [step for step in self._steps if not kinds or step.kind in kinds]
 
-    def _all(self, steps: Sequence[MaintenanceStep], run: _Run) -> Iterator[UpkeepProgress]:
+    def _run_steps(self, steps: Sequence[MaintenanceStep], run: _Run) -> Iterator[UpkeepProgress]:
         for step in steps:
             run.tallies[step.kind] = Tally()
             yield run.progress(step.kind)
             started = time.perf_counter()
             try:
-                yield from self._parts(step, run, started)
+                yield from self._run_step(step, run, started)
             except (BackendClosedError, MaintenanceRunningError):
                 raise
             except MemsvcError as error:
                 run.tallies[step.kind] = replace(run.tallies[step.kind], failure=error.message)
                 yield run.progress(step.kind)
-            self._measures.note(step.kind, run.tallies[step.kind], run.doing)
+            self._measures.note(step.kind, run.tallies[step.kind], run.plan)
         if run.lease is not None:
             routine = set(self._bounds.routine) or {step.kind for step in self._steps}
             run.lease.is_finished = run.area == EVERYBODY and routine <= run.tallies.keys()
         yield run.progress(None)
 
-    def _parts(self, step: MaintenanceStep, run: _Run, started: float) -> Iterator[UpkeepProgress]:
+    def _run_step(self, step: MaintenanceStep, run: _Run, started: float) -> Iterator[UpkeepProgress]:
         cursor, left = BEGINNING, self._bounds.changes
         while left > 0:
             SEARCH_PRIORITY.yield_to_searches()
             part = step.find_due(run.area, run.now, cursor, min(PART, left))
             left -= len(part.due)
             run.tallies[step.kind] = _with_due(run.tallies[step.kind], len(part.due))
-            for changes in self._done(step, part.due, run):
+            for changes in self._apply_part(step, part.due, run):
                 run.tallies[step.kind] = replace(run.tallies[step.kind], seconds=time.perf_counter() - started)
                 yield run.progress(step.kind, changes)
             cursor = part.next
@@ -202,8 +199,8 @@ class MaintenanceRunner:
         yield run.progress(step.kind)
 
     @staticmethod
-    def _done(step: MaintenanceStep, due: Sequence[Due], run: _Run) -> Iterator[Sequence[Due]]:
-        """Make the changes of one part, or in a dry run none; yield what was, or would be, changed."""
+    def _apply_part(step: MaintenanceStep, due: Sequence[Due], run: _Run) -> Iterator[Sequence[Due]]:
+        """Apply the changes of one part, or none in a dry run; yield what was, or would be, changed."""
         if run.lease is None:
             yield due
             return
@@ -211,19 +208,19 @@ class MaintenanceRunner:
         while batch := list(islice(waiting, step.batch)):
             SEARCH_PRIORITY.yield_to_searches()
             run.lease.require()
-            applied = _applied(step, batch)
+            applied = _apply_batch(step, batch)
             run.tallies[step.kind] = _with_done(run.tallies[step.kind], len(applied.changed), applied.skipped)
             yield applied.changed
 
 
-def _applied(step: MaintenanceStep, batch: Sequence[Due]) -> StepResult:
-    """Apply a batch; where somebody in it is being erased, what is others' is done all the same."""
+def _apply_batch(step: MaintenanceStep, batch: Sequence[Due]) -> StepResult:
+    """Apply a batch; if the data of one user is being erased, apply the changes of the others."""
     try:
         return step.apply(batch)
     except ErasureRunningError:
         if len(batch) == 1:
             return StepResult((), 1)
-    parts = [_applied(step, [one]) for one in batch]
+    parts = [_apply_batch(step, [one]) for one in batch]
     return StepResult(tuple(one for part in parts for one in part.changed), sum(part.skipped for part in parts))
 
 

@@ -1,4 +1,4 @@
-"""Upkeep by the clock: one thread that looks now and then whether it is time."""
+"""Scheduled maintenance: one thread that checks periodically whether a run is due."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from memsvc.domain.maintenance import EVERYBODY, MaintenancePlan, UpkeepProgress
 from memsvc.engine.maintenance.runner import MaintenanceRunner
 from memsvc.engine.runtime.leader_lease import LeaderElection
 
-LOOK_SECONDS = 5.0
-"""How often to look. It costs one read of one row; a dead leader is succeeded after its term and one look more."""
+CHECK_SECONDS = 5.0
+"""Interval of checks. Each reads one row; a crashed leader is replaced after its term and one check."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Timetable:
-    """When upkeep is done by itself.
+    """The schedule of maintenance.
 
     Attributes:
-        interval: From the end of one run, in whichever process, to the next.
-        jitter: By up to how much each run is late, so that processes which were started together do not ask at once.
-        steps: What runs do.
+        interval: Time from the end of one run, in any process, to the next.
+        jitter: Maximum random delay of a run, so that processes started together do not compete.
+        steps: The steps of a run.
     """
 
     interval: timedelta
@@ -36,7 +36,7 @@ class Timetable:
 
 
 class MaintenanceScheduler:
-    """Runs upkeep for everybody when it is time. The store knows when the last run ended, so restarts do not count."""
+    """Runs maintenance for all users when it is due. The store has the last end, so restarts do not matter."""
 
     def __init__(
         self,
@@ -46,33 +46,33 @@ class MaintenanceScheduler:
         now: Callable[[], datetime],
         random: Random,
     ) -> None:
-        """Run by *timetable*; *now* is the clock, and the jitter comes from *random*."""
+        """Run by *timetable*; *now* is the clock, *random* the source of the jitter."""
         self._maintenance = maintenance
         self._election = election
         self._timetable = timetable
         self._now = now
         self._random = random
         self._started = now()
-        self._late = self._jitter()
+        self._delay = self._jitter()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="maintenance", daemon=True)
 
     def start(self) -> None:
-        """Start looking at the clock."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End a run between two parts, and stop; the next run, here or elsewhere, goes on."""
+        """End a run between two parts, and stop; the next run, in any process, continues."""
         self._stopping.set()
         if self._thread.ident is not None:
             self._thread.join()
 
     def next_time(self) -> datetime:
-        """Return when it is time: one interval after the last run ended, or after the start where there was none."""
-        return (self._election.last_end() or self._started) + self._timetable.interval + self._late
+        """Return the time of the next run: an interval after the end of the last one, or else after the start."""
+        return (self._election.last_end() or self._started) + self._timetable.interval + self._delay
 
     def run_if_due(self) -> UpkeepProgress | None:
-        """Do upkeep if it is time, and return how it ended; None: it is not time, or somebody else does it.
+        """Run maintenance if it is due; return its last progress, or None if it is not due or another process runs it.
 
         Raises:
             BackendUnavailableError: The store cannot be reached.
@@ -80,7 +80,7 @@ class MaintenanceScheduler:
         """
         if self._now() < self.next_time():
             return None
-        self._late = self._jitter()
+        self._delay = self._jitter()
         steps = self._maintenance.run(EVERYBODY, self._timetable.steps, MaintenancePlan.PERFORM)
         latest = None
         try:
@@ -89,8 +89,8 @@ class MaintenanceScheduler:
                 if self._stopping.is_set():
                     break
         except MaintenanceRunningError:
-            log.debug("another process does the maintenance")
-            self._late = timedelta(0)  # Should it die, it is succeeded at once.
+            log.debug("maintenance was skipped: another process runs it")
+            self._delay = timedelta(0)  # If it crashes, it is replaced at once.
         finally:
             steps.close()
         return latest
@@ -99,18 +99,18 @@ class MaintenanceScheduler:
         return self._timetable.jitter * self._random.random()
 
     def _run(self) -> None:
-        while not self._stopping.wait(LOOK_SECONDS):
+        while not self._stopping.wait(CHECK_SECONDS):
             try:
-                _tell(self.run_if_due())
+                _log(self.run_if_due())
             except BackendClosedError:
                 return
             except BackendUnavailableError as error:
-                log.warning("maintenance waits and will be tried again: %s", error.message)
+                log.warning("maintenance was postponed: %s", error.message)
             except Exception:
-                log.exception("maintenance failed and will be tried again")
+                log.exception("maintenance failed and is retried")
 
 
-def _tell(progress: UpkeepProgress | None) -> None:
+def _log(progress: UpkeepProgress | None) -> None:
     for step, tally in () if progress is None else progress.tallies.items():
         level = logging.WARNING if tally.failure else logging.INFO if tally.due else logging.DEBUG
         log.log(
@@ -120,5 +120,5 @@ def _tell(progress: UpkeepProgress | None) -> None:
             tally.changed,
             tally.skipped,
             tally.seconds,
-            f"; it broke off: {tally.failure}" if tally.failure else "",
+            f"; it failed: {tally.failure}" if tally.failure else "",
         )

@@ -1,4 +1,4 @@
-"""What a step of upkeep is."""
+"""The interface of maintenance steps, and their common parts."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from memsvc.ports.metadata import Transaction
 from memsvc.ports.operations import ScanPosition, Waiting
 
 BEGINNING = ""
-"""The cursor before the first part, and after the last."""
+"""The cursor before the first part and after the last one."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepPart:
-    """Some of what is due.
+    """A part of the due changes.
 
     Attributes:
-        due: May be empty although more parts follow, when those that were looked at need nothing.
+        due: May be empty although more parts follow.
         next: The cursor of the next part; BEGINNING: there is none.
-        is_paused: Whether more follows all the same, in another run.
+        is_paused: Whether more parts follow in another run.
     """
 
     due: tuple[Due, ...]
@@ -37,11 +37,11 @@ class StepPart:
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """What became of changes that were due.
+    """The result of applying due changes.
 
     Attributes:
-        changed: Those that were made.
-        skipped: How many were not, since they were no longer due or cannot be made. Nothing was written for them.
+        changed: The changes that were made.
+        skipped: The number of changes that were no longer due or not possible. Nothing was written for them.
     """
 
     changed: tuple[Due, ...]
@@ -49,30 +49,30 @@ class StepResult:
 
 
 class MaintenanceStep(Protocol):
-    """One sort of upkeep: it finds what is due part by part, and does it.
+    """One kind of maintenance, which finds due changes part by part and applies them.
 
-    A step keeps no state of a run. So a run may end after any part, by a cancel or a crash; the next one finds what
-    is left, since what was done is no longer due. Two steps never run at the same time on one store.
+    A step keeps no state of a run. A run may end after any part, by a cancellation or a crash; the next run finds the
+    rest, because applied changes are no longer due. Two steps never run at the same time on one store.
     """
 
     @property
     def kind(self) -> UpkeepStep:
-        """Name the step."""
+        """Return the name of the step."""
         ...
 
     @property
     def batch(self) -> int:
-        """Return how many changes one transaction takes: some milliseconds of work, since searches wait for it."""
+        """Return the number of changes in one transaction: some milliseconds of work, because searches wait for it."""
         ...
 
     def find_due(self, area: Area, now: datetime, after: str, limit: int) -> StepPart:
-        """Return at most *limit* of what is due in *area* at *now*, beginning after the cursor *after*.
+        """Return at most *limit* changes due in *area* at *now*, starting after the cursor *after*.
 
-        It only reads. It *must* enter its tables by an index, and *must* look at no more than a bounded number of
-        memories for each one of *limit*. The cursor is the step's own text; what was due and is not changed (a dry run,
-        or a change that was skipped) *must not* be returned again behind its cursor.
+        Read-only. It *must* use an index to find rows, and *must* examine at most a bounded number of memories for each
+        one of *limit*. The cursor is text of the step; a due change that is not applied (a dry run, or a skipped
+        change) *must not* be returned again after its cursor.
 
-        *now* is when the run began. What earlier steps of a run change has an update_time not before it, and *must*
+        *now* is the start of the run. Changes by earlier steps of a run have an update_time not before it, and *must*
         be left to the next run: so a dry run lists exactly what a run would change.
 
         Raises:
@@ -93,23 +93,20 @@ class MaintenanceStep(Protocol):
         ...
 
 
-# Putting many memories away at once, and what every step has in common.
-
-
 class BulkStatusChange:
-    """Gives memories another status within a transaction, and settles the conflicts that thereby become void."""
+    """Status changes of many memories within a transaction, including their conflicts."""
 
     def __init__(self, record_builder: RecordBuilder, now: Callable[[], datetime]) -> None:
         """Write by *record_builder*; *now* is the clock."""
         self._conflict_states = ConflictStateUpdater(record_builder, now)
 
     def set_status(self, transaction: Transaction, memories: Sequence[Memory], status: Status) -> None:
-        """Put *memories* away, each as its next revision. What they say and their tier stay as they are."""
+        """Set the status of *memories*, each as its next revision. Content and tier stay."""
         if memories:
             self.update_conflicts(transaction, transaction.put_away(memories, status))
 
     def update_conflicts(self, transaction: Transaction, changed: Sequence[Memory]) -> None:
-        """Settle the conflicts of memories, whoever owns them."""
+        """Update the conflicts of changed memories of any owners."""
         by_owner: dict[str, list[Memory]] = defaultdict(list)
         for memory in changed:
             by_owner[memory.scope.owner].append(memory)
@@ -118,7 +115,7 @@ class BulkStatusChange:
 
 
 def eligible(transaction: Transaction, due: Sequence[Due]) -> Iterator[tuple[Due, Memory]]:
-    """Yield what is due with its memory as it is now, held; those gone or that upkeep leaves alone are passed over."""
+    """Yield due changes with their memory, locked; purged memories and those exempt from maintenance are skipped."""
     for one in due:
         reach = Reach(one.scope.owner, (one.scope.project_id,))
         memory = transaction.get(one.memory_id, reach=reach)
@@ -127,20 +124,20 @@ def eligible(transaction: Transaction, due: Sequence[Due]) -> Iterator[tuple[Due
 
 
 def is_maintained(memory: Memory) -> bool:
-    """Return whether upkeep may touch a memory: it is ACTIVE, so not withheld, and of neither layer nor tier CORE."""
+    """Return whether maintenance may change a memory: it is ACTIVE, and of neither layer nor tier CORE."""
     return memory.status is Status.ACTIVE and memory.layer is not Layer.CORE and memory.tier is not Tier.CORE
 
 
 def due_of(step: UpkeepStep, reason: Reason, waiting: Waiting) -> Due:
-    """Return what is due of a memory that waits."""
+    """Return the due change of a waiting memory."""
     return Due(step, reason, waiting.scope, waiting.memory_id, waiting.row)
 
 
 def cursor_of(found: Sequence[Waiting], limit: int) -> str:
-    """Return the cursor behind a list that *limit* cut, or that of the beginning when the list was whole."""
+    """Return the cursor behind a list that *limit* cut, or BEGINNING if the list was complete."""
     return " ".join(map(str, found[-1].place)) if found and len(found) >= limit else ""
 
 
 def place_of(cursor: str) -> ScanPosition:
-    """Return the place that a cursor of `cursor_of` names."""
+    """Return the position of a cursor of `cursor_of`."""
     return tuple(map(int, cursor.split()))

@@ -12,7 +12,7 @@ from memsvc.domain.maintenance import EVERYBODY, MaintenancePlan, UpkeepStep
 from memsvc.domain.memory import Status
 from memsvc.engine.maintenance.expire_step import ExpireStep
 from memsvc.engine.maintenance.runner import MaintenanceRunner, RunLimits, StepMetrics
-from memsvc.engine.maintenance.scheduler import LOOK_SECONDS, MaintenanceScheduler, Timetable
+from memsvc.engine.maintenance.scheduler import CHECK_SECONDS, MaintenanceScheduler, Timetable
 from memsvc.engine.records.memory_builder import MemoryBuilder, RecordBuilder, ReminderDetector
 from memsvc.engine.runtime.latency_stats import LatencyStats
 from memsvc.engine.runtime.leader_lease import TERM, LeaderElection
@@ -102,7 +102,7 @@ def test_a_leader_that_dies_is_succeeded_within_half_a_minute(tmp_path: Path) ->
         assert desk.store.leases.take("maintenance", holder="dead", now=clock(), until=clock() + TERM)
         died = clock()
         while schedule.run_if_due() is None:
-            clock.advance(seconds=LOOK_SECONDS)
+            clock.advance(seconds=CHECK_SECONDS)
         assert clock() - died < timedelta(seconds=30)
 
 
