@@ -65,7 +65,7 @@ class ConsolidationUndo:
             RequestIdReusedError: The request_id was used for another request.
         """
         digest = request_digest(scope, memory_id, expected_revision) if options.request_id else ""
-        request = IdempotentRequest("ConsolidationUndo", options.request_id, digest, Reach.from_scope(scope))
+        request = IdempotentRequest("UndoConsolidation", options.request_id, digest, Reach.from_scope(scope))
 
         def work(transaction: Transaction) -> list[UpsertResult]:
             merged = self._load_merged(transaction, scope, memory_id)

@@ -447,7 +447,7 @@ class MemoryArchiver:
             RequestIdReusedError: The request_id was used for another request.
         """
         digest = request_digest(scope, memory_id, expected_revision) if options.request_id else ""
-        request = IdempotentRequest("MemoryArchiver", options.request_id, digest, Reach.from_scope(scope))
+        request = IdempotentRequest("ArchiveMemory", options.request_id, digest, Reach.from_scope(scope))
 
         def work(transaction: Transaction) -> list[UpsertResult]:
             return [self._archive(transaction, scope, memory_id, expected_revision)]

@@ -33,7 +33,7 @@ from memsvc.text.analysis import query_terms, terms
 from memsvc.text.context_phrases import day_text
 from memsvc.text.stemming import fold
 
-METHOD = "PeriodSummarizer"
+METHOD = "SummarizePeriod"
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,7 +112,7 @@ def test_steps_are_measured(house: House) -> None:
     house.run()
     house.run(EXPIRE)
 
-    report = house.application.performance.report("MaintenanceRunner")
+    report = house.application.performance.report("Maintenance")
     once = dict.fromkeys(("archive", "compact", "consolidate", "promote"), 1)
     assert {one.layer: one.durations.count for one in report} == once | {"expire": 2}
 
