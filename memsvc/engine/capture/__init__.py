@@ -1,1 +1,1 @@
-"""Capture: from what was said to what is remembered."""
+"""Extraction of memories from text."""

@@ -269,7 +269,7 @@ class CommitPipeline(Generic[T]):
             return None
         self._last, self._is_reported = None, True
         result = _result_of(last)
-        # Later work continues from the last value; after a failure it starts anew.
+        # Later work continues from the last value; after a failure it starts without one.
         self._last = last
         return result
 

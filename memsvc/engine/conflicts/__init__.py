@@ -1,1 +1,1 @@
-"""Contradictions between memories: found when one is written, kept, and settled; and the chains of supersession."""
+"""Detection and resolution of conflicts, and supersession links."""

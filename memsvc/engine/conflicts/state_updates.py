@@ -28,7 +28,7 @@ class ConflictStateUpdater:
         self._now = now
 
     def update(self, transaction: Transaction, changed: Sequence[Memory], *, gone: str = "") -> dict[str, Memory]:
-        """Update the open conflicts of changed memories; return other memories that changed thereby, by id.
+        """Update the open conflicts of changed memories; return other memories that changed as a result, by id.
 
         A conflict holds while both memories are in use and valid now and contradict each other. The older memory is
         CONFLICTED, or ACTIVE if it states more than is contradicted, or if it is global and the newer one is not. If

@@ -1,1 +1,1 @@
-"""Consolidation: memories that say the same become one, and can be taken apart again."""
+"""Merging of equivalent memories, and its undo."""

@@ -1,1 +1,1 @@
-"""Contexts: what an agent should know for its next step, and what it loads at its start."""
+"""Contexts for the next step of an agent, and its core memories."""

@@ -1,1 +1,1 @@
-"""Looking back and going back: revisions, what was known at a moment, checkpoints."""
+"""As-of reads and searches, revisions, checkpoints and rollback."""

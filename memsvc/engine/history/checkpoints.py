@@ -61,7 +61,7 @@ class CheckpointService:
                 raise CheckpointExistsError(name)
             now = self._now()
             if known_time is not None and known_time > now:
-                raise InvalidRequestError([Violation("known_time", "Must not lie in the future.")])
+                raise InvalidRequestError([Violation("known_time", "Must not be in the future.")])
             made = Checkpoint(scope.owner, scope.project_id, name, known_time or now, now, note)
             transaction.add_checkpoint(made)
             remember_answer(transaction, request, {"name": name})

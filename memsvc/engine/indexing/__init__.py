@@ -1,1 +1,1 @@
-"""Keeping the derived indexes in step with the store."""
+"""Maintenance of the derived indexes."""

@@ -1,1 +1,1 @@
-"""Upkeep: the steps by which memories look after themselves, and what runs them."""
+"""Maintenance steps, and their runner and scheduler."""

@@ -1,1 +1,1 @@
-"""Writing: one path from a draft to a durable memory."""
+"""Writes and reads of single memories."""

@@ -49,7 +49,7 @@ class _Addition:
         if len(content) > limits.CONTENT:
             description = (
                 f"would make the memory {len(content)} characters long; at most {limits.CONTENT} are allowed. "
-                "Go on under another key."
+                "Continue under another key."
             )
             raise InvalidRequestError([Violation("content", description)])
         return content

@@ -163,7 +163,7 @@ class ImportRun:
         progress = ImportProgress(**answer) if answer is not None else before.progress if before else self._progress
         first, known = prepared.first_index, progress.next_index
         if not 0 <= first <= known:
-            description = f"Must lie in 0 to {known}, the index after the last memory, not {first}."
+            description = f"Must be in 0 to {known}, the index after the last memory, not {first}."
             raise InvalidRequestError([Violation("batch.first_index", description)])
         waiting = prepared.items[max(0, known - prepared.start) :]
         if not waiting:

@@ -103,7 +103,9 @@ class MemoryPromoter:
     def _replace(self, transaction: Transaction, source: Memory, prepared: PreparedMemory) -> list[UpsertResult]:
         record = apply_sources(prepared, SourceLookup(transaction), self._memory_builder.policy).record
         if record.memory.status is not Status.ACTIVE:
-            description = "Is trusted too little: what is made of it would wait for a review. Raise its trust first."
+            description = (
+                "Names a memory with too little trust: the promoted one would be QUARANTINED. Raise its trust first."
+            )
             raise InvalidRequestError([Violation("id", description)])
         memory = replace(record.memory, key=source.key)
         now = self._memory_builder.now()

@@ -110,7 +110,7 @@ def _slots(memory: Memory, day: date, slot: Slot | None) -> tuple[Slot, ...]:
     if memory.reminder is None:
         raise InvalidRequestError([Violation("memory_id", "Names a memory without a reminder.")])
     if not occurs_on(memory.reminder, day):
-        description = f"Its reminder is not due on {day}: take the date that ListDueReminders gave."
+        description = f"Its reminder is not due on {day}: use a date that ListDueReminders returned."
         raise InvalidRequestError([Violation("date", description)])
     slots = slots_of(memory.reminder)
     if slot is not None and slot not in slots:

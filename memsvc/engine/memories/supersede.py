@@ -115,7 +115,7 @@ class MemorySuperseder:
         _require_reviewed(old)
         record = apply_sources(prepared, SourceLookup(transaction), self._memory_builder.policy).record
         if record.memory.status is not Status.ACTIVE:
-            description = "Would be QUARANTINED, and cannot take the place of another before it is approved."
+            description = "Would be QUARANTINED; only an approved memory can supersede another."
             raise InvalidRequestError([Violation("memory", description)])
         memory = replace(record.memory, supersedes_id=old.id, key=inherited_key(old, record.memory))
         self._conflict_detector.supersession.require_unsuperseded(transaction, old, memory)

@@ -1,1 +1,1 @@
-"""Building and changing the records that the store keeps of memories."""
+"""Records of memories: building, patching, provenance, statements."""

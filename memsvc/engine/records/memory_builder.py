@@ -215,7 +215,7 @@ def _scope_of(scope: Scope, draft: Draft) -> Scope:
 
 
 # Reminders are detected in content of users, agents and imports. Not in messages and documents, which state facts for
-# everybody, nor in memories private to a session; and never in content of tools or documents, because that must not
+# everyone, nor in memories private to a session; and never in content of tools or documents, because that must not
 # make an agent act.
 
 
@@ -477,7 +477,7 @@ def require_validity(memory: Memory) -> None:
         InvalidRequestError: It does.
     """
     if memory.valid_from is not None and memory.valid_to is not None and memory.valid_to <= memory.valid_from:
-        raise InvalidRequestError([Violation("memory.valid_to", "Must lie after valid_from.")])
+        raise InvalidRequestError([Violation("memory.valid_to", "Must be after valid_from.")])
 
 
 def content_name(memory: Memory) -> ContentName:

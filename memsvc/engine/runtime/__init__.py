@@ -1,1 +1,1 @@
-"""Parts that all engine packages may use: search priority, latencies, periodic tasks, leases."""
+"""Shared runtime parts: search priority, latency statistics, periodic tasks, leases."""

@@ -1,1 +1,1 @@
-"""Reading: by id, by list, and by search."""
+"""Retrieval, ranking and hydration."""

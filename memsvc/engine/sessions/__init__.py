@@ -1,1 +1,1 @@
-"""Sessions: opening and closing them, appending messages, reading them, trimming them at their limit."""
+"""Sessions: lifecycle, messages, flushing and trimming."""
