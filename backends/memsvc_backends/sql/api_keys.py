@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from datetime import datetime
-from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -13,7 +12,7 @@ import sqlalchemy as sa
 from memsvc.domain.api_keys import ApiKey, Role
 from memsvc.domain.clock import from_micros, to_micros
 from memsvc_backends.sql.database import Database
-from memsvc_backends.sql.dialect import json_text
+from memsvc_backends.sql.dialect import execute, fixed, json_text
 from memsvc_backends.sql.memory_codec import micros_or_none, moment_or_none
 from memsvc_backends.sql.tables import api_keys
 from memsvc_backends.sql.write_session import WriteSession
@@ -39,13 +38,13 @@ class SqlKeyReads:
         if alive_at is not None:
             parameters["now"] = to_micros(alive_at)
         with self._database.reading() as connection:
-            rows = connection.execute(_select_page(only_alive=alive_at is not None), parameters)
+            rows = execute(connection, _select_page(only_alive=alive_at is not None), parameters)
             return [_key_from_row(row) for row in rows]
 
     def are_there(self) -> bool:
         """Return whether there is any."""
         with self._database.reading() as connection:
-            return connection.execute(sa.select(_C.id).limit(1)).first() is not None
+            return execute(connection, sa.select(_C.id).limit(1)).first() is not None
 
 
 class SqlKeyWrites(WriteSession):
@@ -53,26 +52,26 @@ class SqlKeyWrites(WriteSession):
 
     def add_key(self, key: ApiKey) -> None:
         """Insert a key."""
-        self._connection.execute(sa.insert(api_keys), _values(key))
+        execute(self._connection, sa.insert(api_keys), _values(key))
 
     def revoke_key(self, key_id: str, moment: datetime) -> ApiKey | None:
         """Revoke a key."""
         mine = sa.update(api_keys).where(_C.id == key_id, _C.revoke_time.is_(None))
-        self._connection.execute(mine.values(revoke_time=to_micros(moment)))
+        execute(self._connection, mine.values(revoke_time=to_micros(moment)))
         return _read(self._connection, key_id)
 
 
 def _read(connection: sa.Connection, key_id: str) -> ApiKey | None:
-    row = connection.execute(_select_one(), {"wanted": key_id}).one_or_none()
+    row = execute(connection, _select_one(), {"wanted": key_id}).one_or_none()
     return None if row is None else _key_from_row(row)
 
 
-@cache
+@fixed
 def _select_one() -> sa.Select[Any]:
     return sa.select(api_keys).where(_C.id == sa.bindparam("wanted", type_=sa.Text))
 
 
-@cache
+@fixed
 def _select_page(*, only_alive: bool) -> sa.Select[Any]:
     statement = sa.select(api_keys).where(_C.id > sa.bindparam("after", type_=sa.Text))
     if only_alive:
@@ -98,18 +97,22 @@ def _values(key: ApiKey) -> dict[str, Any]:
     }
 
 
-def _key_from_row(row: Any) -> ApiKey:
+def _key_from_row(row: Sequence[Any]) -> ApiKey:
+    (
+        key_id, name, role, tenant_id, user_ids, project_ids, digest, create_time, expire_time, revoke_time,
+        calls_per_second, concurrent_calls,
+    ) = row  # fmt: skip
     return ApiKey(
-        id=row.id,
-        name=row.name,
-        role=Role(row.role),
-        tenant_id=row.tenant_id,
-        user_ids=tuple(json.loads(row.user_ids)),
-        project_ids=tuple(json.loads(row.project_ids)),
-        digest=bytes.fromhex(row.digest),
-        create_time=from_micros(row.create_time),
-        expire_time=moment_or_none(row.expire_time),
-        revoke_time=moment_or_none(row.revoke_time),
-        calls_per_second=row.calls_per_second,
-        concurrent_calls=row.concurrent_calls,
+        id=key_id,
+        name=name,
+        role=Role(role),
+        tenant_id=tenant_id,
+        user_ids=tuple(json.loads(user_ids)),
+        project_ids=tuple(json.loads(project_ids)),
+        digest=bytes.fromhex(digest),
+        create_time=from_micros(create_time),
+        expire_time=moment_or_none(expire_time),
+        revoke_time=moment_or_none(revoke_time),
+        calls_per_second=calls_per_second,
+        concurrent_calls=concurrent_calls,
     )

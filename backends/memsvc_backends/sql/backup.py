@@ -18,6 +18,7 @@ from memsvc.domain.errors import BackendUnavailableError, CapabilityMissingError
 from memsvc.fsync import sync
 from memsvc.ports.operations import CopyProgress
 from memsvc_backends.sql.database import BACKEND, Database
+from memsvc_backends.sql.dialect import execute
 from memsvc_backends.sql.store_migration import change_triggers, migration_state
 from memsvc_backends.sql.tables import checkpoints, conflicts, counters, files, memories, messages, revisions, sessions
 
@@ -68,12 +69,12 @@ class SqlStoreCopies:
             change_triggers.take_down(connection)
             migration_state.forget(connection, migration_state.OUT)
             migration_state.forget(connection, migration_state.INTO)
-            connection.execute(sa.update(counters).values(store_id=uuid.uuid4().hex))
+            execute(connection, sa.update(counters).values(store_id=uuid.uuid4().hex))
 
     def _copy(self, path: Path, steps: _Steps) -> dict[str, int]:
         with self._database.snapshot() as connection:
             # The snapshot begins with the first look; the copying then sees nothing that is written later.
-            connection.execute(sa.select(counters.c.last_position)).one()
+            execute(connection, sa.select(counters.c.last_position)).one()
             counts = _counts(connection)
             source: Any = connection.connection.driver_connection
             try:
@@ -91,7 +92,7 @@ class SqlStoreCopies:
 def _counts(connection: sa.Connection) -> dict[str, int]:
     tables = (memories, revisions, sessions, messages, conflicts, checkpoints, files)
     statements = {table.name: sa.select(sa.func.count()).select_from(table) for table in tables}
-    return {name: int(connection.execute(statement).scalar_one()) for name, statement in statements.items()}
+    return {name: int(execute(connection, statement).scalar_one()) for name, statement in statements.items()}
 
 
 class _Steps:

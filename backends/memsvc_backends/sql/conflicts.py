@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
-from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -14,7 +13,7 @@ from memsvc.domain.conflicts import Conflict, ConflictState, Rule, Statement
 from memsvc.domain.scope import Reach
 from memsvc.ports.features import StoredStatement
 from memsvc_backends.sql.database import Database, translate
-from memsvc_backends.sql.dialect import execute_compiled, is_listed, list_parameter
+from memsvc_backends.sql.dialect import execute, fixed, is_listed, list_parameter
 from memsvc_backends.sql.row_writer import parts_of
 from memsvc_backends.sql.tables import IS_OPEN, conflicts, memories, statements
 from memsvc_backends.sql.write_session import WriteSession
@@ -45,7 +44,7 @@ class SqlConflictReads:
             return {
                 row[0]: conflict_from_row(row)
                 for project in dict.fromkeys(reach.project_ids)
-                for row in connection.execute(_select_ids(), {**parameters, "project_id": project})
+                for row in execute(connection, _select_ids(), {**parameters, "project_id": project})
             }
 
     def page(
@@ -56,7 +55,7 @@ class SqlConflictReads:
         with self._database.reading() as connection:
             for project in dict.fromkeys(reach.project_ids):
                 statement = _page(reach.owner, project, states, memory_id, before).limit(max(0, limit))
-                found += [conflict_from_row(row) for row in connection.execute(statement)]
+                found += [conflict_from_row(row) for row in execute(connection, statement)]
         return sorted(found, key=lambda conflict: conflict.id, reverse=True)[: max(0, limit)]
 
 
@@ -73,7 +72,7 @@ class SqlConflictWrites(WriteSession):
         return [
             StoredStatement(row[0], Statement(Rule(row[1]), topic, parts_of(row[2]), bool(row[3])))
             for topic in dict.fromkeys(topics)
-            for row in execute_compiled(self._connection, _select_statements(), {**place, "topic": topic})
+            for row in execute(self._connection, _select_statements(), {**place, "topic": topic})
         ]
 
     def add_conflicts(self, new: Sequence[Conflict]) -> None:
@@ -81,7 +80,7 @@ class SqlConflictWrites(WriteSession):
         if new:
             self.refuse_erased({conflict.owner for conflict in new})
             with translate():
-                self._connection.execute(sa.insert(conflicts), [_values(conflict) for conflict in new])
+                execute(self._connection, sa.insert(conflicts), [_values(conflict) for conflict in new])
 
     def settle_conflicts(self, settled: Sequence[Conflict]) -> None:
         """Update."""
@@ -89,14 +88,14 @@ class SqlConflictWrites(WriteSession):
             place = (conflicts.c[name] == getattr(conflict, name) for name in ("owner", "project_id", "id"))
             values = _values(conflict)
             changed = {name: values[name] for name in _SETTLED}
-            self._connection.execute(sa.update(conflicts).where(*place).values(changed))
+            execute(self._connection, sa.update(conflicts).where(*place).values(changed))
 
     def get_conflict(self, conflict_id: str, *, reach: Reach) -> Conflict | None:
         """Return one, locked where writers run side by side."""
         for project in reach.project_ids:
             place = (conflicts.c.owner == reach.owner, conflicts.c.project_id == project)
             statement = sa.select(*CONFLICT_COLUMNS).where(*place, conflicts.c.id == conflict_id).with_for_update()
-            row = self._connection.execute(statement).one_or_none()
+            row = execute(self._connection, statement).one_or_none()
             if row is not None:
                 return conflict_from_row(row)
         return None
@@ -104,20 +103,20 @@ class SqlConflictWrites(WriteSession):
     def conflicts_over(self, owner: str, older_id: str, *, limit: int) -> list[Conflict]:
         """Return those in which a memory is the older side."""
         place = {"owner": owner, "older_id": older_id, "at_most": max(0, limit)}
-        return [conflict_from_row(row) for row in execute_compiled(self._connection, _select_over(), place)]
+        return [conflict_from_row(row) for row in execute(self._connection, _select_over(), place)]
 
     def open_conflicts(self, owner: str, memory_ids: Sequence[str]) -> list[Conflict]:
         """Return the open ones of some memories."""
         if not memory_ids:
             return []
         parameters = {"wanted": list_parameter(memory_ids), "owner": owner}
-        return [conflict_from_row(row) for row in execute_compiled(self._connection, _select_open(), parameters)]
+        return [conflict_from_row(row) for row in execute(self._connection, _select_open(), parameters)]
 
 
 _SETTLED = ("newer_id", "older_value", "newer_value", "topic", "rule", "state", "resolve_time")
 
 
-@cache
+@fixed
 def _select_statements() -> sa.Select[Any]:
     place = [statements.c[name] == sa.bindparam(name) for name in ("owner", "project_id", "topic")]
     joined = sa.join(statements, memories, memories.c.row == statements.c.row)
@@ -130,13 +129,13 @@ def _select_statements() -> sa.Select[Any]:
     )
 
 
-@cache
+@fixed
 def _select_ids() -> sa.Select[Any]:
     place = [conflicts.c[name] == sa.bindparam(name) for name in ("owner", "project_id")]
     return sa.select(*CONFLICT_COLUMNS).where(*place, is_listed(conflicts.c.id, "wanted"))
 
 
-@cache
+@fixed
 def _select_open() -> sa.CompoundSelect[Any]:
     sides = [
         sa.select(*CONFLICT_COLUMNS).where(
@@ -147,7 +146,7 @@ def _select_open() -> sa.CompoundSelect[Any]:
     return sa.union(*sides).order_by("id")
 
 
-@cache
+@fixed
 def _select_over() -> sa.Select[Any]:
     place = [conflicts.c[name] == sa.bindparam(name) for name in ("owner", "older_id")]
     return sa.select(*CONFLICT_COLUMNS).where(*place).order_by(conflicts.c.id.desc()).limit(sa.bindparam("at_most"))

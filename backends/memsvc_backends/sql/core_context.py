@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -11,7 +10,7 @@ import sqlalchemy as sa
 from memsvc.domain.context import Essential
 from memsvc.domain.memory import Kind, Layer, Memory, Status, Tier
 from memsvc.domain.scope import Reach
-from memsvc_backends.sql.dialect import rows_as_json, rows_of_text
+from memsvc_backends.sql.dialect import execute, fixed, rows_as_json, rows_of_text
 from memsvc_backends.sql.memory_codec import MEMORY_COLUMNS, memory_from_row
 from memsvc_backends.sql.tables import IS_ACTIVE_TIER, IS_CORE, IS_PREFERENCE, IS_SHORT_TERM, memories
 
@@ -29,11 +28,11 @@ def read_essentials(
     found: list[Memory] = []
     for project in reach.project_ids:
         parameters = {"owner": reach.owner, "project": project, "now": now, "most": limit}
-        found += map(memory_from_row, connection.execute(_select(essential), parameters))
+        found += map(memory_from_row, execute(connection, _select(essential), parameters))
     return sorted(found, key=lambda memory: (-memory.importance, memory.row))[:limit]
 
 
-@cache
+@fixed
 def _select(essential: Essential) -> sa.Select[Any]:
     return (
         sa.select(*MEMORY_COLUMNS)
@@ -54,12 +53,14 @@ def read_next_essential(connection: sa.Connection, reach: Reach, now: int) -> in
     """Return when the next essential memory begins to hold."""
     parameters = [{"owner": reach.owner, "project": project, "now": now} for project in reach.project_ids]
     found = [
-        connection.execute(_select_next(essential), each).scalar_one() for essential in Essential for each in parameters
+        execute(connection, _select_next(essential), each).scalar_one()
+        for essential in Essential
+        for each in parameters
     ]
     return min((moment for moment in found if moment is not None), default=None)
 
 
-@cache
+@fixed
 def _select_next(essential: Essential) -> sa.Select[Any]:
     # Entered by the index of the few that are essential, however many others begin to hold some day.
     return sa.select(sa.func.min(memories.c.valid_from)).where(
@@ -79,7 +80,7 @@ def read_session_rows(connection: sa.Connection, session_id: str, reach: Reach, 
         parameters = {
             "owner": reach.owner, "project": project, "session": session_id, "now": now, "most": limit,
         }  # fmt: skip
-        found += [row for (row,) in rows_of_text(connection.execute(_select_session(), parameters).scalar_one())]
+        found += [row for (row,) in rows_of_text(execute(connection, _select_session(), parameters).scalar_one())]
     return sorted(found, reverse=True)[:limit]
 
 
@@ -88,11 +89,11 @@ def read_recent_rows(connection: sa.Connection, since: int, reach: Reach, now: i
     found: list[list[int]] = []
     for project in reach.project_ids:
         parameters = {"owner": reach.owner, "project": project, "since": since, "now": now, "most": limit}
-        found += rows_of_text(connection.execute(_select_recent(), parameters).scalar_one())
+        found += rows_of_text(execute(connection, _select_recent(), parameters).scalar_one())
     return [row for _, row in sorted(found, reverse=True)[:limit]]
 
 
-@cache
+@fixed
 def _select_session() -> sa.Select[Any]:
     newest = _of_project(memories.c.row).where(
         memories.c.session_id == sa.bindparam("session"),
@@ -102,7 +103,7 @@ def _select_session() -> sa.Select[Any]:
     return sa.select(rows_as_json(rows.c.row))
 
 
-@cache
+@fixed
 def _select_recent() -> sa.Select[Any]:
     latest = _of_project(memories.c.update_time, memories.c.row).where(
         IS_SHORT_TERM, memories.c.update_time >= sa.bindparam("since")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, NamedTuple, ParamSpec, TypeVar, cast
 
 import sqlalchemy as sa
 from pydantic_core import from_json, to_json
@@ -189,6 +189,8 @@ def _type_name(type_: TypeEngine[Any]) -> str:
 
 
 T = TypeVar("T")
+P = ParamSpec("P")
+S = TypeVar("S", bound=sa.Executable)
 
 MAX_INTEGER = (1 << 63) - 1
 """The largest number of a column; drivers refuse larger parameters."""
@@ -289,54 +291,130 @@ def truncated(value: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
     return Truncated(value)
 
 
-def execute_raw(connection: sa.Connection, text: str, values: Sequence[Any] = ()) -> list[Any]:
-    """Run a statement in the driver's own words and return its rows.
+class Rows(list[Any]):
+    """The rows of a statement, as tuples; their number for one that returns none."""
 
-    What SQLAlchemy does beside takes several times as long as a small statement; errors are the same.
+    rowcount = -1
+
+    def all(self) -> list[Any]:
+        """Return all rows."""
+        return self
+
+    def first(self) -> Any:
+        """Return the first row, or None."""
+        return self[0] if self else None
+
+    def one(self) -> Any:
+        """Return the only row."""
+        [row] = self
+        return row
+
+    def one_or_none(self) -> Any:
+        """Return the only row, or None when there is none."""
+        return self.one() if self else None
+
+    def scalars(self) -> list[Any]:
+        """Return the first value of each row."""
+        return [row[0] for row in self]
+
+    def scalar(self) -> Any:
+        """Return the first value of the first row, or None."""
+        return self[0][0] if self else None
+
+    def scalar_one_or_none(self) -> Any:
+        """Return the first value of the only row, or None when there is none."""
+        return self.scalar_one() if self else None
+
+    def scalar_one(self) -> Any:
+        """Return the first value of the only row."""
+        return self.one()[0]
+
+
+class _Compiled(NamedTuple):
+    """The text of a statement, the names of its parameters in order, and the values that it has itself."""
+
+    text: str
+    names: Sequence[str]
+    values: Mapping[str, Any]
+
+
+_FIXED: dict[int, sa.Executable] = {}
+"""The statements that `fixed` made, by their identity."""
+_COMPILED: dict[tuple[str, int], _Compiled] = {}
+"""Their compiled form, by the name of the dialect and their identity."""
+
+
+def fixed(build: Callable[P, S]) -> Callable[P, S]:
+    """Make a statement once for each combination of arguments, of which there may be a few only.
+
+    `execute` compiles it once and runs it on the driver's own cursor: the steps that SQLAlchemy takes each time cost
+    several times as much as a small statement does. All its values are named parameters, and columns that it sets are
+    listed by `values`.
     """
+
+    @cache
+    def made(*args: P.args, **kwargs: P.kwargs) -> S:
+        statement = build(*args, **kwargs)
+        _FIXED[id(statement)] = statement
+        return statement
+
+    return cast("Callable[P, S]", made)
+
+
+def execute(
+    connection: sa.Connection,
+    statement: str | sa.Executable,
+    parameters: Mapping[str, Any] | Sequence[Any] | None = None,
+) -> Rows:
+    """Run a statement: in the driver's own words, `fixed`, or built for this call; return its rows.
+
+    A text takes a sequence of values, any other statement a mapping by name, or a list of them to be run once for each.
+    """
+    if isinstance(statement, str):
+        return _run(connection, statement, parameters or ())
+    if id(statement) in _FIXED and not isinstance(parameters, list):
+        text, names, values = _compiled(connection.dialect, statement)
+        given = {**values, **cast("Mapping[str, Any]", parameters or {})}
+        return _run(connection, text, [given[name] for name in names])
+    result: Any = connection.execute(statement, cast("Any", parameters))
+    if result.returns_rows:
+        return Rows(result)
+    rows = Rows()
+    rows.rowcount = result.rowcount
+    return rows
+
+
+def stream(
+    connection: sa.Connection, statement: sa.Executable, parameters: Mapping[str, Any] | None = None
+) -> Iterator[Any]:
+    """Run a statement as `execute` does, and yield its rows, each fetched when it is asked for."""
+    yield from connection.execute(statement, parameters)
+
+
+def _run(connection: sa.Connection, text: str, values: Any) -> Rows:
     driver: Any = connection.dialect.dbapi
     cursor = connection.connection.cursor()
     try:
         cursor.execute(text, values)
-        return list(cursor.fetchall()) if cursor.description else []
+        rows = Rows(cursor.fetchall()) if cursor.description else Rows()
+        rows.rowcount = cursor.rowcount
     except driver.Error as error:
         raise sa.exc.DBAPIError.instance(text, None, error, driver.Error) from error
+    else:
+        return rows
     finally:
         cursor.close()
 
 
-def execute_compiled(
-    connection: sa.Connection, statement: sa.ClauseElement, parameters: Mapping[str, Any]
-) -> list[Any]:
-    """Run a statement that is kept for good, as `execute_raw` does, and return its rows."""
-    return execute_raw(connection, *_kept(connection, statement, parameters))
-
-
-def each_kept(connection: sa.Connection, statement: sa.ClauseElement, parameters: Mapping[str, Any]) -> Iterator[Any]:
-    """Run a statement as `execute_compiled` does, and yield its rows, each fetched when it is asked for."""
-    text, values = _kept(connection, statement, parameters)
-    driver: Any = connection.dialect.dbapi
-    cursor: Any = connection.connection.cursor()
-    try:
-        cursor.execute(text, values)
-        yield from cursor
-    except driver.Error as error:
-        raise sa.exc.DBAPIError.instance(text, None, error, driver.Error) from error
-    finally:
-        cursor.close()
-
-
-def _kept(
-    connection: sa.Connection, statement: sa.ClauseElement, parameters: Mapping[str, Any]
-) -> tuple[str, tuple[Any, ...]]:
-    text, names, values = _compiled(connection.dialect, statement)
-    return text, tuple([parameters[name] if name in parameters else values[name] for name in names])
-
-
-@cache
-def _compiled(dialect: sa.Dialect, statement: sa.ClauseElement) -> tuple[str, Sequence[str], Mapping[str, Any]]:
-    compiled: Any = statement.compile(dialect=dialect)
-    return str(compiled), compiled.positiontup or (), compiled.params
+def _compiled(dialect: sa.Dialect, statement: Any) -> _Compiled:
+    """Return a fixed statement as `_run` takes it."""
+    key = (dialect.name, id(statement))
+    found = _COMPILED.get(key)
+    if found is None:
+        compiled: Any = statement.compile(dialect=dialect)
+        given = {name: bind.value for bind, name in compiled.bind_names.items() if not bind.required}
+        found = _COMPILED[key] = _Compiled(str(compiled), compiled.positiontup or (), given)
+    return found
 
 
 def insert_new(table: sa.Table) -> sa.Insert:

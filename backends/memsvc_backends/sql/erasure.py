@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import datetime
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,8 @@ from memsvc.domain.user_data import Erasure, covered, owner_digest, uncovered
 from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.dialect import (
     MAX_INTEGER,
-    execute_compiled,
+    execute,
+    fixed,
     holds_text,
     is_listed,
     json_text,
@@ -51,14 +51,14 @@ class SqlErasureReads:
         """Return the latest erasure of an owner."""
         statement = sa.select(erasures).where(erasures.c.owner_digest == owner_digest(owner))
         with self._database.reading() as connection:
-            row = connection.execute(statement).one_or_none()
+            row = execute(connection, statement).one_or_none()
         return None if row is None else _erasure(row)
 
     def running(self) -> list[Erasure]:
         """Return the erasures under way."""
         statement = sa.select(erasures).where(erasures.c.end_time.is_(None)).order_by(erasures.c.owner_digest)
         with self._database.reading() as connection:
-            return [_erasure(row) for row in connection.execute(statement)]
+            return [_erasure(row) for row in execute(connection, statement)]
 
     def traces(self, owner: str) -> dict[str, int]:
         """Count by table."""
@@ -76,7 +76,7 @@ class SqlErasureReads:
         tables = [table for table in (memories, *_OWNED) if "project_id" in table.c]
         parts = [sa.select(table.c.project_id.label("project")).where(table.c.owner == owner) for table in tables]
         with self._database.reading() as connection:
-            return sorted(connection.execute(sa.union(*parts)).scalars())
+            return sorted(execute(connection, sa.union(*parts)).scalars())
 
     def is_elsewhere(self, text: str) -> bool:
         """Look into every content."""
@@ -84,7 +84,7 @@ class SqlErasureReads:
         places = ((memories.c.content, text), (revisions.c.snapshot, quoted))
         with self._database.reading() as connection:
             return any(
-                connection.execute(sa.select(sa.literal(1)).where(holds_text(column, part)).limit(1)).first()
+                execute(connection, sa.select(sa.literal(1)).where(holds_text(column, part)).limit(1)).first()
                 for column, part in places
             )
 
@@ -93,7 +93,7 @@ class SqlErasureReads:
         with self._database.reading() as connection:
             for table in (memories, *_OWNED, outbox):
                 others = (table.c.owner != owner, holds_text(table.c.owner, owner))
-                if connection.execute(sa.select(sa.literal(1)).where(*others).limit(1)).first():
+                if execute(connection, sa.select(sa.literal(1)).where(*others).limit(1)).first():
                     return True
         return False
 
@@ -148,14 +148,14 @@ class SqlErasureWrites(WriteSession):
     def erase_memories(self, owner: str, rows: Sequence[int], digests: Sequence[bytes]) -> Mapping[str, int]:
         """Remove memories."""
         wanted = {"wanted": list_parameter(rows), "owner": owner}
-        mine = list(self._connection.execute(_select_mine(), wanted).scalars())
+        mine = list(execute(self._connection, _select_mine(), wanted).scalars())
         removed = {"embeddings": self._erase_embeddings(digests)}
         if not mine:
             return removed
         self._changed.update(mine)
         wanted = {"wanted": list_parameter(mine)}
         for table in (*_BESIDE, memories):
-            removed[table.name] = self._connection.execute(_delete_rows(table), wanted).rowcount
+            removed[table.name] = execute(self._connection, _delete_rows(table), wanted).rowcount
         removed["memory_chunks"] = self._erase_chunks(mine)
         _, last = self._allot(rows=0, positions=len(mine))
         insert_many(self._connection, outbox, _purges(mine, last - len(mine) + 1, self._time))
@@ -167,17 +167,17 @@ class SqlErasureWrites(WriteSession):
         removed: dict[str, int] = {}
         for table in _OWNED:
             at = {"owner": owner, "most": limit}
-            if count := self._connection.execute(_delete_some(table), at).rowcount:
+            if count := execute(self._connection, _delete_some(table), at).rowcount:
                 removed[table.name] = count
-        scrubbed = self._connection.execute(_scrub_some(), {"of": owner, "most": limit}).rowcount
+        scrubbed = execute(self._connection, _scrub_some(), {"of": owner, "most": limit}).rowcount
         return removed | ({"outbox": scrubbed} if scrubbed else {})
 
     def _erase_embeddings(self, digests: Sequence[bytes]) -> int:
-        models = self._connection.execute(_select_models()).scalars().all() if digests else ()
+        models = execute(self._connection, _select_models()).scalars() if digests else ()
         removed = 0
         for model in models:
             values = [{"at_model": model, "at_digest": digest} for digest in set(digests)]
-            removed += self._connection.execute(_delete_embedding(), values).rowcount
+            removed += execute(self._connection, _delete_embedding(), values).rowcount
         return removed
 
     def _erase_chunks(self, rows: Sequence[int]) -> int:
@@ -185,12 +185,12 @@ class SqlErasureWrites(WriteSession):
         for row in rows:
             first = entry_id(row, View.CHUNK, 0)
             at = {"first": first, "last": first + MAX_ORDINAL}
-            removed += self._connection.execute(_delete_chunks(), at).rowcount
+            removed += execute(self._connection, _delete_chunks(), at).rowcount
         return removed
 
     def _end_of(self, owner: str) -> int:
         """Return when the latest erasure of an owner ended: a time to come while it runs, -1 when there was none."""
-        found = execute_compiled(self._direct, _select_end(), {"digest": owner_digest(owner)})
+        found = execute(self._direct, _select_end(), {"digest": owner_digest(owner)})
         if not found:
             return -1
         [(end,)] = found
@@ -198,18 +198,18 @@ class SqlErasureWrites(WriteSession):
 
     def _note(self, erasure: Erasure) -> None:
         place = erasures.c.owner_digest == erasure.owner_digest
-        self._connection.execute(sa.delete(erasures).where(place))
+        execute(self._connection, sa.delete(erasures).where(place))
         insert_many(self._connection, erasures, [_values(erasure)])
         self._ends.clear()
 
 
 def forget_erasures(connection: sa.Connection, before: datetime) -> None:
     """Forget erasures that ended before that moment."""
-    connection.execute(sa.delete(erasures).where(erasures.c.end_time < to_micros(before)))
+    execute(connection, sa.delete(erasures).where(erasures.c.end_time < to_micros(before)))
 
 
 def _count(connection: sa.Connection, table: sa.Table, condition: sa.ColumnElement[bool]) -> int:
-    return int(connection.execute(sa.select(sa.func.count()).select_from(table).where(condition)).scalar_one())
+    return int(execute(connection, sa.select(sa.func.count()).select_from(table).where(condition)).scalar_one())
 
 
 def _purges(rows: Sequence[int], first: int, time: int) -> list[dict[str, Any]]:
@@ -242,47 +242,47 @@ def _uncovered(text: str) -> str:
     return text if OWNER_SEPARATOR in text or text.startswith("[") else uncovered(text)
 
 
-@cache
+@fixed
 def _select_end() -> sa.Select[Any]:
     return sa.select(erasures.c.end_time).where(erasures.c.owner_digest == sa.bindparam("digest", type_=sa.Text))
 
 
-@cache
+@fixed
 def _select_mine() -> sa.Select[Any]:
     wanted = is_listed(memories.c.row, "wanted")
     return sa.select(memories.c.row).where(wanted, unindexed(memories.c.owner) == sa.bindparam("owner"))
 
 
-@cache
+@fixed
 def _delete_rows(table: sa.Table) -> sa.Delete:
     return sa.delete(table).where(is_listed(table.c.row, "wanted"))
 
 
-@cache
+@fixed
 def _delete_chunks() -> sa.Delete:
     entry = memory_chunks.c.entry
     return sa.delete(memory_chunks).where(entry.between(sa.bindparam("first"), sa.bindparam("last")))
 
 
-@cache
+@fixed
 def _select_models() -> sa.Select[Any]:
     return sa.select(embeddings.c.model).distinct()
 
 
-@cache
+@fixed
 def _delete_embedding() -> sa.Delete:
     at = (embeddings.c.model == sa.bindparam("at_model"), embeddings.c.digest == sa.bindparam("at_digest"))
     return sa.delete(embeddings).where(*at)
 
 
-@cache
+@fixed
 def _delete_some(table: sa.Table) -> sa.Delete:
     key = list(table.primary_key)
     some = sa.select(*key).where(table.c.owner == sa.bindparam("owner")).limit(sa.bindparam("most", type_=sa.Integer))
     return sa.delete(table).where((sa.tuple_(*key) if len(key) > 1 else key[0]).in_(some))
 
 
-@cache
+@fixed
 def _scrub_some() -> sa.Update:
     mine = sa.select(outbox.c.position).where(outbox.c.owner == sa.bindparam("of"))
     some = mine.limit(sa.bindparam("most", type_=sa.Integer))

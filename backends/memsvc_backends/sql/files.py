@@ -7,7 +7,7 @@ from collections.abc import Set as AbstractSet
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import datetime
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -20,6 +20,8 @@ from memsvc.domain.search import FoundFile
 from memsvc.text.file_refs import file_terms as terms_of
 from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.dialect import (
+    execute,
+    fixed,
     holds_text,
     is_listed,
     json_text,
@@ -124,7 +126,7 @@ class SqlFileSearch:
             "most": limit,
         }
         with self._database.reading() as connection:
-            rows = connection.execute(_search(), at).all()
+            rows = execute(connection, _search(), at).all()
         return [FoundFile(file_from_row(row[1:]), row[0] / (_SCALE * len(wanted))) for row in rows]
 
     def referred_to(self, owner: str, refs: Iterable[FileRef]) -> set[FileRef]:
@@ -137,13 +139,13 @@ class SqlFileSearch:
         wanted = set(refs)
         at = {"owner": owner, "wanted": list_parameter(sorted({ref.id for ref in wanted})), "now": to_micros(now)}
         with self._database.reading() as connection:
-            return {FileRef(*row) for row in connection.execute(_select_existing(), at)} & wanted
+            return {FileRef(*row) for row in execute(connection, _select_existing(), at)} & wanted
 
 
 def referred_to(connection: sa.Connection, owner: str, refs: Iterable[FileRef]) -> set[FileRef]:
     """Return those of *refs* that a memory of *owner* refers to."""
     named = dict(zip(ref_terms(refs := list(dict.fromkeys(refs))), refs, strict=True))
-    found = connection.execute(_select_referred(), {"owner": owner, "wanted": list_parameter(named)})
+    found = execute(connection, _select_referred(), {"owner": owner, "wanted": list_parameter(named)})
     return {named[term] for term in found.scalars()}
 
 
@@ -159,7 +161,7 @@ def delete_terms(connection: sa.Connection, file: File) -> None:
     """Remove the words that a file is found by."""
     scope = file.scope
     at = {"owner": scope.owner, "project_id": scope.project_id, "row": file.row}
-    connection.execute(_delete_terms(), at | {"wanted": list_parameter(terms_of(file))})
+    execute(connection, _delete_terms(), at | {"wanted": list_parameter(terms_of(file))})
 
 
 @lru_cache(maxsize=1)
@@ -250,11 +252,11 @@ class SqlFileReads(SqlFileSearch):
         """Return the digests that are in use."""
         at = {"wanted": list_parameter(digests), "owner": apart_from}
         with self._database.reading() as connection:
-            return set(connection.execute(_select_referring(), at).scalars())
+            return set(execute(connection, _select_referring(), at).scalars())
 
     def _read(self, statement: sa.Select[Any], parameters: dict[str, Any]) -> list[File]:
         with self._database.reading() as connection:
-            return [file_from_row(row) for row in connection.execute(statement, parameters)]
+            return [file_from_row(row) for row in execute(connection, statement, parameters)]
 
 
 class SqlFileWrites:
@@ -291,19 +293,19 @@ class SqlFileWrites:
         """Return the digests of contents that the owner has."""
         wanted = (is_listed(files.c.sha256, "wanted"), files.c.owner == owner, HAS_CONTENT)
         statement = sa.select(files.c.sha256).distinct().where(*wanted)
-        return set(self._connection.execute(statement, {"wanted": list_parameter(digests)}).scalars())
+        return set(execute(self._connection, statement, {"wanted": list_parameter(digests)}).scalars())
 
     def fill(self, owner: str, sha256: str) -> int:
         """Note that a content is here."""
         lacking = (files.c.sha256 == sha256, files.c.owner == owner, sa.not_(HAS_CONTENT))
-        return self._connection.execute(sa.update(files).where(*lacking).values(has_content=1)).rowcount
+        return execute(self._connection, sa.update(files).where(*lacking).values(has_content=1)).rowcount
 
     def delete(self, wanted: Sequence[File]) -> int:
         """Remove files."""
         for file in wanted:
             delete_terms(self._connection, file)
         at = {"wanted": list_parameter(file.row for file in wanted)}
-        return self._connection.execute(_delete_rows(), at).rowcount
+        return execute(self._connection, _delete_rows(), at).rowcount
 
     def referred_to(self, owner: str, refs: Iterable[FileRef]) -> set[FileRef]:
         """Return those that a memory refers to."""
@@ -312,12 +314,12 @@ class SqlFileWrites:
     def ids_of_others(self, owner: str, ids: Iterable[str]) -> set[str]:
         """Return the ids of others."""
         others = sa.select(files.c.id).where(is_listed(files.c.id, "wanted"), files.c.owner != owner)
-        return set(self._connection.execute(others, {"wanted": list_parameter(ids)}).scalars())
+        return set(execute(self._connection, others, {"wanted": list_parameter(ids)}).scalars())
 
     def stored(self, owner: str, ids: Iterable[str]) -> dict[str, File]:
         """Return files by id."""
         at = {"wanted": list_parameter(ids), "owner": owner}
-        return {file.id: file for file in map(file_from_row, self._connection.execute(_select_stored(), at))}
+        return {file.id: file for file in map(file_from_row, execute(self._connection, _select_stored(), at))}
 
     @property
     def _connection(self) -> sa.Connection:
@@ -364,7 +366,7 @@ def _page(reach: Reach, conditions: Sequence[sa.ColumnElement[bool]], where: Fil
     )
 
 
-@cache
+@fixed
 def _select_ids() -> sa.Select[Any]:
     mine = files.c.owner == sa.bindparam("owner")
     within = is_listed(files.c.project_id, "projects")
@@ -372,7 +374,7 @@ def _select_ids() -> sa.Select[Any]:
     return sa.select(*FILE_COLUMNS).where(is_listed(files.c.id, "wanted"), mine, within, alive)
 
 
-@cache
+@fixed
 def _select_stored() -> sa.Select[Any]:
     return (
         sa.select(*FILE_COLUMNS)
@@ -381,12 +383,12 @@ def _select_stored() -> sa.Select[Any]:
     )
 
 
-@cache
+@fixed
 def _select_referring() -> sa.Select[Any]:
     others = files.c.owner != sa.bindparam("owner")
     return sa.select(files.c.sha256).distinct().where(is_listed(files.c.sha256, "wanted"), HAS_CONTENT, others)
 
 
-@cache
+@fixed
 def _delete_rows() -> sa.Delete:
     return sa.delete(files).where(is_listed(files.c.row, "wanted"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -15,7 +14,16 @@ from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach
 from memsvc_backends.sql.database import Database
-from memsvc_backends.sql.dialect import MAX_INTEGER, NUMBER, is_listed, list_parameter, listed, unindexed
+from memsvc_backends.sql.dialect import (
+    MAX_INTEGER,
+    NUMBER,
+    execute,
+    fixed,
+    is_listed,
+    list_parameter,
+    listed,
+    unindexed,
+)
 from memsvc_backends.sql.memory_codec import MEMORY_COLUMNS, memory_from_row, memory_from_snapshot
 from memsvc_backends.sql.tables import checkpoints, memories, revisions, tombstones
 
@@ -34,12 +42,12 @@ class SqlHistoryReads:
         """Return revisions, newest first."""
         top = MAX_INTEGER if before is None else min(before, MAX_INTEGER)
         with self._database.snapshot() as connection:
-            row = connection.execute(_current(reach).where(memories.c.id == memory_id)).one_or_none()
+            row = execute(connection, _current(reach).where(memories.c.id == memory_id)).one_or_none()
             if row is None or limit <= 0:
                 return []
             current = memory_from_row(row)
             parameters = {"row": current.row, "top": top, "limit": limit}
-            found = connection.execute(_select_line(), parameters).all()
+            found = execute(connection, _select_line(), parameters).all()
         return [
             Revision(
                 current if snapshot is None else memory_from_snapshot(snapshot),
@@ -55,12 +63,12 @@ class SqlHistoryReads:
             return {}
         parameters = {"rows": list_parameter(dict.fromkeys(rows)), "moment": to_micros(moment)}
         with self._database.snapshot() as connection:
-            found = connection.execute(_select_known(reach), parameters).all()
+            found = execute(connection, _select_known(reach), parameters).all()
             known = {row: memory_from_snapshot(text) for row, text in found if text is not None}
             current = [row for row, text in found if text is None]
             if current:
                 statement = _current(reach).where(is_listed(memories.c.row, "rows"))
-                for row in connection.execute(statement, {"rows": list_parameter(current)}):
+                for row in execute(connection, statement, {"rows": list_parameter(current)}):
                     known[row[_ROW_AT]] = memory_from_row(row)
         return known
 
@@ -73,7 +81,7 @@ def _current(reach: Reach) -> sa.Select[Any]:
     return sa.select(*MEMORY_COLUMNS).where(owner, projects)
 
 
-@cache
+@fixed
 def _select_line() -> sa.Select[Any]:
     later = revisions.alias("later")
     until = (
@@ -139,7 +147,7 @@ class SqlCheckpoints:
             statement = statement.where(_C.create_time <= time, sa.or_(_C.create_time < time, _C.name > name))
         ordered = statement.order_by(_C.create_time.desc(), _C.name).limit(max(0, limit))
         with self._database.reading() as connection:
-            return [checkpoint_from_row(row) for row in connection.execute(ordered)]
+            return [checkpoint_from_row(row) for row in execute(connection, ordered)]
 
     def tombstones(self, *, reach: Reach, moment: datetime, after_row: int, limit: int) -> list[Tombstone]:
         """Return what was purged since a moment."""
@@ -152,15 +160,17 @@ class SqlCheckpoints:
             .limit(max(0, limit))
         )
         with self._database.reading() as connection:
-            return [
-                Tombstone(*row[:4], from_micros(row[4]), from_micros(row[5])) for row in connection.execute(statement)
-            ]
+            found = execute(connection, statement)
+        return [
+            Tombstone(row, memory_id, project_id, session_id, from_micros(created), from_micros(purged))
+            for row, memory_id, project_id, session_id, created, purged in found
+        ]
 
 
 def read_checkpoint(connection: sa.Connection, owner: str, project_id: str, name: str) -> Checkpoint | None:
     """Return a checkpoint by its name."""
     place = (_C.owner == owner, _C.project_id == project_id, _C.name == name)
-    row = connection.execute(sa.select(checkpoints).where(*place)).one_or_none()
+    row = execute(connection, sa.select(checkpoints).where(*place)).one_or_none()
     return None if row is None else checkpoint_from_row(row)
 
 
@@ -174,7 +184,7 @@ def insert_checkpoint(connection: sa.Connection, checkpoint: Checkpoint) -> None
         "create_time": to_micros(checkpoint.create_time),
         "note": checkpoint.note,
     }
-    connection.execute(sa.insert(checkpoints), values)
+    execute(connection, sa.insert(checkpoints), values)
 
 
 def insert_tombstone(connection: sa.Connection, memory: Memory, time: int) -> None:
@@ -189,7 +199,7 @@ def insert_tombstone(connection: sa.Connection, memory: Memory, time: int) -> No
         "create_time": to_micros(left.create_time),
         "time": time,
     }
-    connection.execute(sa.insert(tombstones), values)
+    execute(connection, sa.insert(tombstones), values)
 
 
 def checkpoint_from_row(row: Sequence[Any]) -> Checkpoint:

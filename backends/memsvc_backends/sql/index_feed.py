@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from functools import cache
 from itertools import islice
 from typing import Any, TypeAlias
 
@@ -31,7 +30,8 @@ from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.dialect import (
     MAX_PARAMETERS,
     NUMBER,
-    execute_compiled,
+    execute,
+    fixed,
     hexadecimal,
     insert_new,
     is_listed,
@@ -94,14 +94,14 @@ class SqlIndexFeed:
         """Return the next memories for indexing."""
         statement = _after(sa.select(*MEMORY_COLUMNS, memories.c.chunk_count), after_row, limit)
         with self._database.snapshot() as connection:
-            found = {row[1]: (memory_from_row(row[:-1]), row[-1]) for row in connection.execute(statement)}
+            found = {row[1]: (memory_from_row(row[:-1]), row[-1]) for row in execute(connection, statement)}
             return _documents(connection, found, _vectors(connection, list(found)))
 
     def expected(self, *, after_row: int, limit: int) -> list[Expected]:
         """Return what the indexes should hold."""
         columns = (memories.c.row, memories.c.fingerprint, memories.c.chunk_count)
         with self._database.reading() as connection:
-            found = connection.execute(_after(sa.select(*columns), after_row, limit)).all()
+            found = execute(connection, _after(sa.select(*columns), after_row, limit)).all()
         return [Expected(*row) for row in found]
 
     def indexable(self) -> int:
@@ -169,7 +169,7 @@ class SqlIndexFeed:
         """Return the position below the oldest change that is not applied."""
         marked = self._marks.unwritten
         with self._database.reading() as connection:
-            [(position,)] = execute_compiled(connection, _select_applied(), {"marked": list_parameter(marked)})
+            [(position,)] = execute(connection, _select_applied(), {"marked": list_parameter(marked)})
         return int(position)
 
     def pending_count(self) -> int:
@@ -183,19 +183,19 @@ class SqlIndexFeed:
         """Remove the oldest changes."""
         self._marks.write()
         with self._database.writing() as connection:
-            kept = connection.execute(_select_first_kept(), {"before": to_micros(before)}).scalar_one_or_none()
+            kept = execute(connection, _select_first_kept(), {"before": to_micros(before)}).scalar_one_or_none()
             old = sa.true() if kept is None else outbox.c.position < kept
-            return connection.execute(sa.delete(outbox).where(old)).rowcount
+            return execute(connection, sa.delete(outbox).where(old)).rowcount
 
     def _number(self, statement: sa.Select[Any], **parameters: str) -> int:
         with self._database.reading() as connection:
-            return int(connection.execute(statement, parameters).scalar_one())
+            return int(execute(connection, statement, parameters).scalar_one())
 
     def _changes(self, statement: sa.Select[Any], parameters: Mapping[str, int]) -> list[Change]:
         if parameters["limit"] <= 0:
             return []
         with self._database.reading() as connection:
-            [(text,)] = execute_compiled(connection, statement, parameters)
+            [(text,)] = execute(connection, statement, parameters)
         return [_change(row) for row in sorted(rows_of_text(text))]
 
 
@@ -204,12 +204,12 @@ def _change(row: Sequence[Any]) -> Change:
     return Change(position, number, memory_id, _ACTIONS[action], revision, time)
 
 
-@cache
+@fixed
 def _select_pending() -> sa.Select[Any]:
     return _gathered_changes(IS_PENDING)
 
 
-@cache
+@fixed
 def _select_since() -> sa.Select[Any]:
     return _gathered_changes(outbox.c.position > sa.bindparam("after"))
 
@@ -223,18 +223,18 @@ def _is_unmarked() -> sa.ColumnElement[bool]:
     return sa.not_(is_listed(outbox.c.position, "marked"))
 
 
-@cache
+@fixed
 def _select_head() -> sa.Select[Any]:
     return sa.select(counters.c.last_position)
 
 
-@cache
+@fixed
 def _select_applied() -> sa.Select[Any]:
     oldest = sa.select(sa.func.min(outbox.c.position)).where(IS_PENDING, _is_unmarked()).scalar_subquery()
     return sa.select(sa.func.coalesce(oldest - 1, counters.c.last_position))
 
 
-@cache
+@fixed
 def _select_first_kept() -> sa.Select[Any]:
     # In the order of positions, so that no more is read than will be removed.
     is_kept = sa.or_(outbox.c.applied == ZERO, outbox.c.time >= sa.bindparam("before"))
@@ -249,16 +249,16 @@ def _live_memories(connection: sa.Connection, rows: Sequence[int]) -> Found:
     if not rows:
         return {}
     wanted = list_parameter(dict.fromkeys(rows))
-    [(text,)] = execute_compiled(connection, _select_live(), {"rows": wanted})
-    return found_in(text, lambda: connection.execute(_select_doubtful(), {"rows": wanted}).all())
+    [(text,)] = execute(connection, _select_live(), {"rows": wanted})
+    return found_in(text, lambda: execute(connection, _select_doubtful(), {"rows": wanted}).all())
 
 
-@cache
+@fixed
 def _select_live() -> sa.Select[Any]:
     return sa.select(gathered_memories()).where(is_listed(memories.c.row, "rows"), IS_INDEXED)
 
 
-@cache
+@fixed
 def _select_doubtful() -> sa.Select[Any]:
     return sa.select(*DOUBTFUL_COLUMNS).where(is_listed(memories.c.row, "rows"), IS_INDEXED, IS_DOUBTFUL)
 
@@ -293,7 +293,7 @@ def _chunks(connection: sa.Connection, rows: Sequence[int]) -> dict[int, list[Ch
     statement = sa.select(memory_chunks).select_from(joined).order_by(memory_chunks.c.entry)
     parameters = {"firsts": list_parameter(entry_id(row, View.CHUNK, 0) for row in rows)}
     chunks: dict[int, list[Chunk]] = defaultdict(list)
-    for row in connection.execute(statement, parameters):
+    for row in execute(connection, statement, parameters):
         chunks[row_of(row[0])].append(chunk_from_row(row))
     return dict(chunks)
 
@@ -301,11 +301,11 @@ def _chunks(connection: sa.Connection, rows: Sequence[int]) -> dict[int, list[Ch
 def _vectors(connection: sa.Connection, rows: Sequence[int]) -> _Given:
     if not rows:
         return {}
-    [(text,)] = execute_compiled(connection, _select_vectors(), {"rows": list_parameter(rows)})
+    [(text,)] = execute(connection, _select_vectors(), {"rows": list_parameter(rows)})
     return {row: (model, bytes.fromhex(vector)) for row, model, vector in rows_of_text(text)}
 
 
-@cache
+@fixed
 def _select_vectors() -> sa.Select[Any]:
     columns = (memory_vectors.c.row, memory_vectors.c.model, hexadecimal(memory_vectors.c.vector))
     return sa.select(rows_as_json(*columns)).where(is_listed(memory_vectors.c.row, "rows"))
@@ -351,12 +351,12 @@ class Marks:
         if not noted:
             return
         with self._database.noting() as connection:
-            execute_compiled(connection, _mark_applied(), {"positions": list_parameter(sorted(noted))})
+            execute(connection, _mark_applied(), {"positions": list_parameter(sorted(noted))})
         with self._lock:
             self._unwritten -= noted
 
 
-@cache
+@fixed
 def _mark_applied() -> sa.Update:
     return sa.update(outbox).values(applied=1).where(is_listed(outbox.c.position, "positions"), IS_PENDING)
 
@@ -422,7 +422,7 @@ class SqlEmbeddingCache:
             wanted = embeddings.c.digest.in_(digests[start : start + MAX_PARAMETERS])
             statement = sa.select(embeddings.c.digest, embeddings.c.vector).where(embeddings.c.model == model, wanted)
             with self._database.reading() as connection:
-                found.update((digest, vector) for digest, vector in connection.execute(statement))
+                found.update((digest, vector) for digest, vector in execute(connection, statement))
         return found
 
     def put(self, model: str, vectors: Mapping[bytes, bytes]) -> None:
@@ -432,10 +432,10 @@ class SqlEmbeddingCache:
         values = [{"model": model, "digest": digest, "vector": vectors[digest]} for digest in sorted(vectors)]
         # In the order of the key, so that two who store the same ones do not wait for each other.
         with self._database.noting() as connection:
-            connection.execute(insert_new(embeddings), values)
+            execute(connection, insert_new(embeddings), values)
 
     def count(self, model: str) -> int:
         """Count the vectors of a model."""
         statement = sa.select(sa.func.count()).select_from(embeddings).where(embeddings.c.model == model)
         with self._database.reading() as connection:
-            return int(connection.execute(statement).scalar_one())
+            return int(execute(connection, statement).scalar_one())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -20,6 +19,8 @@ from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.dialect import (
     NUMBER,
     TEXT,
+    execute,
+    fixed,
     is_listed,
     list_parameter,
     listed_values,
@@ -76,7 +77,7 @@ class SqlIntegrityReads:
                 nearest = [
                     RowCursor(*row)
                     for table in (memories, sessions)
-                    for row in connection.execute(_next_place(table, is_first=after is None), _after(after))
+                    for row in execute(connection, _next_place(table, is_first=after is None), _after(after))
                 ]
                 if not nearest:
                     break
@@ -90,8 +91,10 @@ class SqlIntegrityReads:
             return set()
         statement = sa.select(memories.c.id).where(is_listed(memories.c.id, "wanted"))
         with self._database.reading() as connection:
-            rows = connection.execute(
-                statement.where(unindexed(memories.c.owner) == owner), {"wanted": list_parameter(dict.fromkeys(ids))}
+            rows = execute(
+                connection,
+                statement.where(unindexed(memories.c.owner) == owner),
+                {"wanted": list_parameter(dict.fromkeys(ids))},
             )
             return set(rows.scalars())
 
@@ -101,11 +104,13 @@ class SqlIntegrityReads:
         if not rows:
             return {}
         with self._database.snapshot() as connection:
-            counted = {row[0]: row[1:] for row in connection.execute(_count_chunks(), {"wanted": list_parameter(rows)})}
+            counted = {
+                row[0]: row[1:] for row in execute(connection, _count_chunks(), {"wanted": list_parameter(rows)})
+            }
             terms = dict.fromkeys(rows, 0)
             for table in _TERMS:
                 wanted = [(one.scope.owner, term, one.row) for one in memories_ for term in _terms(table, one)]
-                found = connection.execute(_count_terms(table), {"wanted": pairs_parameter(wanted)})
+                found = execute(connection, _count_terms(table), {"wanted": pairs_parameter(wanted)})
                 for row, count in found:
                     terms[row] += count
         return {
@@ -129,7 +134,7 @@ class SqlIntegrityReads:
         if owner is not None:
             statement = statement.where(table.c.owner == owner)
         with self._database.reading() as connection:
-            return [OrphanRow(*found) for found in connection.execute(statement.order_by(row).limit(limit))]
+            return [OrphanRow(*found) for found in execute(connection, statement.order_by(row).limit(limit))]
 
     def lost_messages(self, *, reach: Reach | None, after: int, limit: int) -> list[LostMessage]:
         """Return messages that lack something."""
@@ -145,7 +150,7 @@ class SqlIntegrityReads:
         if reach is not None:
             statement = statement.where(owner == reach.owner, project.in_(reach.project_ids))
         with self._database.reading() as connection:
-            return [LostMessage(*row) for row in connection.execute(statement)]
+            return [LostMessage(*row) for row in execute(connection, statement)]
 
     def emptied_sessions(self, *, reach: Reach | None, after: int, limit: int) -> list[Session]:
         """Return sessions that have lost all messages."""
@@ -155,7 +160,7 @@ class SqlIntegrityReads:
             statement = statement.where(sessions.c.owner == reach.owner, sessions.c.project_id.in_(reach.project_ids))
         with self._database.reading() as connection:
             return [
-                session_from_row(row) for row in connection.execute(statement.order_by(sessions.c.row).limit(limit))
+                session_from_row(row) for row in execute(connection, statement.order_by(sessions.c.row).limit(limit))
             ]
 
     def dangling_conflicts(self, *, reach: Reach | None, after: str, limit: int) -> list[Conflict]:
@@ -164,7 +169,7 @@ class SqlIntegrityReads:
         if reach is not None:
             statement = statement.where(conflicts.c.owner == reach.owner, conflicts.c.project_id.in_(reach.project_ids))
         with self._database.reading() as connection:
-            rows = connection.execute(statement.order_by(conflicts.c.id).limit(limit))
+            rows = execute(connection, statement.order_by(conflicts.c.id).limit(limit))
             return [conflict_from_row(row) for row in rows]
 
 
@@ -218,7 +223,7 @@ def _terms(table: sa.Table, memory: Memory) -> Sequence[str]:
     return [] if memory.status is Status.DELETED else list({keyword.term: 0 for keyword in memory.keywords})
 
 
-@cache
+@fixed
 def _next_place(table: sa.Table, *, is_first: bool) -> sa.Select[Any]:
     place = (table.c.owner, table.c.project_id)
     later = sa.tuple_(*place) > sa.tuple_(sa.bindparam("owner"), sa.bindparam("project"))
@@ -230,7 +235,7 @@ def _after(place: RowCursor | None) -> dict[str, str]:
     return {} if place is None else {"owner": place.owner, "project": place.project_id}
 
 
-@cache
+@fixed
 def _count_chunks() -> sa.Select[Any]:
     first = memories.c.row.op("<<")(_ROW_BITS)
     last = first + ((1 << ORDINAL_BITS) - 1)
@@ -238,7 +243,7 @@ def _count_chunks() -> sa.Select[Any]:
     return sa.select(memories.c.row, memories.c.chunk_count, number).where(is_listed(memories.c.row, "wanted"))
 
 
-@cache
+@fixed
 def _count_terms(table: sa.Table) -> sa.Select[Any]:
     wanted = pairs("wanted")
     owner, term, row = pair_of(wanted, TEXT, TEXT, NUMBER)
@@ -261,16 +266,16 @@ class SqlIntegrityWrites(WriteSession):
         row = row_of_part(part)
         gone = sa.and_(is_listed(row, "wanted"), ~is_known(part))
         wanted = {"wanted": list_parameter(rows)}
-        found = len(self._connection.execute(sa.select(row).distinct().where(gone), wanted).all())
-        self._connection.execute(sa.delete(PART_TABLES[part]).where(gone), wanted)
+        found = len(execute(self._connection, sa.select(row).distinct().where(gone), wanted).all())
+        execute(self._connection, sa.delete(PART_TABLES[part]).where(gone), wanted)
         return found
 
     def discard_messages(self, rows: Sequence[int]) -> int:
         """Remove messages that lack something."""
-        lost = list(self._connection.execute(lost_rows(rows)).scalars())
+        lost = list(execute(self._connection, lost_rows(rows)).scalars())
         if lost:
             wanted = is_listed(messages.c.row, "wanted")
-            self._connection.execute(sa.delete(messages).where(wanted), {"wanted": list_parameter(lost)})
+            execute(self._connection, sa.delete(messages).where(wanted), {"wanted": list_parameter(lost)})
         return len(lost)
 
     def discard_conflicts(self, conflicts_: Sequence[Conflict]) -> int:
@@ -278,8 +283,10 @@ class SqlIntegrityWrites(WriteSession):
         names = ("owner", "project_id", "id")
         same = [conflicts.c[name] == sa.bindparam(f"at_{name}") for name in names]
         return sum(
-            self._connection.execute(
-                sa.delete(conflicts).where(*same, IS_DANGLING), {f"at_{name}": getattr(one, name) for name in names}
+            execute(
+                self._connection,
+                sa.delete(conflicts).where(*same, IS_DANGLING),
+                {f"at_{name}": getattr(one, name) for name in names},
             ).rowcount
             for one in conflicts_
         )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -15,7 +14,7 @@ from memsvc.domain.memory import Kind, Memory
 from memsvc.domain.scope import OWNER_SEPARATOR, Scope
 from memsvc.ports.operations import LogPlace, ScanPosition, Waiting
 from memsvc_backends.sql.database import Database
-from memsvc_backends.sql.dialect import unindexed, upsert_when
+from memsvc_backends.sql.dialect import execute, fixed, unindexed, upsert_when
 from memsvc_backends.sql.memory_codec import MEMORY_COLUMNS, memory_from_row, micros_or_none, moment_or_none
 from memsvc_backends.sql.tables import IS_ARCHIVABLE, IS_EXPIRING, IS_LOG, IS_PROMOTABLE, leases, memories
 
@@ -85,7 +84,7 @@ class SqlUpkeepReads:
             .order_by(_LEASE.owner)
         )
         with self._database.reading() as connection:
-            return {owner: int(more) for owner, more in connection.execute(statement)}
+            return {owner: int(more) for owner, more in execute(connection, statement)}
 
     def least_useful(
         self, area: Area, *, owner: str, since: datetime, at: datetime, after: ScanPosition, limit: int
@@ -109,7 +108,7 @@ class SqlUpkeepReads:
         if after:
             statement = statement.where(sa.tuple_(*order) > sa.tuple_(*after))
         with self._database.reading() as connection:
-            return [_waiting(row, half) for row in connection.execute(statement.order_by(*order).limit(limit))]
+            return [_waiting(row, half) for row in execute(connection, statement.order_by(*order).limit(limit))]
 
 
 def _used(since: datetime, at: datetime) -> Iterator[sa.ColumnElement[bool]]:
@@ -152,7 +151,7 @@ class SqlLeases:
         """Take a name, in one statement: so of several who try one succeeds."""
         values = {"name": name, "holder": holder, "until": to_micros(until), "now": to_micros(now)}
         with self._database.noting() as connection:
-            return connection.execute(_take(), values).rowcount == 1
+            return execute(connection, _take(), values).rowcount == 1
 
     def release(self, name: str, *, holder: str, ended: datetime | None) -> None:
         """Let a name go."""
@@ -161,15 +160,15 @@ class SqlLeases:
         if ended is not None:
             values["last_end"] = micros_or_none(ended)
         with self._database.noting() as connection:
-            connection.execute(mine.values(values))
+            execute(connection, mine.values(values))
 
     def last_end(self, name: str) -> datetime | None:
         """Return when work was finished last."""
         with self._database.reading() as connection:
-            return moment_or_none(connection.execute(sa.select(_C.last_end).where(_C.name == name)).scalar())
+            return moment_or_none(execute(connection, sa.select(_C.last_end).where(_C.name == name)).scalar())
 
 
-@cache
+@fixed
 def _take() -> sa.Insert:
     new: Mapping[str, Any] = {name: sa.bindparam(name) for name in ("name", "holder", "until")}
     is_free = sa.or_(_C.holder == sa.bindparam("holder"), _C.until <= sa.bindparam("now"))
@@ -196,10 +195,10 @@ class SqlLogs:
             has_owner=area.owner is not None, has_project=bool(area.owner is not None and area.project_id)
         )
         with self._database.reading() as connection:
-            return [memory_from_row(row) for row in connection.execute(statement, parameters)]
+            return [memory_from_row(row) for row in execute(connection, statement, parameters)]
 
 
-@cache
+@fixed
 def _select(*, has_owner: bool, has_project: bool) -> sa.Select[Any]:
     key, after = memories.c.key, sa.bindparam("after", type_=sa.Text)
     statement = sa.select(*MEMORY_COLUMNS).where(

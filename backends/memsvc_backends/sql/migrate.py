@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from memsvc_backends.sql.database import Database, SchemaVersionError
+from memsvc_backends.sql.dialect import execute
 from memsvc_backends.sql.tables import counters, metadata
 
 HEAD = "0001"
@@ -47,27 +48,27 @@ def bring_up_to_date(database: Database) -> None:
 def _version(connection: sa.Connection) -> str | None:
     if not sa.inspect(connection).has_table("alembic_version"):
         return None
-    version: str | None = connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar()
+    version: str | None = execute(connection, "SELECT version_num FROM alembic_version").scalar()
     return version
 
 
 def _create(connection: sa.Connection) -> None:
     create_tables(connection)
     create_indexes(connection)
-    connection.execute(sa.insert(counters).values(one=1, last_row=0, last_position=0, store_id=uuid.uuid4().hex))
+    execute(connection, sa.insert(counters).values(one=1, last_row=0, last_position=0, store_id=uuid.uuid4().hex))
 
 
 def create_tables(connection: sa.Connection) -> None:
     """Create the tables without rows, and with no indexes but those of their keys."""
     for statement in _table_statements(connection.dialect.name):
-        connection.exec_driver_sql(statement)
-    connection.execute(sa.insert(_versions).values(version_num=HEAD))
+        execute(connection, statement)
+    execute(connection, sa.insert(_versions).values(version_num=HEAD))
 
 
 def create_indexes(connection: sa.Connection) -> None:
     """Create all other indexes."""
     for statement in _index_statements(connection.dialect.name):
-        connection.exec_driver_sql(statement)
+        execute(connection, statement)
 
 
 @cache

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from itertools import starmap
 from typing import Any
 
@@ -22,14 +22,7 @@ from memsvc.domain.memory import Layer, Memory
 from memsvc.domain.scope import Reach
 from memsvc.ports.change_feed import ChangePage, LoggedChange
 from memsvc_backends.sql.database import BACKEND, Database, translate
-from memsvc_backends.sql.dialect import (
-    execute_compiled,
-    execute_raw,
-    is_listed,
-    list_parameter,
-    rows_as_json,
-    rows_of_text,
-)
+from memsvc_backends.sql.dialect import execute, fixed, is_listed, list_parameter, rows_as_json, rows_of_text
 from memsvc_backends.sql.memory_codec import MEMORY_COLUMNS, memory_from_row, memory_from_snapshot
 from memsvc_backends.sql.row_writer import insert_many
 from memsvc_backends.sql.tables import EMPTY, IS_PENDING, counters, memories, outbox, revisions
@@ -40,7 +33,7 @@ _BETWEEN = memories.c.row.between(sa.bindparam("first"), sa.bindparam("last"))
 def note_revisions(connection: sa.Connection, first: int, last: int, action: ChangeAction) -> None:
     """Note the present revisions of the memories with these rows, each from its update_time on."""
     noted = {"first": first, "last": last, "action": action.value}
-    execute_compiled(connection, _note_revisions(), noted)
+    execute(connection, _note_revisions(), noted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +63,7 @@ def append_outbox(connection: sa.Connection, noted: Noted) -> None:
         "offset": noted.last_position - noted.last,
         "private": "" if noted.was_public else Layer.SESSION.value,
     }
-    execute_compiled(connection, _note_changes(), values)
+    execute(connection, _note_changes(), values)
 
 
 def note_scattered(
@@ -98,7 +91,7 @@ def _of_memory(memory: Memory) -> dict[str, str]:
     return {"memory_id": memory.id, "owner": scope.owner, "project_id": scope.project_id, "private_session": private}
 
 
-@cache
+@fixed
 def _note_revisions() -> sa.Insert:
     values: dict[str, Any] = {
         "row": memories.c.row,
@@ -109,7 +102,7 @@ def _note_revisions() -> sa.Insert:
     return sa.insert(revisions).from_select(list(values), sa.select(*values.values()).where(_BETWEEN))
 
 
-@cache
+@fixed
 def _note_changes() -> sa.Insert:
     values: dict[str, Any] = {
         "position": memories.c.row + sa.bindparam("offset", type_=sa.BigInteger),
@@ -172,7 +165,7 @@ def claimed(
         yield found, _nobody_else
         return
     with database.noting() as connection:
-        execute_raw(connection, _CLAIM)
+        execute(connection, _CLAIM)
         yield _found(connection, wanted, min(limit, CLAIMED), is_shared=True), partial(_require, connection)
 
 
@@ -197,19 +190,19 @@ def _nobody_else() -> None:
 
 def _require(connection: sa.Connection) -> None:
     with translate():
-        execute_raw(connection, _STILL)
+        execute(connection, _STILL)
 
 
 def _is_unclaimed(connection: sa.Connection) -> bool:
     """Return whether the lock was got, in a part of the transaction that is taken back when it was not."""
-    execute_raw(connection, "SAVEPOINT waiting")
-    execute_raw(connection, f"SET LOCAL lock_timeout = {WAIT_MS}")
+    execute(connection, "SAVEPOINT waiting")
+    execute(connection, f"SET LOCAL lock_timeout = {WAIT_MS}")
     try:
-        execute_raw(connection, _KEEP)
+        execute(connection, _KEEP)
     except sa.exc.OperationalError as error:
         if getattr(error.orig, "sqlstate", None) != _NOT_IN_TIME:
             raise
-        execute_raw(connection, "ROLLBACK TO SAVEPOINT waiting")
+        execute(connection, "ROLLBACK TO SAVEPOINT waiting")
         return False
     return True
 
@@ -218,7 +211,7 @@ def pending_among(database: Database, positions: Sequence[int]) -> set[int]:
     """Return those of *positions* that are not applied."""
     statement = sa.select(outbox.c.position).where(IS_PENDING, _is_wanted())
     with database.reading() as connection:
-        return set(connection.execute(statement, {"wanted": list_parameter(positions)}).scalars())
+        return set(execute(connection, statement, {"wanted": list_parameter(positions)}).scalars())
 
 
 def _unmarked(
@@ -242,7 +235,7 @@ def _found(connection: sa.Connection, wanted: Sequence[int], limit: int, *, is_s
 
 
 def _rows(connection: sa.Connection, statement: sa.Select[Any], parameters: dict[str, Any]) -> list[list[Any]]:
-    [(text,)] = execute_compiled(connection, statement, parameters)
+    [(text,)] = execute(connection, statement, parameters)
     return rows_of_text(text)
 
 
@@ -250,12 +243,12 @@ def _is_wanted() -> sa.ColumnElement[bool]:
     return is_listed(outbox.c.position, "wanted")
 
 
-@cache
+@fixed
 def _select_wanted(*, is_shared: bool) -> sa.Select[Any]:
     return _select(sa.and_(IS_PENDING, _is_wanted()), is_shared=is_shared)
 
 
-@cache
+@fixed
 def _select_oldest(*, is_shared: bool) -> sa.Select[Any]:
     return _select(IS_PENDING, is_shared=is_shared)
 
@@ -293,18 +286,18 @@ class SqlChangeFeed:
         """Return the name that the database was given when it was made."""
         if not self._identity:
             with self._database.reading() as connection:
-                self._identity = connection.execute(sa.select(counters.c.store_id)).scalar_one()
+                self._identity = execute(connection, sa.select(counters.c.store_id)).scalar_one()
         return self._identity
 
     def after(self, position: int, *, reach: Reach, limit: int) -> ChangePage:
         """Return the changes after a position, all as of one moment."""
         asked = {"owner": reach.owner, "after": position, "limit": limit}
         with self._database.snapshot() as connection:
-            kept_after, head = connection.execute(_select_bounds()).one()
+            kept_after, head = execute(connection, _select_bounds()).one()
             found: list[list[Any]] = []
             # One by one: each is in the order of its index, so that no more is read than is asked for.
             for project in reach.project_ids:
-                text = connection.execute(_select_changes(), {"project_id": project, **asked}).scalar_one()
+                text = execute(connection, _select_changes(), {"project_id": project, **asked}).scalar_one()
                 found += rows_of_text(text)
         changes = tuple(starmap(_logged, sorted(found)[:limit]))
         is_all = len(changes) < limit
@@ -315,7 +308,7 @@ class SqlChangeFeed:
         """Count the changes after a position."""
         with self._database.snapshot() as connection:
             counted = (
-                connection.execute(_count_changes(), {"owner": reach.owner, "after": position, "project_id": project})
+                execute(connection, _count_changes(), {"owner": reach.owner, "after": position, "project_id": project})
                 for project in reach.project_ids
             )
             return sum(int(number.scalar_one()) for number in counted)
@@ -327,13 +320,13 @@ class SqlChangeFeed:
             return {}
         rows: Mapping[str, str] = {"rows": list_parameter(sorted({row for row, _ in asked}))}
         with self._database.snapshot() as connection:
-            present = (memory_from_row(row) for row in connection.execute(_select_present(), rows))
+            present = (memory_from_row(row) for row in execute(connection, _select_present(), rows))
             found = {
                 (memory.row, memory.revision): memory for memory in present if (memory.row, memory.revision) in asked
             }
             for row, revision in asked - found.keys():
                 at = {"row": row, "revision": revision}
-                if text := connection.execute(_select_snapshot(), at).scalar_one_or_none():
+                if text := execute(connection, _select_snapshot(), at).scalar_one_or_none():
                     found[row, revision] = memory_from_snapshot(text)
         return found
 
@@ -351,29 +344,29 @@ def _follows() -> sa.ColumnElement[bool]:
     )
 
 
-@cache
+@fixed
 def _select_changes() -> sa.Select[Any]:
     chosen = sa.select(*_COLUMNS).where(_follows()).order_by(outbox.c.position).limit(sa.bindparam("limit"))
     return sa.select(rows_as_json(*chosen.subquery("chosen").c))
 
 
-@cache
+@fixed
 def _count_changes() -> sa.Select[Any]:
     return sa.select(sa.func.count()).select_from(outbox).where(_follows())
 
 
-@cache
+@fixed
 def _select_bounds() -> sa.Select[Any]:
     oldest = sa.select(sa.func.min(outbox.c.position)).scalar_subquery()
     return sa.select(sa.func.coalesce(oldest - 1, counters.c.last_position), counters.c.last_position)
 
 
-@cache
+@fixed
 def _select_present() -> sa.Select[Any]:
     return sa.select(*MEMORY_COLUMNS).where(is_listed(memories.c.row, "rows"))
 
 
-@cache
+@fixed
 def _select_snapshot() -> sa.Select[Any]:
     return sa.select(revisions.c.snapshot).where(
         revisions.c.row == sa.bindparam("row"), revisions.c.revision == sa.bindparam("revision")

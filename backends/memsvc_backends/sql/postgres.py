@@ -21,7 +21,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.pool import NullPool
 
-from memsvc_backends.sql.dialect import execute_raw
+from memsvc_backends.sql.dialect import execute
 from memsvc_backends.sql.settings import Durability, SqlSettings
 from memsvc_backends.sql.tables import metadata
 
@@ -89,8 +89,8 @@ class PostgresDriver:
     def connect(self) -> sa.Connection:
         """Connect to the server."""
         connection = self._engine.connect()
-        execute_raw(connection, _UNLIMITED)
-        execute_raw(connection, self._prepare)
+        execute(connection, _UNLIMITED)
+        execute(connection, self._prepare)
         return connection
 
     def is_usable(self, connection: sa.Connection) -> bool:
@@ -146,7 +146,7 @@ class PostgresDriver:
 
     def storage_bytes(self, connection: sa.Connection) -> int:
         """Return the size of the tables, with their indexes."""
-        [(size,)] = execute_raw(connection, _SIZE, ([table.name for table in metadata.sorted_tables],))
+        [(size,)] = execute(connection, _SIZE, ([table.name for table in metadata.sorted_tables],))
         return int(size)
 
     def close(self) -> None:

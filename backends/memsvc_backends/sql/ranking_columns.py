@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from functools import cache, reduce
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from memsvc.domain.search import candidate_of
 from memsvc.domain.visibility import is_default_visible
 from memsvc.ports.candidates import ABSENT, NUMBERS, TEXTS, WIDTH, Candidates, Integers, Names, Rows, objects
 from memsvc_backends.sql.database import Database
+from memsvc_backends.sql.dialect import execute, fixed
 from memsvc_backends.sql.row_cache import Versions
 from memsvc_backends.sql.tables import ONE, ZERO, memories
 
@@ -255,11 +256,11 @@ class Preloading:
     def _page(self, before: int | None, limit: int) -> Sequence[Sequence[Any]]:
         with self._database.reading() as connection:
             if before is None:
-                return connection.execute(_select_page(first=True), {"limit": limit}).all()
-            return connection.execute(_select_page(first=False), {"limit": limit, "before": before}).all()
+                return execute(connection, _select_page(first=True), {"limit": limit}).all()
+            return execute(connection, _select_page(first=False), {"limit": limit, "before": before}).all()
 
 
-@cache
+@fixed
 def _select_page(*, first: bool) -> sa.Select[Any]:
     """Return the statement that reads memories by descending row."""
     chosen = sa.select(*SELECTED).order_by(memories.c.row.desc())

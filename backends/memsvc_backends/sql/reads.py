@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,8 @@ from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.dialect import (
     MAX_INTEGER,
     NUMBER,
-    execute_compiled,
+    execute,
+    fixed,
     is_listed,
     list_parameter,
     rows_as_json,
@@ -105,7 +106,7 @@ class SqlMemoryReads(SqlHistoryReads):
             return None
         statement = _select_by_key(len(reach.project_ids))
         with self._database.reading() as connection:
-            rows = connection.execute(statement, {"key": key} | _reach_parameters(reach)).all()
+            rows = execute(connection, statement, {"key": key} | _reach_parameters(reach)).all()
         found = {memory.scope.project_id: memory for memory in map(memory_from_row, rows)}
         return next((found[project] for project in reach.project_ids if project in found), None)
 
@@ -149,13 +150,13 @@ class SqlMemoryReads(SqlHistoryReads):
         """Return the rows that match, ascending."""
         statement = sa.select(memories.c.row).where(within(reach), condition(where)).order_by(memories.c.row)
         with self._database.reading() as connection:
-            return list(connection.execute(statement).scalars())
+            return list(execute(connection, statement).scalars())
 
     def chunks(self, wanted: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Chunk]:
         """Return stored chunks."""
         entries = list_parameter(entry_id(row, View.CHUNK, ordinal) for row, ordinal in wanted)
         with self._database.reading() as connection:
-            found = connection.execute(_select_chunks(), {"entry": entries}).all()
+            found = execute(connection, _select_chunks(), {"entry": entries}).all()
         return {(row_of(row[0]), ordinal_of(row[0])): chunk_from_row(row) for row in found}
 
     def essentials(self, essential: Essential, *, reach: Reach, now: datetime, limit: int) -> list[Memory]:
@@ -191,13 +192,13 @@ class SqlMemoryReads(SqlHistoryReads):
             return None
         with self._database.snapshot() as connection:
             parameters = {"id": list_parameter([memory_id])} | _reach_parameters(reach)
-            row = connection.execute(_select_by("id", len(reach.project_ids)), parameters).one_or_none()
+            row = execute(connection, _select_by("id", len(reach.project_ids)), parameters).one_or_none()
             if row is None:
                 return None
             current = memory_from_row(row)
             if current.revision == revision:
                 return current
-            text = connection.execute(_select_snapshot(), {"row": current.row, "revision": revision}).scalar()
+            text = execute(connection, _select_snapshot(), {"row": current.row, "revision": revision}).scalar()
         return None if text is None else memory_from_snapshot(text)
 
     def counts(self, *, reach: Reach) -> MemoryCounts:
@@ -208,7 +209,7 @@ class SqlMemoryReads(SqlHistoryReads):
     def _read_candidates(self, rows: Sequence[int], reach: Reach) -> list[list[Any]]:
         parameters = {"row": list_parameter(rows)} | _reach_parameters(reach)
         with self._database.reading() as connection:
-            [(text,)] = execute_compiled(connection, _select_candidates(len(reach.project_ids)), parameters)
+            [(text,)] = execute(connection, _select_candidates(len(reach.project_ids)), parameters)
         return rows_of_text(text)
 
     def _memories(self, column: str, values: Sequence[int | str], reach: Reach) -> list[Memory]:
@@ -218,13 +219,11 @@ class SqlMemoryReads(SqlHistoryReads):
         parameters = {column: list_parameter(dict.fromkeys(values))} | _reach_parameters(reach)
         wanted = _select_gathered(column, projects)
         with self._database.reading() as connection:
-            [(text,)] = execute_compiled(connection, wanted, parameters)
+            [(text,)] = execute(connection, wanted, parameters)
         if (found := whole_in(text)) is None:
             with self._database.snapshot() as connection:
-                [(text,)] = execute_compiled(connection, wanted, parameters)
-                found = found_in(
-                    text, lambda: execute_compiled(connection, _select_doubtful(column, projects), parameters)
-                )
+                [(text,)] = execute(connection, wanted, parameters)
+                found = found_in(text, lambda: execute(connection, _select_doubtful(column, projects), parameters))
         return [memory for memory, _ in found.values()]
 
 
@@ -256,17 +255,17 @@ def _in_reach(
     return sa.and_(owner == sa.bindparam("owner"), project.in_(names) if names else sa.false())
 
 
-@cache
+@fixed
 def _select_by(column: str, projects: int) -> sa.Select[Any]:
     return _by(column, projects, *MEMORY_COLUMNS)
 
 
-@cache
+@fixed
 def _select_gathered(column: str, projects: int) -> sa.Select[Any]:
     return _by(column, projects, gathered_memories())
 
 
-@cache
+@fixed
 def _select_doubtful(column: str, projects: int) -> sa.Select[Any]:
     return _by(column, projects, *DOUBTFUL_COLUMNS).where(IS_DOUBTFUL)
 
@@ -275,23 +274,23 @@ def _by(column: str, projects: int, *wanted: sa.ColumnElement[Any]) -> sa.Select
     return sa.select(*wanted).where(is_listed(memories.c[column], column), _in_reach(projects, *_UNINDEXED))
 
 
-@cache
+@fixed
 def _select_candidates(projects: int) -> sa.Select[Any]:
     gathered = sa.select(rows_as_json(*SELECTED))
     return gathered.where(is_listed(memories.c.row, "row"), _in_reach(projects, *_UNINDEXED))
 
 
-@cache
+@fixed
 def _select_by_key(projects: int) -> sa.Select[Any]:
     return sa.select(*MEMORY_COLUMNS).where(_in_reach(projects), memories.c.key == sa.bindparam("key"), IS_NAMED)
 
 
-@cache
+@fixed
 def _select_chunks() -> sa.Select[Any]:
     return sa.select(memory_chunks).where(is_listed(memory_chunks.c.entry, "entry"))
 
 
-@cache
+@fixed
 def _select_snapshot() -> sa.Select[Any]:
     return sa.select(revisions.c.snapshot).where(
         revisions.c.row == sa.bindparam("row"), revisions.c.revision == sa.bindparam("revision", type_=NUMBER)
@@ -313,7 +312,7 @@ def count_memories(connection: sa.Connection, reach: Reach) -> MemoryCounts:
     layers, kinds, tiers, statuses = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
     layer_tokens = Counter[str]()
     content_bytes = chunks = 0
-    for layer, kind, tier, status, number, size, token_count, chunk_count in connection.execute(statement):
+    for layer, kind, tier, status, number, size, token_count, chunk_count in execute(connection, statement):
         statuses[status] += number
         if status == Status.DELETED.value:
             continue
@@ -406,7 +405,7 @@ def _read(
     chosen = first.subquery("chosen")
     joined = sa.join(chosen, memories, memories.c.row == chosen.c.number)
     statement = sa.select(*MEMORY_COLUMNS).select_from(joined).order_by(*_in_order(chosen, order))
-    return [memory_from_row(row) for row in connection.execute(statement)]
+    return [memory_from_row(row) for row in execute(connection, statement)]
 
 
 def _in_order(keys: sa.Subquery, order: Order) -> tuple[sa.ColumnElement[int], sa.ColumnElement[int]]:
@@ -442,7 +441,7 @@ class Matching:
         found = self.known.plain(rows, self.reach) if is_met_by_plain else frozenset[int]()
         if unknown := [row for row in rows if row not in found]:
             parameters = {"rows": list_parameter(unknown)}
-            found |= set(connection.execute(self._statement(), parameters).scalars())
+            found |= set(execute(connection, self._statement(), parameters).scalars())
         return found
 
     def _statement(self) -> sa.Select[Any]:
@@ -460,7 +459,7 @@ def search_keywords(connection: sa.Connection, terms: Sequence[str], wanted: Mat
     """
     names = dict.fromkeys(terms)
     parameters = {f"term_{number}": term for number, term in enumerate(names)} | {"owner": wanted.reach.owner}
-    ranked = connection.execute(_ranking(len(names)), parameters).all()
+    ranked = execute(connection, _ranking(len(names)), parameters).all()
     hits: list[Hit] = []
     for start in range(0, len(ranked), size := 2 * limit):
         batch = ranked[start : start + size]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import date, datetime
-from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -15,7 +14,7 @@ from memsvc.domain.reminders import Given, Window
 from memsvc.domain.scope import Reach
 from memsvc.ports.features import ReminderPlace
 from memsvc_backends.sql.database import Database
-from memsvc_backends.sql.dialect import execute_compiled, insert_new, is_listed, list_parameter
+from memsvc_backends.sql.dialect import execute, fixed, insert_new, is_listed, list_parameter
 from memsvc_backends.sql.memory_codec import MEMORY_COLUMNS, memory_from_row
 from memsvc_backends.sql.row_writer import day_of, number_of
 from memsvc_backends.sql.tables import memories, reminders, reminders_given
@@ -40,8 +39,8 @@ class SqlReminderReads:
                 place = {"owner": reach.owner, "project_id": project, "after_day": day, "after_row": row, "most": most}
                 yearly = place | {"wanted": list_parameter(window.yearly)}
                 span = place | {"first": window.first, "last": window.last}
-                found += execute_compiled(connection, _select_yearly(), yearly)
-                found += execute_compiled(connection, _select_span(), span)
+                found += execute(connection, _select_yearly(), yearly)
+                found += execute(connection, _select_span(), span)
         found.sort(key=lambda one: (one[0], one[1]))
         return [memory_from_row(values[2:]) for values in found[:most]]
 
@@ -55,7 +54,7 @@ class SqlReminderReads:
         }  # fmt: skip
         found: dict[int, set[Given]] = {}
         with self._database.reading() as connection:
-            for row, day, slot in execute_compiled(connection, _select_given(), parameters):
+            for row, day, slot in execute(connection, _select_given(), parameters):
                 found.setdefault(row, set()).add((day_of(day), Slot(slot)))
         return {row: frozenset(given) for row, given in found.items()}
 
@@ -66,17 +65,17 @@ class SqlReminderWrites(WriteSession):
     def acknowledge(self, memory: Memory, day: date, slot: Slot, moment: datetime) -> datetime:
         """Insert what is not there yet, and return what is."""
         place = {"row": memory.row, "day": number_of(day), "slot": slot.value}
-        self._connection.execute(insert_new(reminders_given), place | {"time": to_micros(moment)})
-        [(noted,)] = execute_compiled(self._connection, _select_noted(), {f"at_{name}": place[name] for name in place})
+        execute(self._connection, insert_new(reminders_given), place | {"time": to_micros(moment)})
+        [(noted,)] = execute(self._connection, _select_noted(), {f"at_{name}": place[name] for name in place})
         return from_micros(noted)
 
 
-@cache
+@fixed
 def _select_yearly() -> sa.Select[Any]:
     return _page(is_listed(reminders.c.day, "wanted"))
 
 
-@cache
+@fixed
 def _select_span() -> sa.Select[Any]:
     return _page(reminders.c.day.between(sa.bindparam("first"), sa.bindparam("last")))
 
@@ -98,7 +97,7 @@ def _page(within: sa.ColumnElement[bool]) -> sa.Select[Any]:
     )
 
 
-@cache
+@fixed
 def _select_given() -> sa.Select[Any]:
     noted = reminders_given.c
     return (
@@ -113,7 +112,7 @@ def _select_given() -> sa.Select[Any]:
     )
 
 
-@cache
+@fixed
 def _select_noted() -> sa.Select[Any]:
     place = [reminders_given.c[name] == sa.bindparam(f"at_{name}") for name in ("row", "day", "slot")]
     return sa.select(reminders_given.c.time).where(*place)

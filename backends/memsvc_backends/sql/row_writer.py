@@ -25,10 +25,10 @@ from memsvc_backends.sql.dialect import (
     FRACTION,
     NUMBER,
     TEXT,
-    execute_compiled,
-    execute_raw,
+    execute,
     exploded,
     exploded_pairs,
+    fixed,
     insert_new,
     is_listed,
     json_text,
@@ -97,19 +97,19 @@ def update_record(connection: sa.Connection, before: Memory, after: Record) -> N
     )
     parameters = {f"new_{name}": value for name, value in changed.items()}
     at = {"at_row": before.row, "at_revision": before.revision}
-    if connection.execute(statement, parameters | at).rowcount != 1:
+    if execute(connection, statement, parameters | at).rowcount != 1:
         message = "The memory was changed by somebody else; repeat the transaction."
         raise UniquenessRaceError(message)
     _replace_terms(connection, before, after.memory)
     move_reminder(connection, before, after.memory)
     if before.kind is Kind.MESSAGE and before.status is not after.memory.status:
         state = message_state(after.memory.status).value
-        connection.execute(_update_message_state(), {"at_row": before.row, "new_state": state})
+        execute(connection, _update_message_state(), {"at_row": before.row, "new_state": state})
     if not keeps_content or after.chunks:
         _delete_chunks(connection, before.row)
         insert_many(connection, memory_chunks, chunk_values(before.row, after.chunks))
     if not keeps_content or after.given_vector:
-        connection.execute(_delete_by_row(memory_vectors), {"at_row": before.row})
+        execute(connection, _delete_by_row(memory_vectors), {"at_row": before.row})
         if after.given_vector:
             insert_many(connection, memory_vectors, [_vector_values(after)])
     if after.statements is not None:
@@ -121,10 +121,10 @@ def rewrite_parts(connection: sa.Connection, memory: Memory, chunks: Sequence[Ch
     """Write the chunks and the terms of a memory anew."""
     _delete_chunks(connection, memory.row)
     insert_many(connection, memory_chunks, chunk_values(memory.row, chunks))
-    connection.execute(_set_chunk_count(), {"at_row": memory.row, "new_count": max(1, len(chunks))})
+    execute(connection, _set_chunk_count(), {"at_row": memory.row, "new_count": max(1, len(chunks))})
     for table in _TERM_TABLES:
         rows = _term_rows(table, memory)
-        connection.execute(sa.delete(table).where(table.c.owner == memory.scope.owner, table.c.row == memory.row))
+        execute(connection, sa.delete(table).where(table.c.owner == memory.scope.owner, table.c.row == memory.row))
         insert_rows(connection, table, sorted(rows))
 
 
@@ -136,15 +136,15 @@ def put_away_rows(connection: sa.Connection, before: Sequence[Memory], after: Se
     """
     status, moment = after[0].status, to_micros(after[0].update_time)
     stamped = [(old.row, old.revision, fingerprint(new)) for old, new in zip(before, after, strict=True)]
-    fixed = {"new_status": status.value, "new_time": moment}
-    if connection.execute(_put_away(), {"wanted": pairs_parameter(stamped), **fixed}).rowcount != len(before):
+    changes = {"new_status": status.value, "new_time": moment}
+    if execute(connection, _put_away(), {"wanted": pairs_parameter(stamped), **changes}).rowcount != len(before):
         message = "A memory was changed by somebody else; repeat the transaction."
         raise UniquenessRaceError(message)
     kept = pairs_parameter((old.row, old.revision, snapshot_text(old)) for old in before)
-    connection.execute(_keep_snapshots(), {"wanted": kept})
+    execute(connection, _keep_snapshots(), {"wanted": kept})
     delete_reminders(connection, before)
     rows = list_parameter(old.row for old in before if old.kind is Kind.MESSAGE)
-    connection.execute(_update_message_states(), {"wanted": rows, "new_state": message_state(status).value})
+    execute(connection, _update_message_states(), {"wanted": rows, "new_state": message_state(status).value})
 
 
 def delete_rows(connection: sa.Connection, memory: Memory) -> None:
@@ -156,7 +156,7 @@ def delete_rows(connection: sa.Connection, memory: Memory) -> None:
     delete_reminders(connection, [memory])
     delete_given(connection, memory.row)
     for table in (memory_vectors, revisions, messages, memories):
-        connection.execute(_delete_by_row(table), {"at_row": memory.row})
+        execute(connection, _delete_by_row(table), {"at_row": memory.row})
 
 
 def insert_many(connection: sa.Connection, table: sa.Table, values: Sequence[Mapping[str, Any]]) -> None:
@@ -172,9 +172,9 @@ def _insert_terms(connection: sa.Connection, written: Sequence[Memory]) -> None:
     """
     between = {"first": written[0].row, "last": written[-1].row}
     if any(memory.tags for memory in written):
-        execute_compiled(connection, _insert_tags(), between)
+        execute(connection, _insert_tags(), between)
     if any(memory.keywords for memory in written):
-        execute_compiled(connection, _insert_keywords(), between)
+        execute(connection, _insert_keywords(), between)
     metadata = sorted(_flat(_term_rows(memory_metadata, memory) for memory in written if memory.metadata))
     insert_rows(connection, memory_metadata, metadata)
     refs = sorted(_flat(_term_rows(memory_refs, memory) for memory in written if memory.file_refs))
@@ -186,7 +186,7 @@ def _replace_terms(connection: sa.Connection, before: Memory, after: Memory) -> 
         old, new = set(_term_rows(table, before)), set(_term_rows(table, after))
         gone = [{"at_owner": row[0], "at_term": row[1], "at_row": row[2]} for row in old - new]
         if gone:
-            connection.execute(_delete_term(table), gone)
+            execute(connection, _delete_term(table), gone)
         insert_rows(connection, table, sorted(new - old))
 
 
@@ -227,7 +227,7 @@ def insert_rows(connection: sa.Connection, table: sa.Table, rows: Sequence[tuple
         while block > len(rows) - start:
             block >>= 1
         flat = tuple(chain.from_iterable(rows[start : start + block]))
-        execute_raw(connection, _insert_sql(connection.dialect, table, block), flat)
+        execute(connection, _insert_sql(connection.dialect, table, block), flat)
         start += block
 
 
@@ -237,14 +237,14 @@ def _insert_sql(dialect: sa.Dialect, table: sa.Table, rows: int) -> str:
     return head + word + ", ".join([places] * rows)
 
 
-@cache
+@fixed
 def _insert_tags() -> sa.Insert:
     tag = exploded(memories.c.tags)
     rows = sa.select(memories.c.owner, tag.c.value, memories.c.row).select_from(memories, tag).where(_BETWEEN)
     return insert_new(memory_tags).from_select(list(memory_tags.c), rows.order_by(tag.c.value))
 
 
-@cache
+@fixed
 def _insert_keywords() -> sa.Insert:
     pair = exploded_pairs(memories.c.keywords)
     term, weight = pair_of(pair, TEXT, FRACTION)
@@ -255,12 +255,12 @@ def _insert_keywords() -> sa.Insert:
     )
 
 
-@cache
+@fixed
 def _delete_by_row(table: sa.Table) -> sa.Delete:
     return sa.delete(table).where(table.c.row == sa.bindparam("at_row"))
 
 
-@cache
+@fixed
 def _set_chunk_count() -> sa.Update:
     return (
         sa.update(memories)
@@ -269,18 +269,18 @@ def _set_chunk_count() -> sa.Update:
     )
 
 
-@cache
+@fixed
 def _update_message_state() -> sa.Update:
     return sa.update(messages).where(messages.c.row == sa.bindparam("at_row")).values(state=sa.bindparam("new_state"))
 
 
-@cache
+@fixed
 def _update_message_states() -> sa.Update:
     wanted = is_listed(messages.c.row, "wanted")
     return sa.update(messages).where(wanted).values(state=sa.bindparam("new_state"))
 
 
-@cache
+@fixed
 def _put_away() -> sa.Update:
     wanted = pairs("wanted")
     row, revision, stamp = pair_of(wanted, NUMBER, NUMBER, NUMBER)
@@ -297,14 +297,14 @@ def _put_away() -> sa.Update:
     )
 
 
-@cache
+@fixed
 def _keep_snapshots() -> sa.Update:
     wanted = pairs("wanted")
     row, revision, text = pair_of(wanted, NUMBER, NUMBER, TEXT)
     return sa.update(revisions).where(revisions.c.row == row, revisions.c.revision == revision).values(snapshot=text)
 
 
-@cache
+@fixed
 def _delete_term(table: sa.Table) -> sa.Delete:
     return sa.delete(table).where(
         table.c.owner == sa.bindparam("at_owner"),
@@ -317,7 +317,7 @@ def _delete_chunks(connection: sa.Connection, row: int) -> None:
     first = entry_id(row, View.CHUNK, 0)
     entry = memory_chunks.c.entry
     statement = sa.delete(memory_chunks).where(entry.between(sa.bindparam("first"), sa.bindparam("last")))
-    connection.execute(statement, {"first": first, "last": first + MAX_ORDINAL})
+    execute(connection, statement, {"first": first, "last": first + MAX_ORDINAL})
 
 
 # What memories state and contradict: the rows of it that come and go with them.
@@ -343,22 +343,20 @@ def statement_rows(records: Iterable[Record]) -> list[tuple[Any, ...]]:
 def read_statements(connection: sa.Connection, rows: Iterable[int]) -> dict[int, tuple[Statement, ...]]:
     """Return what the memories with these rows state, by topic; those that state nothing are left out."""
     found: dict[int, list[Statement]] = defaultdict(list)
-    for row, rule, topic, parts, positive in execute_compiled(
-        connection, _select_of_rows(), {"wanted": list_parameter(rows)}
-    ):
+    for row, rule, topic, parts, positive in execute(connection, _select_of_rows(), {"wanted": list_parameter(rows)}):
         found[row].append(Statement(Rule(rule), topic, parts_of(parts), bool(positive)))
     return {row: tuple(stated) for row, stated in found.items()}
 
 
 def delete_statements(connection: sa.Connection, row: int) -> None:
     """Remove what a memory states."""
-    execute_compiled(connection, _delete_statements(), {"at_row": row})
+    execute(connection, _delete_statements(), {"at_row": row})
 
 
 def delete_conflicts(connection: sa.Connection, memory: Memory) -> None:
     """Remove the conflicts of a memory."""
     for side in (conflicts.c.older_id, conflicts.c.newer_id):
-        connection.execute(sa.delete(conflicts).where(side == memory.id))
+        execute(connection, sa.delete(conflicts).where(side == memory.id))
 
 
 def parts_of(text: str) -> tuple[ValuePart, ...]:
@@ -366,14 +364,14 @@ def parts_of(text: str) -> tuple[ValuePart, ...]:
     return tuple(ValuePart(sort, said) for sort, said in json_value(text))
 
 
-@cache
+@fixed
 def _select_of_rows() -> sa.Select[Any]:
     columns = (statements.c.row, statements.c.rule, statements.c.topic, statements.c.parts, statements.c.positive)
     wanted = is_listed(statements.c.row, "wanted")
     return sa.select(*columns).where(wanted).order_by(statements.c.row, statements.c.topic)
 
 
-@cache
+@fixed
 def _delete_statements() -> sa.Delete:
     return sa.delete(statements).where(statements.c.row == sa.bindparam("at_row"))
 
@@ -394,25 +392,25 @@ def move_reminder(connection: sa.Connection, before: Memory, after: Memory) -> N
     delete_reminders(connection, [before])
     for owner, project, day, row in new:
         values = {"owner": owner, "project_id": project, "day": day, "row": row}
-        connection.execute(sa.insert(reminders), values)
+        execute(connection, sa.insert(reminders), values)
 
 
 def delete_reminders(connection: sa.Connection, stored: Iterable[Memory]) -> None:
     """Remove the reminders of memories, which must be as they are stored."""
     for owner, project, day, row in reminder_rows(stored):
         at = {"at_owner": owner, "at_project_id": project, "at_day": day, "at_row": row}
-        execute_compiled(connection, _delete_one(), at)
+        execute(connection, _delete_one(), at)
 
 
 def delete_given(connection: sa.Connection, row: int) -> None:
     """Remove what is noted of the reminders of a memory."""
-    execute_compiled(connection, _delete_given(), {"at_row": row})
+    execute(connection, _delete_given(), {"at_row": row})
 
 
 def read_acknowledged(connection: sa.Connection, rows: Iterable[int]) -> dict[int, tuple[Acknowledged, ...]]:
     """Return what is noted of the reminders of memories, by row, in order; those without any are left out."""
     found: dict[int, list[Acknowledged]] = {}
-    for row, day, slot, noted in execute_compiled(connection, _select_acknowledged(), {"wanted": list_parameter(rows)}):
+    for row, day, slot, noted in execute(connection, _select_acknowledged(), {"wanted": list_parameter(rows)}):
         found.setdefault(row, []).append((day_of(day), Slot(slot), from_micros(noted)))
     return {row: tuple(sorted(noted)) for row, noted in found.items()}
 
@@ -440,18 +438,18 @@ def day_of(number: int) -> date:
     return date(number // 10_000, number // 100 % 100, number % 100)
 
 
-@cache
+@fixed
 def _select_acknowledged() -> sa.Select[Any]:
     noted = reminders_given.c
     return sa.select(noted.row, noted.day, noted.slot, noted.time).where(is_listed(noted.row, "wanted"))
 
 
-@cache
+@fixed
 def _delete_one() -> sa.Delete:
     place = [reminders.c[name] == sa.bindparam(f"at_{name}") for name in ("owner", "project_id", "day", "row")]
     return sa.delete(reminders).where(*place)
 
 
-@cache
+@fixed
 def _delete_given() -> sa.Delete:
     return sa.delete(reminders_given).where(reminders_given.c.row == sa.bindparam("at_row"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -29,6 +28,8 @@ from memsvc.domain.sessions import (
 from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.dialect import (
     NUMBER,
+    execute,
+    fixed,
     is_listed,
     json_text,
     json_value,
@@ -78,7 +79,7 @@ class SqlSessionReads:
         if before is not None:
             statement = statement.where(sessions.c.row < before)
         with self._database.reading() as connection:
-            return [session_from_row(row) for row in connection.execute(statement)]
+            return [session_from_row(row) for row in execute(connection, statement)]
 
     def counts(self, wanted: Sequence[Session]) -> dict[int, SessionCounts]:
         """Return the counts by row."""
@@ -101,7 +102,7 @@ class SqlSessionReads:
             statement = statement.where(messages.c.state.in_(sorted(state.value for state in states)))
         chosen = statement.order_by(ordinal.desc() if descending else ordinal).subquery()
         with self._database.snapshot() as connection:
-            text = connection.execute(sa.select(rows_as_json(*chosen.c))).scalar_one()
+            text = execute(connection, sa.select(rows_as_json(*chosen.c))).scalar_one()
             records = [record_from_row(row) for row in rows_of_text(text)]
             found = _memories(connection, [record.row for record in records])
         records.sort(key=lambda record: record.ordinal, reverse=descending)
@@ -135,13 +136,13 @@ class SqlSessionWrites:
     def status(self, name: SessionName) -> SessionStatus | None:
         """Return a session as an append finds it."""
         place = {"owner": name.owner, "project_id": name.project_id, "id": name.session_id}
-        row = self._connection.execute(_select_standing(), place).one_or_none()
+        row = execute(self._connection, _select_standing(), place).one_or_none()
         return None if row is None else SessionStatus(session_from_row(row[:-3]), row[-3], int(row[-2]), int(row[-1]))
 
     def active(self, owner: str, project_id: str) -> list[Session]:
         """Return the active sessions, the oldest first."""
         place = {"owner": owner, "project_id": project_id}
-        return [session_from_row(row) for row in self._connection.execute(_select_active(), place)]
+        return [session_from_row(row) for row in execute(self._connection, _select_active(), place)]
 
     def insert(self, session: Session) -> Session:
         """Insert a new session."""
@@ -155,7 +156,7 @@ class SqlSessionWrites:
         """Replace a session."""
         values = session_values(session, session.row)
         changed = {name: value for name, value in values.items() if name in _CHANGEABLE}
-        self._connection.execute(_update_session(), {"at_row": session.row, **changed})
+        execute(self._connection, _update_session(), {"at_row": session.row, **changed})
 
     def append(self, session: Session, records: Sequence[MessageRecord]) -> None:
         """Add messages."""
@@ -169,22 +170,22 @@ class SqlSessionWrites:
     def has_droppable(self, session: Session, *, before: int) -> bool:
         """Return whether there is something to trim."""
         wanted = {"session": session.row, "before": before}
-        return self._connection.execute(_select_droppable(), wanted).first() is not None
+        return execute(self._connection, _select_droppable(), wanted).first() is not None
 
     def are_live(self, wanted: Sequence[Message]) -> bool:
         """Compare them with what is stored, by one number."""
         stored = pairs_parameter((one.memory.row, one.memory.revision) for one in wanted)
-        found: int = self._connection.execute(_count_live(), {"wanted": stored}).scalar_one()
+        found: int = execute(self._connection, _count_live(), {"wanted": stored}).scalar_one()
         return found == len(wanted)
 
     def add_tokens(self, row: int, tokens: int) -> None:
         """Count more or fewer tokens for a message."""
-        self._connection.execute(_update_tokens(), {"at_row": row, "more": tokens})
+        execute(self._connection, _update_tokens(), {"at_row": row, "more": tokens})
 
     def summarised(self, rows: Sequence[int], summary_id: str) -> None:
         """Note the summary of messages."""
         parameters = {"wanted": list_parameter(rows), "summary": summary_id}
-        self._connection.execute(_update_summaries(), parameters)
+        execute(self._connection, _update_summaries(), parameters)
 
     @property
     def _connection(self) -> sa.Connection:
@@ -197,20 +198,20 @@ _CHANGEABLE = frozenset(sessions.columns.keys()) - _FIXED
 
 def _get(connection: sa.Connection, name: SessionName) -> Session | None:
     place = {"owner": name.owner, "project_id": name.project_id, "id": name.session_id}
-    row = connection.execute(_select_session(), place).one_or_none()
+    row = execute(connection, _select_session(), place).one_or_none()
     return None if row is None else session_from_row(row)
 
 
 def _memories(connection: sa.Connection, rows: Sequence[int]) -> dict[int, Memory]:
     wanted = {"wanted": list_parameter(rows)}
-    text = connection.execute(_select_memories(), wanted).scalar_one()
-    found = found_in(text, lambda: connection.execute(_select_doubtful(), wanted))
+    text = execute(connection, _select_memories(), wanted).scalar_one()
+    found = found_in(text, lambda: execute(connection, _select_doubtful(), wanted))
     return {row: memory for row, (memory, _) in found.items()}
 
 
 def _counts(connection: sa.Connection, wanted: Sequence[Session]) -> dict[int, SessionCounts]:
     rows = list_parameter(session.row for session in wanted)
-    found = connection.execute(_select_counts(), {"wanted": rows}).all()
+    found = execute(connection, _select_counts(), {"wanted": rows}).all()
     sums = {(row, state): (number, int(tokens)) for row, state, number, tokens in found}
     none = (0, 0)
     return {
@@ -226,25 +227,25 @@ def _at(*names: str) -> list[sa.ColumnElement[bool]]:
     return [sessions.c[name] == sa.bindparam(name) for name in names]
 
 
-@cache
+@fixed
 def _select_session() -> sa.Select[Any]:
     return sa.select(*SESSION_COLUMNS).where(*_at("owner", "project_id", "id")).with_for_update()
 
 
-@cache
+@fixed
 def _select_active() -> sa.Select[Any]:
     is_active = sessions.c.state == SessionState.ACTIVE.value
     place = _at("owner", "project_id")
     return sa.select(*SESSION_COLUMNS).where(*place, is_active).order_by(sessions.c.row).with_for_update()
 
 
-@cache
+@fixed
 def _update_session() -> sa.Update:
     values: dict[str, Any] = {name: sa.bindparam(name) for name in _CHANGEABLE}
     return sa.update(sessions).where(sessions.c.row == sa.bindparam("at_row")).values(values)
 
 
-@cache
+@fixed
 def _select_counts() -> sa.Select[Any]:
     columns = (messages.c.session_row, messages.c.state)
     sums = (sa.func.count(), sa.func.sum(messages.c.token_count))
@@ -252,18 +253,18 @@ def _select_counts() -> sa.Select[Any]:
     return sa.select(*columns, *sums).where(wanted).group_by(*columns)
 
 
-@cache
+@fixed
 def _select_memories() -> sa.Select[Any]:
     return sa.select(gathered_memories()).where(is_listed(memories.c.row, "wanted"))
 
 
-@cache
+@fixed
 def _select_doubtful() -> sa.Select[Any]:
     wanted = is_listed(memories.c.row, "wanted")
     return sa.select(*DOUBTFUL_COLUMNS).where(wanted, IS_DOUBTFUL)
 
 
-@cache
+@fixed
 def _select_standing() -> sa.Select[Any]:
     mine = messages.c.session_row == sessions.c.row
     kept = sa.select(messages.c.row).where(mine, messages.c.state != DELETED)
@@ -278,7 +279,7 @@ def _select_standing() -> sa.Select[Any]:
     return sa.select(*columns).where(*_at("owner", "project_id", "id"))
 
 
-@cache
+@fixed
 def _count_live() -> sa.Select[Any]:
     wanted = pairs("wanted")
     row, revision = pair_of(wanted, NUMBER, NUMBER)
@@ -287,21 +288,21 @@ def _count_live() -> sa.Select[Any]:
     return sa.select(sa.func.count()).select_from(stored).where(*same)
 
 
-@cache
+@fixed
 def _select_droppable() -> sa.Select[Any]:
     mine = (messages.c.session_row == sa.bindparam("session"), messages.c.ordinal < sa.bindparam("before"))
     free = (messages.c.is_pinned == 0, messages.c.role != Role.SYSTEM.value)
     return sa.select(messages.c.row).where(*mine, IS_LIVE_MESSAGE, *free).limit(1)
 
 
-@cache
+@fixed
 def _update_tokens() -> sa.Update:
     counted = messages.c.token_count + sa.bindparam("more", type_=sa.Integer)
     at_least_none = sa.case((counted < 0, 0), else_=counted)
     return sa.update(messages).where(messages.c.row == sa.bindparam("at_row")).values(token_count=at_least_none)
 
 
-@cache
+@fixed
 def _update_summaries() -> sa.Update:
     wanted = is_listed(messages.c.row, "wanted")
     return sa.update(messages).where(wanted).values(summary_id=sa.bindparam("summary"))

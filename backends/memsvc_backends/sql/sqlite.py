@@ -12,7 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.pool import NullPool
 
-from memsvc_backends.sql.dialect import execute_raw
+from memsvc_backends.sql.dialect import execute
 from memsvc_backends.sql.settings import Durability, SqlSettings
 
 LOG_BYTES = 64 * 1024 * 1024
@@ -50,11 +50,11 @@ class SqliteDriver:
 
     def begin_snapshot(self, connection: sa.Connection) -> None:
         """Begin; the state is that of the first look."""
-        execute_raw(connection, "BEGIN")
+        execute(connection, "BEGIN")
 
     def begin_write(self, connection: sa.Connection) -> None:
         """Take the writer's lock at once."""
-        execute_raw(connection, "BEGIN IMMEDIATE")
+        execute(connection, "BEGIN IMMEDIATE")
 
     def begin_note(self, connection: sa.Connection) -> None:
         """Do as for any write: SQLite has one writer."""
@@ -62,14 +62,14 @@ class SqliteDriver:
 
     def commit(self, connection: sa.Connection) -> None:
         """Commit."""
-        execute_raw(connection, "COMMIT")
+        execute(connection, "COMMIT")
         driver: Any = connection.connection.driver_connection
         self._carrier.wrote(connection, driver.total_changes)
 
     def undo(self, connection: sa.Connection) -> None:
         """Take back, unless a failure (a full disk) made SQLite end the transaction itself."""
         if getattr(connection.connection.driver_connection, "in_transaction", True):
-            connection.exec_driver_sql("ROLLBACK")
+            execute(connection, "ROLLBACK")
 
     def files(self) -> Sequence[Path]:
         """Return the file and its log: copies of entries stay in pages that they were moved from."""
@@ -78,7 +78,7 @@ class SqliteDriver:
     def settle(self, connection: sa.Connection) -> bool:
         """Bring the log into the file and make it empty."""
         with self._carrier.paused():
-            [(is_busy, _, _)] = execute_raw(connection, "PRAGMA wal_checkpoint(TRUNCATE)")
+            [(is_busy, _, _)] = execute(connection, "PRAGMA wal_checkpoint(TRUNCATE)")
         return not is_busy
 
     def rewrite(self, connection: sa.Connection) -> None:
@@ -87,12 +87,12 @@ class SqliteDriver:
         The copy is made in a file beside it, not in memory, where a large one would not fit.
         """
         folder = str(self.path.parent.absolute()).replace("'", "''")
-        execute_raw(connection, f"PRAGMA temp_store_directory = '{folder}'")
-        execute_raw(connection, "PRAGMA temp_store = FILE")
+        execute(connection, f"PRAGMA temp_store_directory = '{folder}'")
+        execute(connection, "PRAGMA temp_store = FILE")
         try:
-            execute_raw(connection, "VACUUM")
+            execute(connection, "VACUUM")
         finally:
-            execute_raw(connection, "PRAGMA temp_store = MEMORY")
+            execute(connection, "PRAGMA temp_store = MEMORY")
         self.settle(connection)
 
     def storage_bytes(self, _connection: sa.Connection) -> int:
@@ -224,5 +224,5 @@ class WalCheckpointer:
 
 def _carry(connection: sa.Connection) -> tuple[int, int]:
     """Return how many pages the log has, and how many of them are in the file now."""
-    [(_, pages, carried)] = execute_raw(connection, "PRAGMA wal_checkpoint(PASSIVE)")
+    [(_, pages, carried)] = execute(connection, "PRAGMA wal_checkpoint(PASSIVE)")
     return pages, carried

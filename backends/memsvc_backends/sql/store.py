@@ -25,6 +25,7 @@ from memsvc_backends.sql.api_keys import SqlKeyReads
 from memsvc_backends.sql.backup import SqlStoreCopies
 from memsvc_backends.sql.conflicts import SqlConflictReads
 from memsvc_backends.sql.database import BACKEND, Database, Driver
+from memsvc_backends.sql.dialect import execute
 from memsvc_backends.sql.erasure import SqlErasureReads
 from memsvc_backends.sql.files import SqlFileReads
 from memsvc_backends.sql.history import SqlCheckpoints
@@ -215,7 +216,7 @@ class SqlMetadataStore:
     def ping(self) -> None:
         """Return when the store answers."""
         with self._database.reading() as connection:
-            connection.exec_driver_sql("SELECT 1")
+            execute(connection, "SELECT 1")
 
 
 @contextmanager

@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -21,7 +20,7 @@ from memsvc.ports.metadata import ContentName, Record, RequestRecord
 from memsvc_backends.sql import write_session
 from memsvc_backends.sql.api_keys import SqlKeyWrites
 from memsvc_backends.sql.conflicts import SqlConflictWrites
-from memsvc_backends.sql.dialect import execute_compiled, is_listed, list_parameter
+from memsvc_backends.sql.dialect import execute, fixed, is_listed, list_parameter
 from memsvc_backends.sql.erasure import SqlErasureWrites, forget_erasures
 from memsvc_backends.sql.files import SqlFileWrites
 from memsvc_backends.sql.history import insert_checkpoint, insert_tombstone, read_checkpoint
@@ -85,14 +84,14 @@ class SqlTransaction(
     def get(self, memory_id: str, *, reach: Reach) -> Memory | None:
         """Return those that are there."""
         place = {"id": memory_id, "owner": reach.owner, "wanted": list_parameter(reach.project_ids)}
-        rows = execute_compiled(self._connection, _select_one(), place)
+        rows = execute(self._connection, _select_one(), place)
         return memory_from_row(rows[0]) if rows else None
 
     def superseded_by(self, owner: str, memory_id: str) -> list[Memory]:
         """Return those that this one superseded."""
         if not memory_id:
             return []
-        rows = execute_compiled(self._connection, _select_superseded(), {"owner": owner, "superseded_by_id": memory_id})
+        rows = execute(self._connection, _select_superseded(), {"owner": owner, "superseded_by_id": memory_id})
         return [memory_from_row(row) for row in rows]
 
     def last_row(self, owner: str, project_id: str, session_id: str) -> int | None:
@@ -102,7 +101,7 @@ class SqlTransaction(
         place = {"owner": owner, "project_id": project_id, "session_id": session_id}
         if (waiting := self._waiting.latest((owner, project_id, session_id))) is not None:
             return waiting
-        rows = execute_compiled(self._direct, _select_last_row(), place)
+        rows = execute(self._direct, _select_last_row(), place)
         return rows[0][0] if rows else None
 
     def insert(self, records: Sequence[Record]) -> list[Memory]:
@@ -121,7 +120,7 @@ class SqlTransaction(
         with self._void_on_race():
             update_record(self._connection, before, after)
         earlier = (revisions.c.row == before.row, revisions.c.revision == before.revision)
-        self._connection.execute(sa.update(revisions).where(*earlier).values(snapshot=snapshot_text(before)))
+        execute(self._connection, sa.update(revisions).where(*earlier).values(snapshot=snapshot_text(before)))
         self._owners.add(before.scope.owner)
         was_public = before.layer is not Layer.SESSION
         self._log(Noted(before.row, before.row, action, self._time, position, was_public=was_public))
@@ -142,7 +141,7 @@ class SqlTransaction(
 
     def purge(self, memory: Memory) -> None:
         """Remove a memory without a trace but in the outbox."""
-        rows = execute_compiled(self._connection, _select_row(), {"row": memory.row})
+        rows = execute(self._connection, _select_row(), {"row": memory.row})
         if not rows:
             return
         stored = memory_from_row(rows[0])
@@ -167,8 +166,8 @@ class SqlTransaction(
             {"memory_id": memory_id, "number": number, "moment": to_micros(moment)}
             for memory_id, (number, moment) in accesses.items()
         ]
-        self._connection.execute(statement, values)
-        counts = self._connection.execute(_select_counts(), {"wanted": list_parameter(accesses)})
+        execute(self._connection, statement, values)
+        counts = execute(self._connection, _select_counts(), {"wanted": list_parameter(accesses)})
         self._counted.update((row, count) for row, count in counts)
 
     def recall_request(self, owner: str, method: str, request_id: str) -> RequestRecord | None:
@@ -206,45 +205,45 @@ class SqlTransaction(
         self._position = noted.last_position
 
     def _find(self, statement: sa.Select[Any], values: Sequence[str], place: Mapping[str, str]) -> list[Memory]:
-        found = execute_compiled(self._direct, statement, {"wanted": list_parameter(values), **place})
+        found = execute(self._direct, statement, {"wanted": list_parameter(values), **place})
         return [memory_from_row(row) for row in found]
 
 
-@cache
+@fixed
 def _select_keys() -> sa.Select[Any]:
     return sa.select(*MEMORY_COLUMNS).where(_at("owner"), _at("project_id"), _is_wanted("key"), IS_NAMED)
 
 
-@cache
+@fixed
 def _select_contents() -> sa.Select[Any]:
     place = (_at("owner"), _at("project_id"), _at("kind"))
     return sa.select(*MEMORY_COLUMNS).where(*place, _is_wanted("content_hash"), IS_UNIQUE)
 
 
-@cache
+@fixed
 def _select_one() -> sa.Select[Any]:
     # Where writers run side by side the row is locked; SQLite has one writer, and leaves the words out.
     place = (_at("id"), _at("owner"), _is_wanted("project_id"))
     return sa.select(*MEMORY_COLUMNS).where(*place).with_for_update()
 
 
-@cache
+@fixed
 def _select_superseded() -> sa.Select[Any]:
     place = (_at("superseded_by_id"), IS_SUPERSEDED, _at("owner"))
     return sa.select(*MEMORY_COLUMNS).where(*place).order_by(memories.c.row).with_for_update()
 
 
-@cache
+@fixed
 def _select_row() -> sa.Select[Any]:
     return sa.select(*MEMORY_COLUMNS).where(_at("row")).with_for_update()
 
 
-@cache
+@fixed
 def _select_counts() -> sa.Select[Any]:
     return sa.select(memories.c.row, memories.c.access_count).where(_is_wanted("id"))
 
 
-@cache
+@fixed
 def _select_last_row() -> sa.Select[Any]:
     place = (_at("owner"), _at("project_id"), _at("session_id"))
     return sa.select(memories.c.row).where(*place, IS_LIVE).order_by(memories.c.row.desc()).limit(1)

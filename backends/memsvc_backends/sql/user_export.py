@@ -5,7 +5,6 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -21,7 +20,7 @@ from memsvc.domain.sessions import Session
 from memsvc.domain.user_data import RecordKind, Stored, StoredRevision
 from memsvc_backends.sql.conflicts import CONFLICT_COLUMNS, conflict_from_row
 from memsvc_backends.sql.database import Database
-from memsvc_backends.sql.dialect import each_kept, is_listed, list_parameter, unindexed
+from memsvc_backends.sql.dialect import execute, fixed, is_listed, list_parameter, stream, unindexed
 from memsvc_backends.sql.files import FILE_COLUMNS, file_from_row
 from memsvc_backends.sql.history import checkpoint_from_row
 from memsvc_backends.sql.memory_codec import MEMORY_COLUMNS, memory_from_row, memory_from_snapshot
@@ -90,17 +89,17 @@ class SqlUserSnapshot:
     def sessions(self) -> Iterator[Session]:
         """Yield the sessions."""
         statement = sa.select(*SESSION_COLUMNS).where(sessions.c.owner == self._owner).order_by(sessions.c.row)
-        yield from map(session_from_row, self._connection.execute(statement))
+        yield from map(session_from_row, stream(self._connection, statement))
 
     def memories(self) -> Iterator[Stored]:
         """Yield the memories; their rows come from an index alone, and are sorted here."""
         of_owner = sa.select(memories.c.row).where(memories.c.owner == self._owner)
-        rows = array("q", sorted(self._connection.execute(of_owner).scalars()))
+        rows = array("q", sorted(execute(self._connection, of_owner).scalars()))
         for start in range(0, len(rows), PAGE):
             wanted = list_parameter(rows[start : start + PAGE])
             stated = read_statements(self._connection, rows[start : start + PAGE])
             noted = read_acknowledged(self._connection, rows[start : start + PAGE])
-            for row in each_kept(self._connection, _select_rows(), {"wanted": wanted}):
+            for row in stream(self._connection, _select_rows(), {"wanted": wanted}):
                 yield stored_from_row(row, stated, noted)
 
     def earlier(self, memory: Memory) -> Iterator[StoredRevision]:
@@ -112,29 +111,29 @@ class SqlUserSnapshot:
         """Yield the conflicts."""
         statement = sa.select(*CONFLICT_COLUMNS).where(conflicts.c.owner == self._owner)
         ordered = statement.order_by(conflicts.c.project_id, conflicts.c.id)
-        yield from map(conflict_from_row, self._connection.execute(ordered))
+        yield from map(conflict_from_row, stream(self._connection, ordered))
 
     def checkpoints(self) -> Iterator[Checkpoint]:
         """Yield the checkpoints."""
         statement = sa.select(checkpoints).where(checkpoints.c.owner == self._owner)
         ordered = statement.order_by(checkpoints.c.project_id, checkpoints.c.name)
-        yield from map(checkpoint_from_row, self._connection.execute(ordered))
+        yield from map(checkpoint_from_row, stream(self._connection, ordered))
 
     def files(self) -> Iterator[File]:
         """Yield what is known of files."""
         statement = sa.select(*FILE_COLUMNS).where(files.c.owner == self._owner).order_by(files.c.row)
-        yield from map(file_from_row, self._connection.execute(statement))
+        yield from map(file_from_row, stream(self._connection, statement))
 
     def tombstones(self) -> Iterator[Tombstone]:
         """Yield the tombstones."""
         c = tombstones.c
         columns = (c.row, c.memory_id, c.project_id, c.session_id, c.create_time, c.time)
         statement = sa.select(*columns).where(c.owner == self._owner).order_by(c.row)
-        for row in self._connection.execute(statement):
-            yield Tombstone(*row[:4], from_micros(row[4]), from_micros(row[5]))
+        for row, memory_id, project_id, session_id, created, purged in stream(self._connection, statement):
+            yield Tombstone(row, memory_id, project_id, session_id, from_micros(created), from_micros(purged))
 
     def _number(self, statement: sa.Select[Any], table: sa.Table) -> int:
-        return int(self._connection.execute(statement.where(table.c.owner == self._owner)).scalar_one())
+        return int(execute(self._connection, statement.where(table.c.owner == self._owner)).scalar_one())
 
 
 def stored_from_row(
@@ -165,7 +164,7 @@ def stored_from_row(
 def read_stored(connection: sa.Connection, owner: str, ids: Iterable[str]) -> dict[str, Stored]:
     """Return the memories of an owner by id."""
     parameters = {"wanted": list_parameter(ids), "owner": owner}
-    found = connection.execute(_select_ids(), parameters).all()
+    found = execute(connection, _select_ids(), parameters).all()
     rows = [row[_ROW] for row in found]
     stated, noted = read_statements(connection, rows), read_acknowledged(connection, rows)
     return {stored.memory.id: stored for stored in (stored_from_row(row, stated, noted) for row in found)}
@@ -173,7 +172,7 @@ def read_stored(connection: sa.Connection, owner: str, ids: Iterable[str]) -> di
 
 def read_earlier(connection: sa.Connection, memory: Memory) -> Iterator[StoredRevision]:
     """Yield the earlier revisions of a memory."""
-    for text, action in connection.execute(_select_earlier(), {"at_row": memory.row}):
+    for text, action in stream(connection, _select_earlier(), {"at_row": memory.row}):
         yield StoredRevision(memory_from_snapshot(text), _ACTIONS[action])
 
 
@@ -188,18 +187,18 @@ def _select_stored() -> sa.Select[Any]:
     return sa.select(*MEMORY_COLUMNS, *_BESIDE, *MESSAGE_COLUMNS).select_from(joined)
 
 
-@cache
+@fixed
 def _select_rows() -> sa.Select[Any]:
     return _select_stored().where(is_listed(memories.c.row, "wanted")).order_by(memories.c.row)
 
 
-@cache
+@fixed
 def _select_ids() -> sa.Select[Any]:
     mine = unindexed(memories.c.owner) == sa.bindparam("owner")
     return _select_stored().where(is_listed(memories.c.id, "wanted"), mine)
 
 
-@cache
+@fixed
 def _select_earlier() -> sa.Select[Any]:
     earlier = (revisions.c.row == sa.bindparam("at_row"), revisions.c.snapshot.is_not(None))
     return sa.select(revisions.c.snapshot, revisions.c.action).where(*earlier).order_by(revisions.c.revision)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -16,7 +15,7 @@ from memsvc.domain.memory import Memory
 from memsvc.domain.sessions import Session
 from memsvc.domain.user_data import Stored, StoredRevision
 from memsvc.ports.metadata import Restored
-from memsvc_backends.sql.dialect import is_listed, list_parameter, unindexed
+from memsvc_backends.sql.dialect import execute, fixed, is_listed, list_parameter, unindexed
 from memsvc_backends.sql.memory_codec import snapshot_text, with_rows
 from memsvc_backends.sql.outbox import Noted, append_outbox
 from memsvc_backends.sql.row_writer import acknowledged_values, insert_many, insert_records
@@ -34,7 +33,7 @@ class SqlTransferWrites(WriteSession):
     def ids_of_others(self, owner: str, ids: Iterable[str]) -> set[str]:
         """Return the ids of others."""
         parameters = {"wanted": list_parameter(ids), "owner": owner}
-        return set(self._connection.execute(_select_others(), parameters).scalars())
+        return set(execute(self._connection, _select_others(), parameters).scalars())
 
     def stored(self, owner: str, ids: Iterable[str]) -> dict[str, Stored]:
         """Return memories by id."""
@@ -43,13 +42,12 @@ class SqlTransferWrites(WriteSession):
     def rows(self, owner: str, ids: Iterable[str]) -> dict[str, int]:
         """Return rows by id."""
         parameters = {"wanted": list_parameter(ids), "owner": owner}
-        found = self._connection.execute(_select_rows(), parameters)
-        return {row.id: row.row for row in found}
+        return dict(execute(self._connection, _select_rows(), parameters))
 
     def taken_ordinals(self, session: Session, ordinals: Iterable[int]) -> set[int]:
         """Return the places that are taken."""
         parameters = {"wanted": list_parameter(ordinals), "session": session.row}
-        return set(self._connection.execute(_select_ordinals(), parameters).scalars())
+        return set(execute(self._connection, _select_ordinals(), parameters).scalars())
 
     def restore(self, restored: Sequence[Restored]) -> list[Memory]:
         """Insert memories with their pasts."""
@@ -72,7 +70,7 @@ class SqlTransferWrites(WriteSession):
     def restore_earlier(self, memory: Memory, earlier: Sequence[StoredRevision]) -> int:
         """Add the revisions that are missing."""
         statement = sa.select(revisions.c.revision).where(revisions.c.row == memory.row)
-        known = set(self._connection.execute(statement).scalars())
+        known = set(execute(self._connection, statement).scalars())
         missing = [one for one in earlier if one.memory.revision not in known and one.memory.revision < memory.revision]
         insert_many(self._connection, revisions, [_earlier_values(one, memory) for one in missing])
         return len(missing)
@@ -80,7 +78,7 @@ class SqlTransferWrites(WriteSession):
     def find_tombstones(self, owner: str, ids: Iterable[str]) -> set[str]:
         """Return the ids of which there are tombstones."""
         parameters = {"wanted": list_parameter(ids), "owner": owner}
-        return set(self._connection.execute(_select_tombstones(), parameters).scalars())
+        return set(execute(self._connection, _select_tombstones(), parameters).scalars())
 
     def restore_tombstones(self, owner: str, left: Sequence[Tombstone]) -> None:
         """Insert tombstones."""
@@ -155,24 +153,24 @@ def _is_wanted(column: sa.ColumnElement[Any]) -> sa.ColumnElement[bool]:
     return is_listed(column, "wanted")
 
 
-@cache
+@fixed
 def _select_others() -> sa.Select[Any]:
     return sa.select(memories.c.id).where(_is_wanted(memories.c.id), memories.c.owner != sa.bindparam("owner"))
 
 
-@cache
+@fixed
 def _select_rows() -> sa.Select[Any]:
     mine = unindexed(memories.c.owner) == sa.bindparam("owner")
     return sa.select(memories.c.id, memories.c.row).where(_is_wanted(memories.c.id), mine)
 
 
-@cache
+@fixed
 def _select_ordinals() -> sa.Select[Any]:
     mine = messages.c.session_row == sa.bindparam("session")
     return sa.select(messages.c.ordinal).where(_is_wanted(messages.c.ordinal), mine)
 
 
-@cache
+@fixed
 def _select_tombstones() -> sa.Select[Any]:
     mine = unindexed(tombstones.c.owner) == sa.bindparam("owner")
     return sa.select(tombstones.c.memory_id).where(_is_wanted(tombstones.c.memory_id), mine)

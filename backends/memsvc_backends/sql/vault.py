@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -15,7 +14,7 @@ from memsvc.domain.vault import Entry
 from memsvc.domain.vault_layout import path_key
 from memsvc.ports.features import Transcript, VaultState
 from memsvc_backends.sql.database import Database
-from memsvc_backends.sql.dialect import is_listed, list_parameter
+from memsvc_backends.sql.dialect import execute, fixed, is_listed, list_parameter
 from memsvc_backends.sql.memory_codec import MEMORY_COLUMNS, memory_from_row
 from memsvc_backends.sql.row_writer import insert_many
 from memsvc_backends.sql.tables import memories, tombstones, vault_files, vault_state
@@ -36,15 +35,15 @@ class SqlVaultBook:
     def state(self) -> VaultState | None:
         """Return the state."""
         with self._database.reading() as connection:
-            row = connection.execute(sa.select(vault_state.c.vault_id, vault_state.c.position)).one_or_none()
+            row = execute(connection, sa.select(vault_state.c.vault_id, vault_state.c.position)).one_or_none()
         return None if row is None else VaultState(*row)
 
     def begin(self, vault_id: str) -> None:
         """Begin anew."""
         with self._database.writing() as connection:
-            connection.execute(sa.delete(vault_files))
-            connection.execute(sa.delete(vault_state))
-            connection.execute(sa.insert(vault_state).values(one=1, vault_id=vault_id, position=0))
+            execute(connection, sa.delete(vault_files))
+            execute(connection, sa.delete(vault_state))
+            execute(connection, sa.insert(vault_state).values(one=1, vault_id=vault_id, position=0))
 
     def at(self, paths: Iterable[str]) -> dict[str, Entry]:
         """Return entries by path."""
@@ -74,7 +73,7 @@ class SqlVaultBook:
         """Count the entries."""
         counted = sa.select(sa.func.count()).select_from(vault_files)
         with self._database.reading() as connection:
-            return int(connection.execute(counted if owner is None else counted.where(_F.owner == owner)).scalar_one())
+            return int(execute(connection, counted if owner is None else counted.where(_F.owner == owner)).scalar_one())
 
     def record(
         self, entries: Sequence[Entry] = (), *, removed: Iterable[str] = (), position: int | None = None
@@ -84,23 +83,23 @@ class SqlVaultBook:
         with self._database.writing() as connection:
             gone = [*keys, *(path_key(entry.path) for entry in entries)]
             if gone:
-                connection.execute(_delete_listed(_F.path_key), {"values": list_parameter(gone)})
+                execute(connection, _delete_listed(_F.path_key), {"values": list_parameter(gone)})
             if ids := [entry.memory_id for entry in entries if entry.memory_id]:
-                connection.execute(_delete_listed(_F.memory_id), {"values": list_parameter(ids)})
+                execute(connection, _delete_listed(_F.memory_id), {"values": list_parameter(ids)})
             for entry in entries:
                 if entry.session_id:
                     place = {"of": entry.owner, "in_project": entry.project_id, "session": entry.session_id}
-                    connection.execute(_delete_transcript(), place)
+                    execute(connection, _delete_transcript(), place)
             if entries:
                 insert_many(connection, vault_files, [_values(entry) for entry in entries])
             if position is not None:
-                connection.execute(sa.update(vault_state).values(position=position))
+                execute(connection, sa.update(vault_state).values(position=position))
 
     def present(self, rows: Sequence[int]) -> list[Memory]:
         """Return memories."""
         wanted = sa.select(*MEMORY_COLUMNS).where(is_listed(_M.row, "values")).order_by(_M.row)
         with self._database.reading() as connection:
-            found = connection.execute(wanted, {"values": list_parameter(sorted(set(rows)))})
+            found = execute(connection, wanted, {"values": list_parameter(sorted(set(rows)))})
             return [memory_from_row(row) for row in found]
 
     def behind(self, *, owner: str | None, after_row: int, limit: int, every: bool = False) -> list[Memory]:
@@ -112,7 +111,7 @@ class SqlVaultBook:
         if owner is not None:
             statement = statement.where(_M.owner == owner)
         with self._database.reading() as connection:
-            return [memory_from_row(row) for row in connection.execute(statement.order_by(_M.row).limit(limit))]
+            return [memory_from_row(row) for row in execute(connection, statement.order_by(_M.row).limit(limit))]
 
     def lost(self, *, owner: str | None, after: str, limit: int) -> list[Entry]:
         """Return entries of memories that are gone."""
@@ -124,7 +123,7 @@ class SqlVaultBook:
         is_meant = is_listed(tombstones.c.memory_id, "values")
         places = sa.select(tombstones.c.owner, tombstones.c.project_id).where(is_meant).distinct()
         with self._database.reading() as connection:
-            found = connection.execute(places, {"values": list_parameter(list(memory_ids))})
+            found = execute(connection, places, {"values": list_parameter(list(memory_ids))})
             return {(owner, project) for owner, project in found}
 
     def said(self, *, owner: str | None, after_row: int, limit: int) -> list[Transcript]:
@@ -136,31 +135,31 @@ class SqlVaultBook:
             statement = statement.where(_M.owner == owner)
         statement = statement.group_by(*columns).having(first > after_row).order_by(first).limit(limit)
         with self._database.reading() as connection:
-            return [_said(*row) for row in connection.execute(statement)]
+            return [_said(*row) for row in execute(connection, statement)]
 
     def _listed(self, column: sa.ColumnElement[str], values: Sequence[str]) -> list[Entry]:
         if not values:
             return []
         with self._database.reading() as connection:
-            found = connection.execute(_select_listed(column), {"values": list_parameter(values)})
+            found = execute(connection, _select_listed(column), {"values": list_parameter(values)})
             return [Entry(*row) for row in found]
 
     def _entries(self, statement: sa.Select[Any]) -> list[Entry]:
         with self._database.reading() as connection:
-            return [Entry(*row) for row in connection.execute(statement)]
+            return [Entry(*row) for row in execute(connection, statement)]
 
 
 _HAS_MEMORY = _F.memory_id != sa.literal_column("''")
 _HAS_SESSION = _F.session_id != sa.literal_column("''")
 
 
-@cache
+@fixed
 def _select_listed(column: sa.ColumnElement[str]) -> sa.Select[Any]:
     wanted = sa.select(*_COLUMNS).where(is_listed(column, "values"))
     return wanted.where(_HAS_MEMORY) if column is _F.memory_id else wanted
 
 
-@cache
+@fixed
 def _delete_listed(column: sa.ColumnElement[str]) -> sa.Delete:
     wanted = is_listed(column, "values")
     return (
@@ -170,7 +169,7 @@ def _delete_listed(column: sa.ColumnElement[str]) -> sa.Delete:
     )
 
 
-@cache
+@fixed
 def _delete_transcript() -> sa.Delete:
     place = (
         _F.owner == sa.bindparam("of"),

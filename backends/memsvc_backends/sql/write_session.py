@@ -12,7 +12,6 @@ from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
 import sqlalchemy as sa
@@ -22,7 +21,7 @@ from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import UNNAMED, Memory, Status
 from memsvc.ports.metadata import ContentName, Record, RequestRecord, UniquenessRaceError
 from memsvc_backends.sql.database import translate
-from memsvc_backends.sql.dialect import execute_compiled, execute_raw, upsert
+from memsvc_backends.sql.dialect import execute, fixed, upsert
 from memsvc_backends.sql.memory_codec import with_rows
 from memsvc_backends.sql.outbox import Noted, append_outbox, note_revisions
 from memsvc_backends.sql.row_writer import insert_many, insert_records
@@ -145,11 +144,11 @@ class WriteSession:
         finally:
             self._parts.pop()
             if part.is_made:
-                execute_raw(self._direct, f"RELEASE {part.name}")
+                execute(self._direct, f"RELEASE {part.name}")
 
     def _take_back(self, part: _Part) -> None:
         if part.is_made:
-            execute_raw(self._direct, f"ROLLBACK TO {part.name}")
+            execute(self._direct, f"ROLLBACK TO {part.name}")
             self._is_void = False
         del self._inserted[part.inserted :], self._answers[part.answers :]
         self._written, self._answered = min(self._written, part.inserted), min(self._answered, part.answers)
@@ -219,7 +218,7 @@ class WriteSession:
         for part in self._parts:
             if not part.is_made:
                 self._write_until(part.inserted, part.answers)
-                execute_raw(self._direct, f"SAVEPOINT {part.name}")
+                execute(self._direct, f"SAVEPOINT {part.name}")
                 part.is_made = True
         self._write_until(len(self._inserted), len(self._answers))
         self._waiting.clear()
@@ -372,7 +371,7 @@ class Numbering:
     def take(self, *, rows: int, positions: int) -> Numbers:
         """Take the next numbers; return the last of each."""
         if self._noted is None:
-            [row] = execute_compiled(self._connection, _select_numbers(), {})
+            [row] = execute(self._connection, _select_numbers(), {})
             self._noted = Numbers(*row)
         last = self.last or self._noted
         self.last = Numbers(last.row + rows, last.position + positions)
@@ -381,7 +380,7 @@ class Numbering:
     def note(self) -> None:
         """Have the store know what was given."""
         if self.last is not None and self.last != self._noted:
-            execute_compiled(self._connection, _note_numbers(), {"row": self.last.row, "position": self.last.position})
+            execute(self._connection, _note_numbers(), {"row": self.last.row, "position": self.last.position})
             self._noted = self.last
 
 
@@ -406,12 +405,12 @@ def with_memory(record: Record, memory: Memory) -> Record:
     return Record(memory, record.chunks, record.is_unique, *vector, record.statements)
 
 
-@cache
+@fixed
 def _select_numbers() -> sa.Select[Any]:
     return sa.select(counters.c.last_row, counters.c.last_position)
 
 
-@cache
+@fixed
 def _note_numbers() -> sa.Update:
     return sa.update(counters).values(last_row=sa.bindparam("row"), last_position=sa.bindparam("position"))
 
@@ -426,14 +425,14 @@ _NAMES = ("owner", "method", "request_id")
 
 def recall_answer(connection: sa.Connection, request: Request) -> RequestRecord | None:
     """Return what is remembered of a request, or None."""
-    found = execute_compiled(connection, _select_one(), dict(zip(_NAMES, request, strict=True)))
+    found = execute(connection, _select_one(), dict(zip(_NAMES, request, strict=True)))
     return RequestRecord(*found[0]) if found else None
 
 
 def remember_answer(connection: sa.Connection, request: Request, record: RequestRecord, time: int) -> None:
     """Remember a request, or replace what is remembered of it."""
     [values] = _values([(request, record)], time)
-    connection.execute(upsert(requests, ("time", "digest", "answer")), values)
+    execute(connection, upsert(requests, ("time", "digest", "answer")), values)
 
 
 def insert_answers(connection: sa.Connection, answered: Sequence[tuple[Request, RequestRecord]], time: int) -> None:
@@ -443,7 +442,7 @@ def insert_answers(connection: sa.Connection, answered: Sequence[tuple[Request, 
 
 def forget_answers(connection: sa.Connection, before: datetime) -> int:
     """Forget the requests remembered before that moment; return how many."""
-    return connection.execute(sa.delete(requests).where(requests.c.time < to_micros(before))).rowcount
+    return execute(connection, sa.delete(requests).where(requests.c.time < to_micros(before))).rowcount
 
 
 def _values(answered: Iterable[tuple[Request, RequestRecord]], time: int) -> list[dict[str, Any]]:
@@ -453,7 +452,7 @@ def _values(answered: Iterable[tuple[Request, RequestRecord]], time: int) -> lis
     ]
 
 
-@cache
+@fixed
 def _select_one() -> sa.Select[Any]:
     place = [requests.c[name] == sa.bindparam(name) for name in _NAMES]
     return sa.select(requests.c.digest, requests.c.answer).where(*place)

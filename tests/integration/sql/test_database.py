@@ -25,7 +25,7 @@ from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
 from memsvc.testing.store_harness import ADA, insert, revise
 from memsvc_backends.sql import SQL, SqlMetadataStore, SqlSettings
-from memsvc_backends.sql.dialect import each_kept
+from memsvc_backends.sql.dialect import stream
 from memsvc_backends.sql.settings import Durability
 
 
@@ -241,9 +241,9 @@ def test_a_statement_whose_rows_are_fetched_one_by_one_fails_as_any_other(store:
     broken = "SELECT abs(value) FROM json_each('[1, 2, -9223372036854775808]')"
     with store._database.snapshot() as connection:
         with pytest.raises(sa.exc.DBAPIError, match="no such table"):
-            list(each_kept(connection, sa.text("SELECT 1 FROM nowhere"), {}))
-        rows = each_kept(connection, sa.text(broken), {})
+            list(stream(connection, sa.text("SELECT 1 FROM nowhere")))
+        rows = stream(connection, sa.text(broken))
         assert (1,) == next(rows)
         with pytest.raises(sa.exc.DBAPIError, match="integer overflow"):
             next(rows)
-        assert [(2,)] == list(each_kept(connection, sa.text("SELECT 2"), {}))
+        assert [(2,)] == list(stream(connection, sa.text("SELECT 2")))

@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from memsvc_backends.sql.database import MOVED as MOVED_MARK
+from memsvc_backends.sql.dialect import execute, fixed
 from memsvc_backends.sql.store_migration.table_rows import KEYS, MOVED, Key, key_columns
 from memsvc_backends.sql.tables import Number
 
@@ -40,11 +41,11 @@ def install(connection: sa.Connection) -> None:
     remove(connection)
     for table in MOVED:
         log = log_of(table)
-        connection.execute(CreateTable(log))
+        execute(connection, CreateTable(log))
         for index in log.indexes:
-            connection.execute(CreateIndex(index))
+            execute(connection, CreateIndex(index))
         for statement in _triggers(connection, table):
-            connection.exec_driver_sql(statement)
+            execute(connection, statement)
 
 
 def remove(connection: sa.Connection) -> None:
@@ -57,35 +58,35 @@ def remove(connection: sa.Connection) -> None:
             # PostgreSQL would lock the table to see that there is no trigger.
             continue
         if is_postgres:
-            connection.exec_driver_sql(f'DROP TRIGGER IF EXISTS "{log}" ON "{table.name}"')
-            connection.exec_driver_sql(f'DROP FUNCTION IF EXISTS "{log}_note"()')
+            execute(connection, f'DROP TRIGGER IF EXISTS "{log}" ON "{table.name}"')
+            execute(connection, f'DROP FUNCTION IF EXISTS "{log}_note"()')
         else:
             for event in _EVENTS:
-                connection.exec_driver_sql(f'DROP TRIGGER IF EXISTS "{log}_{event}"')
-        connection.exec_driver_sql(f'DROP TABLE IF EXISTS "{log}"')
+                execute(connection, f'DROP TRIGGER IF EXISTS "{log}_{event}"')
+        execute(connection, f'DROP TABLE IF EXISTS "{log}"')
 
 
 def touched(connection: sa.Connection) -> list[sa.Table]:
     """Return the tables with changes that were not carried over yet."""
-    found = connection.execute(_any_changes()).one()
+    found = execute(connection, _any_changes()).one()
     return [table for table, is_touched in zip(MOVED, found, strict=True) if is_touched]
 
 
 def changed(connection: sa.Connection, table: sa.Table) -> Iterator[tuple[list[int], list[Key]]]:
     """Yield the numbers of changes, and the keys of the rows, each key once, at its last change; in a snapshot."""
     statement, after = _changes(table), 0
-    while found := connection.execute(statement, {"after": after}).all():
+    while found := execute(connection, statement, {"after": after}).all():
         after = found[-1][0]
         yield [row[0] for row in found], [tuple(row[2:]) for row in found if row[1]]
 
 
-@cache
+@fixed
 def _any_changes() -> sa.Select[Any]:
     found: list[sa.ColumnElement[Any]] = [sa.exists(sa.select(log_of(table).c.moving_number)) for table in MOVED]
     return sa.select(*found)
 
 
-@cache
+@fixed
 def _changes(table: sa.Table) -> sa.Select[Any]:
     log = log_of(table)
     later = log.alias()
@@ -104,13 +105,13 @@ def forget(connection: sa.Connection, table: sa.Table, spans: Sequence[tuple[int
     """Forget changes that were carried over: those with the numbers of *spans*, ends included."""
     number = log_of(table).c.moving_number
     for first, last in spans:
-        connection.execute(sa.delete(log_of(table)).where(number.between(first, last)))
+        execute(connection, sa.delete(log_of(table)).where(number.between(first, last)))
 
 
 def waiting(connection: sa.Connection) -> int:
     """Return how many changes were not carried over yet."""
     counts = [sa.select(sa.func.count()).select_from(log_of(table)).scalar_subquery() for table in MOVED]
-    return sum(connection.execute(sa.select(*counts)).one())
+    return sum(execute(connection, sa.select(*counts)).one())
 
 
 def _triggers(connection: sa.Connection, table: sa.Table) -> list[str]:
@@ -144,10 +145,10 @@ def put_up(connection: sa.Connection, place: str) -> None:
     said = (MOVED_MARK + place).replace("'", "''")
     if connection.dialect.name == "postgresql":
         body = f"BEGIN RAISE EXCEPTION '{said}'; END"
-        connection.exec_driver_sql(f'CREATE FUNCTION "{_NAME}"() RETURNS trigger LANGUAGE plpgsql AS $$ {body} $$')
+        execute(connection, f'CREATE FUNCTION "{_NAME}"() RETURNS trigger LANGUAGE plpgsql AS $$ {body} $$')
     for table in MOVED:
         for statement in _statements(connection, table.name, said):
-            connection.exec_driver_sql(statement)
+            execute(connection, statement)
 
 
 def take_down(connection: sa.Connection) -> None:
@@ -155,12 +156,12 @@ def take_down(connection: sa.Connection) -> None:
     is_postgres = connection.dialect.name == "postgresql"
     for table in MOVED:
         if is_postgres:
-            connection.exec_driver_sql(f'DROP TRIGGER IF EXISTS "{_NAME}" ON "{table.name}"')
+            execute(connection, f'DROP TRIGGER IF EXISTS "{_NAME}" ON "{table.name}"')
         else:
             for event in _EVENTS:
-                connection.exec_driver_sql(f'DROP TRIGGER IF EXISTS "{_NAME}_{table.name}_{event}"')
+                execute(connection, f'DROP TRIGGER IF EXISTS "{_NAME}_{table.name}_{event}"')
     if is_postgres:
-        connection.exec_driver_sql(f'DROP FUNCTION IF EXISTS "{_NAME}"()')
+        execute(connection, f'DROP FUNCTION IF EXISTS "{_NAME}"()')
 
 
 def _statements(connection: sa.Connection, table: str, said: str) -> list[str]:

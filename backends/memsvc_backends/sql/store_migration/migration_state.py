@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy.schema import CreateTable, DropTable
 
 from memsvc.domain.errors import StoreMovedError
-from memsvc_backends.sql.dialect import upsert
+from memsvc_backends.sql.dialect import execute, upsert
 from memsvc_backends.sql.tables import Number
 
 _metadata = sa.MetaData()
@@ -65,17 +65,18 @@ class Move:
 
 def make_table(connection: sa.Connection) -> None:
     """Make the table, if it is not there."""
-    connection.execute(CreateTable(store_moves, if_not_exists=True))
+    execute(connection, CreateTable(store_moves, if_not_exists=True))
 
 
 def found(connection: sa.Connection, role: str) -> Move | None:
     """Return what is said of a role."""
     if not sa.inspect(connection).has_table(store_moves.name):
         return None
-    row = connection.execute(sa.select(store_moves).where(store_moves.c.role == role)).mappings().first()
+    row = execute(connection, sa.select(store_moves).where(store_moves.c.role == role)).first()
     if row is None:
         return None
-    return Move(**{**row, "details": json.loads(row["details"])})
+    values = dict(zip(store_moves.c.keys(), row, strict=True))
+    return Move(**{**values, "details": json.loads(values["details"])})
 
 
 def save(connection: sa.Connection, move: Move) -> None:
@@ -85,16 +86,16 @@ def save(connection: sa.Connection, move: Move) -> None:
         "place": move.place, "time": move.time, "details": json.dumps(move.details),
     }  # fmt: skip
     changes = [name for name in values if name != "role"]
-    connection.execute(upsert(store_moves, changes), values)
+    execute(connection, upsert(store_moves, changes), values)
 
 
 def forget(connection: sa.Connection, role: str) -> None:
     """Say nothing of a role any more."""
     if found(connection, role) is None:
         return
-    connection.execute(sa.delete(store_moves).where(store_moves.c.role == role))
-    if connection.execute(sa.select(store_moves.c.role)).first() is None:
-        connection.execute(DropTable(store_moves))
+    execute(connection, sa.delete(store_moves).where(store_moves.c.role == role))
+    if execute(connection, sa.select(store_moves.c.role)).first() is None:
+        execute(connection, DropTable(store_moves))
 
 
 def require_here(connection: sa.Connection) -> None:

@@ -15,6 +15,7 @@ from pydantic import SecretStr, ValidationError
 from memsvc.domain.errors import BackendUnavailableError, MoveRefusedError
 from memsvc.ports.operations import MoveTarget
 from memsvc_backends.sql.database import Database, Driver
+from memsvc_backends.sql.dialect import execute
 from memsvc_backends.sql.migrate import create_tables
 from memsvc_backends.sql.postgres import PostgresDriver
 from memsvc_backends.sql.settings import SqlSettings
@@ -117,16 +118,16 @@ def clear(connection: sa.Connection) -> None:
     """Remove all that is ours."""
     change_triggers.remove(connection)
     for table in (*(table.name for table in MOVED), *_OWN):
-        connection.exec_driver_sql(f'DROP TABLE IF EXISTS "{table}"')
+        execute(connection, f'DROP TABLE IF EXISTS "{table}"')
     if connection.dialect.name == "postgresql":
-        connection.exec_driver_sql('DROP FUNCTION IF EXISTS "moved_away"()')
+        execute(connection, 'DROP FUNCTION IF EXISTS "moved_away"()')
 
 
 def store_id_of(connection: sa.Connection) -> str:
     """Return the identity of the store that a database holds; empty when it holds none."""
     if not sa.inspect(connection).has_table(counters.name):
         return ""
-    return connection.execute(sa.select(counters.c.store_id)).scalar() or ""
+    return execute(connection, sa.select(counters.c.store_id)).scalar() or ""
 
 
 def _settings(settings: SqlSettings, target: MoveTarget) -> SqlSettings:
@@ -158,7 +159,7 @@ def _answering(database: Database, place: str) -> Iterator[None]:
     reason = ""
     try:
         with database.reading() as connection:
-            connection.exec_driver_sql("SELECT 1")
+            execute(connection, "SELECT 1")
     except BackendUnavailableError as error:
         reason = _reason(error)
     if reason:
@@ -193,15 +194,15 @@ def _alone(database: Database, place: str) -> Iterator[None]:
     finally:
         with suppress(sa.exc.SQLAlchemyError):
             # At once: the server may take a while to notice that the connection is closed.
-            connection.exec_driver_sql("SELECT pg_advisory_unlock_all()")
+            execute(connection, "SELECT pg_advisory_unlock_all()")
         with suppress(sa.exc.SQLAlchemyError):
             connection.close()
 
 
 def _is_taken(connection: sa.Connection) -> bool:
-    connection.exec_driver_sql(f"SET lock_timeout = {_PATIENCE_MILLISECONDS}")
+    execute(connection, f"SET lock_timeout = {_PATIENCE_MILLISECONDS}")
     try:
-        connection.exec_driver_sql(f"SELECT pg_advisory_lock({_LOCK}, hashtext(coalesce(current_schema(), '')))")
+        execute(connection, f"SELECT pg_advisory_lock({_LOCK}, hashtext(coalesce(current_schema(), '')))")
     except sa.exc.DBAPIError:
         return False
     return True
@@ -211,7 +212,7 @@ def _require_rights(connection: sa.Connection, place: str) -> None:
     if connection.dialect.name != "postgresql":
         return
     asked = "SELECT current_schema(), has_schema_privilege(current_schema(), 'CREATE'), current_user"
-    schema, may_create, user = connection.exec_driver_sql(asked).one()
+    schema, may_create, user = execute(connection, asked).one()
     if schema is None:
         message = (
             f"The user {user!r} sees no schema at {place}: create one that is in its search path, or as the owner of "
@@ -250,12 +251,12 @@ def _present_store(connection: sa.Connection, names: set[str]) -> str:
 
 
 def _has_rows(connection: sa.Connection, name: str) -> bool:
-    return connection.exec_driver_sql(f'SELECT 1 FROM "{name}" LIMIT 1').first() is not None  # noqa: S608 - our name
+    return execute(connection, f'SELECT 1 FROM "{name}" LIMIT 1').first() is not None  # noqa: S608 - our name
 
 
 def version_of(connection: sa.Connection) -> str:
     """Return the name and version of the server."""
     if connection.dialect.name != "postgresql":
-        return f"SQLite {connection.exec_driver_sql('SELECT sqlite_version()').scalar()}"
-    said: Any = connection.exec_driver_sql("SHOW server_version").scalar()
+        return f"SQLite {execute(connection, 'SELECT sqlite_version()').scalar()}"
+    said: Any = execute(connection, "SHOW server_version").scalar()
     return f"PostgreSQL {said}"

@@ -16,7 +16,7 @@ from memsvc.domain.clock import to_micros
 from memsvc.domain.errors import BackendUnavailableError, MoveRefusedError
 from memsvc.ports.operations import Changes, MovePhase, MoveProgress, MoveTarget, TableMoved
 from memsvc_backends.sql.database import Database
-from memsvc_backends.sql.dialect import execute_raw
+from memsvc_backends.sql.dialect import execute
 from memsvc_backends.sql.migrate import HEAD, create_indexes
 from memsvc_backends.sql.settings import SqlSettings
 from memsvc_backends.sql.store_migration import change_triggers, migration_state, row_copy, table_rows
@@ -115,7 +115,7 @@ class SqlStoreMoves:
                 migration_state.forget(source, migration_state.OUT)
                 if is_renewed:
                     # Cursors of the target tell of changes that are not here.
-                    source.exec_driver_sql(f"UPDATE counters SET store_id = '{out.move_id}'")  # noqa: S608 - hexadecimal
+                    execute(source, f"UPDATE counters SET store_id = '{out.move_id}'")  # noqa: S608 - hexadecimal
         note = "this is the place of the data again"
         if is_renewed:
             note += "; start the service anew, so that watches do not go on from what was discarded"
@@ -394,7 +394,7 @@ def _keep_others_out(source: sa.Connection) -> None:
     """Have all writers wait, those of other processes and those beside the line too."""
     if source.dialect.name == "postgresql":
         names = ", ".join(f'"{table.name}"' for table in MOVED)
-        execute_raw(source, f"LOCK TABLE {names} IN SHARE ROW EXCLUSIVE MODE")
+        execute(source, f"LOCK TABLE {names} IN SHARE ROW EXCLUSIVE MODE")
 
 
 def _rows(digests: Digests) -> int:

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 
 from memsvc.ports.operations import TableMoved
 from memsvc_backends.sql import tables
+from memsvc_backends.sql.dialect import execute, fixed
 from memsvc_backends.sql.row_writer import insert_rows
 from memsvc_backends.sql.tables import (
     files,  # noqa: F401 - it belongs to all tables
@@ -61,7 +62,7 @@ def page_after(connection: sa.Connection, table: sa.Table, after: Key | None, li
     if after is not None:
         bounds = [sa.literal(value, column.type) for value, column in zip(after, key, strict=True)]
         statement = statement.where(key[0] > bounds[0] if len(key) == 1 else sa.tuple_(*key) > sa.tuple_(*bounds))
-    return [canonical(table, row) for row in connection.execute(statement)]
+    return [canonical(table, row) for row in execute(connection, statement)]
 
 
 def next_limit(limit: int, page: Sequence[Row]) -> int:
@@ -75,12 +76,12 @@ def next_limit(limit: int, page: Sequence[Row]) -> int:
 
 def rows_with(connection: sa.Connection, table: sa.Table, keys: Sequence[Key]) -> list[Row]:
     """Return the rows with these keys, those that are there."""
-    return [canonical(table, row) for row in connection.execute(sa.select(table).where(_is_one_of(table, keys)))]
+    return [canonical(table, row) for row in execute(connection, sa.select(table).where(_is_one_of(table, keys)))]
 
 
 def delete_rows(connection: sa.Connection, table: sa.Table, keys: Sequence[Key]) -> None:
     """Delete the rows with these keys, those that are there."""
-    connection.execute(sa.delete(table).where(_is_one_of(table, keys)))
+    execute(connection, sa.delete(table).where(_is_one_of(table, keys)))
 
 
 def write_rows(connection: sa.Connection, table: sa.Table, rows: Sequence[Row]) -> None:
@@ -93,7 +94,7 @@ def write_rows(connection: sa.Connection, table: sa.Table, rows: Sequence[Row]) 
 
 def counts(connection: sa.Connection) -> dict[str, int]:
     """Return how many rows each table has."""
-    found = connection.execute(_counts()).one()
+    found = execute(connection, _counts()).one()
     return {table.name: int(rows) for table, rows in zip(MOVED, found, strict=True)}
 
 
@@ -142,7 +143,7 @@ class Digest:
         return cls(told.rows, int(told.digest, 16))
 
 
-@cache
+@fixed
 def _counts() -> sa.Select[Any]:
     return sa.select(*(sa.select(sa.func.count()).select_from(table).scalar_subquery() for table in MOVED))
 
