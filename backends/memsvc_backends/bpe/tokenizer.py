@@ -25,7 +25,7 @@ class Vocabulary(StrEnum):
 
 
 class BpeSettings(BackendSettings):
-    """What can be chosen about the bpe tokenizer."""
+    """Settings of the bpe tokenizer."""
 
     vocabulary: Vocabulary = Vocabulary.O200K
     """Whose tokens are counted."""

@@ -1,4 +1,4 @@
-"""What the entry point resolves to; fastembed is imported when an embedder is opened."""
+"""Entry point of the fastembed embedder; fastembed is imported when an embedder is opened."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from memsvc.ports.plugin import BackendSettings
 
 
 class Pooling(StrEnum):
-    """How the vector of a text is made of those of its tokens."""
+    """Method that makes the vector of a text of those of its tokens."""
 
     MEAN = "mean"
     """Their mean: E5, MiniLM, mpnet."""
@@ -24,7 +24,7 @@ class Pooling(StrEnum):
 
 
 class FastembedSettings(BackendSettings):
-    """Which model, where its files are, and how much of the processor it may take."""
+    """Settings of the model, its files and its share of the processor."""
 
     model: str = Field(default="sentence-transformers/paraphrase-multilingual-MiniLM-L12-v2", min_length=1)
     """The model, by a name that fastembed knows, or, with `path`, by any name."""

@@ -1,4 +1,4 @@
-"""Where blobs lie: what differs between a folder of this machine and a file system elsewhere."""
+"""Locations of blobs: the differences between a folder of this machine and a remote file system."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from memsvc_backends.fsspec_blobs.locations import (
 
 
 class FsspecSettings(BackendSettings):
-    """Where blobs are kept."""
+    """Settings of the location of blobs."""
 
     url: str = ""
     """Empty: a folder in the data directory. Else a URL that fsspec knows, such as file:///srv/blobs or

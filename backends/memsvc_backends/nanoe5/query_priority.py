@@ -1,4 +1,4 @@
-"""Who may use the processors: queries at once, passages when no query is about."""
+"""Priority of queries over passages for the processors: queries run at once, passages when no query runs."""
 
 from __future__ import annotations
 

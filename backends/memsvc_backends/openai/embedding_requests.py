@@ -36,7 +36,7 @@ class TooMuchError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Purpose:
-    """What texts are embedded for, and so how patiently.
+    """Purpose of an embedding, which decides how long to wait.
 
     Attributes:
         input_type: What is sent as input_type; empty: nothing.

@@ -1,4 +1,4 @@
-"""What the entry points resolve to; the client's package is imported when a backend is opened."""
+"""Entry points of the backends; the client's package is imported when a backend is opened."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from memsvc.ports.plugin import BackendSettings
 
 
 class EndpointSettings(BackendSettings):
-    """Where the endpoint is, and who asks."""
+    """Address and credentials of an endpoint."""
 
     base_url: str = Field(default="https://api.openai.com/v1", pattern="^https?://")
     """The endpoint, up to and without "/chat/completions" or "/embeddings"."""
@@ -35,7 +35,7 @@ class EndpointSettings(BackendSettings):
 
 
 class JsonOutput(StrEnum):
-    """How an endpoint is asked for JSON of a shape."""
+    """Way to ask an endpoint for JSON of a schema."""
 
     SCHEMA = "schema"
     """By a JSON schema that the answer must follow: OpenAI, vLLM, Ollama, LM Studio."""
@@ -44,7 +44,7 @@ class JsonOutput(StrEnum):
 
 
 class OpenAiLanguageModelSettings(EndpointSettings):
-    """Where the language model is, and how to ask it."""
+    """Settings of the language model."""
 
     retries: int = Field(default=2, ge=0, le=10)
     """How often to try again after an answer that may be better the next time: no connection, 408, 409, 429, 5xx."""
@@ -55,7 +55,7 @@ class OpenAiLanguageModelSettings(EndpointSettings):
 
 
 class Encoding(StrEnum):
-    """How vectors travel."""
+    """Encoding of vectors in transit."""
 
     BASE64 = "base64"
     """As little-endian 32-bit floats, a third of the size."""
@@ -64,7 +64,7 @@ class Encoding(StrEnum):
 
 
 class OpenAiEmbedderSettings(EndpointSettings):
-    """Where the embedding model is, and how to ask it."""
+    """Settings of the embedding model."""
 
     dimensions: int = Field(default=0, ge=0, le=65_536)
     """How long its vectors are. 0: what the endpoint gives, which is asked once and remembered in the data

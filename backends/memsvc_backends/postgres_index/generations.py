@@ -1,4 +1,4 @@
-"""Which generation of an index is live, for all processes that share it, and who is making the next one."""
+"""Generations of an index that several processes share: the live one, and the lock of the one being built."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _log = logging.getLogger(__name__)
 
 
 class AnyManifest(Protocol):
-    """What every manifest has."""
+    """Fields that every manifest has."""
 
     @property
     def generation(self) -> int:
@@ -59,7 +59,7 @@ M = TypeVar("M", bound=AnyManifest)
 
 @dataclass(frozen=True, slots=True)
 class Kind(Generic[M]):
-    """What tells the indexes of vectors and of words apart here.
+    """Differences between the vector and the lexical index.
 
     Attributes:
         name: The kind, part of the names of its tables.

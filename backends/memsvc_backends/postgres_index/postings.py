@@ -100,7 +100,7 @@ def replace(connection: Connection, base: str, changes: Changes) -> None:
 
 
 class _Counts:
-    """How many entries more or fewer hold each word."""
+    """Changes of the numbers of entries that hold each word."""
 
     def __init__(self) -> None:
         self._more: Counter[int] = Counter()

@@ -1,4 +1,4 @@
-"""What can be chosen about the indexes on PostgreSQL."""
+"""Settings of the indexes on PostgreSQL."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SCHEMES = ("postgresql://", "postgres://", "postgresql+psycopg://")
 
 
 class PostgresSettings(BackendSettings):
-    """What both indexes are told."""
+    """Settings that both indexes share."""
 
     # An address holds a password, and an error of this model must not show it.
     model_config = ConfigDict(hide_input_in_errors=True, use_attribute_docstrings=True)

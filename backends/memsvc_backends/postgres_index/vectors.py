@@ -39,7 +39,7 @@ _REMEMBERED_OWNERS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """What is searched for."""
+    """Parameters of a search."""
 
     vector: Vector
     view: View

@@ -246,7 +246,7 @@ class Live:
 
 @dataclass(frozen=True, slots=True)
 class SearchSpec:
-    """Which entries are searched."""
+    """Selection of the entries to search."""
 
     reach: Reach
     view: View

@@ -1,4 +1,4 @@
-"""What a directory of generations says of itself: which one is live, and what that is made of."""
+"""Manifest of a directory of generations: the live one and its contents."""
 
 from __future__ import annotations
 

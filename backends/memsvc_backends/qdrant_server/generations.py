@@ -322,7 +322,7 @@ M = TypeVar("M")
 
 
 class ForeignManifestError(Exception):
-    """What the collection says of itself is not ours, or of another format."""
+    """The manifest of the collection is not ours, or of another format."""
 
 
 def vector_text(manifest: VectorManifest) -> str:

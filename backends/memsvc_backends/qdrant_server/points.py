@@ -13,7 +13,7 @@ from memsvc_backends.qdrant_server.filters import keyword, others_of
 
 
 class Entry(Protocol):
-    """What is written: it has a number."""
+    """Entry to write, which has a number."""
 
     @property
     def entry_id(self) -> int:

@@ -15,7 +15,7 @@ REST_PORT = 6333
 
 
 class Quantization(StrEnum):
-    """How many bits of a vector's numbers are kept in memory; hits are scored again by the whole vectors."""
+    """Number of bits of a vector's numbers in memory; hits are scored again by the whole vectors."""
 
     NONE = "none"
     """All 32."""

@@ -96,7 +96,7 @@ def _counts(connection: sa.Connection) -> dict[str, int]:
 
 
 class _Steps:
-    """How far the copying is, told from its thread."""
+    """Progress of the copy, reported from its thread."""
 
     def __init__(self) -> None:
         self.progress = CopyProgress(0, 0)

@@ -1,4 +1,4 @@
-"""What contexts and starts load, each sort by an index that holds little else."""
+"""Memories that contexts and starts load, each sort by an index that holds little else."""
 
 from __future__ import annotations
 

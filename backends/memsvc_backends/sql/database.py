@@ -194,7 +194,7 @@ def _part_with(connection: sa.Connection) -> None:
 
 
 class Driver(Protocol):
-    """How connections are made, and how transactions begin and end on them.
+    """Driver of a dialect: makes connections, begins and ends transactions.
 
     Connections are in the driver's own autocommit: transactions are begun by words, never by the driver.
     """

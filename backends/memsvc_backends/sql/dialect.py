@@ -1,4 +1,4 @@
-"""What statements say differently from database to database, in one place: everything else is written once."""
+"""Differences between the SQL dialects, and the execution of statements."""
 
 from __future__ import annotations
 
@@ -27,53 +27,53 @@ NUMBER = sa.BigInteger()
 FRACTION: sa.Double[float] = sa.Double()
 
 
-class Element(FunctionElement[Any]):
-    """Something that every database has, each under a name of its own."""
+class SqlFunction(FunctionElement[Any]):
+    """Expression that every database has, each under a name of its own."""
 
     inherit_cache = True
     sqlite: ClassVar[str]
     postgresql: ClassVar[str]
 
 
-class Listed(Element):
-    """A table of the members of a JSON array, which are *told* to be of a type; SQLite knows it."""
+class Listed(SqlFunction):
+    """A table of the members of a JSON array, which are of *sql_type*; SQLite knows it."""
 
     name = "listed"
     sqlite = "json_each({0})"
-    postgresql = "LATERAL (SELECT value::{element.told} AS value FROM json_array_elements_text(({0})::json))"
+    postgresql = "LATERAL (SELECT value::{element.sql_type} AS value FROM json_array_elements_text(({0})::json))"
     _traverse_internals = [  # noqa: RUF012 - as SQLAlchemy has it
-        *FunctionElement._traverse_internals,  # noqa: SLF001 - how SQLAlchemy is told what tells elements apart
-        ("told", InternalTraversal.dp_string),
+        *FunctionElement._traverse_internals,  # noqa: SLF001 - SQLAlchemy compares elements by it
+        ("sql_type", InternalTraversal.dp_string),
     ]
 
     def __init__(self, array: sa.ColumnElement[Any], type_: TypeEngine[Any]) -> None:
         super().__init__(array)
-        self.told = _type_name(type_)
+        self.sql_type = _type_name(type_)
 
 
-class IsListed(Element):
-    """That a column is among the members of a JSON array, which are *told* to be of a type; SQLite knows it."""
+class IsListed(SqlFunction):
+    """Condition that a column is among the members of a JSON array, which are of *sql_type*; SQLite knows it."""
 
     name = "is_listed"
     sqlite = "{0} IN (SELECT {element.known_as}.value FROM json_each({1}) AS {element.known_as})"
     # An array is part of the condition by which an index is entered. A join with the list would be planned by guesses
     # of how many rows meet the other conditions, which are far off before there are statistics.
-    postgresql = "{0} = ANY (ARRAY(SELECT value::{element.told} FROM json_array_elements_text(({1})::json)))"
+    postgresql = "{0} = ANY (ARRAY(SELECT value::{element.sql_type} FROM json_array_elements_text(({1})::json)))"
     type = sa.Boolean()
     _is_implicitly_boolean = True  # It is a condition as it stands; "= 1" would keep SQLite from entering an index.
     _traverse_internals = [  # noqa: RUF012 - as above
         *FunctionElement._traverse_internals,  # noqa: SLF001 - as above
-        ("told", InternalTraversal.dp_string),
+        ("sql_type", InternalTraversal.dp_string),
         ("known_as", InternalTraversal.dp_string),
     ]
 
     def __init__(self, column: sa.ColumnElement[Any], name: str) -> None:
         super().__init__(column, sa.bindparam(name, type_=sa.Text))
-        self.told = _type_name(column.type)
+        self.sql_type = _type_name(column.type)
         self.known_as = f"listed_{name}"
 
 
-class JsonPairs(Element):
+class JsonPairs(SqlFunction):
     """A table of the members of a JSON array, which are arrays."""
 
     name = "paired"
@@ -82,26 +82,26 @@ class JsonPairs(Element):
     inherit_cache = True
 
 
-class Member(Element):
-    """The member at *place* of a JSON array, which is *told* to be of a type; SQLite knows it."""
+class Member(SqlFunction):
+    """The member at *place* of a JSON array, which is of *sql_type*; SQLite knows it."""
 
     name = "member"
     sqlite = "json_extract({0}, '$[{element.place}]')"
-    postgresql = "(({0})->>{element.place})::{element.told}"
+    postgresql = "(({0})->>{element.place})::{element.sql_type}"
     _traverse_internals = [  # noqa: RUF012 - as SQLAlchemy has it
         *FunctionElement._traverse_internals,  # noqa: SLF001 - as above
         ("place", InternalTraversal.dp_plain_obj),
-        ("told", InternalTraversal.dp_string),
+        ("sql_type", InternalTraversal.dp_string),
     ]
 
     def __init__(self, array: sa.ColumnElement[Any], place: int, type_: TypeEngine[Any]) -> None:
         super().__init__(array)
         self.place = place
-        self.told = _type_name(type_)
+        self.sql_type = _type_name(type_)
         self.type = type_
 
 
-class JsonRows(Element):
+class JsonRows(SqlFunction):
     """All rows of some columns as one text."""
 
     name = "gathered"
@@ -111,7 +111,7 @@ class JsonRows(Element):
     type = TEXT
 
 
-class Hexadecimal(Element):
+class Hexadecimal(SqlFunction):
     """Bytes as digits."""
 
     name = "hexadecimal"
@@ -121,7 +121,7 @@ class Hexadecimal(Element):
     type = TEXT
 
 
-class NoIndex(Element):
+class NoIndex(SqlFunction):
     """The value of a column, by which no index is entered."""
 
     name = "unindexed"
@@ -134,8 +134,8 @@ class NoIndex(Element):
         self.type = column.type
 
 
-class Place(Element):
-    """Where in one text another begins, 0: nowhere."""
+class Place(SqlFunction):
+    """Position at which one text begins in another; 0 when it does not."""
 
     name = "place"
     sqlite = "instr({0}, {1})"
@@ -144,7 +144,7 @@ class Place(Element):
     type = NUMBER
 
 
-class Truncated(Element):
+class Truncated(SqlFunction):
     """A number of at least 0 without its fraction."""
 
     name = "truncated"
@@ -155,13 +155,13 @@ class Truncated(Element):
     type = NUMBER
 
 
-@compiles(Element)
-def _as_sqlite(element: Element, compiler: Any, **kw: Any) -> str:
+@compiles(SqlFunction)
+def _as_sqlite(element: SqlFunction, compiler: Any, **kw: Any) -> str:
     return _written(element.sqlite, element, compiler, **kw)
 
 
-@compiles(Element, "postgresql")
-def _as_postgresql(element: Element, compiler: Any, **kw: Any) -> str:
+@compiles(SqlFunction, "postgresql")
+def _as_postgresql(element: SqlFunction, compiler: Any, **kw: Any) -> str:
     return _written(element.postgresql, element, compiler, **kw)
 
 
@@ -177,7 +177,7 @@ def _on_conflict_do_update(element: Any, compiler: Any, **kw: Any) -> str:
     return clause
 
 
-def _written(words: str, element: Element, compiler: Any, **kw: Any) -> str:
+def _written(words: str, element: SqlFunction, compiler: Any, **kw: Any) -> str:
     arguments = [compiler.process(argument, **kw) for argument in element.clauses]
     return words.format(*arguments, arguments=", ".join(arguments), element=element)
 

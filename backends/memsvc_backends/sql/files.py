@@ -1,4 +1,4 @@
-"""What is known of files."""
+"""Records of files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the indexer reads: documents and the outbox."""
+"""Documents and changes for the indexer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is noted of every change beside the memory itself: its revision, and its place in the outbox.
+"""Outbox and revisions: the records of every change beside the memory itself.
 
 Both are made by the database out of the rows that were written, and so cost an import next to nothing here.
 """
@@ -37,8 +37,8 @@ def note_revisions(connection: sa.Connection, first: int, last: int, action: Cha
 
 
 @dataclass(frozen=True, slots=True)
-class Noted:
-    """What happened to the memories with rows *first* to *last*, all of which are there.
+class ChangeBatch:
+    """Change of the memories with rows *first* to *last*, all of which exist.
 
     Attributes:
         last_position: The position of the last one's change; those before it have the positions before.
@@ -53,7 +53,7 @@ class Noted:
     was_public: bool = False
 
 
-def append_outbox(connection: sa.Connection, noted: Noted) -> None:
+def append_outbox(connection: sa.Connection, noted: ChangeBatch) -> None:
     """Put a change of each memory into the outbox, by ascending row."""
     values = {
         "first": noted.first,

@@ -1,4 +1,4 @@
-"""What ranking needs of memories, kept in columns: exact where one process alone writes to the database."""
+"""Columns of memories that ranking needs, in memory: exact where one process alone writes to the database."""
 
 from __future__ import annotations
 

@@ -423,7 +423,7 @@ _PER_MATCH = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """Which memories of a search match.
+    """Filter of the memories that a search found.
 
     Attributes:
         reach: Where they lie.

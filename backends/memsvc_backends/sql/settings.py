@@ -1,4 +1,4 @@
-"""What can be chosen about the SQL store."""
+"""Settings of the SQL store."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SCHEMES = ("postgresql://", "postgres://", "postgresql+psycopg://")
 
 
 class Durability(StrEnum):
-    """What a commit survives."""
+    """Durability of a commit: the failures that it survives."""
 
     FULL = "full"
     """The loss of power: every commit waits for the disk."""

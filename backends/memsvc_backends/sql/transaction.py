@@ -26,7 +26,7 @@ from memsvc_backends.sql.files import SqlFileWrites
 from memsvc_backends.sql.history import insert_checkpoint, insert_tombstone, read_checkpoint
 from memsvc_backends.sql.integrity import SqlIntegrityWrites
 from memsvc_backends.sql.memory_codec import MEMORY_COLUMNS, memory_from_row, snapshot_text
-from memsvc_backends.sql.outbox import Noted, append_outbox, note_revisions, note_scattered
+from memsvc_backends.sql.outbox import ChangeBatch, append_outbox, note_revisions, note_scattered
 from memsvc_backends.sql.reminders import SqlReminderWrites
 from memsvc_backends.sql.row_writer import delete_rows, put_away_rows, update_record
 from memsvc_backends.sql.sessions import SqlSessionWrites
@@ -123,7 +123,7 @@ class SqlTransaction(
         execute(self._connection, sa.update(revisions).where(*earlier).values(snapshot=snapshot_text(before)))
         self._owners.add(before.scope.owner)
         was_public = before.layer is not Layer.SESSION
-        self._log(Noted(before.row, before.row, action, self._time, position, was_public=was_public))
+        self._log(ChangeBatch(before.row, before.row, action, self._time, position, was_public=was_public))
 
     def put_away(self, memories: Sequence[Memory], status: Status) -> list[Memory]:
         """Write the next revision of many memories."""
@@ -148,7 +148,7 @@ class SqlTransaction(
         self._changed.add(stored.row)
         _, position = self._allot(rows=0, positions=1)
         self._owners.add(stored.scope.owner)
-        append_outbox(self._connection, Noted(stored.row, stored.row, ChangeAction.PURGED, self._time, position))
+        append_outbox(self._connection, ChangeBatch(stored.row, stored.row, ChangeAction.PURGED, self._time, position))
         self._position = position
         delete_rows(self._connection, stored)
         insert_tombstone(self._connection, stored, self._time)
@@ -199,7 +199,7 @@ class SqlTransaction(
         with self._void_on_race():
             insert_checkpoint(self._connection, checkpoint)
 
-    def _log(self, noted: Noted) -> None:
+    def _log(self, noted: ChangeBatch) -> None:
         note_revisions(self._connection, noted.first, noted.last, noted.action)
         append_outbox(self._connection, noted)
         self._position = noted.last_position

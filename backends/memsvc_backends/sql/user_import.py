@@ -17,7 +17,7 @@ from memsvc.domain.user_data import Stored, StoredRevision
 from memsvc.ports.metadata import Restored
 from memsvc_backends.sql.dialect import execute, fixed, is_listed, list_parameter, unindexed
 from memsvc_backends.sql.memory_codec import snapshot_text, with_rows
-from memsvc_backends.sql.outbox import Noted, append_outbox
+from memsvc_backends.sql.outbox import ChangeBatch, append_outbox
 from memsvc_backends.sql.row_writer import acknowledged_values, insert_many, insert_records
 from memsvc_backends.sql.sessions import message_values
 from memsvc_backends.sql.tables import memories, messages, reminders_given, revisions, tombstones
@@ -64,7 +64,7 @@ class SqlTransferWrites(WriteSession):
             insert_many(self._connection, messages, _message_values(restored, written))
             insert_many(self._connection, reminders_given, _noted_values(restored, written))
         self._note_written(records, last)
-        append_outbox(self._connection, Noted(first, last.row, ChangeAction.CREATED, self._time, last.position))
+        append_outbox(self._connection, ChangeBatch(first, last.row, ChangeAction.CREATED, self._time, last.position))
         return written
 
     def restore_earlier(self, memory: Memory, earlier: Sequence[StoredRevision]) -> int:

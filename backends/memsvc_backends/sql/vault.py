@@ -1,4 +1,4 @@
-"""What the vault knows of its files."""
+"""Manifest of the files of the vault."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every transaction rests on: its connection, its savepoints, its numbers, and new memories that wait.
+"""Base of a transaction: its connection, savepoints and numbers, and new memories that wait to be written.
 
 A small statement costs tens of microseconds and, beside busy threads, a turn of the interpreter lock. Of writers that
 are committed together each would make a dozen of them; so their new memories wait, and go into the tables in the
@@ -23,13 +23,13 @@ from memsvc.ports.metadata import ContentName, Record, RequestRecord, Uniqueness
 from memsvc_backends.sql.database import translate
 from memsvc_backends.sql.dialect import execute, fixed, upsert
 from memsvc_backends.sql.memory_codec import with_rows
-from memsvc_backends.sql.outbox import Noted, append_outbox, note_revisions
+from memsvc_backends.sql.outbox import ChangeBatch, append_outbox, note_revisions
 from memsvc_backends.sql.row_writer import insert_many, insert_records
 from memsvc_backends.sql.tables import counters, requests
 
 
 @dataclass(slots=True)
-class _Part:
+class _Savepoint:
     """A savepoint, which is made when something is written in it, and how all was before it."""
 
     name: str
@@ -61,7 +61,7 @@ class WriteSession:
         self._answered = 0
         self._ahead = 0
         self._waiting = PendingWrites()
-        self._parts: list[_Part] = []
+        self._parts: list[_Savepoint] = []
         self._numbering = Numbering(connection)
 
     @property
@@ -133,7 +133,7 @@ class WriteSession:
         self.refuse_when_void()
         name = f"savepoint_{len(self._parts)}"
         marks = (len(self._inserted), len(self._answers), self._position, self._changes, self._numbering.last)
-        part = _Part(name, *marks)
+        part = _Savepoint(name, *marks)
         self._parts.append(part)
         try:
             yield
@@ -146,7 +146,7 @@ class WriteSession:
             if part.is_made:
                 execute(self._direct, f"RELEASE {part.name}")
 
-    def _take_back(self, part: _Part) -> None:
+    def _take_back(self, part: _Savepoint) -> None:
         if part.is_made:
             execute(self._direct, f"ROLLBACK TO {part.name}")
             self._is_void = False
@@ -239,7 +239,7 @@ class WriteSession:
         first, last = records[0].memory.row, records[-1].memory.row
         insert_records(self._direct, records)
         note_revisions(self._direct, first, last, ChangeAction.CREATED)
-        append_outbox(self._direct, Noted(first, last, ChangeAction.CREATED, self._time, last + self._ahead))
+        append_outbox(self._direct, ChangeBatch(first, last, ChangeAction.CREATED, self._time, last + self._ahead))
 
 
 # New memories that wait within a transaction, so that those of several writers go into the tables together.
@@ -256,7 +256,7 @@ Content = tuple[str, ContentName]
 
 
 class PendingWrites:
-    """What is found of records and answers that are in no table yet, and which names are known to be free.
+    """Records and answers that are in no table yet, and the names that are known to be free.
 
     What may wait claims only names that were looked for in vain: it cannot lose them, since writers stand in one line.
     """
@@ -415,7 +415,7 @@ def _note_numbers() -> sa.Update:
     return sa.update(counters).values(last_row=sa.bindparam("row"), last_position=sa.bindparam("position"))
 
 
-# What is remembered of requests.
+# The answers of requests, by their idempotency keys.
 
 
 Request = tuple[str, str, str]
@@ -424,19 +424,19 @@ _NAMES = ("owner", "method", "request_id")
 
 
 def recall_answer(connection: sa.Connection, request: Request) -> RequestRecord | None:
-    """Return what is remembered of a request, or None."""
+    """Return the answer of a request, or None."""
     found = execute(connection, _select_one(), dict(zip(_NAMES, request, strict=True)))
     return RequestRecord(*found[0]) if found else None
 
 
 def remember_answer(connection: sa.Connection, request: Request, record: RequestRecord, time: int) -> None:
-    """Remember a request, or replace what is remembered of it."""
+    """Store the answer of a request, or replace it."""
     [values] = _values([(request, record)], time)
     execute(connection, upsert(requests, ("time", "digest", "answer")), values)
 
 
 def insert_answers(connection: sa.Connection, answered: Sequence[tuple[Request, RequestRecord]], time: int) -> None:
-    """Remember requests of which nothing is remembered."""
+    """Store answers of requests that have none yet."""
     insert_many(connection, requests, _values(answered, time))
 
 

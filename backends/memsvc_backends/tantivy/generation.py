@@ -33,8 +33,8 @@ from memsvc_backends.tantivy.writer import TantivyWriter
 _PAGE = 10_000
 
 
-class _Seen(NamedTuple):
-    """What searches see: one state of the index, and which one it is."""
+class _Snapshot(NamedTuple):
+    """Snapshot of the index for searches, and its number."""
 
     state: int
     searcher: Searcher
@@ -55,7 +55,7 @@ class TantivyGeneration:
         self._is_live = is_live
         self._is_discarded = False
         self._states = 0
-        self._seen: _Seen | None = None
+        self._seen: _Snapshot | None = None
         with translate():
             self._schema: Schema = build_schema()
             self._index: Index = open_index(directory, self._schema)
@@ -116,11 +116,11 @@ class TantivyGeneration:
             self._index.reload()
             self._states += 1
 
-    def _now(self) -> _Seen:
+    def _now(self) -> _Snapshot:
         seen, state = self._seen, self._states
         if seen is None or seen.state != state:
             searcher = self._index.searcher()
-            seen = self._seen = _Seen(state, searcher, Vocabulary(searcher))
+            seen = self._seen = _Snapshot(state, searcher, Vocabulary(searcher))
         return seen
 
     def search(self, terms: Sequence[str], *, reach: Reach, where: Filter | None, limit: int) -> Hits:

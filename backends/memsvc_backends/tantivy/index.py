@@ -28,7 +28,7 @@ from memsvc_backends.tantivy.schema import FORMAT, NAME, translate
 
 
 class TantivySettings(BackendSettings):
-    """How the index writes."""
+    """Settings of the writer."""
 
     writer_heap_bytes: int = Field(default=50_000_000, ge=15_000_000)
     """Memory that uncommitted entries may take before a segment is written, in bytes. Tantivy's floor is 15 MB."""

@@ -1,4 +1,4 @@
-"""Which rows were changed while they are copied: written down by the database itself, so that nothing can be missed.
+"""Triggers that log the rows changed during the copy, so that no change can be missed.
 
 Triggers on every table write the key of each row that is inserted, changed or deleted into a table beside it, in the
 very transaction of the change, whoever makes it. What the store's own feed does not tell (accesses, sessions, keys,

@@ -1,4 +1,4 @@
-"""What a database says of moves: that it is the target of one, that one away from it is under way, or that it is gone.
+"""State of migrations in a database: it is a target, a source of one under way, or has moved away.
 
 It stands in a table of its own, which is there only where something was moved: beside the tables of the store, so that
 it is written in the same transactions as they.

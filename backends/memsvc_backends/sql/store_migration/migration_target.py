@@ -33,7 +33,7 @@ _OWN = ("alembic_version", migration_state.store_moves.name)
 
 
 class Readiness(Enum):
-    """What a target has for a move."""
+    """Readiness of a target for a migration."""
 
     EMPTY = "empty"
     RESUMES = "goes on where it was"
