@@ -46,15 +46,6 @@ ASKED_CHARS = 200
 _CUT = f"Only the first {limits.FLUSHED_STATEMENTS} statements were processed; flush fewer messages at a time."
 
 
-@dataclass(frozen=True, slots=True)
-class _Extracted:
-    """The result of extraction: drafts by importance and position, all files, and the note."""
-
-    drafts: tuple[Draft, ...]
-    files: tuple[FileRef, ...]
-    note: Json
-
-
 class ConversationFlusher:
     """Extracts memories and file references from conversations, each in one transaction."""
 
@@ -136,6 +127,15 @@ class ConversationFlusher:
             scope, statements[: limits.FLUSHED_STATEMENTS], summed(redactions), deadline
         )
         return extraction.with_notice(_CUT if is_cut else "")
+
+
+@dataclass(frozen=True, slots=True)
+class _Extracted:
+    """The result of extraction: drafts by importance and position, all files, and the note."""
+
+    drafts: tuple[Draft, ...]
+    files: tuple[FileRef, ...]
+    note: Json
 
 
 def _rounds(messages: Sequence[ChatMessage]) -> list[int]:

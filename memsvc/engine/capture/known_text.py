@@ -24,33 +24,7 @@ MOST_CITED = 256
 MOST_TERMS = 48
 MOST_ALIKE = 8
 MOST_PARTS = 256
-
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class CitedMemories:
-    """The memories that a text cites, and the text of those that can be read."""
-
-    ids: frozenset[str] = frozenset()
-    normal_texts: Mapping[str, str] = field(default_factory=dict)
-
-    def contains(self, piece: Piece) -> bool:
-        """Return whether *piece* was recalled: it has a citation, or is part of a context or a cited memory.
-
-        A line that starts with the citation of an unreadable memory counts as recalled as a whole.
-        """
-        if piece.is_recalled or CITATION.search(piece.text):
-            return True
-        if not self.ids:
-            return False
-        normal = normal_text(piece.text)
-        if any(is_part_of(normal, whole) for whole in self.normal_texts.values()):
-            return True
-        if not LEADING_CITATION.match(piece.line):
-            return False
-        # On a line with a citation even "Yes." is recalled if the cited memory contains it.
-        return any(normal in self.normal_texts.get(memory_id, normal) for memory_id in cited_ids(piece.line))
 
 
 class KnownTextFilter:
@@ -100,6 +74,31 @@ class KnownTextFilter:
             return ()
         found = self._reads.by_rows(list(dict.fromkeys(row_of(hit.entry_id) for hit in hits)), reach=reach)
         return [memory for memory in found.values() if memory.status is Status.ACTIVE]
+
+
+@dataclass(frozen=True, slots=True)
+class CitedMemories:
+    """The memories that a text cites, and the text of those that can be read."""
+
+    ids: frozenset[str] = frozenset()
+    normal_texts: Mapping[str, str] = field(default_factory=dict)
+
+    def contains(self, piece: Piece) -> bool:
+        """Return whether *piece* was recalled: it has a citation, or is part of a context or a cited memory.
+
+        A line that starts with the citation of an unreadable memory counts as recalled as a whole.
+        """
+        if piece.is_recalled or CITATION.search(piece.text):
+            return True
+        if not self.ids:
+            return False
+        normal = normal_text(piece.text)
+        if any(is_part_of(normal, whole) for whole in self.normal_texts.values()):
+            return True
+        if not LEADING_CITATION.match(piece.line):
+            return False
+        # On a line with a citation even "Yes." is recalled if the cited memory contains it.
+        return any(normal in self.normal_texts.get(memory_id, normal) for memory_id in cited_ids(piece.line))
 
 
 def _parts(content: str) -> set[str]:

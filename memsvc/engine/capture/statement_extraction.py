@@ -20,30 +20,6 @@ SOURCE = "conversation"
 """The source of captured memories."""
 
 
-@dataclass(frozen=True, slots=True)
-class ExtractedStatement:
-    """A statement with its verdict, the text to remember, and an existing memory that states the same."""
-
-    statement: Statement
-    verdict: Verdict
-    content: str
-    known: Memory | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Extraction:
-    """All extracted statements, in order, and who decided about them."""
-
-    statements: tuple[ExtractedStatement, ...]
-    redactions: tuple[Redaction, ...]
-    decider: Decider
-    notice: str
-
-    def with_notice(self, more: str) -> Extraction:
-        """Return the same with another sentence in the notice, unless *more* is empty."""
-        return replace(self, notice=" ".join(filter(None, (self.notice, more))))
-
-
 class StatementExtractor:
     """All steps of a capture before storage."""
 
@@ -92,6 +68,30 @@ class StatementExtractor:
             return ExtractedStatement(judged.statement, judged.verdict, judged.content)
         verdict = Verdict.ignoring(Reason.KNOWN, f"Memory {known.id} states this already.")
         return ExtractedStatement(judged.statement, verdict, judged.content, known)
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractedStatement:
+    """A statement with its verdict, the text to remember, and an existing memory that states the same."""
+
+    statement: Statement
+    verdict: Verdict
+    content: str
+    known: Memory | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Extraction:
+    """All extracted statements, in order, and who decided about them."""
+
+    statements: tuple[ExtractedStatement, ...]
+    redactions: tuple[Redaction, ...]
+    decider: Decider
+    notice: str
+
+    def with_notice(self, more: str) -> Extraction:
+        """Return the same with another sentence in the notice, unless *more* is empty."""
+        return replace(self, notice=" ".join(filter(None, (self.notice, more))))
 
 
 def split_statements(text: str, cited: CitedMemories, like: Statement, *, most: int) -> list[tuple[Statement, bool]]:

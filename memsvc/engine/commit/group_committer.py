@@ -15,48 +15,15 @@ from memsvc.domain.errors import BackendClosedError, BackendUnavailableError
 from memsvc.ports.metadata import MetadataStore, Transaction, UniquenessRaceError
 
 T = TypeVar("T")
-
 CALL_START: ContextVar[int] = ContextVar("call_start", default=0)
 """Start of the current call in microseconds since the epoch; 0: now.
 
 The store refuses writes of calls that began before an erasure of their owner. Work on behalf of a call carries its
 start.
 """
-
 _NAME = "committer"
 _ATTEMPTS = 8
 """Attempts for work that loses a race for a key or content, before its caller is asked to retry."""
-
-
-@dataclass(frozen=True, slots=True)
-class CommitResult(Generic[T]):
-    """The result of durable work.
-
-    Attributes:
-        position: An outbox position. Indexes that have reached it contain everything that the work wrote and read.
-        changes: The number of changes that the work made; the last one is at *position*.
-    """
-
-    value: T
-    position: int
-    changes: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class _Task:
-    work: Callable[[Transaction], Any]
-    call_start: int
-    future: Future[CommitResult[Any]] = field(default_factory=Future)
-
-
-@dataclass(frozen=True, slots=True)
-class _TaskResult:
-    """Result of a task within its transaction: an error, or a value and the position after it."""
-
-    value: Any = None
-    position: int = 0
-    changes: int = 0
-    error: Exception | None = None
 
 
 class GroupCommitter:
@@ -197,40 +164,6 @@ class GroupCommitter:
                 task.future.set_exception(one.error)
 
 
-def _attempt(task: _Task, transaction: Transaction) -> _TaskResult:
-    """Run a task in its own savepoint, so that its failure does not affect the others.
-
-    Raises:
-        UniquenessRaceError: The transaction is void.
-        BackendUnavailableError: The store cannot be reached.
-        BackendClosedError: The store is closed.
-    """
-    before = transaction.changes
-    try:
-        with transaction.savepoint():
-            transaction.set_began(task.call_start)
-            value = task.work(transaction)
-    except (BackendUnavailableError, BackendClosedError, UniquenessRaceError):
-        raise
-    except Exception as error:  # noqa: BLE001 - delivered to the caller; the others continue
-        return _TaskResult(error=error)
-    return _TaskResult(value, transaction.position, transaction.changes - before)
-
-
-@dataclass(slots=True, eq=False)
-class _Link(Generic[T]):
-    """Queued work of a pipeline. *value* and *error* come from its latest run."""
-
-    before: _Link[T] | None
-    future: Future[CommitResult[T]] = field(default_factory=Future)
-    value: T | None = None
-    error: BaseException | None = None
-
-    def failure(self) -> BaseException | None:
-        """Return the error that prevented the work, as far as it is known."""
-        return self.error or (self.future.exception() if self.future.done() else None)
-
-
 class CommitPipeline(Generic[T]):
     """A queue of dependent work, each queued before its predecessor is durable: the committer never idles between them.
 
@@ -272,6 +205,71 @@ class CommitPipeline(Generic[T]):
         # Later work continues from the last value; after a failure it starts without one.
         self._last = last
         return result
+
+
+@dataclass(frozen=True, slots=True)
+class CommitResult(Generic[T]):
+    """The result of durable work.
+
+    Attributes:
+        position: An outbox position. Indexes that have reached it contain everything that the work wrote and read.
+        changes: The number of changes that the work made; the last one is at *position*.
+    """
+
+    value: T
+    position: int
+    changes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    work: Callable[[Transaction], Any]
+    call_start: int
+    future: Future[CommitResult[Any]] = field(default_factory=Future)
+
+
+@dataclass(frozen=True, slots=True)
+class _TaskResult:
+    """Result of a task within its transaction: an error, or a value and the position after it."""
+
+    value: Any = None
+    position: int = 0
+    changes: int = 0
+    error: Exception | None = None
+
+
+def _attempt(task: _Task, transaction: Transaction) -> _TaskResult:
+    """Run a task in its own savepoint, so that its failure does not affect the others.
+
+    Raises:
+        UniquenessRaceError: The transaction is void.
+        BackendUnavailableError: The store cannot be reached.
+        BackendClosedError: The store is closed.
+    """
+    before = transaction.changes
+    try:
+        with transaction.savepoint():
+            transaction.set_began(task.call_start)
+            value = task.work(transaction)
+    except (BackendUnavailableError, BackendClosedError, UniquenessRaceError):
+        raise
+    except Exception as error:  # noqa: BLE001 - delivered to the caller; the others continue
+        return _TaskResult(error=error)
+    return _TaskResult(value, transaction.position, transaction.changes - before)
+
+
+@dataclass(slots=True, eq=False)
+class _Link(Generic[T]):
+    """Queued work of a pipeline. *value* and *error* come from its latest run."""
+
+    before: _Link[T] | None
+    future: Future[CommitResult[T]] = field(default_factory=Future)
+    value: T | None = None
+    error: BaseException | None = None
+
+    def failure(self) -> BaseException | None:
+        """Return the error that prevented the work, as far as it is known."""
+        return self.error or (self.future.exception() if self.future.done() else None)
 
 
 def _run(link: _Link[T], work: Callable[[Transaction, T | None], T], transaction: Transaction) -> T:

@@ -21,41 +21,8 @@ from memsvc.ports.metadata import MemoryReads, RequestRecord, Transaction
 
 RETENTION = timedelta(hours=24)
 """Period for which the answer to a request is stored."""
-
-
 RequestResult: TypeAlias = Written | Rejected | MemoryNotFoundError
 """One result of a request; the error marks a memory that was purged before the request was repeated."""
-
-
-@dataclass(frozen=True, slots=True)
-class IdempotentRequest:
-    """A request with its idempotency key. Without an id it is not deduplicated.
-
-    Attributes:
-        digest: The digest of the request's content; the same id with another digest is an error.
-        reach: The scope of the memories in its answer.
-    """
-
-    method: str
-    id: str
-    digest: str
-    reach: Reach
-
-
-@dataclass(frozen=True, slots=True)
-class IdempotentResult:
-    """The results of a request, a note that belongs to its answer, and the position at which indexes contain them."""
-
-    results: list[RequestResult]
-    note: Json
-    position: int
-
-
-@dataclass(frozen=True, slots=True)
-class _StoredAnswer:
-    """The answer to an earlier request with the same id."""
-
-    answer: Mapping[str, Any]
 
 
 class IdempotentExecutor:
@@ -143,6 +110,37 @@ class IdempotentExecutor:
             for name, conflict in sorted(known.items())
         ]
         return hydrate_conflicts(self._reads, found, reach)
+
+
+@dataclass(frozen=True, slots=True)
+class IdempotentRequest:
+    """A request with its idempotency key. Without an id it is not deduplicated.
+
+    Attributes:
+        digest: The digest of the request's content; the same id with another digest is an error.
+        reach: The scope of the memories in its answer.
+    """
+
+    method: str
+    id: str
+    digest: str
+    reach: Reach
+
+
+@dataclass(frozen=True, slots=True)
+class IdempotentResult:
+    """The results of a request, a note that belongs to its answer, and the position at which indexes contain them."""
+
+    results: list[RequestResult]
+    note: Json
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class _StoredAnswer:
+    """The answer to an earlier request with the same id."""
+
+    answer: Mapping[str, Any]
 
 
 def hydrate_conflicts(reads: MemoryReads, conflicts: Sequence[Conflict], reach: Reach) -> tuple[Contradiction, ...]:

@@ -38,14 +38,6 @@ REVISIONS = 100
 """Number of past revisions checked for undone consolidations."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Neighbours:
-    """A memory and the similarity of the memories near it, by row."""
-
-    seed: Memory
-    scores: Mapping[int, float]
-
-
 class CandidateFinder:
     """Finds groups around given memories. Read-only."""
 
@@ -154,6 +146,14 @@ class CandidateFinder:
             for one in past
             if one.memory.superseded_by_id and one.memory.status is Status.ARCHIVED
         } - {memory.superseded_by_id}
+
+
+@dataclass(frozen=True, slots=True)
+class _Neighbours:
+    """A memory and the similarity of the memories near it, by row."""
+
+    seed: Memory
+    scores: Mapping[int, float]
 
 
 def project_reach(memory: Memory) -> Reach:

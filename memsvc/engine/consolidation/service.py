@@ -30,54 +30,6 @@ _METHOD = "ConsolidateMemories"
 _NEWEST_FIRST = Order(OrderField.CREATE_TIME)
 
 
-@dataclass(frozen=True, slots=True)
-class ConsolidationRequest:
-    """A requested consolidation.
-
-    Attributes:
-        threshold: The minimum similarity; None: that of the settings.
-        after: The cursor of the previous call; None: start with the newest memory.
-    """
-
-    scope: Scope
-    threshold: float | None
-    most_groups: int
-    after: PageCursor | None = None
-    request_id: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """The progress: ids and revisions of merged groups, and the next cursor (row None: at the end)."""
-
-    groups: tuple[Mapping[str, Any], ...] = ()
-    examined: int = 0
-    skipped: int = 0
-    after: PageCursor | None = None
-    done: bool = False
-    position: int = 0
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the run as JSON, as stored with its request."""
-        after = None if self.after is None else [self.after.value, self.after.row]
-        return {
-            "groups": list(self.groups),
-            "examined": self.examined,
-            "skipped": self.skipped,
-            "after": after,
-            "done": self.done,
-            "position": self.position,
-        }
-
-    @classmethod
-    def from_json(cls, answer: Mapping[str, Any]) -> _Run:
-        """Return the run from its stored form."""
-        after = None if answer["after"] is None else PageCursor(*answer["after"])
-        return cls(
-            tuple(answer["groups"]), answer["examined"], answer["skipped"], after, answer["done"], answer["position"]
-        )
-
-
 class ConsolidationService:
     """Consolidates the memories of a project on request."""
 
@@ -202,6 +154,54 @@ class ConsolidationService:
         found = (self._reads.revision(memory_id, revision, reach=reach) for memory_id, revision in noted["originals"])
         originals = tuple(one for one in found if one is not None)
         return Consolidated(merged, originals, noted["similarity"], noted["notice"])
+
+
+@dataclass(frozen=True, slots=True)
+class ConsolidationRequest:
+    """A requested consolidation.
+
+    Attributes:
+        threshold: The minimum similarity; None: that of the settings.
+        after: The cursor of the previous call; None: start with the newest memory.
+    """
+
+    scope: Scope
+    threshold: float | None
+    most_groups: int
+    after: PageCursor | None = None
+    request_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """The progress: ids and revisions of merged groups, and the next cursor (row None: at the end)."""
+
+    groups: tuple[Mapping[str, Any], ...] = ()
+    examined: int = 0
+    skipped: int = 0
+    after: PageCursor | None = None
+    done: bool = False
+    position: int = 0
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the run as JSON, as stored with its request."""
+        after = None if self.after is None else [self.after.value, self.after.row]
+        return {
+            "groups": list(self.groups),
+            "examined": self.examined,
+            "skipped": self.skipped,
+            "after": after,
+            "done": self.done,
+            "position": self.position,
+        }
+
+    @classmethod
+    def from_json(cls, answer: Mapping[str, Any]) -> _Run:
+        """Return the run from its stored form."""
+        after = None if answer["after"] is None else PageCursor(*answer["after"])
+        return cls(
+            tuple(answer["groups"]), answer["examined"], answer["skipped"], after, answer["done"], answer["position"]
+        )
 
 
 def _start(transaction: Transaction, request: IdempotentRequest, wanted: ConsolidationRequest) -> _Run:

@@ -46,23 +46,6 @@ _REMINDED = And(
 )
 
 
-@dataclass(slots=True)
-class _Entry:
-    """The essentials of one project of a user, or of the global memories, as of a feed position.
-
-    Attributes:
-        began: The time of the read.
-        until: The time of the next read even without writes: a memory expires, or another becomes valid.
-    """
-
-    lists: tuple[Sequence[Memory], ...]
-    rows: frozenset[int]
-    position: int
-    commits: int
-    began: datetime
-    until: datetime
-
-
 class CoreMemoryCache:
     """Loads essentials. Thread-safe.
 
@@ -228,6 +211,23 @@ class CoreMemoryCache:
         moments += [moment for part in lists for memory in part for moment in (memory.expire_time, memory.valid_to)]
         moments += [memory.event_time and memory.event_time + REMINDER_SPAN for memory in lists[-1]]
         return min(moment for moment in moments if moment is not None and moment > now)
+
+
+@dataclass(slots=True)
+class _Entry:
+    """The essentials of one project of a user, or of the global memories, as of a feed position.
+
+    Attributes:
+        began: The time of the read.
+        until: The time of the next read even without writes: a memory expires, or another becomes valid.
+    """
+
+    lists: tuple[Sequence[Memory], ...]
+    rows: frozenset[int]
+    position: int
+    commits: int
+    began: datetime
+    until: datetime
 
 
 def _unseen(memories: Iterable[Memory], seen: set[str]) -> list[Memory]:

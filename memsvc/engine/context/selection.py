@@ -24,26 +24,6 @@ from memsvc.engine.context.sources import event_order
 from memsvc.text.context_phrases import day_text
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A memory that a section may show.
-
-    Attributes:
-        part: The part to show if the memory is too long.
-    """
-
-    memory: Memory
-    part: str = ""
-    score: float = 0.0
-
-
-_Choice = tuple[Candidate, Line]
-_FRONT_TOKENS = 80
-"""Upper bound for citation, date, age and origin."""
-_COMPLETE = frozenset({Section.SESSION})
-"""Sections shown with their repetitions; a repetition of one of their lines in another section is omitted."""
-
-
 class SectionSelector:
     """Fills the sections of one context, one after another."""
 
@@ -173,6 +153,26 @@ class SectionSelector:
             counts[1] += item.token_count
             self._ledger.texts.append(item.text)
             yield item
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A memory that a section may show.
+
+    Attributes:
+        part: The part to show if the memory is too long.
+    """
+
+    memory: Memory
+    part: str = ""
+    score: float = 0.0
+
+
+_Choice = tuple[Candidate, Line]
+_FRONT_TOKENS = 80
+"""Upper bound for citation, date, age and origin."""
+_COMPLETE = frozenset({Section.SESSION})
+"""Sections shown with their repetitions; a repetition of one of their lines in another section is omitted."""
 
 
 def _most_tokens(memory: Memory) -> int:

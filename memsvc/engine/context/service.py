@@ -34,109 +34,6 @@ KEPT_CHARS = 32 * 1024 * 1024
 ID_BYTES = 12
 
 
-class ContextRun:
-    """A context: its events so far, and its builder. Thread-safe."""
-
-    def __init__(self, run_id: bytes, builder: ContextBuilder, clock: float) -> None:
-        self.id = run_id
-        self.scope = builder.query.scope
-        self.began = clock
-        self.chars = 0
-        self._builder = builder
-        self._batches: Iterator[list[Event]] | None = builder.batches()
-        self._events: list[Event] = []
-        self._lock = threading.Lock()
-        self._is_abandoned = False
-
-    def held_at(self, index: int) -> dict[str, Held]:
-        """Return the content of a client that received the events up to number *index*, by id.
-
-        It is the content of the received items on top of the earlier context; with the summary it is the whole context.
-        """
-        with self._lock:
-            received = self._events[: index + 1]
-            if isinstance(received[-1], Summary):
-                return dict(self._builder.ledger.holds)
-            items = {event.memory_id: event.held for event in received if isinstance(event, Item) and event.held}
-            return {**(self._builder.earlier or {}), **items}
-
-    def next_events(self, index: int, deadline: Deadline) -> list[tuple[int, Event]]:
-        """Return the next batch of events after number *index*; none at the end.
-
-        For an abandoned context only the events that exist already.
-
-        Raises:
-            BackendUnavailableError: The store cannot be reached.
-        """
-        with self._lock:
-            while index + 1 >= len(self._events) and self._batches is not None and not self._is_abandoned:
-                self._builder.deadline = deadline
-                self._advance(self._batches)
-            return [*enumerate(self._events)][index + 1 :]
-
-    def abandon(self) -> None:
-        """Stop background work, because no client reads; the context can still be resumed."""
-        self._is_abandoned = True
-        self._builder.abandon()
-
-    def resume(self) -> None:
-        """Continue an abandoned context."""
-        self._is_abandoned = False
-
-    @property
-    def event_count(self) -> int:
-        """Return the number of events so far."""
-        return len(self._events)
-
-    def _advance(self, batches: Iterator[list[Event]]) -> None:
-        try:
-            batch = next(batches, None)
-        except BaseException:
-            self._batches = iter(())
-            raise
-        if batch is None:
-            self._batches = None
-            return
-        self._events += batch
-        self.chars += sum(len(event.text) for event in batch if isinstance(event, Plan | Item | Summary))
-        self.chars += sum(len(event.held.excerpt) for event in batch if isinstance(event, Item) and event.held)
-
-
-@dataclass(frozen=True, slots=True)
-class RenderedContext:
-    """A context as one text, and its events."""
-
-    run_id: bytes
-    markdown: str
-    events: tuple[Event, ...]
-
-    @property
-    def cursor(self) -> tuple[bytes, int]:
-        """Return the value of `ContextQuery.earlier` for a delta to this context."""
-        return self.run_id, len(self.events) - 1
-
-
-@dataclass(frozen=True, slots=True)
-class ContextDependencies:
-    """Dependencies of contexts.
-
-    Attributes:
-        random: Returns a number of random bytes.
-        least_core_trust: Minimum trust of core memories that neither the user nor an agent wrote.
-        session_size: Returns the tokens that a session has and may have, if tracked.
-    """
-
-    reads: MemoryReads
-    core: CoreMemoryCache
-    recall: SearchService
-    indexer: Indexer
-    tokenizer: Tokenizer
-    now: Callable[[], datetime]
-    random: Callable[[int], bytes]
-    session_size: Callable[[Scope], tuple[int, int] | None] = lambda _: None
-    least_core_trust: float = 0.0
-
-
 class ContextService:
     """Starts, resumes and renders contexts."""
 
@@ -253,6 +150,109 @@ class ContextService:
         most = max(weights, key=weights.__getitem__)
         oldest = next(run for run in self._runs.values() if run.scope.owner == most)
         del self._runs[oldest.id]
+
+
+class ContextRun:
+    """A context: its events so far, and its builder. Thread-safe."""
+
+    def __init__(self, run_id: bytes, builder: ContextBuilder, clock: float) -> None:
+        self.id = run_id
+        self.scope = builder.query.scope
+        self.began = clock
+        self.chars = 0
+        self._builder = builder
+        self._batches: Iterator[list[Event]] | None = builder.batches()
+        self._events: list[Event] = []
+        self._lock = threading.Lock()
+        self._is_abandoned = False
+
+    def held_at(self, index: int) -> dict[str, Held]:
+        """Return the content of a client that received the events up to number *index*, by id.
+
+        It is the content of the received items on top of the earlier context; with the summary it is the whole context.
+        """
+        with self._lock:
+            received = self._events[: index + 1]
+            if isinstance(received[-1], Summary):
+                return dict(self._builder.ledger.holds)
+            items = {event.memory_id: event.held for event in received if isinstance(event, Item) and event.held}
+            return {**(self._builder.earlier or {}), **items}
+
+    def next_events(self, index: int, deadline: Deadline) -> list[tuple[int, Event]]:
+        """Return the next batch of events after number *index*; none at the end.
+
+        For an abandoned context only the events that exist already.
+
+        Raises:
+            BackendUnavailableError: The store cannot be reached.
+        """
+        with self._lock:
+            while index + 1 >= len(self._events) and self._batches is not None and not self._is_abandoned:
+                self._builder.deadline = deadline
+                self._advance(self._batches)
+            return [*enumerate(self._events)][index + 1 :]
+
+    def abandon(self) -> None:
+        """Stop background work, because no client reads; the context can still be resumed."""
+        self._is_abandoned = True
+        self._builder.abandon()
+
+    def resume(self) -> None:
+        """Continue an abandoned context."""
+        self._is_abandoned = False
+
+    @property
+    def event_count(self) -> int:
+        """Return the number of events so far."""
+        return len(self._events)
+
+    def _advance(self, batches: Iterator[list[Event]]) -> None:
+        try:
+            batch = next(batches, None)
+        except BaseException:
+            self._batches = iter(())
+            raise
+        if batch is None:
+            self._batches = None
+            return
+        self._events += batch
+        self.chars += sum(len(event.text) for event in batch if isinstance(event, Plan | Item | Summary))
+        self.chars += sum(len(event.held.excerpt) for event in batch if isinstance(event, Item) and event.held)
+
+
+@dataclass(frozen=True, slots=True)
+class RenderedContext:
+    """A context as one text, and its events."""
+
+    run_id: bytes
+    markdown: str
+    events: tuple[Event, ...]
+
+    @property
+    def cursor(self) -> tuple[bytes, int]:
+        """Return the value of `ContextQuery.earlier` for a delta to this context."""
+        return self.run_id, len(self.events) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class ContextDependencies:
+    """Dependencies of contexts.
+
+    Attributes:
+        random: Returns a number of random bytes.
+        least_core_trust: Minimum trust of core memories that neither the user nor an agent wrote.
+        session_size: Returns the tokens that a session has and may have, if tracked.
+    """
+
+    reads: MemoryReads
+    core: CoreMemoryCache
+    recall: SearchService
+    indexer: Indexer
+    tokenizer: Tokenizer
+    now: Callable[[], datetime]
+    random: Callable[[int], bytes]
+    session_size: Callable[[Scope], tuple[int, int] | None] = lambda _: None
+    least_core_trust: float = 0.0
 
 
 def _unknown(field: str) -> InvalidRequestError:

@@ -37,85 +37,6 @@ _METHOD = "RollbackToCheckpoint"
 _TICK = timedelta(microseconds=1)
 
 
-@dataclass(frozen=True, slots=True)
-class _Item:
-    """A memory to roll back, and whether that deletes it. Its earlier state is read when it is needed."""
-
-    memory_id: str
-    row: int
-    is_deleted: bool
-
-
-@dataclass(slots=True)
-class _Run:
-    """A running rollback. It rolls back the state at *started*, and nothing written later.
-
-    *unsettled* are the ids of memories whose conflicts and links are reconciled after all memories are rolled back.
-    """
-
-    scope: Scope
-    request: IdempotentRequest
-    checkpoint: Checkpoint
-    started: datetime
-    undo: str = ""
-    counts: Counter[str] = field(default_factory=Counter)
-    unreturned: list[Unreturned] = field(default_factory=list)
-    unreturned_count: int = 0
-    released: set[str] = field(default_factory=set)
-    unsettled: set[str] = field(default_factory=set)
-    position: int = 0
-
-    def copy(self) -> _Run:
-        """Return an independent copy: a transaction may run twice."""
-        own = replace(self, counts=Counter(self.counts), unreturned=list(self.unreturned))
-        return replace(own, released=set(self.released), unsettled=set(self.unsettled))
-
-    def add_unreturned(self, memory_id: str, reason: Kept, in_the_way: str = "") -> None:
-        """Record a memory that was not rolled back."""
-        self.unreturned_count += 1
-        if len(self.unreturned) < MOST_NAMED:
-            self.unreturned.append(Unreturned(memory_id, reason, in_the_way))
-
-    def report(self) -> RollbackReport:
-        """Return the report so far."""
-        return RollbackReport(
-            checkpoint=self.checkpoint,
-            counts={DifferenceKind(name): count for name, count in self.counts.items() if count},
-            unreturned=tuple(self.unreturned),
-            unreturned_count=self.unreturned_count,
-            undo=self.undo,
-            position=self.position,
-        )
-
-    def as_json(self, *, done: bool) -> dict[str, Any]:
-        """Return the run as JSON, as stored with its request."""
-        return {
-            "done": done,
-            "started": to_micros(self.started),
-            "undo": self.undo,
-            "counts": dict(self.counts),
-            "unreturned": [(one.memory_id, one.reason.value, one.in_the_way) for one in self.unreturned],
-            "unreturned_count": self.unreturned_count,
-            "released": sorted(self.released),
-            "unsettled": sorted(self.unsettled),
-            "position": self.position,
-        }
-
-    def from_json(self, answer: Mapping[str, Any]) -> _Run:
-        """Return the run from its stored form."""
-        return replace(
-            self,
-            started=from_micros(answer["started"]),
-            undo=answer["undo"],
-            counts=Counter(answer["counts"]),
-            unreturned=[Unreturned(name, Kept(reason), other) for name, reason, other in answer["unreturned"]],
-            unreturned_count=answer["unreturned_count"],
-            released=set(answer["released"]),
-            unsettled=set(answer["unsettled"]),
-            position=answer["position"],
-        )
-
-
 class CheckpointRollback:
     """Rolls projects back to checkpoints."""
 
@@ -287,6 +208,85 @@ class CheckpointRollback:
                 if tombstone.session_id in {"", run.scope.session_id}:
                     run.add_unreturned(tombstone.memory_id, Kept.PURGED)
             row = gone[-1].row
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """A memory to roll back, and whether that deletes it. Its earlier state is read when it is needed."""
+
+    memory_id: str
+    row: int
+    is_deleted: bool
+
+
+@dataclass(slots=True)
+class _Run:
+    """A running rollback. It rolls back the state at *started*, and nothing written later.
+
+    *unsettled* are the ids of memories whose conflicts and links are reconciled after all memories are rolled back.
+    """
+
+    scope: Scope
+    request: IdempotentRequest
+    checkpoint: Checkpoint
+    started: datetime
+    undo: str = ""
+    counts: Counter[str] = field(default_factory=Counter)
+    unreturned: list[Unreturned] = field(default_factory=list)
+    unreturned_count: int = 0
+    released: set[str] = field(default_factory=set)
+    unsettled: set[str] = field(default_factory=set)
+    position: int = 0
+
+    def copy(self) -> _Run:
+        """Return an independent copy: a transaction may run twice."""
+        own = replace(self, counts=Counter(self.counts), unreturned=list(self.unreturned))
+        return replace(own, released=set(self.released), unsettled=set(self.unsettled))
+
+    def add_unreturned(self, memory_id: str, reason: Kept, in_the_way: str = "") -> None:
+        """Record a memory that was not rolled back."""
+        self.unreturned_count += 1
+        if len(self.unreturned) < MOST_NAMED:
+            self.unreturned.append(Unreturned(memory_id, reason, in_the_way))
+
+    def report(self) -> RollbackReport:
+        """Return the report so far."""
+        return RollbackReport(
+            checkpoint=self.checkpoint,
+            counts={DifferenceKind(name): count for name, count in self.counts.items() if count},
+            unreturned=tuple(self.unreturned),
+            unreturned_count=self.unreturned_count,
+            undo=self.undo,
+            position=self.position,
+        )
+
+    def as_json(self, *, done: bool) -> dict[str, Any]:
+        """Return the run as JSON, as stored with its request."""
+        return {
+            "done": done,
+            "started": to_micros(self.started),
+            "undo": self.undo,
+            "counts": dict(self.counts),
+            "unreturned": [(one.memory_id, one.reason.value, one.in_the_way) for one in self.unreturned],
+            "unreturned_count": self.unreturned_count,
+            "released": sorted(self.released),
+            "unsettled": sorted(self.unsettled),
+            "position": self.position,
+        }
+
+    def from_json(self, answer: Mapping[str, Any]) -> _Run:
+        """Return the run from its stored form."""
+        return replace(
+            self,
+            started=from_micros(answer["started"]),
+            undo=answer["undo"],
+            counts=Counter(answer["counts"]),
+            unreturned=[Unreturned(name, Kept(reason), other) for name, reason, other in answer["unreturned"]],
+            unreturned_count=answer["unreturned_count"],
+            released=set(answer["released"]),
+            unsettled=set(answer["unsettled"]),
+            position=answer["position"],
+        )
 
 
 class _RollbackTransaction:

@@ -25,42 +25,6 @@ from memsvc.ports.metadata import Transaction
 from memsvc.ports.operations import UpkeepReads
 
 
-@dataclass(frozen=True, slots=True)
-class ArchiveRules:
-    """Conditions for archiving LONG_TERM memories.
-
-    Attributes:
-        unread_for: Time without reads and changes.
-        limit_bytes: Limit for the content of one owner's LONG_TERM memories, above which the least useful ones are
-            archived. 0: no limit.
-    """
-
-    unread_for: timedelta = timedelta(days=90)
-    limit_bytes: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class _Cursor:
-    """Position in the list of unread memories, or among those of an owner over the limit.
-
-    Attributes:
-        place: Position in the list, as text of `cursor_of`.
-        owner: Empty in the list of unread memories.
-        excess_bytes: Size still to be archived for this owner.
-    """
-
-    place: str = BEGINNING
-    owner: str = ""
-    excess_bytes: int = 0
-
-    def __str__(self) -> str:
-        return json.dumps([self.place, self.owner, self.excess_bytes])
-
-    @classmethod
-    def read(cls, text: str) -> _Cursor:
-        return cls(*json.loads(text)) if text else cls()
-
-
 class ArchiveStep:
     """Makes LONG_TERM memories ARCHIVED: default lists and searches exclude them, and they can be restored."""
 
@@ -129,6 +93,42 @@ class ArchiveStep:
         above = self._reads.above(area, content_bytes=limit, since=now - self._rules.unread_for, at=now)
         following = min((owner for owner in above if owner > after), default=None)
         return BEGINNING if following is None else str(_Cursor(BEGINNING, following, above[following]))
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveRules:
+    """Conditions for archiving LONG_TERM memories.
+
+    Attributes:
+        unread_for: Time without reads and changes.
+        limit_bytes: Limit for the content of one owner's LONG_TERM memories, above which the least useful ones are
+            archived. 0: no limit.
+    """
+
+    unread_for: timedelta = timedelta(days=90)
+    limit_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Cursor:
+    """Position in the list of unread memories, or among those of an owner over the limit.
+
+    Attributes:
+        place: Position in the list, as text of `cursor_of`.
+        owner: Empty in the list of unread memories.
+        excess_bytes: Size still to be archived for this owner.
+    """
+
+    place: str = BEGINNING
+    owner: str = ""
+    excess_bytes: int = 0
+
+    def __str__(self) -> str:
+        return json.dumps([self.place, self.owner, self.excess_bytes])
+
+    @classmethod
+    def read(cls, text: str) -> _Cursor:
+        return cls(*json.loads(text)) if text else cls()
 
 
 def _is_due(due: Due, memory: Memory, since: datetime) -> bool:

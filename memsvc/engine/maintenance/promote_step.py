@@ -30,27 +30,6 @@ LOOKUP_BATCH = 25
 """Memories checked in one transaction: some milliseconds of work, because searches wait for it."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Cursor:
-    """Position in the list of frequently read memories.
-
-    Attributes:
-        place: Position in the list, as text of `cursor_of`.
-        taken: Unclaimed contents for which an earlier memory in the list is promoted.
-    """
-
-    place: str = BEGINNING
-    taken: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        return json.dumps([self.place, self.taken])
-
-    @classmethod
-    def read(cls, text: str) -> _Cursor:
-        place, taken = json.loads(text) if text else (BEGINNING, ())
-        return cls(place, tuple(taken))
-
-
 class PromoteStep:
     """Promotes SHORT_TERM memories as PromoteMemory does, except work in progress and messages.
 
@@ -133,6 +112,27 @@ class PromoteStep:
                 return self._promote.promote_in_transaction(transaction, memory)
         except (InvalidRequestError, MemoryExistsError):
             return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Cursor:
+    """Position in the list of frequently read memories.
+
+    Attributes:
+        place: Position in the list, as text of `cursor_of`.
+        taken: Unclaimed contents for which an earlier memory in the list is promoted.
+    """
+
+    place: str = BEGINNING
+    taken: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return json.dumps([self.place, self.taken])
+
+    @classmethod
+    def read(cls, text: str) -> _Cursor:
+        place, taken = json.loads(text) if text else (BEGINNING, ())
+        return cls(place, tuple(taken))
 
 
 def _unclaimed(transaction: Transaction, often: Sequence[Due], now: datetime) -> Iterator[tuple[Due, str]]:

@@ -23,91 +23,6 @@ from memsvc.engine.runtime.leader_lease import LeaderElection, Lease
 from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
 
 
-@dataclass(frozen=True, slots=True)
-class StepCount:
-    """Runs, failures, changed memories and total duration of a step since the start of the process."""
-
-    step: str
-    runs: int = 0
-    failures: int = 0
-    changed: int = 0
-    seconds: float = 0.0
-
-
-class StepCounts:
-    """Counts by step. Step names must come from a fixed list, because they are labels of metrics."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._steps: dict[str, StepCount] = {}
-
-    def note(self, step: str, *, changed: int, seconds: float, failed: bool = False) -> None:
-        """Count one run of a step."""
-        with self._lock:
-            before = self._steps.get(step) or StepCount(step)
-            self._steps[step] = replace(
-                before,
-                runs=before.runs + 1,
-                failures=before.failures + failed,
-                changed=before.changed + changed,
-                seconds=before.seconds + seconds,
-            )
-
-    def report(self) -> list[StepCount]:
-        """Return the counts by step."""
-        with self._lock:
-            return [self._steps[step] for step in sorted(self._steps)]
-
-
-OPERATION = "Maintenance"
-"""Name of runs in latency statistics; the layer is the step."""
-PART = 200
-"""Due changes searched at a time."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunLimits:
-    """Limits of one run.
-
-    Attributes:
-        changes: Maximum number of changes of one step in a run; the rest is left to the next run.
-        routine: Steps of a scheduled run; empty: all. A requested run with the same steps counts as scheduled.
-    """
-
-    changes: int = 10_000
-    routine: tuple[UpkeepStep, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class StepMetrics:
-    """Metrics of steps: durations and counts."""
-
-    performance: LatencyStats
-    counts: StepCounts = field(default_factory=StepCounts)
-
-    def note(self, step: UpkeepStep, tally: Tally, plan: MaintenancePlan) -> None:
-        """Record one run of a step; dry runs do not count."""
-        failed = bool(tally.failure)
-        self.performance.record(OPERATION, step.lower(), tally.seconds, failed=failed)
-        if plan is not MaintenancePlan.DRY_RUN:
-            self.counts.note(step.lower(), changed=tally.changed, seconds=tally.seconds, failed=failed)
-
-
-@dataclass(slots=True)
-class _Run:
-    """A running maintenance run."""
-
-    area: Area
-    plan: MaintenancePlan
-    now: datetime
-    lease: Lease | None
-    tallies: dict[UpkeepStep, Tally] = field(default_factory=dict)
-
-    def progress(self, step: UpkeepStep | None, changes: Sequence[Due] = ()) -> UpkeepProgress:
-        """Return the progress."""
-        return UpkeepProgress(step, self.plan, tuple(changes), dict(self.tallies))
-
-
 class MaintenanceRunner:
     """Runs maintenance steps, one run at a time on a store."""
 
@@ -211,6 +126,91 @@ class MaintenanceRunner:
             applied = _apply_batch(step, batch)
             run.tallies[step.kind] = _with_done(run.tallies[step.kind], len(applied.changed), applied.skipped)
             yield applied.changed
+
+
+@dataclass(frozen=True, slots=True)
+class StepCount:
+    """Runs, failures, changed memories and total duration of a step since the start of the process."""
+
+    step: str
+    runs: int = 0
+    failures: int = 0
+    changed: int = 0
+    seconds: float = 0.0
+
+
+class StepCounts:
+    """Counts by step. Step names must come from a fixed list, because they are labels of metrics."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._steps: dict[str, StepCount] = {}
+
+    def note(self, step: str, *, changed: int, seconds: float, failed: bool = False) -> None:
+        """Count one run of a step."""
+        with self._lock:
+            before = self._steps.get(step) or StepCount(step)
+            self._steps[step] = replace(
+                before,
+                runs=before.runs + 1,
+                failures=before.failures + failed,
+                changed=before.changed + changed,
+                seconds=before.seconds + seconds,
+            )
+
+    def report(self) -> list[StepCount]:
+        """Return the counts by step."""
+        with self._lock:
+            return [self._steps[step] for step in sorted(self._steps)]
+
+
+OPERATION = "Maintenance"
+"""Name of runs in latency statistics; the layer is the step."""
+PART = 200
+"""Due changes searched at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunLimits:
+    """Limits of one run.
+
+    Attributes:
+        changes: Maximum number of changes of one step in a run; the rest is left to the next run.
+        routine: Steps of a scheduled run; empty: all. A requested run with the same steps counts as scheduled.
+    """
+
+    changes: int = 10_000
+    routine: tuple[UpkeepStep, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StepMetrics:
+    """Metrics of steps: durations and counts."""
+
+    performance: LatencyStats
+    counts: StepCounts = field(default_factory=StepCounts)
+
+    def note(self, step: UpkeepStep, tally: Tally, plan: MaintenancePlan) -> None:
+        """Record one run of a step; dry runs do not count."""
+        failed = bool(tally.failure)
+        self.performance.record(OPERATION, step.lower(), tally.seconds, failed=failed)
+        if plan is not MaintenancePlan.DRY_RUN:
+            self.counts.note(step.lower(), changed=tally.changed, seconds=tally.seconds, failed=failed)
+
+
+@dataclass(slots=True)
+class _Run:
+    """A running maintenance run."""
+
+    area: Area
+    plan: MaintenancePlan
+    now: datetime
+    lease: Lease | None
+    tallies: dict[UpkeepStep, Tally] = field(default_factory=dict)
+
+    def progress(self, step: UpkeepStep | None, changes: Sequence[Due] = ()) -> UpkeepProgress:
+        """Return the progress."""
+        return UpkeepProgress(step, self.plan, tuple(changes), dict(self.tallies))
 
 
 def _apply_batch(step: MaintenanceStep, batch: Sequence[Due]) -> StepResult:

@@ -16,23 +16,7 @@ from memsvc.engine.runtime.leader_lease import LeaderElection
 
 CHECK_SECONDS = 5.0
 """Interval of checks. Each reads one row; a crashed leader is replaced after its term and one check."""
-
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Timetable:
-    """The schedule of maintenance.
-
-    Attributes:
-        interval: Time from the end of one run, in any process, to the next.
-        jitter: Maximum random delay of a run, so that processes started together do not compete.
-        steps: The steps of a run.
-    """
-
-    interval: timedelta
-    jitter: timedelta
-    steps: Sequence[UpkeepStep]
 
 
 class MaintenanceScheduler:
@@ -108,6 +92,21 @@ class MaintenanceScheduler:
                 log.warning("maintenance was postponed: %s", error.message)
             except Exception:
                 log.exception("maintenance failed and is retried")
+
+
+@dataclass(frozen=True, slots=True)
+class Timetable:
+    """The schedule of maintenance.
+
+    Attributes:
+        interval: Time from the end of one run, in any process, to the next.
+        jitter: Maximum random delay of a run, so that processes started together do not compete.
+        steps: The steps of a run.
+    """
+
+    interval: timedelta
+    jitter: timedelta
+    steps: Sequence[UpkeepStep]
 
 
 def _log(progress: UpkeepProgress | None) -> None:

@@ -23,46 +23,6 @@ from memsvc.ports.metadata import MemoryReads, Record, Transaction
 LINE_BREAK = "\n"
 
 
-@dataclass(frozen=True, slots=True)
-class _Addition:
-    """Text to append, prepared as the memory to create if there is none. Separator None: a line break if needed."""
-
-    scope: Scope
-    prepared: PreparedMemory
-    separator: str | None
-
-    @property
-    def key(self) -> str:
-        """Return the key of the memory."""
-        return self.prepared.draft.key
-
-    def to(self, before: Memory) -> str:
-        """Return the content of *before* with the addition.
-
-        Raises:
-            InvalidRequestError: The content would be too long.
-        """
-        separator = self.separator
-        if separator is None:
-            separator = "" if before.content.endswith(LINE_BREAK) else LINE_BREAK
-        content = f"{before.content}{separator}{self.prepared.draft.content}"
-        if len(content) > limits.CONTENT:
-            description = (
-                f"would make the memory {len(content)} characters long; at most {limits.CONTENT} are allowed. "
-                "Continue under another key."
-            )
-            raise InvalidRequestError([Violation("content", description)])
-        return content
-
-
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """The next revision of a memory, computed before the transaction; valid while the memory is unchanged."""
-
-    before: Memory
-    record: Record
-
-
 class MemoryAppender:
     """Appends text to memories by key. Concurrent appends are all kept, in some order."""
 
@@ -141,6 +101,46 @@ class MemoryAppender:
         record, _ = self._record_builder.claim(transaction, addition.prepared.record)
         (memory,) = transaction.insert(self._record_builder.link_to_sessions(transaction, [record]))
         return UpsertResult(memory, Outcome.CREATED)
+
+
+@dataclass(frozen=True, slots=True)
+class _Addition:
+    """Text to append, prepared as the memory to create if there is none. Separator None: a line break if needed."""
+
+    scope: Scope
+    prepared: PreparedMemory
+    separator: str | None
+
+    @property
+    def key(self) -> str:
+        """Return the key of the memory."""
+        return self.prepared.draft.key
+
+    def to(self, before: Memory) -> str:
+        """Return the content of *before* with the addition.
+
+        Raises:
+            InvalidRequestError: The content would be too long.
+        """
+        separator = self.separator
+        if separator is None:
+            separator = "" if before.content.endswith(LINE_BREAK) else LINE_BREAK
+        content = f"{before.content}{separator}{self.prepared.draft.content}"
+        if len(content) > limits.CONTENT:
+            description = (
+                f"would make the memory {len(content)} characters long; at most {limits.CONTENT} are allowed. "
+                "Continue under another key."
+            )
+            raise InvalidRequestError([Violation("content", description)])
+        return content
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """The next revision of a memory, computed before the transaction; valid while the memory is unchanged."""
+
+    before: Memory
+    record: Record
 
 
 def _default_kind(key: str) -> Kind | None:

@@ -24,46 +24,6 @@ _COUNTS = ("received", "created", "updated", "duplicates", "failed", "redacted",
 _COUNT_OF = {Outcome.CREATED: "created", Outcome.UPDATED: "updated", Outcome.DUPLICATE: "duplicates"}
 
 
-@dataclass(frozen=True, slots=True)
-class _Parts:
-    """Dependencies of an import."""
-
-    committer: GroupCommitter
-    memory_builder: MemoryBuilder
-    upserter: Upserter
-    accesses: AccessCounts
-
-
-@dataclass(frozen=True, slots=True)
-class _Choices:
-    """The handling of duplicates and conflicts."""
-
-    on_duplicate: OnDuplicate
-    on_conflict: ConflictPolicy | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Batch:
-    """The result of one batch."""
-
-    progress: ImportProgress
-    results: Sequence[UpsertResult | Rejected]
-
-
-@dataclass(frozen=True, slots=True)
-class PreparedBatch:
-    """Memories that are ready to be stored.
-
-    Attributes:
-        first_index: The index of the first memory that the client sent.
-        start: The index of the first prepared memory; earlier ones are durable already.
-    """
-
-    first_index: int
-    start: int
-    items: Sequence[UpsertItem]
-
-
 class BulkImporter:
     """Starts and resumes imports."""
 
@@ -176,6 +136,46 @@ class ImportRun:
         reached = _advanced(progress, results, transaction.position, redacted=redacted)
         remember_answer(transaction, self._request, _as_json(reached))
         return _Batch(reached, results)
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """Dependencies of an import."""
+
+    committer: GroupCommitter
+    memory_builder: MemoryBuilder
+    upserter: Upserter
+    accesses: AccessCounts
+
+
+@dataclass(frozen=True, slots=True)
+class _Choices:
+    """The handling of duplicates and conflicts."""
+
+    on_duplicate: OnDuplicate
+    on_conflict: ConflictPolicy | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """The result of one batch."""
+
+    progress: ImportProgress
+    results: Sequence[UpsertResult | Rejected]
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedBatch:
+    """Memories that are ready to be stored.
+
+    Attributes:
+        first_index: The index of the first memory that the client sent.
+        start: The index of the first prepared memory; earlier ones are durable already.
+    """
+
+    first_index: int
+    start: int
+    items: Sequence[UpsertItem]
 
 
 def _opened(transaction: Transaction, request: IdempotentRequest) -> ImportProgress:

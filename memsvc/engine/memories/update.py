@@ -51,46 +51,10 @@ from memsvc.ports.features import HistoryReads
 from memsvc.ports.metadata import Record, Transaction
 
 _SETTABLE = frozenset({Status.ACTIVE, Status.ARCHIVED, Status.QUARANTINED, None})
-
 _RESTORABLE = frozenset({Status.DELETED, Status.ARCHIVED, Status.EXPIRED, Status.DEPRECATED})
 """Statuses from which a restore leads to ACTIVE; DEPRECATED only without a successor. CONFLICTED needs a resolution."""
-
-
 _CHAIN = 100
 """Limit of the supersession links followed."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Target:
-    """The memory to change, by id or key, its expected revision (0: any), and the scope of the caller."""
-
-    scope: Scope
-    memory_id: str
-    key: str
-    expected_revision: int
-
-    def find(self, transaction: Transaction) -> Memory:
-        """Return the memory, of any status, locked for this transaction.
-
-        Raises:
-            MemoryNotFoundError: The memory is not visible to the scope.
-            RevisionConflictError: The memory has another revision.
-        """
-        memory_id = self.memory_id
-        if not memory_id:
-            name = (self.scope.project_id, self.key)
-            bearer = transaction.find_keys(self.scope.owner, [name]).get(name)
-            memory_id = bearer.id if bearer is not None else ""
-        memory = transaction.get(memory_id, reach=Reach.from_scope(self.scope)) if memory_id else None
-        if memory is None or not visible(memory, self.scope):
-            raise self.missing()
-        if self.expected_revision not in {0, memory.revision}:
-            raise RevisionConflictError(memory.id, self.expected_revision, memory.revision)
-        return memory
-
-    def missing(self) -> MemoryNotFoundError:
-        """Return the error for a memory that does not exist."""
-        return MemoryNotFoundError(self.memory_id or self.key)
 
 
 class MemoryUpdater:
@@ -347,6 +311,84 @@ class MemoryUpdater:
         )
 
 
+class MemoryArchiver:
+    """Archives memories, each in one transaction as one revision."""
+
+    def __init__(
+        self, memory_builder: MemoryBuilder, record_builder: RecordBuilder, requests: IdempotentExecutor
+    ) -> None:
+        """Write by these parts."""
+        self._record_builder = record_builder
+        self._requests = requests
+        self._now = memory_builder.now
+        self._conflict_states = ConflictStateUpdater(record_builder, memory_builder.now)
+
+    def archive(self, scope: Scope, memory_id: str, *, expected_revision: int, options: WriteOptions) -> Written:
+        """Make a memory ARCHIVED; an archived one stays unchanged (outcome DUPLICATE).
+
+        Raises:
+            MemoryNotFoundError: The memory does not exist, is deleted, or is private to another session.
+            RevisionConflictError: The memory has another revision than expected (0: any).
+            InvalidRequestError: The memory is neither in use nor archived.
+            RequestIdReusedError: The request_id was used for another request.
+        """
+        digest = request_digest(scope, memory_id, expected_revision) if options.request_id else ""
+        request = IdempotentRequest("ArchiveMemory", options.request_id, digest, Reach.from_scope(scope))
+
+        def work(transaction: Transaction) -> list[UpsertResult]:
+            return [self._archive(transaction, scope, memory_id, expected_revision)]
+
+        (written,), _ = self._requests.run_once(request, work)
+        if not isinstance(written, Written):
+            raise not_found_error(written)
+        return written
+
+    def _archive(self, transaction: Transaction, scope: Scope, memory_id: str, expected_revision: int) -> UpsertResult:
+        before = require_memory(transaction, scope, memory_id, expected_revision=expected_revision)
+        if before.status is Status.ARCHIVED:
+            return UpsertResult(before, Outcome.DUPLICATE)
+        if before.status not in _ARCHIVABLE:
+            description = f"Names a memory that is {before.status.value}; only one in use can be archived."
+            raise InvalidRequestError([Violation("id", description)])
+        after = put_away(before, Status.ARCHIVED, self._now())
+        transaction.update(before, self._record_builder.record_with_same_content(after), ChangeAction.UPDATED)
+        self._conflict_states.update(transaction, [after])
+        return UpsertResult(after, Outcome.UPDATED)
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """The memory to change, by id or key, its expected revision (0: any), and the scope of the caller."""
+
+    scope: Scope
+    memory_id: str
+    key: str
+    expected_revision: int
+
+    def find(self, transaction: Transaction) -> Memory:
+        """Return the memory, of any status, locked for this transaction.
+
+        Raises:
+            MemoryNotFoundError: The memory is not visible to the scope.
+            RevisionConflictError: The memory has another revision.
+        """
+        memory_id = self.memory_id
+        if not memory_id:
+            name = (self.scope.project_id, self.key)
+            bearer = transaction.find_keys(self.scope.owner, [name]).get(name)
+            memory_id = bearer.id if bearer is not None else ""
+        memory = transaction.get(memory_id, reach=Reach.from_scope(self.scope)) if memory_id else None
+        if memory is None or not visible(memory, self.scope):
+            raise self.missing()
+        if self.expected_revision not in {0, memory.revision}:
+            raise RevisionConflictError(memory.id, self.expected_revision, memory.revision)
+        return memory
+
+    def missing(self) -> MemoryNotFoundError:
+        """Return the error for a memory that does not exist."""
+        return MemoryNotFoundError(self.memory_id or self.key)
+
+
 def _check(patch: Patch) -> None:
     violations = [
         Violation("update_mask", f"{name!r} cannot be changed.") for name in sorted(patch.values.keys() - PATCHABLE)
@@ -423,48 +465,3 @@ def remove_attachments(transaction: Transaction, gone: Memory) -> set[str]:
 
 
 _ARCHIVABLE = frozenset({Status.ACTIVE, Status.CONFLICTED})
-
-
-class MemoryArchiver:
-    """Archives memories, each in one transaction as one revision."""
-
-    def __init__(
-        self, memory_builder: MemoryBuilder, record_builder: RecordBuilder, requests: IdempotentExecutor
-    ) -> None:
-        """Write by these parts."""
-        self._record_builder = record_builder
-        self._requests = requests
-        self._now = memory_builder.now
-        self._conflict_states = ConflictStateUpdater(record_builder, memory_builder.now)
-
-    def archive(self, scope: Scope, memory_id: str, *, expected_revision: int, options: WriteOptions) -> Written:
-        """Make a memory ARCHIVED; an archived one stays unchanged (outcome DUPLICATE).
-
-        Raises:
-            MemoryNotFoundError: The memory does not exist, is deleted, or is private to another session.
-            RevisionConflictError: The memory has another revision than expected (0: any).
-            InvalidRequestError: The memory is neither in use nor archived.
-            RequestIdReusedError: The request_id was used for another request.
-        """
-        digest = request_digest(scope, memory_id, expected_revision) if options.request_id else ""
-        request = IdempotentRequest("ArchiveMemory", options.request_id, digest, Reach.from_scope(scope))
-
-        def work(transaction: Transaction) -> list[UpsertResult]:
-            return [self._archive(transaction, scope, memory_id, expected_revision)]
-
-        (written,), _ = self._requests.run_once(request, work)
-        if not isinstance(written, Written):
-            raise not_found_error(written)
-        return written
-
-    def _archive(self, transaction: Transaction, scope: Scope, memory_id: str, expected_revision: int) -> UpsertResult:
-        before = require_memory(transaction, scope, memory_id, expected_revision=expected_revision)
-        if before.status is Status.ARCHIVED:
-            return UpsertResult(before, Outcome.DUPLICATE)
-        if before.status not in _ARCHIVABLE:
-            description = f"Names a memory that is {before.status.value}; only one in use can be archived."
-            raise InvalidRequestError([Violation("id", description)])
-        after = put_away(before, Status.ARCHIVED, self._now())
-        transaction.update(before, self._record_builder.record_with_same_content(after), ChangeAction.UPDATED)
-        self._conflict_states.update(transaction, [after])
-        return UpsertResult(after, Outcome.UPDATED)

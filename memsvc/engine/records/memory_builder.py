@@ -47,90 +47,6 @@ from memsvc.text.passages import extract_keywords
 from memsvc.text.reminder_extraction import reminder_in, still_mentions
 from memsvc.text.sentences import sentences
 
-
-class RecordBuilder:
-    """Records of memories: chunks, given vector, claim on the content, link to the previous message of the session."""
-
-    def __init__(
-        self, memory_builder: MemoryBuilder, feed: IndexFeed, count: Callable[[str], int] = count_tokens
-    ) -> None:
-        """Read given vectors from *feed*; *count* returns the number of tokens of a text."""
-        self._memory_builder = memory_builder
-        self._feed = feed
-        self._count = count
-
-    def record(self, before: Memory, after: Memory, vector: bytes = b"") -> Record:
-        """Return the record of *after*, without a claim on its content.
-
-        A new given *vector* is used; otherwise the given vector of *before* stays as long as the content does.
-        """
-        record = Record(after, chunks_of(after.content), is_unique=False, statements=extract_statements(after))
-        if vector:
-            return replace(record, given_vector=vector, given_model=self._memory_builder.model)
-        if after.content_hash != before.content_hash:
-            return record
-        given, model = self.given_vector(before)
-        return replace(record, given_vector=given, given_model=model)
-
-    @staticmethod
-    def record_with_same_content(after: Memory) -> Record:
-        """Return the record of a next revision with the same content, without a claim. It needs no read.
-
-        The store keeps chunks and given vector while the content stays.
-        """
-        return Record(after, is_unique=False, statements=extract_statements(after))
-
-    def next_record(self, before: Memory, after: Memory, vector: bytes = b"") -> Record | None:
-        """Return the record of the next revision, or None if neither the memory nor its vector changes."""
-        if after is not before:
-            return self.record(before, after, vector)
-        if not vector or self.given_vector(before) == (vector, self._memory_builder.model):
-            return None
-        renewed = replace(before, update_time=self._memory_builder.now(), revision=before.revision + 1)
-        return self.record(before, renewed, vector)
-
-    def claim(self, transaction: Transaction, record: Record) -> tuple[Record, Memory | None]:
-        """Return *record* with the claim on its content if that is free, and the other memory that holds it, if any."""
-        holder = self.find_holder(transaction, record.memory)
-        is_unique = holder is None and claims_content(record.memory)
-        return (record if record.is_unique == is_unique else replace(record, is_unique=is_unique)), holder
-
-    @staticmethod
-    def find_holder(transaction: Transaction, memory: Memory) -> Memory | None:
-        """Return the other memory that claims the content of *memory*, if *memory* would claim it."""
-        if not claims_content(memory):
-            return None
-        name = content_name(memory)
-        holder = transaction.find_contents(memory.scope.owner, [name]).get(name)
-        return None if holder is None or holder.id == memory.id else holder
-
-    @staticmethod
-    def link_to_sessions(transaction: Transaction, records: Sequence[Record]) -> list[Record]:
-        """Return new *records*, the first of each session linked to the last stored message of that session."""
-        linked = list(records)
-        seen: set[tuple[str, str]] = set()
-        for place, record in enumerate(records):
-            scope = record.memory.scope
-            session = (scope.project_id, scope.session_id)
-            if scope.session_id and session not in seen:
-                seen.add(session)
-                row = transaction.last_row(scope.owner, *session)
-                if row is not None:
-                    linked[place] = replace(record, memory=replace(record.memory, previous_row=row))
-        return linked
-
-    def update_session_tokens(self, transaction: Transaction, before: Memory, after: Memory) -> None:
-        """Update the token count of the session when the content of a message changes."""
-        if before.kind is Kind.MESSAGE and before.content_hash != after.content_hash:
-            more = self._count(after.content) - self._count(before.content)
-            transaction.sessions.add_tokens(before.row, more)
-
-    def given_vector(self, memory: Memory) -> tuple[bytes, str]:
-        """Return the given vector of a stored memory and its model; both are empty if there is none."""
-        documents = self._feed.documents([memory.row])
-        return (documents[0].given_vector, documents[0].given_model) if documents else (b"", "")
-
-
 # Embedded images are extracted from content before it is stored; the implementation is in `memsvc.engine.files`.
 
 
@@ -435,6 +351,89 @@ class MemoryBuilder:
         if draft.reminder is None and (found := self.reminder_detector.detect(memory, now)) is not None:
             return replace(memory, reminder=found)
         return memory
+
+
+class RecordBuilder:
+    """Records of memories: chunks, given vector, claim on the content, link to the previous message of the session."""
+
+    def __init__(
+        self, memory_builder: MemoryBuilder, feed: IndexFeed, count: Callable[[str], int] = count_tokens
+    ) -> None:
+        """Read given vectors from *feed*; *count* returns the number of tokens of a text."""
+        self._memory_builder = memory_builder
+        self._feed = feed
+        self._count = count
+
+    def record(self, before: Memory, after: Memory, vector: bytes = b"") -> Record:
+        """Return the record of *after*, without a claim on its content.
+
+        A new given *vector* is used; otherwise the given vector of *before* stays as long as the content does.
+        """
+        record = Record(after, chunks_of(after.content), is_unique=False, statements=extract_statements(after))
+        if vector:
+            return replace(record, given_vector=vector, given_model=self._memory_builder.model)
+        if after.content_hash != before.content_hash:
+            return record
+        given, model = self.given_vector(before)
+        return replace(record, given_vector=given, given_model=model)
+
+    @staticmethod
+    def record_with_same_content(after: Memory) -> Record:
+        """Return the record of a next revision with the same content, without a claim. It needs no read.
+
+        The store keeps chunks and given vector while the content stays.
+        """
+        return Record(after, is_unique=False, statements=extract_statements(after))
+
+    def next_record(self, before: Memory, after: Memory, vector: bytes = b"") -> Record | None:
+        """Return the record of the next revision, or None if neither the memory nor its vector changes."""
+        if after is not before:
+            return self.record(before, after, vector)
+        if not vector or self.given_vector(before) == (vector, self._memory_builder.model):
+            return None
+        renewed = replace(before, update_time=self._memory_builder.now(), revision=before.revision + 1)
+        return self.record(before, renewed, vector)
+
+    def claim(self, transaction: Transaction, record: Record) -> tuple[Record, Memory | None]:
+        """Return *record* with the claim on its content if that is free, and the other memory that holds it, if any."""
+        holder = self.find_holder(transaction, record.memory)
+        is_unique = holder is None and claims_content(record.memory)
+        return (record if record.is_unique == is_unique else replace(record, is_unique=is_unique)), holder
+
+    @staticmethod
+    def find_holder(transaction: Transaction, memory: Memory) -> Memory | None:
+        """Return the other memory that claims the content of *memory*, if *memory* would claim it."""
+        if not claims_content(memory):
+            return None
+        name = content_name(memory)
+        holder = transaction.find_contents(memory.scope.owner, [name]).get(name)
+        return None if holder is None or holder.id == memory.id else holder
+
+    @staticmethod
+    def link_to_sessions(transaction: Transaction, records: Sequence[Record]) -> list[Record]:
+        """Return new *records*, the first of each session linked to the last stored message of that session."""
+        linked = list(records)
+        seen: set[tuple[str, str]] = set()
+        for place, record in enumerate(records):
+            scope = record.memory.scope
+            session = (scope.project_id, scope.session_id)
+            if scope.session_id and session not in seen:
+                seen.add(session)
+                row = transaction.last_row(scope.owner, *session)
+                if row is not None:
+                    linked[place] = replace(record, memory=replace(record.memory, previous_row=row))
+        return linked
+
+    def update_session_tokens(self, transaction: Transaction, before: Memory, after: Memory) -> None:
+        """Update the token count of the session when the content of a message changes."""
+        if before.kind is Kind.MESSAGE and before.content_hash != after.content_hash:
+            more = self._count(after.content) - self._count(before.content)
+            transaction.sessions.add_tokens(before.row, more)
+
+    def given_vector(self, memory: Memory) -> tuple[bytes, str]:
+        """Return the given vector of a stored memory and its model; both are empty if there is none."""
+        documents = self._feed.documents([memory.row])
+        return (documents[0].given_vector, documents[0].given_model) if documents else (b"", "")
 
 
 def expiry(draft: Draft, layer: Layer, now: datetime) -> datetime | None:

@@ -25,39 +25,8 @@ RECENT = 2_048
 SLOWEST = 10
 ROOT_LAYERS = frozenset({"edge", "engine"})
 """Layers whose slow operations are listed; operations of other layers are part of these."""
-
 Listener: TypeAlias = Callable[[str, str, float, Sequence[tuple[str, float]]], None]
 """Receives operation, layer, seconds and stages."""
-
-
-@dataclass(slots=True)
-class _Durations:
-    count: int = 0
-    errors: int = 0
-    total: float = 0.0
-    longest: float = 0.0
-    recent: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))
-
-    def add(self, seconds: float, *, failed: bool) -> None:
-        self.count += 1
-        self.errors += failed
-        self.total += seconds
-        self.longest = max(self.longest, seconds)
-        self.recent.append(seconds)
-
-    def copy(self) -> _Durations:
-        """Return an independent copy."""
-        return replace(self, recent=self.recent.copy())
-
-
-K = TypeVar("K", bound=Hashable)
-
-
-def _of(known: dict[K, _Durations], name: K) -> _Durations:
-    found = known.get(name)
-    if found is None:
-        found = known[name] = _Durations()
-    return found
 
 
 class LatencyStats:
@@ -131,6 +100,36 @@ class LatencyStats:
         """Return the slowest calls since the start, slowest first."""
         with self._lock:
             return [slow for _, _, slow in sorted(self._slowest, reverse=True)]
+
+
+@dataclass(slots=True)
+class _Durations:
+    count: int = 0
+    errors: int = 0
+    total: float = 0.0
+    longest: float = 0.0
+    recent: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT))
+
+    def add(self, seconds: float, *, failed: bool) -> None:
+        self.count += 1
+        self.errors += failed
+        self.total += seconds
+        self.longest = max(self.longest, seconds)
+        self.recent.append(seconds)
+
+    def copy(self) -> _Durations:
+        """Return an independent copy."""
+        return replace(self, recent=self.recent.copy())
+
+
+K = TypeVar("K", bound=Hashable)
+
+
+def _of(known: dict[K, _Durations], name: K) -> _Durations:
+    found = known.get(name)
+    if found is None:
+        found = known[name] = _Durations()
+    return found
 
 
 def _percentiles(durations: _Durations) -> Percentiles:

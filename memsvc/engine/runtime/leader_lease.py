@@ -16,51 +16,7 @@ TERM = timedelta(seconds=20)
 """Lease duration; a leader that does not renew it within this time loses the lease."""
 RENEWALS = 4
 """Renewals per term."""
-
 log = logging.getLogger(__name__)
-
-
-class Lease:
-    """The lease of one run, renewed by a background thread.
-
-    Attributes:
-        is_finished: Set by a run that completed the scheduled work; the next scheduled run is timed from its end.
-    """
-
-    def __init__(
-        self, leases: Leases, now: Callable[[], datetime], holder: str, work: tuple[str, type[MemsvcError]]
-    ) -> None:
-        self.is_finished = False
-        self._name, self._error_type = work
-        self._leases = leases
-        self._now = now
-        self._holder = holder
-        self._until = now()
-
-    def take(self) -> bool:
-        """Acquire or renew the lease; return False if another holder has it."""
-        now = self._now()
-        is_taken = self._leases.take(self._name, holder=self._holder, now=now, until=now + TERM)
-        self._until = now + TERM if is_taken else now
-        return is_taken
-
-    def require(self) -> None:
-        """Return if this run still holds the lease.
-
-        Raises:
-            MemsvcError: The lease was not renewed for a whole term, and another run has acquired it.
-            BackendUnavailableError: The store cannot be reached to renew the lease.
-        """
-        if self._now() >= self._until and not self.take():
-            raise self._error_type
-
-    def release(self) -> None:
-        """Release the lease; if that fails it expires by itself."""
-        try:
-            ended = self._now() if self.is_finished else None
-            self._leases.release(self._name, holder=self._holder, ended=ended)
-        except MemsvcError:
-            log.warning("the %s lease was not released; it expires by itself", self._name, exc_info=True)
 
 
 class LeaderElection:
@@ -107,6 +63,49 @@ class LeaderElection:
     def last_end(self) -> datetime | None:
         """Return the end of the last finished run of any process."""
         return self._leases.last_end(self._work[0])
+
+
+class Lease:
+    """The lease of one run, renewed by a background thread.
+
+    Attributes:
+        is_finished: Set by a run that completed the scheduled work; the next scheduled run is timed from its end.
+    """
+
+    def __init__(
+        self, leases: Leases, now: Callable[[], datetime], holder: str, work: tuple[str, type[MemsvcError]]
+    ) -> None:
+        self.is_finished = False
+        self._name, self._error_type = work
+        self._leases = leases
+        self._now = now
+        self._holder = holder
+        self._until = now()
+
+    def take(self) -> bool:
+        """Acquire or renew the lease; return False if another holder has it."""
+        now = self._now()
+        is_taken = self._leases.take(self._name, holder=self._holder, now=now, until=now + TERM)
+        self._until = now + TERM if is_taken else now
+        return is_taken
+
+    def require(self) -> None:
+        """Return if this run still holds the lease.
+
+        Raises:
+            MemsvcError: The lease was not renewed for a whole term, and another run has acquired it.
+            BackendUnavailableError: The store cannot be reached to renew the lease.
+        """
+        if self._now() >= self._until and not self.take():
+            raise self._error_type
+
+    def release(self) -> None:
+        """Release the lease; if that fails it expires by itself."""
+        try:
+            ended = self._now() if self.is_finished else None
+            self._leases.release(self._name, holder=self._holder, ended=ended)
+        except MemsvcError:
+            log.warning("the %s lease was not released; it expires by itself", self._name, exc_info=True)
 
 
 def _renew(lease: Lease, ended: threading.Event) -> None:

@@ -23,22 +23,6 @@ SHORTEST_PAUSE_SECONDS = 0.001
 """Shorter pauses accumulate, to avoid thousands of thread wake-ups a second."""
 
 
-class _ThreadState(threading.local):
-    """The bulk work of one thread.
-
-    Attributes:
-        busy_until: Until then the thread does not yield.
-        asked: The time of its last check while a search was expected.
-        worked: The processor time used by then.
-        owed: The pause owed by then.
-    """
-
-    busy_until = 0.0
-    asked = 0.0
-    worked = 0.0
-    owed = 0.0
-
-
 class SearchPriority:
     """Counts active searches; bulk work checks before each memory whether to yield.
 
@@ -112,6 +96,22 @@ class SearchPriority:
             yield
         finally:
             self._state.busy_until = before
+
+
+class _ThreadState(threading.local):
+    """The bulk work of one thread.
+
+    Attributes:
+        busy_until: Until then the thread does not yield.
+        asked: The time of its last check while a search was expected.
+        worked: The processor time used by then.
+        owed: The pause owed by then.
+    """
+
+    busy_until = 0.0
+    asked = 0.0
+    worked = 0.0
+    owed = 0.0
 
 
 SEARCH_PRIORITY = SearchPriority()

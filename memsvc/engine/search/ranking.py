@@ -43,122 +43,8 @@ from memsvc.text.date_mentions import date_match, mentioned_dates
 
 DENSE = {View.CHUNK: Retriever.DENSE.value, View.SENTENCES: "DENSE_SENTENCES", View.WINDOW: "DENSE_WINDOW"}
 """Names of the dense lists; each view of granularity E is a list of its own."""
-
 RankedLists: TypeAlias = Mapping[str, RankedList]
 """The ranked lists by name, best first, without empty lists."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ScoreBreakdown:
-    """The intermediate results of a ranking, from which scores are explained."""
-
-    rankings: RankedLists
-    fused: FusedScores
-    candidates: Candidates
-    scored: BoostedScores
-    weighted: WeightedScores
-
-    def of(self, place: int) -> Explanation:
-        """Explain the score of one of the candidates."""
-        row = int(self.candidates.rows[place])
-        boosts = [boost for boost in self.scored.boosts_of(place) if boost != (SCALE, 1.0)]
-        boosts += self.weighted.factors_of(place)
-        return Explanation(tuple(self._retrievers(row)), self.fused.total_of(row), tuple(boosts))
-
-    def _retrievers(self, row: int) -> list[RetrieverScore]:
-        return [
-            RetrieverScore(
-                Retriever.DENSE if name in DENSE.values() else Retriever(name),
-                place + 1,
-                ranking.score_of(row),
-                self.fused.normalized(name, row),
-                self.fused.share(name, row),
-            )
-            for name, ranking in self.rankings.items()
-            if (place := ranking.place_of(row)) >= 0
-        ]
-
-
-BM25 = Retriever.BM25.value
-TABLE = Retriever.KEYWORD_TABLE.value
-RECIPE_S = {DENSE[View.CHUNK]: 1.0, BM25: 1.0, TABLE: 0.0}
-RECIPE_E = {**dict.fromkeys(DENSE.values(), 1.0), BM25: 2.0, TABLE: 0.0}
-GIVEN_KEYWORDS = 0.5
-"""Weight of the keyword table in the recipe when the caller gives keywords."""
-_DELETED, _PRIVATE = Status.DELETED.value, Layer.SESSION.value
-KEYWORD_MODE = 0.1
-"""Its weight in a keyword search without given keywords: memories that match by keywords only come last."""
-NO_DATES: ScoreColumn = np.empty(0)
-NO_BOOSTS = BoostConstants(neighbour=0.0, session=0.0, date=0.0, speaker=0.0)
-"""A fusion requested by name applies no other term of the recipe."""
-
-
-class RankedMemory(NamedTuple):
-    """A memory in the ranking.
-
-    Attributes:
-        score: The final score.
-        entry_id: The best entry of the memory.
-        place: Its position among the candidates.
-    """
-
-    score: float
-    memory_id: str
-    row: int
-    entry_id: int
-    place: int
-
-    def scaled(self, factor: float) -> RankedMemory:
-        """Return the memory with its score multiplied by *factor*."""
-        return self._replace(score=self.score * factor)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class RankedCandidates:
-    """All candidates at or above the min_score of a query. `RankedMemory` values are created for requested pages only.
-
-    Attributes:
-        order: The positions of the candidates, best first, ties in any order.
-        is_cut: Whether there were candidates below the min_score.
-    """
-
-    order: Integers
-    is_cut: bool
-    breakdown: ScoreBreakdown
-    timings: tuple[Timing, ...]
-
-    def __len__(self) -> int:
-        """Return the number of ranked candidates."""
-        return len(self.order)
-
-    def page(self, start: int, stop: int) -> list[RankedMemory]:
-        """Return the memories from *start* to before *stop*, best first, ties by memory id."""
-        stop = min(stop, len(self))
-        if start >= stop:
-            return []
-        breakdown = self.breakdown
-        first, last = self._with_equals(start, stop)
-        places = self.order[first:last]
-        ids, scores = breakdown.candidates.ids[places].tolist(), breakdown.weighted.scores[places].tolist()
-        ordered = sorted(zip([-score for score in scores], ids, places.tolist(), strict=True))
-        page_places = ordered[start - first : stop - first]
-        rows = breakdown.candidates.rows[[place for *_, place in page_places]]
-        listed = zip(page_places, rows.tolist(), _best_entries(breakdown.rankings, rows), strict=True)
-        return [RankedMemory(-score, memory_id, row, entry, place) for (score, memory_id, place), row, entry in listed]
-
-    def _with_equals(self, start: int, stop: int) -> tuple[int, int]:
-        """Extend a page by neighbours with equal scores: only their ids decide which are on the page."""
-        falling = -self.breakdown.weighted.scores[self.order]
-        first = int(np.searchsorted(falling, falling[start], side="left"))
-        return first, int(np.searchsorted(falling, falling[stop - 1], side="right"))
-
-    def contains(self, ranking: RankedMemory) -> bool:
-        """Return whether the memory is among the candidates."""
-        return bool((self.breakdown.candidates.rows == ranking.row).any())
-
-    def explain(self, ranking: RankedMemory) -> Explanation:
-        """Explain the score of one of the candidates."""
-        return self.breakdown.of(ranking.place)
 
 
 class Ranker:
@@ -209,6 +95,119 @@ class Ranker:
             dates=_dates(query.text, candidates),
             constants=self._constants,
         )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RankedCandidates:
+    """All candidates at or above the min_score of a query. `RankedMemory` values are created for requested pages only.
+
+    Attributes:
+        order: The positions of the candidates, best first, ties in any order.
+        is_cut: Whether there were candidates below the min_score.
+    """
+
+    order: Integers
+    is_cut: bool
+    breakdown: ScoreBreakdown
+    timings: tuple[Timing, ...]
+
+    def __len__(self) -> int:
+        """Return the number of ranked candidates."""
+        return len(self.order)
+
+    def page(self, start: int, stop: int) -> list[RankedMemory]:
+        """Return the memories from *start* to before *stop*, best first, ties by memory id."""
+        stop = min(stop, len(self))
+        if start >= stop:
+            return []
+        breakdown = self.breakdown
+        first, last = self._with_equals(start, stop)
+        places = self.order[first:last]
+        ids, scores = breakdown.candidates.ids[places].tolist(), breakdown.weighted.scores[places].tolist()
+        ordered = sorted(zip([-score for score in scores], ids, places.tolist(), strict=True))
+        page_places = ordered[start - first : stop - first]
+        rows = breakdown.candidates.rows[[place for *_, place in page_places]]
+        listed = zip(page_places, rows.tolist(), _best_entries(breakdown.rankings, rows), strict=True)
+        return [RankedMemory(-score, memory_id, row, entry, place) for (score, memory_id, place), row, entry in listed]
+
+    def _with_equals(self, start: int, stop: int) -> tuple[int, int]:
+        """Extend a page by neighbours with equal scores: only their ids decide which are on the page."""
+        falling = -self.breakdown.weighted.scores[self.order]
+        first = int(np.searchsorted(falling, falling[start], side="left"))
+        return first, int(np.searchsorted(falling, falling[stop - 1], side="right"))
+
+    def contains(self, ranking: RankedMemory) -> bool:
+        """Return whether the memory is among the candidates."""
+        return bool((self.breakdown.candidates.rows == ranking.row).any())
+
+    def explain(self, ranking: RankedMemory) -> Explanation:
+        """Explain the score of one of the candidates."""
+        return self.breakdown.of(ranking.place)
+
+
+class RankedMemory(NamedTuple):
+    """A memory in the ranking.
+
+    Attributes:
+        score: The final score.
+        entry_id: The best entry of the memory.
+        place: Its position among the candidates.
+    """
+
+    score: float
+    memory_id: str
+    row: int
+    entry_id: int
+    place: int
+
+    def scaled(self, factor: float) -> RankedMemory:
+        """Return the memory with its score multiplied by *factor*."""
+        return self._replace(score=self.score * factor)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScoreBreakdown:
+    """The intermediate results of a ranking, from which scores are explained."""
+
+    rankings: RankedLists
+    fused: FusedScores
+    candidates: Candidates
+    scored: BoostedScores
+    weighted: WeightedScores
+
+    def of(self, place: int) -> Explanation:
+        """Explain the score of one of the candidates."""
+        row = int(self.candidates.rows[place])
+        boosts = [boost for boost in self.scored.boosts_of(place) if boost != (SCALE, 1.0)]
+        boosts += self.weighted.factors_of(place)
+        return Explanation(tuple(self._retrievers(row)), self.fused.total_of(row), tuple(boosts))
+
+    def _retrievers(self, row: int) -> list[RetrieverScore]:
+        return [
+            RetrieverScore(
+                Retriever.DENSE if name in DENSE.values() else Retriever(name),
+                place + 1,
+                ranking.score_of(row),
+                self.fused.normalized(name, row),
+                self.fused.share(name, row),
+            )
+            for name, ranking in self.rankings.items()
+            if (place := ranking.place_of(row)) >= 0
+        ]
+
+
+BM25 = Retriever.BM25.value
+TABLE = Retriever.KEYWORD_TABLE.value
+RECIPE_S = {DENSE[View.CHUNK]: 1.0, BM25: 1.0, TABLE: 0.0}
+RECIPE_E = {**dict.fromkeys(DENSE.values(), 1.0), BM25: 2.0, TABLE: 0.0}
+GIVEN_KEYWORDS = 0.5
+"""Weight of the keyword table in the recipe when the caller gives keywords."""
+_DELETED, _PRIVATE = Status.DELETED.value, Layer.SESSION.value
+KEYWORD_MODE = 0.1
+"""Its weight in a keyword search without given keywords: memories that match by keywords only come last."""
+NO_DATES: ScoreColumn = np.empty(0)
+NO_BOOSTS = BoostConstants(neighbour=0.0, session=0.0, date=0.0, speaker=0.0)
+"""A fusion requested by name applies no other term of the recipe."""
 
 
 def _fusion_method(query: SearchQuery) -> FusionMethod:

@@ -34,27 +34,7 @@ COMPARE_SECONDS = 0.02
 RERANK_SECONDS = 0.05
 """Minimum time left for reranking, however fast the reranker was before."""
 _SMOOTHING = 0.2
-
 log = logging.getLogger(__name__)
-
-
-@dataclass(slots=True)
-class RefinedHits:
-    """The best hits in their new order, the collapsed ids of each, and the skipped stages."""
-
-    places: list[RankedMemory]
-    collapsed: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    factors: dict[str, float] = field(default_factory=dict)
-    skipped: list[Skipped] = field(default_factory=list)
-    least: float = 1.0
-
-    def below(self, others: Sequence[RankedMemory]) -> list[RankedMemory]:
-        """Return hits that were not refined, scaled below the scores of the reranker."""
-        if not self.factors or not others or others[0].score <= self.least:
-            return [*others]
-        factor = self.least / others[0].score
-        self.factors |= {place.memory_id: factor for place in others}
-        return [place.scaled(factor) for place in others]
 
 
 class ResultRefiner:
@@ -149,6 +129,25 @@ class ResultRefiner:
         ]
         chunks = {row: chunk.text for (row, _), chunk in self._reads.chunks(long).items()} if long else {}
         return {row: _text(memory, chunks.get(row)) for row, memory in memories.items()}
+
+
+@dataclass(slots=True)
+class RefinedHits:
+    """The best hits in their new order, the collapsed ids of each, and the skipped stages."""
+
+    places: list[RankedMemory]
+    collapsed: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    factors: dict[str, float] = field(default_factory=dict)
+    skipped: list[Skipped] = field(default_factory=list)
+    least: float = 1.0
+
+    def below(self, others: Sequence[RankedMemory]) -> list[RankedMemory]:
+        """Return hits that were not refined, scaled below the scores of the reranker."""
+        if not self.factors or not others or others[0].score <= self.least:
+            return [*others]
+        factor = self.least / others[0].score
+        self.factors |= {place.memory_id: factor for place in others}
+        return [place.scaled(factor) for place in others]
 
 
 def _text(memory: Memory, chunk: str | None) -> str:

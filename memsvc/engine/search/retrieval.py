@@ -44,25 +44,7 @@ DEGRADED_REASONS: tuple[tuple[type[MemsvcError], str], ...] = (
     (MemsvcError, "FAILED"),
 )
 """Reported reason of a failed retriever, by the first matching class."""
-
 log = logging.getLogger(__name__)
-
-
-@dataclass(slots=True)
-class RetrievalResult:
-    """Hits of the retrievers: dense by view, lexical, keyword table; and the failed retrievers."""
-
-    asked: frozenset[Retriever] = frozenset()
-    dense: dict[View, Sequence[Hit]] = field(default_factory=dict)
-    bm25: Sequence[Hit] = field(default_factory=list)
-    keyword_table: Sequence[Hit] = field(default_factory=list)
-    terms: list[str] = field(default_factory=list)
-    degraded: list[Degraded] = field(default_factory=list)
-    timings: list[Timing] = field(default_factory=list)
-
-    def reaches(self, depth: int) -> bool:
-        """Return whether a retriever returned as many hits as requested, so that there may be more."""
-        return any(len(hits) >= depth for hits in (*self.dense.values(), self.bm25, self.keyword_table))
 
 
 class HybridRetriever:
@@ -131,6 +113,34 @@ class HybridRetriever:
             return
         if name is not Retriever.DENSE:
             found.timings.append((name.value.lower(), started, time.perf_counter() - started))
+
+
+@dataclass(frozen=True, slots=True)
+class RetrievalRequest:
+    """A query with its scope, filter, depth and deadline."""
+
+    query: SearchQuery
+    reach: Reach
+    where: Filter | None
+    depth: int
+    deadline: Deadline
+
+
+@dataclass(slots=True)
+class RetrievalResult:
+    """Hits of the retrievers: dense by view, lexical, keyword table; and the failed retrievers."""
+
+    asked: frozenset[Retriever] = frozenset()
+    dense: dict[View, Sequence[Hit]] = field(default_factory=dict)
+    bm25: Sequence[Hit] = field(default_factory=list)
+    keyword_table: Sequence[Hit] = field(default_factory=list)
+    terms: list[str] = field(default_factory=list)
+    degraded: list[Degraded] = field(default_factory=list)
+    timings: list[Timing] = field(default_factory=list)
+
+    def reaches(self, depth: int) -> bool:
+        """Return whether a retriever returned as many hits as requested, so that there may be more."""
+        return any(len(hits) >= depth for hits in (*self.dense.values(), self.bm25, self.keyword_table))
 
 
 def select_retrievers(query: SearchQuery) -> frozenset[Retriever]:
@@ -380,14 +390,3 @@ class AccessRecorder(Protocol):
     def note(self, ids: Iterable[str]) -> None:
         """Record that these memories were read."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class RetrievalRequest:
-    """A query with its scope, filter, depth and deadline."""
-
-    query: SearchQuery
-    reach: Reach
-    where: Filter | None
-    depth: int
-    deadline: Deadline

@@ -45,42 +45,7 @@ from memsvc.text.snippets import snippet
 
 DEPTH = "depth"
 """Name of the factor that ranks hits of a deeper retrieval below all earlier hits."""
-
 EarlyReplyListener: TypeAlias = Callable[[SearchReply], None]
-
-
-@dataclass(frozen=True, slots=True)
-class SearchReaders:
-    """Dependencies of a search."""
-
-    reads: CandidateReader
-    retrieval: RetrievalSource
-    ranker: Ranker
-    refining: ResultRefiner
-    accesses: AccessRecorder
-    performance: LatencyStats
-
-
-@dataclass(frozen=True, slots=True)
-class _SearchResult:
-    """The requested page of one total order, and the number of hits in that order."""
-
-    page: list[RankedMemory]
-    total: int
-    explained: Callable[[RankedMemory], Explanation]
-    terms: Sequence[str]
-    degraded: Sequence[Degraded]
-    timings: tuple[Timing, ...]
-    refined: RefinedHits | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _SearchArea:
-    """Scope, filter and deadline of a search."""
-
-    reach: Reach
-    where: Filter | None
-    deadline: Deadline
 
 
 class SearchService:
@@ -217,6 +182,40 @@ class SearchService:
         refined = self._readers.refining.refine(query, head, reach=place.reach, deadline=place.deadline)
         below = [one for one in refined.below(others) if one.score >= query.min_score]
         return [*refined.places, *below], refined
+
+
+@dataclass(frozen=True, slots=True)
+class SearchReaders:
+    """Dependencies of a search."""
+
+    reads: CandidateReader
+    retrieval: RetrievalSource
+    ranker: Ranker
+    refining: ResultRefiner
+    accesses: AccessRecorder
+    performance: LatencyStats
+
+
+@dataclass(frozen=True, slots=True)
+class _SearchResult:
+    """The requested page of one total order, and the number of hits in that order."""
+
+    page: list[RankedMemory]
+    total: int
+    explained: Callable[[RankedMemory], Explanation]
+    terms: Sequence[str]
+    degraded: Sequence[Degraded]
+    timings: tuple[Timing, ...]
+    refined: RefinedHits | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _SearchArea:
+    """Scope, filter and deadline of a search."""
+
+    reach: Reach
+    where: Filter | None
+    deadline: Deadline
 
 
 def _extend(first: RankedCandidates, second: RankedCandidates, min_score: float) -> tuple[list[RankedMemory], float]:

@@ -32,39 +32,6 @@ from memsvc.ports.models import Tokenizer
 SOURCE = "session"
 
 
-@dataclass(frozen=True, slots=True)
-class AppendedMessage:
-    """The id, ordinal and token count of an appended message."""
-
-    memory_id: str
-    ordinal: int
-    token_count: int
-
-
-@dataclass(frozen=True, slots=True)
-class AppendResult:
-    """The result of an append: the messages and the size of the session.
-
-    Attributes:
-        is_full: Whether the session reached its limit and will be trimmed automatically. False if only system messages,
-            pinned ones and the last one could be dropped.
-        unflushed_tokens: The tokens of live messages that were not flushed yet.
-    """
-
-    messages: tuple[AppendedMessage, ...]
-    live_tokens: int
-    token_limit: int
-    is_full: bool
-    unflushed_tokens: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class _Prepared:
-    message: NewMessage
-    record: Record
-    token_count: int
-
-
 class MessageAppender:
     """Appends messages to sessions. Each is a memory of layer SESSION with an ordinal and a role."""
 
@@ -170,6 +137,39 @@ class MessageAppender:
             and transaction.sessions.has_droppable(session, before=session.last_ordinal),
             unflushed_tokens=status.unflushed_tokens + added,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class AppendedMessage:
+    """The id, ordinal and token count of an appended message."""
+
+    memory_id: str
+    ordinal: int
+    token_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class AppendResult:
+    """The result of an append: the messages and the size of the session.
+
+    Attributes:
+        is_full: Whether the session reached its limit and will be trimmed automatically. False if only system messages,
+            pinned ones and the last one could be dropped.
+        unflushed_tokens: The tokens of live messages that were not flushed yet.
+    """
+
+    messages: tuple[AppendedMessage, ...]
+    live_tokens: int
+    token_limit: int
+    is_full: bool
+    unflushed_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    message: NewMessage
+    record: Record
+    token_count: int
 
 
 def active_session(transaction: Transaction, scope: Scope) -> SessionStatus:

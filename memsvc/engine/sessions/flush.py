@@ -25,15 +25,7 @@ SECONDS = 120.0
 _READABLE = frozenset({MessageState.ACTIVE, MessageState.ARCHIVED})
 _PAGE = 200
 """Messages flushed in one transaction."""
-
 log = logging.getLogger(__name__)
-
-
-class _SessionLock:
-    """The lock of one session; garbage-collected when no thread waits for it."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
 
 
 class SessionFlusher:
@@ -122,6 +114,13 @@ class SessionFlusher:
                 transaction.sessions.update(replace(session, flushed_ordinal=ordinal))
 
         self._committer.submit(note)
+
+
+class _SessionLock:
+    """The lock of one session; garbage-collected when no thread waits for it."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
 
 
 def _first_messages(page: Sequence[Message]) -> Sequence[Message]:

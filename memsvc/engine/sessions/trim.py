@@ -34,64 +34,12 @@ from memsvc.engine.sessions.summarizers import Summarizer
 from memsvc.ports.metadata import MetadataStore, Record, Transaction
 
 log = logging.getLogger(__name__)
-
 _ALL = 1_000_000
 _ATTEMPTS = 3
 SUMMARY_SHARE = 4
 """A summary has at most a quarter of the tokens of its messages."""
 LEAST_SUMMARY = 40
 """Length that is always allowed: about one sentence."""
-
-
-@dataclass(frozen=True, slots=True)
-class TrimRules:
-    """Rules for the size of a trim and its summary.
-
-    Attributes:
-        to_share: The share of the token limit that remains.
-        keep_rounds: The number of last rounds that stay if there is room.
-        summary_tokens: The maximum length of the summary, in addition to `SUMMARY_SHARE`.
-    """
-
-    to_share: float = 0.5
-    keep_rounds: int = 3
-    summary_tokens: int = 500
-
-
-@dataclass(frozen=True, slots=True)
-class TrimRequest:
-    """A requested trim; None means according to the rules."""
-
-    target_tokens: int | None = None
-    keep_rounds: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class TrimResult:
-    """The result of a trim; without dropped messages all numbers are zero and there is no summary."""
-
-    summary: Memory | None
-    summary_id: str
-    archived_messages: int
-    archived_tokens: int
-    live_tokens: int
-
-
-@dataclass(frozen=True, slots=True)
-class TrimHooks:
-    """Processing of messages that leave a session.
-
-    Attributes:
-        redactor: Replaces secrets in the summary, which other sessions can read.
-        flush: Called with the session before messages are selected.
-    """
-
-    redactor: Redactor
-    flush: Callable[[Scope], object]
-
-
-class _OutdatedPlanError(Exception):
-    """Some messages of the plan are not live any more."""
 
 
 class SessionTrimmer:
@@ -240,6 +188,57 @@ class SessionTrimmer:
             return trimmed
         reach = Reach.from_scope(scope)
         return replace(trimmed, summary=self._store.memories.revision(trimmed.summary_id, 1, reach=reach))
+
+
+@dataclass(frozen=True, slots=True)
+class TrimRules:
+    """Rules for the size of a trim and its summary.
+
+    Attributes:
+        to_share: The share of the token limit that remains.
+        keep_rounds: The number of last rounds that stay if there is room.
+        summary_tokens: The maximum length of the summary, in addition to `SUMMARY_SHARE`.
+    """
+
+    to_share: float = 0.5
+    keep_rounds: int = 3
+    summary_tokens: int = 500
+
+
+@dataclass(frozen=True, slots=True)
+class TrimRequest:
+    """A requested trim; None means according to the rules."""
+
+    target_tokens: int | None = None
+    keep_rounds: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TrimResult:
+    """The result of a trim; without dropped messages all numbers are zero and there is no summary."""
+
+    summary: Memory | None
+    summary_id: str
+    archived_messages: int
+    archived_tokens: int
+    live_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class TrimHooks:
+    """Processing of messages that leave a session.
+
+    Attributes:
+        redactor: Replaces secrets in the summary, which other sessions can read.
+        flush: Called with the session before messages are selected.
+    """
+
+    redactor: Redactor
+    flush: Callable[[Scope], object]
+
+
+class _OutdatedPlanError(Exception):
+    """Some messages of the plan are not live any more."""
 
 
 class BackgroundTrimmer:

@@ -27,28 +27,6 @@ BATCH = 8
 """Logs compacted at a time; a language model may be asked for each."""
 
 
-@dataclass(frozen=True, slots=True)
-class CompactionRules:
-    """The age of an old log, in days after its day, and the length of its summary."""
-
-    days: float = 7.0
-    most_tokens: int = 200
-
-
-@dataclass(frozen=True, slots=True)
-class CompactionWriters:
-    """Dependencies for writing."""
-
-    committer: GroupCommitter
-    memory_builder: MemoryBuilder
-    record_builder: RecordBuilder
-    upserter: Upserter
-
-
-class _SummaryNotUsableError(Exception):
-    """The summary would not be in use: it needs a review, or its key belongs to a superseded memory."""
-
-
 class LogCompactor:
     """The maintenance step COMPACT.
 
@@ -142,6 +120,28 @@ class LogCompactor:
         archived = _archived(log, placed.memory.id, self._now())
         transaction.update(log, self._writers.record_builder.record_with_same_content(archived), ChangeAction.UPDATED)
         self._conflict_states.update(transaction, [archived])
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionRules:
+    """The age of an old log, in days after its day, and the length of its summary."""
+
+    days: float = 7.0
+    most_tokens: int = 200
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionWriters:
+    """Dependencies for writing."""
+
+    committer: GroupCommitter
+    memory_builder: MemoryBuilder
+    record_builder: RecordBuilder
+    upserter: Upserter
+
+
+class _SummaryNotUsableError(Exception):
+    """The summary would not be in use: it needs a review, or its key belongs to a superseded memory."""
 
 
 def _draft(log: Memory, summary: str) -> Draft:

@@ -36,30 +36,6 @@ from memsvc.text.stemming import fold
 METHOD = "SummarizePeriod"
 
 
-@dataclass(frozen=True, slots=True)
-class PeriodSummary:
-    """A stored summary.
-
-    Attributes:
-        source_count: The number of summarised memories; the summary derives from the 64 most important ones.
-        notice: The reason why the language model did not write it, if there is one.
-    """
-
-    written: Written
-    source_count: int
-    notice: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class PeriodRequest:
-    """A requested summary; *most_tokens* None means as in the settings, an empty topic means every topic."""
-
-    scope: Scope
-    period: Period
-    topic: str
-    most_tokens: int | None = None
-
-
 class PeriodSummarizer:
     """Writes summaries, each in one transaction."""
 
@@ -136,6 +112,30 @@ class PeriodSummarizer:
             raise placed
         assert isinstance(placed, UpsertResult)  # noqa: S101 - narrows the type
         return placed
+
+
+@dataclass(frozen=True, slots=True)
+class PeriodSummary:
+    """A stored summary.
+
+    Attributes:
+        source_count: The number of summarised memories; the summary derives from the 64 most important ones.
+        notice: The reason why the language model did not write it, if there is one.
+    """
+
+    written: Written
+    source_count: int
+    notice: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PeriodRequest:
+    """A requested summary; *most_tokens* None means as in the settings, an empty topic means every topic."""
+
+    scope: Scope
+    period: Period
+    topic: str
+    most_tokens: int | None = None
 
 
 def _draft(period_request: PeriodRequest, sources: Sequence[Memory], summary: SummaryText) -> Draft:
