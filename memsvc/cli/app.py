@@ -36,7 +36,6 @@ app = typer.Typer(
     name="memsvc",
     help="Long-term memory for AI agents over gRPC. Start with `memsvc demo`, then `memsvc serve`.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -93,12 +93,12 @@ def in_utc(moment: datetime) -> datetime:
 
 
 def given_text(text: str) -> str:
-    """Return *text*, or for "-" all of stdin.
+    """Return *text*, or for "-" all of stdin without the line break at its end, which `echo` and editors add.
 
     Raises:
         CommandError: Stdin is no UTF-8 text.
     """
-    return "".join(stdin_lines()) if text == STDIN else text
+    return "".join(stdin_lines()).removesuffix("\n").removesuffix("\r") if text == STDIN else text
 
 
 def stdin_lines() -> Iterator[str]:

@@ -52,6 +52,10 @@ def write_table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]], *,
             write("\t".join(_flat(str(cell)) for cell in row))
         return
     from rich.console import Console  # noqa: PLC0415 - a quick start
+
+    if not body:
+        Console().print(f"{title}: none." if title else "None.", highlight=False)
+        return
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 

@@ -42,7 +42,10 @@ waits for its turn several times."""
 def serve(
     *,
     address: Annotated[
-        str, typer.Option(help="HOST:PORT or unix:PATH, several with commas; port 0 takes a free one.")
+        str,
+        typer.Option(
+            envvar="MEMSVC_ADDRESS", help="HOST:PORT or unix:PATH, several with commas; port 0 takes a free one."
+        ),
     ] = "",
     data_dir: DataDir = None,
     config: Config = None,
@@ -302,7 +305,7 @@ def _serve_bridge(  # noqa: PLR0913 - an option each
     from importlib.util import find_spec  # noqa: PLC0415 - a quick start
 
     if find_spec("mcp") is None:
-        message = "MCP needs the extra memsvc[mcp]; install it (`pip install '.[mcp]'`), then try again."
+        message = "The command mcp needs the extra mcp: pip install 'memsvc[mcp]'"
         raise CommandError(message)
     from memsvc.mcp.connection import BridgeScope  # noqa: PLC0415
     from memsvc.mcp.server import run  # noqa: PLC0415

@@ -78,11 +78,13 @@ class Tls:
 
 
 def endpoint_of(address: str) -> tuple[str, int]:
-    """Return host and port of "HOST:PORT", or the path of "unix:PATH" and 0.
+    """Return host and port of "HOST:PORT", or a socket's path and 0; the path of "unix-abstract:NAME" begins with NUL.
 
     Raises:
         ValueError: The address is neither.
     """
+    if address.startswith("unix-abstract:"):
+        return "\0" + address.removeprefix("unix-abstract:"), 0
     if address.startswith("unix:"):
         return address.removeprefix("unix:").removeprefix("//"), 0
     host, colon, port = address.rpartition(":")

@@ -197,9 +197,7 @@ def test_without_the_package_it_says_what_to_install() -> None:
     done = memsvc("mcp", script=script)
 
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == (
-        "memsvc: MCP needs the extra memsvc[mcp]; install it (`pip install '.[mcp]'`), then try again.\n"
-    )
+    assert done.stderr == ("memsvc: The command mcp needs the extra mcp: pip install 'memsvc[mcp]'\n")
 
 
 @pytest.mark.parametrize("wrong", [("--time-zone", "Mars/Olympus"), ("--tls-ca", "nothing.pem")])

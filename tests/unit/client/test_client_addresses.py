@@ -20,6 +20,7 @@ from memsvc.client.channel import endpoint_of
         ("[::1]:65535", ("::1", 65535)),
         ("unix:/run/memsvc.sock", ("/run/memsvc.sock", 0)),
         ("unix:///run/memsvc.sock", ("/run/memsvc.sock", 0)),
+        ("unix-abstract:memsvc", ("\0memsvc", 0)),
     ],
 )
 def test_an_address_has_an_endpoint(address: str, endpoint: tuple[str, int]) -> None:
