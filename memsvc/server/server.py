@@ -33,8 +33,8 @@ from memsvc.server.services.lifecycle import LifecycleServicer
 from memsvc.server.services.memory import MemoryServicer
 from memsvc.server.services.search import SearchServicer
 from memsvc.server.services.session import SessionServicer
-from memsvc.server.services.watch import Watches
 from memsvc.server.tls import Certificates
+from memsvc.server.watches import Watches
 from memsvc.v1 import (
     file_service_pb2_grpc,
     lifecycle_service_pb2_grpc,

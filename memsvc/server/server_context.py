@@ -15,7 +15,7 @@ from memsvc.engine.services import Services
 from memsvc.server import call_context
 from memsvc.server.executors import Executors
 from memsvc.server.options import ServerOptions
-from memsvc.server.services.watch import Watches
+from memsvc.server.watches import Watches
 
 
 @dataclass(frozen=True, slots=True)
