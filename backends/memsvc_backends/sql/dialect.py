@@ -374,7 +374,9 @@ def execute(
         return _run(connection, statement, parameters or ())
     if id(statement) in _FIXED and not isinstance(parameters, list):
         text, names, values = _compiled(connection.dialect, statement)
-        given = {**values, **cast("Mapping[str, Any]", parameters or {})}
+        given = cast("Mapping[str, Any]", parameters or {})
+        if values:
+            given = {**values, **given}
         return _run(connection, text, [given[name] for name in names])
     result: Any = connection.execute(statement, cast("Any", parameters))
     if result.returns_rows:
@@ -396,7 +398,9 @@ def _run(connection: sa.Connection, text: str, values: Any) -> Rows:
     cursor = connection.connection.cursor()
     try:
         cursor.execute(text, values)
-        rows = Rows(cursor.fetchall()) if cursor.description else Rows()
+        if cursor.description:
+            return Rows(cursor.fetchall())
+        rows = Rows()
         rows.rowcount = cursor.rowcount
     except driver.Error as error:
         raise sa.exc.DBAPIError.instance(text, None, error, driver.Error) from error
