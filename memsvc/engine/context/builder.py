@@ -125,7 +125,7 @@ class ContextBuilder:
         if is_too_small:
             notice = self._warnings.too_small(fixed, self.query.total_tokens)
             self._leave_all_out()
-            yield [plan, notice, self._footer.nothing(self.ledger, sections)]
+            yield [plan, notice, self._footer.empty_summary(self.ledger, sections)]
             return
         if self.query.retrieves:
             self._pending = self._inputs.search(self.deadline)
@@ -328,7 +328,7 @@ class ContextFooter:
         self.least_tokens = tokenizer.count(CLOSING)
         self.reserved_tokens = min(RESERVED_TOKENS, query.total_tokens // _PART)
 
-    def nothing(self, ledger: LedgerView, sections: Sequence[Section]) -> Summary:
+    def empty_summary(self, ledger: LedgerView, sections: Sequence[Section]) -> Summary:
         """Return the summary of a context whose budget is too small."""
         total = self._query.total_tokens
         return Summary("", 0, 0, total, dict.fromkeys(sections, (0, 0)), _left_out(ledger))

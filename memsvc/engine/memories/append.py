@@ -71,7 +71,7 @@ class MemoryAppender:
 
     def _next(self, addition: _Addition, before: Memory) -> _Plan:
         now = self._now()
-        values = values_of_draft(Draft(addition.to(before)), now)
+        values = values_of_draft(Draft(addition.append_to(before)), now)
         after = apply_values(before, values, now, self._memory_builder.reminder_detector)
         return _Plan(before, self._record_builder.record(before, after))
 
@@ -116,7 +116,7 @@ class _Addition:
         """Return the key of the memory."""
         return self.prepared.draft.key
 
-    def to(self, before: Memory) -> str:
+    def append_to(self, before: Memory) -> str:
         """Return the content of *before* with the addition.
 
         Raises:

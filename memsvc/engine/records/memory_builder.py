@@ -235,7 +235,7 @@ class MemoryBuilder:
         """
         draft, redactions = self.redactor.draft(draft) if self.redactor.is_on else (draft, ())
         completed = with_convention(draft) if "/" in draft.key else draft
-        memory = self._memory(_own_scope(scope, draft), completed, self._judge.of(draft, origin))
+        memory = self._memory(_own_scope(scope, draft), completed, self._judge.evaluate(draft, origin))
         if memory.layer is Layer.SESSION and not memory.scope.session_id:
             raise InvalidRequestError([Violation("memory.layer", "SESSION needs a session_id in the scope.")])
         require_validity(memory)

@@ -27,7 +27,7 @@ class SourceLookup:
         self._transaction = transaction
         self._known: dict[tuple[Reach, str], Memory | None] = {}
 
-    def of(self, scope: Scope, ids: Sequence[str]) -> list[Memory]:
+    def require(self, scope: Scope, ids: Sequence[str]) -> list[Memory]:
         """Return the memories with these ids, of any status.
 
         Raises:
@@ -43,7 +43,7 @@ class SourceLookup:
             raise InvalidRequestError(violations)
         return [memory for memory in found if memory is not None]
 
-    def known(self, scope: Scope, ids: Sequence[str]) -> tuple[list[Memory], bool]:
+    def find_existing(self, scope: Scope, ids: Sequence[str]) -> tuple[list[Memory], bool]:
         """Return the memories that exist, and whether that is all of them."""
         found = [memory for memory in (self._find(scope, memory_id) for memory_id in ids) if memory is not None]
         return found, len(found) == len(ids)
@@ -73,7 +73,7 @@ class TrustEvaluator:
         self.policy = policy
         self._cached = lru_cache(maxsize=256)(self._evaluate)
 
-    def of(self, draft: Draft, origin: Origin) -> Provenance:
+    def evaluate(self, draft: Draft, origin: Origin) -> Provenance:
         """Return the provenance of *draft*, which is of *origin* unless it names another."""
         return self._cached(draft.origin or origin, draft.trust, draft.status)
 
@@ -130,9 +130,9 @@ def _retrusted(
 ) -> tuple[float, Sequence[Memory]]:
     """Return the trust of *before* with *new* values, and the sources that it follows from."""
     if "derived_from" in new:
-        found, are_all = sources.of(before.scope, new["derived_from"]), True
+        found, are_all = sources.require(before.scope, new["derived_from"]), True
     else:
-        found, are_all = sources.known(before.scope, before.derived_from)
+        found, are_all = sources.find_existing(before.scope, before.derived_from)
     # The trust of purged sources is unknown; the current trust of the memory is an upper bound.
     given = new["trust"] if "trust" in new and are_all else min(_given(new), before.trust)
     return policy.trust(new.get("origin", before.origin), given, found), found
