@@ -14,10 +14,10 @@ from memsvc.bootstrap.memories import MemoryServices
 from memsvc.data_directory import owned
 from memsvc.domain.vault_layout import path_key
 from memsvc.engine.runtime.periodic_task import PeriodicTask
-from memsvc.engine.vault.filesystem import OWN, VaultFilesystem
-from memsvc.engine.vault.git import CommitForm, GitCommits, Signature
-from memsvc.engine.vault.note_import import ThreeWay, VaultContext
-from memsvc.engine.vault.vault import Vault, VaultMonitor, assembled
+from memsvc.engine.vault.filesystem import SERVICE_FOLDER, VaultFilesystem
+from memsvc.engine.vault.git import CommitFormat, CommitSignature, GitCommits
+from memsvc.engine.vault.note_import import ThreeWayMerge, VaultContext
+from memsvc.engine.vault.vault import Vault, VaultMonitor, build_vault
 from memsvc.engine.vault.watcher import WatchConfig
 from memsvc.ports.features import VaultManifest
 from memsvc.settings import Settings
@@ -40,10 +40,10 @@ def vault(
     root, store = settings.vault.directory.absolute(), backends.metadata
     attends = attending(settings.vault, root, store.vault, backends.now, stack)
     folder = VaultFilesystem(root, attends.note_own)
-    stack.enter_context(owned(folder.root / OWN))
+    stack.enter_context(owned(folder.root / SERVICE_FOLDER))
     folder.prepare()
-    desk = VaultContext(folder, store.vault, store.memories, writes.remember, writes.revise, threading.RLock())
-    made = assembled(desk, store.feed, ThreeWay(), attends.note_taken)
+    context = VaultContext(folder, store.vault, store.memories, writes.remember, writes.revise, threading.RLock())
+    made = build_vault(context, store.feed, ThreeWayMerge(), attends.note_taken)
     writes.committer.on_commit(made.nudge)
     looks.statistics.also_tell(attends.notices_of)
     looks.diagnose.also_tell(attends.notices)
@@ -61,26 +61,26 @@ PAGE = 1_000
 
 
 def attending(
-    settings: VaultWatchingSettings, root: Path, book: VaultManifest, now: Callable[[], datetime], stack: ExitStack
+    settings: VaultWatchingSettings, root: Path, manifest: VaultManifest, now: Callable[[], datetime], stack: ExitStack
 ) -> VaultMonitor:
     """Make it, and the thread that commits; *stack* stops that, after a last commit. The watcher is not yet started."""
-    manner = WatchConfig(settings.watch, settings.debounce_seconds, settings.poll_seconds, settings.sweep_seconds)
+    config = WatchConfig(settings.watch, settings.debounce_seconds, settings.poll_seconds, settings.sweep_seconds)
     git: GitCommits | None = None
     if settings.git.enabled:
-        form = CommitForm(Signature(settings.git.author_name, settings.git.author_email), settings.git.message)
+        form = CommitFormat(CommitSignature(settings.git.author_name, settings.git.author_email), settings.git.message)
         git = GitCommits(root, form, now)
-        stack.callback(PeriodicTask("vault-git", settings.git.batch_seconds, _committing(git, book)).stop)
-    return VaultMonitor(root, manner, git)
+        stack.callback(PeriodicTask("vault-git", settings.git.batch_seconds, _committing(git, manifest)).stop)
+    return VaultMonitor(root, config, git)
 
 
-def _committing(git: GitCommits, book: VaultManifest) -> Callable[[], None]:
+def _committing(git: GitCommits, manifest: VaultManifest) -> Callable[[], None]:
     """Return what commits; the first time also what an earlier run of the process had no time for."""
     is_first = True
 
     def commit() -> None:
         nonlocal is_first
         after = ""
-        while is_first and (page := book.page(owner=None, after=after, limit=PAGE)):
+        while is_first and (page := manifest.page(owner=None, after=after, limit=PAGE)):
             git.note(entry.path for entry in page)
             after = path_key(page[-1].path)
         is_first = False

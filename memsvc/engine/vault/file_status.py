@@ -1,4 +1,4 @@
-"""What a file is to the vault: which memory it is of, and what is to be done about it. Nothing is changed here."""
+"""Read-only inspection of vault files: the memory of a file, the action that it calls for, and scans of the tree."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from memsvc.ports.features import VaultManifest
 from memsvc.ports.metadata import MemoryReads
 from memsvc.text.front_matter import note_of, read_note
 
-ALIKE = 8
-"""Files of the same content that are looked at to find the one that was renamed."""
+MAX_RENAME_CANDIDATES = 8
+"""Maximum number of entries with the same content that are compared to find a renamed file."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileStatus:
-    """One path, as it is now, and what it calls for.
+    """The current state of one path and the action that it calls for.
 
     Attributes:
-        scope: Whose the file is, by its folder.
-        data: The file's bytes; None: it is not there.
-        entry: What the vault knew of the path, or of the path that the file had before.
-        memory: Which memory it is of; None: of a new one, or of none.
-        patch: What the file says otherwise than the memory does.
-        is_behind: Whether the memory was changed too since the file was written.
+        scope: The user and project of the file, by its folder.
+        data: The file's bytes; None: there is no file.
+        entry: The manifest entry of the path, or of the previous path of the file.
+        memory: The memory of the file; None: a new memory, or none.
+        patch: The fields in which the file differs from the memory.
+        is_behind: Whether the memory was also changed since the file was written.
     """
 
     path: str
@@ -58,25 +58,25 @@ class FileStatus:
 
     @property
     def has_moved(self) -> bool:
-        """Return whether the file lies elsewhere than the vault knew it."""
+        """Return whether the path differs from that of the entry."""
         return self.entry is not None and self.entry.path != self.path
 
 
 class FileInspector:
-    """Looks at files, one at a time."""
+    """An inspector of single files."""
 
-    def __init__(self, folder: VaultFilesystem, book: VaultManifest, reads: MemoryReads) -> None:
-        """Look into *folder*; *book* knows what was written there, *reads* what memories say."""
+    def __init__(self, folder: VaultFilesystem, manifest: VaultManifest, reads: MemoryReads) -> None:
+        """Inspect *folder*; *manifest* holds the entries of written files, *reads* reads memories."""
         self._folder = folder
-        self._book = book
+        self._manifest = manifest
         self._reads = reads
 
     def look(self, path: str, claimed: AbstractSet[str] = frozenset()) -> FileStatus:
-        """Return what is at *path* and what it calls for. The memories *claimed* have another file now."""
+        """Return the status of *path*. The memories in *claimed* have another file now."""
         place = standing(path)
         if not is_note(path) or place is None:
             return FileStatus(path, VaultAction.IGNORED)
-        entry = self._book.at([path]).get(path_key(path))
+        entry = self._manifest.at([path]).get(path_key(path))
         try:
             data = self._folder.read(path)
         except NoteError as error:
@@ -90,7 +90,9 @@ class FileInspector:
 
     def _edited(self, seen: FileStatus) -> FileStatus:
         if seen.entry is not None and seen.entry.session_id:
-            return replace(seen, action=VaultAction.READ_ONLY, detail="A transcript is not edited by its file.")
+            return replace(
+                seen, action=VaultAction.READ_ONLY, detail="Transcripts are read-only; edits are not imported."
+            )
         try:
             note = read_note(seen.data or b"")
             return self._known(replace(seen, note=note, scope=self._scope(seen)))
@@ -101,24 +103,26 @@ class FileInspector:
         if entry is None or entry.memory_id in claimed:
             return FileStatus(path, VaultAction.UNCHANGED, entry=entry)
         if entry.session_id:
-            return FileStatus(path, VaultAction.READ_ONLY, entry=entry, detail="The transcript will be written again.")
+            return FileStatus(
+                path, VaultAction.READ_ONLY, entry=entry, detail="Transcripts are read-only; the file is written again."
+            )
         scope = scope_of(entry.owner, entry.project_id)
         memory = self._memory(entry.memory_id, scope)
         if memory is None or memory.status in ABSENT:
             return FileStatus(path, VaultAction.UNCHANGED, scope=scope, entry=entry)
         if memory.revision != entry.revision:
-            detail = "The memory was changed meanwhile, so its file is written again."
+            detail = "The memory was changed since the file was written, so the file is written again."
             return FileStatus(path, VaultAction.CONFLICT, scope=scope, entry=entry, memory=memory, detail=detail)
         return FileStatus(path, VaultAction.DELETED, scope=scope, entry=entry, memory=memory)
 
     def _known(self, seen: FileStatus) -> FileStatus:
-        """Find the memory of a file that can be read, and compare the two."""
+        """Find the memory of a parsed file, and compare the two."""
         memory, entry = self._identity(seen)
         if memory is None:
             return self._new(seen)
         seen = replace(seen, memory=memory, entry=entry)
         if memory.status is Status.QUARANTINED:
-            detail = "The memory waits for a review: see ListQuarantined."
+            detail = "The memory is quarantined and waits for a review: see ListQuarantined."
             return replace(seen, action=VaultAction.INVALID, detail=detail)
         assert seen.note is not None  # noqa: S101 - for the type checker: it was read
         patch = differences(seen.note, memory, note_of(memory))
@@ -133,24 +137,24 @@ class FileInspector:
         return replace(seen, action=action, patch=patch, is_behind=is_behind)
 
     def _identity(self, seen: FileStatus) -> tuple[Memory | None, Entry | None]:
-        """Return the memory that a file is of, and the entry that it had; a copy of a file is of no memory."""
+        """Return the memory of a file and its manifest entry; a copy of a file has no memory."""
         assert seen.note is not None  # noqa: S101 - for the type checker: it was read
         assert seen.scope is not None  # noqa: S101
         named = self._memory(seen.note.memory_id, seen.scope) if seen.note.memory_id else None
         if named is not None:
-            entry = self._book.of([named.id]).get(named.id)
-            if entry is None or path_key(entry.path) == path_key(seen.path) or not self._lies_there(entry):
+            entry = self._manifest.of([named.id]).get(named.id)
+            if entry is None or path_key(entry.path) == path_key(seen.path) or not self._is_in_place(entry):
                 return named, entry
             return (None, None) if seen.entry is None else self._of_entry(seen)
         if seen.entry is not None:
             return self._of_entry(seen)
-        for entry in self._book.alike(seen.scope.owner, seen.digest, limit=ALIKE):
+        for entry in self._manifest.alike(seen.scope.owner, seen.digest, limit=MAX_RENAME_CANDIDATES):
             if entry.memory_id and entry.project_id == seen.scope.project_id and not self._folder.exists(entry.path):
                 return self._memory(entry.memory_id, seen.scope), entry
         return None, None
 
-    def _lies_there(self, entry: Entry) -> bool:
-        """Return whether the file of a memory still lies where it was; what lies there may have become another's."""
+    def _is_in_place(self, entry: Entry) -> bool:
+        """Return whether the path of *entry* still holds the file of its memory, and not that of another memory."""
         try:
             data = self._folder.read(entry.path)
             if data is None or digest_of(data) == entry.digest:
@@ -175,9 +179,9 @@ class FileInspector:
         bearer = self._reads.get_by_key(key, reach=Reach(seen.scope.owner, (seen.scope.project_id,))) if key else None
         if bearer is None:
             return replace(seen, action=VaultAction.CREATED, entry=None)
-        entry = self._book.of([bearer.id]).get(bearer.id)
+        entry = self._manifest.of([bearer.id]).get(bearer.id)
         if entry is not None and path_key(entry.path) != path_key(seen.path) and self._folder.exists(entry.path):
-            detail = f"Another file is of the memory with this key: {entry.path}"
+            detail = f"The memory with this key already has another file: {entry.path}"
             return replace(seen, action=VaultAction.INVALID, entry=None, detail=detail)
         patch = differences(note, bearer, note_of(bearer))
         action = VaultAction.CONFLICT if patch else VaultAction.UNCHANGED
@@ -188,20 +192,20 @@ class FileInspector:
         return found.get(memory_id)
 
     def _scope(self, seen: FileStatus) -> Scope:
-        """Return whose a folder is; one whose name is shortened is known by the files in it.
+        """Return the scope of a folder; that of a folder with a shortened name comes from the entries of files in it.
 
         Raises:
-            NoteError: Nobody's file is there yet.
+            NoteError: The folder has no known file yet.
         """
         place = seen.place
         if place is not None and place.scope is not None:
             return place.scope
-        assert place is not None  # noqa: S101 - for the type checker: what lies nowhere is ignored before
+        assert place is not None  # noqa: S101 - for the type checker: other paths are ignored before
         root = path_key(place.root) + "/"
-        for entry in self._book.page(owner=None, after=root, limit=1):
+        for entry in self._manifest.page(owner=None, after=root, limit=1):
             if path_key(entry.path).startswith(root):
                 return scope_of(entry.owner, entry.project_id)
-        raise NoteError(0, "The folder's name is of no user or project that is known.")
+        raise NoteError(0, "The folder's name matches no known user or project.")
 
 
 def scope_of(owner: str, project_id: str) -> Scope:
@@ -211,7 +215,7 @@ def scope_of(owner: str, project_id: str) -> Scope:
 
 
 def _said_by_move(seen: FileStatus, patch: dict[str, PatchValue]) -> dict[str, PatchValue]:
-    """Return what it says that a person put a file into another folder, over what the file itself says."""
+    """Return the fields implied by a move of the file to another folder; fields in *patch* take precedence."""
     memory, place, entry = seen.memory, seen.place, seen.entry
     if entry is None or memory is None or place is None or not seen.has_moved:
         return {}
@@ -230,11 +234,11 @@ def _said_by_move(seen: FileStatus, patch: dict[str, PatchValue]) -> dict[str, P
     return said
 
 
-# The tree of files as it lies on the disk, looked at without following any symbolic link.
+# Scans of the tree on the disk; symbolic links are not followed.
 
 
-class Mark(NamedTuple):
-    """What tells that a file is another than before without reading it.
+class FileStamp(NamedTuple):
+    """A stamp of a file that detects changes without reading it.
 
     Modification times can be set back, as archive programs do; the time of the last change of the inode cannot.
     """
@@ -245,40 +249,40 @@ class Mark(NamedTuple):
     inode: int
 
     @classmethod
-    def of(cls, found: os.stat_result) -> Mark:
-        """Return the mark of a file that the system says this of."""
+    def of(cls, found: os.stat_result) -> FileStamp:
+        """Return the stamp for a stat result."""
         return cls(found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
 
-    def is_content_of(self, other: Mark) -> bool:
-        """Return whether a file has the content that it had at another mark, though perhaps another name."""
+    def is_content_of(self, other: FileStamp) -> bool:
+        """Return whether the content is the same as at *other*; the name may differ."""
         return self[0] == other[0] and self[2:] == other[2:]
 
 
-Snapshot: TypeAlias = Mapping[str, Mark]
+Snapshot: TypeAlias = Mapping[str, FileStamp]
 
 
 @dataclass(frozen=True, slots=True)
-class TreeEntry:
-    """What lies in a vault: its folders, itself first, and the marks of the files that may be memories, by path."""
+class TreeScan:
+    """The folders of a vault, its root first, and the stamps of the files that may be memories, by path."""
 
     folders: tuple[str, ...]
     files: Snapshot
 
 
 class TreeMissingError(OSError):
-    """The vault's folder is not there: removed, or its volume is not mounted."""
+    """The vault's folder is missing: removed, or its volume is not mounted."""
 
 
-def scan(root: Path) -> TreeEntry:
-    """Return what lies in *root*. What vanishes meanwhile, or cannot be read, is left out.
+def scan(root: Path) -> TreeScan:
+    """Return the tree in *root*. Entries that vanish during the scan, or cannot be read, are left out.
 
     Raises:
         TreeMissingError: There is no such folder.
     """
     if not root.is_dir():
-        raise TreeMissingError(errno.ENOENT, "The folder of the vault is not there", str(root))
+        raise TreeMissingError(errno.ENOENT, "The folder of the vault is missing", str(root))
     folders: list[str] = []
-    files: dict[str, Mark] = {}
+    files: dict[str, FileStamp] = {}
     pending = [""]
     while pending:
         folder = pending.pop()
@@ -288,27 +292,27 @@ def scan(root: Path) -> TreeEntry:
             if entry.is_dir(follow_symlinks=False):
                 if is_watched_folder(entry.name):
                     pending.append(path)
-            elif is_memory_path(path) and (mark := _mark(entry)) is not None:
-                files[path] = mark
-    return TreeEntry(tuple(folders), files)
+            elif is_memory_path(path) and (stamp := _stamp(entry)) is not None:
+                files[path] = stamp
+    return TreeScan(tuple(folders), files)
 
 
 def tree_differences(before: Snapshot, after: Snapshot) -> set[str]:
-    """Return the paths that are only in one of the two, or other files in them."""
+    """Return the paths that are in only one snapshot, or whose stamps differ."""
     return {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
 
 
-def mark_of(root: Path, path: str) -> Mark | None:
-    """Return the mark of a file of the vault, or None when no file that may be read is there.
+def file_stamp(root: Path, path: str) -> FileStamp | None:
+    """Return the stamp of a file of the vault, or None when there is no readable file.
 
-    A symbolic link, on the way or at the end, is no file of the vault wherever it leads.
+    A path with a symbolic link in any component is not a file of the vault, whatever its target.
     """
     try:
         descriptor = open_inside(root, path)
     except OSError:
         return None
     try:
-        return Mark.of(os.fstat(descriptor))
+        return FileStamp.of(os.fstat(descriptor))
     finally:
         os.close(descriptor)
 
@@ -316,15 +320,15 @@ def mark_of(root: Path, path: str) -> Mark | None:
 def open_inside(root: Path, path: str) -> int:
     """Open a file of the vault for reading and return its descriptor, which the caller closes.
 
-    Each part of the way is opened in the one before and none may be a symbolic link, so nobody can lead it out by
-    exchanging a folder meanwhile.
+    Each component is opened relative to the previous one and none may be a symbolic link, so replacing a folder during
+    the call cannot lead out of the vault.
 
     Raises:
-        OSError: There is none, it is no plain file, or a link is on the way.
+        OSError: There is no file, it is not a regular file, or a component is a link.
     """
     *folders, name = path.split("/")
     if any(part in {"", ".", ".."} for part in (*folders, name)):
-        raise FileNotFoundError(errno.ENOENT, "No path of a vault", path)
+        raise FileNotFoundError(errno.ENOENT, "Not a path of a vault", path)
     plain = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
     at = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -337,7 +341,7 @@ def open_inside(root: Path, path: str) -> int:
         os.close(at)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise FileNotFoundError(errno.ENOENT, "No plain file", path)
+        raise FileNotFoundError(errno.ENOENT, "Not a regular file", path)
     return descriptor
 
 
@@ -349,9 +353,9 @@ def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
         return
 
 
-def _mark(entry: os.DirEntry[str]) -> Mark | None:
+def _stamp(entry: os.DirEntry[str]) -> FileStamp | None:
     try:
         found = entry.stat(follow_symlinks=False)
     except OSError:
         return None
-    return Mark.of(found) if stat.S_ISREG(found.st_mode) else None
+    return FileStamp.of(found) if stat.S_ISREG(found.st_mode) else None

@@ -1,4 +1,4 @@
-"""The vault's folder on the disk: files read and written below it, and never anywhere else."""
+"""File access confined to the vault's folder."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from memsvc.domain.vault import NoteError
 from memsvc.domain.vault_layout import is_note, misnamed
 from memsvc.text.front_matter.parser import FILE_BYTES
 
-OWN = ".memsvc"
-"""The vault's own folder in the vault: whatever lies there is no note."""
-MARK = "vault.json"
+SERVICE_FOLDER = ".memsvc"
+"""The service's own folder in the vault; its files are not notes."""
+VAULT_ID_FILE = "vault.json"
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -31,16 +31,16 @@ _NOT_OURS = frozenset({errno.ELOOP, errno.ENOTDIR, errno.EISDIR})
 
 _OVER_ALL: Mapping[str, str | None] = MappingProxyType({})
 
-Note: TypeAlias = Callable[[str, os.stat_result | None], None]
-"""Told a path right before the file that the system says this of gets it, or after its file was removed."""
+FileCallback: TypeAlias = Callable[[str, os.stat_result | None], None]
+"""Called with a path and stat result right before a file gets that path; with None after the file was removed."""
 
 
-def _unnoted(path: str, state: os.stat_result | None) -> None:
+def _ignore(path: str, state: os.stat_result | None) -> None:
     del path, state
 
 
 class VaultGoneError(OSError):
-    """The folder is not there, or is not the vault that the store knows: nothing in it means anything."""
+    """The folder is missing, or is not the vault that the store knows: its content must not be interpreted."""
 
 
 def digest_of(data: bytes) -> str:
@@ -49,45 +49,45 @@ def digest_of(data: bytes) -> str:
 
 
 class VaultFilesystem:
-    """Reads and writes files by their paths below the root, with "/". A symbolic link on the way is an error."""
+    """Reads and writes of files by paths relative to the root, with "/". A symbolic link in a path is an error."""
 
-    def __init__(self, root: Path, note: Note = _unnoted) -> None:
-        """Work below *root*, which `prepare` makes; *note* is told of every note that is written or removed."""
+    def __init__(self, root: Path, note: FileCallback = _ignore) -> None:
+        """Use *root*, which `prepare` creates; *note* is called for every note that is written or removed."""
         self.root = root
         self._note = note
 
     def prepare(self) -> str:
-        """Make the folder when it is not there, and return the id of the vault in it.
+        """Create the folder if it does not exist, and return the id of its vault.
 
         Raises:
-            OSError: It cannot be made or written to.
+            OSError: The folder cannot be created or written to.
         """
-        own = self.root / OWN
+        own = self.root / SERVICE_FOLDER
         own.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if not (own / MARK).exists():
+        if not (own / VAULT_ID_FILE).exists():
             vault_id = secrets.token_hex(16)
             about = {"vault": vault_id, "about": "Kept by memsvc: leave this file where it is."}
-            # All of it is ours to ignore in a repository, but the mark.
+            # A repository ignores everything here except the id file.
             _write_plain(own / ".gitignore", "*\n!.gitignore\n")
-            _write_plain(own / MARK, json.dumps(about, indent=2) + "\n")
+            _write_plain(own / VAULT_ID_FILE, json.dumps(about, indent=2) + "\n")
         return self.vault_id()
 
     def vault_id(self) -> str:
         """Return the id of the vault.
 
         Raises:
-            VaultGoneError: No vault is there.
+            VaultGoneError: The folder holds no vault.
         """
         try:
-            return str(json.loads((self.root / OWN / MARK).read_bytes())["vault"])
+            return str(json.loads((self.root / SERVICE_FOLDER / VAULT_ID_FILE).read_bytes())["vault"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise VaultGoneError(errno.ENOENT, "the folder holds no vault") from error
 
     def read(self, path: str) -> bytes | None:
-        """Return a file; None when there is none.
+        """Return the content of a file; None when there is no file.
 
         Raises:
-            NoteError: It is no plain file within the vault, too large, or cannot be read.
+            NoteError: It is not a regular file within the vault, is too large, or cannot be read.
         """
         try:
             with ExitStack() as stack:
@@ -99,21 +99,21 @@ class VaultFilesystem:
             return None
         except OSError as error:
             if error.errno in _NOT_OURS:
-                raise NoteError(0, "It is no plain file of the vault: links are not followed.") from error
+                raise NoteError(0, "It is not a regular file of the vault: links are not followed.") from error
             raise NoteError(0, "The file cannot be read by the service.") from error
 
     def exists(self, path: str) -> bool:
-        """Return whether anything is at *path*, a link too."""
+        """Return whether *path* exists, as a file, folder or link."""
         return os.path.lexists(self.root / path)
 
     def write_all(self, files: Sequence[tuple[str, bytes]], over: Mapping[str, str | None] = _OVER_ALL) -> list[str]:
-        """Write files so that each is there as a whole or as it was before, and all of them are on the disk at the end.
+        """Write each file atomically, and sync all of them to the disk before returning.
 
-        What lies at a path must have the digest that *over* gives, None: nothing may lie there; else the file is not
-        written, and its path returned. So what a person saves at the last moment is not written over.
+        Existing content must have the digest that *over* gives for its path, None: the path must not exist; otherwise
+        the file is not written and its path is returned. So a concurrent save by a person is not overwritten.
 
         Raises:
-            OSError: Some could not be written; those before may be.
+            OSError: A file could not be written; earlier ones may have been.
         """
         kept = []
         with ExitStack() as stack:
@@ -144,12 +144,12 @@ class VaultFilesystem:
         return kept
 
     def remove(self, path: str, digest: str = "") -> None:
-        """Remove a file, and the folders that are empty then; there may be none.
+        """Remove a file if it exists, and the folders that become empty.
 
-        With a *digest* a file of another one stays.
+        With a *digest*, a file of a different digest is kept.
 
         Raises:
-            OSError: It cannot be removed.
+            OSError: The file cannot be removed.
         """
         with ExitStack() as stack, suppress(FileNotFoundError):
             folders = _Folders(self.root, stack)
@@ -163,10 +163,10 @@ class VaultFilesystem:
         self._remove_empty(_parent(path))
 
     def rename(self, path: str, other: str) -> None:
-        """Give a file another name in its folder.
+        """Rename a file within its folder.
 
         Raises:
-            OSError: It cannot be done.
+            OSError: The file cannot be renamed.
         """
         with ExitStack() as stack:
             folders = _Folders(self.root, stack)
@@ -177,10 +177,10 @@ class VaultFilesystem:
             folders.sync()
 
     def remove_tree(self, path: str) -> None:
-        """Remove a folder with all that is in it; a link is removed, not what it leads to.
+        """Remove a folder with its content; a link is removed, its target is not.
 
         Raises:
-            OSError: Something cannot be removed.
+            OSError: A file or folder cannot be removed.
         """
         whole = self.root / path
         if whole.is_symlink():
@@ -190,9 +190,9 @@ class VaultFilesystem:
         self._remove_empty(_parent(path))
 
     def notes(self, below: str = "") -> Iterator[str]:
-        """Yield the paths of the notes below a folder, each folder's in order; links are passed over.
+        """Yield the paths of the notes below a folder, sorted within each folder; links are skipped.
 
-        What a crash left behind of a writing is removed on the way.
+        Temporary files left by a crash are removed.
         """
         for path, entry in self._files(below):
             if is_note(path):
@@ -202,10 +202,10 @@ class VaultFilesystem:
                     Path(entry.path).unlink()
 
     def misnamed(self, below: str = "") -> Iterator[str]:
-        """Yield, for people to read, the paths below a folder that would be notes if they were UTF-8."""
+        """Yield, in a readable form, the paths below a folder that would be notes if they were UTF-8."""
         for path, _ in self._files(below):
-            if (told := misnamed(path)) is not None:
-                yield told
+            if (readable := misnamed(path)) is not None:
+                yield readable
 
     def _files(self, below: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
         waiting = [below]
@@ -235,7 +235,7 @@ class VaultFilesystem:
 
 
 class _Folders:
-    """Folders below the root, opened one by one from there, so that no link leads elsewhere; each once."""
+    """Descriptors of folders, opened component by component from the root so that no link is followed; each once."""
 
     def __init__(self, root: Path, stack: ExitStack) -> None:
         self._stack = stack
@@ -257,11 +257,11 @@ class _Folders:
         return self._open[folder]
 
     def changed(self, folder: int) -> None:
-        """Note that a name in this folder was made, replaced or removed."""
+        """Record that a name in this folder was created, replaced or removed."""
         self._changed.add(folder)
 
     def sync(self) -> None:
-        """Wait until the disk has the names of all folders that changed."""
+        """Sync all changed folders to the disk."""
         for descriptor in self._changed:
             os.fsync(descriptor)
 
@@ -281,7 +281,7 @@ def _opened(name: str, flags: int, folder: int) -> Iterator[int]:
 
 
 def _digest_at(name: str, folder: int) -> str | None:
-    """Return the digest of what lies there, None: nothing; empty: no plain file."""
+    """Return the digest of the file; None: there is none; empty: it is not a regular file."""
     try:
         with _opened(name, _READ, folder) as descriptor:
             return digest_of(_plain_content(descriptor))
@@ -296,7 +296,7 @@ def _write_new(name: str, data: bytes, folder: int) -> None:
         view = memoryview(data)
         while view:
             view = view[os.write(descriptor, view) :]
-        # Begins to write it to the disk, so that the files of a group get there together, not one by one.
+        # Starts the write-back, so that the files of a group reach the disk together and not one by one.
         if hasattr(os, "posix_fadvise"):
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
 
@@ -310,7 +310,7 @@ def _synced(name: str, folder: int) -> os.stat_result:
 def _plain_content(descriptor: int) -> bytes:
     state = os.fstat(descriptor)
     if not stat.S_ISREG(state.st_mode):
-        raise NoteError(0, "It is no plain file of the vault: links are not followed.")
+        raise NoteError(0, "It is not a regular file of the vault: links are not followed.")
     if state.st_size > FILE_BYTES:
         raise NoteError(0, f"The file has more than {FILE_BYTES:,} bytes.")
     parts = []

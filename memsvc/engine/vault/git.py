@@ -1,4 +1,4 @@
-"""Git commits of what happened to the files of a vault (requirement V4)."""
+"""Git commits of changes to the files of a vault."""
 
 from __future__ import annotations
 
@@ -32,34 +32,34 @@ from dulwich.repo import Repo
 
 from memsvc.engine.vault.file_status import open_inside
 
-MOST_FILES = 2_000
-"""Files of one commit, so that the index is not held for long."""
-SHOWN = 20
-"""Files named in a message."""
+MAX_COMMIT_FILES = 2_000
+"""Maximum number of files per commit, which bounds how long the index is locked."""
+MAX_LISTED_FILES = 20
+"""Maximum number of files named in a message."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class CommitForm:
-    """What commits look like.
+class CommitFormat:
+    """The author and message of commits.
 
     Attributes:
-        message: The first line; "{summary}" in it stands for what happened, such as "2 added, 1 changed".
+        message: The first line; "{summary}" in it is replaced by the counts, such as "2 added, 1 changed".
     """
 
-    signature: Signature
+    signature: CommitSignature
     message: str
 
 
 class GitCommits:
-    """Collects the files that changed and commits them together, when asked to. Nothing here ever fails a write.
+    """A collector of changed files that commits them together on request. A failed commit never fails a write.
 
-    What cannot be committed, because somebody merges, say, waits for the next time.
+    Files that cannot be committed, during a merge for example, stay pending for the next commit.
     """
 
-    def __init__(self, root: Path, form: CommitForm, now: Callable[[], datetime]) -> None:
-        """Commit files of *root*; *now* is the clock."""
+    def __init__(self, root: Path, form: CommitFormat, now: Callable[[], datetime]) -> None:
+        """Commit files of *root* with times from the clock *now*."""
         self._root = root
         self._form = form
         self._now = now
@@ -70,21 +70,21 @@ class GitCommits:
 
     @property
     def trouble(self) -> str:
-        """Return why the last commit was not made; empty when nothing was in the way."""
+        """Return the reason why the last commit failed; empty after a success."""
         return self._trouble
 
     @property
     def waiting(self) -> int:
-        """Return how many files wait to be committed."""
+        """Return the number of files pending a commit."""
         return len(self._pending)
 
     def note(self, paths: Iterable[str]) -> None:
-        """Note that these files were written, changed or removed. To be called by any thread; costs next to nothing."""
+        """Record that these files were written, changed or removed. Thread-safe and cheap."""
         with self._lock:
             self._pending.update(paths)
 
     def commit(self) -> int:
-        """Commit what was noted, and return how many files were committed."""
+        """Commit the pending files, and return the number of files committed."""
         done = 0
         with self._working:
             while taken := self._taken():
@@ -92,11 +92,11 @@ class GitCommits:
                     files = commit_files(
                         self._root, taken, signature=self._form.signature, message=self._message, now=self._now()
                     )
-                except (RepositoryBusyError, RepositoryUnfitError) as error:
+                except (RepositoryBusyError, RepositoryUnsupportedError) as error:
                     self._put_off(taken, str(error))
                     break
                 except (NotGitRepository, OSError, ValueError, KeyError, AssertionError) as error:
-                    # Dulwich says by these that a repository is damaged, or of a form that it does not know.
+                    # Dulwich raises these for a damaged repository or an unknown format.
                     self._put_off(taken, f"{type(error).__name__}: {error}")
                     break
                 self._trouble = ""
@@ -105,70 +105,70 @@ class GitCommits:
 
     def _taken(self) -> list[str]:
         with self._lock:
-            taken = sorted(self._pending)[:MOST_FILES]
+            taken = sorted(self._pending)[:MAX_COMMIT_FILES]
             self._pending.difference_update(taken)
         return taken
 
     def _put_off(self, paths: Iterable[str], trouble: str) -> None:
         self.note(paths)
         if trouble != self._trouble:
-            log.warning("changes of the vault wait to be committed to Git: %s", trouble)
+            log.warning("changes of the vault are waiting to be committed to Git: %s", trouble)
         self._trouble = trouble
 
-    def _message(self, files: Files) -> str:
-        summary = ", ".join(f"{count} {sort}" for sort, count in counted(files).items())
+    def _message(self, files: CommittedFiles) -> str:
+        summary = ", ".join(f"{count} {sort}" for sort, count in change_counts(files).items())
         marked = [
             *(f"A {path}" for path in files.added),
             *(f"M {path}" for path in files.changed),
             *(f"D {path}" for path in files.removed),
         ]
-        more = [f"and {len(marked) - SHOWN} more"] if len(marked) > SHOWN else []
-        return "\n".join([self._form.message.replace("{summary}", summary), "", *marked[:SHOWN], *more])
+        more = [f"and {len(marked) - MAX_LISTED_FILES} more"] if len(marked) > MAX_LISTED_FILES else []
+        return "\n".join([self._form.message.replace("{summary}", summary), "", *marked[:MAX_LISTED_FILES], *more])
 
 
-# One commit of some files of a Git repository, beside whatever its people are about to commit.
+# One commit of given files, independent of what users have staged.
 #
-# The commit is made of the last one's tree, so what people have staged is neither in it nor changed by it. No hook runs
-# and nothing is signed: those are for people. The index is locked meanwhile, as Git itself does.
+# The commit is based on the tree of the last commit, so staged changes are neither included nor altered. No hook runs
+# and nothing is signed: those are for people. The index is locked during the commit, as Git itself does.
 
 
 FILE_MODE = 0o100644
-UNDER_WAY = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply", "sequencer")
-"""Files of a repository in which somebody merges or rebases."""
+IN_PROGRESS_MARKERS = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply", "sequencer")
+"""Files in the Git directory that mark a merge, rebase, cherry-pick or revert in progress."""
 
 _Index: TypeAlias = dict[bytes, IndexEntry | ConflictedIndexEntry]
 
 
 class RepositoryBusyError(Exception):
-    """The repository cannot be committed to just now, since somebody works in it; the message says what they do."""
+    """The repository cannot be committed to now, because another operation is in progress; the message names it."""
 
 
-class RepositoryUnfitError(Exception):
-    """The repository is none that can be committed to; the message says why."""
+class RepositoryUnsupportedError(Exception):
+    """The repository does not support commits; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
-class Signature:
-    """Who commits."""
+class CommitSignature:
+    """The name and e-mail address of a committer."""
 
     name: str
     email: str
 
     def __str__(self) -> str:
-        """Return it as Git writes it."""
+        """Return the signature in Git's format."""
         return f"{self.name} <{self.email}>"
 
 
 @dataclass(frozen=True, slots=True)
-class Files:
-    """Files of one commit, by what happened to them; paths as the vault names them."""
+class CommittedFiles:
+    """Files of one commit by kind of change; paths are relative to the vault."""
 
     added: Sequence[str] = ()
     changed: Sequence[str] = ()
     removed: Sequence[str] = ()
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return the number of files."""
         return len(self.added) + len(self.changed) + len(self.removed)
 
 
@@ -183,7 +183,7 @@ class _Change:
 
 @dataclass(slots=True)
 class _Staged:
-    """The index, held."""
+    """The locked index and the changes to it."""
 
     entries: _Index
     version: int
@@ -191,16 +191,21 @@ class _Staged:
 
 
 def commit_files(
-    root: Path, paths: Sequence[str], *, signature: Signature, message: Callable[[Files], str], now: datetime
-) -> Files:
-    """Commit how these files of *root* lie there now, in the repository that *root* is in, or in a new one.
+    root: Path,
+    paths: Sequence[str],
+    *,
+    signature: CommitSignature,
+    message: Callable[[CommittedFiles], str],
+    now: datetime,
+) -> CommittedFiles:
+    """Commit the current state of these files of *root*, in the repository of *root*, or in a new one.
 
-    Files that are as the last commit has them are left out, those that Git is told to ignore too; without any other
-    there is no commit. Return what was committed.
+    Files that are unchanged since the last commit are left out, and new ones that Git ignores; if no file is left there
+    is no commit. Return the committed files.
 
     Raises:
-        RepositoryBusyError: Somebody merges, rebases, has no branch checked out, or holds the index.
-        RepositoryUnfitError: It has no work tree, or its index is of a kind that is not understood.
+        RepositoryBusyError: A merge or rebase is in progress, no branch is checked out, or the index is locked.
+        RepositoryUnfitError: The repository has no work tree, or its index has an unsupported format.
     """
     with _opened(root) as repository:
         branch = _branch(repository)
@@ -208,7 +213,7 @@ def commit_files(
             head = _head(repository, branch)
             changes = list(_changes(repository, root, paths, (head, staged)))
             if not changes:
-                return Files()
+                return CommittedFiles()
             files = _sorted_out(changes)
             made = _made(repository, head, changes, f"{message(files).strip()}\n", signature, now)
             if not repository.refs.set_if_equals(
@@ -220,7 +225,7 @@ def commit_files(
                 timezone=0,
                 message=b"commit: " + made.message.split(b"\n")[0],
             ):
-                message_text = f"{branch.decode(errors='replace')} moved on meanwhile"
+                message_text = f"{branch.decode(errors='replace')} was updated during the commit"
                 raise RepositoryBusyError(message_text)
             _stage(staged, changes)
             return files
@@ -235,16 +240,16 @@ def _opened(root: Path) -> Iterator[Repo]:
     with repository:
         if repository.bare:
             message = "The repository has no work tree."
-            raise RepositoryUnfitError(message)
+            raise RepositoryUnsupportedError(message)
         yield repository
 
 
 def _branch(repository: Repo) -> Ref:
-    """Return the branch that is checked out."""
+    """Return the checked-out branch."""
     folder = Path(os.fsdecode(repository.controldir()))
-    for name in UNDER_WAY:
+    for name in IN_PROGRESS_MARKERS:
         if (folder / name).exists():
-            message = f"somebody merges or rebases in it ({name})"
+            message = f"a merge or rebase is in progress ({name})"
             raise RepositoryBusyError(message)
     names, _ = repository.refs.follow(HEADREF)
     if len(names) == 1:
@@ -261,12 +266,12 @@ def _head(repository: Repo, branch: Ref) -> Commit | None:
 
 @contextmanager
 def _held_index(repository: Repo) -> Iterator[_Staged]:
-    """Read the index, keep everybody else from it, and write it anew if changes to it were noted."""
+    """Lock and read the index, and rewrite it if it was changed."""
     path = repository.index_path()
     try:
         file = GitFile(path, "wb")
     except FileLocked:
-        message = "somebody holds its index"
+        message = "its index is locked"
         raise RepositoryBusyError(message) from None
     try:
         staged = _read_index(repository, Path(path))
@@ -282,12 +287,12 @@ def _held_index(repository: Repo) -> Iterator[_Staged]:
             # Renames the lock over the index.
             writer.close()
     finally:
-        # After the renaming this does nothing.
+        # Does nothing after the rename.
         file.abort()
 
 
 def _read_index(repository: Repo, path: Path) -> _Staged:
-    """Read the index. Its extensions are caches, which Git fills anew; one that is more than that is none of ours."""
+    """Read the index. Optional extensions are caches that Git rebuilds; an index with required ones is unsupported."""
     if not path.exists():
         return _Staged({}, 2)
     data = path.read_bytes()
@@ -295,14 +300,14 @@ def _read_index(repository: Repo, path: Path) -> _Staged:
     entries, version, _ = read_index_dict_with_version(reader, repository.object_format)
     if reader.tell() != len(data) - repository.object_format.oid_length:
         message = "Its index is split or sparse."
-        raise RepositoryUnfitError(message)
+        raise RepositoryUnsupportedError(message)
     return _Staged(entries, version)
 
 
 def _changes(
     repository: Repo, root: Path, paths: Sequence[str], known: tuple[Commit | None, _Staged]
 ) -> Iterator[_Change]:
-    """Yield what differs from the last commit; files that a sparse checkout leaves out are not missing."""
+    """Yield differences from the last commit; files excluded by a sparse checkout do not count as removed."""
     head, staged = known
     place = os.path.relpath(root.resolve(), Path(os.fsdecode(repository.path)).resolve())
     normalizer = repository.get_blob_normalizer()
@@ -343,7 +348,12 @@ def _committed(repository: Repo, head: Commit | None, name: bytes) -> ObjectID |
 
 
 def _made(
-    repository: Repo, head: Commit | None, changes: Sequence[_Change], message: str, signature: Signature, now: datetime
+    repository: Repo,
+    head: Commit | None,
+    changes: Sequence[_Change],
+    message: str,
+    signature: CommitSignature,
+    now: datetime,
 ) -> Commit:
     blobs = [(change.blob, None) for change in changes if change.blob is not None]
     repository.object_store.add_objects(blobs)
@@ -364,7 +374,7 @@ def _made(
 
 
 def _stage(staged: _Staged, changes: Sequence[_Change]) -> None:
-    """Note for the index what was committed, but for files of which somebody has staged a version of their own."""
+    """Update the index with the committed files, except those with a different staged version."""
     for change in changes:
         entry = staged.entries.get(change.name)
         held = entry.sha if isinstance(entry, IndexEntry) else None
@@ -377,15 +387,15 @@ def _stage(staged: _Staged, changes: Sequence[_Change]) -> None:
             staged.changes[change.name] = index_entry_from_stat(change.status, change.blob.id, FILE_MODE)
 
 
-def _sorted_out(changes: Sequence[_Change]) -> Files:
-    return Files(
+def _sorted_out(changes: Sequence[_Change]) -> CommittedFiles:
+    return CommittedFiles(
         added=[change.path for change in changes if change.before is None],
         changed=[change.path for change in changes if change.before is not None and change.blob is not None],
         removed=[change.path for change in changes if change.blob is None],
     )
 
 
-def counted(files: Files) -> Mapping[str, int]:
-    """Return how many files there are of each sort, without those of which there are none."""
+def change_counts(files: CommittedFiles) -> Mapping[str, int]:
+    """Return the number of files per kind of change, without zeros."""
     sorts = {"added": len(files.added), "changed": len(files.changed), "removed": len(files.removed)}
     return {sort: count for sort, count in sorts.items() if count}

@@ -1,4 +1,4 @@
-"""Taking files back: what a person or Git did to a file becomes a change of its memory."""
+"""Import of files: changes made to a file by a person or by Git become changes of its memory."""
 
 from __future__ import annotations
 
@@ -31,95 +31,97 @@ from memsvc.ports.metadata import MemoryReads
 from memsvc.text.front_matter import note_of, render_note
 
 AGENT = "vault"
-"""Who is said to write what comes from files."""
-TOGETHER = 64
-"""Files that are taken while others wait for the vault."""
+"""The agent id of memories written from files."""
+BATCH = 64
+"""Files imported while the vault's lock is held."""
 ATTEMPTS = 4
-"""How often a file is looked at again because its memory was changed in between."""
+"""Attempts to import a file whose memory is changed concurrently."""
 _STATUS_OF_NEW = frozenset({Status.ARCHIVED, Status.QUARANTINED})
 
 
 @dataclass(frozen=True, slots=True)
 class VaultContext:
-    """What the vault works with: its folder, what it knows, and the use cases that write memories.
+    """The vault's folder, its manifest, and the use cases that write memories.
 
     Attributes:
-        lock: Held by whoever looks at files and acts on what they are, one after the other.
+        lock: Serialises inspections of files and the actions that follow from them.
     """
 
     folder: VaultFilesystem
-    book: VaultManifest
+    manifest: VaultManifest
     reads: MemoryReads
     remember: MemoryCreator
     revise: MemoryUpdater
     lock: threading.RLock
 
 
-def _untold(taken: Taken) -> None:
+def _ignore_result(taken: Taken) -> None:
     del taken
 
 
 class NoteImporter:
-    """Takes files back, one after the other; the same file twice is taken once."""
+    """An idempotent importer of files, one after the other."""
 
-    def __init__(self, desk: VaultContext, merge: Merge, told: Callable[[Taken], None] = _untold) -> None:
-        """Work at *desk*; *merge* decides where file and memory were both changed, *told* hears what came of files."""
-        self._desk = desk
+    def __init__(
+        self, context: VaultContext, merge: MergeStrategy, on_result: Callable[[Taken], None] = _ignore_result
+    ) -> None:
+        """Use *context*; *merge* resolves concurrent changes, *on_result* is called with each result."""
+        self._context = context
         self._merge = merge
-        self._told = told
-        self._seeing = FileInspector(desk.folder, desk.book, desk.reads)
+        self._on_result = on_result
+        self._inspector = FileInspector(context.folder, context.manifest, context.reads)
 
     def take(self, path: str) -> Taken:
-        """Make of the memory of one file what the file says now, and return what that was.
+        """Apply the current state of one file to its memory, and return the action.
 
-        The file may be new, edited, moved or gone; *path* is relative to the vault, with "/". What cannot be taken is
-        told, and left alone.
+        The file may be new, edited, moved or removed; *path* is relative to the vault, with "/". A file that cannot be
+        imported is reported and left unchanged.
 
         Raises:
-            VaultGoneError: The vault is not there.
+            VaultGoneError: The vault does not exist.
             BackendUnavailableError: The store cannot be reached.
         """
         [taken] = self.take_all([path])
         return taken
 
     def take_all(self, paths: Iterable[str]) -> Iterator[Taken]:
-        """Take several files; those that are there come before those that are gone, so that moved ones are known.
+        """Import several files; existing files come before removed ones, so that moves are recognised.
 
         Raises:
-            VaultGoneError: The vault is not there.
+            VaultGoneError: The vault does not exist.
             BackendUnavailableError: The store cannot be reached.
         """
         known = list(dict.fromkeys(paths))
-        self._desk.folder.vault_id()
-        present = {path for path in known if self._desk.folder.exists(path)}
+        self._context.folder.vault_id()
+        present = {path for path in known if self._context.folder.exists(path)}
         ordered = sorted(known, key=lambda path: path not in present)
-        for start in range(0, len(ordered), TOGETHER):
-            with self._desk.lock:
-                done = self._taken(ordered[start : start + TOGETHER])
+        for start in range(0, len(ordered), BATCH):
+            with self._context.lock:
+                done = self._taken(ordered[start : start + BATCH])
             for taken in done:
-                self._told(taken)
+                self._on_result(taken)
             yield from done
 
     def preview(self, paths: Iterable[str], claimed: set[str]) -> Iterator[Taken]:
-        """Return what `take_all` would do, as far as can be said without doing it.
+        """Return the actions that `take_all` would take, as far as they can be predicted.
 
-        *claimed* collects the memories whose files are there, for previews of other paths.
+        *claimed* collects the memories whose files exist, for previews of other paths.
         """
         known = list(dict.fromkeys(paths))
-        present = {path for path in known if self._desk.folder.exists(path)}
+        present = {path for path in known if self._context.folder.exists(path)}
         for path in sorted(known, key=lambda path: path not in present):
-            with self._desk.lock:
-                seen = self._seeing.look(path, claimed)
+            with self._context.lock:
+                seen = self._inspector.look(path, claimed)
             if seen.data is not None and seen.memory is not None:
                 claimed.add(seen.memory.id)
             yield _taken(seen)
 
     def _taken(self, paths: Sequence[str]) -> list[Taken]:
-        """Take files one by one, but make new memories of new ones together, which is quicker."""
+        """Import files one by one, but create the memories of new ones in batches, which is faster."""
         done: dict[str, Taken] = {}
         new: list[FileStatus] = []
         for path in paths:
-            seen = self._seeing.look(path)
+            seen = self._inspector.look(path)
             if _is_plainly_new(seen):
                 new.append(seen)
             else:
@@ -128,14 +130,14 @@ class NoteImporter:
         return [done[path] for path in paths]
 
     def _created(self, new: Sequence[FileStatus]) -> dict[str, Taken]:
-        """Make new memories of files, in few transactions."""
+        """Create the memories of new files, in few transactions."""
         by_scope: dict[Scope, list[tuple[FileStatus, Draft]]] = {}
         for seen in new:
             scope, draft = self._drafted(seen)
             by_scope.setdefault(scope, []).append((seen, draft))
         made: list[tuple[FileStatus, Memory]] = []
         for scope, drafts in by_scope.items():
-            results = self._desk.remember.create_batch(scope, [draft for _, draft in drafts], WriteOptions()).results
+            results = self._context.remember.create_batch(scope, [draft for _, draft in drafts], WriteOptions()).results
             made += [
                 (seen, result.memory)
                 for (seen, _), result in zip(drafts, results, strict=True)
@@ -143,12 +145,12 @@ class NoteImporter:
             ]
         self._settle(made)
         done = {seen.path: replace(_taken(seen), memory_id=memory.id) for seen, memory in made}
-        # Whatever was refused, or is there already, is looked at by itself.
+        # Rejected files and duplicates are imported one by one.
         return done | {seen.path: self._take(seen.path) for seen in new if seen.path not in done}
 
     def _take(self, path: str, looked: FileStatus | None = None) -> Taken:
         for attempt in range(1, ATTEMPTS + 1):
-            seen = self._seeing.look(path) if looked is None or attempt > 1 else looked
+            seen = self._inspector.look(path) if looked is None or attempt > 1 else looked
             try:
                 return self._done(seen)
             except RevisionConflictError:
@@ -175,35 +177,37 @@ class NoteImporter:
 
     def _same_file(self, seen: FileStatus) -> Taken:
         if seen.entry is not None and seen.entry.path != seen.path:
-            self._desk.book.record([replace(seen.entry, path=seen.path)])
+            self._context.manifest.record([replace(seen.entry, path=seen.path)])
         return _taken(seen)
 
     def _without_file(self, seen: FileStatus) -> Taken:
-        """Act on a file that is gone: its memory is deleted softly, unless it was changed meanwhile."""
+        """Soft-delete the memory of a removed file, unless the memory was changed since the file was written."""
         if seen.action is VaultAction.DELETED and seen.memory is not None:
             scope = _scope_for(seen.memory)
             options = WriteOptions()
             memory = seen.memory
-            self._desk.revise.delete(scope, memory.id, hard=False, expected_revision=memory.revision, options=options)
+            self._context.revise.delete(
+                scope, memory.id, hard=False, expected_revision=memory.revision, options=options
+            )
         if seen.entry is not None:
-            self._desk.book.record(removed=[seen.entry.path])
+            self._context.manifest.record(removed=[seen.entry.path])
         return _taken(seen)
 
     def _change(self, seen: FileStatus, memory: Memory) -> Taken:
         patch, detail, note = dict(seen.patch or {}), "", _required(seen.note)
         if seen.action is VaultAction.RESTORED:
-            memory = self._desk.revise.restore(
+            memory = self._context.revise.restore(
                 _scope_for(memory), memory.id, expected_revision=memory.revision, options=WriteOptions()
             ).memory
         elif seen.is_behind:
             base = self._base(seen, memory)
             if base is not None and seen.entry is not None and not differences(note, base, note_of(base)):
-                # Only the look of the file was changed: it is written anew from the memory.
-                self._desk.book.record([replace(seen.entry, path=seen.path, digest=seen.digest)])
+                # Only the formatting of the file was changed: it is rewritten from the memory.
+                self._context.manifest.record([replace(seen.entry, path=seen.path, digest=seen.digest)])
                 return replace(_taken(seen), action=VaultAction.UNCHANGED)
-            patch, detail = self._laid_beside(seen, memory, self._merge.merge(base, note, memory))
+            patch, detail = self._keep_other_version(seen, memory, self._merge.merge(base, note, memory))
         if patch:
-            memory = self._desk.revise.update(
+            memory = self._context.revise.update(
                 _scope_for(memory),
                 memory_id=memory.id,
                 key="",
@@ -220,23 +224,25 @@ class NoteImporter:
         if seen.entry is None:
             return None
         reach = Reach(memory.scope.owner, (memory.scope.project_id,))
-        return self._desk.reads.revision(memory.id, seen.entry.revision, reach=reach)
+        return self._context.reads.revision(memory.id, seen.entry.revision, reach=reach)
 
-    def _laid_beside(self, seen: FileStatus, memory: Memory, merged: Merged) -> tuple[dict[str, PatchValue], str]:
-        """Lay the other side beside the file before anything is changed; return what is to be changed, and where."""
+    def _keep_other_version(
+        self, seen: FileStatus, memory: Memory, merged: Merged
+    ) -> tuple[dict[str, PatchValue], str]:
+        """Write the other version to a conflict file before any change; return the patch and a detail."""
         if merged.beside is None:
             return differences(merged.note, memory, note_of(memory)), ""
-        beside = conflict_path(seen.path, f"r{merged.beside.revision}")
-        self._desk.folder.write_all([(beside, render_note(merged.beside))])
-        return differences(merged.note, memory, note_of(memory)), f"The other side lies in {beside}"
+        conflict_file = conflict_path(seen.path, f"r{merged.beside.revision}")
+        self._context.folder.write_all([(conflict_file, render_note(merged.beside))])
+        return differences(merged.note, memory, note_of(memory)), f"The other version is kept in {conflict_file}"
 
     def _create(self, seen: FileStatus) -> Taken:
         scope, draft = self._drafted(seen)
-        written = self._desk.remember.create(scope, draft, WriteOptions())
+        written = self._context.remember.create(scope, draft, WriteOptions())
         if written.outcome is Outcome.DUPLICATE and self._has_file(written.memory):
-            # The same content in two files is meant to be there twice.
+            # The same content in two files is intended: both memories are kept.
             options = WriteOptions(on_duplicate=OnDuplicate.KEEP_BOTH)
-            written = self._desk.remember.create(scope, draft, options)
+            written = self._context.remember.create(scope, draft, options)
         memory = written.memory
         status = _required(seen.note).values.get("status")
         wanted = status if status in _STATUS_OF_NEW else None
@@ -244,7 +250,7 @@ class NoteImporter:
             wanted = Status.ARCHIVED
         if wanted is not None and memory.status is not wanted:
             patch = Patch({"status": wanted})
-            memory = self._desk.revise.update(
+            memory = self._context.revise.update(
                 _scope_for(memory),
                 memory_id=memory.id,
                 key="",
@@ -256,11 +262,11 @@ class NoteImporter:
         return replace(_taken(seen), memory_id=memory.id)
 
     def _has_file(self, memory: Memory) -> bool:
-        entry = self._desk.book.of([memory.id]).get(memory.id)
-        return entry is not None and self._desk.folder.exists(entry.path)
+        entry = self._context.manifest.of([memory.id]).get(memory.id)
+        return entry is not None and self._context.folder.exists(entry.path)
 
     def _drafted(self, seen: FileStatus) -> tuple[Scope, Draft]:
-        """Return a new memory: as the file says, else as its folder and name do."""
+        """Return the draft of a new memory from the file, with defaults from its folder and name."""
         note, place, scope = _required(seen.note), seen.place, seen.scope
         assert place is not None  # noqa: S101 - for the type checker: the file was read
         assert scope is not None  # noqa: S101
@@ -287,7 +293,7 @@ class NoteImporter:
         return own, Draft(origin=Origin.USER, **given)  # type: ignore[arg-type]  # the fields of a note are those of a draft
 
     def _settle(self, changed: Sequence[tuple[FileStatus, Memory]]) -> None:
-        """Note that files say what their memories do, after writing those anew that do not."""
+        """Record the entries of files, after rewriting those that differ from their memories."""
         files: list[tuple[str, bytes]] = []
         for seen, memory in changed:
             note = _required(seen.note)
@@ -295,17 +301,17 @@ class NoteImporter:
                 rendered = render_note(memory)
                 if rendered != seen.data:
                     files.append((seen.path, rendered))
-        # What was saved since is taken when its turn comes.
-        kept = self._desk.folder.write_all(files, {seen.path: seen.digest for seen, _ in changed}) if files else []
+        # Files saved since are skipped; their change is imported later.
+        kept = self._context.folder.write_all(files, {seen.path: seen.digest for seen, _ in changed}) if files else []
         written = {path: digest_of(data) for path, data in files if path not in kept}
         if changed:
-            self._desk.book.record(
+            self._context.manifest.record(
                 [_entry(seen, memory, written.get(seen.path, seen.digest)) for seen, memory in changed]
             )
 
 
 def _is_plainly_new(seen: FileStatus) -> bool:
-    """Return whether a file becomes a new memory without further ado."""
+    """Return whether a file becomes a new memory without a key lookup or a status change."""
     if seen.action is not VaultAction.CREATED or seen.place is None or seen.note is None:
         return False
     is_named = seen.place.key or seen.note.values.get("key")
@@ -313,7 +319,7 @@ def _is_plainly_new(seen: FileStatus) -> bool:
 
 
 def _entry(seen: FileStatus, memory: Memory, digest: str) -> Entry:
-    """Return the new entry. A file stays where its person has it, unless it belongs into another folder now."""
+    """Return the new entry. A file stays at its path, unless the memory now belongs to another folder."""
     place = place_of(memory)
     stays = seen.has_moved or seen.memory is None or place_of(seen.memory).folder == place.folder
     old = "" if seen.memory is None else place_of(seen.memory).anchor
@@ -332,7 +338,7 @@ def _scope_for(memory: Memory) -> Scope:
 
 
 def _heading(content: str) -> str:
-    """Return the text of a first line that is a heading of the first order."""
+    """Return the text of a level-1 heading in the first line, or ""."""
     first = content.lstrip().split("\n", 1)[0].strip()
     return first[2:].strip()[:512] if first.startswith("# ") else ""
 
@@ -346,32 +352,29 @@ def _taken(seen: FileStatus) -> Taken:
     return Taken(seen.path, seen.action, memory_id, seen.line, seen.detail)
 
 
-# What becomes of a memory that was changed in its file and by a call at the same time.
+# Merge strategies for concurrent changes of a file and its memory.
 
 
-class Merge(Protocol):
-    """Makes one of two changes."""
+class MergeStrategy(Protocol):
+    """A strategy that merges two concurrent changes."""
 
     def merge(self, base: Memory | None, note: Note, memory: Memory) -> Merged:
-        """Return what the memory says from now on.
+        """Return the merged memory.
 
-        *base* is the memory as the file had it when it was written, None when that is not known; *note* is what the
-        file says now, *memory* what the store does. What neither *Merged.note* nor *Merged.beside* holds is still a
-        revision of the memory, if it is the memory's.
+        *base* is the memory at the revision that the file was written from, None when unknown; *note* is the current
+        content of the file, *memory* that of the store. Text of the memory that is in neither *Merged.note* nor
+        *Merged.beside* is still kept as a revision.
         """
         ...
 
 
-class KeepBoth:
-    """The file's side is the memory's next revision; the other side stays a revision, and is laid beside the file."""
+class KeepBothMerge:
+    """A strategy in which the file wins; the other version is kept as a revision and a conflict file."""
 
     def merge(self, base: Memory | None, note: Note, memory: Memory) -> Merged:
-        """Return the file's side."""
+        """Return the file's version."""
         del base
         return Merged(note, memory)
-
-
-# Merging what a person wrote into a file with what became of its memory meanwhile (requirement V2).
 
 
 _MOST: Mapping[str, int] = {
@@ -384,14 +387,14 @@ _MOST: Mapping[str, int] = {
 }
 
 
-class ThreeWay:
-    """Merges texts by lines and all else by fields.
+class ThreeWayMerge:
+    """A three-way merge of texts by lines and of other values by fields.
 
-    Where both sides changed the same, the file has its way, since the memory's side stays in its history anyway.
+    The file wins conflicts, since the memory's version stays in its history.
     """
 
     def merge(self, base: Memory | None, note: Note, memory: Memory) -> Merged:
-        """Return what the memory says from now on, and its side to be laid beside the file where not all of it fits."""
+        """Return the merged memory; in conflicts also the memory's version for a conflict file."""
         stored = note_of(memory).values
         if base is None:
             differs = any(not is_same(value, stored.get(name)) for name, value in note.values.items())
@@ -402,7 +405,7 @@ class ThreeWay:
 
 
 def _fitting(merged: MergedFields, theirs: Note) -> MergedFields:
-    """Take the file's side of fields that together are more than a memory may have."""
+    """Use the file's version of fields whose merged value exceeds a limit."""
     too_large = {name for name, value in merged.values.items() if not _fits(name, value)}
     values = {name: theirs.values[name] if name in too_large else value for name, value in merged.values.items()}
     return MergedFields(values, merged.conflicts | too_large)

@@ -1,4 +1,4 @@
-"""The writer: one thread that follows the outbox, so that files show what is stored, in the order of the commits."""
+"""A writer thread that follows the outbox and exports changes to files in commit order."""
 
 from __future__ import annotations
 
@@ -18,63 +18,65 @@ from memsvc.engine.vault.transcripts import Transcripts
 from memsvc.ports.change_feed import IndexFeed
 
 GROUP = 256
-"""Changes whose files are written together."""
+"""Changes whose files are written in one group."""
 IDLE_SECONDS = 1.0
 GATHER_SECONDS = 0.2
-"""How long a change waits for others: a write of one file costs more than one of many does for each."""
+"""Time for which changes are gathered: the cost per file is lower in a group."""
 REST, REST_SECONDS = 3.0, 2.0
-"""So many times as long as a group took the writer rests while memories are being written, but no longer than this."""
+"""Pause after a group while memories are being written: a multiple of the group's duration, and its maximum."""
 BACKOFF_SECONDS = (0.5, 1.0, 5.0, 30.0)
 
 log = logging.getLogger(__name__)
 
 
 class ChangesLostError(Exception):
-    """The vault has not followed for so long that the outbox is of no use."""
+    """The outbox no longer holds the next changes, because the vault is too far behind."""
 
 
 class OutboxFollower:
-    """Brings the vault up to the newest change, step by step; what was done before a crash is not done again."""
+    """A follower of the outbox that applies changes in steps and resumes at the recorded position after a crash."""
 
-    def __init__(self, desk: VaultContext, feed: IndexFeed, showing: NoteExporter, transcripts: Transcripts) -> None:
+    def __init__(
+        self, context: VaultContext, feed: IndexFeed, exporter: NoteExporter, transcripts: Transcripts
+    ) -> None:
         """Follow *feed*."""
-        self._desk = desk
+        self._context = context
         self._feed = feed
-        self._showing = showing
+        self._exporter = exporter
         self._transcripts = transcripts
         self._waiting: dict[tuple[str, str, str], Scope] = {}
 
     def step(self) -> list[Taken] | None:
-        """Write what the next changes call for; return what was done, None: there were none.
+        """Write the files of the next changes; return the actions, None: there were no changes.
 
         Transcripts are written when there are no more changes, so that a long import writes each of them once.
 
         Raises:
-            ChangesLostError: The next changes are no longer kept: a synchronisation finds what they were.
-            VaultGoneError: The vault is not there.
-            OSError: It cannot be written.
+            ChangesLostError: The next changes are no longer in the outbox: a synchronisation recovers them.
+            VaultGoneError: The vault does not exist.
+            OSError: The vault cannot be written to.
         """
-        with self._desk.lock:
-            state = self._desk.book.state()
+        with self._context.lock:
+            state = self._context.manifest.state()
             changes = self._feed.since(state.position, limit=GROUP) if state is not None else []
             if state is not None and self._is_gap(state.position, changes):
                 raise ChangesLostError
             if not changes:
                 return self._transcribed()
-            self._desk.folder.vault_id()
+            self._context.folder.vault_id()
             return self._shown(changes)
 
     def behind(self) -> int:
-        """Return how many changes are still to be written."""
-        state = self._desk.book.state()
+        """Return the number of changes that are not written yet."""
+        state = self._context.manifest.state()
         return 0 if state is None else max(0, self._feed.head() - state.position)
 
     def _is_gap(self, position: int, changes: Sequence[Change]) -> bool:
-        """Return whether changes after *position* are no longer kept: positions follow one another."""
+        """Return whether changes after *position* are missing: positions are consecutive."""
         return changes[0].position > position + 1 if changes else self._feed.head() > position
 
     def _shown(self, changes: Sequence[Change]) -> list[Taken]:
-        memories = self._desk.book.present([change.row for change in changes])
+        memories = self._context.manifest.present([change.row for change in changes])
         for memory in memories:
             if is_said(memory):
                 scope = memory.scope
@@ -87,13 +89,13 @@ class OutboxFollower:
         ]
         done = self._gone(gone) if gone else []
         own = sorted((one for one in memories if not is_said(one)), key=lambda one: one.row)
-        return done + self._showing.show(own, position=changes[-1].position)
+        return done + self._exporter.show(own, position=changes[-1].position)
 
     def _gone(self, memory_ids: Sequence[str]) -> list[Taken]:
-        """Remove the files of purged memories; what was said by them goes from the transcripts."""
-        entries = self._desk.book.of(memory_ids)
-        done = self._showing.hide(list(entries.values()))
-        for owner, project in self._desk.book.purged(one for one in memory_ids if one not in entries):
+        """Remove the files of purged memories, and purged messages from the transcripts."""
+        entries = self._context.manifest.of(memory_ids)
+        done = self._exporter.hide(list(entries.values()))
+        for owner, project in self._context.manifest.purged(one for one in memory_ids if one not in entries):
             for scope in self._transcripts.of_project(owner, project):
                 taken = self._transcripts.show_session(scope)
                 done += [] if taken is None else [taken]
@@ -109,29 +111,29 @@ class OutboxFollower:
 
 
 class VaultWorker:
-    """Runs the writer: first whatever *begin* does, then step by step, whenever there are changes."""
+    """The writer thread: runs *begin*, then follows the outbox whenever there are changes."""
 
-    def __init__(self, following: OutboxFollower, begin: Callable[[Callable[[], bool]], None]) -> None:
-        """Follow by *following*; *begin* is told how to know that it shall stop."""
-        self._following = following
+    def __init__(self, follower: OutboxFollower, begin: Callable[[Callable[[], bool]], None]) -> None:
+        """Run *follower*; *begin* gets a function that returns whether to stop."""
+        self._follower = follower
         self._begin = begin
         self._wake = threading.Event()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="vault-writer", daemon=True)
 
     def start(self) -> None:
-        """Start following."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Finish the part under way, and stop; the next start goes on."""
+        """Finish the current group, and stop; the next start resumes there."""
         self._stopping.set()
         self._wake.set()
         if self._thread.ident is not None:
             self._thread.join()
 
     def nudge(self) -> None:
-        """Say that there are new changes."""
+        """Signal that there are new changes."""
         self._wake.set()
 
     def _run(self) -> None:
@@ -141,24 +143,24 @@ class VaultWorker:
             if not self._tried(self._drain):
                 return
             if self._wake.wait(IDLE_SECONDS):
-                # Files of changes that come close together are written together.
+                # Gathers changes that are close together into one group.
                 self._stopping.wait(GATHER_SECONDS)
             self._wake.clear()
 
     def _drain(self) -> None:
         try:
             while not self._stopping.is_set():
-                behind, started = self._following.behind(), time.perf_counter()
-                if self._following.step() is None:
+                behind, started = self._follower.behind(), time.perf_counter()
+                if self._follower.step() is None:
                     return
-                if self._following.behind() > behind - GROUP:
-                    # Somebody is writing: three quarters of the time are theirs.
+                if self._follower.behind() > behind - GROUP:
+                    # Memories are being written: three quarters of the time are left to that.
                     self._stopping.wait(min(REST * (time.perf_counter() - started), REST_SECONDS))
         except ChangesLostError:
             self._begin(self._stopping.is_set)
 
     def _tried(self, work: Callable[[], None]) -> bool:
-        """Do *work* until it succeeds; return False when the service stops before."""
+        """Retry *work* until it succeeds; return False when the service stops before."""
         failures = 0
         while not self._stopping.is_set():
             try:
@@ -166,7 +168,7 @@ class VaultWorker:
             except BackendClosedError:
                 return False
             except Exception:
-                log.exception("the vault could not be brought up to date and will be tried again")
+                log.exception("the vault could not be brought up to date; retrying")
                 self._stopping.wait(BACKOFF_SECONDS[min(failures, len(BACKOFF_SECONDS) - 1)])
                 failures += 1
             else:

@@ -1,4 +1,4 @@
-"""Synchronising: what files and memories say is compared, both ways, and brought together."""
+"""Two-way synchronisation of files and memories."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from memsvc.engine.vault.transcripts import Transcripts
 from memsvc.ports.change_feed import IndexFeed
 
 PAGE = 200
-"""Files or memories looked at while others wait for the vault."""
+"""Files or memories processed per batch."""
 PATIENCE_SECONDS = 0.5
 
-Event: TypeAlias = Taken | VaultProgress | VaultSummary
+SyncEvent: TypeAlias = Taken | VaultProgress | VaultSummary
 QUIET = frozenset({VaultAction.UNCHANGED, VaultAction.IGNORED})
-"""What is not told of."""
+"""Actions that are not reported."""
 
 
 @dataclass(frozen=True, slots=True)
 class SyncPlan:
-    """What to synchronise, and how.
+    """The options of a synchronisation.
 
     Attributes:
-        scope: Only the files of its user; None: of everybody.
-        is_forced: Files are written anew where they differ from what would be written, and missing ones are written
-            again instead of deleting their memories. What was edited is taken back before, as ever.
-        is_dry: Nothing is changed; what would be done is told.
+        scope: Limits the run to the files of its user; None: all users.
+        is_forced: Files that differ from their rendered memories are rewritten, and missing ones are written again
+            instead of deleting their memories. Edited files are imported before that in any case.
+        is_dry: Nothing is changed; the planned actions are reported.
     """
 
     scope: Scope | None = None
@@ -45,11 +45,11 @@ class SyncPlan:
 
     @property
     def owner(self) -> str | None:
-        """Return whose files are synchronised."""
+        """Return the owner whose files are synchronised; None: all."""
         return None if self.scope is None else self.scope.owner
 
 
-_MISNAMED = "Its name, or that of a folder on the way, is not UTF-8: rename it, and it is taken."
+_MISNAMED = "Its name, or that of a parent folder, is not UTF-8: rename it, and it is imported."
 
 
 @dataclass(slots=True)
@@ -58,34 +58,39 @@ class _Tally:
     claimed: set[str] = field(default_factory=set)
     counts: Counter[VaultAction] = field(default_factory=Counter)
 
-    def told(self, taken: Taken) -> Iterator[Taken]:
+    def reported(self, taken: Taken) -> Iterator[Taken]:
         if taken.action not in QUIET:
             self.counts[taken.action] += 1
             yield taken
 
 
-class Sync:
-    """Synchronises; one run at a time, the others wait."""
+class VaultSync:
+    """The synchronisation use case; one run at a time, the others wait."""
 
     def __init__(
-        self, desk: VaultContext, feed: IndexFeed, taking: NoteImporter, showing: NoteExporter, transcripts: Transcripts
+        self,
+        context: VaultContext,
+        feed: IndexFeed,
+        importer: NoteImporter,
+        exporter: NoteExporter,
+        transcripts: Transcripts,
     ) -> None:
-        """Work at *desk*; *feed* says up to where the vault is then."""
-        self._desk = desk
+        """Use *context*; *feed* gives the position that a run brings the vault to."""
+        self._context = context
         self._feed = feed
-        self._taking = taking
-        self._showing = showing
+        self._importer = importer
+        self._exporter = exporter
         self._transcripts = transcripts
         self._running = threading.Lock()
 
-    def run(self, plan: SyncPlan) -> Generator[Event, None, None]:
-        """Bring files and memories together; tell what was done, how far it is, and at the end the summary.
+    def run(self, plan: SyncPlan) -> Generator[SyncEvent, None, None]:
+        """Synchronise files and memories; yield the actions, the progress, and at the end the summary.
 
-        What a person did to files comes first, so that nothing is written over it. What was done stays done when the
-        iteration ends early.
+        Changes of files are imported first, so that none is overwritten. Completed actions are kept when the iteration
+        ends early.
 
         Raises:
-            VaultGoneError: The vault is not there.
+            VaultGoneError: The vault does not exist.
             BackendUnavailableError: The store cannot be reached.
         """
         while not self._running.acquire(timeout=PATIENCE_SECONDS):
@@ -95,7 +100,7 @@ class Sync:
         finally:
             self._running.release()
 
-    def _run(self, plan: SyncPlan) -> Iterator[Event]:
+    def _run(self, plan: SyncPlan) -> Iterator[SyncEvent]:
         head = self._feed.head()
         is_new = self._require_vault(is_dry=plan.is_dry)
         tally = _Tally()
@@ -106,105 +111,107 @@ class Sync:
         yield from self._lost(plan, tally)
         yield from self._sessions(plan, tally)
         if plan.owner is None and not plan.is_dry:
-            with self._desk.lock:
-                state = self._desk.book.state()
+            with self._context.lock:
+                state = self._context.manifest.state()
                 if state is not None and state.position < head:
-                    self._desk.book.record(position=head)
+                    self._context.manifest.record(position=head)
         counts = {action: tally.counts[action] for action in VaultAction if tally.counts[action]}
-        state = self._desk.book.state()
+        state = self._context.manifest.state()
         behind = self._feed.head() - state.position if state is not None else 0
-        yield VaultSummary(tally.files, self._desk.book.count(owner=plan.owner), behind, counts)
+        yield VaultSummary(tally.files, self._context.manifest.count(owner=plan.owner), behind, counts)
 
     def _require_vault(self, *, is_dry: bool) -> bool:
-        """Begin anew with a vault that the store does not know; return whether that is so."""
-        vault_id = self._desk.folder.vault_id()
-        state = self._desk.book.state()
+        """Reset the manifest for a vault that the store does not know; return whether it is unknown."""
+        vault_id = self._context.folder.vault_id()
+        state = self._context.manifest.state()
         if state is not None and state.vault_id == vault_id:
             return False
         if not is_dry:
-            with self._desk.lock:
-                self._desk.book.begin(vault_id)
+            with self._context.lock:
+                self._context.manifest.begin(vault_id)
         return True
 
-    def _files(self, plan: SyncPlan, tally: _Tally) -> Iterator[Event]:
-        """Take back what is new or was edited."""
+    def _files(self, plan: SyncPlan, tally: _Tally) -> Iterator[SyncEvent]:
+        """Import new and edited files."""
         below = "" if plan.scope is None else user_folder(plan.scope)
-        paths = self._desk.folder.notes(below)
+        paths = self._context.folder.notes(below)
         while part := list(islice(paths, PAGE)):
             tally.files += len(part)
-            for taken in self._taking.preview(part, tally.claimed) if plan.is_dry else self._taking.take_all(part):
-                yield from tally.told(taken)
+            for taken in self._importer.preview(part, tally.claimed) if plan.is_dry else self._importer.take_all(part):
+                yield from tally.reported(taken)
             yield VaultProgress("files", tally.files)
-        for path in self._desk.folder.misnamed(below):
-            yield from tally.told(Taken(path, VaultAction.INVALID, detail=_MISNAMED))
+        for path in self._context.folder.misnamed(below):
+            yield from tally.reported(Taken(path, VaultAction.INVALID, detail=_MISNAMED))
 
-    def _missing(self, plan: SyncPlan, tally: _Tally) -> Iterator[Event]:
-        """Take back that files are gone; when forced they are written again."""
+    def _missing(self, plan: SyncPlan, tally: _Tally) -> Iterator[SyncEvent]:
+        """Import the removal of files; when forced, they are written again later."""
         after, seen = "", 0
-        while page := self._desk.book.page(owner=plan.owner, after=after, limit=PAGE):
+        while page := self._context.manifest.page(owner=plan.owner, after=after, limit=PAGE):
             after, seen = path_key(page[-1].path), seen + len(page)
-            gone = [entry.path for entry in page if not self._desk.folder.exists(entry.path)]
+            gone = [entry.path for entry in page if not self._context.folder.exists(entry.path)]
             if gone and not plan.is_forced:
-                self._desk.folder.vault_id()
-                for taken in self._taking.preview(gone, tally.claimed) if plan.is_dry else self._taking.take_all(gone):
-                    yield from tally.told(taken)
+                self._context.folder.vault_id()
+                for taken in (
+                    self._importer.preview(gone, tally.claimed) if plan.is_dry else self._importer.take_all(gone)
+                ):
+                    yield from tally.reported(taken)
             yield VaultProgress("missing", seen)
 
-    def _memories(self, plan: SyncPlan, tally: _Tally) -> Iterator[Event]:
-        """Write what files do not show."""
+    def _memories(self, plan: SyncPlan, tally: _Tally) -> Iterator[SyncEvent]:
+        """Write the memories whose files are out of date."""
         after, seen = 0, 0
-        listing = partial(self._desk.book.behind, owner=plan.owner, limit=PAGE, every=plan.is_forced)
+        listing = partial(self._context.manifest.behind, owner=plan.owner, limit=PAGE, every=plan.is_forced)
         while memories := listing(after_row=after):
-            with self._desk.lock:
-                # As they are once nobody else writes files.
-                fresh = self._desk.book.present([memory.row for memory in memories])
+            with self._context.lock:
+                # Read again under the lock, when no other thread writes files.
+                fresh = self._context.manifest.present([memory.row for memory in memories])
                 fresh.sort(key=lambda memory: memory.row)
-                done = self._showing.show(fresh, anew=plan.is_forced, dry_run=plan.is_dry)
+                done = self._exporter.show(fresh, anew=plan.is_forced, dry_run=plan.is_dry)
             after, seen = memories[-1].row, seen + len(memories)
             for taken in done:
-                yield from tally.told(taken)
+                yield from tally.reported(taken)
             yield VaultProgress("memories", seen)
 
-    def _lost(self, plan: SyncPlan, tally: _Tally) -> Iterator[Event]:
-        """Remove files of memories that are gone for good."""
+    def _lost(self, plan: SyncPlan, tally: _Tally) -> Iterator[SyncEvent]:
+        """Remove the files of purged memories."""
         after = ""
-        while page := self._desk.book.lost(owner=plan.owner, after=after, limit=PAGE):
+        while page := self._context.manifest.lost(owner=plan.owner, after=after, limit=PAGE):
             after = path_key(page[-1].path)
-            with self._desk.lock:
-                done = self._showing.hide(page, dry_run=plan.is_dry)
+            with self._context.lock:
+                done = self._exporter.hide(page, dry_run=plan.is_dry)
             for taken in done:
-                yield from tally.told(taken)
+                yield from tally.reported(taken)
 
-    def _sessions(self, plan: SyncPlan, tally: _Tally) -> Iterator[Event]:
+    def _sessions(self, plan: SyncPlan, tally: _Tally) -> Iterator[SyncEvent]:
         after, seen = 0, 0
-        while page := self._desk.book.said(owner=plan.owner, after_row=after, limit=PAGE):
+        while page := self._context.manifest.said(owner=plan.owner, after_row=after, limit=PAGE):
             after = page[-1].row
             for said in page:
-                with self._desk.lock:
+                with self._context.lock:
                     taken = self._transcripts.show(said, dry_run=plan.is_dry, anew=plan.is_forced)
                 seen += 1
-                yield from () if taken is None else tally.told(taken)
+                yield from () if taken is None else tally.reported(taken)
             yield VaultProgress("sessions", seen)
 
 
-def forget_user(desk: VaultContext, scope: Scope) -> None:
-    """Remove all files of a user, those that the vault does not know too.
+def forget_user(context: VaultContext, scope: Scope) -> None:
+    """Remove all files of a user, including those without manifest entries.
 
     Raises:
-        OSError: Something cannot be removed.
+        OSError: A file cannot be removed.
     """
-    with desk.lock:
+    with context.lock:
         try:
-            desk.folder.vault_id()
+            context.folder.vault_id()
         except VaultGoneError:
             return
-        desk.folder.remove_tree(user_folder(scope))
-        _forget(desk, scope.owner)
+        context.folder.remove_tree(user_folder(scope))
+        _forget(context, scope.owner)
 
 
-def _forget(desk: VaultContext, owner: str) -> None:
-    while page := desk.book.page(owner=owner, after="", limit=PAGE):
-        desk.book.record(removed=_paths(page))
+def _forget(context: VaultContext, owner: str) -> None:
+    while page := context.manifest.page(owner=owner, after="", limit=PAGE):
+        context.manifest.record(removed=_paths(page))
 
 
 def _paths(entries: Sequence[Entry]) -> list[str]:

@@ -1,4 +1,4 @@
-"""What was said in sessions, as files that are read and not edited: one for each session."""
+"""Read-only transcripts of sessions, one file per session."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ READ_ONLY = (
 
 
 class Transcripts:
-    """Writes them."""
+    """A writer of session transcripts."""
 
-    def __init__(self, desk: VaultContext) -> None:
-        """Work at *desk*, whose lock the caller holds."""
-        self._desk = desk
+    def __init__(self, context: VaultContext) -> None:
+        """Use *context*, whose lock the caller holds."""
+        self._context = context
 
     def show(self, said: Transcript, *, dry_run: bool = False, anew: bool = False) -> Taken | None:
-        """Write the transcript of a session if it changed; return what was done, None: nothing.
+        """Write the transcript of a session if it changed; return the action, None: nothing was done.
 
-        An edited one is laid beside first. A session of which nothing is left has no file.
+        An edited file is renamed to a conflict path first. A session without remaining messages has no file.
         """
-        entry = self._desk.book.of_session(said.scope)
+        entry = self._context.manifest.of_session(said.scope)
         if entry is not None and entry.revision == said.stamp and not anew:
             return None
         messages = [message for message in self._messages(said.scope) if message.status not in ABSENT]
@@ -53,18 +53,18 @@ class Transcripts:
             return None if present == after.digest else Taken(path, VaultAction.WRITTEN)
         if present != after.digest:
             if entry is not None and present not in {None, entry.digest}:
-                self._desk.folder.rename(path, conflict_path(path, f"t{said.stamp}"))
-            self._desk.folder.write_all([(path, data)])
+                self._context.folder.rename(path, conflict_path(path, f"t{said.stamp}"))
+            self._context.folder.write_all([(path, data)])
         if entry != after:
-            self._desk.book.record([after])
+            self._context.manifest.record([after])
         return None if present == after.digest else Taken(path, VaultAction.WRITTEN)
 
     def show_session(self, scope: Scope) -> Taken | None:
-        """Write the transcript of the session of *scope*, as it is now."""
+        """Write the current transcript of the session of *scope*."""
         plain = replace(scope, agent_id="")
         messages = self._messages(plain)
         if not messages:
-            entry = self._desk.book.of_session(plain)
+            entry = self._context.manifest.of_session(plain)
             return None if entry is None else self._remove(entry, dry_run=False)
         first = min(message.create_time for message in messages)
         stamp = max(to_micros(message.update_time) for message in messages)
@@ -74,7 +74,7 @@ class Transcripts:
         """Return the sessions of a project that have transcripts."""
         found: list[Scope] = []
         after = ""
-        while page := self._desk.book.page(owner=owner, after=after, limit=PAGE):
+        while page := self._context.manifest.page(owner=owner, after=after, limit=PAGE):
             after = path_key(page[-1].path)
             found += [
                 replace(scope_of(owner, project_id), session_id=entry.session_id)
@@ -87,32 +87,32 @@ class Transcripts:
         if entry is not None:
             return entry.path
         paths = transcript_path(said.scope, said.first_time)
-        known = self._desk.book.at(paths)
+        known = self._context.manifest.at(paths)
         return next((path for path in paths if path_key(path) not in known), paths[-1])
 
     def _remove(self, entry: Entry, *, dry_run: bool) -> Taken:
         if not dry_run:
             if self._present(entry.path) not in {None, entry.digest}:
-                self._desk.folder.rename(entry.path, conflict_path(entry.path, f"t{entry.revision}"))
-            self._desk.book.record(removed=[entry.path])
-            self._desk.folder.remove(entry.path)
+                self._context.folder.rename(entry.path, conflict_path(entry.path, f"t{entry.revision}"))
+            self._context.manifest.record(removed=[entry.path])
+            self._context.folder.remove(entry.path)
         return Taken(entry.path, VaultAction.REMOVED)
 
     def _present(self, path: str) -> str | None:
         try:
-            data = self._desk.folder.read(path)
+            data = self._context.folder.read(path)
         except NoteError:
             return ""
         return None if data is None else digest_of(data)
 
     def _messages(self, scope: Scope) -> list[Memory]:
-        """Return all that was said in a session, deleted messages too, in the order of writing."""
+        """Return all messages of a session, including deleted ones, in write order."""
         where = And((AnyOf(Field.SESSION_ID, (scope.session_id,)), AnyOf(Field.KIND, (Kind.MESSAGE.value,))))
-        rows = self._desk.reads.rows_where(where, reach=Reach(scope.owner, (scope.project_id,)))
+        rows = self._context.reads.rows_where(where, reach=Reach(scope.owner, (scope.project_id,)))
         found: list[Memory] = []
         for start in range(0, len(rows), PAGE):
             SEARCH_PRIORITY.yield_to_searches()
-            found += self._desk.book.present(rows[start : start + PAGE])
+            found += self._context.manifest.present(rows[start : start + PAGE])
         return sorted(found, key=lambda memory: memory.row)
 
 

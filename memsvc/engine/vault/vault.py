@@ -1,4 +1,4 @@
-"""The vault as the rest of the engine knows it."""
+"""The vault facade of the engine, its monitor and the warnings about its files."""
 
 from __future__ import annotations
 
@@ -18,54 +18,54 @@ from memsvc.domain.vault_layout import user_folder
 from memsvc.engine.vault.file_status import TreeMissingError, scan, scope_of
 from memsvc.engine.vault.git import GitCommits
 from memsvc.engine.vault.note_export import NoteExporter
-from memsvc.engine.vault.note_import import Merge, NoteImporter, VaultContext
+from memsvc.engine.vault.note_import import MergeStrategy, NoteImporter, VaultContext
 from memsvc.engine.vault.outbox_follower import OutboxFollower, VaultWorker
-from memsvc.engine.vault.sync import Event, Sync, SyncPlan, forget_user
+from memsvc.engine.vault.sync import SyncEvent, SyncPlan, VaultSync, forget_user
 from memsvc.engine.vault.transcripts import Transcripts
 from memsvc.engine.vault.watcher import ChangeImporter, WatchConfig, Watcher, WatchMode, WatchState
 from memsvc.ports.change_feed import IndexFeed
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
-    """What a vault is made of."""
+class VaultComponents:
+    """The components of a vault."""
 
-    desk: VaultContext
-    taking: NoteImporter
-    following: OutboxFollower
-    sync: Sync
+    context: VaultContext
+    importer: NoteImporter
+    follower: OutboxFollower
+    sync: VaultSync
 
 
 class Vault:
-    """Memories as files, both ways. Safe to use from several threads."""
+    """A two-way mapping between memories and files. Thread-safe."""
 
-    def __init__(self, parts: Parts) -> None:
-        """Work by *parts*; nothing happens by itself until `start`."""
+    def __init__(self, parts: VaultComponents) -> None:
+        """Use *parts*; no background work runs before `start`."""
         self._parts = parts
-        self._thread = VaultWorker(parts.following, self._begin)
+        self._thread = VaultWorker(parts.follower, self._begin)
 
     @property
-    def desk(self) -> VaultContext:
-        """Return what the vault works with."""
-        return self._parts.desk
+    def context(self) -> VaultContext:
+        """Return the context of the vault."""
+        return self._parts.context
 
     def start(self) -> None:
-        """Synchronise, then follow the store, in a thread."""
+        """Start a thread that synchronises, then follows the store."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop the thread; what is left is done after the next start."""
+        """Stop the thread; pending work is done after the next start."""
         self._thread.stop()
 
     def nudge(self) -> None:
-        """Say that there are new changes; returns at once."""
+        """Signal that there are new changes; return at once."""
         self._thread.nudge()
 
-    def sync(self, plan: SyncPlan) -> Generator[Event, None, None]:
-        """Synchronise: see `Sync.run`.
+    def sync(self, plan: SyncPlan) -> Generator[SyncEvent, None, None]:
+        """Synchronise: see `VaultSync.run`.
 
         Raises:
-            BackendUnavailableError: The vault is not there, or the store cannot be reached.
+            BackendUnavailableError: The vault does not exist, or the store cannot be reached.
         """
         try:
             yield from self._parts.sync.run(plan)
@@ -73,28 +73,28 @@ class Vault:
             raise BackendUnavailableError("vault") from error
 
     def take(self, paths: Iterable[str]) -> Iterator[Taken]:
-        """Take files back: see `NoteImporter.take_all`."""
-        return self._parts.taking.take_all(paths)
+        """Import files: see `NoteImporter.take_all`."""
+        return self._parts.importer.take_all(paths)
 
     def follow(self) -> None:
-        """Write all that is committed by now, in this thread; for those who run without `start`."""
-        while self._parts.following.step() is not None:
+        """Write everything committed so far, in this thread; for callers that do not use `start`."""
+        while self._parts.follower.step() is not None:
             pass
 
     def forget(self, owner: str) -> None:
         """Remove all files of a user.
 
         Raises:
-            BackendUnavailableError: They cannot be removed; nothing else of the vault was changed.
+            BackendUnavailableError: The files cannot be removed; no other part of the vault was changed.
         """
         try:
-            forget_user(self._parts.desk, scope_of(owner, ""))
+            forget_user(self._parts.context, scope_of(owner, ""))
         except OSError as error:
             raise BackendUnavailableError("vault") from error
 
     def behind(self) -> int:
-        """Return how many changes are still to be written."""
-        return self._parts.following.behind()
+        """Return the number of changes that are not written yet."""
+        return self._parts.follower.behind()
 
     def _begin(self, is_stopping: Callable[[], bool]) -> None:
         for _ in self._parts.sync.run(SyncPlan()):
@@ -102,44 +102,48 @@ class Vault:
                 return
 
 
-def _untold(taken: Taken) -> None:
+def _ignore_result(taken: Taken) -> None:
     del taken
 
 
-def assembled(desk: VaultContext, feed: IndexFeed, merge: Merge, told: Callable[[Taken], None] = _untold) -> Vault:
-    """Make a vault; *told* hears what came of each file that was taken back."""
-    taking = NoteImporter(desk, merge, told)
-    showing, transcripts = NoteExporter(desk, taking), Transcripts(desk)
-    following = OutboxFollower(desk, feed, showing, transcripts)
-    return Vault(Parts(desk, taking, following, Sync(desk, feed, taking, showing, transcripts)))
+def build_vault(
+    context: VaultContext, feed: IndexFeed, merge: MergeStrategy, on_result: Callable[[Taken], None] = _ignore_result
+) -> Vault:
+    """Build a vault; *on_result* is called with the result of each imported file."""
+    importer = NoteImporter(context, merge, on_result)
+    exporter, transcripts = NoteExporter(context, importer), Transcripts(context)
+    follower = OutboxFollower(context, feed, exporter, transcripts)
+    return Vault(
+        VaultComponents(context, importer, follower, VaultSync(context, feed, importer, exporter, transcripts))
+    )
 
 
-# What attends to the files of a vault: the watcher, the commits, and what deserves somebody's attention.
+# Monitoring of the vault's files.
 
 
 _QUIET = frozenset({VaultAction.UNCHANGED, VaultAction.IGNORED})
 _NOT_OURS = frozenset({VaultAction.IGNORED, VaultAction.INVALID, VaultAction.READ_ONLY})
-"""What nothing was made of stays a person's own, also in Git."""
+"""Actions of files that were not imported: those are left to the user, also in Git."""
 
 log = logging.getLogger(__name__)
 
 
 class VaultMonitor:
-    """Hears of everything that happens to the files of a vault, whoever does it."""
+    """A monitor of the changes to a vault's files, by the service and by others."""
 
-    def __init__(self, root: Path, manner: WatchConfig, git: GitCommits | None) -> None:
-        """Attend to the files in *root*, once started; commit them to *git*, if there is any."""
+    def __init__(self, root: Path, config: WatchConfig, git: GitCommits | None) -> None:
+        """Monitor the files in *root* once started; commit them to *git* unless it is None."""
         self._root = root
-        self._manner = manner
+        self._config = config
         self._git = git
         self._watcher: Watcher | None = None
-        self._troubles = VaultWarnings()
+        self._warnings = VaultWarnings()
 
     def start(self, take: Callable[[Iterable[str]], Iterator[Taken]]) -> None:
-        """Watch from now on, if that is wanted, and take what changes by *take*."""
-        if self._manner.mode is WatchMode.OFF:
+        """Start the watcher unless the mode is OFF; import changed files with *take*."""
+        if self._config.mode is WatchMode.OFF:
             return
-        self._watcher = Watcher(self._root, ChangeImporter(take), self._manner)
+        self._watcher = Watcher(self._root, ChangeImporter(take), self._config)
         try:
             known = scan(self._root).files
         except TreeMissingError:
@@ -152,15 +156,15 @@ class VaultMonitor:
             self._watcher.stop()
 
     def note_own(self, path: str, state: os.stat_result | None) -> None:
-        """Note that the service itself puts a file there, or with None that it removed one."""
+        """Record that the service itself writes a file; with *state* None, that it removed one."""
         if self._watcher is not None and state is not None:
             self._watcher.note_own(path, state)
         if self._git is not None:
             self._git.note([path])
 
     def note_taken(self, taken: Taken) -> None:
-        """Note what came of a file that was taken."""
-        if self._troubles.note(taken):
+        """Record the result of an imported file."""
+        if self._warnings.note(taken):
             log.warning("%s of the vault, line %d: %s", taken.path, taken.line, taken.detail)
         elif taken.action not in _QUIET:
             log.info("%s of the vault: %s", taken.path, taken.action.value.lower())
@@ -168,80 +172,84 @@ class VaultMonitor:
             self._git.note([taken.path])
 
     def notices_of(self, scope: Scope) -> list[Notice]:
-        """Return what the user of *scope* should know."""
-        return self._troubles.of(scope)
+        """Return the notices for the user of *scope*."""
+        return self._warnings.of(scope)
 
     def notices(self) -> list[Notice]:
-        """Return what an operator should know."""
-        found = self._troubles.count()
+        """Return the notices for an operator."""
+        found = self._warnings.count()
         state = WatchState.STOPPED if self._watcher is None else self._watcher.state
         if state is WatchState.MISSING:
-            found.append(Notice("VAULT_MISSING", "The vault's folder is not there; nothing is taken until it is back."))
-        if state is WatchState.POLLING and self._manner.mode is WatchMode.EVENTS:
-            message = "The file system tells no events, so the vault is looked over every few seconds."
+            found.append(
+                Notice("VAULT_MISSING", "The vault's folder is missing; no file is imported until it is back.")
+            )
+        if state is WatchState.POLLING and self._config.mode is WatchMode.EVENTS:
+            message = "The file system reports no events, so the vault is polled every few seconds."
             found.append(Notice("VAULT_POLLED", message, Severity.INFO))
         if self._git is not None and self._git.trouble:
-            message = f"{self._git.waiting} files of the vault wait to be committed to Git: {self._git.trouble}."
+            message = f"{self._git.waiting} files of the vault are waiting to be committed to Git: {self._git.trouble}."
             found.append(Notice("VAULT_COMMITS_WAIT", message, Severity.INFO))
         return found
 
 
-# What of a vault's files deserves somebody's attention.
+# Warnings about the vault's files.
 
 
-KEPT = 1_000
-"""Files whose troubles are remembered."""
-NAMED = 10
-"""Files of one user that are named."""
+MAX_TRACKED_FILES = 1_000
+"""Maximum number of files with recorded warnings."""
+MAX_NAMED_FILES = 10
+"""Maximum number of files named per user."""
 
 _MILD = Severity.INFO
-"""A file that somebody misspelt does not make the service sick."""
+"""An invalid file of one user does not make the service unhealthy."""
 _CODES = {VaultAction.INVALID: "VAULT_FILE_INVALID", VaultAction.CONFLICT: "VAULT_CONFLICT"}
 _ADVICE = {
-    VaultAction.INVALID: "It was left alone; mend it, and it is taken.",
-    VaultAction.CONFLICT: "Both are kept, as revisions too; put together what you need and remove the other file.",
+    VaultAction.INVALID: "It was left unchanged; correct it, and it is imported.",
+    VaultAction.CONFLICT: "Both versions are kept, also as revisions; merge what you need and remove the other file.",
 }
 
 
 class VaultWarnings:
-    """The files that could not be taken, or were in conflict, until they are taken without."""
+    """The files whose last import failed or was in conflict, until an import succeeds."""
 
     def __init__(self) -> None:
-        """Know of none."""
+        """Start with no warnings."""
         self._lock = threading.Lock()
         self._found: dict[str, Taken] = {}
 
     def note(self, taken: Taken) -> bool:
-        """Note what came of a file, and return whether that is a trouble that was not known."""
+        """Record the result of a file, and return whether it is a new warning."""
         with self._lock:
             known = self._found.get(taken.path)
             if known is not None and known.action is VaultAction.CONFLICT and taken.action is VaultAction.UNCHANGED:
-                # That nothing happened since does not settle it.
+                # An unchanged file does not resolve its conflict.
                 return False
             self._found.pop(taken.path, None)
             if taken.action not in _CODES or not taken.detail:
                 return False
-            if len(self._found) < KEPT:
+            if len(self._found) < MAX_TRACKED_FILES:
                 self._found[taken.path] = taken
             return known != taken
 
     def of(self, scope: Scope) -> list[Notice]:
-        """Return what about the files of the user of *scope* deserves attention, by path; nobody else's are named."""
+        """Return the warnings about the files of the user of *scope*, by path; no other user's files are named."""
         folder = f"{user_folder(scope)}/"
         with self._lock:
             own = sorted((taken for path, taken in self._found.items() if path.startswith(folder)), key=_path)
-        found = [Notice(_CODES[one.action], _sentence(one)) for one in own[:NAMED]]
-        if len(own) > NAMED:
-            found.append(Notice("VAULT_FILE_INVALID", f"{len(own) - NAMED} more files of the vault need a look."))
+        found = [Notice(_CODES[one.action], _sentence(one)) for one in own[:MAX_NAMED_FILES]]
+        if len(own) > MAX_NAMED_FILES:
+            found.append(
+                Notice("VAULT_FILE_INVALID", f"{len(own) - MAX_NAMED_FILES} more files of the vault have warnings.")
+            )
         return found
 
     def count(self) -> list[Notice]:
-        """Return how many files of everybody deserve attention, without naming any."""
+        """Return the number of files with warnings over all users, without naming any."""
         with self._lock:
             actions = [taken.action for taken in self._found.values()]
         return [
             Notice(
-                code, f"{count} files of the vault need a look; the log and GetStats of their users name them.", _MILD
+                code, f"{count} files of the vault have warnings; the log and GetStats of their users name them.", _MILD
             )
             for action, code in _CODES.items()
             if (count := actions.count(action))

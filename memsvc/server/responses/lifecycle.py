@@ -33,7 +33,7 @@ from memsvc.domain.write_requests import Written
 from memsvc.engine.admin.backup import BackupProgress
 from memsvc.engine.admin.integrity import Event as IntegrityEvent
 from memsvc.engine.summaries.periods import PeriodSummary
-from memsvc.engine.vault.sync import Event as VaultEvent
+from memsvc.engine.vault.sync import SyncEvent as VaultEvent
 from memsvc.ports.operations import MovePhase, MoveProgress
 from memsvc.server.enums import (
     API_KEY_ROLE,

@@ -15,7 +15,7 @@ from memsvc.domain.maintenance import UpkeepProgress
 from memsvc.domain.vault import VaultProgress
 from memsvc.domain.write_requests import WaitFor
 from memsvc.engine.admin.integrity import Event as IntegrityEvent
-from memsvc.engine.vault.sync import Event as VaultEvent
+from memsvc.engine.vault.sync import SyncEvent as VaultEvent
 from memsvc.server import call_context, tokens
 from memsvc.server.executors import iterate_in_thread
 from memsvc.server.requests import lifecycle as requests

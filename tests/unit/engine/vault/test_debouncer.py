@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memsvc.engine.vault.watcher import LONGEST, Debouncer
+from memsvc.engine.vault.watcher import MAX_DELAY_FACTOR, Debouncer
 
 
 def test_a_path_is_given_once_it_is_quiet() -> None:
@@ -35,7 +35,7 @@ def test_a_path_that_never_is_quiet_is_given_all_the_same() -> None:
         if settling.take(tenth / 10):
             found.append(tenth / 10)
 
-    assert found[0] == LONGEST
+    assert found[0] == MAX_DELAY_FACTOR
     assert len(found) == 1
 
 

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from memsvc.engine.vault import git as commits
-from memsvc.engine.vault.git import CommitForm, GitCommits, Signature
+from memsvc.engine.vault.git import CommitFormat, CommitSignature, GitCommits
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 
 NOW = datetime(2026, 2, 6, 10, 11, 12, tzinfo=UTC)
-FORM = CommitForm(Signature("memsvc 记忆", "memsvc@example.org"), "memory: {summary}")
+FORM = CommitFormat(CommitSignature("memsvc 记忆", "memsvc@example.org"), "memory: {summary}")
 ENVIRONMENT = {
     "PATH": os.environ["PATH"],
     "HOME": os.devnull,
@@ -237,7 +237,7 @@ def test_many_files_are_several_commits(
     vault: Path, git: Shell, ours: GitCommits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So that nobody waits long for the index; a message names the first files only."""
-    monkeypatch.setattr(commits, "MOST_FILES", 25)
+    monkeypatch.setattr(commits, "MAX_COMMIT_FILES", 25)
     names = [f"many/{number:02}.md" for number in range(60)]
     (vault / "many").mkdir()
     for name in names:

@@ -109,7 +109,7 @@ def test_a_deletion_does_not_win_over_a_change(bench: Bench) -> None:
 
     assert bench.take(path) is VaultAction.CONFLICT
     assert bench.memory(memory_id).status is Status.ACTIVE
-    assert [one.id for one in bench.desk.book.behind(owner=None, after_row=0, limit=9)] == [memory_id]
+    assert [one.id for one in bench.context.manifest.behind(owner=None, after_row=0, limit=9)] == [memory_id]
 
 
 @pytest.mark.parametrize(
@@ -205,7 +205,7 @@ def test_links_are_never_followed(bench: Bench, tmp_path: Path) -> None:
 
     assert bench.take(f"{BASE}/core/link.md") is VaultAction.INVALID
     assert bench.take(f"{BASE}/long_term/secret.md") is VaultAction.INVALID
-    assert list(bench.desk.folder.notes()) == [f"{BASE}/core/link.md"]
+    assert list(bench.context.folder.notes()) == [f"{BASE}/core/link.md"]
     assert bench.writes.total() == 0
 
 

@@ -43,7 +43,7 @@ def test_what_did_not_change_is_not_written(bench: Bench) -> None:
 
     bench.writes.writing.accesses.note([made.id])
     bench.writes.writing.accesses.flush()
-    bench.desk.book.record(position=0)
+    bench.context.manifest.record(position=0)
     bench.vault.follow()
     bench.synced(is_forced=True)
 
@@ -154,7 +154,7 @@ def test_a_crash_between_writing_and_noting_is_harmless(bench: Bench, monkeypatc
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(type(bench.desk.book), "record", crash)
+        patch.setattr(type(bench.context.manifest), "record", crash)
         with pytest.raises(KeyboardInterrupt):
             bench.vault.follow()
     before = stamps(bench)

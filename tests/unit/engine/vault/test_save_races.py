@@ -10,7 +10,7 @@ import pytest
 
 from memsvc.domain.memory import Layer
 from memsvc.engine.vault.filesystem import VaultFilesystem, digest_of
-from memsvc.engine.vault.note_import import ThreeWay
+from memsvc.engine.vault.note_import import ThreeWayMerge
 from tests.unit.engine.vault.vault_fixture import BASE, Bench, open_bench
 
 NOTE = f"{BASE}/long_term/note.md"
@@ -42,15 +42,15 @@ class HurriedFolder(VaultFilesystem):
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     monkeypatch.setattr("tests.unit.engine.vault.vault_fixture.VaultFilesystem", HurriedFolder)
-    monkeypatch.setattr("tests.unit.engine.vault.vault_fixture.KeepBoth", ThreeWay)
+    monkeypatch.setattr("tests.unit.engine.vault.vault_fixture.KeepBothMerge", ThreeWayMerge)
     with open_bench(tmp_path) as bench:
         yield bench
 
 
 def _edits(bench: Bench, old: str, new: str) -> None:
     text = bench.text(NOTE).replace(old, new)
-    assert isinstance(bench.desk.folder, HurriedFolder)
-    bench.desk.folder.hurry = lambda: (bench.root / NOTE).write_text(text)
+    assert isinstance(bench.context.folder, HurriedFolder)
+    bench.context.folder.hurry = lambda: (bench.root / NOTE).write_text(text)
 
 
 def _said(bench: Bench, memory_id: str) -> str:

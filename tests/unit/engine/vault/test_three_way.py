@@ -12,7 +12,7 @@ from memsvc.domain import limits
 from memsvc.domain.memory import Memory, content_hash
 from memsvc.domain.scope import Scope
 from memsvc.domain.vault import Note
-from memsvc.engine.vault.note_import import ThreeWay
+from memsvc.engine.vault.note_import import ThreeWayMerge
 from memsvc.text.front_matter.parser import read_note
 from memsvc.text.front_matter.renderer import render_note
 
@@ -46,7 +46,7 @@ def test_both_edits_are_in_the_merge(
     ours: dict[str, object], theirs: dict[str, object], expected: dict[str, object]
 ) -> None:
     """Of fields, of sets and of lines; nothing has to be laid beside the file."""
-    merged = ThreeWay().merge(BASE, edited(**theirs), replace(BASE, **ours))  # type: ignore[arg-type] # names of fields
+    merged = ThreeWayMerge().merge(BASE, edited(**theirs), replace(BASE, **ours))  # type: ignore[arg-type] # names of fields
 
     assert {name: merged.note.values[name] for name in expected} == expected
     assert (merged.beside, merged.note.memory_id) == (None, BASE.id)
@@ -56,7 +56,7 @@ def test_where_both_changed_the_same_the_file_has_its_way_and_the_memory_is_laid
     """What they did not both change is merged all the same."""
     ours = replace(BASE, content=TEXT.replace("Second", "Ours"), importance=5)
 
-    merged = ThreeWay().merge(BASE, edited(content=TEXT.replace("Second", "Theirs"), title="Their title"), ours)
+    merged = ThreeWayMerge().merge(BASE, edited(content=TEXT.replace("Second", "Theirs"), title="Their title"), ours)
 
     assert merged.beside is ours
     assert merged.note.content == TEXT.replace("Second", "Theirs")
@@ -67,7 +67,7 @@ def test_without_a_base_the_file_has_its_way() -> None:
     """The memory is laid beside, unless both say the same."""
     ours = replace(BASE, title="Ours")
 
-    differing, same = ThreeWay().merge(None, edited(), ours), ThreeWay().merge(None, edited(), BASE)
+    differing, same = ThreeWayMerge().merge(None, edited(), ours), ThreeWayMerge().merge(None, edited(), BASE)
 
     assert (differing.beside, differing.note.values["title"]) == (ours, "Lines")
     assert same.beside is None
@@ -77,6 +77,6 @@ def test_what_together_is_too_large_is_a_conflict() -> None:
     """Thirty-two tags of each side, or contents of the longest."""
     ours, theirs = (tuple(f"{side}{number}" for number in range(limits.TAGS)) for side in ("o", "t"))
 
-    merged = ThreeWay().merge(BASE, edited(tags=theirs), replace(BASE, tags=ours))
+    merged = ThreeWayMerge().merge(BASE, edited(tags=theirs), replace(BASE, tags=ours))
 
     assert (merged.note.values["tags"], merged.beside is not None) == (theirs, True)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from memsvc.engine.vault.file_status import TreeMissingError, mark_of, open_inside, scan, tree_differences
+from memsvc.engine.vault.file_status import TreeMissingError, file_stamp, open_inside, scan, tree_differences
 
 
 def test_memories_and_folders_are_seen(tmp_path: Path) -> None:
@@ -41,7 +41,9 @@ def test_links_are_neither_files_nor_folders(tmp_path: Path) -> None:
     seen = scan(vault)
 
     assert (sorted(seen.files), seen.folders) == (["x.md"], ("",))
-    assert [mark_of(vault, path) for path in ("file.md", "inner.md", "folder/secret.md", "circle/x.md")] == [None] * 4
+    assert [file_stamp(vault, path) for path in ("file.md", "inner.md", "folder/secret.md", "circle/x.md")] == [
+        None
+    ] * 4
     for path in ("file.md", "folder/secret.md"):
         with pytest.raises(OSError, match=r"symbolic|Not a directory"):
             open_inside(vault, path)
@@ -66,7 +68,7 @@ def test_pipes_and_folders_are_no_files(tmp_path: Path) -> None:
     seen = scan(tmp_path)
 
     assert seen.files == {}
-    assert mark_of(tmp_path, "pipe.md") is mark_of(tmp_path, "folder.md") is None
+    assert file_stamp(tmp_path, "pipe.md") is file_stamp(tmp_path, "folder.md") is None
 
 
 def test_differences_are_what_came_went_or_changed(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from memsvc.domain.scope import Reach
 from memsvc.domain.vault import Taken, VaultAction
 from memsvc.domain.write_requests import Patch, WriteOptions
 from memsvc.engine.vault.file_status import scan
-from memsvc.engine.vault.note_import import NoteImporter, ThreeWay
+from memsvc.engine.vault.note_import import NoteImporter, ThreeWayMerge
 from memsvc.engine.vault.vault import VaultWarnings
 from memsvc.engine.vault.watcher import ChangeImporter, WatchConfig, Watcher, WatchMode, WatchState
 from tests.support.until import PATIENCE_SECONDS, until
@@ -73,7 +73,7 @@ class House:
 @contextmanager
 def _watched(house: House, mode: WatchMode = WatchMode.EVENTS) -> Iterator[Watcher]:
     bench = house.bench
-    taking = NoteImporter(bench.desk, ThreeWay(), house.tell)
+    taking = NoteImporter(bench.context, ThreeWayMerge(), house.tell)
     manner = WatchConfig(mode, debounce_seconds=QUIET, poll_seconds=0.05)
     watcher = Watcher(bench.root, ChangeImporter(taking.take_all), manner, house.clock)
     watcher.start(scan(bench.root).files)
@@ -249,7 +249,7 @@ def test_edits_of_the_same_lines_are_both_kept(house: House) -> None:
     told = house.wait(NOTE, VaultAction.CONFLICT)
 
     [beside] = [path for path in house.bench.files() if ".conflict-" in path]
-    revision = house.bench.desk.reads.revision(made.id, made.revision + 1, reach=Reach.from_scope(ADA))
+    revision = house.bench.context.reads.revision(made.id, made.revision + 1, reach=Reach.from_scope(ADA))
     assert "Two, by hand." in house.bench.memory(made.id).content
     assert "Two, by call." in house.bench.text(beside)
     assert revision is not None
@@ -309,7 +309,7 @@ def test_what_happened_while_nobody_watched_is_taken_at_the_start(quiet_house: H
     (house.bench.root / f"{BASE}/long_term/gone.md").unlink()
     (house.bench.root / f"{BASE}/long_term/move.md").rename(house.bench.root / f"{BASE}/long_term/moved.md")
     house.bench.put(f"{BASE}/long_term/new.md", "new.\n")
-    taking = NoteImporter(house.bench.desk, ThreeWay(), house.tell)
+    taking = NoteImporter(house.bench.context, ThreeWayMerge(), house.tell)
     watcher = Watcher(house.bench.root, ChangeImporter(taking.take_all), WatchConfig(debounce_seconds=QUIET))
     watcher.start(before)
     try:

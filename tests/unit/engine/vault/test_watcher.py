@@ -14,7 +14,7 @@ import pytest
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError
 from memsvc.engine.vault import watcher as watching
 from memsvc.engine.vault.file_status import scan
-from memsvc.engine.vault.watcher import Told, WatchConfig, Watcher, WatchMode, WatchState
+from memsvc.engine.vault.watcher import FileEvents, WatchConfig, Watcher, WatchMode, WatchState
 from tests.support.until import PATIENCE_SECONDS, until
 from tests.unit.engine.vault.frozen_clock import HeldClock
 
@@ -325,7 +325,7 @@ def test_watching_ends_with_the_service(root: Path) -> None:
 
 def test_events_that_do_not_come_are_noticed(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the system tells nothing, looking now and then finds the change, and soon the watcher looks for itself."""
-    monkeypatch.setattr(watching, "told", _silence)
+    monkeypatch.setattr(watching, "file_events", _silence)
     monkeypatch.setattr("memsvc.engine.vault.watcher.JUDGE_SECONDS", 0.0)
     with watched(root, sweep_seconds=0.05) as (watcher, notes):
         (root / "y.md").write_text("two")
@@ -344,7 +344,7 @@ def test_a_system_without_events_is_polled(root: Path, monkeypatch: pytest.Monke
         raise OSError(28, "OS file watch limit reached")
         yield
 
-    monkeypatch.setattr(watching, "told", refused)
+    monkeypatch.setattr(watching, "file_events", refused)
     with watched(root) as (watcher, notes):
         (root / "y.md").write_text("two")
         notes.wait(("present", "y.md"))
@@ -352,6 +352,6 @@ def test_a_system_without_events_is_polled(root: Path, monkeypatch: pytest.Monke
         assert watcher.state is WatchState.POLLING
 
 
-def _silence(root: Path, folders: Sequence[str], stopping: threading.Event) -> Iterator[Told]:
+def _silence(root: Path, folders: Sequence[str], stopping: threading.Event) -> Iterator[FileEvents]:
     while not stopping.wait(0.02):
-        yield Told()
+        yield FileEvents()

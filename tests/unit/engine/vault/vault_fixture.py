@@ -14,9 +14,9 @@ from memsvc.domain.vault import Taken, VaultAction, VaultSummary
 from memsvc.domain.vault_layout import place_of
 from memsvc.domain.write_requests import Patch, WriteOptions
 from memsvc.engine.vault.filesystem import VaultFilesystem
-from memsvc.engine.vault.note_import import KeepBoth, NoteImporter, VaultContext
+from memsvc.engine.vault.note_import import KeepBothMerge, NoteImporter, VaultContext
 from memsvc.engine.vault.sync import SyncPlan
-from memsvc.engine.vault.vault import Vault, assembled
+from memsvc.engine.vault.vault import Vault, build_vault
 from tests.unit.engine.memories.write_path import Desk as WriteDesk
 from tests.unit.engine.memories.write_path import open_desk
 
@@ -29,7 +29,7 @@ class Bench:
 
     root: Path
     writes: WriteDesk
-    desk: VaultContext
+    context: VaultContext
     taking: NoteImporter
     vault: Vault
 
@@ -92,9 +92,9 @@ def open_bench(directory: Path) -> Iterator[Bench]:
         if store.vault.state() is None:
             store.vault.begin(vault_id)
         parts = writes.writing
-        desk = VaultContext(folder, store.vault, store.memories, parts.remember, parts.revise, threading.RLock())
-        vault = assembled(desk, store.feed, KeepBoth())
-        yield Bench(folder.root, writes, desk, NoteImporter(desk, KeepBoth()), vault)
+        context = VaultContext(folder, store.vault, store.memories, parts.remember, parts.revise, threading.RLock())
+        vault = build_vault(context, store.feed, KeepBothMerge())
+        yield Bench(folder.root, writes, context, NoteImporter(context, KeepBothMerge()), vault)
 
 
 def place(memory: Memory) -> str:
