@@ -17,9 +17,9 @@ from memsvc.domain.errors import MemsvcError
 from memsvc.domain.text_cache import forget_texts
 from memsvc.engine.admin.backup import BLOBS, BackupManifest, Backups, BlobSource
 from memsvc.engine.services import FileService
-from memsvc.engine.user_data.erasure import CacheInvalidation, DataLocations, Erase, FilesOfUsers, Indexes
-from memsvc.engine.user_data.export import Exporting
-from memsvc.engine.user_data.import_user import UserImporting
+from memsvc.engine.user_data.erasure import CacheInvalidation, DataLocations, DerivedIndexes, UserBlobs, UserEraser
+from memsvc.engine.user_data.export import UserExporter
+from memsvc.engine.user_data.import_user import UserImporter
 from memsvc.engine.vault.vault import Vault
 from memsvc.settings import Settings
 
@@ -33,10 +33,10 @@ log = logging.getLogger(__name__)
 class UserDataServices:
     """The use cases that forget users, that carry them elsewhere, and that make backups."""
 
-    erase: Erase
+    erase: UserEraser
     backups: Backups
-    exporting: Exporting
-    importing: UserImporting
+    exporting: UserExporter
+    importing: UserImporter
 
 
 def forgetting(
@@ -49,16 +49,16 @@ def forgetting(
 ) -> UserDataServices:
     """Make them, and finish the erasures that an earlier run of the process began; *stack* stops that."""
     index, writes, reads, files = parts
-    users_files = FilesOfUsers(backends.metadata.files, backends.blobs, files.keeping)
+    users_files = UserBlobs(backends.metadata.files, backends.blobs, files.keeping)
     folder = settings.backup.directory or directory.path / BACKUPS
     about = BackupManifest(version("memsvc"), settings.metadata.backend, index.embedding.model)
     beside = BlobSource(backends.blobs, files.keeping.undisturbed)
     backups = Backups(backends.metadata, beside, folder, about, backends.now)
     forget_files = () if vault is None else (vault.forget,)
-    erase = Erase(
+    erase = UserEraser(
         backends.metadata,
         writes.committer,
-        Indexes(
+        DerivedIndexes(
             backends.vectors, backends.lexical, index.indexer, index.reindex, index.embedding, settings.ranking.tier
         ),
         CacheInvalidation(
@@ -79,12 +79,12 @@ def forgetting(
     return UserDataServices(
         erase=erase,
         backups=backups,
-        exporting=Exporting(backends.metadata, writes.accesses, index.embedding, tier, backends.now),
-        importing=UserImporting(writes.committer, index.embedding, tier),
+        exporting=UserExporter(backends.metadata, writes.accesses, index.embedding, tier, backends.now),
+        importing=UserImporter(writes.committer, index.embedding, tier),
     )
 
 
-def _finish_begun(backends: Backends, erase: Erase, stack: ExitStack) -> None:
+def _finish_begun(backends: Backends, erase: UserEraser, stack: ExitStack) -> None:
     if not backends.metadata.erasures.running():
         return
 

@@ -49,9 +49,9 @@ from memsvc.engine.sessions.flush import SessionFlusher
 from memsvc.engine.sessions.service import SessionLifecycle, SessionReader
 from memsvc.engine.sessions.trim import SessionTrimmer
 from memsvc.engine.summaries.periods import PeriodSummarizer
-from memsvc.engine.user_data.erasure import Erase
-from memsvc.engine.user_data.export import Exporting
-from memsvc.engine.user_data.import_user import UserImporting
+from memsvc.engine.user_data.erasure import UserEraser
+from memsvc.engine.user_data.export import UserExporter
+from memsvc.engine.user_data.import_user import UserImporter
 from memsvc.engine.vault.vault import Vault
 from memsvc.engine.watch.watch import WatchService
 
@@ -97,9 +97,9 @@ class Services:
     watching: WatchService
     reviewing: ReviewService
     reminders: ReminderService
-    exporting: Exporting
-    user_importing: UserImporting
-    erase: Erase
+    exporting: UserExporter
+    user_importing: UserImporter
+    erase: UserEraser
     backups: Backups
     migration: Migration
     access: Access

@@ -1,4 +1,4 @@
-"""From lines to records: what the store keeps."""
+"""Decoding of export lines into records of the store."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ Vectors = tuple[tuple[str, int, bytes], ...]
 FLOAT_BYTES = 4
 
 
-def value_of(line: Any, scope: Scope) -> Value:
-    """Return the record that a line holds, of the user of *scope*."""
+def decode_record(line: Any, scope: Scope) -> Value:
+    """Return the record of a line, for the user of *scope*."""
     if isinstance(line, schema.MemoryLine):
         return _stored(line, scope)
     if isinstance(line, schema.SessionLine):
@@ -89,7 +89,7 @@ def _statements(line: schema.MemoryLine) -> tuple[Statement, ...]:
 
 
 def memory_of(line: schema.MemoryFields, scope: Scope) -> Memory:
-    """Return the memory that a line holds, in the revision of the line."""
+    """Return the memory of a line, in the revision of the line."""
     return Memory(
         id=line.id,
         scope=Scope(scope.user_id, line.project_id, line.agent_id, line.session_id, scope.tenant_id),
@@ -156,11 +156,11 @@ def vectors_of(number: int, line: schema.MemoryLine, header: schema.HeaderLine |
     """Return the vectors of a memory.
 
     Raises:
-        InvalidRequestError: They are not of the kind that the header names.
+        InvalidRequestError: They do not match the embedding that the header names.
     """
     space = None if header is None else header.embedding
     if space is None:
-        raise bad_line(number, "vectors", "must not be there: the header names no embedding")
+        raise bad_line(number, "vectors", "must be absent: the header names no embedding")
     found = []
     for place, part in enumerate(line.vectors):
         if len(part.data) != FLOAT_BYTES * space.dimension:
@@ -171,14 +171,14 @@ def vectors_of(number: int, line: schema.MemoryLine, header: schema.HeaderLine |
     return tuple(found)
 
 
-# From the lines of an exported user to what they hold, each checked field by field.
+# Parsing and validation of lines.
 
 
 M = TypeVar("M", bound=BaseModel)
 
 
 class _Sort(BaseModel):
-    """What is looked at first: what kind of line it is, and whether it may be left out."""
+    """The kind of a line, and whether readers may skip it."""
 
     record: str
     optional: bool = False
@@ -196,15 +196,15 @@ KINDS: Mapping[str, type[Line]] = {
     "file": FileLine,
     FOOTER: FooterLine,
 }
-"""Another kind of record is another class here, and a way to store it in `memsvc.engine.user_data.import_user`."""
+"""A new kind of record needs a class here, and a way to store it in `memsvc.engine.user_data.import_user`."""
 _KIND = re.compile(rb'^\s*\{\s*"record"\s*:\s*"([a-z_]+)"')
 
 
 def read_line(number: int, line: bytes) -> Line | str:
-    """Return what a line holds, or the name of an unknown kind that says that it may be left out.
+    """Return the parsed line, or the name of an unknown kind that is marked as optional.
 
     Raises:
-        InvalidRequestError: It is no line of an exported user; the fields are named "data.lines[NUMBER].…".
+        InvalidRequestError: The line is invalid; the fields are named "data.lines[NUMBER].…".
     """
     found = _KIND.match(line)
     name = found.group(1).decode() if found else ""
@@ -220,7 +220,7 @@ def read_line(number: int, line: bytes) -> Line | str:
 
 
 def bad_line(number: int, field: str, description: str) -> InvalidRequestError:
-    """Return the error that a field of a line is wrong."""
+    """Return the error for an invalid field of a line."""
     return InvalidRequestError([Violation(_path(number, (field,) if field else ()), description)])
 
 
@@ -234,9 +234,9 @@ def _checked(number: int, read: Callable[[], M]) -> M:
 
 
 def _agreeing(number: int, line: Line) -> Line:
-    """Return a line whose fields are right together, too, by the rules of those who write memories.
+    """Return a line whose fields are consistent with each other, by the rules for writing memories.
 
-    What is asked first is what most memories lack: this is done for each of them.
+    This runs for every memory, so the conditions that few memories meet are checked first.
     """
     if isinstance(line, MemoryFields) and (violations := list(_disagreements(number, line))):
         raise InvalidRequestError(violations)
@@ -245,7 +245,7 @@ def _agreeing(number: int, line: Line) -> Line:
 
 def _disagreements(number: int, line: MemoryFields) -> Iterator[Violation]:
     if line.valid_to is not None and line.valid_from is not None and line.valid_to <= line.valid_from:
-        yield Violation(_path(number, ("valid_to",)), "must lie after valid_from")
+        yield Violation(_path(number, ("valid_to",)), "must be after valid_from")
     if line.layer is Layer.SESSION and not line.session_id:
         yield Violation(_path(number, ("layer",)), "can be SESSION only with a session_id")
     for field in ("supersedes_id", "superseded_by_id"):
@@ -260,11 +260,11 @@ def _path(number: int, location: tuple[str | int, ...]) -> str:
     return path
 
 
-# Where contents refer to files that may get other ids here, and the contents with those ids.
+# References to files in contents, and their renaming.
 
 
-PASSES = 8
-"""A content is looked at so many times at most; each finds as many references as a memory may have."""
+MAX_PASSES = 8
+"""Maximum number of passes over a content; each finds as many references as a memory may have."""
 _REF = re.compile(REF)
 _MARKS = tuple(f"{category}:" for category in FILE_CATEGORIES)
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
@@ -272,8 +272,8 @@ _STAND_INS = UUID("ffffffff-ffff-ffff-ffff-000000000000").int
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A reference in a content to what may be a file of the service, and where it stands."""
+class FileRefPosition:
+    """A reference in a content to a possible file of the service, with its position."""
 
     start: int
     end: int
@@ -281,22 +281,22 @@ class Place:
 
 
 def is_uuid(name: str) -> bool:
-    """Return whether a memory or a file of the service may have this id; what others name otherwise is theirs."""
+    """Return whether the id has the form of ids of the service; other names are external."""
     return _UUID.fullmatch(name) is not None
 
 
-def places_in(content: str) -> tuple[Place, ...]:
-    """Return where *content* refers to files, by place: exactly there where `refs_in` finds references.
+def file_ref_positions(content: str) -> tuple[FileRefPosition, ...]:
+    """Return the references to files in *content* by position: exactly those that `refs_in` finds.
 
-    `refs_in` does not tell where. So each text that might be a reference is given an id of its own, by which it is
-    known among those that are found. Of a reference that is repeated hundreds of times the last ones may be left out.
+    `refs_in` returns no positions. So each candidate is given a unique id, by which it is recognised in the result. Of
+    a reference that is repeated hundreds of times the last ones may be left out.
     """
     if not any(mark in content for mark in _MARKS):
         return ()
     matches = [(match, ref_from(match[0])) for match in _REF.finditer(content)]
-    open_places = [Place(*match.span(), ref) for match, ref in matches if ref is not None and is_uuid(ref.id)]
-    real: list[Place] = []
-    for _ in range(PASSES):
+    open_places = [FileRefPosition(*match.span(), ref) for match, ref in matches if ref is not None and is_uuid(ref.id)]
+    real: list[FileRefPosition] = []
+    for _ in range(MAX_PASSES):
         new = _found(content, open_places)
         if not new:
             break
@@ -305,8 +305,8 @@ def places_in(content: str) -> tuple[Place, ...]:
     return tuple(sorted(real, key=lambda place: place.start))
 
 
-def _found(content: str, places: Sequence[Place]) -> set[Place]:
-    """Return those of *places* that are found when each has an id of its own."""
+def _found(content: str, places: Sequence[FileRefPosition]) -> set[FileRefPosition]:
+    """Return those of *places* that are found when each has a unique id."""
     if not places:
         return set()
     stand_ins = {FileRef(place.ref.category, str(UUID(int=_STAND_INS + place.start))): place for place in places}
@@ -315,8 +315,8 @@ def _found(content: str, places: Sequence[Place]) -> set[Place]:
     return {stand_ins[ref] for ref in found if ref in stand_ins}
 
 
-def renamed(content: str, places: Sequence[Place], names: Mapping[str, str]) -> str:
-    """Return *content* with the ids that *names* gives in those of its *places* that refer to files with other ids."""
+def rename_file_refs(content: str, places: Sequence[FileRefPosition], names: Mapping[str, str]) -> str:
+    """Return *content* with the ids at *places* replaced as *names* gives."""
     moved = [place for place in places if place.ref.id in names]
     if not moved:
         return content

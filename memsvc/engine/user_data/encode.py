@@ -1,7 +1,7 @@
-"""From records to the lines of an exported user: one JSON object each, without what is empty.
+"""Encoding of records as lines of an exported user: one JSON object each, without empty fields.
 
-The names of fields are those of the API where it has them. A reader takes what is missing for empty; README.md and
-transfer.proto tell the format.
+The names of fields are those of the API where it has them. Readers treat missing fields as empty; transfer.proto
+documents the format.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ _TIMES = ("access_time", "event_time", "expire_time", "valid_from", "valid_to")
 _FIELDS_OF, _SCOPES_OF, _TIMES_OF = attrgetter(*_FIELDS), attrgetter(*_SCOPES), attrgetter(*_TIMES)
 
 
-class Line(NamedTuple):
-    """A line: which kind of record it holds, and its JSON with the line break."""
+class EncodedLine(NamedTuple):
+    """A line: the kind of its record, and its JSON with the line break."""
 
     record: str
     raw: bytes
 
 
-def line_of(fields: Fields) -> Line:
-    """Return the line that holds these fields, one of which is its record."""
-    return Line(fields["record"], _encoded(fields).encode() + b"\n")
+def encode_line(fields: Fields) -> EncodedLine:
+    """Return the line with these fields; the field "record" is its kind."""
+    return EncodedLine(fields["record"], _encoded(fields).encode() + b"\n")
 
 
-def memory_line(stored: Stored, vectors: Sequence[bytes] = ()) -> Line:
-    """Return a memory and what is stored beside it, and the vectors that `vector_part` told."""
-    fields = _beside(_memory(RecordKind.MEMORY, stored.memory, stored.action), stored)
+def memory_line(stored: Stored, vectors: Sequence[bytes] = ()) -> EncodedLine:
+    """Return the line of a memory with its dependent rows, and the vectors from `vector_part`."""
+    fields = _with_dependents(_memory(RecordKind.MEMORY, stored.memory, stored.action), stored)
     if not (stored.given_vector or vectors):
-        return line_of(fields)
-    # Base64 goes past the encoder, which would look at each letter of it.
+        return encode_line(fields)
+    # Base64 bypasses the JSON encoder, which would inspect every character.
     parts = [_encoded(fields)[:-1].encode()]
     if stored.given_vector:
         parts += (
@@ -65,10 +65,10 @@ def memory_line(stored: Stored, vectors: Sequence[bytes] = ()) -> Line:
     if vectors:
         parts += (b',"vectors":[', b",".join(vectors), b"]")
     parts.append(b"}\n")
-    return Line(RecordKind.MEMORY, b"".join(parts))
+    return EncodedLine(RecordKind.MEMORY, b"".join(parts))
 
 
-def _beside(line: Fields, stored: Stored) -> Fields:
+def _with_dependents(line: Fields, stored: Stored) -> Fields:
     if stored.is_unique:
         line["claims_content"] = True
     if stored.previous_id:
@@ -85,7 +85,7 @@ def _beside(line: Fields, stored: Stored) -> Fields:
 
 
 def vector_part(vector: bytes, view: View, ordinal: int) -> bytes:
-    """Return an embedding that the service made, as `memory_line` takes it: little-endian float32 bytes in base64."""
+    """Return an embedding made by the service for `memory_line`: little-endian float32 bytes in base64."""
     parts = [b"{", *_data(vector)]
     if view is not View.CHUNK:
         parts.append(f',"view":"{view.name}"'.encode())
@@ -98,13 +98,13 @@ def _data(vector: bytes) -> tuple[bytes, bytes, bytes]:
     return b'"data":"', b2a_base64(vector, newline=False), b'"'
 
 
-def revision_line(earlier: StoredRevision) -> Line:
-    """Return an earlier revision of the memory whose line was the last one of a memory."""
-    return line_of(_memory(RecordKind.REVISION, earlier.memory, earlier.action))
+def revision_line(earlier: StoredRevision) -> EncodedLine:
+    """Return the line of an earlier revision of the preceding memory."""
+    return encode_line(_memory(RecordKind.REVISION, earlier.memory, earlier.action))
 
 
-def session_line(session: Session) -> Line:
-    """Return a session."""
+def session_line(session: Session) -> EncodedLine:
+    """Return the line of a session."""
     scope = session.scope
     line = {
         "record": RecordKind.SESSION,
@@ -125,20 +125,20 @@ def session_line(session: Session) -> Line:
         "end_time": _moment(session.end_time),
         "trim_time": _moment(session.trim_time),
     }
-    return line_of(_given(line))
+    return encode_line(_given(line))
 
 
-def conflict_line(conflict: Conflict) -> Line:
-    """Return a conflict."""
+def conflict_line(conflict: Conflict) -> EncodedLine:
+    """Return the line of a conflict."""
     names = ("id", "project_id", "older_id", "newer_id", "rule", "topic", "older_value", "newer_value", "state")
     line = {"record": RecordKind.CONFLICT, **{name: getattr(conflict, name) for name in names}}
     line["create_time"] = _time(conflict.create_time)
     line["resolve_time"] = _moment(conflict.resolve_time)
-    return line_of(_given(line))
+    return encode_line(_given(line))
 
 
-def checkpoint_line(checkpoint: Checkpoint) -> Line:
-    """Return a checkpoint."""
+def checkpoint_line(checkpoint: Checkpoint) -> EncodedLine:
+    """Return the line of a checkpoint."""
     line = {
         "record": RecordKind.CHECKPOINT,
         "id": checkpoint.name,
@@ -147,11 +147,11 @@ def checkpoint_line(checkpoint: Checkpoint) -> Line:
         "create_time": _time(checkpoint.create_time),
         "note": checkpoint.note,
     }
-    return line_of(_given(line))
+    return encode_line(_given(line))
 
 
-def tombstone_line(left: Tombstone) -> Line:
-    """Return what is left of a purged memory."""
+def tombstone_line(left: Tombstone) -> EncodedLine:
+    """Return the line of a tombstone of a purged memory."""
     line = {
         "record": RecordKind.TOMBSTONE,
         "id": left.memory_id,
@@ -160,11 +160,11 @@ def tombstone_line(left: Tombstone) -> Line:
         "create_time": _time(left.create_time),
         "time": _time(left.time),
     }
-    return line_of(_given(line))
+    return encode_line(_given(line))
 
 
-def file_line(file: File) -> Line:
-    """Return what is known of a file; who does not know files may leave it out."""
+def file_line(file: File) -> EncodedLine:
+    """Return the line of a file's metadata; readers without files may skip it."""
     line = {
         "record": RecordKind.FILE,
         "optional": True,
@@ -179,7 +179,7 @@ def file_line(file: File) -> Line:
         "expire_time": _moment(file.expire_time),
         "metadata": dict(file.metadata),
     }
-    return line_of(_given(line))
+    return encode_line(_given(line))
 
 
 def _memory(record: RecordKind, memory: Memory, action: ChangeAction) -> Fields:

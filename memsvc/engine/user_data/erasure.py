@@ -1,4 +1,4 @@
-"""Erase: everything of a user, from the store, the indexes, the caches and the files of all of them."""
+"""Erasure of a user from the store, the indexes, the caches and their files."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from memsvc.ports.indexes import LexicalIndex, VectorIndex
 from memsvc.ports.metadata import MetadataStore, Transaction
 from memsvc.ports.operations import ErasureReads
 
-# What is kept of erasures: notes while they run, so that a crash loses none, then receipts that name nobody.
+# Records of erasures: a journal while one runs, which survives crashes, then a receipt without user data.
 
 
 DIGEST_BYTES = 32
@@ -44,12 +44,12 @@ DIGEST_BYTES = 32
 
 @dataclass(frozen=True, slots=True)
 class ErasureJournal:
-    """What an erasure found before it removed anything.
+    """The findings of an erasure before any removal.
 
     Attributes:
-        found: How much of what, by store.
-        digests: Of all texts that were embedded.
-        samples: Pieces of content to look for in files; *ids* likewise.
+        found: Numbers of records by kind, by store.
+        digests: The digests of all embedded texts.
+        samples: Pieces of content to search for in files; *ids* likewise.
     """
 
     found: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
@@ -65,12 +65,12 @@ class ErasureJournal:
 
 @dataclass(frozen=True, slots=True)
 class ExternalCopies:
-    """What came of an erasure, or would, beside what it notes.
+    """Removals outside the owner's own records, made or planned.
 
     Attributes:
-        embeddings: How many are removed.
-        orphans: How many blobs are removed that no file names.
-        left: How many blobs are there still that nobody uses.
+        embeddings: The number of removed embeddings.
+        orphans: The number of removed blobs without a file.
+        left: The number of remaining unused blobs.
     """
 
     embeddings: int = 0
@@ -78,25 +78,25 @@ class ExternalCopies:
     left: int = 0
 
 
-def with_beside(found: Mapping[str, Mapping[str, int]], beside: ExternalCopies) -> dict[str, dict[str, int]]:
-    """Return what was found, by store, with what is removed beside it."""
+def with_external_copies(found: Mapping[str, Mapping[str, int]], copies: ExternalCopies) -> dict[str, dict[str, int]]:
+    """Return the findings by store, including the external copies."""
     every = {name: dict(counts) for name, counts in found.items()}
-    for store, name, count in (("metadata", "embeddings", beside.embeddings), (BLOBS, ORPHANS, beside.orphans)):
+    for store, name, count in (("metadata", "embeddings", copies.embeddings), (BLOBS, ORPHANS, copies.orphans)):
         if count:
             every[store] = {**every.get(store, {}), name: count}
     return every
 
 
-def notes_text(notes: ErasureJournal) -> str:
-    """Return notes as JSON."""
-    digests = b64encode(b"".join(sorted(notes.digests))).decode()
-    found = {name: dict(counts) for name, counts in notes.found.items()}
-    samples, ids = (list(map(covered, texts)) for texts in (notes.samples, notes.ids))
+def journal_to_json(journal: ErasureJournal) -> str:
+    """Return a journal as JSON."""
+    digests = b64encode(b"".join(sorted(journal.digests))).decode()
+    found = {name: dict(counts) for name, counts in journal.found.items()}
+    samples, ids = (list(map(covered, texts)) for texts in (journal.samples, journal.ids))
     return json.dumps({"found": found, "digests": digests, "samples": samples, "ids": ids})
 
 
-def notes_of(text: str) -> ErasureJournal:
-    """Return the notes that `notes_text` wrote."""
+def journal_from_json(text: str) -> ErasureJournal:
+    """Return the journal that `journal_to_json` wrote."""
     content = json.loads(text)
     raw = b64decode(content["digests"])
     digests = (raw[start : start + DIGEST_BYTES] for start in range(0, len(raw), DIGEST_BYTES))
@@ -104,8 +104,8 @@ def notes_of(text: str) -> ErasureJournal:
     return ErasureJournal(content["found"], frozenset(digests), samples, ids)
 
 
-def receipt_text(receipt: Receipt, place: int) -> str:
-    """Return a receipt as JSON, with the *place* in the changes that the erasure had reached."""
+def receipt_to_json(receipt: Receipt, place: int) -> str:
+    """Return a receipt as JSON, with the *place* in the change feed that the erasure had reached."""
     content = {
         "begin": to_micros(receipt.begin_time),
         "end": to_micros(receipt.end_time),
@@ -118,13 +118,13 @@ def receipt_text(receipt: Receipt, place: int) -> str:
     return json.dumps(content)
 
 
-def erased_place(text: str) -> int:
-    """Return the place that was noted with a receipt; 0 when it is one without."""
+def erased_position(text: str) -> int:
+    """Return the place in the change feed stored with a receipt; 0 when it has none."""
     return int(json.loads(text).get("place", 0)) if text else 0
 
 
-def receipt_of(text: str) -> Receipt:
-    """Return the receipt that `receipt_text` wrote."""
+def receipt_from_json(text: str) -> Receipt:
+    """Return the receipt that `receipt_to_json` wrote."""
     content: Any = json.loads(text)
     return Receipt(
         begin_time=from_micros(content["begin"]),
@@ -137,78 +137,78 @@ def receipt_of(text: str) -> Receipt:
     )
 
 
-# What an erasure does about the files of the data directory: they are cleared, and looked through for what is left.
+# Scrubbing of the data directory: files are rewritten, and scanned for residue.
 
 
 QUICK_BYTES = 512 * 1024 * 1024
-"""The store's files are written anew after every erasure when they are no larger: writers wait some three seconds."""
+"""Up to this size the store's files are rewritten after every erasure: writers wait some three seconds."""
 OWNER_BYTES = 8
-"""A shorter name of an owner is found in any large file by chance, so that it is not looked for."""
+"""Minimum length of an owner's name for the scan: a shorter one occurs in any large file by chance."""
 SETTLE_TRIES = 25
 
 
 class StorageScrubber:
-    """Clears the files of what was removed.
+    """A scrubber that removes erased data from files.
 
-    A database leaves copies of entries in pages that they were moved from, also of such as were removed long before the
-    erasure, so that nobody knows any more what to look for. Only writing it anew is sure to remove them. A large one,
-    whose writers would have to wait for long, is written anew when the search finds something, above all the owner's
-    name, which nearly all entries of tables and indexes have; and when the name is none that a search can tell.
+    A database leaves copies of entries in pages that they were moved from, including entries that were removed long
+    before the erasure, which no scan can search for. Only a rewrite is certain to remove them. A large database, whose
+    rewrite would block writers for long, is rewritten when the scan finds residue, above all the owner's name, which
+    nearly all entries of tables and indexes contain; or when the name is too short or ambiguous for a scan.
     """
 
     def __init__(
         self, erasures: ErasureReads, directory: Path, without: Sequence[Path], pause: threading.Event
     ) -> None:
-        """Clear *directory* but for the folders *without*; when *pause* is set, nothing is waited for."""
+        """Scrub *directory* except the folders *without*; when *pause* is set, waits end at once."""
         self._erasures = erasures
         self._directory = directory
         self._without = without
         self._pause = pause
 
-    def run(self, owner: str, notes: ErasureJournal) -> ResidueScan:
-        """Clear the files of all that was removed, and return what a search of them finds afterwards.
+    def run(self, owner: str, journal: ErasureJournal) -> ResidueScan:
+        """Scrub the files of removed data, and return the result of a scan of them afterwards.
 
         Raises:
-            BackendUnavailableError: They cannot be rewritten or read.
+            BackendUnavailableError: The files cannot be rewritten or read.
         """
-        is_telling = len(owner.encode()) >= OWNER_BYTES
-        is_rewritten = not notes.is_empty and self._is_due(is_telling=is_telling)
+        is_searchable = len(owner.encode()) >= OWNER_BYTES
+        is_rewritten = not journal.is_empty and self._is_due(is_searchable=is_searchable)
         if is_rewritten:
             self._erasures.rewrite()
         self.settle()
-        needles = (*notes.ids, *notes.samples, *((owner,) if is_telling else ()))
+        needles = (*journal.ids, *journal.samples, *((owner,) if is_searchable else ()))
         search = self._search(needles)
         if not search.holding:
             return search
-        own = [needle for needle in needles if not self._is_of_others(needle, owner, notes)]
+        own = [needle for needle in needles if not self._is_of_others(needle, owner, journal)]
         search = self._search(own)
-        # Whether a name that is part of another's was found, or that other one, cannot be told.
-        if search.holding or (is_telling and owner not in own and not is_rewritten):
-            log.warning("files may still hold what was erased, and are written anew: %s", ", ".join(search.holding))
+        # A match of a name that is part of another user's name is ambiguous.
+        if search.holding or (is_searchable and owner not in own and not is_rewritten):
+            log.warning("files may still hold erased data and are rewritten: %s", ", ".join(search.holding))
             self._erasures.rewrite()
             self.settle()
             search = self._search(own)
         return search
 
     def settle(self) -> None:
-        """Bring what was removed out of the log of changes, unless somebody reads an older state for long."""
+        """Remove erased data from the write-ahead log, unless a long reader holds an older state."""
         for _ in range(SETTLE_TRIES):
             if self._erasures.settle() or self._pause.wait(PAUSE_SECONDS):
                 return
 
-    def _is_due(self, *, is_telling: bool) -> bool:
-        """Return whether the store is written anew whatever a search would find."""
+    def _is_due(self, *, is_searchable: bool) -> bool:
+        """Return whether the store is rewritten regardless of the scan."""
         files = [path.resolve() for path in self._erasures.files() if path.exists()]
         if not files:
             return False
         is_searched = all(path.is_relative_to(self._directory.resolve()) for path in files)
-        return not (is_telling and is_searched) or sum(path.stat().st_size for path in files) <= QUICK_BYTES
+        return not (is_searchable and is_searched) or sum(path.stat().st_size for path in files) <= QUICK_BYTES
 
-    def _is_of_others(self, needle: str, owner: str, notes: ErasureJournal) -> bool:
-        """Return whether it is no wonder that *needle* is found: what others say, too, is theirs."""
+    def _is_of_others(self, needle: str, owner: str, journal: ErasureJournal) -> bool:
+        """Return whether *needle* also occurs in data of other users, so that a match is no residue."""
         if needle == owner:
             return self._erasures.is_part_of_others(owner)
-        return needle in notes.samples and self._erasures.is_elsewhere(needle)
+        return needle in journal.samples and self._erasures.is_elsewhere(needle)
 
     def _search(self, needles: Sequence[str]) -> ResidueScan:
         try:
@@ -217,71 +217,71 @@ class StorageScrubber:
             raise BackendUnavailableError("files") from error
 
 
-# What an erasure does about files: the blobs that nobody else uses go before what is known of the files.
+# Removal of files: blobs without another user are removed before the file records.
 
 
 BATCH = 200
-"""Files looked at together."""
+"""Files read per batch."""
 BLOBS = "blobs"
 ORPHANS = "orphan_blobs"
-"""What the blobs are counted as that no file names."""
+"""The kind under which blobs without a file are counted."""
 
 
-class FilesOfUsers:
-    """Finds and removes the blobs of users."""
+class UserBlobs:
+    """A finder and remover of the blobs of users."""
 
-    def __init__(self, files: FileReads, blobs: BlobStore, keeping: BlobGuard) -> None:
-        """Look into *files*, and remove from *blobs* by *keeping*."""
+    def __init__(self, files: FileReads, blobs: BlobStore, blob_guard: BlobGuard) -> None:
+        """Read *files*, and remove from *blobs* through *blob_guard*."""
         self._files = files
         self._blobs = blobs
-        self._keeping = keeping
+        self._blob_guard = blob_guard
 
     def count(self, owner: str) -> int:
-        """Return how many blobs nobody but *owner* uses."""
+        """Return the number of blobs used only by *owner*."""
         return len({sha256 for part in self._parts(owner) for sha256 in part})
 
     def remove(self, owner: str, require_running: Callable[[], None]) -> set[str]:
-        """Remove the blobs that nobody but *owner* uses, and return which they were.
+        """Remove the blobs used only by *owner*, and return their digests.
 
-        The owner's files are still there afterwards, so that it can be begun again after a crash.
+        The owner's file records remain, so that the removal can be repeated after a crash.
 
         Raises:
-            BackendUnavailableError: They cannot be reached.
+            BackendUnavailableError: The blobs cannot be reached.
         """
         removed: set[str] = set()
         for part in self._parts(owner):
             require_running()
-            self._keeping.erase(part, owner)
+            self._blob_guard.erase(part, owner)
             removed |= part
         return removed
 
     def orphans(self) -> dict[str, datetime]:
-        """Return the blobs that no file names, with when they were put; whose they were nobody knows.
+        """Return the blobs without a file, with their times; their owners are unknown.
 
-        The file of a memory that was deleted for good may be gone before its bytes.
+        The file of a purged memory may be removed before its bytes.
 
         Raises:
-            BackendUnavailableError: They cannot be reached.
+            BackendUnavailableError: The blobs cannot be reached.
         """
         found = {blob.sha256: blob.put_time for blob in without_files(self._blobs.blobs(), self._files)}
-        left = self._keeping.unused(found)
+        left = self._blob_guard.unused(found)
         return {sha256: put_time for sha256, put_time in found.items() if sha256 in left}
 
     def remove_orphans(self, digests: Collection[str], require_running: Callable[[], None]) -> int:
-        """Remove those of these blobs that no file names still; return how many. Whoever puts one keeps it.
+        """Remove those of the blobs that still have no file; return the number. A blob being uploaded is kept.
 
         Raises:
-            BackendUnavailableError: They cannot be reached.
+            BackendUnavailableError: The blobs cannot be reached.
         """
         removed = 0
         for sha256 in digests:
             require_running()
-            removed += self._keeping.erase([sha256], "")
+            removed += self._blob_guard.erase([sha256], "")
         return removed
 
     def remaining(self, digests: Collection[str]) -> int:
-        """Return how many of these blobs are there and used by nobody."""
-        return len(self._keeping.unused(digests))
+        """Return the number of these blobs that exist and are unused."""
+        return len(self._blob_guard.unused(digests))
 
     def _parts(self, owner: str) -> Iterator[set[str]]:
         after = 0
@@ -291,13 +291,13 @@ class FilesOfUsers:
             after = part[-1].row
 
 
-PART = 200
+MEMORIES_PER_TRANSACTION = 200
 """Memories removed in one transaction."""
-REST = 2_000
+ROWS_PER_TRANSACTION = 2_000
 """Rows of each other table removed in one transaction."""
 DIGESTS = 5_000
 SAMPLES = 8
-"""So many contents and as many ids are looked for in the files afterwards."""
+"""Number of contents, and of ids, to search for in the files afterwards."""
 SAMPLE_CHARS = 40
 SAMPLE_MINIMUM = 16
 """Bytes."""
@@ -310,15 +310,15 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class CacheInvalidation:
-    """What keeps something of users in memory: each is told to forget an owner."""
+    """The caches that hold data of users: each has a function that drops an owner."""
 
     flush: Callable[[], None]
     forget: Sequence[Callable[[str], None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Indexes:
-    """What is derived from the store."""
+class DerivedIndexes:
+    """The indexes and embeddings derived from the store."""
 
     vectors: VectorIndex
     lexical: LexicalIndex
@@ -330,37 +330,37 @@ class Indexes:
 
 @dataclass(frozen=True, slots=True)
 class DataLocations:
-    """Where files are.
+    """The locations of files.
 
     Attributes:
-        backups: Names the backups that are there; they are left alone.
-        files: The files of users, whose bytes are looked for by their hash.
-        without: Folders that are not looked through, since they are left alone.
+        backups: Returns the names of existing backups, which are not changed.
+        files: The files of users, whose bytes are found by their hash.
+        without: Folders that are neither scanned nor changed.
     """
 
     directory: Path
     backups: Callable[[], Sequence[str]]
-    files: FilesOfUsers
+    files: UserBlobs
     without: Sequence[Path] = ()
 
 
-class Erase:
-    """Erases users, one at a time. What a crash breaks off is finished at the next start, or by the next call."""
+class UserEraser:
+    """The erasure of users, one at a time. After a crash it is finished at the next start, or by the next call."""
 
     def __init__(
         self,
         store: MetadataStore,
         committer: GroupCommitter,
-        indexes: Indexes,
-        keeping: CacheInvalidation,
+        indexes: DerivedIndexes,
+        blob_guard: CacheInvalidation,
         place: DataLocations,
         now: Callable[[], datetime],
     ) -> None:
-        """Erase from all of these."""
+        """Erase from the given stores, indexes, caches and files."""
         self._store = store
         self._committer = committer
         self._indexes = indexes
-        self._keeping = keeping
+        self._blob_guard = blob_guard
         self._place = place
         self._now = now
         self._lock = threading.Lock()
@@ -368,40 +368,40 @@ class Erase:
         self._clearing = StorageScrubber(store.erasures, place.directory, place.without, self._pause)
 
     def preview(self, scope: Scope) -> Receipt:
-        """Return what `run` would remove; nothing is changed."""
+        """Return what `run` would remove, without changes."""
         now = self._now()
         found = self._found(scope.owner, self._store.erasures.projects(scope.owner))
-        beside = ExternalCopies(orphans=len(self._removable(self._place.files.orphans())))
-        stores = tuple(Erased(name, removed) for name, removed in with_beside(found, beside).items())
+        copies = ExternalCopies(orphans=len(self._removable(self._place.files.orphans())))
+        stores = tuple(Erased(name, removed) for name, removed in with_external_copies(found, copies).items())
         backups = tuple(self._place.backups())
         return Receipt(now, now, is_done=False, is_clean=False, stores=stores, backups=backups)
 
     def run(self, scope: Scope, *, request_id: str) -> Receipt:
-        """Remove all that is stored of the user of *scope*, and look whether anything is left.
+        """Remove all stored data of the user of *scope*, and scan for residue.
 
         Raises:
-            BackendUnavailableError: A store or an index cannot be reached; the erasure is begun, and nothing of the
-                user can be stored until it is finished.
+            BackendUnavailableError: A store or an index cannot be reached; the erasure has begun, and writes of the
+                user are rejected until it is finished.
         """
         with self._lock:
             known = self._store.erasures.find(scope.owner)
             if known is not None and known.end_time is not None and request_id and known.request_id == request_id:
-                return receipt_of(known.receipt)
+                return receipt_from_json(known.receipt)
             if known is None or known.end_time is not None:
                 known = self._begin(scope.owner, request_id)
             return self._finish(known)
 
     def finish_begun(self) -> None:
-        """Finish what an earlier run of the process began; a failure is logged, and the next call goes on."""
+        """Finish an erasure begun by an earlier process; a failure is logged, and the next call resumes."""
         for erasure in self._store.erasures.running():
             with self._lock:
                 current = self._store.erasures.find(erasure.owner)
                 if current is not None and current.end_time is None and not self._pause.is_set():
-                    log.info("an erasure that was broken off goes on")
+                    log.info("resuming an interrupted erasure")
                     self._finish(current)
 
     def stop(self) -> None:
-        """Begin no further part; what is left is finished after the next start."""
+        """Stop before the next batch; the rest is finished after the next start."""
         self._pause.set()
 
     def _begin(self, owner: str, request_id: str) -> Erasure:
@@ -413,30 +413,30 @@ class Erase:
     def _finish(self, erasure: Erasure) -> Receipt:
         owner = erasure.owner
         if not erasure.receipt:
-            # Nothing new of the owner comes from here on, and nothing is removed before it is noted.
-            self._keeping.flush()
+            # From here on writes of the owner are rejected, and the journal is stored before any removal.
+            self._blob_guard.flush()
             projects = tuple(sorted({*erasure.projects, *self._store.erasures.projects(owner)}))
-            erasure = replace(erasure, projects=projects, receipt=notes_text(self._notes(owner, projects)))
+            erasure = replace(erasure, projects=projects, receipt=journal_to_json(self._notes(owner, projects)))
             noted = erasure
             self._committer.submit(lambda transaction: transaction.begin_erasure(noted))
-        notes = notes_of(erasure.receipt)
+        journal = journal_from_json(erasure.receipt)
         blobs = self._remove(owner)
         orphans = self._place.files.orphans()
         removed = self._place.files.remove_orphans(self._removable(orphans), self._require_running)
-        for forget in self._keeping.forget:
+        for forget in self._blob_guard.forget:
             forget(owner)
-        embeddings = self._clear_derived(owner, notes)
-        search = self._clearing.run(owner, notes)
-        if search.holding and notes.is_empty:
-            # Of what was deleted before and left no trace, files of the indexes may still have something.
+        embeddings = self._clear_derived(owner, journal)
+        search = self._clearing.run(owner, journal)
+        if search.holding and journal.is_empty:
+            # Index files may still hold entries deleted earlier.
             self._clear_indexes()
-            search = self._clearing.run(owner, notes)
-        beside = ExternalCopies(embeddings, removed, left=self._place.files.remaining(blobs | orphans.keys()))
-        receipt = self._receipt(erasure, notes, beside, search)
-        text = receipt_text(receipt, self._store.feed.head())
+            search = self._clearing.run(owner, journal)
+        copies = ExternalCopies(embeddings, removed, left=self._place.files.remaining(blobs | orphans.keys()))
+        receipt = self._receipt(erasure, journal, copies, search)
+        text = receipt_to_json(receipt, self._store.feed.head())
         done = replace(erasure, owner="", projects=(), end_time=receipt.end_time, receipt=text)
         self._committer.submit(lambda transaction: transaction.end_erasure(done))
-        # The log still holds that the erasure was begun, and of whom.
+        # The write-ahead log still holds the begun erasure with its owner.
         self._clearing.settle()
         return receipt
 
@@ -456,26 +456,28 @@ class Erase:
         return ErasureJournal(self._found(owner, projects), frozenset(digests), tuple(samples), tuple(ids))
 
     def _remove(self, owner: str) -> set[str]:
-        """Remove all from the stores; return the hashes of the blobs that went."""
+        """Remove everything from the stores; return the hashes of the removed blobs."""
         blobs = self._place.files.remove(owner, self._require_running)
         with self._store.users.snapshot(owner) as snapshot:
             memories = snapshot.memories()
-            while part := [stored.memory.row for stored in islice(memories, PART)]:
+            while part := [stored.memory.row for stored in islice(memories, MEMORIES_PER_TRANSACTION)]:
                 self._require_running()
                 self._committer.submit(_erasing(owner, part, ()))
-        while self._committer.submit(lambda transaction: transaction.erase_rest(owner, limit=REST)).value:
+        while self._committer.submit(
+            lambda transaction: transaction.erase_rest(owner, limit=ROWS_PER_TRANSACTION)
+        ).value:
             self._require_running()
         return blobs
 
-    def _clear_derived(self, owner: str, notes: ErasureJournal) -> int:
-        """Clear the indexes, then remove the embeddings that nobody asked for meanwhile; return how many."""
-        with self._indexes.embedding.track_requests(notes.digests) as asked:
-            if not notes.is_empty:
+    def _clear_derived(self, owner: str, journal: ErasureJournal) -> int:
+        """Clear the indexes, then remove the embeddings not requested by others since; return the number."""
+        with self._indexes.embedding.track_requests(journal.digests) as asked:
+            if not journal.is_empty:
                 self._clear_indexes()
-            return self._remove_embeddings(owner, notes.digests - asked)
+            return self._remove_embeddings(owner, journal.digests - asked)
 
     def _remove_embeddings(self, owner: str, digests: AbstractSet[bytes]) -> int:
-        """Remove those that nobody else asked for when the indexes were written anew."""
+        """Remove the embeddings that were not requested by others while the indexes were rewritten."""
         every, removed = sorted(digests), 0
         for start in range(0, len(every), DIGESTS):
             part = _erasing(owner, (), every[start : start + DIGESTS])
@@ -483,7 +485,7 @@ class Erase:
         return removed
 
     def _clear_indexes(self) -> None:
-        """Bring the removal into the indexes, and write them anew, since deleted entries stay in their files."""
+        """Apply the removal to the indexes, and rewrite them, since deleted entries stay in their files."""
         indexes = self._indexes
         try:
             indexes.indexer.when_reached(self._store.feed.head()).result(PATIENCE_SECONDS)
@@ -503,16 +505,18 @@ class Erase:
         raise BackendUnavailableError("indexes")
 
     def _removable(self, orphans: Mapping[str, datetime]) -> list[str]:
-        """Return those that are no upload on its way: in this process one is waited for, in another it is young."""
+        """Return the blobs without an upload in progress: local uploads are waited for, remote ones are recent."""
         if not self._store.is_shared:
             return list(orphans)
         return [sha256 for sha256, put_time in orphans.items() if put_time <= self._now() - GRACE]
 
-    def _receipt(self, erasure: Erasure, notes: ErasureJournal, beside: ExternalCopies, search: ResidueScan) -> Receipt:
-        found = with_beside(notes.found, beside)
+    def _receipt(
+        self, erasure: Erasure, journal: ErasureJournal, copies: ExternalCopies, search: ResidueScan
+    ) -> Receipt:
+        found = with_external_copies(journal.found, copies)
         left = self._found(erasure.owner, erasure.projects)
         remaining = {name: sum(counts.values()) for name, counts in left.items()} | {
-            BLOBS: beside.left,
+            BLOBS: copies.left,
             "files": len(search.holding),
         }
         stores = tuple(Erased(name, found.get(name, {}), remaining[name]) for name in CHECKED)
@@ -551,6 +555,6 @@ def _erasing(owner: str, rows: Sequence[int], digests: Sequence[bytes]) -> Calla
 
 
 def _sample(memory: Memory) -> list[str]:
-    """Return a piece of content that is long enough to be nobody else's by chance."""
+    """Return a piece of content that is long enough not to match other users' content by chance."""
     sample = memory.content[:SAMPLE_CHARS]
     return [sample] if len(sample.encode()) >= SAMPLE_MINIMUM else []

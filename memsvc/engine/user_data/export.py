@@ -1,4 +1,4 @@
-"""Export: everything of a user as lines of JSON, read in one snapshot and told part by part."""
+"""Export of a user as JSON lines, read from one snapshot and streamed in parts."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ from memsvc.engine.memories.lookup import AccessCounts
 from memsvc.engine.records.memory_builder import chunks_of
 from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
 from memsvc.engine.user_data import encode
-from memsvc.engine.user_data.encode import Fields, Line, line_of
+from memsvc.engine.user_data.encode import EncodedLine, Fields, encode_line
 from memsvc.ports.metadata import MetadataStore, UserSnapshot
 from memsvc.text.passages import ANALYSIS_VERSION
 
 PART_BYTES = 256 * 1024
-"""As much is told at a time; a longer line goes over several parts."""
-TOGETHER = 200
-"""Memories whose vectors are looked up together."""
-AT_A_TIME = 2
-"""Exports under way; each holds on to the state that it began with."""
+"""Size of a part; a longer line spans several parts."""
+VECTOR_BATCH = 200
+"""Memories per lookup of vectors."""
+MAX_CONCURRENT_EXPORTS = 2
+"""Maximum number of concurrent exports; each holds a snapshot."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExportPart:
-    """The next bytes of an export, and how many of how many records they bring it to."""
+    """The next bytes of an export, with the records exported so far and in total."""
 
     data: bytes
     records: int
     total: int
 
 
-class Exporting:
-    """Exports users."""
+class UserExporter:
+    """The export use case."""
 
     def __init__(
         self,
@@ -54,23 +54,23 @@ class Exporting:
         tier: EmbeddingGranularity,
         now: Callable[[], datetime],
     ) -> None:
-        """Read from *store*; vectors are those of *embedding*, of the views of *tier*."""
+        """Read from *store*; vectors come from *embedding*, for the views of *tier*."""
         self._store = store
         self._accesses = accesses
         self._embedding = embedding
         self._tier = tier
         self._now = now
-        self._slots = threading.BoundedSemaphore(AT_A_TIME)
+        self._slots = threading.BoundedSemaphore(MAX_CONCURRENT_EXPORTS)
 
     def run(self, scope: Scope, *, with_vectors: bool, service: str = "") -> Generator[ExportPart, None, None]:
-        """Yield all that is stored of the user of *scope*, as of the moment of the first step.
+        """Yield all stored data of the user of *scope*, from a snapshot taken at the first step.
 
         Raises:
-            LimitExceededError: Too many exports are under way.
+            LimitExceededError: Too many exports are running.
             BackendUnavailableError: The store cannot be read.
         """
         with self._slot():
-            # What was counted of reads and not yet written belongs to the memories, too.
+            # Pending access counts are part of the memories.
             self._accesses.flush()
             with self._store.users.snapshot(scope.owner) as snapshot:
                 counts = dict(snapshot.counts())
@@ -80,14 +80,14 @@ class Exporting:
     @contextmanager
     def _slot(self) -> Iterator[None]:
         if not self._slots.acquire(blocking=False):
-            limit = f"{AT_A_TIME} exports at a time"
+            limit = f"{MAX_CONCURRENT_EXPORTS} exports at a time"
             raise LimitExceededError(limit)
         try:
             yield
         finally:
             self._slots.release()
 
-    def _header(self, scope: Scope, counts: dict[RecordKind, int], *, with_vectors: bool, service: str) -> Line:
+    def _header(self, scope: Scope, counts: dict[RecordKind, int], *, with_vectors: bool, service: str) -> EncodedLine:
         header: Fields = {
             "record": "header",
             "format": FORMAT,
@@ -104,9 +104,9 @@ class Exporting:
                 "dimension": self._embedding.dimension,
                 "analysis": ANALYSIS_VERSION,
             }
-        return line_of(header)
+        return encode_line(header)
 
-    def _lines(self, header: Line, snapshot: UserSnapshot, *, with_vectors: bool) -> Iterator[Line]:
+    def _lines(self, header: EncodedLine, snapshot: UserSnapshot, *, with_vectors: bool) -> Iterator[EncodedLine]:
         yield header
         yield from map(encode.session_line, snapshot.sessions())
         yield from map(encode.file_line, snapshot.files())
@@ -121,13 +121,13 @@ class Exporting:
         yield from map(encode.tombstone_line, snapshot.tombstones())
 
     def _with_vectors(self, memories: Iterator[Stored]) -> Iterator[tuple[Stored, Sequence[bytes]]]:
-        while some := list(islice(memories, TOGETHER)):
+        while some := list(islice(memories, VECTOR_BATCH)):
             vectors = self._vectors(some)
             for stored in some:
                 yield stored, vectors.get(stored.memory.id, ())
 
     def _vectors(self, some: Sequence[Stored]) -> dict[str, list[bytes]]:
-        """Return the vectors that are kept of memories that no vector was given for, by id."""
+        """Return the cached vectors of memories without a given vector, by id."""
         model = self._embedding.model
         wanted = [
             (stored.memory.id, passage, text_digest(passage.text))
@@ -145,13 +145,13 @@ class Exporting:
 
 
 def own_passages(memory: Memory, tier: EmbeddingGranularity) -> list[Passage]:
-    """Return the passages of a memory that follow from it alone, not from the line before it."""
+    """Return the passages of a memory that depend on it alone, not on the preceding message."""
     chunks = chunks_of(memory.content) or (_sole_chunk(memory),)
     return [one for one in passages_of(Document(memory, chunks), tier) if one.view is not View.WINDOW]
 
 
 def text_digest(text: str) -> bytes:
-    """Return the digest by which the embedding of a text is kept."""
+    """Return the digest that keys the cached embedding of a text."""
     return hashlib.sha256(text.encode()).digest()
 
 
@@ -159,10 +159,11 @@ def _sole_chunk(memory: Memory) -> Chunk:
     return Chunk(ordinal=0, text=memory.content, heading_path=(), start_line=1, end_line=memory.content.count("\n") + 1)
 
 
-def _parts(lines: Iterable[Line], total: int) -> Iterator[ExportPart]:
-    """Yield the lines as bytes, and at the end the one that says how many there were, and what their digest is.
+def _parts(lines: Iterable[EncodedLine], total: int) -> Iterator[ExportPart]:
+    """Yield the lines as bytes, and at the end the footer with their counts and digest.
 
-    A part ends with a line unless that line alone is longer than a part: each costs its reader a turn, however small.
+    Lines are grouped into parts, since every part has a fixed cost for its reader; only a line longer than a part is
+    split.
     """
     digest, counts, waiting, size = hashlib.sha256(), Counter[str](), list[bytes](), 0
     for line in lines:
@@ -179,7 +180,7 @@ def _parts(lines: Iterable[Line], total: int) -> Iterator[ExportPart]:
     del counts["header"]
     done = counts.total()
     footer = {"record": "footer", "lines": done + 1, "counts": dict(counts), "sha256": digest.hexdigest()}
-    yield from _cut(rest + line_of(footer).raw, done, total)
+    yield from _cut(rest + encode_line(footer).raw, done, total)
 
 
 def _cut(data: bytes, records: int, total: int) -> Iterator[ExportPart]:

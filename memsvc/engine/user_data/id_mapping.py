@@ -1,4 +1,4 @@
-"""The ids of imported memories and files: their own, unless those are, or may be, somebody else's."""
+"""Ids of imported memories and files: unchanged, unless they belong, or may belong, to another user."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from memsvc.domain.memory import FileRef, Memory, content_hash
 from memsvc.domain.sessions import MessageRecord
 from memsvc.domain.user_data import Stored, StoredRevision, derived_id
 from memsvc.engine.files.upload import MEMORY_ID
-from memsvc.engine.user_data.decode import Place, is_uuid, renamed
+from memsvc.engine.user_data.decode import FileRefPosition, is_uuid, rename_file_refs
 
-Places = Mapping[str, Sequence[Place]]
-"""Where contents refer to files, by content."""
+Places = Mapping[str, Sequence[FileRefPosition]]
+"""The references to files in contents, by content."""
 
 
 class IdMapping:
-    """Gives every id of a file the one it has here.
+    """A mapping from the ids in an export to ids in this store.
 
-    A file of another user gets new ids throughout, each made of the old one and the owner alone. In a file of the same
-    user only *taken* ids are replaced, those of memories of other owners: so nothing of theirs is overwritten, and the
-    reply is the same as if they were free. Which ids of files are replaced is said by *files*; contents that refer to
-    them follow.
+    In an export of another user all ids are replaced, each derived from the old one and the owner alone. In an export
+    of the same user only *taken* ids are replaced, those of memories of other owners: so nothing of theirs is
+    overwritten, and the reply is the same as if they were free. *files* gives the replaced ids of files; references in
+    contents follow.
     """
 
     def __init__(
@@ -34,20 +34,20 @@ class IdMapping:
         taken: AbstractSet[str] = frozenset(),
         files: Mapping[str, str] | None = None,
     ) -> None:
-        """Name for *owner*; *files* gives new ids of files by their old ones, as `new_file_ids` returns them."""
+        """Map for *owner*; *files* gives new ids of files by their old ones, as `new_file_ids` returns them."""
         self._owner = owner
         self._all_are_new = all_are_new
         self._taken = taken
         self._files = files or {}
 
     def of(self, memory_id: str) -> str:
-        """Return the id here; empty for an empty one."""
+        """Return the id in this store; empty for an empty id."""
         if memory_id and (self._all_are_new or memory_id in self._taken):
             return derived_id(memory_id, self._owner)
         return memory_id
 
     def file(self, file: File) -> File:
-        """Return a file under the ids of here: its own, and that of the memory that it is attached to."""
+        """Return a file with mapped ids: its own, and that of the memory that it is attached to."""
         named = self._files.get(file.id, file.id)
         attached = attached_to(file)
         if self.of(attached) == attached:
@@ -55,7 +55,7 @@ class IdMapping:
         return replace(file, id=named, metadata={**file.metadata, MEMORY_ID: self.of(attached)})
 
     def stored(self, stored: Stored, places: Places) -> Stored:
-        """Return a memory under the ids of here; *places* are those in its content."""
+        """Return a memory with mapped ids; *places* are the references in its content."""
         if not (self._all_are_new or self._taken or self._files):
             return stored
         return replace(
@@ -66,13 +66,13 @@ class IdMapping:
         )
 
     def earlier(self, earlier: StoredRevision, places: Places) -> StoredRevision:
-        """Return an earlier revision under the ids of here; *places* are those in its content."""
+        """Return an earlier revision with mapped ids; *places* are the references in its content."""
         return replace(earlier, memory=self._memory(earlier.memory, places))
 
     def _memory(self, memory: Memory, places: Places) -> Memory:
         content, digest = memory.content, memory.content_hash
         if self._files and content in places:
-            content = renamed(content, places[content], self._files)
+            content = rename_file_refs(content, places[content], self._files)
             digest = content_hash(content)
         return replace(
             memory,
@@ -91,11 +91,11 @@ class IdMapping:
 
 
 def new_file_ids(derived: Mapping[str, str], *, coming: AbstractSet[str], mine: AbstractSet[str]) -> dict[str, str]:
-    """Return the new ids of files by their old ones; what is not in it keeps its id.
+    """Return the new ids of files by their old ones; ids without an entry are kept.
 
-    Of the ids in *derived*, by which the ones made of them are found, those are replaced that are *coming* as somebody
-    else's files, and those that came before: under the new id there is one that is *mine*. What is
-    *mine* under its old id keeps it, and so does what nobody brought: it may be the name of something elsewhere.
+    *derived* maps candidates to their derived ids. A candidate is replaced if it is *coming* as a file of another
+    user, or if it came before: a file that is *mine* has the derived id. A file that is *mine* under its old id keeps
+    it, and so does an id without a file: it may name something external.
     """
     return {old: new for old, new in derived.items() if old not in mine and (old in coming or new in mine)}
 
@@ -109,12 +109,12 @@ def attached_to(file: File) -> str:
 
 
 def ids_in(memory: Memory) -> list[str]:
-    """Return every id that a memory names, its own first."""
+    """Return every id in a memory, its own first."""
     named = (memory.id, memory.supersedes_id, memory.superseded_by_id, *memory.related_ids, *memory.derived_from)
     return [name for name in named if name]
 
 
 def file_ids_in(memory: Memory, places: Places) -> Iterator[str]:
-    """Yield the ids of files that a memory refers to, but for those that no file of the service can have."""
+    """Yield the ids of files that a memory refers to, except those that are not ids of the service."""
     yield from (ref.id for ref in memory.file_refs if is_uuid(ref.id))
     yield from (place.ref.id for place in places.get(memory.content, ()))

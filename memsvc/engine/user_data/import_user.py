@@ -1,4 +1,4 @@
-"""Storing a batch of an exported user: what is not here yet, as it was; what is here stays as it is."""
+"""Import of an exported user: new records are stored, existing ones are kept."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from memsvc.engine.indexing.vector_entries import EmbeddingGranularity
 from memsvc.engine.records.memory_builder import chunks_of, content_name
 from memsvc.engine.user_data.export import own_passages, text_digest
 from memsvc.engine.user_data.id_mapping import IdMapping, attached_to, file_ids_in, ids_in, new_file_ids
-from memsvc.engine.user_data.parser import Batch, Parser, Record
+from memsvc.engine.user_data.parser import ExportParser, ImportBatch, ImportRecord
 from memsvc.ports.metadata import ContentName, Restored, Transaction
 from memsvc.ports.metadata import Record as StoreRecord
 from memsvc.text.passages import ANALYSIS_VERSION
 
-HERE = "is here already, and differs; it was left as it is"
+ALREADY_EXISTS = "already exists and differs; it was left unchanged"
 
 
 @dataclass(slots=True)
-class Outcome:
-    """What became of a batch."""
+class BatchOutcome:
+    """The result of writer a batch."""
 
     stored: Counter[RecordKind] = field(default_factory=Counter)
     unchanged: int = 0
@@ -48,15 +48,15 @@ class Outcome:
     position: int = 0
 
 
-def store(transaction: Transaction, batch: Batch, owner: str, *, all_are_new: bool) -> Outcome:
-    """Store a batch in a transaction, and tell what became of each record."""
-    storing = _Storing(transaction, owner, _naming(transaction, batch, owner, all_are_new=all_are_new))
-    storing.store(batch.records)
-    storing.outcome.position = transaction.position
-    return storing.outcome
+def store_batch(transaction: Transaction, batch: ImportBatch, owner: str, *, all_are_new: bool) -> BatchOutcome:
+    """Store a batch in a transaction, and return the result with the issues of its records."""
+    writer = _BatchWriter(transaction, owner, _id_mapping(transaction, batch, owner, all_are_new=all_are_new))
+    writer.store(batch.records)
+    writer.outcome.position = transaction.position
+    return writer.outcome
 
 
-def _naming(transaction: Transaction, batch: Batch, owner: str, *, all_are_new: bool) -> IdMapping:
+def _id_mapping(transaction: Transaction, batch: ImportBatch, owner: str, *, all_are_new: bool) -> IdMapping:
     files = _new_file_ids(transaction, batch, owner, all_are_new=all_are_new)
     if all_are_new:
         return IdMapping(owner, all_are_new=True, files=files)
@@ -64,7 +64,7 @@ def _naming(transaction: Transaction, batch: Batch, owner: str, *, all_are_new: 
     return IdMapping(owner, all_are_new=False, taken=transaction.ids_of_others(owner, named), files=files)
 
 
-def _new_file_ids(transaction: Transaction, batch: Batch, owner: str, *, all_are_new: bool) -> dict[str, str]:
+def _new_file_ids(transaction: Transaction, batch: ImportBatch, owner: str, *, all_are_new: bool) -> dict[str, str]:
     coming = {record.value.id for record in batch.records if isinstance(record.value, File)}
     spoken = {name for record in batch.records for name in _file_names(record)}
     derived = {name: derived_id(name, owner) for name in coming | spoken}
@@ -76,13 +76,13 @@ def _new_file_ids(transaction: Transaction, batch: Batch, owner: str, *, all_are
     return new_file_ids(derived, coming=coming, mine=mine)
 
 
-def _file_names(record: Record) -> Iterable[str]:
+def _file_names(record: ImportRecord) -> Iterable[str]:
     memories = [record.value.memory] if isinstance(record.value, Stored) else []
     for memory in (*memories, *(earlier.memory for earlier in record.earlier)):
         yield from file_ids_in(memory, record.places)
 
 
-def _names(record: Record) -> Iterable[str]:
+def _names(record: ImportRecord) -> Iterable[str]:
     value = record.value
     if isinstance(value, Stored):
         yield from ids_in(value.memory)
@@ -99,29 +99,29 @@ def _names(record: Record) -> Iterable[str]:
         yield from ids_in(earlier.memory)
 
 
-class _Storing:
-    def __init__(self, transaction: Transaction, owner: str, naming: IdMapping) -> None:
+class _BatchWriter:
+    def __init__(self, transaction: Transaction, owner: str, id_mapping: IdMapping) -> None:
         self._transaction = transaction
         self._owner = owner
-        self._naming = naming
+        self._id_mapping = id_mapping
         self._sessions: dict[SessionName, Session | None] = {}
-        self.outcome = Outcome()
+        self.outcome = BatchOutcome()
 
-    def store(self, records: Sequence[Record]) -> None:
-        """Store sessions first, then memories, then what speaks of memories."""
-        memories: list[tuple[Record, Stored]] = []
-        tombstones: list[tuple[Record, Tombstone]] = []
+    def store(self, records: Sequence[ImportRecord]) -> None:
+        """Store sessions first, then memories, then records that refer to memories."""
+        memories: list[tuple[ImportRecord, Stored]] = []
+        tombstones: list[tuple[ImportRecord, Tombstone]] = []
         for record in records:
             if record.value is None:
                 self._skip(
-                    record, ImportIssueReason.SKIPPED, f"Records {record.name!r} are not known; it may be left out."
+                    record, ImportIssueReason.SKIPPED, f"Unknown optional record kind {record.name!r}; it was skipped."
                 )
             elif isinstance(record.value, Session):
                 self._session(record, record.value)
             elif isinstance(record.value, File):
                 self._file(record, record.value)
             elif isinstance(record.value, Stored):
-                memories.append((record, self._naming.stored(record.value, record.places)))
+                memories.append((record, self._id_mapping.stored(record.value, record.places)))
             elif isinstance(record.value, Tombstone):
                 tombstones.append((record, record.value))
         self._memories(memories)
@@ -132,7 +132,7 @@ class _Storing:
                 self._checkpoint(record, record.value)
         self._tombstones(tombstones)
 
-    def _session(self, record: Record, session: Session) -> None:
+    def _session(self, record: ImportRecord, session: Session) -> None:
         found = self._known_session(session.name)
         if found is None:
             self._sessions[session.name] = self._transaction.sessions.insert(session)
@@ -140,23 +140,23 @@ class _Storing:
         elif replace(found, row=0) == session:
             self.outcome.unchanged += 1
         else:
-            self._skip(record, ImportIssueReason.DIFFERS, f"The session {HERE}.")
+            self._skip(record, ImportIssueReason.DIFFERS, f"The session {ALREADY_EXISTS}.")
 
-    def _file(self, record: Record, given: File) -> None:
-        file = self._naming.file(given)
+    def _file(self, record: ImportRecord, given: File) -> None:
+        file = self._id_mapping.file(given)
         files = self._transaction.files
         known = files.stored(self._owner, [file.id]).get(file.id)
         if known is None:
-            # The hash alone gives no claim to bytes that somebody else has.
+            # A hash alone gives no access to bytes of other users.
             is_here = bool(files.held(self._owner, [file.sha256]))
             files.insert(replace(file, has_content=is_here))
             self.outcome.stored[RecordKind.FILE] += 1
         elif replace(known, row=0, has_content=False) == file:
             self.outcome.unchanged += 1
         else:
-            self._skip(record, ImportIssueReason.DIFFERS, f"The file {HERE}.")
+            self._skip(record, ImportIssueReason.DIFFERS, f"The file {ALREADY_EXISTS}.")
 
-    def _memories(self, memories: Sequence[tuple[Record, Stored]]) -> None:
+    def _memories(self, memories: Sequence[tuple[ImportRecord, Stored]]) -> None:
         if not memories:
             return
         ids = [stored.memory.id for _, stored in memories]
@@ -170,11 +170,11 @@ class _Storing:
             if name in known:
                 self._compare(record, stored, known[name])
             elif name in seen or record.late:
-                self._skip(record, ImportIssueReason.DIFFERS, "The memory comes twice, or was not stored.")
+                self._skip(record, ImportIssueReason.DIFFERS, "The memory occurs twice, or was not stored.")
             elif (refused := claims.taken(stored)) is not None:
-                trouble, holder = refused
-                what = "key" if trouble is ImportIssueReason.KEY_TAKEN else "content"
-                self._skip(record, trouble, f"Another memory has the {what}; this one was left out.", holder)
+                reason, holder = refused
+                what = "key" if reason is ImportIssueReason.KEY_TAKEN else "content"
+                self._skip(record, reason, f"Another memory has the same {what}; this one was skipped.", holder)
             else:
                 seen.add(name)
                 new.append(self._restored(record, stored, before.get(stored.previous_id)))
@@ -182,10 +182,11 @@ class _Storing:
         self.outcome.stored[RecordKind.MEMORY] += len(new)
         self.outcome.stored[RecordKind.REVISION] += sum(len(one.earlier) for one in new)
 
-    def _compare(self, record: Record, stored: Stored, known: Stored) -> None:
+    def _compare(self, record: ImportRecord, stored: Stored, known: Stored) -> None:
         same = said_by(stored) == said_by(known)
         if not same:
-            message = f"The memory {HERE}: at revision {known.memory.revision}, in the file {stored.memory.revision}."
+            here, given = known.memory.revision, stored.memory.revision
+            message = f"The memory {ALREADY_EXISTS}: at revision {here}, in the file {given}."
             self._skip(record, ImportIssueReason.DIFFERS, message)
             return
         earlier = self._earlier(record)
@@ -193,7 +194,7 @@ class _Storing:
         self.outcome.stored[RecordKind.REVISION] += added
         self.outcome.unchanged += len(earlier) - added + (0 if record.late else 1)
 
-    def _restored(self, record: Record, stored: Stored, previous_row: int | None) -> Restored:
+    def _restored(self, record: ImportRecord, stored: Stored, previous_row: int | None) -> Restored:
         session, stored = self._message_session(record, stored)
         memory = stored.memory
         if memory.previous_row != previous_row:
@@ -208,34 +209,34 @@ class _Storing:
         )
         return Restored(new, stored, session, tuple(self._earlier(record)))
 
-    def _message_session(self, record: Record, stored: Stored) -> tuple[Session | None, Stored]:
+    def _message_session(self, record: ImportRecord, stored: Stored) -> tuple[Session | None, Stored]:
         if stored.message is None:
             return None, stored
         name = SessionName.from_scope(stored.memory.scope)
         session = self._known_session(name)
         if session is not None and not self._transaction.taken_ordinals(session, [stored.message.ordinal]):
             return session, stored
-        why = "is not here" if session is None else f"has another message in the place {stored.message.ordinal}"
-        message = f"The session {name.session_id!r} {why}; the message was stored as a memory alone."
-        self._tell(record, ImportIssueReason.SESSION_MISSING, message)
+        why = "does not exist" if session is None else f"has another message at ordinal {stored.message.ordinal}"
+        message = f"The session {name.session_id!r} {why}; the message was stored as a memory without a session."
+        self._report(record, ImportIssueReason.SESSION_MISSING, message)
         return None, replace(stored, message=None)
 
-    def _conflict(self, record: Record, given: Conflict) -> None:
-        of = self._naming.of
+    def _conflict(self, record: ImportRecord, given: Conflict) -> None:
+        of = self._id_mapping.of
         conflict = replace(given, id=of(given.id), older_id=of(given.older_id), newer_id=of(given.newer_id))
         known = self._transaction.get_conflict(conflict.id, reach=Reach(self._owner, (conflict.project_id,)))
         sides = (conflict.older_id, conflict.newer_id)
         if known == conflict:
             self.outcome.unchanged += 1
         elif known is not None:
-            self._skip(record, ImportIssueReason.DIFFERS, f"The conflict {HERE}.")
+            self._skip(record, ImportIssueReason.DIFFERS, f"The conflict {ALREADY_EXISTS}.")
         elif len(self._transaction.rows(self._owner, sides)) < len(set(sides)):
-            self._skip(record, ImportIssueReason.MEMORY_MISSING, "One of the memories of the conflict is not here.")
+            self._skip(record, ImportIssueReason.MEMORY_MISSING, "One of the memories of the conflict does not exist.")
         else:
             self._transaction.add_conflicts([conflict])
             self.outcome.stored[RecordKind.CONFLICT] += 1
 
-    def _checkpoint(self, record: Record, checkpoint: Checkpoint) -> None:
+    def _checkpoint(self, record: ImportRecord, checkpoint: Checkpoint) -> None:
         known = self._transaction.find_checkpoint(self._owner, checkpoint.project_id, checkpoint.name)
         if known is None:
             self._transaction.add_checkpoint(checkpoint)
@@ -243,36 +244,36 @@ class _Storing:
         elif known == checkpoint:
             self.outcome.unchanged += 1
         else:
-            self._skip(record, ImportIssueReason.DIFFERS, f"The checkpoint {HERE}.")
+            self._skip(record, ImportIssueReason.DIFFERS, f"The checkpoint {ALREADY_EXISTS}.")
 
-    def _tombstones(self, tombstones: Sequence[tuple[Record, Tombstone]]) -> None:
+    def _tombstones(self, tombstones: Sequence[tuple[ImportRecord, Tombstone]]) -> None:
         if not tombstones:
             return
-        given = {self._naming.of(left.memory_id): left for _, left in tombstones}
+        given = {self._id_mapping.of(left.memory_id): left for _, left in tombstones}
         known = self._transaction.find_tombstones(self._owner, given)
         new = [replace(left, memory_id=name) for name, left in given.items() if name not in known]
         self._transaction.restore_tombstones(self._owner, new)
         self.outcome.stored[RecordKind.TOMBSTONE] += len(new)
         self.outcome.unchanged += len(tombstones) - len(new)
 
-    def _earlier(self, record: Record) -> list[StoredRevision]:
-        return [self._naming.earlier(one, record.places) for one in record.earlier]
+    def _earlier(self, record: ImportRecord) -> list[StoredRevision]:
+        return [self._id_mapping.earlier(one, record.places) for one in record.earlier]
 
     def _known_session(self, name: SessionName) -> Session | None:
         if name not in self._sessions:
             self._sessions[name] = self._transaction.sessions.get(name)
         return self._sessions[name]
 
-    def _skip(self, record: Record, trouble: ImportIssueReason, message: str, in_the_way: str = "") -> None:
+    def _skip(self, record: ImportRecord, reason: ImportIssueReason, message: str, holder_id: str = "") -> None:
         self.outcome.skipped += 1 + len(record.earlier) - record.late
-        self._tell(record, trouble, message, in_the_way)
+        self._report(record, reason, message, holder_id)
 
-    def _tell(self, record: Record, trouble: ImportIssueReason, message: str, in_the_way: str = "") -> None:
-        self.outcome.issues.append(Issue(record.line, _kind(record), record.name, trouble, message, in_the_way))
+    def _report(self, record: ImportRecord, reason: ImportIssueReason, message: str, holder_id: str = "") -> None:
+        self.outcome.issues.append(Issue(record.line, _kind(record), record.name, reason, message, holder_id))
 
 
 class _Claims:
-    """Which keys and contents of a project are spoken for, by who is here and by who was taken in just now."""
+    """Keys and contents of a project claimed by existing memories and by those just imported."""
 
     def __init__(self, transaction: Transaction, owner: str, new: Sequence[Stored]) -> None:
         named = [(s.memory.scope.project_id, s.memory.key) for s in new if _has_key(s.memory)]
@@ -283,7 +284,7 @@ class _Claims:
         }
 
     def taken(self, stored: Stored) -> tuple[ImportIssueReason, str] | None:
-        """Return what stands in the way of a memory, and whose it is, or speak for what it claims."""
+        """Return the reason that blocks a memory and the id of the holder, or claim its key and content."""
         memory, key = stored.memory, (stored.memory.scope.project_id, stored.memory.key)
         if _has_key(memory) and key in self._keys:
             return ImportIssueReason.KEY_TAKEN, self._keys[key]
@@ -304,40 +305,40 @@ def _claims(stored: Stored) -> bool:
     return stored.is_unique and stored.memory.status not in UNNAMED
 
 
-def _kind(record: Record) -> str:
+def _kind(record: ImportRecord) -> str:
     sorts = {Stored: RecordKind.MEMORY, Session: RecordKind.SESSION, Conflict: RecordKind.CONFLICT}
     sorts |= {Checkpoint: RecordKind.CHECKPOINT, Tombstone: RecordKind.TOMBSTONE, File: RecordKind.FILE}
     return str(sorts.get(type(record.value), record.name))
 
 
-# Import of an exported user: batch by batch, each durable; the same file again changes nothing.
+# The import use case: batch by batch, each durable; repeating an import is idempotent.
 
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """What became of a batch; the lines of the file up to its end, and how many vectors were kept of it."""
+    """The result of a batch, the number of its last line, and the number of its vectors that were kept."""
 
     lines: int
     vectors: int
-    outcome: Outcome
+    outcome: BatchOutcome
 
 
-class UserImporting:
-    """Begins imports of users."""
+class UserImporter:
+    """The factory of imports of users."""
 
     def __init__(self, committer: GroupCommitter, embedding: CachedEmbedder, tier: EmbeddingGranularity) -> None:
-        """Write through *committer*, and keep vectors for *embedding*."""
+        """Write through *committer*, and store vectors in the cache of *embedding*."""
         self._committer = committer
         self._embedding = embedding
         self._tier = tier
 
     def begin(self, scope: Scope) -> UserImport:
-        """Return an import into the user of *scope*, whoever's export it is."""
+        """Return an import into the user of *scope*, for an export of any user."""
         return UserImport(scope, self._committer, self._embedding, self._tier)
 
 
 class UserImport:
-    """One import at work; one caller may parse the next bytes while another stores the batch before."""
+    """A running import; one caller may parse the next bytes while another stores the previous batch."""
 
     def __init__(
         self, scope: Scope, committer: GroupCommitter, embedding: CachedEmbedder, tier: EmbeddingGranularity
@@ -347,32 +348,32 @@ class UserImport:
         self._works: CommitPipeline[_Stored] = CommitPipeline(committer)
         self._embedding = embedding
         self._tier = tier
-        self._parser = Parser(scope)
+        self._parser = ExportParser(scope)
         self._stored: Counter[RecordKind] = Counter()
         self.progress = TransferProgress()
 
-    def feed(self, data: bytes) -> Iterator[Batch]:
-        """Take the next bytes of the file and yield the batches that are complete.
+    def feed(self, data: bytes) -> Iterator[ImportBatch]:
+        """Parse the next bytes of the file and yield the completed batches.
 
         Raises:
-            InvalidRequestError: A line is wrong. Batches that were yielded are good.
+            InvalidRequestError: A line is invalid. Batches that were yielded are valid.
         """
         return self._parser.feed(data)
 
-    def finish(self) -> Iterator[Batch]:
+    def finish(self) -> Iterator[ImportBatch]:
         """Yield the last batch at the end of the file.
 
         Raises:
-            InvalidRequestError: The file was cut.
+            InvalidRequestError: The file is truncated.
         """
         return self._parser.finish()
 
-    def store(self, batch: Batch) -> TransferProgress:
-        """Begin to store a batch, batches in their order; return how far the import is once the one before is durable.
+    def store(self, batch: ImportBatch) -> TransferProgress:
+        """Start to store a batch, in order; return the progress once the previous batch is durable.
 
         Raises:
             ErasureRunningError: The user is being erased.
-            BackendUnavailableError: The store cannot be reached. Of the batch before nothing is stored, nor of this.
+            BackendUnavailableError: The store cannot be reached. Neither the previous batch nor this one is stored.
         """
         header = self._parser.header
         kept = self._keep_vectors(batch)
@@ -381,13 +382,13 @@ class UserImport:
         return self._reached(
             self._works.put(
                 lambda transaction, _: _Stored(
-                    batch.lines, kept, store(transaction, batch, owner, all_are_new=all_are_new)
+                    batch.lines, kept, store_batch(transaction, batch, owner, all_are_new=all_are_new)
                 )
             )
         )
 
     def settle(self) -> TransferProgress:
-        """Return how far the import is once all that was begun is durable; raises what `store` raises."""
+        """Return the progress once all submitted batches are durable; raises what `store_batch` raises."""
         return self._reached(self._works.settle())
 
     def _reached(self, committed: CommitResult[_Stored] | None) -> TransferProgress:
@@ -409,8 +410,8 @@ class UserImport:
         )
         return self.progress
 
-    def _keep_vectors(self, batch: Batch) -> int:
-        """Keep the vectors that are of the model and of the texts in use, so that nothing is embedded again."""
+    def _keep_vectors(self, batch: ImportBatch) -> int:
+        """Cache the vectors that match the current model and text version, so that no text is embedded again."""
         space = None if self._parser.header is None else self._parser.header.embedding
         mine = (self._embedding.model, self._embedding.dimension, ANALYSIS_VERSION)
         if space is None or (space.model, space.dimension, space.analysis) != mine:

@@ -1,4 +1,4 @@
-"""From the bytes of an exported user, as they come, to batches of records."""
+"""Incremental parser from the bytes of an exported user to batches of records."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from memsvc.domain.user_data import FORMAT, VERSION, Stored, StoredRevision
 from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
 from memsvc.engine.user_data import schema
 from memsvc.engine.user_data.decode import (
-    Place,
+    FileRefPosition,
     Value,
     Vectors,
     bad_line,
+    decode_record,
+    file_ref_positions,
     memory_of,
-    places_in,
     read_line,
-    value_of,
     vectors_of,
 )
 
 LINE_BYTES = 32 * 1024 * 1024
 BATCH_RECORDS = 400
 BATCH_BYTES = 4 * 1024 * 1024
-PAST_BYTES = 8 * 1024 * 1024
-"""Earlier revisions of one memory that are stored together with it; what is beyond follows on its own."""
+HISTORY_BYTES = 8 * 1024 * 1024
+"""Maximum size of earlier revisions stored together with their memory; further ones follow in batches of their own."""
 
 
 @dataclass(slots=True)
-class Record:
+class ImportRecord:
     """One record of a file.
 
     Attributes:
-        line: Its number, from 1.
-        value: What it is of; None: its kind is unknown, and it may be left out.
-        earlier: The earlier revisions that came after a memory.
-        places: Where the contents of all its revisions refer to files, by content. They are looked for before the
-            transaction, which everybody waits for: a text made to be slow takes seconds.
-        late: Whether it is further revisions of a memory that is stored already.
+        line: The line number, from 1.
+        value: The decoded record; None: its kind is unknown and optional.
+        earlier: The earlier revisions that follow a memory.
+        places: The references to files in the contents of all its revisions, by content. They are found before the
+            transaction, which blocks other writers: an adversarial text takes seconds.
+        late: Whether it holds further revisions of a memory that is already stored.
     """
 
     line: int
@@ -50,52 +50,52 @@ class Record:
     earlier: list[StoredRevision] = field(default_factory=list)
     vectors: Vectors = ()
     late: bool = False
-    places: dict[str, Sequence[Place]] = field(default_factory=dict)
+    places: dict[str, Sequence[FileRefPosition]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Look at the content of a memory."""
+        """Find the references in the content of a memory."""
         if isinstance(self.value, Stored):
-            self._look_at(self.value.memory.content)
+            self._find_places(self.value.memory.content)
 
     def add_earlier(self, earlier: StoredRevision) -> None:
         """Add an earlier revision of the memory."""
         self.earlier.append(earlier)
-        self._look_at(earlier.memory.content)
+        self._find_places(earlier.memory.content)
 
-    def _look_at(self, content: str) -> None:
-        if content not in self.places and (places := places_in(content)):
+    def _find_places(self, content: str) -> None:
+        if content not in self.places and (places := file_ref_positions(content)):
             self.places[content] = places
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
-    """Records that are stored in one transaction; *lines* is the number of the last line that is in it."""
+class ImportBatch:
+    """Records that are stored in one transaction; *lines* is the number of its last line."""
 
-    records: tuple[Record, ...]
+    records: tuple[ImportRecord, ...]
     lines: int
 
 
-class Parser:
-    """Cuts bytes into lines and reads them. The first error is the last thing it says."""
+class ExportParser:
+    """A parser of lines. After the first error it yields nothing more."""
 
     def __init__(self, scope: Scope) -> None:
-        """Read for the user of *scope*."""
+        """Parse for the user of *scope*."""
         self._scope = scope
         self._rest = bytearray()
         self._digest = hashlib.sha256()
         self._lines = 0
         self._counts: dict[str, int] = {}
         self._footer: schema.FooterLine | None = None
-        self._waiting: list[Record] = []
+        self._waiting: list[ImportRecord] = []
         self._size = self._past = 0
         self._last: object = None
         self.header: schema.HeaderLine | None = None
 
-    def feed(self, data: bytes) -> Iterator[Batch]:
-        """Take the next bytes and yield what is complete with them.
+    def feed(self, data: bytes) -> Iterator[ImportBatch]:
+        """Parse the next bytes and yield the completed batches.
 
         Raises:
-            InvalidRequestError: A line is wrong; the field says which one. Batches yielded before are good.
+            InvalidRequestError: A line is invalid; the field names it. Batches yielded before are valid.
         """
         self._rest += data
         end_of_lines = data.rfind(b"\n") + 1
@@ -106,7 +106,7 @@ class Parser:
         if len(self._rest) > LINE_BYTES:
             raise bad_line(self._lines + 1, "", f"is longer than {LINE_BYTES} bytes")
 
-    def _all_of(self, data: bytes) -> Iterator[Batch]:
+    def _all_of(self, data: bytes) -> Iterator[ImportBatch]:
         begin = 0
         try:
             while begin < len(data):
@@ -118,17 +118,17 @@ class Parser:
                     yield from self._take(line, end + 1 - begin)
                 begin = end + 1
         except InvalidRequestError:
-            # What is good before the bad line is stored.
+            # The valid records before the bad line are stored.
             yield from self._flush()
             raise
         if self._footer is None:
             self._digest.update(data)
 
-    def finish(self) -> Iterator[Batch]:
-        """Yield what is left at the end of the file.
+    def finish(self) -> Iterator[ImportBatch]:
+        """Yield the last batch at the end of the file.
 
         Raises:
-            InvalidRequestError: The file was cut: its last line is missing, or does not fit what came before.
+            InvalidRequestError: The file is truncated: its footer is missing, or does not match the lines before.
         """
         yield from self._flush()
         number = self._lines + 1
@@ -148,7 +148,7 @@ class Parser:
             raise bad_line(self._lines, "", "comes after the footer")
         return read_line(self._lines, raw)
 
-    def _take(self, line: schema.Line | str, size: int) -> Iterator[Batch]:
+    def _take(self, line: schema.Line | str, size: int) -> Iterator[ImportBatch]:
         if self.header is None:
             self.header = self._header(line)
             return
@@ -157,7 +157,7 @@ class Parser:
         yield from self._add(line, size)
 
     def _end(self, line: schema.FooterLine, before: bytes) -> None:
-        """Take the last line; *before* it came these bytes, which are not in the digest yet."""
+        """Check the footer; the bytes *before* it are not in the digest yet."""
         self._digest.update(before)
         self._check_footer(line)
         self._footer = line
@@ -180,7 +180,7 @@ class Parser:
         if line.sha256 != self._digest.hexdigest():
             raise bad_line(self._lines, "sha256", "is not the digest of what came before: the file was changed")
 
-    def _add(self, line: Any, size: int) -> Iterator[Batch]:
+    def _add(self, line: Any, size: int) -> Iterator[ImportBatch]:
         if isinstance(line, schema.HeaderLine):
             raise bad_line(self._lines, "record", "must not be 'header' again")
         if isinstance(line, schema.RevisionLine):
@@ -192,31 +192,31 @@ class Parser:
         self._past = 0
         self._waiting.append(self._record(line))
 
-    def _add_revision(self, line: schema.RevisionLine, size: int) -> Iterator[Batch]:
+    def _add_revision(self, line: schema.RevisionLine, size: int) -> Iterator[ImportBatch]:
         last = self._last
         if not isinstance(last, Stored) or last.memory.id != line.id:
             raise bad_line(self._lines, "id", "must be that of the memory before, whose revision it is")
         if line.revision >= last.memory.revision:
             raise bad_line(self._lines, "revision", f"must be less than that of the memory, {last.memory.revision}")
         earlier = StoredRevision(memory_of(line, self._scope), line.action)
-        if self._past + size > PAST_BYTES and self._waiting[-1].earlier:
-            # Rare: so long a past goes over several transactions.
+        if self._past + size > HISTORY_BYTES and self._waiting[-1].earlier:
+            # Rare: so long a history spans several transactions.
             yield from self._flush()
-            self._waiting.append(Record(self._lines, line.id, last, late=True))
+            self._waiting.append(ImportRecord(self._lines, line.id, last, late=True))
         self._past += size
         self._size += size
         self._waiting[-1].add_earlier(earlier)
 
-    def _record(self, line: Any) -> Record:
+    def _record(self, line: Any) -> ImportRecord:
         number, name = self._lines, line if isinstance(line, str) else line.id
-        value = None if isinstance(line, str) else value_of(line, self._scope)
+        value = None if isinstance(line, str) else decode_record(line, self._scope)
         self._last = value
         vectors: Vectors = ()
         if isinstance(line, schema.MemoryLine) and line.vectors:
             vectors = vectors_of(number, line, self.header)
-        return Record(number, name, value, vectors=vectors)
+        return ImportRecord(number, name, value, vectors=vectors)
 
-    def _flush(self) -> Iterator[Batch]:
+    def _flush(self) -> Iterator[ImportBatch]:
         if self._waiting:
-            yield Batch(tuple(self._waiting), self._lines)
+            yield ImportBatch(tuple(self._waiting), self._lines)
             self._waiting, self._size, self._past = [], 0, 0

@@ -2,8 +2,8 @@
 
 Usage: `python -m memsvc.engine.user_data.residue_scan`.
 
-Why not in the service: a process that closes a file loses all locks that it has on it, those of its open database too,
-and whoever opens that next takes it for abandoned.
+It cannot run in the service: a process that closes a file loses all its locks on the file, including those of its open
+database, and the next process that opens the database takes it for abandoned.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ BLOCK = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class ResidueScan:
-    """How many files were read, and the names of those that hold something."""
+    """The number of files read, and the names of those that contain a needle."""
 
     files: int
     holding: tuple[str, ...]
 
 
 def search_files(directory: Path, needles: Collection[str], *, without: Sequence[Path] = ()) -> ResidueScan:
-    """Have every file below *directory*, but those below *without*, read through for any of *needles* as UTF-8.
+    """Search every file below *directory*, except those below *without*, for any of *needles* as UTF-8.
 
     Raises:
-        OSError: They cannot be read.
+        OSError: The files cannot be read.
     """
     if not needles:
         return ResidueScan(0, ())
     asked = json.dumps([str(directory), list(needles), [str(place) for place in without]])
-    # No shell, and nothing in the command comes from outside. -P: the working directory is nobody's package folder.
+    # No shell, and nothing in the command comes from outside. -P: the working directory is not on the import path.
     done = subprocess.run(  # noqa: S603
         [sys.executable, "-P", "-m", __name__],
         input=asked.encode(),
@@ -47,19 +47,19 @@ def search_files(directory: Path, needles: Collection[str], *, without: Sequence
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
     )
     if done.returncode:
-        message = "The files could not be looked through."
+        message = "The files could not be scanned."
         raise OSError(message)
     files, holding = json.loads(done.stdout)
     return ResidueScan(files, tuple(holding))
 
 
 def main() -> None:
-    """Answer the question on stdin."""
+    """Run the scan that is requested on stdin."""
     directory, needles, without = json.loads(sys.stdin.buffer.read())
     wanted = [needle.encode() for needle in needles]
     read, holding = 0, []
     for path in _files(Path(directory), {Path(place).resolve() for place in without}):
-        # A file that goes away meanwhile holds nothing.
+        # A file that vanishes during the scan holds nothing.
         with suppress(FileNotFoundError):
             read += 1
             if _holds(path, wanted):

@@ -1,6 +1,6 @@
-"""What each line of an exported user holds: the fields, and what is right for them.
+"""Schema of the lines of an exported user, with validation rules.
 
-What checks them is built when the first import comes: at the start of a service it would take a quarter of a second.
+The validators are built at the first import: at the start of a service that would take a quarter of a second.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from memsvc.domain.sessions import AutoTrim, MessageState, Role, SessionState
 
 
 class Line(BaseModel):
-    """What every line has."""
+    """The base of all lines."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
@@ -48,7 +48,7 @@ class Line(BaseModel):
 
 
 class EmbeddingSpace(BaseModel):
-    """The model that vectors are of, and the version of the texts that were embedded."""
+    """The model of the vectors, and the version of the embedded texts."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
@@ -79,7 +79,7 @@ class FooterLine(Line):
 
 
 class MemoryFields(Line):
-    """What a memory says, in one revision."""
+    """The fields of a memory in one revision."""
 
     id: Id
     content: Content
@@ -136,7 +136,7 @@ class MemoryLine(MemoryFields):
 
 
 class RevisionLine(MemoryFields):
-    """An earlier revision of the memory before it."""
+    """An earlier revision of the preceding memory."""
 
 
 class SessionLine(Line):
@@ -187,7 +187,7 @@ class CheckpointLine(Line):
 
 
 class FileLine(Line):
-    """What is known of a file; its bytes are not in an export."""
+    """The metadata of a file; its bytes are not in an export."""
 
     optional: bool = True
     id: Id
@@ -205,7 +205,7 @@ class FileLine(Line):
 
 
 class TombstoneLine(Line):
-    """What is left of a purged memory."""
+    """The tombstone of a purged memory."""
 
     id: Id
     project_id: ScopeId = ""
@@ -214,28 +214,28 @@ class TombstoneLine(Line):
     time: Moment
 
 
-# What the parts of a line of an exported user hold: those of a memory, and of a message.
+# Parts of lines: those of a memory, and of a message.
 
 
 LAST_YEAR = 9999
-"""A reminder that was written in a vault may be of any year, not only of those that the API takes."""
+"""A reminder from a vault may have any year, not only those that the API accepts."""
 
 
-class Part(BaseModel):
-    """What every part has in common."""
+class LinePart(BaseModel):
+    """The base of all parts."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
-class FileRefPart(Part):
+class FileRefPart(LinePart):
     """A reference to a file."""
 
     category: FileCategory
     id: FileId
 
 
-class ReminderPart(Part):
-    """When a memory comes due."""
+class ReminderPart(LinePart):
+    """The due date of a memory."""
 
     year: int = Field(default=0, strict=True, ge=0, le=LAST_YEAR)
     month: int = Field(strict=True, ge=1, le=12)
@@ -255,23 +255,23 @@ class ReminderPart(Part):
         return self
 
 
-class AcknowledgedPart(Part):
-    """For which day and part of it a reminder was given, and when that was noted."""
+class AcknowledgedPart(LinePart):
+    """The acknowledgement of a reminder: its day and slot, and the time of the acknowledgement."""
 
     day: date
     slot: Slot
     time: Moment
 
 
-class ToolCallPart(Part):
-    """A tool that was called."""
+class ToolCallPart(LinePart):
+    """A tool call."""
 
     id: str
     name: str
     arguments: Arguments = Field(default_factory=dict)
 
 
-class MessagePart(Part):
+class MessagePart(LinePart):
     """The place of a memory among the messages of its session."""
 
     ordinal: Number
@@ -285,23 +285,23 @@ class MessagePart(Part):
     summary_id: IdOrNone = ""
 
 
-class GivenVectorPart(Part):
+class GivenVectorPart(LinePart):
     """An embedding that came with the memory."""
 
     model: str
     data: Data
 
 
-class VectorPart(Part):
-    """An embedding that the service made: which view of the memory, which piece of it."""
+class VectorPart(LinePart):
+    """An embedding made by the service: the view of the memory, and the ordinal of the piece."""
 
     view: str = View.CHUNK.name
     ordinal: int = Field(default=0, strict=True, ge=0, le=MAX_ORDINAL)
     data: Data
 
 
-class StatementPart(Part):
-    """What a memory states."""
+class StatementPart(LinePart):
+    """A statement of a memory."""
 
     rule: Rule
     topic: Summary
@@ -309,25 +309,25 @@ class StatementPart(Part):
     is_negative: bool = False
 
 
-# What the values in the lines of an exported user may be.
+# Types of the values in lines.
 
 
-LARGEST = (1 << 62) - 1
-LARGEST_REVISION = 1 << 32
-"""An export tells how many earlier revisions there are of all memories together, and reads no more than *LARGEST*."""
-GROWTH = 4
-"""A secret that was replaced before it was stored made its text longer, but never by more than so many times."""
+MAX_COUNT = (1 << 62) - 1
+MAX_REVISION = 1 << 32
+"""Bounds the total number of earlier revisions in an export, which must not exceed *LARGEST*."""
+REDACTION_GROWTH = 4
+"""Maximum growth factor of a text whose secrets were redacted before it was stored."""
 _REDACTED = "[REDACTED:"
 _UUID = r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
 
 
 _TYPE = "[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]*"
 _SUSPECT = re.compile(r"\\u0000|[0-9]{309}")
-"""In JSON: what may be NUL, or a number that is no double; or neither, but that takes a closer look."""
+"""Matches JSON that may contain NUL or a number beyond doubles, and needs a full inspection."""
 
 
 def _at_most(most: int) -> AfterValidator:
-    """Return what checks a text of at most *most* characters: more are let pass where secrets were replaced."""
+    """Return a validator for texts of at most *most* characters; texts with redacted secrets may be longer."""
 
     def check(text: str) -> str:
         if (fault := length_fault(text, most=most)) and _REDACTED not in text:
@@ -357,7 +357,7 @@ def _key(text: str) -> str:
 
 @lru_cache(maxsize=1_000)
 def _zone(name: str) -> str:
-    """Return the name of a time zone. One that is not known here is taken: where it comes from it may be known."""
+    """Return the name of a time zone. An unknown one is accepted: the exporting machine may know it."""
     try:
         ZoneInfo(name or "UTC")
     except ZoneInfoNotFoundError:
@@ -372,22 +372,22 @@ def _moment(moment: datetime) -> datetime:
     try:
         return moment.astimezone(UTC)
     except OverflowError:
-        message = "must lie between the years 1 and 9999 in UTC"
+        message = "must be between the years 1 and 9999 in UTC"
         raise ValueError(message) from None
 
 
 def _json(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    """Return an object that can be told again: its numbers are doubles, and there is no NUL in its texts."""
+    """Return an object that can be serialised again: its numbers are doubles, and its texts contain no NUL."""
     if value:
-        _told(value)
+        _serialised(value)
     return value
 
 
 def _small(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
     if not value:
         return value
-    text = _told(value)
-    most = limits.METADATA_BYTES * (GROWTH if _REDACTED in text else 1)
+    text = _serialised(value)
+    most = limits.METADATA_BYTES * (REDACTION_GROWTH if _REDACTED in text else 1)
     if len(text.encode()) > most:
         message = f"must take at most {limits.METADATA_BYTES} bytes as JSON"
         raise ValueError(message)
@@ -396,7 +396,7 @@ def _small(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
     return value
 
 
-def _told(value: dict[str, JsonValue]) -> str:
+def _serialised(value: dict[str, JsonValue]) -> str:
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     except ValueError:
@@ -436,7 +436,7 @@ def _vector(text: object) -> bytes:
     except ValueError:
         raw = b""
     numbers = np.frombuffer(raw if len(raw) % 4 == 0 else b"", dtype="<f4")
-    # Of no number all are finite; but there must be one that is not 0.
+    # An empty array passes isfinite; any() also rejects it, and all zeros.
     if not (numbers.any() and np.isfinite(numbers).all()):
         message = "must be base64 of finite float32 numbers, not all of them 0"
         raise ValueError(message)
@@ -447,9 +447,9 @@ Id = Annotated[str, StringConstraints(pattern=_UUID)]
 IdOrNone = Annotated[str, StringConstraints(pattern=rf"^$|{_UUID}")]
 Moment = Annotated[AwareDatetime, AfterValidator(_moment)]
 Share = Annotated[float, Field(strict=True, ge=0, le=1, allow_inf_nan=False)]
-Count = Annotated[int, Field(strict=True, ge=0, le=LARGEST)]
-Number = Annotated[int, Field(strict=True, ge=1, le=LARGEST)]
-Revision = Annotated[int, Field(strict=True, ge=1, le=LARGEST_REVISION)]
+Count = Annotated[int, Field(strict=True, ge=0, le=MAX_COUNT)]
+Number = Annotated[int, Field(strict=True, ge=1, le=MAX_COUNT)]
+Revision = Annotated[int, Field(strict=True, ge=1, le=MAX_REVISION)]
 Importance = Annotated[int, Field(strict=True, ge=limits.IMPORTANCE_MIN, le=limits.IMPORTANCE_MAX)]
 Zone = Annotated[str, StringConstraints(max_length=limits.CHECKPOINT_NOTE), AfterValidator(_zone)]
 Metadata = Annotated[dict[str, JsonValue], AfterValidator(_small)]
@@ -465,14 +465,16 @@ FileId = Annotated[str, StringConstraints(min_length=1, max_length=limits.FILE_R
 FileName = Annotated[str, StringConstraints(min_length=1, max_length=limits.FILE_NAME), Named]
 MediaType = Annotated[str, StringConstraints(pattern=f"^{_TYPE}/{_TYPE}$", max_length=limits.MEDIA_TYPE)]
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
-Content = Annotated[str, StringConstraints(min_length=1, max_length=GROWTH * limits.CONTENT), _at_most(limits.CONTENT)]
+Content = Annotated[
+    str, StringConstraints(min_length=1, max_length=REDACTION_GROWTH * limits.CONTENT), _at_most(limits.CONTENT)
+]
 Key = Annotated[str, StringConstraints(max_length=limits.KEY), Named, AfterValidator(_key)]
-Category = Annotated[str, StringConstraints(max_length=GROWTH * limits.CATEGORY), _at_most(limits.CATEGORY)]
-Speaker = Annotated[str, StringConstraints(max_length=GROWTH * limits.SPEAKER), _at_most(limits.SPEAKER)]
-Title = Annotated[str, StringConstraints(max_length=GROWTH * limits.TITLE), _at_most(limits.TITLE)]
-Summary = Annotated[str, StringConstraints(max_length=GROWTH * limits.SUMMARY), _at_most(limits.SUMMARY)]
-Source = Annotated[str, StringConstraints(max_length=GROWTH * limits.SOURCE), _at_most(limits.SOURCE)]
-Tag = Annotated[str, StringConstraints(min_length=1, max_length=GROWTH * limits.TAG), _at_most(limits.TAG)]
+Category = Annotated[str, StringConstraints(max_length=REDACTION_GROWTH * limits.CATEGORY), _at_most(limits.CATEGORY)]
+Speaker = Annotated[str, StringConstraints(max_length=REDACTION_GROWTH * limits.SPEAKER), _at_most(limits.SPEAKER)]
+Title = Annotated[str, StringConstraints(max_length=REDACTION_GROWTH * limits.TITLE), _at_most(limits.TITLE)]
+Summary = Annotated[str, StringConstraints(max_length=REDACTION_GROWTH * limits.SUMMARY), _at_most(limits.SUMMARY)]
+Source = Annotated[str, StringConstraints(max_length=REDACTION_GROWTH * limits.SOURCE), _at_most(limits.SOURCE)]
+Tag = Annotated[str, StringConstraints(min_length=1, max_length=REDACTION_GROWTH * limits.TAG), _at_most(limits.TAG)]
 Term = Annotated[str, StringConstraints(min_length=1, max_length=limits.KEYWORD), Plain]
 Data = Annotated[bytes, BeforeValidator(_vector)]
-"""The float32 bytes of a vector; in base64 in the line."""
+"""The float32 bytes of a vector, base64-encoded in the line."""

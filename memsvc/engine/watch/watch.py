@@ -17,7 +17,7 @@ from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach, SessionVisibility
 from memsvc.domain.visibility import visible
 from memsvc.domain.watch import Effect, Start, Watch, WatchBatch, WatchEvent
-from memsvc.engine.user_data.erasure import erased_place
+from memsvc.engine.user_data.erasure import erased_position
 from memsvc.ports.change_feed import ChangeFeed, ChangePage, IndexFeed, LoggedChange
 from memsvc.ports.operations import ErasureReads
 
@@ -198,7 +198,7 @@ class ErasureBarrier:
         erasure = self._erasures.find(owner)
         if erasure is None:
             return 0
-        return None if erasure.end_time is None else erased_place(erasure.receipt)
+        return None if erasure.end_time is None else erased_position(erasure.receipt)
 
 
 # The bell: wakes those who wait for changes of an owner's memories.

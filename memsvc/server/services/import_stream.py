@@ -22,7 +22,7 @@ from memsvc.domain.user_data import Issue, TransferProgress
 from memsvc.domain.write_requests import ImportProgress, Rejected, WaitFor
 from memsvc.engine.memories.bulk_import import ImportRun, PreparedBatch
 from memsvc.engine.user_data.import_user import UserImport
-from memsvc.engine.user_data.parser import Batch as UserBatch
+from memsvc.engine.user_data.parser import ImportBatch as UserBatch
 from memsvc.server.requests.lifecycle import import_user_header
 from memsvc.server.requests.memory import batch_memory, import_memories_batch, import_memories_header
 from memsvc.server.responses.lifecycle import import_user_response

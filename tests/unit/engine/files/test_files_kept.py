@@ -24,7 +24,7 @@ from memsvc.engine.files.service import DeletingFiles, FileReader, FileRefResolv
 from memsvc.engine.files.upload import AttachmentLinker, FileRules, NewFile, Uploads
 from memsvc.engine.records.memory_builder import MemoryBuilder, RecordBuilder
 from memsvc.engine.services import FileService
-from memsvc.engine.user_data.erasure import FilesOfUsers
+from memsvc.engine.user_data.erasure import UserBlobs
 from memsvc.ports.blobs import BlobStore
 from memsvc.ports.metadata import MetadataStore
 from memsvc.ports.plugin import BackendContext, BackendSettings
@@ -169,7 +169,7 @@ def test_an_upload_and_a_deletion_of_the_same_bytes_wait_for_each_other(shelf: S
 def test_removals_wait_for_a_backup(shelf: Shelf) -> None:
     """But not those of an erasure."""
     one, two = shelf.upload(b"one"), shelf.upload(b"two")
-    users = FilesOfUsers(shelf.store.files, shelf.blobs, shelf.files.keeping)
+    users = UserBlobs(shelf.store.files, shelf.blobs, shelf.files.keeping)
     with shelf.files.keeping.undisturbed():
         with shelf.files.keeping.undisturbed():
             shelf.files.deleting.delete(ADA, one.id)
@@ -195,7 +195,7 @@ def test_an_erasure_removes_what_no_file_names(shelf: Shelf) -> None:
     kept = shelf.upload(b"kept", BOB)
     orphaned(shelf, b"orphan")
     orphaned(shelf, b"coming")
-    users = FilesOfUsers(shelf.store.files, shelf.blobs, shelf.files.keeping)
+    users = UserBlobs(shelf.store.files, shelf.blobs, shelf.files.keeping)
     orphan, coming = (hashlib.sha256(content).hexdigest() for content in (b"orphan", b"coming"))
     assert {orphan, coming} == users.orphans().keys()
     found: list[int] = []

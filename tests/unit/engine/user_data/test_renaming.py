@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsvc.domain.memory import FileRef
-from memsvc.engine.user_data.decode import places_in, renamed
+from memsvc.engine.user_data.decode import file_ref_positions, rename_file_refs
 from memsvc.text.file_refs import refs_in
 
 OLD, OTHER, NEW = (str(uuid.UUID(int=number)) for number in (7, 8, 9))
@@ -18,7 +18,7 @@ NAMES = {OLD: NEW}
 
 def moved(content: str) -> str:
     """Return a content under new names."""
-    return renamed(content, places_in(content), NAMES)
+    return rename_file_refs(content, file_ref_positions(content), NAMES)
 
 
 @pytest.mark.parametrize(

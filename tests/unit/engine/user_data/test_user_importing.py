@@ -16,7 +16,7 @@ from memsvc.domain.write_requests import Draft, WaitFor, WriteOptions
 from memsvc.engine.services import Services
 from memsvc.engine.user_data import parser
 from memsvc.engine.user_data.import_user import UserImport
-from memsvc.engine.user_data.parser import Batch
+from memsvc.engine.user_data.parser import ImportBatch
 from memsvc.ports.metadata import Transaction
 
 ADA, BOB = Scope("ada"), Scope("bob")
@@ -24,7 +24,7 @@ CONTENTS = ("The harbour opens at dawn.", "她每天早上喝绿茶。", "A walr
 
 
 @pytest.fixture
-def imported(application: Services, monkeypatch: pytest.MonkeyPatch) -> tuple[UserImport, list[Batch]]:
+def imported(application: Services, monkeypatch: pytest.MonkeyPatch) -> tuple[UserImport, list[ImportBatch]]:
     """An import for Bob of what Ada has, and its batches of one memory each."""
     monkeypatch.setattr(parser, "BATCH_RECORDS", 1)
     for content in CONTENTS:
@@ -33,13 +33,13 @@ def imported(application: Services, monkeypatch: pytest.MonkeyPatch) -> tuple[Us
     return run, list(_batches(application, run))
 
 
-def _batches(application: Services, run: UserImport) -> Iterator[Batch]:
+def _batches(application: Services, run: UserImport) -> Iterator[ImportBatch]:
     for part in application.exporting.run(ADA, with_vectors=False):
         yield from run.feed(part.data)
     yield from run.finish()
 
 
-def test_the_batch_before_is_told(imported: tuple[UserImport, list[Batch]]) -> None:
+def test_the_batch_before_is_told(imported: tuple[UserImport, list[ImportBatch]]) -> None:
     """Each call tells what is durable: the batches before the one that it begins; at the end all."""
     run, batches = imported
 
@@ -51,7 +51,7 @@ def test_the_batch_before_is_told(imported: tuple[UserImport, list[Batch]]) -> N
 
 
 def test_the_next_batch_waits_where_it_is_stored(
-    application: Services, imported: tuple[UserImport, list[Batch]]
+    application: Services, imported: tuple[UserImport, list[ImportBatch]]
 ) -> None:
     """While the committer is busy with one, the next lies in its queue already; they keep their order."""
     run, batches = imported
@@ -82,13 +82,13 @@ def _contents(application: Services) -> list[str]:
 
 
 def test_a_batch_that_fails_is_told_with_the_next(
-    application: Services, imported: tuple[UserImport, list[Batch]]
+    application: Services, imported: tuple[UserImport, list[ImportBatch]]
 ) -> None:
     """What kept a batch from being stored is raised once somebody asks for it; those after it are not stored either."""
     run, batches = imported
     bad = replace(batches[0].records[0], earlier=[None])  # type: ignore[list-item]  # a fault of ours
 
-    run.store(Batch((bad,), batches[0].lines))
+    run.store(ImportBatch((bad,), batches[0].lines))
     with pytest.raises(AttributeError):
         run.store(batches[1])
     with pytest.raises(AttributeError):
