@@ -21,10 +21,10 @@ from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.commit.idempotency import IdempotentExecutor, forget_old_requests
 from memsvc.engine.conflicts.resolution import ConflictResolver
 from memsvc.engine.files.blob_guard import BlobGuard
-from memsvc.engine.files.garbage_collection import BlobGarbageCollector, Sweep
-from memsvc.engine.files.inline_images import InlineImages
-from memsvc.engine.files.service import DeletingFiles, FileReader, FileRefResolver
-from memsvc.engine.files.upload import AttachmentLinker, FileRules, Uploads
+from memsvc.engine.files.garbage_collection import BlobGarbageCollector, FileSweep
+from memsvc.engine.files.inline_images import InlineImageExtractor
+from memsvc.engine.files.service import FileDeleter, FileReader, FileRefResolver
+from memsvc.engine.files.upload import AttachmentLinker, FileRules, FileUploader
 from memsvc.engine.history.checkpoint_rollback import CheckpointRollback
 from memsvc.engine.history.checkpoints import CheckpointService
 from memsvc.engine.memories.append import MemoryAppender
@@ -98,7 +98,7 @@ def writing(settings: Settings, backends: Backends, index: Indexing, stack: Exit
         redactor=Redactor(is_on=settings.redaction.writes),
         policy=_policy(settings),
         reminder_detector=ReminderDetector(zone, is_on=settings.reminders.detect),
-        image_extractor=InlineImages(committer, backends.blobs, keeping, file_rules(settings).fault_of, now),
+        image_extractor=InlineImageExtractor(committer, backends.blobs, keeping, file_rules(settings).fault_of, now),
     )
     record_builder = RecordBuilder(memory_builder, store.feed, backends.tokenizer.count)
     upserter = Upserter(memory_builder, record_builder)
@@ -178,14 +178,14 @@ def files(settings: Settings, backends: Backends, writes: MemoryServices, stack:
     """Make the use cases, and start what sweeps; *stack* stops it."""
     chosen, reads, blobs, now = settings.files, backends.metadata.files, backends.blobs, backends.now
     keeping = writes.keeping
-    sweep = Sweep(writes.committer, reads, blobs, keeping, now)
+    sweep = FileSweep(writes.committer, reads, blobs, keeping, now)
     if chosen.sweep_minutes:
         stack.callback(BlobGarbageCollector(sweep, chosen.sweep_minutes * _MINUTE_SECONDS).stop)
     attaching = AttachmentLinker(writes.record_builder, now)
     return FileService(
-        uploads=Uploads(writes.committer, blobs, keeping, file_rules(settings), now, attaching),
+        uploads=FileUploader(writes.committer, blobs, keeping, file_rules(settings), now, attaching),
         reading=FileReader(reads, blobs, now),
-        deleting=DeletingFiles(writes.committer, keeping, now),
+        deleting=FileDeleter(writes.committer, keeping, now),
         sweep=sweep,
         keeping=keeping,
         resolving=FileRefResolver(reads, UrlTemplates(chosen.download_url, chosen.preview_url), now),

@@ -21,9 +21,9 @@ from memsvc.engine.consolidation.undo import ConsolidationUndo
 from memsvc.engine.context.core_memories import CoreMemoryCache
 from memsvc.engine.context.service import ContextService
 from memsvc.engine.files.blob_guard import BlobGuard
-from memsvc.engine.files.garbage_collection import Sweep
-from memsvc.engine.files.service import DeletingFiles, FileReader, FileRefResolver
-from memsvc.engine.files.upload import Uploads
+from memsvc.engine.files.garbage_collection import FileSweep
+from memsvc.engine.files.service import FileDeleter, FileReader, FileRefResolver
+from memsvc.engine.files.upload import FileUploader
 from memsvc.engine.history.as_of_reads import AsOfReader
 from memsvc.engine.history.checkpoint_rollback import CheckpointRollback
 from memsvc.engine.history.checkpoints import CheckpointService
@@ -147,9 +147,9 @@ class SessionService:
 class FileService:
     """The use cases of files."""
 
-    uploads: Uploads
+    uploads: FileUploader
     reading: FileReader
-    deleting: DeletingFiles
-    sweep: Sweep
+    deleting: FileDeleter
+    sweep: FileSweep
     keeping: BlobGuard
     resolving: FileRefResolver

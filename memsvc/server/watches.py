@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from memsvc.domain.errors import LimitExceededError, ServerStoppingError
 from memsvc.domain.watch import WatchBatch
-from memsvc.engine.watch.watch import Watcher, WatchService
+from memsvc.engine.watch.watch import ChangeWatcher, WatchService
 from memsvc.server.executors import NamedExecutor
 from memsvc.server.requests.memory import WatchMemories
 from memsvc.server.responses.memory import watch_change, watch_heartbeat
@@ -61,7 +61,7 @@ class _SharedReads:
         self._executor = executor
         self._waiting: dict[object, asyncio.Task[_Part]] = {}
 
-    async def next(self, watcher: Watcher, digest: bytes) -> _Part:
+    async def next(self, watcher: ChangeWatcher, digest: bytes) -> _Part:
         """Return the next part of a watch, and move the watcher on."""
         key = (digest, watcher.place)
         task = self._waiting.get(key)
@@ -74,7 +74,7 @@ class _SharedReads:
         watcher.position = part[0].position
         return part
 
-    def _read(self, key: object, watcher: Watcher, digest: bytes) -> _Part:
+    def _read(self, key: object, watcher: ChangeWatcher, digest: bytes) -> _Part:
         self._waiting.pop(key, None)
         batch = watcher.read()
         return batch, [watch_change(event, digest) for event in batch.told]

@@ -1,1 +1,1 @@
-"""Files: taking them in, giving them out, and tidying up after them."""
+"""Files: upload, download, deletion and garbage collection."""

@@ -1,4 +1,4 @@
-"""The one way to blobs that are put or removed, so that nobody removes what somebody else is just about to use."""
+"""Guarded writes and removals of blobs, so that no blob is removed while a new file is about to use it."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ log = logging.getLogger(__name__)
 
 
 class BlobGuard:
-    """Puts and removes blobs; what is done with one and the same blob is done one after the other.
+    """A guard that serialises the operations on each blob.
 
-    Whoever puts a blob holds it until the file that uses it is committed; whoever removes one looks, while holding it,
-    whether any file uses it. So in one process no file ever loses its blob. Another process on the same stores is kept
-    away by the grace time of the garbage collection, and by its own deletions being recorded in the same store.
+    A writer holds a blob until the file that uses it is committed; a remover checks, while holding it, that no file
+    uses it. So within one process no file loses its blob. Against other processes on the same stores protect the grace
+    time of the garbage collection, and deletions that are recorded in the shared store.
     """
 
     def __init__(self, files: FileReads, blobs: BlobStore) -> None:
-        """Keep *blobs* that *files* say are used."""
+        """Guard *blobs*; *files* tells which are used."""
         self._files = files
         self._blobs = blobs
         self._lock = threading.Lock()
@@ -33,7 +33,7 @@ class BlobGuard:
 
     @contextmanager
     def held(self, sha256: str) -> Iterator[None]:
-        """Hold a blob; others who want to hold it wait."""
+        """Hold the lock of a blob."""
         with self._lock:
             lock, holders = self._held.get(sha256, (threading.Lock(), 0))
             self._held[sha256] = (lock, holders + 1)
@@ -48,7 +48,7 @@ class BlobGuard:
 
     @contextmanager
     def undisturbed(self) -> Iterator[None]:
-        """Put the removal of blobs off, but for erasures, until all who asked for that are done."""
+        """Defer removals of blobs, except by erasures, until all open contexts are closed."""
         with self._lock:
             self._guests += 1
         try:
@@ -61,10 +61,10 @@ class BlobGuard:
             self.try_to_remove_unused(due)
 
     def remove_unused(self, digests: Iterable[str]) -> int:
-        """Remove those blobs that no file uses; return how many.
+        """Remove the blobs that no file uses; return the number.
 
         Raises:
-            BackendUnavailableError: The blobs cannot be reached; the rest stays for a sweep.
+            BackendUnavailableError: The blobs cannot be reached; the rest is left to a sweep.
         """
         wanted = set(digests)
         with self._lock:
@@ -74,7 +74,7 @@ class BlobGuard:
         return sum(self._remove(sha256, apart_from="") for sha256 in wanted)
 
     def erase(self, digests: Iterable[str], owner: str) -> int:
-        """Remove those blobs at once that nobody but *owner* uses; return how many.
+        """Remove the blobs used only by *owner*, without deferral; return the number.
 
         Raises:
             BackendUnavailableError: The blobs cannot be reached.
@@ -82,7 +82,7 @@ class BlobGuard:
         return sum(self._remove(sha256, apart_from=owner) for sha256 in set(digests))
 
     def unused(self, digests: Iterable[str]) -> set[str]:
-        """Return those blobs that are there and that no file uses; who is about to use one is waited for.
+        """Return the blobs that exist and that no file uses; wait for current holders.
 
         Raises:
             BackendUnavailableError: The blobs cannot be reached.
@@ -90,11 +90,11 @@ class BlobGuard:
         return {sha256 for sha256 in set(digests) if self._is_unused(sha256)}
 
     def try_to_remove_unused(self, digests: Iterable[str]) -> None:
-        """Remove those blobs that no file uses, or leave that to a sweep when they cannot be reached now."""
+        """Remove the blobs that no file uses, or leave that to a sweep when they cannot be reached."""
         try:
             self.remove_unused(digests)
         except BackendUnavailableError:
-            log.warning("blobs that nobody uses could not be removed; a sweep will", exc_info=True)
+            log.warning("unused blobs could not be removed; a sweep will remove them", exc_info=True)
 
     def _is_unused(self, sha256: str) -> bool:
         with self.held(sha256):

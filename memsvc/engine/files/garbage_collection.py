@@ -1,4 +1,4 @@
-"""Sweep: expired files go, and blobs that no file uses."""
+"""Garbage collection of expired files and unused blobs."""
 
 from __future__ import annotations
 
@@ -19,60 +19,60 @@ from memsvc.ports.features import FileReads
 from memsvc.ports.metadata import Transaction
 
 BATCH = 100
-"""Files or blobs looked at in one step."""
+"""Files or blobs per step."""
 GRACE = timedelta(hours=1)
-"""How long a blob without a file is left alone: its upload may be just about to end, in another process too."""
+"""Minimum age of a blob without a file: its upload may be about to finish, also in another process."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Swept:
-    """What a sweep removed, or would remove."""
+class SweepCounts:
+    """The counts of removals by a sweep, made or planned."""
 
     expired_files: int = 0
     orphan_blobs: int = 0
     orphan_bytes: int = 0
 
 
-class Sweep:
-    """Finds and removes what nobody needs any more."""
+class FileSweep:
+    """A sweep that finds and removes expired files and unused blobs."""
 
     def __init__(
         self,
         committer: GroupCommitter,
         files: FileReads,
         blobs: BlobStore,
-        keeping: BlobGuard,
+        blob_guard: BlobGuard,
         now: Callable[[], datetime],
     ) -> None:
-        """Look into *files* and *blobs*; *now* is the clock."""
+        """Sweep *files* and *blobs*; *now* is the clock."""
         self._committer = committer
         self._files = files
         self._blobs = blobs
-        self._keeping = keeping
+        self._blob_guard = blob_guard
         self._now = now
 
-    def run(self, *, grace: timedelta = GRACE, is_dry_run: bool = False) -> Swept:
-        """Remove expired files, and blobs without files that were put longer ago than *grace*; say how much.
+    def run(self, *, grace: timedelta = GRACE, is_dry_run: bool = False) -> SweepCounts:
+        """Remove expired files, and blobs without files that are older than *grace*; return the counts.
 
         Raises:
-            BackendUnavailableError: A store cannot be reached; the rest stays for the next time.
+            BackendUnavailableError: A store cannot be reached; the rest is left to the next sweep.
         """
         expired = self._count_expired() if is_dry_run else self._remove_expired()
         count = size = 0
         for blob in self.orphans(grace=grace):
-            if is_dry_run or self._keeping.remove_unused([blob.sha256]):
+            if is_dry_run or self._blob_guard.remove_unused([blob.sha256]):
                 count, size = count + 1, size + blob.size_bytes
-        return Swept(expired, count, size)
+        return SweepCounts(expired, count, size)
 
     def orphans(self, *, grace: timedelta = GRACE) -> Iterator[Blob]:
-        """Yield the blobs that no file uses and that were put longer ago than *grace*."""
+        """Yield the blobs that no file uses and that are older than *grace*."""
         latest = self._now() - grace
         yield from without_files((blob for blob in self._blobs.blobs() if blob.put_time <= latest), self._files)
 
     def broken(self) -> Iterator[File]:
-        """Yield the files of all owners whose blob is lost although their content was here, the oldest first."""
+        """Yield the files of all owners whose content was stored but whose blob is lost, oldest first."""
         after = 0
         while part := self._files.every(after=after, limit=BATCH):
             for file in part:
@@ -88,12 +88,12 @@ class Sweep:
         removed, now = 0, self._now()
         while part := self._files.expired(now=now, limit=BATCH):
             removed += self._committer.submit(_deleting(part)).value
-            self._keeping.try_to_remove_unused(file.sha256 for file in part)
+            self._blob_guard.try_to_remove_unused(file.sha256 for file in part)
         return removed
 
 
 def without_files(blobs: Iterator[Blob], files: FileReads) -> Iterator[Blob]:
-    """Yield those of *blobs* that no file uses; the upload of one may be just about to end."""
+    """Yield those of *blobs* that no file uses; the upload of one may be about to finish."""
     while part := list(islice(blobs, BATCH)):
         SEARCH_PRIORITY.yield_to_searches()
         used = files.referred(blob.sha256 for blob in part)
@@ -105,10 +105,10 @@ def _deleting(files: Sequence[File]) -> Callable[[Transaction], int]:
 
 
 class BlobGarbageCollector:
-    """A thread that sweeps now and then."""
+    """A thread that sweeps periodically."""
 
-    def __init__(self, sweep: Sweep, seconds: float) -> None:
-        """Sweep every so many *seconds*, the first time that long after the start."""
+    def __init__(self, sweep: FileSweep, seconds: float) -> None:
+        """Sweep every *seconds*, the first time that long after the start."""
         self._sweep = sweep
         self._seconds = seconds
         self._stopping = threading.Event()
@@ -116,7 +116,7 @@ class BlobGarbageCollector:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop; a sweep under way is waited for."""
+        """Stop, and wait for a running sweep."""
         self._stopping.set()
         self._thread.join()
 
@@ -125,7 +125,7 @@ class BlobGarbageCollector:
             try:
                 swept = self._sweep.run()
             except MemsvcError:
-                log.warning("the files could not be swept; it is tried again later", exc_info=True)
+                log.warning("the sweep of files failed and will be retried", exc_info=True)
             else:
-                if swept != Swept():
-                    log.info("files were swept: %s", swept)
+                if swept != SweepCounts():
+                    log.info("files swept: %s", swept)

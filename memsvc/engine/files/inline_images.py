@@ -1,4 +1,4 @@
-"""Images in contents become files of the category memory (requirement V7)."""
+"""Extraction of inline images from contents into files of the category memory."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ from memsvc.text.file_refs import InlineImage, inline_images, with_references
 _NAMESPACE = uuid.UUID("5f1c8a52-9c1e-5d0f-8b0a-6c1f3a7f2f2e")
 
 
-class InlineImages:
-    """Keeps images of contents; one image in one project is one file, however often it is written."""
+class InlineImageExtractor:
+    """An extractor of inline images; an image is stored as one file per project, however often it is written."""
 
     def __init__(
         self,
         committer: GroupCommitter,
         blobs: BlobStore,
-        keeping: BlobGuard,
+        blob_guard: BlobGuard,
         fault_of: Callable[[str, int], str],
         now: Callable[[], datetime],
     ) -> None:
-        """Put into *blobs*; *fault_of* says why a media type of so many bytes may not be kept, or nothing."""
+        """Store in *blobs*; *fault_of* returns why a media type and size are not allowed, or ""."""
         self._committer = committer
         self._blobs = blobs
-        self._keeping = keeping
+        self._blob_guard = blob_guard
         self._fault_of = fault_of
         self._now = now
 
     def extract_images(self, scope: Scope, content: str, *, field: str) -> ExtractedImages:
-        """Return *content* with references in the place of its images: see `memsvc.engine.records.memory_builder`."""
+        """Return *content* with references in place of its images: see `memsvc.engine.records.memory_builder`."""
         images = inline_images(content)
         if not images:
             return NoImages(content)
@@ -50,7 +50,7 @@ class InlineImages:
         if violations:
             raise InvalidRequestError(violations)
         text = with_references(content, images, lambda image: _ref(scope, image))
-        # Of equal images the first one gives its description as the name of the file.
+        # The description of the first of equal images becomes the name of the file.
         return _ImagesAside(text, {written(_ref(scope, image)): image for image in reversed(images)}, self._kept)
 
     def _faults(self, images: list[InlineImage]) -> Iterator[str]:
@@ -60,7 +60,7 @@ class InlineImages:
             if image.data is None:
                 yield f"holds an image, number {number}, whose bytes are not valid base64"
             elif fault := self._fault_of(image.media_type, len(image.data)):
-                yield f"holds an image, number {number}, that cannot be kept: {fault}"
+                yield f"holds an image, number {number}, that cannot be stored: {fault}"
 
     def _kept(self, scope: Scope, image: InlineImage) -> FileRef:
         data, ref = image.data or b"", _ref(scope, image)
@@ -89,19 +89,19 @@ class InlineImages:
         try:
             with self._blobs.stage() as staged:
                 staged.write([data])
-                with self._keeping.held(sha256):
+                with self._blob_guard.held(sha256):
                     staged.put()
                     self._committer.submit(work)
                     is_kept = True
         finally:
             if not is_kept:
-                self._keeping.try_to_remove_unused([sha256])
+                self._blob_guard.try_to_remove_unused([sha256])
         return ref
 
 
 @dataclass(frozen=True, slots=True)
 class _ImagesAside:
-    """A text, its images by the references that stand for them, and how to keep one."""
+    """A text, its images by their references, and the function that stores one."""
 
     text: str
     images: Mapping[str, InlineImage]
@@ -124,7 +124,7 @@ def _digest(image: InlineImage) -> str:
 
 
 def _name(image: InlineImage) -> str:
-    """Return what an image is called: as its description says, with the ending of its type."""
+    """Return the file name of an image: its description with the extension of its type."""
     ending = image.media_type.removeprefix("image/").partition("+")[0]
     label = "".join(char for char in image.alt if char.isprintable()).strip() or "image"
     return f"{label[: FILE_NAME - len(ending) - 1]}.{ending}"

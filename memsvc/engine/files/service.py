@@ -1,4 +1,4 @@
-"""Reading files: what is known of them, and their bytes."""
+"""Reads, reference resolution and deletion of files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from memsvc.ports.metadata import Transaction
 
 
 class OpenFile:
-    """A file whose bytes can be read, or a part of it. For one thread at a time."""
+    """An open file, or a range of it. Not thread-safe."""
 
     def __init__(self, file: File, reader: BlobReader, offset: int, end: int) -> None:
         """Read the bytes from *offset* to *end* of *file*."""
@@ -32,7 +32,7 @@ class OpenFile:
         self._end = end
 
     def read(self, length: int) -> bytes:
-        """Return the next bytes, *length* of them or what is left; none at the end.
+        """Return at most *length* next bytes; none at the end.
 
         Raises:
             FileContentMissingError: The blob is shorter than the file.
@@ -49,10 +49,10 @@ class OpenFile:
 
 
 class FileReader:
-    """Reads files of one scope: those of its project and the global ones."""
+    """A reader of the files of a scope: those of its project and the global ones."""
 
     def __init__(self, files: FileReads, blobs: BlobStore, now: Callable[[], datetime]) -> None:
-        """Read from both; *now* is the clock."""
+        """Read from *files* and *blobs*; *now* is the clock."""
         self._files = files
         self._blobs = blobs
         self._now = now
@@ -73,13 +73,13 @@ class FileReader:
         return found
 
     def get_many(self, scope: Scope, ids: Sequence[str]) -> dict[str, File]:
-        """Return the files that are there, by id."""
+        """Return the existing files, by id."""
         return self._files.get(ids, reach=Reach.from_scope(scope), now=self._now())
 
     def page(
         self, scope: Scope, where: FileFilter, *, visibility: Visibility, before: int | None, limit: int
     ) -> tuple[list[File], int | None]:
-        """Return at most *limit* files, the newest first, and where the next page begins, None when there is none."""
+        """Return at most *limit* files, newest first, and the start of the next page, None when there is none."""
         reach = Reach.from_scope(scope, visibility)
         found = self._files.page(reach=reach, where=where, now=self._now(), before=before, limit=limit + 1)
         more = len(found) > limit
@@ -87,12 +87,12 @@ class FileReader:
 
     @contextmanager
     def opened(self, scope: Scope, file_id: str, *, offset: int = 0, length: int = 0) -> Iterator[OpenFile]:
-        """Open a file at *offset* for *length* bytes, or with 0 to its end; a file that is shorter ends earlier.
+        """Open a file at *offset* for *length* bytes, with 0 to its end; a shorter file ends earlier.
 
         Raises:
             StoredFileNotFoundError: It is not in the scope.
-            FileContentMissingError: Only what is known of it is here.
-            InvalidRequestError: It is shorter than *offset*.
+            FileContentMissingError: Only the metadata of the file is stored.
+            InvalidRequestError: The file is shorter than *offset*.
             BackendUnavailableError: The bytes cannot be reached.
         """
         file = self.get(scope, file_id)
@@ -112,12 +112,12 @@ class FileReader:
             opening.__exit__(None, None, None)
 
 
-# From references to the files that they name, and to where these are reached.
+# Resolution of references to files and their URLs.
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedRef:
-    """What became of a reference: a file, or None when there is none in the scope. Without a template no URLs."""
+    """A resolved reference: the file, None when it is not in the scope. URLs are empty without a template."""
 
     ref: FileRef
     file: File | None = None
@@ -126,16 +126,16 @@ class ResolvedRef:
 
 
 class FileRefResolver:
-    """Resolves references, many with one question to the store."""
+    """A resolver of references, with one query to the store for many."""
 
     def __init__(self, files: FileReads, templates: UrlTemplates, now: Callable[[], datetime]) -> None:
-        """Look into *files*; *now* is the clock."""
+        """Resolve in *files*; *now* is the clock."""
         self._files = files
         self._templates = templates
         self._now = now
 
     def resolve(self, scope: Scope, refs: Iterable[FileRef]) -> dict[FileRef, ResolvedRef]:
-        """Return what each of *refs* leads to: a file of that category, in the scope's project or global, unexpired."""
+        """Return the target of each of *refs*: an unexpired file of its category, in the scope's project or global."""
         distinct = list(dict.fromkeys(refs))
         if not distinct:
             return {}
@@ -144,7 +144,7 @@ class FileRefResolver:
         return {ref: self._resolved(ref, files.get(ref.id)) for ref in distinct}
 
     def of(self, file: File) -> ResolvedRef:
-        """Return what the reference to a file leads to."""
+        """Return the resolved reference of a file."""
         ref = FileRef(file.category.value, file.id)
         return ResolvedRef(ref, file, url_of(self._templates.download, file), url_of(self._templates.preview, file))
 
@@ -152,23 +152,23 @@ class FileRefResolver:
         return self.of(file) if file is not None and file.category.value == ref.category else ResolvedRef(ref)
 
 
-# Delete: a file goes, and its blob when nobody else uses it.
+# Deletion of a file, and of its blob when no other file uses it.
 
 
 METHOD = "DeleteFile"
 
 
-class DeletingFiles:
-    """Deletes files for good."""
+class FileDeleter:
+    """The permanent deletion of files."""
 
-    def __init__(self, committer: GroupCommitter, keeping: BlobGuard, now: Callable[[], datetime]) -> None:
-        """Delete by *committer*; *now* is the clock."""
+    def __init__(self, committer: GroupCommitter, blob_guard: BlobGuard, now: Callable[[], datetime]) -> None:
+        """Delete through *committer*; *now* is the clock."""
         self._committer = committer
-        self._keeping = keeping
+        self._blob_guard = blob_guard
         self._now = now
 
     def delete(self, scope: Scope, file_id: str, request_id: str = "") -> File:
-        """Delete a file and return what it was.
+        """Delete a file and return it.
 
         Raises:
             StoredFileNotFoundError: It is not in the scope, or it has expired.
@@ -185,5 +185,5 @@ class DeletingFiles:
 
         request = IdempotentRequest(METHOD, request_id, request_digest(scope, file_id) if request_id else "", reach)
         deleted = run_once(self._committer, request, work, to_json=file_as_json, from_json=file_from_json).value
-        self._keeping.try_to_remove_unused([deleted.sha256])
+        self._blob_guard.try_to_remove_unused([deleted.sha256])
         return deleted

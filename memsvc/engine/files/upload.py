@@ -1,4 +1,4 @@
-"""Upload: bytes become a blob, and a file that uses it."""
+"""Uploads of files, and their attachment to memories."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ METHOD = "UploadFile"
 
 @dataclass(frozen=True, slots=True)
 class NewFile:
-    """A file as a caller announces it.
+    """The header of an upload.
 
     Attributes:
-        size_bytes: How many bytes are to come; None: not said.
-        sha256: The hash that they must have, in lower-case digits; empty: not said.
-        expire_time: None: as its category has it.
+        size_bytes: The announced number of bytes; None: not given.
+        sha256: The expected hash, in lower-case digits; empty: not given.
+        expire_time: None: from the lifetime of its category.
     """
 
     name: str
@@ -49,13 +49,13 @@ class NewFile:
 
 @dataclass(frozen=True, slots=True)
 class FileRules:
-    """What files may be like.
+    """Restrictions on files.
 
     Attributes:
-        max_bytes: How large one may be.
-        media_types: Which there may be, families such as "image/*" too; empty: all.
-        extensions: Which endings names may have, without the dot and folded; empty: all.
-        lifetimes: How long files of a category live that say nothing else.
+        max_bytes: The maximum size of a file.
+        media_types: Allowed media types, including families such as "image/*"; empty: all.
+        extensions: Allowed extensions of names, without the dot and case-folded; empty: all.
+        lifetimes: Default lifetimes by category.
     """
 
     max_bytes: int
@@ -64,7 +64,7 @@ class FileRules:
     lifetimes: Mapping[FileCategory, timedelta] = field(default_factory=dict)
 
     def fault_of(self, media_type: str, size_bytes: int) -> str:
-        """Return why bytes of such a type and so many may not be kept; the empty string when they may."""
+        """Return why this type and size are not allowed, or ""."""
         if self.media_types and not any(media_type_matches(one, media_type) for one in self.media_types):
             return f"its type is {media_type}; allowed are {', '.join(self.media_types)} (setting files.media_types)"
         if size_bytes > self.max_bytes:
@@ -72,33 +72,33 @@ class FileRules:
         return ""
 
 
-class Uploads:
-    """Takes files in."""
+class FileUploader:
+    """The upload use case."""
 
     def __init__(
         self,
         committer: GroupCommitter,
         blobs: BlobStore,
-        keeping: BlobGuard,
+        blob_guard: BlobGuard,
         rules: FileRules,
         now: Callable[[], datetime],
         attaching: AttachmentLinker,
     ) -> None:
-        """Put into *blobs*, and commit by *committer*; *now* is the clock. *attaching* ties files to memories."""
+        """Store in *blobs*, commit through *committer*; *now* is the clock. *attaching* links files to memories."""
         self._committer = committer
         self._blobs = blobs
-        self._keeping = keeping
+        self._blob_guard = blob_guard
         self._rules = rules
         self._now = now
         self._attaching = attaching
 
     @property
     def rules(self) -> FileRules:
-        """Return what files may be like."""
+        """Return the restrictions on files."""
         return self._rules
 
     def known(self, scope: Scope, new: NewFile, request_id: str) -> File | None:
-        """Return the answer that the same request got before, when its header alone says that it is the same.
+        """Return the stored response of the same request, if its header alone identifies it.
 
         Raises:
             RequestIdReusedError: The request_id was used for another request.
@@ -110,13 +110,13 @@ class Uploads:
         return None if answer is None else file_from_json(answer["value"])
 
     @contextmanager
-    def begin(self, scope: Scope, new: NewFile, request_id: str) -> Iterator[Upload]:
-        """Begin to take a file in; leaving the context without `finish` leaves no trace."""
+    def begin(self, scope: Scope, new: NewFile, request_id: str) -> Iterator[FileUpload]:
+        """Start an upload; leaving the context without `finish` discards it."""
         with self._blobs.stage() as staged:
-            yield Upload(self, staged, scope, new, request_id)
+            yield FileUpload(self, staged, scope, new, request_id)
 
     def keep(self, staged: StagedBlob, scope: Scope, new: NewFile, request_id: str) -> File:
-        """Put what was staged and commit the file that uses it; see `Upload.finish`."""
+        """Store the staged bytes and commit the file that uses them; see `FileUpload.finish`."""
         sha256, now = staged.sha256(), self._now()
         file = File(
             id=uuid7(now),
@@ -132,7 +132,7 @@ class Uploads:
         )
 
         def work(transaction: Transaction) -> File:
-            # Who has the content now has it for what was brought here without it, too.
+            # The content is now available for imported files without content, too.
             transaction.files.fill(scope.owner, sha256)
             self._attaching.attach(transaction, file)
             return transaction.files.insert(file)
@@ -140,13 +140,13 @@ class Uploads:
         request = _request(scope, new, sha256, request_id)
         kept: File | None = None
         try:
-            with self._keeping.held(sha256):
+            with self._blob_guard.held(sha256):
                 staged.put()
                 kept = run_once(self._committer, request, work, to_json=file_as_json, from_json=file_from_json).value
         finally:
-            # Nothing was committed; or long ago, by the first coming of the request, and may have been deleted since.
+            # Nothing was committed; or it was, by an earlier attempt of the request, and may have been deleted since.
             if kept is None or kept.id != file.id:
-                self._keeping.try_to_remove_unused([sha256])
+                self._blob_guard.try_to_remove_unused([sha256])
         return kept
 
     def _expire_time(self, new: NewFile, now: datetime) -> datetime | None:
@@ -156,10 +156,10 @@ class Uploads:
         return now + ttl
 
 
-class Upload:
-    """One file on its way in. To be used from one thread at a time."""
+class FileUpload:
+    """A running upload of one file. Not thread-safe."""
 
-    def __init__(self, uploads: Uploads, staged: StagedBlob, scope: Scope, new: NewFile, request_id: str) -> None:
+    def __init__(self, uploads: FileUploader, staged: StagedBlob, scope: Scope, new: NewFile, request_id: str) -> None:
         """Stage into *staged*."""
         self._uploads = uploads
         self._staged = staged
@@ -168,12 +168,12 @@ class Upload:
         self._request_id = request_id
 
     def write(self, parts: Sequence[bytes]) -> None:
-        """Take the next bytes.
+        """Append the next bytes.
 
         Raises:
-            InvalidRequestError: There are more than may come.
-            LimitExceededError: There is no room for them.
-            BackendUnavailableError: They cannot be kept.
+            InvalidRequestError: The file exceeds its announced or maximum size.
+            LimitExceededError: The storage limit is exceeded.
+            BackendUnavailableError: The bytes cannot be stored.
         """
         size = self._staged.size_bytes + sum(map(len, parts))
         if size > self._uploads.rules.max_bytes:
@@ -184,13 +184,13 @@ class Upload:
         self._staged.write(parts)
 
     def finish(self) -> File:
-        """Make a file of the bytes that came; it is durable when this returns. The same request gets the same answer.
+        """Commit the file; it is durable on return. Repeating the request returns the same response.
 
         Raises:
-            InvalidRequestError: They are not as many as announced, or have another hash.
+            InvalidRequestError: The number of bytes or their hash differs from the header.
             RequestIdReusedError: The request_id was used for another request.
             ErasureRunningError: The user is being erased.
-            BackendUnavailableError: A store cannot be reached; nothing was kept.
+            BackendUnavailableError: A store cannot be reached; nothing was stored.
         """
         size, sha256 = self._staged.size_bytes, self._staged.sha256()
         if self._new.size_bytes is not None and size != self._new.size_bytes:
@@ -206,32 +206,32 @@ class Upload:
 
 
 def _request(scope: Scope, new: NewFile, sha256: str, request_id: str) -> IdempotentRequest:
-    """Return an upload as it is recognised: by what was said of the file, and by its bytes."""
+    """Return the idempotent request of an upload: its header and the hash of its bytes."""
     asked = (scope, new.name, new.category, new.media_type, new.metadata, new.ttl, new.expire_time, sha256)
     return IdempotentRequest(METHOD, request_id, request_digest(*asked) if request_id else "", Reach.from_scope(scope))
 
 
-# Attachments: files of the category memory that say which memory they belong to (requirement V7).
+# Attachments: files of the category memory that name the memory they belong to.
 
 
 MEMORY_ID = "memory_id"
-"""The name in a file's metadata that says which memory it is attached to."""
+"""The key in a file's metadata with the id of the memory that it is attached to."""
 
 
 class AttachmentLinker:
-    """Ties a file to its memory in the transaction that stores the file."""
+    """A linker of a file to its memory, in the transaction that stores the file."""
 
     def __init__(self, record_builder: RecordBuilder, now: Callable[[], datetime]) -> None:
-        """Write by *record_builder*; *now* is the clock."""
+        """Write through *record_builder*; *now* is the clock."""
         self._record_builder = record_builder
         self._now = now
 
     def attach(self, transaction: Transaction, file: File) -> None:
-        """Have the memory that *file* names refer to it, by a new revision; a file that names none stays alone.
+        """Add a reference to *file* to the memory that it names, as a new revision; do nothing if it names none.
 
         Raises:
-            MemoryNotFoundError: The memory is not there for the file's scope.
-            InvalidRequestError: It refers to as many files as it may.
+            MemoryNotFoundError: The memory does not exist in the file's scope.
+            InvalidRequestError: The memory has the maximum number of references.
         """
         memory_id = file.metadata.get(MEMORY_ID)
         if file.category is not FileCategory.MEMORY or not isinstance(memory_id, str):
@@ -240,7 +240,7 @@ class AttachmentLinker:
         if before is None or before.status is Status.DELETED or not visible(before, file.scope):
             raise MemoryNotFoundError(memory_id)
         if len(before.file_refs) >= limits.FILE_REFS:
-            description = f"names a memory that refers to {limits.FILE_REFS} files already, as many as it may"
+            description = f"names a memory that refers to {limits.FILE_REFS} files already, which is the maximum"
             raise InvalidRequestError([Violation(f"header.metadata.{MEMORY_ID}", description)])
         refs = (*before.file_refs, FileRef(file.category.value, file.id))
         after = replace(before, file_refs=refs, update_time=self._now(), revision=before.revision + 1)
@@ -248,7 +248,7 @@ class AttachmentLinker:
         transaction.update(before, record, ChangeAction.UPDATED)
 
 
-# Files as the JSON of a remembered answer, or of an exported line, and back.
+# Files as JSON in stored responses and exported lines.
 
 
 _SCOPE = ("user_id", "project_id", "agent_id", "session_id", "tenant_id")

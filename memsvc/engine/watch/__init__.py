@@ -1,1 +1,1 @@
-"""Telling watchers what changes."""
+"""Change streams for watchers."""

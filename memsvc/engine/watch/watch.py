@@ -1,4 +1,4 @@
-"""Watching: every committed change once, in order, from a place that can be told and come back to."""
+"""Change streams: every committed change exactly once, in commit order, resumable from a cursor."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from memsvc.ports.change_feed import ChangeFeed, ChangePage, IndexFeed, LoggedCh
 from memsvc.ports.operations import ErasureReads
 
 PAGE = 256
-"""Changes read at a time."""
+"""Changes per read."""
 GROUP = 16
-"""Changes whose memories are read at a time."""
+"""Changes whose memories are read together."""
 PART_CHARACTERS = 1_000_000
-"""How much content one part of a watch holds, about: what a watcher who does not read keeps in memory."""
+"""Approximate content of one batch: the memory held for a watcher that does not read."""
 
 States = Mapping[tuple[int, int], Memory]
 
 
 class WatchService:
-    """Reads changes out of the store, page by page, as far as a watcher wants to read; it holds nothing of its own."""
+    """A stateless reader of changes, page by page, at the pace of a watcher."""
 
     def __init__(
         self, changes: ChangeFeed, erased: ErasureBarrier, bell: ChangeNotifier, *, max_lag: int, kept: timedelta
     ) -> None:
-        """Read *changes*; watchers may fall *max_lag* behind, and what is older than *kept* may be gone."""
+        """Read *changes*; watchers may lag by *max_lag* changes, and changes older than *kept* may be deleted."""
         self._changes = changes
         self._erased = erased
         self._max_lag = max_lag
@@ -46,15 +46,15 @@ class WatchService:
 
     @property
     def identity(self) -> str:
-        """Return the name of the store, which places in its changes belong to."""
+        """Return the identity of the store, to which positions in its change feed belong."""
         return self._changes.identity
 
-    def begin(self, watch: Watch, *, start: Start, position: int | None) -> Watcher:
-        """Return a watcher that goes on after *position*, or without one begins at *start*.
+    def begin(self, watch: Watch, *, start: Start, position: int | None) -> ChangeWatcher:
+        """Return a watcher that resumes after *position*, or without one begins at *start*.
 
         Raises:
-            InvalidRequestError: The position is one that the store has not reached.
-            CursorExpiredError: Changes after the position are gone.
+            InvalidRequestError: The store has not reached the position.
+            CursorExpiredError: Changes after the position are deleted.
         """
         reach = Reach.from_scope(watch.scope, watch.selection.visibility)
         page = self._changes.after(0 if position is None else position, reach=reach, limit=1)
@@ -62,44 +62,44 @@ class WatchService:
         if position is None:
             position = page.head if start is Start.NOW else kept_after
         elif position > page.head:
-            raise InvalidRequestError([Violation("cursor", "is not a place that this store has reached")])
+            raise InvalidRequestError([Violation("cursor", "is beyond the newest change of this store")])
         elif position < kept_after:
             raise CursorExpiredError(self._kept)
         allowed = self._max_lag + self._changes.count(position, reach=reach)
-        return Watcher(self._changes, self._erased, watch, position, Limits(allowed, self._max_lag, self._kept))
+        return ChangeWatcher(self._changes, self._erased, watch, position, LagLimit(allowed, self._max_lag, self._kept))
 
 
-class Limits:
-    """How far behind a watcher may be, counted in changes of its reach."""
+class LagLimit:
+    """The maximum lag of a watcher, in changes of its reach."""
 
     def __init__(self, allowed: int, max_lag: int, kept: str) -> None:
-        """Allow *max_lag* beyond what a watcher had still to read when it began, *allowed* in all."""
+        """Allow a lag of *max_lag* beyond the backlog at the start, *allowed* in total."""
         self.allowed = allowed
         self._max_lag = max_lag
         self._kept = kept
 
     def check(self, changes: ChangeFeed, page: ChangePage, position: int, reach: Reach) -> None:
-        """Raise when the page after *position* leaves something out, or leaves too much to read.
+        """Raise if the page after *position* has a gap, or if the remaining lag is too large.
 
         Raises:
-            CursorExpiredError: Changes after the position are gone.
-            WatchTooSlowError: More changes wait than are allowed.
+            CursorExpiredError: Changes after the position are deleted.
+            WatchTooSlowError: More changes are pending than allowed.
         """
         if position < page.kept_after:
             raise CursorExpiredError(self._kept)
-        # The distance is also made of changes of others, so only a great one is worth counting.
+        # The distance includes changes of other owners, so the exact count is only taken when it is large.
         is_far = not page.is_all and page.head - position > self.allowed
         if is_far and changes.count(position, reach=reach) > self.allowed:
             raise WatchTooSlowError(self._max_lag)
 
 
-class Watcher:
-    """One watch at work; to be used by one caller at a time."""
+class ChangeWatcher:
+    """A running watch. Not thread-safe."""
 
     def __init__(
-        self, changes: ChangeFeed, erased: ErasureBarrier, watch: Watch, position: int, limits: Limits
+        self, changes: ChangeFeed, erased: ErasureBarrier, watch: Watch, position: int, limits: LagLimit
     ) -> None:
-        """Go on after *position*; `WatchService.begin` is the way to get one."""
+        """Resume after *position*; use `WatchService.begin` to create one."""
         self._changes = changes
         self._erased = erased
         self._watch = watch
@@ -113,19 +113,19 @@ class Watcher:
 
     @property
     def place(self) -> tuple[int, int]:
-        """Return what the next part depends on: watchers of the same watch at the same place are told the same."""
+        """Return the key of the next batch: equal watches at the same place get the same events."""
         return self.position, self._limits.allowed
 
     def read(self) -> WatchBatch:
-        """Return the next changes to tell, none when there are none; it goes on after them once `position` is moved.
+        """Return the next changes, possibly none; the next read continues after them once `position` is moved.
 
         Raises:
-            CursorExpiredError: Changes that come next are gone: the watcher was away, or too slow, for too long, or the
-                owner was erased.
+            CursorExpiredError: The next changes are deleted: the watcher was disconnected or too slow for too long, or
+                the owner was erased.
             WatchTooSlowError: The watcher has fallen too far behind.
         """
         page = self._changes.after(self.position, reach=self._reach, limit=PAGE)
-        # Asked after the page was read, so that none is told, or passed over, that an erasure had begun to empty.
+        # Checked after the page was read, so that no change affected by a running erasure is sent or skipped.
         erased = self._erased.before(self._reach.owner)
         if erased is None:
             return WatchBatch((), self.position, is_all=True)
@@ -134,25 +134,25 @@ class Watcher:
         told: list[WatchEvent] = []
         size = 0
         for group in _groups(page.changes):
-            new = self._told(group)
+            new = self._events(group)
             told += new
             size += sum(len(one.memory.content) for one in new if one.memory is not None)
             if size >= PART_CHARACTERS and group[-1] is not page.changes[-1]:
                 return WatchBatch(tuple(told), group[-1].change.position, is_all=False)
         return WatchBatch(tuple(told), page.position, is_all=page.is_all)
 
-    def _told(self, group: Sequence[LoggedChange]) -> list[WatchEvent]:
+    def _events(self, group: Sequence[LoggedChange]) -> list[WatchEvent]:
         states = self._changes.states(
             (logged.change.row, revision) for logged in group for revision in _revisions(logged.change)
         )
         return [told for logged in group if (told := self._one(logged, states)) is not None]
 
     def _one(self, logged: LoggedChange, states: States) -> WatchEvent | None:
-        """Return what the watcher is told of a change, or None when it is none of its affair."""
+        """Return the event of a change, or None when the watch does not match it."""
         change = logged.change
         after = states.get((change.row, change.revision))
         if after is None or change.action is ChangeAction.PURGED:
-            # What was removed for good can no longer be tested; nothing but its id is told.
+            # A purged memory cannot be tested any more; only its id is sent.
             is_ours = self._is_of_all_sessions or logged.private_session in {"", self._watch.scope.session_id}
             return WatchEvent(change, Effect.LEFT, None) if is_ours else None
         was_seen = change.action is not ChangeAction.CREATED and self._sees(
@@ -179,18 +179,18 @@ def _groups(changes: Sequence[LoggedChange]) -> Iterator[Sequence[LoggedChange]]
         yield changes[first : first + GROUP]
 
 
-# Where erasures cut off what is told of owners: changes before are gone, and no watch passes over that in silence.
+# Erasure barriers: changes before an erasure are deleted, and a watch must not skip them silently.
 
 
 class ErasureBarrier:
-    """Asks the store for the latest erasure of an owner, as long as that is remembered."""
+    """A lookup of the latest erasure of an owner, while its record is retained."""
 
     def __init__(self, erasures: ErasureReads) -> None:
-        """Ask *erasures*."""
+        """Look up in *erasures*."""
         self._erasures = erasures
 
     def before(self, owner: str) -> int | None:
-        """Return the place before which no change of *owner* is kept, 0 without an erasure; None while one runs.
+        """Return the position before which the changes of *owner* are deleted, 0 without an erasure; None during one.
 
         Raises:
             BackendUnavailableError: The store cannot be reached.
@@ -201,23 +201,23 @@ class ErasureBarrier:
         return None if erasure.end_time is None else erased_position(erasure.receipt)
 
 
-# The bell: wakes those who wait for changes of an owner's memories.
+# Notification of watchers about changes of an owner's memories.
 
 
 Ring: TypeAlias = Callable[[], None]
 
 
 class ChangeNotifier:
-    """Rung after every commit, by the thread that made it. Who does not wait costs nothing."""
+    """A notifier that is called after every commit, by the committing thread. It is free without listeners."""
 
     def __init__(self) -> None:
-        """Wake nobody yet."""
+        """Start without listeners."""
         self._lock = threading.Lock()
         self._waiting: dict[str, tuple[Ring, ...]] = {}
 
     @contextmanager
     def heard(self, owner: str, ring: Ring) -> Iterator[None]:
-        """Have *ring* called whenever memories of *owner* may have changed; it must return at once and not raise."""
+        """Call *ring* whenever memories of *owner* may have changed; it must return at once and not raise."""
         with self._lock:
             self._waiting[owner] = (*self._waiting.get(owner, ()), ring)
         try:
@@ -231,13 +231,13 @@ class ChangeNotifier:
                     del self._waiting[owner]
 
     def ring(self, owners: AbstractSet[str]) -> None:
-        """Wake those who wait for changes of one of *owners*."""
+        """Notify the listeners of *owners*."""
         for owner in owners:
             for ring in self._waiting.get(owner, ()):
                 ring()
 
     def ring_all(self) -> None:
-        """Wake everybody: somebody else may have changed something."""
+        """Notify all listeners: another process may have changed data of any owner."""
         with self._lock:
             rings = [ring for waiting in self._waiting.values() for ring in waiting]
         for ring in rings:
@@ -245,19 +245,19 @@ class ChangeNotifier:
 
 
 class CommitPoller:
-    """Looks for what other processes commit, and wakes everybody then."""
+    """A poller for commits of other processes, which notifies all listeners."""
 
     def __init__(self, feed: IndexFeed, bell: ChangeNotifier) -> None:
-        """Ring *bell* when the *feed* has moved since the last look."""
+        """Call *bell* when the *feed* has advanced since the last poll."""
         self._feed = feed
         self._bell = bell
         self._head = -1
 
     def look(self) -> None:
-        """Look once; to be called by one thread.
+        """Poll once. Not thread-safe.
 
         Raises:
-            BackendUnavailableError: The store cannot be reached; who waits is woken by the next look that succeeds.
+            BackendUnavailableError: The store cannot be reached; listeners are notified by the next successful poll.
         """
         head = self._feed.head()
         if head != self._head:

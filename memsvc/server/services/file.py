@@ -15,7 +15,7 @@ from memsvc.domain.files import File
 from memsvc.domain.memory import FileRef
 from memsvc.domain.search import PageCursor
 from memsvc.engine.files.service import OpenFile
-from memsvc.engine.files.upload import Upload
+from memsvc.engine.files.upload import FileUpload
 from memsvc.server import tokens
 from memsvc.server.executors import NamedExecutor
 from memsvc.server.requests import file as requests
@@ -162,7 +162,7 @@ async def _receive_header(messages: AsyncIterator[pb.UploadFileRequest]) -> pb.U
     raise InvalidRequestError([Violation("header", "must be the first message")])
 
 
-async def _receive(executor: NamedExecutor, upload: Upload, messages: AsyncIterator[pb.UploadFileRequest]) -> File:
+async def _receive(executor: NamedExecutor, upload: FileUpload, messages: AsyncIterator[pb.UploadFileRequest]) -> File:
     """Write bytes in a thread while the next ones are received, and return the stored file.
 
     Raises:

@@ -19,9 +19,9 @@ from memsvc.domain.scope import Scope
 from memsvc.domain.user_data import Erasure, owner_digest
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.files.blob_guard import BlobGuard
-from memsvc.engine.files.garbage_collection import GRACE, Sweep, Swept
-from memsvc.engine.files.service import DeletingFiles, FileReader, FileRefResolver
-from memsvc.engine.files.upload import AttachmentLinker, FileRules, NewFile, Uploads
+from memsvc.engine.files.garbage_collection import GRACE, FileSweep, SweepCounts
+from memsvc.engine.files.service import FileDeleter, FileReader, FileRefResolver
+from memsvc.engine.files.upload import AttachmentLinker, FileRules, FileUploader, NewFile
 from memsvc.engine.records.memory_builder import MemoryBuilder, RecordBuilder
 from memsvc.engine.services import FileService
 from memsvc.engine.user_data.erasure import UserBlobs
@@ -51,12 +51,12 @@ class Shelf:
         record_builder = RecordBuilder(MemoryBuilder(model="toy", dimension=4, now=self.clock), self.store.feed)
         rules = FileRules(1_000, lifetimes={FileCategory.TEMP: HOUR})
         self.files = FileService(
-            Uploads(
+            FileUploader(
                 self.committer, self.blobs, keeping, rules, self.clock, AttachmentLinker(record_builder, self.clock)
             ),
             FileReader(self.store.files, self.blobs, self.clock),
-            DeletingFiles(self.committer, keeping, self.clock),
-            Sweep(self.committer, self.store.files, self.blobs, keeping, self.clock),
+            FileDeleter(self.committer, keeping, self.clock),
+            FileSweep(self.committer, self.store.files, self.blobs, keeping, self.clock),
             keeping,
             FileRefResolver(self.store.files, UrlTemplates(), self.clock),
         )
@@ -90,13 +90,13 @@ def test_a_sweep_removes_orphans_after_their_grace(shelf: Shelf) -> None:
     """Not before, since their upload may be about to end, and nothing that is in use."""
     shelf.upload(b"used")
     orphaned(shelf, b"orphan")
-    assert Swept() == shelf.files.sweep.run()
+    assert SweepCounts() == shelf.files.sweep.run()
     shelf.clock.moment += GRACE
 
-    assert Swept(0, 1, 6) == shelf.files.sweep.run(is_dry_run=True)
+    assert SweepCounts(0, 1, 6) == shelf.files.sweep.run(is_dry_run=True)
     assert shelf.contents() == 2
-    assert Swept(0, 1, 6) == shelf.files.sweep.run()
-    assert Swept() == shelf.files.sweep.run()
+    assert SweepCounts(0, 1, 6) == shelf.files.sweep.run()
+    assert SweepCounts() == shelf.files.sweep.run()
     assert shelf.contents() == 1
 
 
@@ -112,7 +112,7 @@ def test_a_sweep_removes_expired_files(shelf: Shelf) -> None:
         shelf.files.deleting.delete(ADA, expiring.id)
 
     assert shelf.files.sweep.run(is_dry_run=True).expired_files == 2
-    assert shelf.files.sweep.run(grace=HOUR * 2) == Swept(2, 0, 0)
+    assert shelf.files.sweep.run(grace=HOUR * 2) == SweepCounts(2, 0, 0)
     assert [blob.sha256 for blob in shelf.blobs.blobs()] == [kept.sha256]
 
 

@@ -16,7 +16,7 @@ from memsvc.domain.files import File
 from memsvc.domain.scope import Scope
 from memsvc.domain.user_data import Erasure, owner_digest
 from memsvc.engine.files.blob_guard import BlobGuard
-from memsvc.engine.files.inline_images import InlineImages
+from memsvc.engine.files.inline_images import InlineImageExtractor
 from memsvc.engine.files.upload import FileRules
 from memsvc.engine.records.memory_builder import store_text_images
 from memsvc.ports.blobs import BlobStore
@@ -37,7 +37,7 @@ class Shelf:
 
     desk: Desk
     blobs: BlobStore
-    images: InlineImages
+    images: InlineImageExtractor
 
     def files(self) -> list[File]:
         return self.desk.store.files.every(after=0, limit=99)
@@ -53,7 +53,7 @@ def open_shelf(directory: Path, rules: FileRules) -> Iterator[Shelf]:
         BLOBS.open(BLOBS.settings(), BackendContext(directory / "blobs", desk.clock)) as blobs,
     ):
         keeping = BlobGuard(desk.store.files, blobs)
-        images = InlineImages(desk.writing.committer, blobs, keeping, rules.fault_of, desk.clock)
+        images = InlineImageExtractor(desk.writing.committer, blobs, keeping, rules.fault_of, desk.clock)
         yield Shelf(desk, blobs, images)
 
 
