@@ -19,7 +19,7 @@ from memsvc.bootstrap.user_data import UserDataServices, forgetting
 from memsvc.bootstrap.vault import vault
 from memsvc.data_directory import DataDirectory, owned
 from memsvc.domain.clock import utc_now
-from memsvc.engine.admin.store_migration import Migration
+from memsvc.engine.admin.store_migration import StoreMigration
 from memsvc.engine.capture.capture import CaptureService
 from memsvc.engine.capture.flush import ConversationFlusher
 from memsvc.engine.history.as_of_reads import AsOfReader
@@ -128,7 +128,7 @@ def _application(settings: Settings, backends: Backends, parts: _Parts, stack: E
         user_importing=forgets.importing,
         erase=forgets.erase,
         backups=forgets.backups,
-        migration=Migration(store, writes.accesses.flush),
+        migration=StoreMigration(store, writes.accesses.flush),
         access=access_of(settings, backends, writes.committer),
         vault=shown,
     )

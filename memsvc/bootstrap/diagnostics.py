@@ -10,7 +10,7 @@ from memsvc.bootstrap.backends import Backends
 from memsvc.bootstrap.indexing import Indexing
 from memsvc.bootstrap.memories import MemoryServices
 from memsvc.engine.admin.diagnose import Diagnose
-from memsvc.engine.admin.integrity import FileFaultParts, FileFaults, Integrity, MemoryFaults
+from memsvc.engine.admin.integrity import FileCheckComponents, FileChecker, IntegrityCheck, MemoryChecker
 from memsvc.engine.admin.metrics import ServiceMetrics
 from memsvc.engine.admin.stats import Statistics
 from memsvc.engine.indexing.repair import SearchProbe
@@ -23,7 +23,7 @@ class Diagnostics:
 
     statistics: Statistics
     diagnose: Diagnose
-    integrity: Integrity
+    integrity: IntegrityCheck
     vitals: ServiceMetrics
     step_counts: StepCounts
 
@@ -34,9 +34,9 @@ def watchfulness(directory: Path, backends: Backends, index: Indexing, writes: M
     measured, step_counts = (index.performance, index.last_errors), StepCounts()
     probing = SearchProbe(store.feed, indexes, index.spaces)
     diagnose = Diagnose(backends.pinged(), store.feed, indexes, upkeep, measured, probing)
-    faults = MemoryFaults(store, writes.committer, writes.record_builder, backends.now)
+    faults = MemoryChecker(store, writes.committer, writes.record_builder, backends.now)
 
-    looked = FileFaultParts(
+    looked = FileCheckComponents(
         store.files,
         writes.committer,
         writes.record_builder,
@@ -52,7 +52,7 @@ def watchfulness(directory: Path, backends: Backends, index: Indexing, writes: M
     return Diagnostics(
         statistics=Statistics(store, indexes, upkeep, disk),
         diagnose=diagnose,
-        integrity=Integrity(store, writes.committer, faults, index.reindex, FileFaults(looked)),
+        integrity=IntegrityCheck(store, writes.committer, faults, index.reindex, FileChecker(looked)),
         vitals=ServiceMetrics(store, indexes, upkeep, diagnose, (writes.committer, step_counts)),
         step_counts=step_counts,
     )

@@ -15,26 +15,26 @@ from memsvc.bootstrap.backends import Backends, opened_store
 from memsvc.bootstrap.plugins import load_backend
 from memsvc.data_directory import owned
 from memsvc.domain.clock import utc_now
-from memsvc.engine.admin.api_keys import Access, ApiKeyAuthenticator, Keys
+from memsvc.engine.admin.api_keys import ApiKeyAccess, ApiKeyAuthenticator, ApiKeyService
 from memsvc.engine.admin.backup import STORE, BackupError, read_backup
-from memsvc.engine.admin.store_migration import Migration
+from memsvc.engine.admin.store_migration import StoreMigration
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.fsync import sync
 from memsvc.ports.plugin import BackendContext
 from memsvc.settings import Settings
 
 
-def access_of(settings: Settings, backends: Backends, committer: GroupCommitter) -> Access:
+def access_of(settings: Settings, backends: Backends, committer: GroupCommitter) -> ApiKeyAccess:
     """Return what makes the keys of a running service, and what knows them again."""
     access, reads = settings.access, backends.metadata.api_keys
     refresh = timedelta(seconds=access.refresh_seconds)
     keyring = ApiKeyAuthenticator(reads, demand=access.keys, refresh=refresh, now=backends.now)
-    made = Keys(reads, committer, now=backends.now, random=secrets.token_bytes, changed=keyring.forget)
-    return Access(made, keyring)
+    made = ApiKeyService(reads, committer, now=backends.now, random=secrets.token_bytes, changed=keyring.forget)
+    return ApiKeyAccess(made, keyring)
 
 
 @contextmanager
-def offline_keys(settings: Settings, *, now: Callable[[], datetime] = utc_now) -> Iterator[Keys]:
+def offline_keys(settings: Settings, *, now: Callable[[], datetime] = utc_now) -> Iterator[ApiKeyService]:
     """Open the store alone, and yield what makes keys in it.
 
     Raises:
@@ -48,7 +48,7 @@ def offline_keys(settings: Settings, *, now: Callable[[], datetime] = utc_now) -
         store.moves.require_here()
         committer = GroupCommitter(store)
         with closing(committer):
-            yield Keys(store.api_keys, committer, now=now, random=secrets.token_bytes)
+            yield ApiKeyService(store.api_keys, committer, now=now, random=secrets.token_bytes)
 
 
 def has_keys(settings: Settings) -> bool:
@@ -68,7 +68,7 @@ def has_keys(settings: Settings) -> bool:
 
 
 @contextmanager
-def offline_migration(settings: Settings, *, now: Callable[[], datetime] = utc_now) -> Iterator[Migration]:
+def offline_migration(settings: Settings, *, now: Callable[[], datetime] = utc_now) -> Iterator[StoreMigration]:
     """Open the store alone, wherever its data are, and yield what moves it.
 
     Raises:
@@ -78,7 +78,7 @@ def offline_migration(settings: Settings, *, now: Callable[[], datetime] = utc_n
         BackendUnavailableError: It cannot be opened.
     """
     with owned(settings.data_dir, visits=True) as directory, opened_store(settings, directory.path, now) as store:
-        yield Migration(store, lambda: None)
+        yield StoreMigration(store, lambda: None)
 
 
 # Restoring: a data directory made of a backup.

@@ -15,7 +15,7 @@ from memsvc.bootstrap.search import SearchServices
 from memsvc.data_directory import DataDirectory
 from memsvc.domain.errors import MemsvcError
 from memsvc.domain.text_cache import forget_texts
-from memsvc.engine.admin.backup import BLOBS, BackupManifest, Backups, BlobSource
+from memsvc.engine.admin.backup import BLOBS, BackupManifest, BackupService, BlobSource
 from memsvc.engine.services import FileService
 from memsvc.engine.user_data.erasure import CacheInvalidation, DataLocations, DerivedIndexes, UserBlobs, UserEraser
 from memsvc.engine.user_data.export import UserExporter
@@ -34,7 +34,7 @@ class UserDataServices:
     """The use cases that forget users, that carry them elsewhere, and that make backups."""
 
     erase: UserEraser
-    backups: Backups
+    backups: BackupService
     exporting: UserExporter
     importing: UserImporter
 
@@ -53,7 +53,7 @@ def forgetting(
     folder = settings.backup.directory or directory.path / BACKUPS
     about = BackupManifest(version("memsvc"), settings.metadata.backend, index.embedding.model)
     beside = BlobSource(backends.blobs, files.keeping.undisturbed)
-    backups = Backups(backends.metadata, beside, folder, about, backends.now)
+    backups = BackupService(backends.metadata, beside, folder, about, backends.now)
     forget_files = () if vault is None else (vault.forget,)
     erase = UserEraser(
         backends.metadata,

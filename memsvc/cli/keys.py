@@ -17,7 +17,7 @@ from memsvc.cli.output import local_time, write, write_json, write_table
 
 if TYPE_CHECKING:
     from memsvc.client import Memsvc
-    from memsvc.engine.admin.api_keys import Keys
+    from memsvc.engine.admin.api_keys import ApiKeyService
     from memsvc.settings import Settings
     from memsvc.v1 import keys_pb2 as pb
 
@@ -48,7 +48,7 @@ class _Place:
         self._settings = settings
         self._client = client
 
-    def do(self, by_service: Callable[[Memsvc], T], by_store: Callable[[Keys], T]) -> T:
+    def do(self, by_service: Callable[[Memsvc], T], by_store: Callable[[ApiKeyService], T]) -> T:
         """Do it by the service when one is named or has the directory open, else by the store."""
         from memsvc.bootstrap.offline import offline_keys  # noqa: PLC0415
         from memsvc.domain.errors import DataDirectoryLockedError  # noqa: PLC0415 - a quick start
@@ -152,7 +152,7 @@ def list_keys(  # noqa: PLR0913 - an option each
     def by_service(client: Memsvc) -> list[pb.ApiKey]:
         return list(client.api_keys(include_ended=all_keys, page_size=PAGE))
 
-    def by_store(keys: Keys) -> list[pb.ApiKey]:
+    def by_store(keys: ApiKeyService) -> list[pb.ApiKey]:
         from memsvc.server.responses.lifecycle import api_key_to_proto  # noqa: PLC0415 - a quick start
 
         now, found, after = datetime.now(UTC), [], ""
@@ -186,7 +186,7 @@ def revoke(  # noqa: PLR0913 - an option each
 ) -> None:
     """Make a key open nothing any more, for good."""
 
-    def by_store(keys: Keys) -> pb.ApiKey:
+    def by_store(keys: ApiKeyService) -> pb.ApiKey:
         from memsvc.server.responses.lifecycle import api_key_to_proto  # noqa: PLC0415 - a quick start
 
         return api_key_to_proto(keys.revoke(key_id), datetime.now(UTC))
@@ -199,7 +199,7 @@ def revoke(  # noqa: PLR0913 - an option each
     write(f"{key.id} is revoked")
 
 
-def _made(keys: Keys, role: str, ttl: timedelta | None, fields: dict[str, Any]) -> pb.CreateApiKeyResponse:
+def _made(keys: ApiKeyService, role: str, ttl: timedelta | None, fields: dict[str, Any]) -> pb.CreateApiKeyResponse:
     """Make a key in the store as the service would."""
     from memsvc.server.requests.lifecycle import create_api_key_request  # noqa: PLC0415 - a quick start
     from memsvc.server.responses.lifecycle import api_key_to_proto  # noqa: PLC0415

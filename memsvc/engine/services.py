@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.write_requests import WriteOptions, Written
-from memsvc.engine.admin.api_keys import Access
-from memsvc.engine.admin.backup import Backups
+from memsvc.engine.admin.api_keys import ApiKeyAccess
+from memsvc.engine.admin.backup import BackupService
 from memsvc.engine.admin.diagnose import Diagnose
-from memsvc.engine.admin.integrity import Integrity
+from memsvc.engine.admin.integrity import IntegrityCheck
 from memsvc.engine.admin.metrics import ServiceMetrics
 from memsvc.engine.admin.stats import Statistics
-from memsvc.engine.admin.store_migration import Migration
+from memsvc.engine.admin.store_migration import StoreMigration
 from memsvc.engine.capture.capture import CaptureService
 from memsvc.engine.capture.flush import ConversationFlusher
 from memsvc.engine.conflicts.resolution import ConflictResolver
@@ -89,7 +89,7 @@ class Services:
     reindex: ReindexService
     statistics: Statistics
     diagnose: Diagnose
-    integrity: Integrity
+    integrity: IntegrityCheck
     vitals: ServiceMetrics
     step_counts: StepCounts
     performance: LatencyStats
@@ -100,9 +100,9 @@ class Services:
     exporting: UserExporter
     user_importing: UserImporter
     erase: UserEraser
-    backups: Backups
-    migration: Migration
-    access: Access
+    backups: BackupService
+    migration: StoreMigration
+    access: ApiKeyAccess
     vault: Vault | None
 
     @property

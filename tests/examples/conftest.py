@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from memsvc.engine.admin.api_keys import NewKey
+from memsvc.engine.admin.api_keys import NewApiKey
 from tests.e2e.access.support import ASKING, make_key
 from tests.examples.building import Program, build
 from tests.examples.guarded import Guarded, GuardedProcess
@@ -39,7 +39,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     authority.cert_pem.write_to_path(folder / "ca.pem")
     (folder / "cert.pem").write_bytes(b"".join(part.bytes() for part in leaf.cert_chain_pems))
     leaf.private_key_pem.write_to_path(folder / "key.pem")
-    made = make_key(folder / "data", NewKey(tenant_id="acme", user_ids=("ann",), calls_per_second=2.0))
+    made = make_key(folder / "data", NewApiKey(tenant_id="acme", user_ids=("ann",), calls_per_second=2.0))
     environment = ASKING | {
         "MEMSVC_SERVER__TLS__CERTIFICATE": str(folder / "cert.pem"),
         "MEMSVC_SERVER__TLS__KEY": str(folder / "key.pem"),

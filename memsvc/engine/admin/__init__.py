@@ -1,1 +1,1 @@
-"""Looking after the service: counts, health and repair."""
+"""Administration of the service: counts, health and repair."""

@@ -1,4 +1,4 @@
-"""Making, listing and revoking keys."""
+"""Creation, listing, revocation and authentication of API keys."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from memsvc.ports.features import KeyReads
 from memsvc.ports.metadata import Transaction
 
 _NOBODYS = Reach(Scope("").owner, ())
-"""Under whom requests about keys are remembered: no user has an empty id."""
+"""The owner of stored requests about keys: no user has an empty id."""
 
 
 @dataclass(frozen=True, slots=True)
-class NewKey:
-    """What a key is to be like; the fields are those of `ApiKey`, and *ttl* may stand for expire_time."""
+class NewApiKey:
+    """The properties of a new key; the fields are those of `ApiKey`, and *ttl* may replace expire_time."""
 
     name: str = ""
     role: Role = Role.READ_WRITE
@@ -43,15 +43,15 @@ class NewKey:
 
 
 @dataclass(frozen=True, slots=True)
-class MadeKey:
-    """A key and its text; that is empty when the key was made by an earlier request of the same id."""
+class CreatedApiKey:
+    """A key and its text, which is empty when an earlier request with the same id created the key."""
 
     key: ApiKey
     text: str
 
 
-class Keys:
-    """The keys of a store. *changed* is told the id of every key that was made or revoked, once that is durable."""
+class ApiKeyService:
+    """The keys of a store. *changed* is called with the id of every created or revoked key, once that is durable."""
 
     def __init__(
         self,
@@ -62,18 +62,18 @@ class Keys:
         random: Callable[[int], bytes],
         changed: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """Write by *committer*; *random* must be fit for secrets."""
+        """Write through *committer*; *random* must be cryptographically secure."""
         self._reads = reads
         self._committer = committer
         self._now = now
         self._random = random
         self._changed = changed
 
-    def create(self, new: NewKey, *, request_id: str = "") -> MadeKey:
-        """Make a key. The text is returned this once and kept nowhere.
+    def create(self, new: NewApiKey, *, request_id: str = "") -> CreatedApiKey:
+        """Create a key. The text is returned only here and not stored.
 
         Raises:
-            InvalidRequestError: It would never be in force.
+            InvalidRequestError: The key would never be valid.
             RequestIdReusedError: The id was used for another request.
         """
         now = self._now()
@@ -90,17 +90,17 @@ class Keys:
 
         made = self._committer.submit(work).value
         self._changed(made)
-        return MadeKey(self._get(made), text if made == key_id else "")
+        return CreatedApiKey(self._get(made), text if made == key_id else "")
 
     def page(self, *, after: str, limit: int, include_ended: bool) -> Sequence[ApiKey]:
         """Return the next *limit* keys after the id *after*, oldest first."""
         return self._reads.page(after=after, limit=limit, alive_at=None if include_ended else self._now())
 
     def revoke(self, key_id: str, *, request_id: str = "") -> ApiKey:
-        """Revoke a key, and return it; one that was revoked before stays as it is.
+        """Revoke a key, and return it; a revoked key is not changed.
 
         Raises:
-            ApiKeyNotFoundError: There is none.
+            ApiKeyNotFoundError: There is no such key.
             RequestIdReusedError: The id was used for another request.
         """
         request = IdempotentRequest("RevokeApiKey", request_id, request_digest(key_id), _NOBODYS)
@@ -126,14 +126,14 @@ class Keys:
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
-    """What makes the keys of a running service, and what knows them again."""
+class ApiKeyAccess:
+    """The key management and the authenticator of a running service."""
 
-    keys: Keys
+    keys: ApiKeyService
     keyring: ApiKeyAuthenticator
 
 
-def _key(new: NewKey, key_id: str, digest: bytes, now: datetime) -> ApiKey:
+def _key(new: NewApiKey, key_id: str, digest: bytes, now: datetime) -> ApiKey:
     expire_time = new.expire_time if new.ttl is None else now + new.ttl
     if expire_time is not None and expire_time <= now:
         raise InvalidRequestError([Violation("expire_time", "must be in the future")])
@@ -152,11 +152,11 @@ def _key(new: NewKey, key_id: str, digest: bytes, now: datetime) -> ApiKey:
     )
 
 
-# Knowing keys again: from memory as a rule, from the store when that is a while ago.
+# Authentication: from the cache, or from the store when the entry is stale.
 
 
-KEPT = 10_000
-"""How many keys are kept in memory; of more, those that were looked up first go."""
+MAX_CACHED_KEYS = 10_000
+"""Maximum number of cached keys; the oldest lookups are evicted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,14 +166,14 @@ class _Looked:
 
 
 class ApiKeyAuthenticator:
-    """Says whose key a text is. Safe to use from several threads.
+    """An authenticator of key texts. Thread-safe.
 
-    What it knows of a key is at most *refresh* old: so long may pass until a key that was revoked by another process
-    opens nothing any more here. What this process changes is known at once, by `forget`.
+    Cached keys are at most *refresh* old: a key that another process revoked may be accepted here for that time.
+    Changes by this process apply at once, by `forget`.
     """
 
     def __init__(self, reads: KeyReads, *, demand: KeyDemand, refresh: timedelta, now: Callable[[], datetime]) -> None:
-        """Know nothing yet; ask *reads*."""
+        """Start with an empty cache; look up keys in *reads*."""
         self._reads = reads
         self._demand = demand
         self._refresh = refresh
@@ -185,21 +185,21 @@ class ApiKeyAuthenticator:
         self._none_at: datetime | None = None
 
     def is_demanded(self) -> bool | None:
-        """Return whether callers are asked for a key, or None when `look_for_any` has to find out."""
+        """Return whether callers need a key, or None when `look_for_any` must query the store."""
         if self._demand is KeyDemand.OFF:
             return False
-        # A key is never removed: once there is one, that is so for good.
+        # A key is never removed, so a positive result is final.
         if self._are_there:
             return True
         return False if self._none_at is not None and self._is_fresh(self._none_at) else None
 
     def look_for_any(self) -> bool:
-        """Ask the store whether callers are to be asked for a key, and return it.
+        """Query the store for whether callers need a key, and return it.
 
-        While the store cannot be reached what was last known holds: a service without keys can still be diagnosed.
+        While the store cannot be reached the last known result holds: a service without keys can still be diagnosed.
 
         Raises:
-            BackendUnavailableError: The store cannot be reached, and nothing was known.
+            BackendUnavailableError: The store cannot be reached, and there is no known result.
         """
         changes, moment = self._changes, self._now()
         try:
@@ -215,12 +215,12 @@ class ApiKeyAuthenticator:
         return self._are_there
 
     def glance(self, text: str) -> ApiKey | None:
-        """Return the key with this text when that is known without the store, else None.
+        """Return the key with this text from the cache, else None.
 
         Raises:
-            ApiKeyRequiredError: There is no text.
-            ApiKeyInvalidError: It is known to be no key in force.
-            ApiKeyExpiredError: It was one.
+            ApiKeyRequiredError: The text is empty.
+            ApiKeyInvalidError: The text is not that of a valid key, by the cache.
+            ApiKeyExpiredError: The key has expired.
         """
         looked = self._known.get(_id_of(text))
         if looked is None or not self._is_fresh(looked.time):
@@ -228,37 +228,37 @@ class ApiKeyAuthenticator:
         return self._opened(looked.key, text)
 
     def look(self, text: str) -> ApiKey:
-        """Return the key with this text as the store has it.
+        """Return the key with this text from the store.
 
         Raises:
-            ApiKeyRequiredError: There is no text.
-            ApiKeyInvalidError: It is no key, or was revoked.
-            ApiKeyExpiredError: It was one.
+            ApiKeyRequiredError: The text is empty.
+            ApiKeyInvalidError: There is no such key, or it was revoked.
+            ApiKeyExpiredError: The key has expired.
             BackendUnavailableError: The store cannot be reached.
         """
         key_id = _id_of(text)
         changes, moment = self._changes, self._now()
         key = self._reads.get(key_id)
-        # What is not there, or not opened by the text, is not kept: nobody can push keys out by guessing.
+        # Failed lookups are not cached, so guesses cannot evict keys.
         if key is None or not key.is_opened_by(text):
             raise ApiKeyInvalidError
         with self._lock:
             if changes == self._changes:
                 self._known.pop(key_id, None)
                 self._known[key_id] = _Looked(key, moment)
-                if len(self._known) > KEPT:
+                if len(self._known) > MAX_CACHED_KEYS:
                     self._known.pop(next(iter(self._known)))
         return self._opened(key, text)
 
     def forget(self, key_id: str) -> None:
-        """Ask the store again for a key that was changed, and whether there is any."""
+        """Drop a changed key, and whether there is any key, from the cache."""
         with self._lock:
             self._changes += 1
             self._known.pop(key_id, None)
             self._none_at = None
 
     def _opened(self, key: ApiKey, text: str) -> ApiKey:
-        # The text first: only who has it learns what became of the key.
+        # The text is checked first: only its holder learns the state of the key.
         if not key.is_opened_by(text):
             raise ApiKeyInvalidError
         state = key.state(self._now())

@@ -1,4 +1,4 @@
-"""Backups: consistent copies of the store, made while it is used. Indexes are derived, and built anew on restore."""
+"""Online backups of the store, and checks of backups for a restore, which rebuilds the indexes."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ MANIFEST = "manifest.json"
 STORE = "metadata"
 """The folder of the store, in a backup as in a data directory."""
 BLOBS = "blobs"
-"""Likewise that of the bytes of files, when they are files of this machine."""
+"""The folder of the blobs, when they are local files."""
 CONTENT = "content"
-"""The folder in it that `memsvc_backends.fsspec_blobs` keeps them in."""
+"""The folder in it where `memsvc_backends.fsspec_blobs` stores them."""
 UNFINISHED = ".unfinished"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 BLOCK = 1 << 20
 
 
 class BackupPhase(StrEnum):
-    """What a backup is at."""
+    """The phase of a backup."""
 
     COPYING = "COPYING"
     VERIFYING = "VERIFYING"
@@ -45,11 +45,11 @@ class BackupPhase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BackupProgress:
-    """How far a backup is: in the unit of the store while COPYING, then in bytes.
+    """Progress of a backup: in the unit of the store while COPYING, then in bytes.
 
     Attributes:
-        counts: What is in it, by what it is; empty until DONE.
-        digest: The SHA-256 digest of its manifest, which holds those of its files; empty until DONE.
+        counts: The contents of the backup by kind; empty until DONE.
+        digest: The SHA-256 digest of the manifest, which holds those of the files; empty until DONE.
     """
 
     phase: BackupPhase
@@ -63,7 +63,7 @@ class BackupProgress:
 
 @dataclass(frozen=True, slots=True)
 class BackupManifest:
-    """What a manifest says of the service that made it."""
+    """The properties of the service in a manifest."""
 
     version: str
     backend: str
@@ -72,19 +72,19 @@ class BackupManifest:
 
 @dataclass(frozen=True, slots=True)
 class BlobSource:
-    """What is kept beside the store.
+    """The blobs that a backup includes.
 
     Attributes:
         blobs: The bytes of files.
-        undisturbed: While its context is open, none of them is removed, but for erasures.
+        undisturbed: Defers removals of blobs while its context is open, except by erasures.
     """
 
     blobs: BlobStore
     undisturbed: Callable[[], AbstractContextManager[None]]
 
 
-class Backups:
-    """Makes backups in one folder, one at a time."""
+class BackupService:
+    """Backups in one folder, created one at a time."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class Backups:
         about: BackupManifest,
         now: Callable[[], datetime],
     ) -> None:
-        """Copy *store* and what is *beside* it into folders of *directory*, which is made when it is needed."""
+        """Copy *store* and the blobs of *beside* into folders of *directory*, which is created on demand."""
         self._store = store
         self._beside = beside
         self._directory = directory
@@ -104,7 +104,7 @@ class Backups:
 
     @property
     def directory(self) -> Path:
-        """Return where the backups are."""
+        """Return the folder of the backups."""
         return self._directory
 
     def names(self) -> list[str]:
@@ -112,15 +112,15 @@ class Backups:
         return sorted(path.parent.name for path in self._directory.glob(f"*/{MANIFEST}"))
 
     def create(self, name: str) -> Generator[BackupProgress, None, None]:
-        """Make a backup and tell how far it is; without a *name* it is called by the time. The last step is DONE.
+        """Create a backup and yield its progress; the default *name* is the time. The last step is DONE.
 
-        When the iteration ends early, nothing is left of it.
+        When the iteration ends early, the backup is discarded.
 
         Raises:
-            BackupRunningError: One is being made.
-            BackupExistsError: One has the name.
-            CapabilityMissingError: The store cannot be copied.
-            BackendUnavailableError: It cannot be read, or the folder not written.
+            BackupRunningError: Another backup is running.
+            BackupExistsError: A backup with this name exists.
+            CapabilityMissingError: The store does not support backups.
+            BackendUnavailableError: The store cannot be read, or the folder cannot be written to.
         """
         if not self._running.acquire(blocking=False):
             raise BackupRunningError
@@ -138,7 +138,7 @@ class Backups:
         with _unfinished(self._directory, name) as folder:
             (folder / STORE).mkdir()
             counts: Mapping[str, int] = {}
-            # What the copy of the store speaks of is there until it is copied, too.
+            # Blobs that the copy of the store refers to are not removed until they are copied.
             with self._beside.undisturbed():
                 for step in self._store.copies.copy(folder / STORE):
                     counts = step.counts
@@ -153,7 +153,7 @@ class Backups:
         yield BackupProgress(BackupPhase.DONE, name, size, size, size, counts, digest)
 
     def _copy_blobs(self, folder: Path, name: str) -> Iterator[BackupProgress]:
-        """Copy the blobs that are files of this machine; those elsewhere stay there."""
+        """Copy the blobs that are local files; remote ones are not copied."""
         done = 0
         for blob in self._beside.blobs.blobs():
             path = self._beside.blobs.local_path(blob.sha256)
@@ -166,7 +166,7 @@ class Backups:
                 yield BackupProgress(BackupPhase.COPYING, name, done, 0)
 
     def _seal(self, folder: Path, name: str, counts: Mapping[str, int]) -> Iterator[BackupProgress]:
-        """Take the digests of the files, and write the manifest."""
+        """Compute the digests of the files, and write the manifest."""
         paths = sorted(path for path in folder.rglob("*") if path.is_file())
         total, done, files = sum(path.stat().st_size for path in paths), 0, []
         yield BackupProgress(BackupPhase.VERIFYING, name, 0, total)
@@ -184,7 +184,7 @@ class Backups:
             "service": self._about.version,
             "backend": self._about.backend,
             "embedding_model": self._about.model,
-            "indexes": "built anew when the service starts from the backup",
+            "indexes": "rebuilt when the service starts from the backup",
             "counts": dict(counts),
             "files": files,
         }
@@ -193,7 +193,7 @@ class Backups:
 
 @contextmanager
 def _unfinished(directory: Path, name: str) -> Iterator[Path]:
-    """Give a folder that is not a backup yet; what a crash left behind of earlier ones is removed."""
+    """Provide a folder for an unfinished backup; remnants of crashed ones are removed."""
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     for path in directory.glob(f"*{UNFINISHED}"):
         shutil.rmtree(path, ignore_errors=True)
@@ -206,9 +206,9 @@ def _unfinished(directory: Path, name: str) -> Iterator[Path]:
 
 
 def copied(source: Path, target: Path) -> bool:
-    """Copy a file that is never changed, and return whether it was there still.
+    """Copy an immutable file, and return whether it still existed.
 
-    In the same file system the copy is another name of the same bytes, and takes up nothing.
+    In the same file system the copy is a hard link and takes no space.
     """
     try:
         target.hardlink_to(source)
@@ -231,7 +231,7 @@ def digest_of(path: Path) -> str:
 
 
 def write_synced(path: Path, text: str) -> None:
-    """Write a file such that it is on the disk."""
+    """Write a file and sync it to the disk."""
     with path.open("w", encoding="utf-8") as file:
         path.chmod(0o600)
         file.write(text)
@@ -245,10 +245,10 @@ class BackupError(Exception):
 
 
 def read_backup(backup: Path) -> dict[str, Any]:
-    """Return the manifest of a backup whose files are all there and unchanged.
+    """Return the manifest of a backup after checking that its files are complete and unchanged.
 
     Raises:
-        BackupError: It is no backup, of another version, incomplete or damaged.
+        BackupError: The folder is not a backup, or the backup has another version, is incomplete or damaged.
     """
     manifest, files = _read_manifest(backup)
     version = manifest["version"]
@@ -267,13 +267,13 @@ def _read_manifest(backup: Path) -> tuple[dict[str, Any], list[tuple[str, int, s
         files = [(str(file["path"]), int(file["bytes"]), str(file["sha256"])) for file in manifest["files"]]
         is_ours = manifest["format"] == FORMAT and isinstance(manifest["version"], int)
     except FileNotFoundError:
-        message = f"{name!r} is no backup: it has no {MANIFEST}. Give its folder, such as DATA_DIR/backups/NAME."
+        message = f"{name!r} is not a backup: it has no {MANIFEST}. Give its folder, such as DATA_DIR/backups/NAME."
         raise BackupError(message) from None
     except (ValueError, KeyError, TypeError) as error:
         message = f"The {MANIFEST} of {name!r} cannot be read."
         raise BackupError(message) from error
     if not is_ours:
-        message = f"{name!r} is no backup of memsvc."
+        message = f"{name!r} is not a backup of memsvc."
         raise BackupError(message)
     return manifest, files
 

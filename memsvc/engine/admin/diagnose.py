@@ -1,4 +1,4 @@
-"""Looking over every backend and index, and saying what is wrong."""
+"""Diagnosis of every backend and index."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from memsvc.domain.context import Severity
 from memsvc.domain.diagnostics import BackendHealth, Diagnosis, IndexKind, IndexReport, Notice, OutboxState
 from memsvc.domain.errors import BackendUnavailableError, MemsvcError
-from memsvc.engine.admin.stats import warnings
+from memsvc.engine.admin.stats import indexer_warnings
 from memsvc.engine.indexing.indexer import Indexer
 from memsvc.engine.indexing.reindex import ReindexService
 from memsvc.engine.indexing.repair import SearchProbe
@@ -20,7 +20,7 @@ from memsvc.ports.indexes import LexicalIndex, VectorIndex
 
 @dataclass(frozen=True, slots=True)
 class Pingable:
-    """A backend that can be asked whether it is there: the port it serves, its name, and how to ask."""
+    """A backend that can be pinged: the port it serves, its name, and the ping function."""
 
     port: str
     name: str
@@ -28,7 +28,7 @@ class Pingable:
 
 
 class Diagnose:
-    """Pings backends, counts entries, and on request compares every entry with the store. Changes nothing."""
+    """Read-only diagnosis: pings backends, counts entries, and on request compares every entry with the store."""
 
     def __init__(
         self,
@@ -48,16 +48,16 @@ class Diagnose:
         self._spaces = probing.spaces
         self._others: list[Callable[[], Sequence[Notice]]] = []
 
-    def also_tell(self, notices: Callable[[], Sequence[Notice]]) -> None:
-        """Tell these among the warnings, too; to be called before anybody asks."""
+    def add_notice_source(self, notices: Callable[[], Sequence[Notice]]) -> None:
+        """Add a source of warnings; to be called before the first request."""
         self._others.append(notices)
 
     def health(self) -> tuple[BackendHealth, ...]:
-        """Ping every backend, and no more."""
+        """Ping every backend, without further checks."""
         return tuple(_health(backend) for backend in self._backends)
 
     def run(self, *, verify: bool) -> Diagnosis:
-        """Return how the service is; a sick backend is part of the answer, not an error."""
+        """Return the state of the service; an unhealthy backend is part of the result, not an error."""
         health = self.health()
         broken = {backend.port for backend in health if not backend.healthy}
         outbox, reports, found = self._stored(broken, verify=verify)
@@ -77,18 +77,18 @@ class Diagnose:
     def _stored(
         self, broken: set[str], *, verify: bool
     ) -> tuple[OutboxState | None, Sequence[IndexReport], list[Notice]]:
-        """Return what can only be told with the store at hand: nothing while it is away."""
+        """Return the results that need the store: empty while it is down."""
         if "metadata" in broken:
             return None, (), []
         try:
             reports, found = self._indexes(broken, verify=verify)
             outbox = OutboxState(self._feed.head(), self._feed.applied(), self._feed.pending_count())
             found.extend(
-                warnings(outbox.pending, replaying=self._indexer.is_replaying, building=self._reindex.progress)
+                indexer_warnings(outbox.pending, replaying=self._indexer.is_replaying, building=self._reindex.progress)
             )
             found.extend(notice for notices in self._others for notice in notices())
         except BackendUnavailableError as error:
-            # It went away since it was pinged.
+            # The store went down after the ping.
             return None, (), [Notice("BACKEND_DOWN", error.message)]
         return outbox, reports, found
 
@@ -114,8 +114,8 @@ class Diagnose:
         if failed:
             yield Notice(
                 "INDEX_DAMAGED",
-                f"{kind}: {failed} of {asked} memories that were looked for by what they say are not found so, though "
-                "their entries are there: files are damaged; run Reindex in mode REBUILD.",
+                f"{kind}: {failed} of {asked} memories searched by their own content were not found, although "
+                "their entries exist: files are damaged; run Reindex in mode REBUILD.",
             )
 
     def _failing(self, broken: set[str]) -> Iterator[Notice]:
@@ -123,17 +123,17 @@ class Diagnose:
             for operation, message in self._last_errors.of(port).items() if port not in broken else ():
                 yield Notice(
                     "INDEX_FAILING",
-                    f"{port}: {operation} failed the last time ({message}); searches do without the index. It is "
-                    "built anew by itself when that lasts; Reindex in mode REBUILD does so at once.",
+                    f"{port}: the last {operation} failed ({message}); searches run without the index. It is "
+                    "rebuilt automatically if that persists; Reindex in mode REBUILD does so at once.",
                 )
 
     def _not_embedding(self, broken: set[str]) -> Iterator[Notice]:
-        """Tell what the embedder failed with, although it answers a ping: a wrong model's name, or other vectors."""
+        """Report errors of an embedder that answers pings: a wrong model name, or unexpected vectors."""
         for operation, message in self._last_errors.of("embedder").items() if "embedder" not in broken else ():
             yield Notice(
                 "EMBEDDER_FAILING",
-                f"embedder: {operation} failed the last time ({message}); until it succeeds, what is written is found "
-                "by words alone, and searches say so.",
+                f"embedder: the last {operation} failed ({message}); until it succeeds, new memories are found "
+                "by words alone, and searches report that.",
             )
 
     def _other_model(self) -> Iterator[Notice]:

@@ -1,4 +1,4 @@
-"""Looking for what is not as it should be in the store and the indexes, and putting it right on request."""
+"""Integrity checks of the store and the indexes, with repair on request."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from memsvc.ports.operations import OrphanRow, RowCursor, StoredRow
 from memsvc.text.file_refs import refs_in
 
 PAGE = 100
-"""Things looked at, and mended by one transaction, at a time."""
+"""Records checked, and repaired in one transaction, per page."""
 LOOK_ONLY = FileCleaning()
 
 Event: TypeAlias = Finding | Checking | CheckSummary
@@ -46,18 +46,18 @@ class _Tally:
         return findings
 
 
-class Integrity:
-    """Checks page by page, so that neither a search nor a write waits for long."""
+class IntegrityCheck:
+    """A check that works page by page, so that neither searches nor writes are blocked for long."""
 
     def __init__(
         self,
         store: MetadataStore,
         committer: GroupCommitter,
-        faults: MemoryFaults,
+        faults: MemoryChecker,
         reindex: ReindexService,
-        file_faults: FileFaults | None = None,
+        file_faults: FileChecker | None = None,
     ) -> None:
-        """Look into *store* and its indexes, and mend through *committer*; files only by *file_faults*."""
+        """Check *store* and its indexes, and repair through *committer*; files only through *file_faults*."""
         self._store = store
         self._reads = store.integrity
         self._committer = committer
@@ -68,14 +68,14 @@ class Integrity:
     def run(
         self, reach: Reach | None, *, repair: bool, cleaning: FileCleaning = LOOK_ONLY
     ) -> Generator[Event, None, None]:
-        """Check what lies in *reach*, or with None everything; yield what is found and how far it is, then the summary.
+        """Check *reach*, or with None everything; yield findings and progress, then the summary.
 
-        *repair* is for all but files and references to files, for which *cleaning* is.
+        *repair* applies to everything except files and references to files, which follow *cleaning*.
 
-        An index that cannot be read is named in the summary, not an error.
+        An unreadable index is reported in the summary, not raised.
 
         Raises:
-            ReindexRunningError: An index is to be mended while another reindex runs.
+            ReindexRunningError: An index needs repair while another reindex runs.
             BackendUnavailableError: The store cannot be reached.
         """
         tally = _Tally()
@@ -155,7 +155,7 @@ class Integrity:
                 [
                     Finding(
                         Fault.MESSAGE,
-                        f"Its {'session' if one.memory_id else 'content'} is not there.",
+                        f"Its {'session' if one.memory_id else 'content'} is missing.",
                         one.memory_id,
                         user_of(one.owner),
                         one.project_id,
@@ -194,7 +194,7 @@ class Integrity:
                 after = found[-1].row
                 if repair:
                     self._discard(part, found)
-                detail = f"{part.value} of a memory that is not there."
+                detail = f"{part.value} of a memory that does not exist."
                 yield from tally.counted(
                     [Finding(Fault.REMAINS, detail, user_id=user_of(one.owner), is_repaired=repair) for one in found]
                 )
@@ -207,7 +207,7 @@ class Integrity:
     def _index(self, kind: IndexKind, reach: Reach | None, tally: _Tally, *, repair: bool) -> Iterator[Event]:
         name = kind.value.lower()
         if not self._reindex.accepts_writes(kind):
-            tally.unchecked.append(f"{name}: the index is being built, or has to be: see Diagnose.")
+            tally.unchecked.append(f"{name}: the index is being built, or needs to be: see Diagnose.")
             return
         yield Checking(name, 0)
         try:
@@ -258,7 +258,7 @@ def user_of(owner: str) -> str:
     return owner.partition(OWNER_SEPARATOR)[2]
 
 
-# What is wrong with single memories: links, content, and what is kept beside them.
+# Faults of memories: links, content, and dependent rows.
 
 
 _SINGLE = ("supersedes_id", "superseded_by_id")
@@ -267,19 +267,19 @@ _SEVERAL = ("related_ids", "derived_from")
 
 @dataclass(frozen=True, slots=True)
 class FaultyMemory:
-    """A memory with what is wrong with it; *known* are the ids among its links that are there."""
+    """A memory with its findings; *known* are the ids among its links that exist."""
 
     memory: Memory
     known: AbstractSet[str]
     findings: tuple[Finding, ...]
 
     def has(self, fault: Fault) -> bool:
-        """Return whether this is wrong with it."""
+        """Return whether the memory has this fault."""
         return any(finding.fault is fault for finding in self.findings)
 
 
-class MemoryFaults:
-    """Looks at memories page by page, and mends those of a page in one transaction."""
+class MemoryChecker:
+    """A check of memories by pages, with repairs of a page in one transaction."""
 
     def __init__(
         self,
@@ -295,7 +295,7 @@ class MemoryFaults:
         self._now = now
 
     def pages(self, reach: Reach, *, size: int) -> Iterator[list[Memory]]:
-        """Yield all memories of *reach*, oldest first, but for deleted ones."""
+        """Yield all memories of *reach* except deleted ones, oldest first."""
         order = Order(descending=False)
         after: PageCursor | None = None
         while page := self._reads.page(reach=reach, where=None, order=order, after=after, limit=size):
@@ -303,7 +303,7 @@ class MemoryFaults:
             yield [memory for memory in page if memory.status is not Status.DELETED]
 
     def of(self, memories: Sequence[Memory], reach: Reach) -> list[FaultyMemory]:
-        """Return those memories with which something is wrong."""
+        """Return the memories with faults."""
         known = self._integrity.known_ids(reach.owner, [one for memory in memories for one in _links(memory)])
         kept = self._integrity.kept(memories)
         found = [
@@ -312,7 +312,7 @@ class MemoryFaults:
         return [one for one in found if one.findings]
 
     def mended(self, found: Sequence[FaultyMemory], reach: Reach) -> list[FaultyMemory]:
-        """Put them right; return them with their findings marked, but for those that somebody changed meanwhile."""
+        """Repair the memories; return them with findings marked as repaired, except those changed concurrently."""
 
         def work(transaction: Transaction) -> set[int]:
             return {one.memory.row for one in found if self._mend(transaction, one, reach)}
@@ -350,7 +350,7 @@ def _links(memory: Memory) -> list[str]:
 
 def _findings(memory: Memory, known: AbstractSet[str], kept: StoredRow | None) -> Iterator[Finding]:
     if kept is None:
-        # It was removed since it was read.
+        # The memory was removed after it was read.
         return
     scope = memory.scope
     named = [(name, (getattr(memory, name),)) for name in _SINGLE]
@@ -361,17 +361,17 @@ def _findings(memory: Memory, known: AbstractSet[str], kept: StoredRow | None) -
 
     for name, ids in named:
         for absent in (one for one in ids if one and one not in known):
-            yield finding(Fault.LINK, f"{name} names {absent}, which is not there.")
+            yield finding(Fault.LINK, f"{name} names {absent}, which does not exist.")
     if content_hash(memory.content) != memory.content_hash:
-        yield finding(Fault.CONTENT, "The content is not what content_hash says.")
+        yield finding(Fault.CONTENT, "The content does not match content_hash.")
     if not kept.has_chunks:
-        yield finding(Fault.CHUNKS, "The pieces of the content are not all there.")
+        yield finding(Fault.CHUNKS, "Chunks of the content are missing.")
     if not kept.has_terms:
-        yield finding(Fault.KEYWORDS, "Keywords, tags or metadata are not all found.")
+        yield finding(Fault.KEYWORDS, "Entries of keywords, tags or metadata are missing.")
 
 
 def _unlinked(memory: Memory, known: AbstractSet[str]) -> Memory:
-    """Return *memory* without the links that lead nowhere."""
+    """Return *memory* without dangling links."""
     return replace(
         memory,
         supersedes_id=memory.supersedes_id if memory.supersedes_id in known else "",
@@ -381,16 +381,16 @@ def _unlinked(memory: Memory, known: AbstractSet[str]) -> Memory:
     )
 
 
-# What is wrong with files, and with references to them.
+# Faults of files, and of references to them.
 
 
 @dataclass(frozen=True, slots=True)
-class FileFaultParts:
-    """What is worked with.
+class FileCheckComponents:
+    """The components of a check of files.
 
     Attributes:
-        has_bytes: Tells by their hash whether bytes are there.
-        remove_unused: Removes bytes that no file has any more.
+        has_bytes: Returns whether the blob of a hash exists.
+        remove_unused: Removes blobs that no file uses.
     """
 
     files: FileReads
@@ -401,21 +401,21 @@ class FileFaultParts:
     remove_unused: Callable[[Iterable[str]], None]
 
 
-class FileFaults:
-    """Looks at files, and at the references of memories, page by page; removes what it is told to."""
+class FileChecker:
+    """A check of files and of the references of memories, by pages, with removals as requested."""
 
-    def __init__(self, parts: FileFaultParts) -> None:
-        """Look by these parts."""
+    def __init__(self, parts: FileCheckComponents) -> None:
+        """Check with these components."""
         self._parts = parts
 
     def of_memories(self, memories: Sequence[Memory], reach: Reach, cleaning: FileCleaning) -> list[Finding]:
-        """Return the references to files that are not there, taken away if *cleaning* says so."""
+        """Return the dangling references to files, and remove them if *cleaning* says so."""
         broken = self._broken(memories, reach.owner)
         done = self._unlinked(broken, reach) if broken and cleaning.removes_broken_refs else frozenset()
         return [
             Finding(
                 Fault.FILE_REF,
-                f"file_refs names {written(ref)}, which is not there.",
+                f"file_refs names {written(ref)}, which does not exist.",
                 memory.id,
                 memory.scope.user_id,
                 memory.scope.project_id,
@@ -427,7 +427,7 @@ class FileFaults:
         ]
 
     def pages(self, reach: Reach | None, *, size: int) -> Iterator[list[File]]:
-        """Yield the files of *reach*, or of everybody, oldest first, but for expired ones."""
+        """Yield the files of *reach*, or of all users, except expired ones, oldest first."""
         after, now, files = 0, self._parts.now(), self._parts.files
         while True:
             if reach is None:
@@ -444,14 +444,14 @@ class FileFaults:
             ]
 
     def of_files(self, page: Sequence[File], cleaning: FileCleaning) -> list[Finding]:
-        """Return what is wrong with files, orphans removed if *cleaning* says so."""
+        """Return the faults of files, and remove orphans if *cleaning* says so."""
         latest = self._parts.now() - cleaning.grace
         old = [file for file in page if file.create_time <= latest]
         orphans = self._unreferred(old)
         removed = self._removed(orphans) if orphans and cleaning.removes_orphan_files else frozenset()
         found = [_about(file, Fault.FILE_ORPHANED, "No memory refers to it.", removed) for file in orphans]
         empty = [file for file in page if file.row not in removed and not self._has_bytes(file)]
-        return [*found, *(_about(file, Fault.FILE_CONTENT, "Its bytes are not here.", frozenset()) for file in empty)]
+        return [*found, *(_about(file, Fault.FILE_CONTENT, "Its bytes are missing.", frozenset()) for file in empty)]
 
     def _has_bytes(self, file: File) -> bool:
         return file.has_content and self._parts.has_bytes(file.sha256)
@@ -467,7 +467,7 @@ class FileFaults:
     def _unlinked(
         self, broken: Sequence[tuple[Memory, tuple[FileRef, ...]]], reach: Reach
     ) -> AbstractSet[tuple[int, FileRef]]:
-        """Take references away, in one transaction; return which: not those in the content, nor of a memory changed."""
+        """Remove references in one transaction; return them: not those in contents, nor of changed memories."""
 
         def work(transaction: Transaction) -> set[tuple[int, FileRef]]:
             done: set[tuple[int, FileRef]] = set()
@@ -502,7 +502,7 @@ class FileFaults:
         return sorted(found, key=lambda file: file.row)
 
     def _removed(self, orphans: Sequence[File]) -> AbstractSet[int]:
-        """Remove files, in one transaction; return the rows of those that nobody refers to meanwhile."""
+        """Remove files in one transaction; return the rows of those that are still unreferenced."""
 
         def work(transaction: Transaction) -> list[File]:
             gone: list[File] = []

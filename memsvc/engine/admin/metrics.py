@@ -1,4 +1,4 @@
-"""The numbers by which the whole service is watched: nothing of any user."""
+"""Metrics of the whole service, without user data."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from memsvc.ports.metadata import MetadataStore
 
 @dataclass(frozen=True, slots=True)
 class MetricsSnapshot:
-    """The numbers of one moment. What a sick backend would have to tell is left out."""
+    """The metrics at one moment. Values of an unhealthy backend are omitted."""
 
     backends: Sequence[BackendHealth]
     is_replaying: bool
@@ -35,7 +35,7 @@ class MetricsSnapshot:
 
 
 class ServiceMetrics:
-    """Reads the numbers. It costs a few counts, so it is for every few seconds, not for every call."""
+    """A reader of the metrics. A read runs a few counts: suitable every few seconds, not on every call."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class ServiceMetrics:
         self._committer, self._steps = work
 
     def read(self) -> MetricsSnapshot:
-        """Return the numbers of now."""
+        """Return the current metrics."""
         indexes: dict[str, VectorIndex | LexicalIndex] = {"vectors": self._vectors, "lexical": self._lexical}
         feed = self._store.feed
         return MetricsSnapshot(

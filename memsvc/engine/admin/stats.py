@@ -1,4 +1,4 @@
-"""The counts of one scope."""
+"""Counts and warnings of one scope."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from memsvc.ports.features import SessionReads
 from memsvc.ports.indexes import LexicalIndex, VectorIndex
 from memsvc.ports.metadata import MetadataStore
 
-LAGGING = 1_000
-"""So many changes behind the store, an index is worth a warning."""
+LAG_WARNING = 1_000
+"""Minimum lag of an index behind the store, in changes, for a warning."""
 
 
 class Statistics:
-    """Counts what a scope can see, in the store and in the indexes."""
+    """Statistics of the visible records of a scope, in the store and in the indexes."""
 
     def __init__(
         self,
@@ -29,19 +29,19 @@ class Statistics:
         upkeep: tuple[Indexer, ReindexService],
         disk: Callable[[], tuple[int, int]],
     ) -> None:
-        """Count in these; *disk* tells how many bytes the data directory's disk has, and how many are free."""
+        """Count in these; *disk* returns the total and free bytes of the data directory's disk."""
         self._store = store
         self._vectors, self._lexical = indexes
         self._indexer, self._reindex = upkeep
         self._disk = disk
         self._others: list[Callable[[Scope], Sequence[Notice]]] = []
 
-    def also_tell(self, notices: Callable[[Scope], Sequence[Notice]]) -> None:
-        """Tell these among the warnings, too; to be called before anybody asks."""
+    def add_notice_source(self, notices: Callable[[Scope], Sequence[Notice]]) -> None:
+        """Add a source of warnings; to be called before the first request."""
         self._others.append(notices)
 
     def of(self, scope: Scope) -> Stats:
-        """Return the counts of what *scope* can see.
+        """Return the counts of the records visible to *scope*.
 
         Raises:
             BackendUnavailableError: The store or an index cannot be reached.
@@ -49,13 +49,13 @@ class Statistics:
         reach = Reach.from_scope(scope)
         pending = self._indexer.pending
         counts = self._store.memories.counts(reach=reach)
-        sessions = fullest(self._store.sessions, reach)
+        sessions = session_fills(self._store.sessions, reach)
         found = [
-            *about_sessions(sessions),
-            *about_counts(counts),
-            *about_disk(*self._disk()),
+            *session_warnings(sessions),
+            *count_warnings(counts),
+            *disk_warnings(*self._disk()),
             *(notice for notices in self._others for notice in notices(scope)),
-            *warnings(pending, replaying=self._indexer.is_replaying, building=self._reindex.progress),
+            *indexer_warnings(pending, replaying=self._indexer.is_replaying, building=self._reindex.progress),
         ]
         return Stats(
             counts=counts,
@@ -64,16 +64,16 @@ class Statistics:
             storage_bytes=sum(part.storage_bytes() for part in (self._store, self._vectors, self._lexical)),
             pending_changes=pending,
             warnings=tuple(found),
-            sessions=tuple(sessions[:FULLEST]),
+            sessions=tuple(sessions[:MAX_NAMED_SESSIONS]),
         )
 
 
-def warnings(pending: int, *, replaying: bool, building: ReindexProgress | None) -> list[Notice]:
-    """Return what an operator should know of the indexer."""
+def indexer_warnings(pending: int, *, replaying: bool, building: ReindexProgress | None) -> list[Notice]:
+    """Return the warnings about the indexer for an operator."""
     found = []
     if replaying:
         found.append(Notice("REPLAYING", "The indexes are being brought up to date after a start; searches wait."))
-    if pending > LAGGING:
+    if pending > LAG_WARNING:
         found.append(
             Notice(
                 "INDEX_LAGGING",
@@ -85,26 +85,26 @@ def warnings(pending: int, *, replaying: bool, building: ReindexProgress | None)
     if building is not None:
         name, phase = building.index.value.lower(), building.phase.value.lower()
         progress = f"{phase}, {building.done} of {building.total}"
-        message = f"{name}: generation {building.generation} is being made or mended: {progress}."
+        message = f"{name}: generation {building.generation} is being built or repaired: {progress}."
         found.append(Notice("INDEX_BUILDING", message, Severity.INFO))
     return found
 
 
-# What about the counts of a scope deserves attention.
+# Warnings about the counts of a scope.
 
 
-LOOKED_AT = 100
-"""Sessions of one project whose tokens are counted: those opened last."""
-FULLEST = 10
+MAX_SESSIONS = 100
+"""Maximum number of sessions per project whose tokens are counted: the most recently opened."""
+MAX_NAMED_SESSIONS = 10
 LITTLE_SPACE = 0.10
 NO_SPACE = 0.03
 
 
-def fullest(sessions: SessionReads, reach: Reach) -> list[SessionFill]:
-    """Return how full the active sessions are, the fullest first, equal ones the newest first."""
+def session_fills(sessions: SessionReads, reach: Reach) -> list[SessionFill]:
+    """Return the fill of the active sessions, fullest first, then newest first."""
     found: list[SessionFill] = []
     for project in reach.project_ids:
-        page = sessions.page(reach.owner, project, states={SessionState.ACTIVE}, before=None, limit=LOOKED_AT)
+        page = sessions.page(reach.owner, project, states={SessionState.ACTIVE}, before=None, limit=MAX_SESSIONS)
         counts = sessions.counts(page)
         found += [
             SessionFill(one.scope.session_id, project, counts[one.row].live_tokens, one.token_limit) for one in page
@@ -112,8 +112,8 @@ def fullest(sessions: SessionReads, reach: Reach) -> list[SessionFill]:
     return sorted(found, key=lambda fill: -fill.usage)
 
 
-def about_sessions(fills: Sequence[SessionFill]) -> Iterator[Notice]:
-    """Name the sessions that are nearly full; *fills* are the fullest first."""
+def session_warnings(fills: Sequence[SessionFill]) -> Iterator[Notice]:
+    """Yield warnings about nearly full sessions; *fills* are ordered fullest first."""
     for fill in fills:
         if fill.usage <= NEARLY_FULL:
             return
@@ -125,8 +125,8 @@ def about_sessions(fills: Sequence[SessionFill]) -> Iterator[Notice]:
         yield Notice("SESSION_NEARLY_FULL", message, severity)
 
 
-def about_counts(counts: MemoryCounts) -> Iterator[Notice]:
-    """Name the tiers that hold nearly as many memories as they are meant for, or more, and what waits for a review."""
+def count_warnings(counts: MemoryCounts) -> Iterator[Notice]:
+    """Yield warnings about tiers near or over their limit, and about memories that wait for a review."""
     for tier, limit in ((Tier.CORE, CORE_COUNT), (Tier.ACTIVE, ACTIVE_COUNT)):
         count = counts.by_tier.get(tier.value, 0)
         if count >= NEARLY * limit:
@@ -137,8 +137,8 @@ def about_counts(counts: MemoryCounts) -> Iterator[Notice]:
         yield Notice("QUARANTINE_WAITING", message, Severity.INFO)
 
 
-def about_disk(total: int, free: int) -> Iterator[Notice]:
-    """Say that the disk is nearly full; a total of 0 is not known."""
+def disk_warnings(total: int, free: int) -> Iterator[Notice]:
+    """Yield a warning if the disk is nearly full; a total of 0 means unknown."""
     if total and free < LITTLE_SPACE * total:
         message = f"{free / total:.0%} of the disk is free ({free:,} bytes): make room, or writes will be refused."
         severity = Severity.CRITICAL if free < NO_SPACE * total else Severity.WARNING

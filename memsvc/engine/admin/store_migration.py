@@ -1,4 +1,4 @@
-"""Moving the store to other backends while it is used. Indexes are derived, and follow the store."""
+"""Online migration of the store to other backends. Indexes are derived, and follow the store."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from memsvc.ports.operations import Changes, MovePhase, MoveProgress, MoveTarget
 
 
 class MoveAction(StrEnum):
-    """What is to be done about a move."""
+    """The action on a migration."""
 
     RUN = "RUN"
     CHECK = "CHECK"
@@ -21,11 +21,11 @@ class MoveAction(StrEnum):
     UNDO = "UNDO"
 
 
-class Migration:
-    """Moves the store, one move at a time."""
+class StoreMigration:
+    """The migration of the store, one at a time."""
 
     def __init__(self, store: MetadataStore, settle: Callable[[], None]) -> None:
-        """Move *store*; *settle* writes what is held back, such as the counts of reads."""
+        """Migrate *store*; *settle* flushes pending writes, such as access counts."""
         self._store = store
         self._settle = settle
         self._running = threading.Lock()
@@ -33,15 +33,15 @@ class Migration:
     def run(
         self, target: MoveTarget, action: MoveAction, changes: Changes = Changes.KEEP
     ) -> Generator[MoveProgress, None, None]:
-        """Do it and tell how far it is. *changes* are those that an undoing would lose.
+        """Run the action and yield its progress. *changes* are the changes that an undo would lose.
 
-        When the iteration ends early, nothing is lost, and another run goes on where this one was.
+        When the iteration ends early, nothing is lost, and another run resumes.
 
         Raises:
-            MoveRunningError: It is being moved.
-            MoveRefusedError: It cannot be moved like this; the message says what to do.
-            BackendUnavailableError: One of the two sides went away.
-            CapabilityMissingError: The store cannot be moved.
+            MoveRunningError: A migration is running.
+            MoveRefusedError: The action is not possible now; the message says what to do.
+            BackendUnavailableError: The source or the target cannot be reached.
+            CapabilityMissingError: The store does not support migration.
         """
         if not self._running.acquire(blocking=False):
             raise MoveRunningError

@@ -16,7 +16,7 @@ from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.search import PageCursor
 from memsvc.domain.summaries import Period, normal_topic, summary_key
 from memsvc.domain.write_requests import WaitFor, WriteOptions
-from memsvc.engine.admin.api_keys import NewKey
+from memsvc.engine.admin.api_keys import NewApiKey
 from memsvc.engine.admin.backup import NAME, UNFINISHED
 from memsvc.engine.admin.store_migration import MoveAction
 from memsvc.engine.consolidation.service import ConsolidationRequest
@@ -475,12 +475,12 @@ def migrate_backend_request(message: migration_pb2.MigrateBackendRequest) -> tup
     return MoveTarget(url), action, Changes.DISCARD if message.discard_changes else Changes.KEEP
 
 
-def create_api_key_request(message: keys_pb2.CreateApiKeyRequest) -> tuple[NewKey, str]:
+def create_api_key_request(message: keys_pb2.CreateApiKeyRequest) -> tuple[NewApiKey, str]:
     """Return the key to create, and the request id."""
     decoder = RequestDecoder()
     name = decoder.name("name", message.name, most=limits.KEY_NAME)
     role = decoder.enum("role", message.role, API_KEY_ROLE, Role.READ_WRITE)
-    key = NewKey(
+    key = NewApiKey(
         name=name,
         role=role,
         tenant_id=decoder.name("tenant_id", message.tenant_id, most=limits.SCOPE_ID),

@@ -14,7 +14,7 @@ import grpc
 
 from memsvc.bootstrap.offline import offline_keys
 from memsvc.domain.api_keys import Role
-from memsvc.engine.admin.api_keys import MadeKey, NewKey
+from memsvc.engine.admin.api_keys import CreatedApiKey, NewApiKey
 from memsvc.settings import load_settings
 from tests.support.server_process import FAST, ServerProcess, Stubs
 
@@ -37,7 +37,7 @@ class WithKey:
         return lambda *args, **kwargs: partial(found(*args, **kwargs), metadata=self._metadata)
 
 
-def make_key(data_dir: Path, new: NewKey, *, ago: timedelta = timedelta()) -> MadeKey:
+def make_key(data_dir: Path, new: NewApiKey, *, ago: timedelta = timedelta()) -> CreatedApiKey:
     """Make a key in a directory that no service has open, as if a while ago."""
     settings = load_settings(data_dir=data_dir)
 
@@ -53,7 +53,7 @@ class Keyed:
     """A running service and the texts of its keys, by name."""
 
     server: ServerProcess
-    keys: dict[str, MadeKey] = field(default_factory=dict)
+    keys: dict[str, CreatedApiKey] = field(default_factory=dict)
 
     @contextlib.contextmanager
     def stubs(self, name: str) -> Iterator[Stubs]:
@@ -68,25 +68,25 @@ class Keyed:
             yield Stubs(WithKey(channel, authorization))  # type: ignore[arg-type]  # it is as good as one
 
 
-NEW_KEYS: dict[str, NewKey] = {
-    "admin": NewKey(role=Role.ADMIN),
-    "writer": NewKey(tenant_id="acme"),
-    "reader": NewKey(role=Role.READ_ONLY, tenant_id="acme"),
-    "other tenant": NewKey(tenant_id="acme-corp"),
-    "ada": NewKey(tenant_id="acme", user_ids=("ada",)),
-    "web": NewKey(tenant_id="acme", project_ids=("web", "网")),
-    "slow": NewKey(tenant_id="acme", calls_per_second=0.01),
-    "narrow": NewKey(tenant_id="acme", concurrent_calls=1),
-    "revoked": NewKey(role=Role.ADMIN),
-    "to be revoked": NewKey(tenant_id="acme"),
+NEW_KEYS: dict[str, NewApiKey] = {
+    "admin": NewApiKey(role=Role.ADMIN),
+    "writer": NewApiKey(tenant_id="acme"),
+    "reader": NewApiKey(role=Role.READ_ONLY, tenant_id="acme"),
+    "other tenant": NewApiKey(tenant_id="acme-corp"),
+    "ada": NewApiKey(tenant_id="acme", user_ids=("ada",)),
+    "web": NewApiKey(tenant_id="acme", project_ids=("web", "网")),
+    "slow": NewApiKey(tenant_id="acme", calls_per_second=0.01),
+    "narrow": NewApiKey(tenant_id="acme", concurrent_calls=1),
+    "revoked": NewApiKey(role=Role.ADMIN),
+    "to be revoked": NewApiKey(tenant_id="acme"),
 }
 
 
 @contextlib.contextmanager
 def keyed(data_dir: Path, environment: dict[str, str]) -> Iterator[Keyed]:
     """Make the keys, and run a service on them."""
-    made: dict[str, MadeKey] = {name: make_key(data_dir, new) for name, new in NEW_KEYS.items()}
-    made["expired"] = make_key(data_dir, NewKey(role=Role.ADMIN, ttl=DAY), ago=2 * DAY)
+    made: dict[str, CreatedApiKey] = {name: make_key(data_dir, new) for name, new in NEW_KEYS.items()}
+    made["expired"] = make_key(data_dir, NewApiKey(role=Role.ADMIN, ttl=DAY), ago=2 * DAY)
     with offline_keys(load_settings(data_dir=data_dir)) as keys:
         keys.revoke(made["revoked"].key.id)
     with ServerProcess(data_dir, environment) as server:

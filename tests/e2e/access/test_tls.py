@@ -14,7 +14,7 @@ import trustme
 
 from memsvc.client import Memsvc, MemsvcCallError, Tls
 from memsvc.domain.api_keys import Role
-from memsvc.engine.admin.api_keys import NewKey
+from memsvc.engine.admin.api_keys import NewApiKey
 from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import types_pb2 as types
 from tests.e2e.access.support import ASKING, make_key
@@ -167,7 +167,7 @@ def test_a_new_certificate_is_shown_without_a_restart(secure: SecureProcess, pap
 
 def test_beyond_this_machine_a_key_will_do(papers: Papers, tmp_path: Path) -> None:
     """With TLS our client sends it by call credentials; on a Unix socket beside it without."""
-    key = make_key(tmp_path / "data", NewKey(role=Role.READ_WRITE)).text
+    key = make_key(tmp_path / "data", NewApiKey(role=Role.READ_WRITE)).text
     socket = f"unix:{tmp_path / 's'}"
     process = SecureProcess(tmp_path / "data", papers.environment(), f"0.0.0.0:0,{socket}")
     process.credentials = grpc.ssl_channel_credentials(papers.ca_file.read_bytes())

@@ -19,7 +19,7 @@ from mcp import Client
 
 from memsvc.client import Memsvc
 from memsvc.domain.api_keys import Role
-from memsvc.engine.admin.api_keys import NewKey
+from memsvc.engine.admin.api_keys import NewApiKey
 from memsvc.v1 import search_service_pb2 as searches
 from memsvc.v1.search_service_pb2_grpc import SearchServiceServicer, add_SearchServiceServicer_to_server
 from tests.e2e.access.support import ASKING, make_key
@@ -111,8 +111,8 @@ def test_no_scope_but_its_own_is_reached(server: ServerProcess) -> None:
 def test_a_key_that_may_only_read(tmp_path: Path) -> None:
     """What it may not do is told to the model; without any key it is told where to set one."""
     data = tmp_path / "data"
-    writer = make_key(data, NewKey(tenant_id="acme")).text
-    reader = make_key(data, NewKey(role=Role.READ_ONLY, tenant_id="acme")).text
+    writer = make_key(data, NewApiKey(tenant_id="acme")).text
+    reader = make_key(data, NewApiKey(role=Role.READ_ONLY, tenant_id="acme")).text
     with ServerProcess(data, ASKING) as server:
         with Memsvc(server.bound, user_id="ada", api_key=writer) as client:
             client.create("I am the writer.")

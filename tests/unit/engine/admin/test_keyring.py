@@ -18,7 +18,7 @@ from memsvc.domain.errors import (
     InvalidRequestError,
     RequestIdReusedError,
 )
-from memsvc.engine.admin.api_keys import ApiKeyAuthenticator, Keys, NewKey
+from memsvc.engine.admin.api_keys import ApiKeyAuthenticator, ApiKeyService, NewApiKey
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.ports.metadata import MetadataStore
 from memsvc.testing.store_harness import Clock
@@ -56,20 +56,22 @@ def keyring(store: MetadataStore, clock: Clock) -> ApiKeyAuthenticator:
 
 
 @pytest.fixture
-def keys(store: MetadataStore, committer: GroupCommitter, keyring: ApiKeyAuthenticator, clock: Clock) -> Keys:
+def keys(store: MetadataStore, committer: GroupCommitter, keyring: ApiKeyAuthenticator, clock: Clock) -> ApiKeyService:
     """What makes keys in this process."""
-    return Keys(store.api_keys, committer, now=clock, random=os.urandom, changed=keyring.forget)
+    return ApiKeyService(store.api_keys, committer, now=clock, random=os.urandom, changed=keyring.forget)
 
 
 @pytest.fixture
-def others(store: MetadataStore, committer: GroupCommitter, clock: Clock) -> Keys:
+def others(store: MetadataStore, committer: GroupCommitter, clock: Clock) -> ApiKeyService:
     """What makes keys in another process on the same store."""
-    return Keys(store.api_keys, committer, now=clock, random=os.urandom)
+    return ApiKeyService(store.api_keys, committer, now=clock, random=os.urandom)
 
 
-def test_a_key_is_looked_up_once_and_then_known(keyring: ApiKeyAuthenticator, keys: Keys, clock: Clock) -> None:
+def test_a_key_is_looked_up_once_and_then_known(
+    keyring: ApiKeyAuthenticator, keys: ApiKeyService, clock: Clock
+) -> None:
     """The store is asked again when what is known is old."""
-    made = keys.create(NewKey(name="x", tenant_id="acme"))
+    made = keys.create(NewApiKey(name="x", tenant_id="acme"))
 
     assert keyring.glance(made.text) is None
     assert keyring.look(made.text) == made.key == keyring.glance(made.text)
@@ -79,9 +81,9 @@ def test_a_key_is_looked_up_once_and_then_known(keyring: ApiKeyAuthenticator, ke
     assert keyring.glance(made.text) is None
 
 
-def test_what_this_process_revokes_opens_nothing_at_once(keyring: ApiKeyAuthenticator, keys: Keys) -> None:
+def test_what_this_process_revokes_opens_nothing_at_once(keyring: ApiKeyAuthenticator, keys: ApiKeyService) -> None:
     """Even when it was known a moment ago."""
-    made = keys.create(NewKey())
+    made = keys.create(NewApiKey())
     keyring.look(made.text)
     keys.revoke(made.key.id)
 
@@ -91,10 +93,10 @@ def test_what_this_process_revokes_opens_nothing_at_once(keyring: ApiKeyAuthenti
 
 
 def test_what_another_process_revokes_opens_nothing_soon(
-    keyring: ApiKeyAuthenticator, others: Keys, clock: Clock
+    keyring: ApiKeyAuthenticator, others: ApiKeyService, clock: Clock
 ) -> None:
     """Within the time of refreshing, and at once where it was not known."""
-    made = others.create(NewKey())
+    made = others.create(NewApiKey())
     keyring.look(made.text)
     others.revoke(made.key.id)
 
@@ -105,9 +107,11 @@ def test_what_another_process_revokes_opens_nothing_soon(
         keyring.look(made.text)
 
 
-def test_a_key_that_is_known_ends_at_its_moment(keyring: ApiKeyAuthenticator, keys: Keys, clock: Clock) -> None:
+def test_a_key_that_is_known_ends_at_its_moment(
+    keyring: ApiKeyAuthenticator, keys: ApiKeyService, clock: Clock
+) -> None:
     """Not only when the store is asked again."""
-    made = keys.create(NewKey(ttl=timedelta(seconds=1)))
+    made = keys.create(NewApiKey(ttl=timedelta(seconds=1)))
     keyring.look(made.text)
     clock.moment += timedelta(seconds=1)
 
@@ -115,9 +119,9 @@ def test_a_key_that_is_known_ends_at_its_moment(keyring: ApiKeyAuthenticator, ke
         keyring.glance(made.text)
 
 
-def test_what_is_no_key_of_ours_is_refused(keyring: ApiKeyAuthenticator, keys: Keys) -> None:
+def test_what_is_no_key_of_ours_is_refused(keyring: ApiKeyAuthenticator, keys: ApiKeyService) -> None:
     """No text, another text, a key of another service, and one with the id of ours but another secret."""
-    made = keys.create(NewKey())
+    made = keys.create(NewApiKey())
     keyring.look(made.text)
     _, foreign = new_key_text(made.key.create_time, os.urandom)
     same_id = bytes.fromhex(made.key.id)[6:]
@@ -139,12 +143,14 @@ def test_what_is_no_key_of_ours_is_refused(keyring: ApiKeyAuthenticator, keys: K
     assert keyring.glance(made.text) == made.key
 
 
-def test_keys_are_asked_for_from_the_first_one_on(keyring: ApiKeyAuthenticator, others: Keys, clock: Clock) -> None:
+def test_keys_are_asked_for_from_the_first_one_on(
+    keyring: ApiKeyAuthenticator, others: ApiKeyService, clock: Clock
+) -> None:
     """Also when another process made it, within the time of refreshing, and when none opens anything any more."""
     assert keyring.is_demanded() is None
     assert keyring.look_for_any() is False
     assert keyring.is_demanded() is False
-    made = others.create(NewKey())
+    made = others.create(NewApiKey())
     clock.moment += REFRESH
     assert keyring.is_demanded() is None
     assert keyring.look_for_any() is True
@@ -154,10 +160,10 @@ def test_keys_are_asked_for_from_the_first_one_on(keyring: ApiKeyAuthenticator, 
     assert keyring.is_demanded() is True
 
 
-def test_the_first_key_of_this_process_is_asked_for_at_once(keyring: ApiKeyAuthenticator, keys: Keys) -> None:
+def test_the_first_key_of_this_process_is_asked_for_at_once(keyring: ApiKeyAuthenticator, keys: ApiKeyService) -> None:
     """Whatever was known before."""
     assert keyring.look_for_any() is False
-    keys.create(NewKey())
+    keys.create(NewApiKey())
 
     assert keyring.is_demanded() is None
     assert keyring.look_for_any() is True
@@ -176,20 +182,20 @@ def test_settings_may_say_whether_keys_are_asked_for(
     assert keyring.is_demanded() is expected
 
 
-def test_a_repeated_request_makes_no_second_key(keys: Keys, store: MetadataStore) -> None:
+def test_a_repeated_request_makes_no_second_key(keys: ApiKeyService, store: MetadataStore) -> None:
     """It is answered with the key, but not with its text, which nobody has any more."""
-    made = keys.create(NewKey(name="a"), request_id="r")
-    again = keys.create(NewKey(name="a"), request_id="r")
+    made = keys.create(NewApiKey(name="a"), request_id="r")
+    again = keys.create(NewApiKey(name="a"), request_id="r")
 
     assert (again.key, again.text) == (made.key, "")
     assert list(keys.page(after="", limit=9, include_ended=True)) == [made.key]
     with pytest.raises(RequestIdReusedError):
-        keys.create(NewKey(name="b"), request_id="r")
+        keys.create(NewApiKey(name="b"), request_id="r")
 
 
-def test_revoking_again_changes_nothing(keys: Keys, clock: Clock) -> None:
+def test_revoking_again_changes_nothing(keys: ApiKeyService, clock: Clock) -> None:
     """The first time counts, with an id of the request and without."""
-    made = keys.create(NewKey(role=Role.ADMIN))
+    made = keys.create(NewApiKey(role=Role.ADMIN))
     revoked = keys.revoke(made.key.id, request_id="r")
     clock.moment += REFRESH
 
@@ -198,9 +204,9 @@ def test_revoking_again_changes_nothing(keys: Keys, clock: Clock) -> None:
         keys.revoke("f" * 20)
 
 
-def test_a_key_that_is_over_already_is_not_made(keys: Keys, clock: Clock) -> None:
+def test_a_key_that_is_over_already_is_not_made(keys: ApiKeyService, clock: Clock) -> None:
     """Nothing is stored."""
     with pytest.raises(InvalidRequestError):
-        keys.create(NewKey(expire_time=clock.moment))
+        keys.create(NewApiKey(expire_time=clock.moment))
 
     assert list(keys.page(after="", limit=9, include_ended=True)) == []

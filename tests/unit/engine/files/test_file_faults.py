@@ -15,7 +15,7 @@ from memsvc.domain.files import File, FileCategory
 from memsvc.domain.memory import FileRef, Memory
 from memsvc.domain.scope import Reach
 from memsvc.domain.write_requests import WriteOptions
-from memsvc.engine.admin.integrity import FileFaultParts, FileFaults
+from memsvc.engine.admin.integrity import FileCheckComponents, FileChecker
 from memsvc.engine.records.memory_builder import MemoryBuilder, RecordBuilder
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
@@ -32,7 +32,7 @@ class Shelf:
     """A desk with files, and what looks at them."""
 
     desk: Desk
-    faults: FileFaults
+    faults: FileChecker
     lost: set[str] = field(default_factory=set)
     unused: list[str] = field(default_factory=list)
 
@@ -58,7 +58,7 @@ def shelf(tmp_path: Path) -> Iterator[Shelf]:
         record_builder = RecordBuilder(memory_builder, desk.store.feed)
         lost: set[str] = set()
         unused: list[str] = []
-        parts = FileFaultParts(
+        parts = FileCheckComponents(
             desk.store.files,
             desk.writing.committer,
             record_builder,
@@ -66,7 +66,7 @@ def shelf(tmp_path: Path) -> Iterator[Shelf]:
             lambda one: one not in lost,
             unused.extend,
         )
-        yield Shelf(desk, FileFaults(parts), lost, unused)
+        yield Shelf(desk, FileChecker(parts), lost, unused)
 
 
 def ref(file: File) -> FileRef:
