@@ -128,7 +128,7 @@ class BlobStoreContract:
                 use()
 
     def test_a_local_file_holds_the_blob(self, store: BlobStore) -> None:
-        """Where there is one at all."""
+        """A local path, where the store gives one, holds the blob's bytes."""
         path = store.local_path(put(store, b"x"))
 
         assert path is None or path.read_bytes() == b"x"

@@ -131,7 +131,7 @@ class StoreConflictsContract(StoreSeams):
             assert transaction.superseded_by(OWNER, "newer") == transaction.superseded_by(OWNER, "") == []
 
     def test_conflicts_survive_a_restart(self, store: MetadataStore, reopen: Callable[[], MetadataStore]) -> None:
-        """What was committed is there after the store was closed."""
+        """Reopening a closed store keeps what was committed."""
         older, newer = insert(store, stating("a", HOME), factories.memory("b"))
         made = conflict(older, newer)
         with store.transaction() as transaction:

@@ -134,7 +134,7 @@ class StoreErasureContract(StoreSeams):
         assert {0} != set(store.erasures.traces(OWNER).values())
 
     def test_an_erasure_that_was_taken_back_stops_nobody(self, store: MetadataStore) -> None:
-        """Who is refused within the part that began it is let in after that."""
+        """A writer that is refused while an erasure runs is admitted after it."""
         new = [Record(factories.memory("x"))]
         with store.transaction() as transaction:
             with suppress(ErasureRunningError), transaction.savepoint():

@@ -201,7 +201,7 @@ class StoreFilesContract(StoreSeams):
         assert listed(store, reach=BOB) == ["b"]
 
     def test_files_outlive_the_store(self, store: MetadataStore, reopen: Callable[[], MetadataStore]) -> None:
-        """What is known of them."""
+        """File records survive a restart of the store."""
         [file] = kept(store, factories.file())
 
         assert {file.id: file} == reopen().files.get([file.id], reach=ADA, now=NOW)

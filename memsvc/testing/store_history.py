@@ -95,7 +95,7 @@ class StoreHistoryContract(StoreSeams):
         }
 
     def test_where_the_clock_ran_backwards_the_highest_revision_counts(self, store: MetadataStore) -> None:
-        """What was stored last is what is known, whatever its time says."""
+        """The last stored revision is the known one, whatever its time says."""
         [one] = insert(store, factories.memory("1"))
         two = revise(store, one, title="2", update_time=at(10))
         three = revise(store, two, title="3", update_time=at(5))

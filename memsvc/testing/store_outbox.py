@@ -56,7 +56,7 @@ class StoreFeedContract(StoreSeams):
         assert positions(6, 99) == positions(99, 1) == positions(0, 0) == []
 
     def test_pending_changes_are_the_oldest_not_applied(self, store: MetadataStore) -> None:
-        """What is marked is no longer pending, in whatever order it is marked; the rest comes oldest first."""
+        """Applied changes are no longer pending, in whatever order they are marked; the rest comes oldest first."""
         _insert_many(store, 6)
         changes = store.feed.pending(limit=99)
         assert changes == store.feed.since(0, limit=99)

@@ -94,7 +94,7 @@ class StoreReadsContract(StoreSeams):
         assert store.memories.rows_where(AnyOf(Field.ROW, tuple(rows * 30)), reach=ADA) == rows
 
     def test_key_is_looked_up_in_the_order_of_the_reach(self, store: MetadataStore) -> None:
-        """When several projects of the reach have the key, the first of them gives the memory."""
+        """If several projects of the reach have the key, the first of them gives the memory."""
         there, here = insert(
             store, factories.memory("there", key="k"), factories.memory("here", key="k", project_id="web")
         )

@@ -21,7 +21,7 @@ class _StopError(Exception):
 
 
 class StoreTransactionsContract(StoreSeams):
-    """What holds between the opening and the end of a transaction."""
+    """Contract of an open transaction."""
 
     def test_exception_takes_everything_back(self, store: MetadataStore) -> None:
         """A transaction that is left by an exception has changed nothing."""
@@ -39,7 +39,7 @@ class StoreTransactionsContract(StoreSeams):
         assert store.feed.head() == 2
 
     def test_positions_have_no_gaps_after_a_rollback(self, store: MetadataStore) -> None:
-        """What was taken back has used up no position."""
+        """Rolled-back work uses up no position."""
         with suppress(_StopError), store.transaction() as transaction:
             transaction.insert([Record(factories.memory("lost"))])
             raise _StopError
@@ -92,7 +92,7 @@ class StoreTransactionsContract(StoreSeams):
         assert [memory.content for memory in found] == ["a", "b"]
 
     def test_lost_race_is_recoverable_in_a_savepoint(self, store: MetadataStore) -> None:
-        """When a key is taken inside a savepoint, the rest of the transaction can go on."""
+        """A key conflict inside a savepoint leaves the rest of the transaction usable."""
         insert(store, factories.memory("taken", key="k"))
         with store.transaction() as transaction:
             transaction.insert([Record(factories.memory("before"))])

@@ -161,7 +161,7 @@ class StoreNamesContract(StoreSeams):
         assert [last(), last(""), last("s"), last(project="web-2")] == [None] * 4
 
     def test_names_of_a_transaction_are_known_to_it(self, store: MetadataStore) -> None:
-        """What one part took the next ones find taken, and what a part took that failed they find free."""
+        """Later savepoints find the names that an earlier one took; names of a failed savepoint are free."""
         with store.transaction() as transaction:
             assert transaction.find_keys(OWNER, [("", "k"), ("", "lost")]) == {}
             [one] = _taken(transaction, "k")

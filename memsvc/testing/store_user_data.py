@@ -96,7 +96,7 @@ class StoreTransferContract(StoreSeams):
             assert dict.fromkeys(RecordKind, 1) | {RecordKind.MEMORY: 3} == dict(snapshot.counts())
 
     def test_a_snapshot_stands_still(self, store: MetadataStore) -> None:
-        """What is written or purged while it is read is not seen, nor missed."""
+        """An export neither sees nor misses memories that are written or purged while it reads."""
         memories = furnished(store)
 
         with store.users.snapshot(OWNER) as snapshot:

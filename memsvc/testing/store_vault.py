@@ -82,7 +82,7 @@ class StoreVaultContract(StoreSeams):
         assert store.vault.count(owner=OTHER) == 1
 
     def test_vault_is_behind_until_the_entry_says_the_revision(self, store: MetadataStore) -> None:
-        """What should have a file and has none of its revision, and what should have none and has one."""
+        """Lists memories that lack a file of their revision, and files of memories that should have none."""
         store.vault.begin("v")
         new, shown, changed = insert(store, *(factories.memory(f"Number {one}.") for one in range(3)))
         gone, held, hidden = insert(

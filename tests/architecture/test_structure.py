@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import statistics
 import subprocess
@@ -29,6 +30,7 @@ NOUNS = ("feed", "fastembed")
 """Nouns and names of products that end like a participle."""
 VAGUE = {"base", "common", "core", "helpers", "manager", "misc", "tools", "utils", "util", "stuff"}
 TERMS_OF_A_PROTOCOL = {"memsvc/mcp/tools.py"}
+QUESTION_WORDS = {"What", "Which", "Who", "Whose", "Where", "Whether", "How", "When"}
 MOST_FILES = 450
 LEAST_MEDIAN_LINES = 150
 MOST_FILES_OF_A_CALL = {"CreateMemory": 80, "Search": 55}
@@ -71,6 +73,20 @@ def test_files_are_subjects_and_not_crumbs() -> None:
 
     assert len(lines) <= MOST_FILES
     assert statistics.median(lines) >= LEAST_MEDIAN_LINES
+
+
+def test_docstrings_open_with_a_noun_or_an_imperative() -> None:
+    """No docstring opens with a question word: it would paraphrase the name instead of stating the promise."""
+    wrong = [
+        f"{path.relative_to(ROOT)}: {docstring.splitlines()[0]}"
+        for path in hand_written()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        and (docstring := ast.get_docstring(node))
+        and docstring.split()[0] in QUESTION_WORDS
+    ]
+
+    assert wrong == []
 
 
 @pytest.fixture(scope="module")
