@@ -172,7 +172,7 @@ class FileUpload:
 
         Raises:
             InvalidRequestError: The file exceeds its announced or maximum size.
-            LimitExceededError: The storage limit is exceeded.
+            LimitExceededError: There is not enough space for the bytes.
             BackendUnavailableError: The bytes cannot be stored.
         """
         size = self._staged.size_bytes + sum(map(len, parts))

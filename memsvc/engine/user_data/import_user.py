@@ -217,7 +217,7 @@ class _BatchWriter:
         if session is not None and not self._transaction.taken_ordinals(session, [stored.message.ordinal]):
             return session, stored
         why = "does not exist" if session is None else f"has another message at ordinal {stored.message.ordinal}"
-        message = f"The session {name.session_id!r} {why}; the message was stored as a memory without a session."
+        message = f"The session {name.session_id!r} {why}; the message was stored as a memory that is not a message."
         self._report(record, ImportIssueReason.SESSION_MISSING, message)
         return None, replace(stored, message=None)
 

@@ -51,13 +51,13 @@ class NoteExporter:
         self._importer = importer
 
     def show(
-        self, memories: Sequence[Memory], *, anew: bool = False, dry_run: bool = False, position: int | None = None
+        self, memories: Sequence[Memory], *, forced: bool = False, dry_run: bool = False, position: int | None = None
     ) -> list[Taken]:
         """Write the files of *memories*, and remove those of memories without files; return the actions.
 
-        Files of the current revision are not touched; with *anew* they are compared byte by byte. A file that cannot be
-        written is reported as INVALID. The *position* is recorded with the last group. The caller holds the context's
-        lock.
+        Files of the current revision are not touched; with *forced* they are compared byte by byte. A file that cannot
+        be written is reported as INVALID. The *position* is recorded with the last group. The caller holds the
+        context's lock.
         """
         entries = self._context.manifest.of([memory.id for memory in memories])
         places = {memory.id: place_of(memory) for memory in memories if has_file(memory)}
@@ -67,7 +67,7 @@ class NoteExporter:
         operations, done = _FileOperations(), []
         for memory in memories:
             SEARCH_PRIORITY.yield_to_searches()
-            self._one(operations, memory, places.get(memory.id), entries.get(memory.id), known, anew=anew)
+            self._one(operations, memory, places.get(memory.id), entries.get(memory.id), known, forced=forced)
             if operations.size >= GROUP_BYTES:
                 done += self._finished(operations, dry_run=dry_run)
                 operations = _FileOperations(taken=operations.taken)
@@ -88,14 +88,14 @@ class NoteExporter:
         entry: Entry | None,
         known: Mapping[str, Entry],
         *,
-        anew: bool,
+        forced: bool,
     ) -> None:
         if place is None:
             if entry is not None:
                 self._hide(operations, entry)
         elif entry is None or _must_move(entry, place):
             self._placed(operations, memory, place, entry, known)
-        elif anew or entry.revision != memory.revision:
+        elif forced or entry.revision != memory.revision:
             self._rewritten(operations, memory, entry)
 
     def _rewritten(self, operations: _FileOperations, memory: Memory, entry: Entry) -> None:

@@ -166,7 +166,7 @@ class VaultSync:
                 # Read again under the lock, when no other thread writes files.
                 fresh = self._context.manifest.present([memory.row for memory in memories])
                 fresh.sort(key=lambda memory: memory.row)
-                done = self._exporter.show(fresh, anew=plan.is_forced, dry_run=plan.is_dry)
+                done = self._exporter.show(fresh, forced=plan.is_forced, dry_run=plan.is_dry)
             after, seen = memories[-1].row, seen + len(memories)
             for taken in done:
                 yield from tally.reported(taken)
@@ -188,7 +188,7 @@ class VaultSync:
             after = page[-1].row
             for said in page:
                 with self._context.lock:
-                    taken = self._transcripts.show(said, dry_run=plan.is_dry, anew=plan.is_forced)
+                    taken = self._transcripts.show(said, dry_run=plan.is_dry, forced=plan.is_forced)
                 seen += 1
                 yield from () if taken is None else tally.reported(taken)
             yield VaultProgress("sessions", seen)

@@ -32,13 +32,13 @@ class Transcripts:
         """Use *context*, whose lock the caller holds."""
         self._context = context
 
-    def show(self, said: Transcript, *, dry_run: bool = False, anew: bool = False) -> Taken | None:
+    def show(self, said: Transcript, *, dry_run: bool = False, forced: bool = False) -> Taken | None:
         """Write the transcript of a session if it changed; return the action, None: nothing was done.
 
         An edited file is renamed to a conflict path first. A session without remaining messages has no file.
         """
         entry = self._context.manifest.of_session(said.scope)
-        if entry is not None and entry.revision == said.stamp and not anew:
+        if entry is not None and entry.revision == said.stamp and not forced:
             return None
         messages = [message for message in self._messages(said.scope) if message.status not in ABSENT]
         if not messages:
@@ -68,7 +68,7 @@ class Transcripts:
             return None if entry is None else self._remove(entry, dry_run=False)
         first = min(message.create_time for message in messages)
         stamp = max(to_micros(message.update_time) for message in messages)
-        return self.show(Transcript(plain, first, stamp, messages[0].row), anew=True)
+        return self.show(Transcript(plain, first, stamp, messages[0].row), forced=True)
 
     def of_project(self, owner: str, project_id: str) -> list[Scope]:
         """Return the sessions of a project that have transcripts."""

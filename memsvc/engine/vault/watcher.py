@@ -433,7 +433,7 @@ class WatchMode(StrEnum):
     POLLING = "polling"
     """By periodic scans, for file systems without events."""
     OFF = "off"
-    """No detection; files are imported only by SyncVault."""
+    """No detection; files are imported only by SyncVault and at the next start."""
 
 
 class WatchState(StrEnum):

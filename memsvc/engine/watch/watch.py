@@ -131,21 +131,21 @@ class ChangeWatcher:
             return WatchBatch((), self.position, is_all=True)
         page = replace(page, kept_after=max(page.kept_after, erased))
         self._limits.check(self._changes, page, self.position, self._reach)
-        told: list[WatchEvent] = []
+        events: list[WatchEvent] = []
         size = 0
         for group in _groups(page.changes):
             new = self._events(group)
-            told += new
+            events += new
             size += sum(len(one.memory.content) for one in new if one.memory is not None)
             if size >= PART_CHARACTERS and group[-1] is not page.changes[-1]:
-                return WatchBatch(tuple(told), group[-1].change.position, is_all=False)
-        return WatchBatch(tuple(told), page.position, is_all=page.is_all)
+                return WatchBatch(tuple(events), group[-1].change.position, is_all=False)
+        return WatchBatch(tuple(events), page.position, is_all=page.is_all)
 
     def _events(self, group: Sequence[LoggedChange]) -> list[WatchEvent]:
         states = self._changes.states(
             (logged.change.row, revision) for logged in group for revision in _revisions(logged.change)
         )
-        return [told for logged in group if (told := self._one(logged, states)) is not None]
+        return [event for logged in group if (event := self._one(logged, states)) is not None]
 
     def _one(self, logged: LoggedChange, states: States) -> WatchEvent | None:
         """Return the event of a change, or None when the watch does not match it."""
