@@ -115,3 +115,18 @@ def test_help_loads_nothing_heavy() -> None:
     loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
 
     assert loaded.stdout.strip() == "[]"
+
+
+def test_serve_takes_its_address_from_the_variable() -> None:
+    """MEMSVC_ADDRESS is what `serve` listens at, as it is what the other commands connect to."""
+    told = CliRunner().invoke(app, ["serve"], env={"MEMSVC_ADDRESS": "nonsense"})
+
+    assert told.exit_code == 1
+    assert "nonsense" in told.stderr
+
+
+def test_shells_can_complete() -> None:
+    """The completion script of a shell asks the command itself."""
+    told = CliRunner().invoke(app, [], env={"_MEMSVC_COMPLETE": "source_bash"}, prog_name="memsvc")
+
+    assert "_MEMSVC_COMPLETE=complete_bash" in told.stdout
