@@ -20,11 +20,12 @@ class Terminal(io.StringIO):
 @pytest.mark.parametrize(("title", "expected"), [("", "None.\n"), ("Reminders", "Reminders: none.\n")])
 def test_a_table_without_rows_says_so_on_a_terminal(title: str, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A person sees that the list is empty; no header is drawn over nothing."""
-    monkeypatch.setattr(sys, "stdout", Terminal())
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
 
     write_table(("id", "content"), [], title=title)
 
-    assert sys.stdout.getvalue() == expected  # type: ignore[attr-defined]
+    assert terminal.getvalue() == expected
 
 
 def test_a_table_without_rows_has_its_header_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
