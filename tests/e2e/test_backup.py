@@ -122,7 +122,7 @@ def test_a_damaged_backup_is_not_restored(server: ServerProcess, stubs: Stubs, u
     full.mkdir()
     (full / "x").write_text("x")
     assert "not empty" in _refusal(folder, full)
-    assert "no backup" in _refusal(tmp_path, tmp_path / "new")
+    assert "is not a backup" in _refusal(tmp_path, tmp_path / "new")
     damages = {
         "metadata/memsvc.db": "damaged",
         "manifest.json": "cannot be read",
