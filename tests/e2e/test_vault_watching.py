@@ -163,6 +163,8 @@ def test_files_come_move_and_go(person: Person) -> None:
     moved.parent.mkdir()
     file.rename(moved)
     until(lambda: (now := person.get(memory.id)) is not None and now.layer == types.MEMORY_LAYER_CORE)
+    # The service writes the layer into the moved file; removed before that, the file would come back.
+    until(lambda: "layer: core" in moved.read_text())
     moved.unlink()
     until(lambda: person.get(memory.id) is None)
     person.stubs.memory.RestoreMemory(memory_pb.RestoreMemoryRequest(scope=person.scope, id=memory.id))
