@@ -140,7 +140,7 @@ _OPTIONS = {
 def connected(
     command: Callable[Concatenate[CliContext, P], None], *, without: Collection[str] = ()
 ) -> Callable[..., None]:
-    """Give a command the options of a connection, hand them over as a Session, and tell failures in a line.
+    """Give a command the options of a connection, pass them as a CliContext, and report failures in a line.
 
     It is not offered those *without* which it does its work.
     """
@@ -166,5 +166,5 @@ def connected(
     keyword_only = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own]
     vars(run)["__signature__"] = inspect.Signature([*keyword_only, *added])
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in (*own, *added)}
-    del run.__wrapped__  # else its signature, with the Session, would be read
+    del run.__wrapped__  # else its signature, with the CliContext, would be read
     return run

@@ -482,9 +482,6 @@ class AdminMethods(ScopedMethods):
             call.cancel()
 
 
-# API keys: made, listed, revoked. The service allows it with a key of role ADMIN, or from its own machine.
-
-
 KeyRole: TypeAlias = Literal["READ_ONLY", "READ_WRITE", "ADMIN"]
 
 
@@ -524,6 +521,3 @@ async def _each(pieces: Pieces) -> AsyncIterator[bytes]:
     source = iter(pieces)
     while piece := await asyncio.to_thread(lambda: next(source, b"")):
         yield piece
-
-
-# Memories as files.

@@ -143,9 +143,6 @@ def _credentials(tls: Tls) -> grpc.ChannelCredentials:
     return grpc.ssl_channel_credentials(ca, private_key=key, certificate_chain=certificate)
 
 
-# An open channel with the stubs of the services on it.
-
-
 READY_PAUSE_SECONDS = 0.05
 READY_SERVICE = "memsvc.v1.SearchService"
 

@@ -21,6 +21,9 @@ from memsvc.v1 import types_pb2 as types
 R = TypeVar("R")
 
 
+SearchScope = Literal["ALL", "MEMORY", "FILES", "REPORTS", "CHARTS"]
+
+
 class SearchMethods(ScopedMethods):
     """Calls of SearchService."""
 
@@ -121,9 +124,3 @@ async def _events(call: grpc.aio.UnaryStreamCall[Any, R]) -> AsyncGenerator[R, N
         raise MemsvcCallError.from_rpc(error) from error
     finally:
         call.cancel()
-
-
-# Searches over memories and files at once, and what references to files lead to.
-
-
-SearchScope = Literal["ALL", "MEMORY", "FILES", "REPORTS", "CHARTS"]

@@ -1,4 +1,4 @@
-"""A server whose event loop is watched: `python -m tests.e2e.watched_server REPORT serve …`.
+"""A server whose event loop is watched: `python -m tests.support.blocking_detector_server REPORT serve …`.
 
 Two things must not happen in the loop's thread: a call that blocks (blockbuster raises where one is made), and a
 callback that computes for long. The latter is measured in the thread's own processor time, which does not grow while

@@ -29,7 +29,7 @@ START_SECONDS = 180.0
 FAST = {
     "MEMSVC_EMBEDDER__BACKEND": "wordllama",
     "MEMSVC_LOG__LEVEL": "WARNING",
-    # Tests of every method make keys, too; tests/e2e/access.py runs services that ask for them.
+    # Tests of every method make keys, too; tests/e2e/access runs services that ask for them.
     "MEMSVC_ACCESS__KEYS": "off",
     "MEMSVC_INDEXING__ACCESS_FLUSH_SECONDS": "0.2",
 }

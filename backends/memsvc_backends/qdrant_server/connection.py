@@ -130,7 +130,7 @@ def _client(settings: QdrantServerSettings, limit: float) -> QdrantClient:
     }
     options |= {option: path.read_bytes() for option, path in files.items() if path is not None}
     with warnings.catch_warnings():
-        # It warns of a key that is sent without TLS, on every start: the README says so once.
+        # The client would warn of a key sent without TLS on every start, although the settings chose it.
         warnings.simplefilter("ignore")
         return QdrantClient(
             host=address.hostname,
