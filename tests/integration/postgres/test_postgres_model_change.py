@@ -12,14 +12,14 @@ from pydantic import SecretStr
 
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.engine.indexing.cached_embedder import CachedEmbedder
-from memsvc.engine.indexing.index_writers import VectorIndexWriter
+from memsvc.engine.indexing.index_writers import LexicalIndexWriter, VectorIndexWriter
 from memsvc.engine.indexing.indexer import ChangeApplier
 from memsvc.engine.indexing.reindex import IndexRebuilder
 from memsvc.engine.indexing.vector_entries import EmbeddingGranularity, EmbeddingSpace, EmbeddingSpaces, VectorEntries
 from memsvc.ports.metadata import MetadataStore, Record
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing.factories import memory
-from memsvc_backends.in_memory import EMBEDDER
+from memsvc_backends.in_memory import EMBEDDER, LEXICAL
 from memsvc_backends.postgres_index import PGVECTOR
 from memsvc_backends.postgres_index.settings import PgvectorSettings
 from tests.support.postgres_server import without_tables
@@ -40,7 +40,8 @@ class Process:
             self.index, EmbeddingSpaces(EmbeddingSpace(embedding, entries)), EmbeddingGranularity.S
         )
         self._store = store
-        self._change_applier = ChangeApplier(store.feed, self.side, self.side, entries)
+        lexical = stack.enter_context(LEXICAL.open(LEXICAL.settings(), CONTEXT))
+        self._change_applier = ChangeApplier(store.feed, self.side, LexicalIndexWriter(lexical), entries)
         stack.callback(self._change_applier.close)
 
     def build(self) -> None:
