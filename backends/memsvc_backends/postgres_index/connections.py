@@ -6,7 +6,7 @@ import logging
 import math
 import select
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -179,6 +179,21 @@ def _is_usable(driver: Connection) -> bool:
 def _part_with(kept: _Kept) -> None:
     with suppress(psycopg.Error):
         kept.driver.close()
+
+
+_ROW_LOCKS = 64
+"""A transaction takes no more locks than this, whatever it changes: the lock table of the server is small."""
+_LOCK_ROWS = "SELECT pg_advisory_xact_lock(hashtext(%s), lock) FROM unnest(%s::int[]) AS lock"
+
+
+def lock_rows(connection: Connection, table: str, rows: Iterable[int]) -> None:
+    """Make transactions that replace entries of the same memories in *table* run one after another.
+
+    Claims of changes normally prevent that two processes apply one change at the same time, but a claim may expire.
+    Both would then insert the same entries, and one would fail. The locks are taken in ascending order, so that
+    transactions cannot block each other in a circle, and end with the transaction.
+    """
+    connection.execute(_LOCK_ROWS, (table, sorted({row % _ROW_LOCKS for row in rows})))
 
 
 # What the client library raises, in the words of the domain.

@@ -18,7 +18,7 @@ from itertools import chain
 from psycopg import sql
 
 from memsvc.domain.index_entries import LexicalEntry
-from memsvc_backends.postgres_index.connections import Connection
+from memsvc_backends.postgres_index.connections import Connection, lock_rows
 from memsvc_backends.postgres_index.filters import DEFINITIONS, NAMES, ROW_SHIFT, TYPES, held, key_of, values_of
 
 POSTINGS, ENTRIES, WORDS = "_p", "_e", "_w"
@@ -91,6 +91,7 @@ def replace(connection: Connection, base: str, changes: Changes) -> None:
     """Make the entries of each memory exactly those given, all at once."""
     counts = _Counts()
     with connection.transaction():
+        lock_rows(connection, base, changes)
         _remove(connection, base, list(changes), counts)
         entries = list(chain.from_iterable(changes.values()))
         if entries:

@@ -16,7 +16,7 @@ from psycopg.types import TypeInfo
 from memsvc.domain.errors import DimensionMismatchError
 from memsvc.ports.indexes import VectorEntry
 from memsvc.ports.models import Vector
-from memsvc_backends.postgres_index.connections import Connection
+from memsvc_backends.postgres_index.connections import Connection, lock_rows
 from memsvc_backends.postgres_index.filters import DEFINITIONS, NAMES, ROW_SHIFT, TYPES, Condition, values_of
 from memsvc_backends.postgres_index.settings import PgvectorSettings
 
@@ -89,6 +89,7 @@ def replace(connection: Connection, table: str, changes: Changes) -> None:
     name = sql.Identifier(table)
     names = sql.SQL(", ").join(map(sql.Identifier, NAMES))
     with connection.transaction():
+        lock_rows(connection, table, changes)
         connection.execute(sql.SQL(_REMOVE).format(table=name), (list(changes),))
         entries = [entry for several in changes.values() for entry in several]
         if not entries:

@@ -189,6 +189,32 @@ def test_processes_that_write_the_same_words_count_them_all(stack: ExitStack, ur
     assert left == (0,)
 
 
+@pytest.mark.parametrize("kind", ["vectors", "lexical"])
+def test_processes_that_replace_the_same_memory_do_not_fail(stack: ExitStack, url: str, kind: str) -> None:
+    """A claim may expire while its owner still writes: the last of both writes wins."""
+    rows = range(20)
+    if kind == "vectors":
+        first: Any = _vectors(stack, url)
+        second: Any = _vectors(stack, url)
+        changes: Any = _meant(rows)
+        first.switch(first.begin(FIRST))
+    else:
+        first, second = _words(stack, url), _words(stack, url)
+        changes = {row: _said(row, "walrus")[row] for row in rows}
+        first.switch(first.begin(LexicalManifest(1, 1, "a")))
+    second.ping()
+
+    def replace_often(index: Any) -> None:
+        for _ in range(15):
+            index.replace(changes)
+
+    with ThreadPoolExecutor(2) as executor:
+        for done in [executor.submit(replace_often, index) for index in (first, second)]:
+            done.result()
+
+    assert first.count() == second.count() == len(rows)
+
+
 def test_a_graph_finds_nearly_all_and_filters_leave_nothing_out(stack: ExitStack, url: str) -> None:
     """Searches of an owner of many entries take it, also for what is written later."""
     index = _vectors(stack, url, graph_threshold=LARGE, graph_search_width=40)
