@@ -24,7 +24,7 @@ class Diagnostics:
     statistics: Statistics
     diagnose: Diagnose
     integrity: IntegrityCheck
-    vitals: ServiceMetrics
+    metrics: ServiceMetrics
     step_counts: StepCounts
 
 
@@ -42,7 +42,7 @@ def watchfulness(directory: Path, backends: Backends, index: Indexing, writes: M
         writes.record_builder,
         backends.now,
         lambda sha256: backends.blobs.find(sha256) is not None,
-        writes.keeping.try_to_remove_unused,
+        writes.blob_guard.try_to_remove_unused,
     )
 
     def disk() -> tuple[int, int]:
@@ -53,6 +53,6 @@ def watchfulness(directory: Path, backends: Backends, index: Indexing, writes: M
         statistics=Statistics(store, indexes, upkeep, disk),
         diagnose=diagnose,
         integrity=IntegrityCheck(store, writes.committer, faults, index.reindex, FileChecker(looked)),
-        vitals=ServiceMetrics(store, indexes, upkeep, diagnose, (writes.committer, step_counts)),
+        metrics=ServiceMetrics(store, indexes, upkeep, diagnose, (writes.committer, step_counts)),
         step_counts=step_counts,
     )

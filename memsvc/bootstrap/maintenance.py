@@ -65,7 +65,7 @@ def _steps(chosen: MaintenanceSettings, backends: Backends, writes: MemoryServic
     rules = ArchiveRules(timedelta(days=chosen.archive_unread_days), chosen.storage_limit_bytes)
     return [
         ExpireStep(reads, committer, record_builder, writes.memory_builder.reminder_detector, now),
-        PromoteStep(reads, committer, writes.promote, now, least_accesses=chosen.promote_accesses),
+        PromoteStep(reads, committer, writes.memory_promoter, now, least_accesses=chosen.promote_accesses),
         ArchiveStep(reads, committer, record_builder, now, rules),
     ]
 
@@ -77,9 +77,9 @@ def _steps(chosen: MaintenanceSettings, backends: Backends, writes: MemoryServic
 class Consolidations:
     """The use cases that merge and sum up, and the steps of upkeep that do so by themselves."""
 
-    consolidate: ConsolidationService
-    undo: ConsolidationUndo
-    summarize: PeriodSummarizer
+    consolidation: ConsolidationService
+    consolidation_undo: ConsolidationUndo
+    period_summarizer: PeriodSummarizer
     steps: tuple[MaintenanceStep, ...]
 
 
@@ -96,9 +96,9 @@ def consolidating(settings: Settings, backends: Backends, index: Indexing, write
     walking = IncrementalScan(store.feed, chosen.run_memories)
     rules = CompactionRules(chosen.log_days, chosen.log_tokens)
     return Consolidations(
-        consolidate=ConsolidationService(finding, merging, committer, store.memories, chosen.threshold),
-        undo=ConsolidationUndo(memory_builder, record_builder, writes.requests, store.memories),
-        summarize=PeriodSummarizer(
+        consolidation=ConsolidationService(finding, merging, committer, store.memories, chosen.threshold),
+        consolidation_undo=ConsolidationUndo(memory_builder, record_builder, writes.requests, store.memories),
+        period_summarizer=PeriodSummarizer(
             memory_builder, writes.upserter, writes.requests, material, summing, most_tokens=chosen.summary_tokens
         ),
         steps=(

@@ -54,24 +54,24 @@ POLL_SECONDS = 0.2
 class MemoryServices:
     """The use cases that write, and what they share."""
 
-    remember: MemoryCreator
-    revise: MemoryUpdater
-    importing: BulkImporter
-    supersede: MemorySuperseder
-    promote: MemoryPromoter
-    archive: MemoryArchiver
-    resolve: ConflictResolver
-    append: MemoryAppender
-    storing: CaptureWriter
+    memory_creator: MemoryCreator
+    memory_updater: MemoryUpdater
+    bulk_importer: BulkImporter
+    memory_superseder: MemorySuperseder
+    memory_promoter: MemoryPromoter
+    memory_archiver: MemoryArchiver
+    conflict_resolver: ConflictResolver
+    memory_appender: MemoryAppender
+    capture_writer: CaptureWriter
     accesses: AccessCounts
     committer: GroupCommitter
-    keeping: BlobGuard
+    blob_guard: BlobGuard
     memory_builder: MemoryBuilder
     record_builder: RecordBuilder
     upserter: Upserter
     requests: IdempotentExecutor
-    watching: WatchService
-    reviewing: ReviewService
+    watch: WatchService
+    review: ReviewService
     checkpoints: CheckpointService
     checkpoint_rollback: CheckpointRollback
     reminders: ReminderService
@@ -105,25 +105,25 @@ def writing(settings: Settings, backends: Backends, index: Indexing, stack: Exit
     requests = IdempotentExecutor(committer, store.memories, store.conflicts)
     return MemoryServices(
         committer=committer,
-        keeping=keeping,
-        remember=MemoryCreator(memory_builder, upserter, requests, accesses),
-        revise=MemoryUpdater(
+        blob_guard=keeping,
+        memory_creator=MemoryCreator(memory_builder, upserter, requests, accesses),
+        memory_updater=MemoryUpdater(
             memory_builder, record_builder, requests, store.memories, now, keeping.try_to_remove_unused
         ),
-        importing=BulkImporter(committer, memory_builder, upserter, accesses),
-        supersede=MemorySuperseder(memory_builder, record_builder, requests, store.memories),
-        promote=MemoryPromoter(memory_builder, record_builder, requests, store.memories),
-        archive=MemoryArchiver(memory_builder, record_builder, requests),
-        resolve=ConflictResolver(memory_builder, record_builder, requests, store),
-        append=MemoryAppender(memory_builder, record_builder, requests, store.memories, now),
-        storing=CaptureWriter(memory_builder, upserter, requests, accesses),
+        bulk_importer=BulkImporter(committer, memory_builder, upserter, accesses),
+        memory_superseder=MemorySuperseder(memory_builder, record_builder, requests, store.memories),
+        memory_promoter=MemoryPromoter(memory_builder, record_builder, requests, store.memories),
+        memory_archiver=MemoryArchiver(memory_builder, record_builder, requests),
+        conflict_resolver=ConflictResolver(memory_builder, record_builder, requests, store),
+        memory_appender=MemoryAppender(memory_builder, record_builder, requests, store.memories, now),
+        capture_writer=CaptureWriter(memory_builder, upserter, requests, accesses),
         accesses=accesses,
         memory_builder=memory_builder,
         record_builder=record_builder,
         upserter=upserter,
         requests=requests,
-        watching=_watching(settings, store, committer, stack),
-        reviewing=ReviewService(memory_builder, record_builder, requests),
+        watch=_watching(settings, store, committer, stack),
+        review=ReviewService(memory_builder, record_builder, requests),
         checkpoints=CheckpointService(store, committer, now),
         checkpoint_rollback=CheckpointRollback(store, committer, record_builder, now),
         reminders=ReminderService(store, committer, now, zone),
@@ -177,16 +177,16 @@ _MINUTE_SECONDS = 60
 def files(settings: Settings, backends: Backends, writes: MemoryServices, stack: ExitStack) -> FileService:
     """Make the use cases, and start what sweeps; *stack* stops it."""
     chosen, reads, blobs, now = settings.files, backends.metadata.files, backends.blobs, backends.now
-    keeping = writes.keeping
+    keeping = writes.blob_guard
     sweep = FileSweep(writes.committer, reads, blobs, keeping, now)
     if chosen.sweep_minutes:
         stack.callback(BlobGarbageCollector(sweep, chosen.sweep_minutes * _MINUTE_SECONDS).stop)
     attaching = AttachmentLinker(writes.record_builder, now)
     return FileService(
-        uploads=FileUploader(writes.committer, blobs, keeping, file_rules(settings), now, attaching),
-        reading=FileReader(reads, blobs, now),
-        deleting=FileDeleter(writes.committer, keeping, now),
+        uploader=FileUploader(writes.committer, blobs, keeping, file_rules(settings), now, attaching),
+        reader=FileReader(reads, blobs, now),
+        deleter=FileDeleter(writes.committer, keeping, now),
         sweep=sweep,
-        keeping=keeping,
-        resolving=FileRefResolver(reads, UrlTemplates(chosen.download_url, chosen.preview_url), now),
+        blob_guard=keeping,
+        ref_resolver=FileRefResolver(reads, UrlTemplates(chosen.download_url, chosen.preview_url), now),
     )

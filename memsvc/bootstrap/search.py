@@ -29,8 +29,8 @@ from memsvc.settings import Settings
 class SearchServices:
     """The use cases that search, and build contexts."""
 
-    recall: SearchService
-    core: CoreMemoryCache
+    search: SearchService
+    core_memories: CoreMemoryCache
     contexts: ContextService
 
 

@@ -33,10 +33,10 @@ log = logging.getLogger(__name__)
 class UserDataServices:
     """The use cases that forget users, that carry them elsewhere, and that make backups."""
 
-    erase: UserEraser
+    user_eraser: UserEraser
     backups: BackupService
-    exporting: UserExporter
-    importing: UserImporter
+    user_exporter: UserExporter
+    user_importer: UserImporter
 
 
 def forgetting(
@@ -49,10 +49,10 @@ def forgetting(
 ) -> UserDataServices:
     """Make them, and finish the erasures that an earlier run of the process began; *stack* stops that."""
     index, writes, reads, files = parts
-    users_files = UserBlobs(backends.metadata.files, backends.blobs, files.keeping)
+    users_files = UserBlobs(backends.metadata.files, backends.blobs, files.blob_guard)
     folder = settings.backup.directory or directory.path / BACKUPS
     about = BackupManifest(version("memsvc"), settings.metadata.backend, index.embedding.model)
-    beside = BlobSource(backends.blobs, files.keeping.undisturbed)
+    beside = BlobSource(backends.blobs, files.blob_guard.undisturbed)
     backups = BackupService(backends.metadata, beside, folder, about, backends.now)
     forget_files = () if vault is None else (vault.forget,)
     erase = UserEraser(
@@ -64,7 +64,7 @@ def forgetting(
         CacheInvalidation(
             writes.accesses.flush,
             (
-                reads.core.forget,
+                reads.core_memories.forget,
                 reads.contexts.forget,
                 lambda _: index.embedding.forget_queries(),
                 *forget_files,
@@ -77,10 +77,10 @@ def forgetting(
     _finish_begun(backends, erase, stack)
     tier = settings.ranking.tier
     return UserDataServices(
-        erase=erase,
+        user_eraser=erase,
         backups=backups,
-        exporting=UserExporter(backends.metadata, writes.accesses, index.embedding, tier, backends.now),
-        importing=UserImporter(writes.committer, index.embedding, tier),
+        user_exporter=UserExporter(backends.metadata, writes.accesses, index.embedding, tier, backends.now),
+        user_importer=UserImporter(writes.committer, index.embedding, tier),
     )
 
 

@@ -42,7 +42,9 @@ def vault(
     folder = VaultFilesystem(root, attends.note_own)
     stack.enter_context(owned(folder.root / SERVICE_FOLDER))
     folder.prepare()
-    context = VaultContext(folder, store.vault, store.memories, writes.remember, writes.revise, threading.RLock())
+    context = VaultContext(
+        folder, store.vault, store.memories, writes.memory_creator, writes.memory_updater, threading.RLock()
+    )
     made = build_vault(context, store.feed, ThreeWayMerge(), attends.note_taken)
     writes.committer.on_commit(made.nudge)
     looks.statistics.add_notice_source(attends.notices_of)

@@ -60,49 +60,49 @@ from memsvc.engine.watch.watch import WatchService
 class Services:
     """All that the wire, or a program without a wire, may ask of memsvc."""
 
-    remember: MemoryCreator
-    append: MemoryAppender
-    ingest: DocumentIngester
+    memory_creator: MemoryCreator
+    memory_appender: MemoryAppender
+    document_ingester: DocumentIngester
     capture: CaptureService
-    flush: ConversationFlusher
-    revise: MemoryUpdater
-    importing: BulkImporter
-    supersede: MemorySuperseder
-    promote: MemoryPromoter
-    consolidate: ConsolidationService
-    undo_consolidation: ConsolidationUndo
-    summarize_period: PeriodSummarizer
-    archive: MemoryArchiver
+    conversation_flusher: ConversationFlusher
+    memory_updater: MemoryUpdater
+    bulk_importer: BulkImporter
+    memory_superseder: MemorySuperseder
+    memory_promoter: MemoryPromoter
+    consolidation: ConsolidationService
+    consolidation_undo: ConsolidationUndo
+    period_summarizer: PeriodSummarizer
+    memory_archiver: MemoryArchiver
     maintenance: MaintenanceRunner
-    resolve: ConflictResolver
-    recollect: MemoryReader
-    recall: SearchService
+    conflict_resolver: ConflictResolver
+    memory_reader: MemoryReader
+    search: SearchService
     global_search: GlobalSearch
     sessions: SessionService
     files: FileService
-    retrospect: AsOfReader
+    as_of_reader: AsOfReader
     checkpoints: CheckpointService
     checkpoint_rollback: CheckpointRollback
-    core: CoreMemoryCache
+    core_memories: CoreMemoryCache
     contexts: ContextService
     indexer: Indexer
     reindex: ReindexService
     statistics: Statistics
     diagnose: Diagnose
     integrity: IntegrityCheck
-    vitals: ServiceMetrics
+    metrics: ServiceMetrics
     step_counts: StepCounts
     performance: LatencyStats
     embedding: CachedEmbedder
-    watching: WatchService
-    reviewing: ReviewService
+    watch: WatchService
+    review: ReviewService
     reminders: ReminderService
-    exporting: UserExporter
-    user_importing: UserImporter
-    erase: UserEraser
+    user_exporter: UserExporter
+    user_importer: UserImporter
+    user_eraser: UserEraser
     backups: BackupService
     migration: StoreMigration
-    access: ApiKeyAccess
+    api_keys: ApiKeyAccess
     vault: Vault | None
 
     @property
@@ -120,8 +120,8 @@ class Services:
     ) -> Written:
         """Make a memory say again what it said at *revision*; raises as `MemoryUpdater.rollback` does."""
         # What was does not change, so it may be read before the transaction.
-        target = self.retrospect.reads.revision(memory_id, revision, reach=Reach.from_scope(scope))
-        return self.revise.rollback(
+        target = self.as_of_reader.reads.revision(memory_id, revision, reach=Reach.from_scope(scope))
+        return self.memory_updater.rollback(
             scope, memory_id, target, revision=revision, expected_revision=expected_revision, options=options
         )
 
@@ -147,9 +147,9 @@ class SessionService:
 class FileService:
     """The use cases of files."""
 
-    uploads: FileUploader
-    reading: FileReader
-    deleting: FileDeleter
+    uploader: FileUploader
+    reader: FileReader
+    deleter: FileDeleter
     sweep: FileSweep
-    keeping: BlobGuard
-    resolving: FileRefResolver
+    blob_guard: BlobGuard
+    ref_resolver: FileRefResolver

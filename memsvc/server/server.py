@@ -74,7 +74,7 @@ def build(
         watch=NamedExecutor("watch", threads=options.watch_threads, queue_factor=factor),
         files=NamedExecutor("files", threads=options.file_threads, queue_factor=factor),
     )
-    watches = Watches(application.watching, executors.watch, max_streams=options.watch_streams)
+    watches = Watches(application.watch, executors.watch, max_streams=options.watch_streams)
     return Server(ServerContext(application, executors, IndexWait(application.indexer), options, now, watches), layers)
 
 
@@ -168,7 +168,7 @@ class Server:
             self._health_task.cancel()
             await asyncio.wait({self._health_task})
         self._context.watches.stop()
-        self._context.application.erase.stop()
+        self._context.application.user_eraser.stop()
         if self._grpc is not None:
             await self._grpc.stop(self._context.options.grace_seconds)
         if self._health_port is not None:
@@ -182,7 +182,10 @@ class Server:
             calls_per_second=options.calls_per_second, concurrent_calls=options.concurrent_calls, clock=time.monotonic
         )
         return Authentication(
-            context.application.access.keyring, limits, context.executors.meta, recheck_seconds=options.recheck_seconds
+            context.application.api_keys.keyring,
+            limits,
+            context.executors.meta,
+            recheck_seconds=options.recheck_seconds,
         )
 
     def _add_metrics(self, health: Health) -> None:

@@ -152,7 +152,7 @@ def test_a_running_embedded_service_has_loaded_no_server_client(tmp_path: Path) 
         "from memsvc.domain.clock import Deadline; from memsvc.domain.search import SearchQuery\n"
         "from memsvc.domain.scope import Scope; from memsvc.settings import load_settings\n"
         "with running(load_settings(data_dir=Path(sys.argv[1]), embedder={'backend': 'wordllama'})) as application:\n"
-        "    application.recall.search(SearchQuery(Scope('u'), text='x'), Deadline())\n"
+        "    application.search.search(SearchQuery(Scope('u'), text='x'), Deadline())\n"
         "print([name for name in sys.modules if name.partition('.')[0] in ('qdrant_client', 'qdrant_edge')])"
     )
     command = [sys.executable, "-c", script, str(tmp_path / "data")]

@@ -74,13 +74,13 @@ def _searching() -> tuple[float, float]:
             scope = Scope("u")
             drafts = [Draft(f"Walrus number{number} swims with gannet {number % 97}.") for number in range(MEMORIES)]
             for start in range(0, MEMORIES, 1_000):
-                written = application.remember.create_batch(scope, drafts[start : start + 1_000], WriteOptions())
+                written = application.memory_creator.create_batch(scope, drafts[start : start + 1_000], WriteOptions())
                 application.indexer.when_reached(written.position).result()
             query = SearchQuery(scope=scope, text="number77")
             for _ in range(100):
-                application.recall.search(query, Deadline())
+                application.search.search(query, Deadline())
             before = _records(application.performance)
-            spent = _timed(lambda: application.recall.search(query, Deadline()), SEARCHES)
+            spent = _timed(lambda: application.search.search(query, Deadline()), SEARCHES)
             return spent, (_records(application.performance) - before) / SEARCHES
 
 

@@ -74,7 +74,7 @@ class ServiceCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """Read every metric."""
         yield from _executors(self._executors)
-        reading = self._application.vitals.read()
+        reading = self._application.metrics.read()
         yield from _sizes(reading)
         yield from _followers(reading)
         yield from _maintenance(reading.steps)

@@ -47,7 +47,7 @@ class FileServicer(pb_grpc.FileServiceServicer):
         self, request_iterator: AsyncIterator[pb.UploadFileRequest], context: Context
     ) -> pb.UploadFileResponse:
         """Store a file that arrives in pieces."""
-        uploads = self._files.uploads
+        uploads = self._files.uploader
         with self._streams.acquired():
             header = await _receive_header(request_iterator)
             new = requests.upload_file_header(header, uploads.rules, now=self._server.now())
@@ -63,7 +63,7 @@ class FileServicer(pb_grpc.FileServiceServicer):
     ) -> AsyncGenerator[pb.DownloadFileResponse, None]:
         """Stream a file, or a part of it."""
         read = requests.download_file_request(request)
-        opening = self._files.reading.opened(read.scope, read.file_id, offset=read.offset, length=read.length)
+        opening = self._files.reader.opened(read.scope, read.file_id, offset=read.offset, length=read.length)
         with self._streams.acquired():
             async with _entered_in_thread(self._threads, opening) as opened:
                 yield pb.DownloadFileResponse(file=file_to_proto(opened.file))
@@ -74,7 +74,7 @@ class FileServicer(pb_grpc.FileServiceServicer):
     async def GetFile(self, request: pb.GetFileRequest, context: Context) -> pb.GetFileResponse:
         """Return the description of one file."""
         read = requests.get_file_request(request)
-        file = await self._meta.run(self._files.reading.get, read.scope, read.file_id)
+        file = await self._meta.run(self._files.reader.get, read.scope, read.file_id)
         return pb.GetFileResponse(file=file_to_proto(file))
 
     async def ListFiles(self, request: pb.ListFilesRequest, context: Context) -> pb.ListFilesResponse:
@@ -82,7 +82,7 @@ class FileServicer(pb_grpc.FileServiceServicer):
         page = requests.list_files_request(request)
 
         def read() -> pb.ListFilesResponse:
-            found, following = self._files.reading.page(
+            found, following = self._files.reader.page(
                 page.scope, page.filter, visibility=page.visibility, before=page.before, limit=page.limit
             )
             token = ""
@@ -95,7 +95,7 @@ class FileServicer(pb_grpc.FileServiceServicer):
     async def DeleteFile(self, request: pb.DeleteFileRequest, context: Context) -> pb.DeleteFileResponse:
         """Delete a file."""
         scope, file_id, request_id = requests.delete_file_request(request)
-        file = await self._server.executors.write.run(self._files.deleting.delete, scope, file_id, request_id)
+        file = await self._server.executors.write.run(self._files.deleter.delete, scope, file_id, request_id)
         return pb.DeleteFileResponse(file=file_to_proto(file))
 
     async def ResolveFileRefs(self, request: pb.ResolveFileRefsRequest, context: Context) -> pb.ResolveFileRefsResponse:
@@ -103,7 +103,7 @@ class FileServicer(pb_grpc.FileServiceServicer):
         scope, refs = requests.resolve_file_refs_request(request)
 
         def resolve() -> pb.ResolveFileRefsResponse:
-            resolved = self._files.resolving.resolve(scope, refs)
+            resolved = self._files.ref_resolver.resolve(scope, refs)
             response = pb.ResolveFileRefsResponse()
             for ref in request.refs:
                 fill_resolved(response.resolved.add(), resolved[FileRef(ref.category, ref.id)])

@@ -196,7 +196,7 @@ class MemoryImportStream(
         header = import_memories_header(message.header)
         self._scope = message.header.scope
         self._run = await self._server.executors.write.run(
-            self._server.application.importing.begin,
+            self._server.application.bulk_importer.begin,
             header.scope,
             request_id=header.request_id,
             on_duplicate=header.on_duplicate,
@@ -267,7 +267,7 @@ class UserImportStream(
 
     async def _begin(self, message: transfer_pb2.ImportUserRequest) -> tuple[UserImport, WaitFor]:
         scope, wait_for = import_user_header(message.header)
-        self._run = self._server.application.user_importing.begin(scope)
+        self._run = self._server.application.user_importer.begin(scope)
         return self._run, wait_for
 
     async def _prepare_each(self, ready: asyncio.Queue[UserBatch | None]) -> None:

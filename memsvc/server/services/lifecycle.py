@@ -130,7 +130,7 @@ class LifecycleServicer(pb_grpc.LifecycleServiceServicer):
         """Store a long-term memory made of a short-term one."""
         promotion = requests.promote_memory_request(request)
         new, source = await self._write.run(
-            self._app.promote.promote,
+            self._app.memory_promoter.promote,
             promotion.scope,
             promotion.memory_id,
             content=promotion.content,
@@ -175,7 +175,7 @@ class LifecycleServicer(pb_grpc.LifecycleServiceServicer):
     ) -> consolidation_pb2.ConsolidateMemoriesResponse:
         """Merge memories with the same content, or preview the merges."""
         consolidation, wait_for = requests.consolidate_memories_request(request)
-        consolidate = self._app.consolidate
+        consolidate = self._app.consolidation
         work = consolidate.preview if request.dry_run else consolidate.run
         # It takes long, and may ask a language model: writes do not wait for it.
         report, following = await self._language.run(work, consolidation, call_context.deadline.get())
@@ -192,7 +192,7 @@ class LifecycleServicer(pb_grpc.LifecycleServiceServicer):
         """Restore the originals of a merged memory."""
         undo = requests.undo_consolidation_request(request)
         merged, originals = await self._write.run(
-            self._app.undo_consolidation.undo,
+            self._app.consolidation_undo.undo,
             undo.scope,
             undo.memory_id,
             expected_revision=undo.expected_revision,
@@ -207,7 +207,7 @@ class LifecycleServicer(pb_grpc.LifecycleServiceServicer):
         """Summarise a period or topic."""
         period, options = requests.summarize_period_request(request)
         summary = await self._language.run(
-            self._app.summarize_period.summarize, period, options, call_context.deadline.get()
+            self._app.period_summarizer.summarize, period, options, call_context.deadline.get()
         )
         await self._waits.written(summary.written, options.wait_for)
         return responses.summarize_period_response(summary)
@@ -231,7 +231,7 @@ class LifecycleServicer(pb_grpc.LifecycleServiceServicer):
         """Archive a memory."""
         change = requests.archive_memory_request(request)
         written = await self._write.run(
-            self._app.archive.archive,
+            self._app.memory_archiver.archive,
             change.scope,
             change.memory_id,
             expected_revision=change.expected_revision,
@@ -248,7 +248,7 @@ class LifecycleServicer(pb_grpc.LifecycleServiceServicer):
         """Stream all data of a user."""
         scope = requests.export_user_request(request)
         service = f"memsvc {self._server.options.version}".strip()
-        parts = self._app.exporting.run(scope, with_vectors=request.include_vectors, service=service)
+        parts = self._app.user_exporter.run(scope, with_vectors=request.include_vectors, service=service)
         async with aclosing(iterate_in_thread(parts, name="export", at_least_every=NEVER_SECONDS)) as pump:
             async for part in pump:
                 yield transfer_pb2.ExportUserResponse(data=part.data, record_count=part.records, total_count=part.total)
@@ -265,9 +265,9 @@ class LifecycleServicer(pb_grpc.LifecycleServiceServicer):
         """Erase all data of a user, or count it."""
         scope, request_id = requests.erase_user_request(request)
         if request.confirm:
-            receipt = await self._write.run(self._app.erase.run, scope, request_id=request_id)
+            receipt = await self._write.run(self._app.user_eraser.run, scope, request_id=request_id)
         else:
-            receipt = await self._meta.run(self._app.erase.preview, scope)
+            receipt = await self._meta.run(self._app.user_eraser.preview, scope)
         return responses.erase_user_response(receipt)
 
     # Operation of the service: statistics, indexes, integrity, backup, migration, API keys, vault.
@@ -332,7 +332,7 @@ class LifecycleServicer(pb_grpc.LifecycleServiceServicer):
     ) -> keys_pb2.CreateApiKeyResponse:
         """Create an API key."""
         new, request_id = requests.create_api_key_request(request)
-        made = await self._write.run(self._app.access.keys.create, new, request_id=request_id)
+        made = await self._write.run(self._app.api_keys.keys.create, new, request_id=request_id)
         key = responses.api_key_to_proto(made.key, self._server.now())
         return keys_pb2.CreateApiKeyResponse(api_key=key, secret=made.text)
 
@@ -340,7 +340,7 @@ class LifecycleServicer(pb_grpc.LifecycleServiceServicer):
         """Return a page of API keys."""
         after, limit = requests.list_api_keys_request(request)
         found = await self._meta.run(
-            self._app.access.keys.page, after=after, limit=limit + 1, include_ended=request.include_ended
+            self._app.api_keys.keys.page, after=after, limit=limit + 1, include_ended=request.include_ended
         )
         now, token = self._server.now(), ""
         if len(found) > limit:
@@ -353,7 +353,7 @@ class LifecycleServicer(pb_grpc.LifecycleServiceServicer):
     ) -> keys_pb2.RevokeApiKeyResponse:
         """Revoke an API key."""
         key_id, request_id = requests.revoke_api_key_request(request)
-        key = await self._write.run(self._app.access.keys.revoke, key_id, request_id=request_id)
+        key = await self._write.run(self._app.api_keys.keys.revoke, key_id, request_id=request_id)
         return keys_pb2.RevokeApiKeyResponse(api_key=responses.api_key_to_proto(key, self._server.now()))
 
     async def SyncVault(

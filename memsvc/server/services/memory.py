@@ -45,7 +45,7 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
     async def CreateMemory(self, request: pb.CreateMemoryRequest, context: Context) -> pb.CreateMemoryResponse:
         """Store one memory."""
         new = requests.create_memory_request(request, dimension=self._app.dimension)
-        written = await self._write.run(self._app.remember.create, new.scope, new.draft, new.options)
+        written = await self._write.run(self._app.memory_creator.create, new.scope, new.draft, new.options)
         await self._waits.written(written, new.options.wait_for)
         return responses.create_memory_response(written)
 
@@ -58,7 +58,7 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
         def create() -> tuple[BatchWritten, pb.BatchCreateMemoriesResponse]:
             dimension, scope = self._app.dimension, request.scope
             drafts = [requests.batch_memory(entry, scope, dimension=dimension) for entry in request.memories]
-            written = self._app.remember.create_batch(batch.scope, drafts, batch.options)
+            written = self._app.memory_creator.create_batch(batch.scope, drafts, batch.options)
             return written, responses.batch_create_memories_response(written)
 
         written, response = await self._write.run(create)
@@ -80,13 +80,13 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
         response = pb.GetMemoryResponse()
         fill_memory(response.memory, memory)
         if request.include_chain:
-            for one in await self._meta.run(self._app.recollect.chain, read.scope, memory):
+            for one in await self._meta.run(self._app.memory_reader.chain, read.scope, memory):
                 fill_memory(response.chain.add(), one)
         return response
 
     def _get(self, read: requests.GetMemory) -> Memory:
         """Return a memory: a revision of it, as it was at a moment, or as it is."""
-        past, present = self._app.retrospect, self._app.recollect
+        past, present = self._app.as_of_reader, self._app.memory_reader
         if read.revision:
             return past.revision(read.scope, read.memory_id, read.revision)
         if read.as_of is not None:
@@ -104,7 +104,7 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
         scope, ids = requests.batch_get_memories_request(request)
 
         def get() -> pb.BatchGetMemoriesResponse:
-            return responses.batch_get_memories_response(ids, self._app.recollect.get_many(scope, ids))
+            return responses.batch_get_memories_response(ids, self._app.memory_reader.get_many(scope, ids))
 
         return await self._meta.run(get)
 
@@ -121,16 +121,16 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
     def _page(self, page: requests.ListMemories) -> tuple[list[Memory], PageCursor | None]:
         order, after, limit = page.order, page.after, page.limit
         if page.known_time is not None:
-            return self._app.retrospect.page(
+            return self._app.as_of_reader.page(
                 page.scope, page.selection, moment=page.known_time, order=order, after=after, limit=limit
             )
-        return self._app.recollect.page(page.scope, page.selection, order=order, after=after, limit=limit)
+        return self._app.memory_reader.page(page.scope, page.selection, order=order, after=after, limit=limit)
 
     async def UpdateMemory(self, request: pb.UpdateMemoryRequest, context: Context) -> pb.UpdateMemoryResponse:
         """Change fields of one memory."""
         change = requests.update_memory_request(request, dimension=self._app.dimension)
         written = await self._write.run(
-            self._app.revise.update,
+            self._app.memory_updater.update,
             change.scope,
             memory_id=change.memory_id,
             key=change.key,
@@ -145,7 +145,7 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
         """Delete one memory, softly or for good."""
         change = requests.delete_memory_request(request)
         written: Written = await self._write.run(
-            self._app.revise.delete,
+            self._app.memory_updater.delete,
             change.scope,
             change.memory_id,
             hard=request.hard,
@@ -159,7 +159,7 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
         """Make a memory ACTIVE again."""
         change = requests.restore_memory_request(request)
         written = await self._write.run(
-            self._app.revise.restore,
+            self._app.memory_updater.restore,
             change.scope,
             change.memory_id,
             expected_revision=change.expected_revision,
@@ -178,7 +178,7 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
         return responses.supersede_memory_response(new, old)
 
     def _supersede(self, change: requests.SupersedeMemory) -> tuple[Written, Written]:
-        supersede, revision, options = self._app.supersede, change.expected_revision, change.options
+        supersede, revision, options = self._app.memory_superseder, change.expected_revision, change.options
         if isinstance(change.successor, str):
             return supersede.by_existing(
                 change.scope, change.memory_id, change.successor, expected_revision=revision, options=options
@@ -194,7 +194,7 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
         page = requests.list_conflicts_request(request)
 
         def read() -> conflicts_pb2.ListConflictsResponse:
-            found, following = self._app.resolve.page(
+            found, following = self._app.conflict_resolver.page(
                 page.scope,
                 states=page.states,
                 memory_id=page.memory_id,
@@ -212,7 +212,11 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
         """Resolve a conflict."""
         decision = requests.resolve_conflict_request(request)
         contradiction, written = await self._write.run(
-            self._app.resolve.resolve, decision.scope, decision.conflict_id, decision.resolution, decision.options
+            self._app.conflict_resolver.resolve,
+            decision.scope,
+            decision.conflict_id,
+            decision.resolution,
+            decision.options,
         )
         await self._waits.written(written, decision.options.wait_for)
         return responses.resolve_conflict_response(contradiction, written.position)
@@ -241,7 +245,7 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
         flush = requests.flush_messages_request(request)
 
         def extract() -> tuple[int, capture_pb2.FlushMessagesResponse]:
-            flushed = self._app.flush.flush(
+            flushed = self._app.conversation_flusher.flush(
                 flush.scope,
                 flush.messages,
                 flush.artifacts,
@@ -250,7 +254,9 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
             )
             return flushed.position, responses.flush_messages_response(flushed)
 
-        position, response = await self._extractor(asks_a_model=self._app.flush.asks_a_model).run(extract)
+        position, response = await self._extractor(asks_a_model=self._app.conversation_flusher.asks_a_model).run(
+            extract
+        )
         await self._indexed(position, flush.options.wait_for)
         return response
 
@@ -260,7 +266,7 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
         """Append text to the memory under a key, or create it."""
         append = requests.append_memory_request(request)
         written = await self._write.run(
-            self._app.append.append,
+            self._app.memory_appender.append,
             append.scope,
             append.key,
             append.content,
@@ -276,7 +282,7 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
         """Store a document that arrives in pieces."""
         document, data = await _receive_document(request_iterator)
         ingested: IngestResult = await self._write.run(
-            self._app.ingest.ingest, document.scope, document.header, data, document.options
+            self._app.document_ingester.ingest, document.scope, document.header, data, document.options
         )
         await self._waits.written(ingested.written, document.options.wait_for)
         return responses.ingest_document_response(ingested)
@@ -310,7 +316,7 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
         """Approve or reject a quarantined memory."""
         review = requests.review_memory_request(request)
         written = await self._write.run(
-            self._app.reviewing.decide,
+            self._app.review.decide,
             review.scope,
             review.memory_id,
             review.verdict,
@@ -327,7 +333,7 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
         page = requests.list_revisions_request(request)
 
         def read() -> history_pb2.ListRevisionsResponse:
-            revisions = self._app.retrospect.revisions
+            revisions = self._app.as_of_reader.revisions
             found, following = revisions(page.scope, page.memory_id, before=page.before, limit=page.limit)
             older = revisions(page.scope, page.memory_id, before=following, limit=1)[0] if following else []
             cursor = None if following is None else PageCursor(None, following)

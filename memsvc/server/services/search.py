@@ -82,7 +82,7 @@ class SearchServicer(pb_grpc.SearchServiceServicer):
 
         def find() -> pb.StreamSearchResponse:
             self._require_replayed()
-            reply = self._app.recall.search(query, call_context.deadline.get(), answer_early)
+            reply = self._app.search.search(query, call_context.deadline.get(), answer_early)
             answer = pb.StreamSearchResponse()
             answer.fused.SetInParent()
             self._fill(answer.fused, reply, search, query)
@@ -114,7 +114,7 @@ class SearchServicer(pb_grpc.SearchServiceServicer):
         if query.memories is not None:
             self._require_replayed()
         reply = self._app.global_search.search(query, call_context.deadline.get())
-        resolver = self._app.files.resolving
+        resolver = self._app.files.ref_resolver
         return responses.search_all_response(reply, query.memories, resolver, include_files=request.include_files)
 
     async def BuildContext(
@@ -169,7 +169,7 @@ class SearchServicer(pb_grpc.SearchServiceServicer):
         return await self._server.executors.meta.run(self._load, load)
 
     def _load(self, load: requests.LoadCore) -> context_pb2.LoadCoreResponse:
-        return responses.load_core_response(self._app.core.load(load.scope, limit=load.limit, zone=load.zone))
+        return responses.load_core_response(self._app.core_memories.load(load.scope, limit=load.limit, zone=load.zone))
 
     async def _search(self, request: pb.SearchRequest, response: pb.SearchResponse) -> None:
         with self._priority.search():
@@ -180,7 +180,7 @@ class SearchServicer(pb_grpc.SearchServiceServicer):
 
     def _find(self, query: SearchQuery, request: pb.SearchRequest, response: pb.SearchResponse) -> None:
         self._require_replayed()
-        self._fill(response, self._app.recall.search(query, call_context.deadline.get()), request, query)
+        self._fill(response, self._app.search.search(query, call_context.deadline.get()), request, query)
 
     def _query(self, request: pb.SearchRequest, prefix: str = "") -> SearchQuery:
         return requests.search_request(
@@ -204,4 +204,4 @@ class SearchServicer(pb_grpc.SearchServiceServicer):
     def _fill(
         self, response: pb.SearchResponse, reply: SearchReply, request: pb.SearchRequest, query: SearchQuery
     ) -> None:
-        responses.fill_search_response(response, reply, request, query, self._app.files.resolving)
+        responses.fill_search_response(response, reply, request, query, self._app.files.ref_resolver)

@@ -34,12 +34,14 @@ def capture(application: Services, text: str, scope: Scope = ADA, **more: Any) -
 
 def flush(application: Services, *messages: ChatMessage, artifacts: tuple[str, ...] = (), **more: Any) -> Flushed:
     refs = [FileRef("artifact", name) for name in artifacts]
-    return application.flush.flush(ADA, messages, refs, options=WriteOptions(**more), deadline=Deadline())
+    return application.conversation_flusher.flush(
+        ADA, messages, refs, options=WriteOptions(**more), deadline=Deadline()
+    )
 
 
 def stored(application: Services, scope: Scope = ADA) -> list[Memory]:
     order = Order(OrderField.CREATE_TIME, descending=False)
-    return application.recollect.page(scope, Selection(), order=order, after=None, limit=100)[0]
+    return application.memory_reader.page(scope, Selection(), order=order, after=None, limit=100)[0]
 
 
 def reasons(captured: Captured) -> list[Reason]:
@@ -109,8 +111,10 @@ def test_what_is_known_is_not_stored_again(application: Services, again: str) ->
 
 def test_one_sentence_of_a_memory_is_known(application: Services) -> None:
     """A memory of two sentences makes both known, and no third."""
-    application.remember.create(ADA, Draft("我住在杭州。我养了一只猫叫豆豆。"), WriteOptions())
-    application.indexer.when_reached(application.remember.create(ADA, Draft("x"), WriteOptions()).position).result()
+    application.memory_creator.create(ADA, Draft("我住在杭州。我养了一只猫叫豆豆。"), WriteOptions())
+    application.indexer.when_reached(
+        application.memory_creator.create(ADA, Draft("x"), WriteOptions()).position
+    ).result()
 
     captured = capture(application, "我养了一只猫叫豆豆。我对花生过敏。")
 
@@ -119,7 +123,7 @@ def test_one_sentence_of_a_memory_is_known(application: Services) -> None:
 
 def test_a_message_makes_nothing_known(application: Services) -> None:
     """Sessions keep what was said; it is captured from all the same."""
-    written = application.remember.create(ADA, Draft("I live in Lisbon.", speaker="Ada"), WriteOptions())
+    written = application.memory_creator.create(ADA, Draft("I live in Lisbon.", speaker="Ada"), WriteOptions())
     application.indexer.when_reached(written.position).result()
 
     assert only(capture(application, "I live in Lisbon.")).remember
@@ -129,7 +133,7 @@ def test_recalled_text_is_never_captured(application: Services) -> None:
     """Lines with a citation, the other sentences of what they cite, and lines of memories that cannot be read."""
     memory = only(capture(application, "I prefer oolong tea.")).memory
     assert memory is not None
-    written = application.remember.create(
+    written = application.memory_creator.create(
         ADA, Draft("My sister Anna lives in Utrecht. She studies law."), WriteOptions()
     )
     elsewhere = "0190163d-8694-739b-aea5-966c26f8ad91"
@@ -155,8 +159,8 @@ def test_a_rendered_context_leaves_nothing(application: Services, locale: Locale
         "Never deploy on Fridays.\n\nAlways run the tests. I live in Lisbon.",
         "我对花生过敏。\n我住在杭州。",
     ):
-        application.remember.create(ADA, Draft(content, layer=Layer.CORE, tier=Tier.CORE), WriteOptions())
-    written = application.remember.create(ADA, Draft("We decided to use Redis. " * 40), WriteOptions())
+        application.memory_creator.create(ADA, Draft(content, layer=Layer.CORE, tier=Tier.CORE), WriteOptions())
+    written = application.memory_creator.create(ADA, Draft("We decided to use Redis. " * 40), WriteOptions())
     application.indexer.when_reached(written.position).result()
     query = ContextQuery(ADA, text="Redis", locale=locale, total_tokens=600)
     markdown = application.contexts.render(query, Deadline()).markdown

@@ -173,8 +173,8 @@ def test_a_long_conversation_is_asked_about_in_parts(application: Services, endp
     endpoint.otherwise = lambda _: decided(decision(0))
     messages = [ChatMessage(Role.USER, f"Note {number}: the walrus {number} swims far.") for number in range(90)]
 
-    flushed = application.flush.flush(ADA, messages, (), options=WriteOptions(), deadline=Deadline())
-    many = application.flush.flush(ADA, messages * 8, (), options=WriteOptions(), deadline=Deadline())
+    flushed = application.conversation_flusher.flush(ADA, messages, (), options=WriteOptions(), deadline=Deadline())
+    many = application.conversation_flusher.flush(ADA, messages * 8, (), options=WriteOptions(), deadline=Deadline())
 
     assert (flushed.decider, len(endpoint.asked)) == (Decider.LANGUAGE_MODEL, 3)
     assert (many.decider, "too long" in many.notice) == (Decider.RULES, True)

@@ -40,7 +40,7 @@ class Desk:
     def write(self, content: str, scope: Scope = ADA, **fields: Any) -> Memory:
         """Store a memory, a minute after the one before."""
         self.clock.advance(minutes=1)
-        written = self.app.remember.create(scope, Draft(content, **fields), WriteOptions())
+        written = self.app.memory_creator.create(scope, Draft(content, **fields), WriteOptions())
         self.app.indexer.when_reached(written.position).result(timeout=30)
         return written.memory
 
@@ -50,18 +50,18 @@ class Desk:
         """Merge what says the same, and wait for the indexes."""
         self.clock.advance(minutes=1)
         asked = ConsolidationRequest(scope, threshold, most_groups, request_id=request_id)
-        report, _ = self.app.consolidate.run(asked, NO_HURRY)
+        report, _ = self.app.consolidation.run(asked, NO_HURRY)
         self.app.indexer.when_reached(report.position).result(timeout=30)
         return report
 
     def preview(self, scope: Scope = ADA, threshold: float | None = None) -> ConsolidationReport:
         """Say what would be merged."""
-        return self.app.consolidate.preview(ConsolidationRequest(scope, threshold, 50), NO_HURRY)[0]
+        return self.app.consolidation.preview(ConsolidationRequest(scope, threshold, 50), NO_HURRY)[0]
 
     def update(self, memory: Memory, **values: Any) -> Memory:
         """Change a memory, a minute later."""
         self.clock.advance(minutes=1)
-        written = self.app.revise.update(
+        written = self.app.memory_updater.update(
             memory.scope, memory_id=memory.id, key="", patch=Patch(values), expected_revision=0, options=WriteOptions()
         )
         self.settle()
@@ -73,12 +73,12 @@ class Desk:
 
     def by_id(self, memory_id: str, scope: Scope = ADA) -> Memory:
         """Return a memory by its id."""
-        return self.app.retrospect.reads.get([memory_id], reach=Reach.from_scope(scope))[memory_id]
+        return self.app.as_of_reader.reads.get([memory_id], reach=Reach.from_scope(scope))[memory_id]
 
     def stored(self, memory: Memory) -> Memory:
         """Return a memory as it is now."""
         reach = Reach(memory.scope.owner, (memory.scope.project_id,))
-        return self.app.retrospect.reads.get([memory.id], reach=reach)[memory.id]
+        return self.app.as_of_reader.reads.get([memory.id], reach=reach)[memory.id]
 
 
 @pytest.fixture

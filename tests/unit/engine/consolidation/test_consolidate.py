@@ -35,7 +35,7 @@ def undo(desk: Desk, memory: Memory, **options: Any) -> tuple[Memory, list[Memor
     """Take a merged memory apart."""
     revision = options.pop("expected_revision", 0)
     scope = options.pop("scope", ADA)
-    merged, originals = desk.app.undo_consolidation.undo(
+    merged, originals = desk.app.consolidation_undo.undo(
         scope, memory.id, expected_revision=revision, options=WriteOptions(**options)
     )
     desk.app.indexer.when_reached(merged.position).result(timeout=30)
@@ -66,7 +66,7 @@ def test_merged_memory_carries_over_what_its_members_had(desk: Desk) -> None:
     one = desk.write("Anna prefers tea. She takes it with milk.", metadata={"n": 1}, title="Anna", **fields)
     two = desk.write("Anna prefers the tea", importance=2, tags=("b", "c"), title="Anna", tier=Tier.ACTIVE)
     for _ in range(2):
-        desk.app.recollect.get(ADA, one.id)
+        desk.app.memory_reader.get(ADA, one.id)
     [group] = desk.consolidate().groups
 
     merged = group.merged
@@ -75,7 +75,7 @@ def test_merged_memory_carries_over_what_its_members_had(desk: Desk) -> None:
     assert (Origin.TOOL, 0.4, Tier.ACTIVE) == (merged.origin, merged.trust, merged.tier)
     assert {"n": 1} == dict(merged.metadata)
     assert (two.id, two.id) == (merged.supersedes_id, merged.derived_from[0])
-    assert merged.id == desk.app.recollect.get_by_key(ADA, "tea").id
+    assert merged.id == desk.app.memory_reader.get_by_key(ADA, "tea").id
 
 
 def test_undo_gives_back_what_was(desk: Desk) -> None:
@@ -91,7 +91,7 @@ def test_undo_gives_back_what_was(desk: Desk) -> None:
         assert () == changed_fields(before, after)
         assert 3 == after.revision
     assert (Status.DELETED, "") == (merged.status, merged.supersedes_id)
-    assert "hobby" == desk.app.recollect.get_by_key(ADA, "hobby").key
+    assert "hobby" == desk.app.memory_reader.get_by_key(ADA, "hobby").key
     assert () == desk.consolidate().groups == desk.preview().groups
 
 
@@ -115,7 +115,9 @@ def test_a_changed_merged_memory_is_undone_only_knowingly(desk: Desk) -> None:
     desk.write("I like hiking."), desk.write("The user likes hiking")
     [group] = desk.consolidate().groups
     patch = Patch({"content": "I like hiking in the Alps."})
-    desk.app.revise.update(ADA, memory_id=group.merged.id, key="", patch=patch, expected_revision=0, options=ONCE)
+    desk.app.memory_updater.update(
+        ADA, memory_id=group.merged.id, key="", patch=patch, expected_revision=0, options=ONCE
+    )
     with pytest.raises(RevisionConflictError) as refusal:
         undo(desk, group.merged)
     assert "2" == refusal.value.metadata["revision"]
@@ -144,7 +146,9 @@ def test_undo_stops_at_a_key_that_was_taken(desk: Desk) -> None:
     desk.write("I like hiking.", key="hobby"), desk.write("The user likes hiking")
     [group] = desk.consolidate().groups
     patch = Patch({"key": ""})
-    desk.app.revise.update(ADA, memory_id=group.merged.id, key="", patch=patch, expected_revision=0, options=ONCE)
+    desk.app.memory_updater.update(
+        ADA, memory_id=group.merged.id, key="", patch=patch, expected_revision=0, options=ONCE
+    )
     desk.write("Chess.", key="hobby")
     with pytest.raises(MemoryExistsError):
         undo(desk, group.merged, expected_revision=2)
@@ -156,10 +160,10 @@ def test_originals_are_freed_when_the_merged_memory_is_removed_for_good(desk: De
     """They can be restored one by one."""
     one, two = desk.write("I like hiking."), desk.write("The user likes hiking")
     [group] = desk.consolidate().groups
-    desk.app.revise.delete(ADA, group.merged.id, hard=True, expected_revision=0, options=ONCE)
+    desk.app.memory_updater.delete(ADA, group.merged.id, hard=True, expected_revision=0, options=ONCE)
     for memory in (one, two):
         assert (Status.ARCHIVED, "") == (desk.stored(memory).status, desk.stored(memory).superseded_by_id)
-        desk.app.revise.restore(ADA, memory.id, expected_revision=0, options=ONCE)
+        desk.app.memory_updater.restore(ADA, memory.id, expected_revision=0, options=ONCE)
         assert Status.ACTIVE is desk.stored(memory).status
     with pytest.raises(MemoryNotFoundError):
         undo(desk, group.merged)
@@ -243,7 +247,7 @@ def test_preview_says_what_would_be_and_changes_nothing(desk: Desk) -> None:
     assert ("", 0, "The user likes hiking") == (group.merged.id, group.merged.revision, group.merged.content)
     assert [Status.ACTIVE, Status.ACTIVE] == [original.status for original in group.originals]
     [done] = desk.consolidate().groups
-    assert group.originals == tuple(replace(desk.app.retrospect.revision(ADA, one.id, 1)) for one in done.originals)
+    assert group.originals == tuple(replace(desk.app.as_of_reader.revision(ADA, one.id, 1)) for one in done.originals)
 
 
 def test_contradicting_memories_are_left_to_their_conflict(desk: Desk) -> None:

@@ -71,9 +71,9 @@ def test_period_is_summed_up_by_the_model(desk: Desk, endpoint: Endpoint) -> Non
     desk.write("Anna decided to move to Porto."), desk.write(f"The deploy key is {KEY}.")
     endpoint.replies += [said("Anna moves to Porto."), failed(500)]
     wish = PeriodRequest(ADA, Period.between(None, None), "", 100)
-    first = desk.app.summarize_period.summarize(wish, WriteOptions(), NO_HURRY)
+    first = desk.app.period_summarizer.summarize(wish, WriteOptions(), NO_HURRY)
     material = endpoint.asked[0]["messages"][1]["content"]
-    second = desk.app.summarize_period.summarize(wish, WriteOptions(), NO_HURRY)
+    second = desk.app.period_summarizer.summarize(wish, WriteOptions(), NO_HURRY)
 
     assert ("Anna moves to Porto.", "", 2) == (first.written.memory.content, first.notice, first.source_count)
     assert ("2026-" in material, KEY in material) == (True, False)

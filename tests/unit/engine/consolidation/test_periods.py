@@ -35,7 +35,7 @@ def summarize(
     """Sum up."""
     desk.clock.advance(minutes=1)
     wish = PeriodRequest(scope, period, topic, tokens)
-    summary = desk.app.summarize_period.summarize(wish, WriteOptions(request_id=request_id), NO_HURRY)
+    summary = desk.app.period_summarizer.summarize(wish, WriteOptions(request_id=request_id), NO_HURRY)
     desk.settle()
     return summary
 
@@ -135,7 +135,7 @@ def test_labels_are_looked_for_in_all_of_the_period(desk: Desk, page: int, monke
 
     assert set(summarize(desk, month("2026-02"), "&").written.memory.derived_from) == names(found)
     with pytest.raises(DeadlineExceededError):
-        desk.app.summarize_period.summarize(PeriodRequest(ADA, ALL, "&", 200), WriteOptions(), Deadline.after(0))
+        desk.app.period_summarizer.summarize(PeriodRequest(ADA, ALL, "&", 200), WriteOptions(), Deadline.after(0))
 
 
 def test_what_was_put_away_counts_once(desk: Desk) -> None:

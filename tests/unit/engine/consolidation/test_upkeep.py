@@ -141,11 +141,11 @@ def test_old_log_is_summed_up_and_archived(desk: Desk, log: str) -> None:
     [due], tally = run(desk, UpkeepStep.COMPACT)
 
     after = desk.stored(written)
-    summary = desk.app.recollect.get_by_key(ADA, f"summary/{OLD}")
+    summary = desk.app.memory_reader.get_by_key(ADA, f"summary/{OLD}")
     assert ((written.id,), 1) == ((due.memory_id,), tally.changed)
     assert ("status", "related_ids") == tuple(sorted(changed_fields(before, after), reverse=True))
     assert (Status.ARCHIVED, (summary.id,), (written.id,)) == (after.status, after.related_ids, summary.derived_from)
-    assert after.content == desk.app.recollect.get_by_key(ADA, OLD).content == log
+    assert after.content == desk.app.memory_reader.get_by_key(ADA, OLD).content == log
     assert (Kind.SUMMARY, Layer.LONG_TERM, ("work",), 4) == (
         summary.kind,
         summary.layer,
@@ -161,13 +161,13 @@ def test_restored_log_is_left_alone_until_it_is_changed(desk: Desk) -> None:
     """Then its summary is made anew."""
     log = desk.write(LOGS[0], key=OLD)
     run(desk, UpkeepStep.COMPACT)
-    summary = desk.app.recollect.get_by_key(ADA, f"summary/{OLD}")
-    desk.app.revise.restore(ADA, log.id, expected_revision=0, options=ONCE)
+    summary = desk.app.memory_reader.get_by_key(ADA, f"summary/{OLD}")
+    desk.app.memory_updater.restore(ADA, log.id, expected_revision=0, options=ONCE)
     assert [] == run(desk, UpkeepStep.COMPACT)[0]
-    desk.app.append.append(ADA, OLD, "Paid 77 euros for lamps.", separator=None, options=ONCE)
+    desk.app.memory_appender.append(ADA, OLD, "Paid 77 euros for lamps.", separator=None, options=ONCE)
     assert 1 == len(run(desk, UpkeepStep.COMPACT)[0])
 
-    again = desk.app.recollect.get_by_key(ADA, f"summary/{OLD}")
+    again = desk.app.memory_reader.get_by_key(ADA, f"summary/{OLD}")
     assert (summary.id, 2, Status.ARCHIVED) == (again.id, again.revision, desk.stored(log).status)
     assert "77" in again.content
     assert "77" in desk.stored(log).content
@@ -196,7 +196,7 @@ def test_summary_of_a_log_takes_nobodys_key(desk: Desk) -> None:
     log = desk.write(LOGS[0], key=OLD)
     run(desk, UpkeepStep.COMPACT)
 
-    assert own.id == desk.app.recollect.get_by_key(ADA, f"summary/{OLD}").id
+    assert own.id == desk.app.memory_reader.get_by_key(ADA, f"summary/{OLD}").id
     [summary_id] = desk.stored(log).related_ids
     assert ("", (log.id,)) == (desk.by_id(summary_id).key, desk.by_id(summary_id).derived_from)
 

@@ -18,7 +18,7 @@ WHOLE = ContextQuery(HERE, text="otter river")
 
 def remember(application: Services, scope: Scope, content: str, **fields: Any) -> Memory:
     """Store a memory and wait until searches find it."""
-    written = application.remember.create(scope, Draft(content, **fields), WriteOptions(wait_for=WaitFor.STORED))
+    written = application.memory_creator.create(scope, Draft(content, **fields), WriteOptions(wait_for=WaitFor.STORED))
     application.indexer.when_reached(written.position).result(timeout=30)
     return written.memory
 

@@ -264,7 +264,7 @@ def test_a_delta_holds_what_changed(application: Services) -> None:
     made = stock(application)
     first = application.contexts.render(WHOLE, Deadline())
     new = remember(application, WORLD, "Never use tabs.", layer=Layer.CORE)
-    application.revise.delete(HERE, made["note"].id, hard=False, expected_revision=0, options=WriteOptions())
+    application.memory_updater.delete(HERE, made["note"].id, hard=False, expected_revision=0, options=WriteOptions())
 
     happened = events(application, replace(WHOLE, earlier=first.cursor))
 

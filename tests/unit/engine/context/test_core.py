@@ -19,7 +19,7 @@ ADA, WEB = Scope("ada"), Scope("ada", "web")
 
 def remember(application: Services, scope: Scope, content: str, **fields: Any) -> Memory:
     """Store a memory."""
-    return application.remember.create(scope, Draft(content, **fields), WriteOptions()).memory
+    return application.memory_creator.create(scope, Draft(content, **fields), WriteOptions()).memory
 
 
 def contents(essentials: CoreContext) -> list[list[str]]:
@@ -43,16 +43,16 @@ def test_each_memory_is_in_the_first_list_it_fits(application: Services) -> None
     remember(application, Scope("ada", session_id="s"), "mine", layer=Layer.SESSION, tier=Tier.CORE)
     remember(application, ADA, "plain")
 
-    assert contents(application.core.load(WEB, limit=50)) == [["a", "b"], ["c"], ["d"], ["f", "e"]]
-    assert contents(application.core.load(ADA, limit=50)) == [["b"], ["c"], [], ["f"]]
-    assert application.core.load(WEB, limit=1).is_incomplete
-    assert contents(application.core.load(WEB, limit=1))[0] == ["a"]
+    assert contents(application.core_memories.load(WEB, limit=50)) == [["a", "b"], ["c"], ["d"], ["f", "e"]]
+    assert contents(application.core_memories.load(ADA, limit=50)) == [["b"], ["c"], [], ["f"]]
+    assert application.core_memories.load(WEB, limit=1).is_incomplete
+    assert contents(application.core_memories.load(WEB, limit=1))[0] == ["a"]
 
 
 @pytest.mark.parametrize("hard", [False, True])
 def test_every_write_is_seen_at_once(application: Services, *, hard: bool) -> None:
     """A new memory, a changed one, one that is gone; writes of others leave what is kept as it is."""
-    core = application.core
+    core = application.core_memories
     assert contents(core.load(WEB, limit=9))[0] == []
 
     made = remember(application, WEB, "a", layer=Layer.CORE)
@@ -63,7 +63,7 @@ def test_every_write_is_seen_at_once(application: Services, *, hard: bool) -> No
     remember(application, Scope("bob", "web"), "c", layer=Layer.CORE)
     assert contents(core.load(WEB, limit=9))[0] == ["a", "b"]
     assert core._entries[WEB.owner, "web"] is kept
-    application.revise.delete(WEB, made.id, hard=hard, expected_revision=0, options=WriteOptions())
+    application.memory_updater.delete(WEB, made.id, hard=hard, expected_revision=0, options=WriteOptions())
     assert contents(core.load(WEB, limit=9))[0] == ["b"]
     remember(application, ADA, "d", layer=Layer.CORE)
     assert contents(core.load(ADA, limit=9))[0] == ["b", "d"]
@@ -71,7 +71,7 @@ def test_every_write_is_seen_at_once(application: Services, *, hard: bool) -> No
 
 def test_many_changes_are_not_looked_through(application: Services) -> None:
     """What is kept is read anew, and right."""
-    core = application.core
+    core = application.core_memories
     core.load(ADA, limit=9)
     for number in range(300):
         remember(application, Scope("bob"), f"{number}")
@@ -90,7 +90,7 @@ def test_what_has_ended_takes_no_place(application: Services) -> None:
     remember(application, ADA, "b", layer=Layer.CORE, importance=3)
     remember(application, ADA, "牙医", kind=Kind.TASK, event_time=now + timedelta(hours=2))
 
-    loaded = application.core.load(ADA, limit=50)
+    loaded = application.core_memories.load(ADA, limit=50)
 
     assert contents(loaded) == [["b"], [], [], ["牙医"]]
     assert not loaded.is_incomplete
@@ -99,7 +99,9 @@ def test_what_has_ended_takes_no_place(application: Services) -> None:
 def test_what_is_kept_ends_and_begins_in_time(application: Services) -> None:
     """Nobody writes, and still each memory is loaded from the moment it begins to hold until it ends."""
     clock = [datetime.now(UTC) + timedelta(minutes=1)]
-    core = CoreMemoryCache(application.core._reads, application.core._feed, lambda: clock[0], application.reminders)
+    core = CoreMemoryCache(
+        application.core_memories._reads, application.core_memories._feed, lambda: clock[0], application.reminders
+    )
     begin, end = (clock[0] + timedelta(seconds=seconds) for seconds in (10, 20))
     remember(application, ADA, "a", layer=Layer.CORE, valid_to=end)
     remember(application, ADA, "b", layer=Layer.CORE, valid_from=begin)

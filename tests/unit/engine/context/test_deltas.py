@@ -36,14 +36,14 @@ def test_what_was_not_looked_for_is_not_gone(application: Services, locale: Loca
     made = stock(application)
     query = replace(WHOLE, locale=locale)
     first = application.contexts.render(query, Deadline())
-    application.revise.delete(HERE, made["note"].id, hard=False, expected_revision=0, options=WriteOptions())
+    application.memory_updater.delete(HERE, made["note"].id, hard=False, expected_revision=0, options=WriteOptions())
 
     contexts = application.contexts
     sources, contexts._dependencies = contexts._dependencies, replace(contexts._dependencies, recall=Unreachable())
     hurried = contexts.render(replace(query, earlier=first.cursor), Deadline())
     contexts._dependencies = sources
     last = summary([*hurried.events])
-    application.revise.delete(HERE, made["fact"].id, hard=False, expected_revision=0, options=WriteOptions())
+    application.memory_updater.delete(HERE, made["fact"].id, hard=False, expected_revision=0, options=WriteOptions())
     later = application.contexts.render(replace(query, earlier=hurried.cursor), Deadline())
 
     assert last.removed_ids == (made["note"].id,)

@@ -20,7 +20,7 @@ RULES = replace(WHOLE, text="", sections=frozenset({Section.GLOBAL_CORE, Section
 def rules(application: Services, scope: Scope, count: int) -> None:
     """Store so many core memories."""
     for number in range(count):
-        application.remember.create(scope, Draft(f"Rule {number}.", layer=Layer.CORE), WriteOptions())
+        application.memory_creator.create(scope, Draft(f"Rule {number}.", layer=Layer.CORE), WriteOptions())
 
 
 @pytest.mark.parametrize("more", [0, 1])

@@ -63,7 +63,7 @@ class Shelf:
 
     def upload(self, content: bytes, scope: Scope = ADA, new: NewFile = NEW, request_id: str = "") -> File:
         """Take a file in."""
-        with self.files.uploads.begin(scope, new, request_id) as upload:
+        with self.files.uploader.begin(scope, new, request_id) as upload:
             upload.write([content])
             return upload.finish()
 
@@ -107,9 +107,9 @@ def test_a_sweep_removes_expired_files(shelf: Shelf) -> None:
     kept = shelf.upload(b"shared", BOB)
     shelf.clock.moment += HOUR
     with pytest.raises(StoredFileNotFoundError):
-        shelf.files.reading.get(ADA, expiring.id)
+        shelf.files.reader.get(ADA, expiring.id)
     with pytest.raises(StoredFileNotFoundError):
-        shelf.files.deleting.delete(ADA, expiring.id)
+        shelf.files.deleter.delete(ADA, expiring.id)
 
     assert shelf.files.sweep.run(is_dry_run=True).expired_files == 2
     assert shelf.files.sweep.run(grace=HOUR * 2) == SweepCounts(2, 0, 0)
@@ -121,12 +121,12 @@ def test_lost_bytes_are_told(shelf: Shelf) -> None:
     file, _ = shelf.upload(b"lost"), shelf.upload(b"kept")
     shelf.blobs.delete(file.sha256)
     assert [file] == list(shelf.files.sweep.broken())
-    with pytest.raises(FileContentMissingError), shelf.files.reading.opened(ADA, file.id):
+    with pytest.raises(FileContentMissingError), shelf.files.reader.opened(ADA, file.id):
         pass
 
     shelf.upload(b"lost")
     assert [] == list(shelf.files.sweep.broken())
-    with shelf.files.reading.opened(ADA, file.id) as opened:
+    with shelf.files.reader.opened(ADA, file.id) as opened:
         assert opened.read(9) == b"lost"
 
 
@@ -148,10 +148,10 @@ def test_an_upload_and_a_deletion_of_the_same_bytes_wait_for_each_other(shelf: S
     done = threading.Event()
 
     def delete() -> None:
-        shelf.files.deleting.delete(ADA, old.id)
+        shelf.files.deleter.delete(ADA, old.id)
         done.set()
 
-    with shelf.files.keeping.held(old.sha256):
+    with shelf.files.blob_guard.held(old.sha256):
         deleting = threading.Thread(target=delete)
         deleting.start()
         # The record goes at once; the bytes have to wait.
@@ -169,10 +169,10 @@ def test_an_upload_and_a_deletion_of_the_same_bytes_wait_for_each_other(shelf: S
 def test_removals_wait_for_a_backup(shelf: Shelf) -> None:
     """But not those of an erasure."""
     one, two = shelf.upload(b"one"), shelf.upload(b"two")
-    users = UserBlobs(shelf.store.files, shelf.blobs, shelf.files.keeping)
-    with shelf.files.keeping.undisturbed():
-        with shelf.files.keeping.undisturbed():
-            shelf.files.deleting.delete(ADA, one.id)
+    users = UserBlobs(shelf.store.files, shelf.blobs, shelf.files.blob_guard)
+    with shelf.files.blob_guard.undisturbed():
+        with shelf.files.blob_guard.undisturbed():
+            shelf.files.deleter.delete(ADA, one.id)
         assert shelf.contents() == 2
         assert (users.count(ADA.owner), users.remove(ADA.owner, lambda: None)) == (1, {two.sha256})
         assert shelf.contents() == 1
@@ -183,7 +183,7 @@ def test_removals_wait_for_a_backup(shelf: Shelf) -> None:
 def test_a_repeated_upload_of_a_deleted_file_leaves_no_bytes(shelf: Shelf) -> None:
     """It gets its first answer, and nothing comes back."""
     file = shelf.upload(b"x", request_id="r")
-    shelf.files.deleting.delete(ADA, file.id)
+    shelf.files.deleter.delete(ADA, file.id)
 
     assert file == shelf.upload(b"x", request_id="r")
     assert shelf.contents() == 0
@@ -195,11 +195,11 @@ def test_an_erasure_removes_what_no_file_names(shelf: Shelf) -> None:
     kept = shelf.upload(b"kept", BOB)
     orphaned(shelf, b"orphan")
     orphaned(shelf, b"coming")
-    users = UserBlobs(shelf.store.files, shelf.blobs, shelf.files.keeping)
+    users = UserBlobs(shelf.store.files, shelf.blobs, shelf.files.blob_guard)
     orphan, coming = (hashlib.sha256(content).hexdigest() for content in (b"orphan", b"coming"))
     assert {orphan, coming} == users.orphans().keys()
     found: list[int] = []
-    with shelf.files.keeping.held(coming):
+    with shelf.files.blob_guard.held(coming):
         erasing = threading.Thread(
             target=lambda: found.append(users.remove_orphans([orphan, coming, kept.sha256], lambda: None))
         )

@@ -50,7 +50,7 @@ def fail(endpoint: Endpoint) -> None:
 
 
 def search(application: Services, text: str, mode: Mode, deadline: Deadline | None = None) -> SearchReply:
-    return application.recall.search(SearchQuery(scope=ADA, text=text, mode=mode), deadline or Deadline())
+    return application.search.search(SearchQuery(scope=ADA, text=text, mode=mode), deadline or Deadline())
 
 
 def contents(reply: SearchReply) -> list[str]:
@@ -58,7 +58,7 @@ def contents(reply: SearchReply) -> list[str]:
 
 
 def remember(application: Services, content: str) -> int:
-    return application.remember.create(ADA, Draft(content=content), STORED).position
+    return application.memory_creator.create(ADA, Draft(content=content), STORED).position
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_words_go_ahead_of_a_long_backlog(tmp_path: Path, endpoint: Endpoint) ->
     """All of it, however much it is, in the order in which it was written; afterwards both indexes hold everything."""
     with served(tmp_path, endpoint) as application:
         fail(endpoint)
-        run = application.importing.begin(ADA, request_id="", on_duplicate=OnDuplicate.RETURN_EXISTING)
+        run = application.bulk_importer.begin(ADA, request_id="", on_duplicate=OnDuplicate.RETURN_EXISTING)
         for start in range(0, 1200, 300):
             progress = run.add(start, [Draft(content=f"Zebra{start + number}x walked.") for number in range(300)])
         until(lambda: contents(search(application, "zebra1199x", Mode.KEYWORD))[:1] == ["Zebra1199x walked."])
@@ -115,11 +115,11 @@ def test_words_go_ahead_of_a_long_backlog(tmp_path: Path, endpoint: Endpoint) ->
 def test_what_is_deleted_meanwhile_is_not_found(tmp_path: Path, endpoint: Endpoint) -> None:
     """Words follow deletions as they follow writes."""
     with served(tmp_path, endpoint) as application:
-        written = application.remember.create(ADA, Draft(content="Zebras walk."), STORED)
+        written = application.memory_creator.create(ADA, Draft(content="Zebras walk."), STORED)
         application.indexer.when_reached(written.position).result(PATIENCE)
         fail(endpoint)
         remember(application, "Gannets fly.")
-        application.revise.delete(ADA, written.memory.id, hard=False, expected_revision=0, options=STORED)
+        application.memory_updater.delete(ADA, written.memory.id, hard=False, expected_revision=0, options=STORED)
         until(lambda: contents(search(application, "gannets", Mode.KEYWORD)) == ["Gannets fly."])
 
         assert contents(search(application, "zebras", Mode.KEYWORD)) == []

@@ -20,13 +20,13 @@ STORED = WriteOptions(wait_for=WaitFor.STORED)
 
 def contents(application: Services, text: str, mode: Mode = Mode.KEYWORD, scope: Scope = ADA) -> list[str]:
     """Search and return the contents found, best first."""
-    reply = application.recall.search(SearchQuery(scope=scope, text=text, mode=mode), Deadline())
+    reply = application.search.search(SearchQuery(scope=scope, text=text, mode=mode), Deadline())
     return [hit.memory.content for hit in reply.hits]
 
 
 def remember(application: Services, content: str, scope: Scope = ADA) -> str:
     """Store a memory, wait until searches find it, and return its id."""
-    written = application.remember.create(scope, Draft(content=content), STORED)
+    written = application.memory_creator.create(scope, Draft(content=content), STORED)
     application.indexer.when_applied(written.position).result(timeout=30)
     return written.memory.id
 
@@ -47,7 +47,7 @@ def test_an_update_replaces_what_is_found(application: Services) -> None:
     """After an update the old words find nothing, the new ones do."""
     memory_id = remember(application, "Anna works as a nurse.")
 
-    written = application.revise.update(
+    written = application.memory_updater.update(
         ADA,
         memory_id=memory_id,
         key="",
@@ -65,10 +65,10 @@ def test_a_deleted_memory_is_not_found_and_a_restored_one_is(application: Servic
     """Deletion and restoring reach the indexes like any other change."""
     memory_id = remember(application, "Anna works as a nurse.")
 
-    deleted = application.revise.delete(ADA, memory_id, hard=False, expected_revision=0, options=STORED)
+    deleted = application.memory_updater.delete(ADA, memory_id, hard=False, expected_revision=0, options=STORED)
     application.indexer.when_applied(deleted.position).result(timeout=30)
     after_deletion = contents(application, "nurse")
-    restored = application.revise.restore(ADA, memory_id, expected_revision=0, options=STORED)
+    restored = application.memory_updater.restore(ADA, memory_id, expected_revision=0, options=STORED)
     application.indexer.when_applied(restored.position).result(timeout=30)
 
     assert after_deletion == []
@@ -86,7 +86,7 @@ def test_a_position_that_is_reached_needs_no_wait(application: Services) -> None
 
 def test_reached_means_that_everything_before_is_found(application: Services) -> None:
     """A reader that waits for the position of an import finds the whole of it."""
-    run = application.importing.begin(ADA, request_id="", on_duplicate=OnDuplicate.RETURN_EXISTING)
+    run = application.bulk_importer.begin(ADA, request_id="", on_duplicate=OnDuplicate.RETURN_EXISTING)
     progress = run.add(0, [Draft(content=f"Zebra number {number}") for number in range(300)])
 
     application.indexer.when_reached(progress.position).result(timeout=60)
@@ -135,7 +135,7 @@ def test_what_is_written_during_a_rebuild_is_in_the_new_generation(application: 
         pass
 
     remember(application, "Zebranewx walked by.")
-    application.revise.update(
+    application.memory_updater.update(
         ADA,
         memory_id=changed,
         key="",
@@ -143,7 +143,7 @@ def test_what_is_written_during_a_rebuild_is_in_the_new_generation(application: 
         expected_revision=0,
         options=STORED,
     )
-    gone = application.revise.delete(ADA, deleted, hard=True, expected_revision=0, options=STORED)
+    gone = application.memory_updater.delete(ADA, deleted, hard=True, expected_revision=0, options=STORED)
     application.indexer.when_applied(gone.position).result(timeout=30)
     list(steps)
 

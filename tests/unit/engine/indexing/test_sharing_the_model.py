@@ -158,12 +158,12 @@ def holding(endpoint: Endpoint, word: str) -> Iterator[threading.Event]:
 
 def add(application: Services, contents: list[str]) -> int:
     """Import, and return the position of the last one."""
-    run = application.importing.begin(ADA, request_id="", on_duplicate=OnDuplicate.RETURN_EXISTING)
+    run = application.bulk_importer.begin(ADA, request_id="", on_duplicate=OnDuplicate.RETURN_EXISTING)
     return run.add(0, [Draft(content=content) for content in contents]).position
 
 
 def found(application: Services, text: str, mode: Mode) -> list[str]:
-    reply = application.recall.search(SearchQuery(scope=ADA, text=text, mode=mode, limit=1), Deadline())
+    reply = application.search.search(SearchQuery(scope=ADA, text=text, mode=mode, limit=1), Deadline())
     return [hit.memory.content for hit in reply.hits]
 
 
@@ -179,7 +179,7 @@ def test_a_single_write_does_not_wait_for_an_import(
             position = add(application, [f"The harbour, part {number}." for number in range(100)])
             assert reached.wait(PATIENCE)
 
-            written = application.remember.create(ADA, Draft(content=content), STORED)
+            written = application.memory_creator.create(ADA, Draft(content=content), STORED)
             application.indexer.when_applied(written.position).result(PATIENCE)
 
             assert found(application, query, Mode.KEYWORD) == [content]
@@ -196,7 +196,7 @@ def test_an_import_goes_on_beside_writes_that_never_end(endpoint: Endpoint, tmp_
     def write(application: Services, name: int) -> int:
         count = 0
         while not over.is_set():
-            written = application.remember.create(ADA, Draft(content=f"Kettle {count} of {name}."), STORED)
+            written = application.memory_creator.create(ADA, Draft(content=f"Kettle {count} of {name}."), STORED)
             application.indexer.when_applied(written.position).result(PATIENCE)
             count += 1
         return count

@@ -37,26 +37,26 @@ class House:
 
     def create(self, content: str, scope: Scope = ADA, **fields: Any) -> Memory:
         """Store a memory; a moment passes."""
-        written = self.application.remember.create(scope, Draft(content, **fields), WriteOptions())
+        written = self.application.memory_creator.create(scope, Draft(content, **fields), WriteOptions())
         self.clock.advance(seconds=1)
         return written.memory
 
     def read(self, memory: Memory, times: int = 1) -> None:
         """Read a memory so many times, an hour apart each."""
         for _ in range(times):
-            self.application.recollect.get(memory.scope, memory.id)
+            self.application.memory_reader.get(memory.scope, memory.id)
             self.clock.advance(hours=1)
 
     def update(self, memory: Memory, **values: Any) -> Memory:
         """Change a memory."""
-        revise = self.application.revise.update
+        revise = self.application.memory_updater.update
         return revise(
             memory.scope, memory_id=memory.id, key="", patch=Patch(values), expected_revision=0, options=WriteOptions()
         ).memory
 
     def restore(self, memory: Memory) -> Memory:
         """Restore a memory."""
-        restore = self.application.revise.restore
+        restore = self.application.memory_updater.restore
         return restore(memory.scope, memory.id, expected_revision=0, options=WriteOptions()).memory
 
     def run(
@@ -73,11 +73,11 @@ class House:
 
     def all_of(self, scope: Scope, *ids: str) -> dict[str, Memory]:
         """Return memories as they are stored now."""
-        return self.application.retrospect.reads.get(ids, reach=Reach.from_scope(scope))
+        return self.application.as_of_reader.reads.get(ids, reach=Reach.from_scope(scope))
 
     def listed(self, scope: Scope = ADA) -> list[str]:
         """Return the ids of what a list shows that asks for nothing special."""
-        page, _ = self.application.recollect.page(
+        page, _ = self.application.memory_reader.page(
             scope, Selection(_in_use(self.clock)), order=Order(), after=None, limit=100
         )
         return [memory.id for memory in page]
@@ -86,7 +86,7 @@ class House:
         """Return the ids of what a search finds once the indexes know all."""
         self.settle()
         query = replace(SearchQuery(scope=scope, text=text), mode=mode, selection=Selection(_in_use(self.clock)))
-        return [hit.memory.id for hit in self.application.recall.search(query, Deadline()).hits]
+        return [hit.memory.id for hit in self.application.search.search(query, Deadline()).hits]
 
     def settle(self) -> None:
         """Wait until the indexes have taken in every change."""

@@ -58,7 +58,7 @@ def test_a_read_just_before_the_run_counts(house: House) -> None:
     """Reads are written down first, so what is in use is not put away."""
     otter = house.create("The otter sleeps.")
     house.clock.advance(days=91)
-    house.application.recollect.get(ADA, otter.id)
+    house.application.memory_reader.get(ADA, otter.id)
 
     assert house.run(ARCHIVE)[0] == []
 

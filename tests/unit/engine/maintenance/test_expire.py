@@ -95,7 +95,7 @@ def test_what_expired_comes_back_by_a_restore(house: House) -> None:
 def test_what_is_written_under_the_key_of_an_expired_memory_counts_anew(house: House, layer: Layer) -> None:
     """It is in use again, and is not put away the next moment; likewise by an update, and by an append."""
     made = house.create("One.", key="k", layer=layer, ttl=timedelta(days=1))
-    append = house.application.append.append
+    append = house.application.memory_appender.append
     ways: tuple[Callable[[], Memory], ...] = (
         lambda: house.create("Two.", key="k"),
         lambda: house.update(made, status=Status.ACTIVE),
@@ -143,7 +143,9 @@ def test_a_draft_with_a_past_expiry_is_kept_as_asked(house: House) -> None:
     """A caller may say that something was over before: it is put away, and writing it again changes nothing."""
     past = house.clock() - timedelta(days=1)
     made = house.create("One.", key="k", expire_time=past)
-    again = house.application.remember.create(ADA, Draft("One.", key="k", expire_time=past), WriteOptions()).memory
+    again = house.application.memory_creator.create(
+        ADA, Draft("One.", key="k", expire_time=past), WriteOptions()
+    ).memory
 
     assert (again.revision, again.expire_time) == (1, past)
     assert [one.memory_id for one in house.run()[0]] == [made.id]

@@ -64,7 +64,7 @@ def _touch(house: House, history: History, memory: Memory, action: str, value: i
     if action == "read":
         house.read(memory, 1 + value * 2)
     elif action == "archive":
-        house.application.archive.archive(ADA, memory.id, expected_revision=0, options=WriteOptions())
+        house.application.memory_archiver.archive(ADA, memory.id, expected_revision=0, options=WriteOptions())
     elif action == "restore":
         house.restore(memory)
     else:

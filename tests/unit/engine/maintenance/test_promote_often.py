@@ -53,7 +53,7 @@ def test_a_given_vector_goes_along(house: House) -> None:
     house.settle()
 
     query = replace(SearchQuery(scope=ADA, vector=vector), mode=Mode.SEMANTIC)
-    hits = house.application.recall.search(query, Deadline()).hits
+    hits = house.application.search.search(query, Deadline()).hits
     assert {hit.memory.id for hit in hits} == {note.id, new.id}
     assert len({hit.score for hit in hits}) == 1
 
@@ -62,7 +62,7 @@ def test_reads_within_an_hour_count_once(house: House) -> None:
     """So a program that reads in a loop keeps nothing for good."""
     note = house.create("The otter sleeps.", **SHORT)
     for _ in range(20):
-        house.application.recollect.get(ADA, note.id)
+        house.application.memory_reader.get(ADA, note.id)
     house.clock.advance(hours=1)
     house.read(note, 3)
 
@@ -89,7 +89,9 @@ def test_some_memories_are_left_as_they_are(house: House) -> None:
 def twin_of(house: House, memory: Memory, **fields: Any) -> Memory:
     """Store a second memory that says the same, read as often; the first one keeps the claim on the content."""
     draft = Draft(memory.content, **SHORT | fields)
-    twin = house.application.remember.create(memory.scope, draft, WriteOptions(on_duplicate=OnDuplicate.KEEP_BOTH))
+    twin = house.application.memory_creator.create(
+        memory.scope, draft, WriteOptions(on_duplicate=OnDuplicate.KEEP_BOTH)
+    )
     house.read(twin.memory, 5)
     return twin.memory
 
@@ -128,7 +130,7 @@ def test_of_several_that_none_claims_one_is_due(house: House, part: int, monkeyp
     monkeypatch.setattr("memsvc.engine.maintenance.runner.PART", part)
     holder = house.create("水獭在睡觉。", layer=Layer.LONG_TERM)
     twins = [twin_of(house, holder), twin_of(house, holder)]
-    house.application.revise.delete(ADA, holder.id, hard=False, expected_revision=0, options=WriteOptions())
+    house.application.memory_updater.delete(ADA, holder.id, hard=False, expected_revision=0, options=WriteOptions())
 
     foretold, _ = house.run(PROMOTE, doing=MaintenancePlan.DRY_RUN)
     changes, end = house.run(PROMOTE)
@@ -159,7 +161,7 @@ def test_a_promotion_is_undone_by_a_restore(house: House) -> None:
     house.run(PROMOTE)
     new = house.all_of(ADA, *house.now(note).related_ids)
     for memory in new.values():
-        house.application.revise.delete(ADA, memory.id, hard=False, expected_revision=0, options=WriteOptions())
+        house.application.memory_updater.delete(ADA, memory.id, hard=False, expected_revision=0, options=WriteOptions())
 
     assert house.restore(note).status is Status.ACTIVE
     assert (house.found("otter"), house.differences()) == ([note.id], [])

@@ -31,7 +31,9 @@ ADA = Scope("ada")
 
 def remember(application: Services, *drafts: Draft, scope: Scope = ADA) -> list[str]:
     """Store memories in order and return their ids once they are found."""
-    written = [application.remember.create(scope, draft, WriteOptions(wait_for=WaitFor.STORED)) for draft in drafts]
+    written = [
+        application.memory_creator.create(scope, draft, WriteOptions(wait_for=WaitFor.STORED)) for draft in drafts
+    ]
     application.indexer.when_reached(written[-1].position).result(timeout=30)
     return [one.memory.id for one in written]
 
@@ -39,7 +41,7 @@ def remember(application: Services, *drafts: Draft, scope: Scope = ADA) -> list[
 def search(application: Services, text: str, **fields: object) -> SearchReply:
     """Search as Ada with no deadline."""
     query = replace(SearchQuery(scope=ADA, text=text, explain=True), **fields)  # type: ignore[arg-type]
-    return application.recall.search(query, Deadline())
+    return application.search.search(query, Deadline())
 
 
 def ids(hits: tuple[SearchHit, ...]) -> list[str]:
@@ -193,4 +195,4 @@ def test_a_passed_deadline_is_an_error(application: Services) -> None:
     remember(application, Draft("The otter sleeps."))
 
     with pytest.raises(DeadlineExceededError):
-        application.recall.search(SearchQuery(scope=ADA, text="otter"), Deadline.after(0.0))
+        application.search.search(SearchQuery(scope=ADA, text="otter"), Deadline.after(0.0))

@@ -57,7 +57,7 @@ def say(application: Services, *texts: str, role: Role = Role.USER, name: str = 
 def kept(application: Services) -> list[Memory]:
     """Return what is remembered besides the messages themselves and their summaries."""
     order = Order(OrderField.CREATE_TIME, descending=False)
-    found = application.recollect.page(TALK, Selection(), order=order, after=None, limit=100)[0]
+    found = application.memory_reader.page(TALK, Selection(), order=order, after=None, limit=100)[0]
     return [memory for memory in found if memory.kind not in {Kind.MESSAGE, Kind.SUMMARY}]
 
 

@@ -23,9 +23,9 @@ CONTENTS = ["a", "é" * 60_000, "b" * (PART_BYTES - 700), "c" * (3 * PART_BYTES)
 def test_a_part_ends_with_a_line_unless_the_line_is_longer(application: Services) -> None:
     """No part is larger than it may be, none is a scrap, and each tells the records that it brings the file to."""
     for content in CONTENTS:
-        application.remember.create(ADA, Draft(content), WriteOptions(wait_for=WaitFor.STORED))
+        application.memory_creator.create(ADA, Draft(content), WriteOptions(wait_for=WaitFor.STORED))
 
-    parts = list(application.exporting.run(ADA, with_vectors=False))
+    parts = list(application.user_exporter.run(ADA, with_vectors=False))
 
     lines = b"".join(part.data for part in parts).splitlines()
     assert CONTENTS == [json.loads(line)["content"] for line in lines[1:-1]]

@@ -28,13 +28,13 @@ def imported(application: Services, monkeypatch: pytest.MonkeyPatch) -> tuple[Us
     """An import for Bob of what Ada has, and its batches of one memory each."""
     monkeypatch.setattr(parser, "BATCH_RECORDS", 1)
     for content in CONTENTS:
-        application.remember.create(ADA, Draft(content), WriteOptions(wait_for=WaitFor.STORED))
-    run = application.user_importing.begin(BOB)
+        application.memory_creator.create(ADA, Draft(content), WriteOptions(wait_for=WaitFor.STORED))
+    run = application.user_importer.begin(BOB)
     return run, list(_batches(application, run))
 
 
 def _batches(application: Services, run: UserImport) -> Iterator[ImportBatch]:
-    for part in application.exporting.run(ADA, with_vectors=False):
+    for part in application.user_exporter.run(ADA, with_vectors=False):
         yield from run.feed(part.data)
     yield from run.finish()
 
@@ -55,7 +55,7 @@ def test_the_next_batch_waits_where_it_is_stored(
 ) -> None:
     """While the committer is busy with one, the next lies in its queue already; they keep their order."""
     run, batches = imported
-    committer = application.user_importing._committer
+    committer = application.user_importer._committer
     begun, let = threading.Event(), threading.Event()
 
     def blocked(_: Transaction) -> None:
@@ -77,7 +77,7 @@ def test_the_next_batch_waits_where_it_is_stored(
 
 
 def _contents(application: Services) -> list[str]:
-    lines = [line for part in application.exporting.run(BOB, with_vectors=False) for line in part.data.splitlines()]
+    lines = [line for part in application.user_exporter.run(BOB, with_vectors=False) for line in part.data.splitlines()]
     return [json.loads(line)["content"] for line in lines[1:-1]]
 
 
