@@ -115,7 +115,7 @@ def _application(settings: Settings, backends: Backends, parts: _Parts, stack: E
         indexer=index.indexer,
         reindex=index.reindex,
         statistics=looks.statistics,
-        diagnose=looks.diagnose,
+        diagnosis=looks.diagnosis,
         integrity=looks.integrity,
         metrics=looks.metrics,
         step_counts=looks.step_counts,

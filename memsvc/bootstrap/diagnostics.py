@@ -9,10 +9,10 @@ from pathlib import Path
 from memsvc.bootstrap.backends import Backends
 from memsvc.bootstrap.indexing import Indexing
 from memsvc.bootstrap.memories import MemoryServices
-from memsvc.engine.admin.diagnose import Diagnose
+from memsvc.engine.admin.diagnose import DiagnoseService
 from memsvc.engine.admin.integrity import FileCheckComponents, FileChecker, IntegrityCheck, MemoryChecker
 from memsvc.engine.admin.metrics import ServiceMetrics
-from memsvc.engine.admin.stats import Statistics
+from memsvc.engine.admin.stats import StatsService
 from memsvc.engine.indexing.repair import SearchProbe
 from memsvc.engine.maintenance.runner import StepCounts
 
@@ -21,8 +21,8 @@ from memsvc.engine.maintenance.runner import StepCounts
 class Diagnostics:
     """The use cases that look, and what maintenance counts its steps by."""
 
-    statistics: Statistics
-    diagnose: Diagnose
+    statistics: StatsService
+    diagnosis: DiagnoseService
     integrity: IntegrityCheck
     metrics: ServiceMetrics
     step_counts: StepCounts
@@ -33,7 +33,7 @@ def watchfulness(directory: Path, backends: Backends, index: Indexing, writes: M
     store, indexes, upkeep = backends.metadata, (backends.vectors, backends.lexical), (index.indexer, index.reindex)
     measured, step_counts = (index.performance, index.last_errors), StepCounts()
     probing = SearchProbe(store.feed, indexes, index.spaces)
-    diagnose = Diagnose(backends.pinged(), store.feed, indexes, upkeep, measured, probing)
+    diagnose = DiagnoseService(backends.pinged(), store.feed, indexes, upkeep, measured, probing)
     faults = MemoryChecker(store, writes.committer, writes.record_builder, backends.now)
 
     looked = FileCheckComponents(
@@ -50,8 +50,8 @@ def watchfulness(directory: Path, backends: Backends, index: Indexing, writes: M
         return usage.total, usage.free
 
     return Diagnostics(
-        statistics=Statistics(store, indexes, upkeep, disk),
-        diagnose=diagnose,
+        statistics=StatsService(store, indexes, upkeep, disk),
+        diagnosis=diagnose,
         integrity=IntegrityCheck(store, writes.committer, faults, index.reindex, FileChecker(looked)),
         metrics=ServiceMetrics(store, indexes, upkeep, diagnose, (writes.committer, step_counts)),
         step_counts=step_counts,

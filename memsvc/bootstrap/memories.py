@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 
 from memsvc.bootstrap.backends import Backends
 from memsvc.bootstrap.indexing import Indexing
-from memsvc.domain.files import FileCategory, UrlTemplates, folded
+from memsvc.domain.files import FileCategory, UrlTemplates, fold_text
 from memsvc.domain.memory import Origin
 from memsvc.domain.provenance import TrustPolicy
 from memsvc.domain.secrets import Redactor
@@ -164,7 +164,7 @@ def file_rules(settings: Settings) -> FileRules:
     chosen = settings.files
     hours = {FileCategory.TEMP: chosen.temp_hours, FileCategory.CACHE: chosen.cache_hours}
     lifetimes = {category: timedelta(hours=value) for category, value in hours.items() if value}
-    extensions = tuple(folded(one).removeprefix(".") for one in chosen.extensions)
+    extensions = tuple(fold_text(one).removeprefix(".") for one in chosen.extensions)
     return FileRules(chosen.max_bytes, chosen.media_types, extensions, lifetimes)
 
 

@@ -48,7 +48,7 @@ def vault(
     made = build_vault(context, store.feed, ThreeWayMerge(), attends.note_taken)
     writes.committer.on_commit(made.nudge)
     looks.statistics.add_notice_source(attends.notices_of)
-    looks.diagnose.add_notice_source(attends.notices)
+    looks.diagnosis.add_notice_source(attends.notices)
     attends.start(made.take)
     made.start()
     stack.callback(made.stop)

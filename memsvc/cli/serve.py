@@ -133,8 +133,8 @@ def _write_whole(path: Path, text: str) -> None:
 def _options(settings: Settings, addresses: tuple[str, ...]) -> ServerOptions:
     from importlib.metadata import version  # noqa: PLC0415 - a quick start
 
-    from memsvc.domain.context import Locale, Shares  # noqa: PLC0415
-    from memsvc.domain.search import Weighting  # noqa: PLC0415
+    from memsvc.domain.context import Locale, SectionShares  # noqa: PLC0415
+    from memsvc.domain.search import TimeWeighting  # noqa: PLC0415
     from memsvc.server.options import ContextDefaults, KeyOptions, ServerOptions  # noqa: PLC0415
 
     server, ranking = settings.server, settings.ranking
@@ -149,10 +149,10 @@ def _options(settings: Settings, addresses: tuple[str, ...]) -> ServerOptions:
         queue_factor=server.queue_factor,
         default_deadline_seconds=server.default_deadline_seconds,
         reflection=server.reflection,
-        default_weighting=Weighting(decay_factor=ranking.decay_factor) if ranking.time_weighting else None,
+        default_weighting=TimeWeighting(decay_factor=ranking.decay_factor) if ranking.time_weighting else None,
         context=ContextDefaults(
             settings.context.total_tokens,
-            Shares(
+            SectionShares(
                 settings.context.core_share,
                 settings.context.session_share,
                 settings.context.short_term_share,

@@ -13,7 +13,7 @@ from memsvc.domain.sessions import Role
 from memsvc.domain.write_requests import Outcome, Redaction
 
 
-class Reason(StrEnum):
+class CaptureReason(StrEnum):
     """Why a statement is remembered, or why not."""
 
     PREFERENCE = "PREFERENCE"
@@ -42,10 +42,19 @@ class Reason(StrEnum):
 
 REMEMBERING = frozenset(
     {
-        Reason.PREFERENCE, Reason.RULE, Reason.PERSONAL_FACT, Reason.PROJECT_FACT, Reason.DECISION, Reason.KNOWLEDGE,
-        Reason.EXPERIENCE, Reason.OPINION, Reason.TASK, Reason.ASKED, Reason.FACT,
+        CaptureReason.PREFERENCE,
+        CaptureReason.RULE,
+        CaptureReason.PERSONAL_FACT,
+        CaptureReason.PROJECT_FACT,
+        CaptureReason.DECISION,
+        CaptureReason.KNOWLEDGE,
+        CaptureReason.EXPERIENCE,
+        CaptureReason.OPINION,
+        CaptureReason.TASK,
+        CaptureReason.ASKED,
+        CaptureReason.FACT,
     }
-)  # fmt: skip
+)
 """The reasons to remember; the others are reasons not to."""
 
 
@@ -57,7 +66,7 @@ class Decider(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class CaptureVerdict:
     """Decision about one statement.
 
     Attributes:
@@ -66,7 +75,7 @@ class Verdict:
     """
 
     remember: bool
-    reason: Reason
+    reason: CaptureReason
     detail: str = ""
     is_global: bool = False
     layer: Layer = Layer.LONG_TERM
@@ -77,13 +86,13 @@ class Verdict:
     tags: tuple[str, ...] = ()
 
     @classmethod
-    def ignoring(cls, reason: Reason, detail: str) -> Verdict:
+    def ignoring(cls, reason: CaptureReason, detail: str) -> CaptureVerdict:
         """Return the verdict that a statement is not to be remembered."""
         return cls(remember=False, reason=reason, detail=detail)
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class SourceStatement:
     """One thing that was said, by whom, and when.
 
     Attributes:
@@ -124,7 +133,7 @@ class Decision:
 
     text: str
     remember: bool
-    reason: Reason
+    reason: CaptureReason
     detail: str
     memory: Memory | None = None
     outcome: Outcome | None = None
@@ -132,7 +141,7 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
-class Captured:
+class CaptureResult:
     """Result of a capture.
 
     Attributes:
@@ -148,8 +157,8 @@ class Captured:
 
 
 @dataclass(frozen=True, slots=True)
-class Flushed:
-    """Result of a flush. The other fields are as in `Captured`."""
+class FlushResult:
+    """Result of a flush. The other fields are as in `CaptureResult`."""
 
     memories: tuple[Memory, ...]
     outcomes: tuple[Outcome, ...]

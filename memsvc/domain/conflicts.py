@@ -94,7 +94,7 @@ class ValuePart:
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class Fact:
     """That something is so, or, when it is not *positive*, that it is not so.
 
     Attributes:
@@ -115,7 +115,7 @@ class Statement:
         return said if self.positive else f"not {said}"
 
 
-def contradicts(older: Statement, newer: Statement) -> bool:
+def contradicts(older: Fact, newer: Fact) -> bool:
     """Return whether the two cannot both be so.
 
     Of the same topic, two positive statements differ in a part that both have, and neither is the other said more

@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class MemoryGroup:
     """Memories that say the same.
 
     Attributes:
@@ -49,7 +49,7 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
-class Wording:
+class ConsolidatedText:
     """The text of a merged memory, and why a language model did not write it, if it should have."""
 
     content: str
@@ -57,7 +57,7 @@ class Wording:
 
 
 @dataclass(frozen=True, slots=True)
-class Consolidated:
+class Consolidation:
     """One group that was merged, or would be.
 
     Attributes:
@@ -82,7 +82,7 @@ class ConsolidationReport:
         position: The outbox position of the last change.
     """
 
-    groups: tuple[Consolidated, ...]
+    groups: tuple[Consolidation, ...]
     examined: int = 0
     skipped: int = 0
     next: str = ""
@@ -188,7 +188,7 @@ def draft_of(members: Sequence[Memory], content: str) -> Draft:
     )
 
 
-def carried_over(merged: Memory, members: Sequence[Memory]) -> Memory:
+def with_inherited_fields(merged: Memory, members: Sequence[Memory]) -> Memory:
     """Return *merged* with what no draft holds: the one key, how often its members were read, and its predecessor."""
     return replace(
         merged,
@@ -199,7 +199,7 @@ def carried_over(merged: Memory, members: Sequence[Memory]) -> Memory:
     )
 
 
-def archived_for(original: Memory, merged_id: str, now: datetime) -> Memory:
+def archive_original(original: Memory, merged_id: str, now: datetime) -> Memory:
     """Return the next revision of a memory whose place the merged one takes."""
     return replace(
         original,
@@ -211,7 +211,7 @@ def archived_for(original: Memory, merged_id: str, now: datetime) -> Memory:
     )
 
 
-def given_back(original: Memory, past: Memory, now: datetime) -> Memory:
+def restore_original(original: Memory, past: Memory, now: datetime) -> Memory:
     """Return the next revision of an archived *original* that stands for itself again, as it did in *past*.
 
     Deleted meanwhile, it stays deleted; what else was changed of it since stays changed.

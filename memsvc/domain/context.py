@@ -13,7 +13,7 @@ from memsvc.domain.clock import to_micros
 from memsvc.domain.filters import And, AnyOf, Field, Filter, Or, Range
 from memsvc.domain.history import AsOf, is_valid_at
 from memsvc.domain.memory import Kind, Layer, Memory, Status, Tier
-from memsvc.domain.reminders import Due
+from memsvc.domain.reminders import DueReminder
 from memsvc.domain.scope import Scope
 from memsvc.domain.search import Selection
 
@@ -50,7 +50,7 @@ class Locale(StrEnum):
     ZH = "zh"
 
 
-class Severity(StrEnum):
+class NoticeSeverity(StrEnum):
     """Urgency of a warning."""
 
     INFO = "INFO"
@@ -58,7 +58,7 @@ class Severity(StrEnum):
     CRITICAL = "CRITICAL"
 
 
-class Reason(StrEnum):
+class OmissionReason(StrEnum):
     """Why something was left out."""
 
     BUDGET = "BUDGET"
@@ -70,7 +70,7 @@ class Reason(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Shares:
+class SectionShares:
     """Shares of the sections in a budget; together 1."""
 
     core: float = 0.1
@@ -96,7 +96,7 @@ class ContextQuery:
     text: str = ""
     vector: Sequence[float] | None = None
     total_tokens: int = 128_000
-    shares: Shares = Shares()
+    shares: SectionShares = SectionShares()
     sections: frozenset[Section] = frozenset(Section)
     selection: Selection = field(default_factory=Selection)
     relevant_limit: int = 50
@@ -120,7 +120,7 @@ class ContextQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ContextPlan:
     """Plan of a context. *sections* are those that will be built, each with its own share of the budget."""
 
     text: str
@@ -132,7 +132,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class ContextHolding:
     """A memory in a context: its revision and its section.
 
     Attributes:
@@ -143,13 +143,13 @@ class Held:
     revision: int
     excerpt: str = ""
 
-    def covers(self, other: Held) -> bool:
+    def covers(self, other: ContextHolding) -> bool:
         """Return whether who has this has the other one too."""
         return self.revision == other.revision and self.excerpt in {"", other.excerpt}
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class ContextItem:
     """One memory; the first of a section brings the section's heading along, in *heading_chars* of its text.
 
     Attributes:
@@ -164,14 +164,14 @@ class Item:
     score: float = 0.0
     is_excerpt: bool = False
     heading_chars: int = 0
-    held: Held | None = None
+    held: ContextHolding | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Notice:
+class ContextNotice:
     """A warning of a context; it adds no text."""
 
-    severity: Severity
+    severity: NoticeSeverity
     code: str
     message: str
     value: int = 0
@@ -179,17 +179,17 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
+class Omission:
     """Memories that a section left out for one reason. *count* may be larger than the number of ids."""
 
     section: Section
-    reason: Reason
+    reason: OmissionReason
     count: int
     memory_ids: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class ContextSummary:
     """Summary of a context: *sections* are number of items and tokens by section."""
 
     text: str
@@ -197,11 +197,11 @@ class Summary:
     token_count: int
     total_tokens: int
     sections: Mapping[Section, tuple[int, int]]
-    left_out: tuple[LeftOut, ...] = ()
+    left_out: tuple[Omission, ...] = ()
     removed_ids: tuple[str, ...] = ()
 
 
-Event: TypeAlias = Plan | Item | Notice | Summary
+Event: TypeAlias = ContextPlan | ContextItem | ContextNotice | ContextSummary
 
 
 # Core memories: the memories that an agent loads at its start.
@@ -235,7 +235,7 @@ class CoreContext:
     preferences: Sequence[Memory] = ()
     reminders: Sequence[Memory] = ()
     is_incomplete: bool = False
-    due: Sequence[Due] = ()
+    due: Sequence[DueReminder] = ()
 
 
 def may_remind(first: datetime, last: datetime) -> Filter:
@@ -276,7 +276,7 @@ def is_current(memory: Memory, now: datetime) -> bool:
 # Division of a token budget: each section has a share, and unused tokens go to the other sections.
 
 
-def own_shares(total: int, shares: Shares, sections: Collection[Section] = tuple(Section)) -> dict[Section, int]:
+def own_shares(total: int, shares: SectionShares, sections: Collection[Section] = tuple(Section)) -> dict[Section, int]:
     """Return the tokens of those *sections*, together at most *total*. Of two with one share, the first has it."""
     parts = {
         Section.GLOBAL_CORE: shares.core,
@@ -296,7 +296,7 @@ class TokenBudget:
     spent. So no section gets less than its share, or than it needs, because of those before it.
     """
 
-    def __init__(self, total: int, shares: Shares, sections: Collection[Section] = tuple(Section)) -> None:
+    def __init__(self, total: int, shares: SectionShares, sections: Collection[Section] = tuple(Section)) -> None:
         """Share out *total* tokens among those *sections*; less than none is none."""
         self._total = max(0, total)
         self._own = own_shares(self._total, shares, sections)

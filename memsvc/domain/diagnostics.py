@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from memsvc.domain.context import Severity
+from memsvc.domain.context import NoticeSeverity
 from memsvc.domain.memory import FileRef
 
 
@@ -37,12 +37,12 @@ class ReindexPhase(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Notice:
+class HealthWarning:
     """A warning for operators: a stable code, and a sentence that says what to do."""
 
     code: str
     message: str
-    severity: Severity = Severity.WARNING
+    severity: NoticeSeverity = NoticeSeverity.WARNING
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class Stats:
     lexical_count: int
     storage_bytes: int
     pending_changes: int
-    warnings: tuple[Notice, ...] = ()
+    warnings: tuple[HealthWarning, ...] = ()
     sessions: tuple[SessionFill, ...] = ()
 
 
@@ -150,7 +150,7 @@ class Diagnosis:
     indexes: tuple[IndexReport, ...]
     outbox: OutboxState | None
     slowest: tuple[SlowOperation, ...]
-    warnings: tuple[Notice, ...]
+    warnings: tuple[HealthWarning, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +215,7 @@ class Fault(StrEnum):
     FILE_CONTENT = "FILE_CONTENT"
 
 
-class Part(StrEnum):
+class CheckPart(StrEnum):
     """Parts that a store keeps beside a memory, and that may remain after it is removed."""
 
     CHUNKS = "chunks"
@@ -261,7 +261,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class FileCleaning:
+class FileCleanup:
     """Action of a check on files and file references; the default only reports.
 
     Attributes:
@@ -276,7 +276,7 @@ class FileCleaning:
 
 
 @dataclass(frozen=True, slots=True)
-class Checking:
+class CheckProgress:
     """Progress of a check in one of its parts."""
 
     part: str

@@ -68,7 +68,7 @@ class FileFilter:
     """Filter over files; empty fields do not limit.
 
     Attributes:
-        words: All of them must occur in what `searched_text` returns; they are folded as that is.
+        words: All of them must occur in what `search_text_of` returns; they are folded as that is.
         media_type: A whole one such as "image/png", or one that ends in "/*".
     """
 
@@ -78,14 +78,14 @@ class FileFilter:
     sha256: str = ""
 
 
-def folded(text: str) -> str:
+def fold_text(text: str) -> str:
     """Return *text* such that what readers take for the same is the same: width and case do not count."""
     return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
 
 
-def searched_text(file: File) -> str:
+def search_text_of(file: File) -> str:
     """Return what a search for words looks at: the name and all texts of the metadata, folded, a line for each."""
-    return "\n".join(folded(text).replace("\n", " ") for text in (file.name, *_texts(dict(file.metadata))))
+    return "\n".join(fold_text(text).replace("\n", " ") for text in (file.name, *_texts(dict(file.metadata))))
 
 
 def media_type_matches(wanted: str, media_type: str) -> bool:
@@ -135,7 +135,7 @@ _ITEMS = re.compile(rf"(?:- `{REF}`(?:\n|\Z))*\s*")
 _ITEM = re.compile(rf"- `({REF})`")
 
 
-def written(ref: FileRef) -> str:
+def format_ref(ref: FileRef) -> str:
     """Return *ref* as it stands in a text; `ref_from` is the way back."""
     first, rest = ref.id[:1], ref.id[1:]
     return f"{ref.category}:{_quoted(first, _PLAIN_FIRST)}{_quoted(rest, _PLAIN)}"
@@ -158,7 +158,9 @@ def union(given: Sequence[FileRef], found: Sequence[FileRef]) -> tuple[FileRef, 
     return tuple(dict.fromkeys((*given, *found)))[: limits.FILE_REFS]
 
 
-def followed(held: Sequence[FileRef], before: Sequence[FileRef], after: Sequence[FileRef]) -> tuple[FileRef, ...]:
+def refs_after_change(
+    held: Sequence[FileRef], before: Sequence[FileRef], after: Sequence[FileRef]
+) -> tuple[FileRef, ...]:
     """Return the references of a memory whose content has changed, and which was given no new ones.
 
     *held* are those it had; what was found in the content *before* goes with it, what is found *after* comes, and all
@@ -177,7 +179,7 @@ def with_block(content: str, given: Sequence[FileRef], *, is_chinese: bool) -> s
     if not given and without_block(content) == (content, ()):
         return content
     heading = HEADINGS["zh" if is_chinese else "en"]
-    return f"{content}\n\n**{heading}**:\n" + "".join(f"- `{written(ref)}`\n" for ref in given)
+    return f"{content}\n\n**{heading}**:\n" + "".join(f"- `{format_ref(ref)}`\n" for ref in given)
 
 
 def without_block(text: str) -> tuple[str, tuple[FileRef, ...]]:

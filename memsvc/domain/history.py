@@ -90,7 +90,7 @@ class Difference:
     after: Memory | None
 
 
-class Kept(StrEnum):
+class RollbackObstacle(StrEnum):
     """Why a memory was not rolled back."""
 
     MEMORY_EXISTS = "MEMORY_EXISTS"
@@ -99,11 +99,11 @@ class Kept(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Unreturned:
+class UnrestoredMemory:
     """A memory that a rollback left as it is, and why; *in_the_way* is the memory that has its key or content."""
 
     memory_id: str
-    reason: Kept
+    reason: RollbackObstacle
     in_the_way: str = ""
 
 
@@ -119,7 +119,7 @@ class RollbackReport:
 
     checkpoint: Checkpoint
     counts: Mapping[DifferenceKind, int] = field(default_factory=dict)
-    unreturned: tuple[Unreturned, ...] = ()
+    unreturned: tuple[UnrestoredMemory, ...] = ()
     unreturned_count: int = 0
     undo: str = ""
     position: int = 0

@@ -186,7 +186,7 @@ class Document:
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class ExpectedEntries:
     """Expected entries of one memory in the indexes."""
 
     row: int

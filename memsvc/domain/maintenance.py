@@ -20,7 +20,7 @@ class UpkeepStep(StrEnum):
     CONSOLIDATE = "CONSOLIDATE"
 
 
-class Reason(StrEnum):
+class MaintenanceReason(StrEnum):
     """Why a memory is due."""
 
     EXPIRED = "EXPIRED"
@@ -40,7 +40,7 @@ class MaintenancePlan(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Area:
+class MaintenanceScope:
     """Reach of a run: all owners, one owner, or one project of an owner.
 
     Attributes:
@@ -52,7 +52,7 @@ class Area:
     project_id: str = ""
 
     @classmethod
-    def of(cls, scope: Scope | None) -> Area:
+    def of(cls, scope: Scope | None) -> MaintenanceScope:
         """Return the area that a scope names: its project, or all of its user; without a scope everybody."""
         return cls() if scope is None else cls(scope.owner, scope.project_id)
 
@@ -63,11 +63,11 @@ class Area:
         return scope.owner == self.owner and self.project_id in {"", scope.project_id}
 
 
-EVERYBODY = Area()
+EVERYBODY = MaintenanceScope()
 
 
 @dataclass(frozen=True, slots=True)
-class Due:
+class DueChange:
     """One change that a step would make.
 
     Attributes:
@@ -77,20 +77,22 @@ class Due:
     """
 
     step: UpkeepStep
-    reason: Reason
+    reason: MaintenanceReason
     scope: Scope
     memory_id: str
     row: int
     member_ids: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, step: UpkeepStep, reason: Reason, memory: Memory, member_ids: tuple[str, ...] = ()) -> Due:
+    def of(
+        cls, step: UpkeepStep, reason: MaintenanceReason, memory: Memory, member_ids: tuple[str, ...] = ()
+    ) -> DueChange:
         """Return what is due of *memory*."""
         return cls(step, reason, memory.scope, memory.id, memory.row, member_ids)
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class StepTally:
     """Progress of one step of a run.
 
     Attributes:
@@ -123,5 +125,5 @@ class UpkeepProgress:
 
     step: UpkeepStep | None
     doing: MaintenancePlan
-    changes: tuple[Due, ...] = ()
-    tallies: Mapping[UpkeepStep, Tally] = field(default_factory=dict)
+    changes: tuple[DueChange, ...] = ()
+    tallies: Mapping[UpkeepStep, StepTally] = field(default_factory=dict)

@@ -193,7 +193,7 @@ def content_hash(content: str) -> str:
     return hashlib.sha256(content.encode()).hexdigest()
 
 
-def put_away(memory: Memory, status: Status, now: datetime) -> Memory:
+def with_status(memory: Memory, status: Status, now: datetime) -> Memory:
     """Return the next revision of *memory*, which has another status and nothing else."""
     return replace(memory, status=status, update_time=now, revision=memory.revision + 1)
 

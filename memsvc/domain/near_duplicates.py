@@ -105,7 +105,7 @@ def is_near_duplicate(one: Shingles, other: Shingles, threshold: float) -> bool:
     return is_like and not _differ(one.marks, other.marks)
 
 
-def collapsed(sayings: Sequence[Shingles], threshold: float) -> list[list[int]]:
+def group_duplicates(sayings: Sequence[Shingles], threshold: float) -> list[list[int]]:
     """Return groups of places: each begins with one that is kept, followed by those that say nearly the same.
 
     A text is compared with the kept ones before it, the first that fits takes it; kept ones stay in order.
@@ -161,7 +161,7 @@ def cosine(one: TermVector, other: TermVector) -> float:
     return math.fsum(count * many[term] for term, count in few.items() if term in many) / (one.length * other.length)
 
 
-def diversified(scores: Sequence[float], wordings: Sequence[TermVector], mmr_lambda: float) -> list[int]:
+def diversify(scores: Sequence[float], wordings: Sequence[TermVector], mmr_lambda: float) -> list[int]:
     """Return all places in the order of maximal marginal relevance; among equals the earlier one goes first."""
     left = list(range(len(scores)))
     likeness = [0.0] * len(scores)

@@ -21,7 +21,7 @@ TRUST_OF_ORIGIN: Mapping[Origin, float] = {
 """How far each class of sources is trusted unless the settings say otherwise."""
 
 
-class Verdict(StrEnum):
+class ReviewVerdict(StrEnum):
     """Decision of a review."""
 
     APPROVE = "APPROVE"

@@ -48,7 +48,7 @@ class Occurrence:
 
 
 @dataclass(frozen=True, slots=True)
-class Due:
+class DueReminder:
     """A memory that is due, and when."""
 
     memory: Memory
@@ -139,7 +139,7 @@ def occurs_on(reminder: Reminder, day: date) -> bool:
     return day_in(reminder, day.year) == day
 
 
-def due(reminder: Reminder, moment: Moment, given: AbstractSet[Given]) -> Occurrence | None:
+def due_occurrence(reminder: Reminder, moment: Moment, given: AbstractSet[Given]) -> Occurrence | None:
     """Return what of a reminder is to be given at a *moment*, after what was *given* already; None: nothing.
 
     On its day that is the latest of its slots that has begun. After it, one that was in no slot of its day

@@ -62,7 +62,7 @@ class Fusion:
 
 
 @dataclass(frozen=True, slots=True)
-class Weighting:
+class TimeWeighting:
     """Time weighting and layer boosts; factors of 1 change nothing."""
 
     decay_factor: float = 0.95
@@ -121,7 +121,7 @@ class SearchQuery:
     min_score: float = 0.0
     limit: int = 10
     offset: int = 0
-    weighting: Weighting | None = None
+    weighting: TimeWeighting | None = None
     explain: bool = False
     position: int = 0
     snippet_chars: int = 240
@@ -166,7 +166,7 @@ class SearchHit:
 
 
 @dataclass(frozen=True, slots=True)
-class Degraded:
+class FailedRetriever:
     """A retriever that did not answer; the others' hits are there all the same. *reason* names a reason of errors."""
 
     retriever: Retriever
@@ -175,7 +175,7 @@ class Degraded:
 
 
 @dataclass(frozen=True, slots=True)
-class Skipped:
+class SkippedStage:
     """A stage that was asked for and left out, and why."""
 
     stage: str
@@ -187,11 +187,11 @@ class SearchReply:
     """The hits, best first, equal scores by memory id."""
 
     hits: tuple[SearchHit, ...]
-    degraded: tuple[Degraded, ...] = ()
+    degraded: tuple[FailedRetriever, ...] = ()
     timings: tuple[tuple[str, float], ...] = ()
     total_candidates: int = 0
     has_more: bool = False
-    skipped: tuple[Skipped, ...] = ()
+    skipped: tuple[SkippedStage, ...] = ()
 
 
 class OrderField(StrEnum):
@@ -257,7 +257,7 @@ def candidate_of(memory: Memory) -> Candidate:
 # A search over memories and files at once: what is asked, and the groups of the answer.
 
 
-class Group(StrEnum):
+class ResultGroup(StrEnum):
     """A part of the answer."""
 
     MEMORY = "MEMORY"
@@ -266,10 +266,10 @@ class Group(StrEnum):
     CHARTS = "CHARTS"
 
 
-CATEGORIES: Mapping[Group, AbstractSet[FileCategory]] = {
-    Group.FILES: frozenset(FileCategory) - {FileCategory.REPORT, FileCategory.CHART},
-    Group.REPORTS: frozenset({FileCategory.REPORT}),
-    Group.CHARTS: frozenset({FileCategory.CHART}),
+CATEGORIES: Mapping[ResultGroup, AbstractSet[FileCategory]] = {
+    ResultGroup.FILES: frozenset(FileCategory) - {FileCategory.REPORT, FileCategory.CHART},
+    ResultGroup.REPORTS: frozenset({FileCategory.REPORT}),
+    ResultGroup.CHARTS: frozenset({FileCategory.CHART}),
 }
 """Which files are in which group: every category in one."""
 
@@ -295,7 +295,7 @@ class GlobalQuery:
     scope: Scope
     text: str
     visibility: Visibility
-    groups: AbstractSet[Group]
+    groups: AbstractSet[ResultGroup]
     limit: int
     memories: SearchQuery | None = None
 
@@ -305,4 +305,4 @@ class GlobalReply:
     """Hits by group; *memories* is None when they were not searched."""
 
     memories: SearchReply | None
-    files: Mapping[Group, tuple[FoundFile, ...]] = field(default_factory=dict)
+    files: Mapping[ResultGroup, tuple[FoundFile, ...]] = field(default_factory=dict)

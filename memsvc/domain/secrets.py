@@ -210,7 +210,7 @@ def redactions_of(counts: Counter[str]) -> tuple[Redaction, ...]:
     return tuple(Redaction(kind, counts[kind]) for kind in sorted(counts))
 
 
-def summed(parts: Iterable[Iterable[Redaction]]) -> tuple[Redaction, ...]:
+def sum_redactions(parts: Iterable[Iterable[Redaction]]) -> tuple[Redaction, ...]:
     """Return the redactions of several texts together."""
     counts: Counter[str] = Counter()
     for part in parts:
@@ -237,7 +237,7 @@ class Redactor:
         found: list[tuple[Redaction, ...]] = []
         values = {name: value for name in _FIELDS if (value := getattr(draft, name))}
         cleaned = {name: _cleaned(value, found) for name, value in values.items()}
-        return (replace(draft, **cleaned), summed(found)) if any(found) else (draft, ())
+        return (replace(draft, **cleaned), sum_redactions(found)) if any(found) else (draft, ())
 
     def json(self, value: dict[str, Json]) -> dict[str, Json]:
         """Return a JSON object without the secrets in its texts."""
@@ -249,7 +249,7 @@ class Redactor:
             return values, ()
         found: list[tuple[Redaction, ...]] = []
         cleaned = {name: _cleaned(value, found) if name in _FIELDS else value for name, value in values.items()}
-        return cleaned, summed(found)
+        return cleaned, sum_redactions(found)
 
 
 _FIELDS = ("content", "title", "summary", "source", "speaker", "category", "tags", "metadata")

@@ -10,7 +10,7 @@ from datetime import datetime
 from enum import StrEnum
 from uuid import UUID
 
-from memsvc.domain.conflicts import Statement
+from memsvc.domain.conflicts import Fact
 from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import Memory
 from memsvc.domain.reminders import Acknowledged
@@ -36,7 +36,7 @@ class RecordKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredMemory:
     """A memory with all that is stored beside it and does not follow from it.
 
     Attributes:
@@ -56,7 +56,7 @@ class Stored:
     message: MessageRecord | None = None
     given_vector: bytes = b""
     given_model: str = ""
-    statements: tuple[Statement, ...] = ()
+    statements: tuple[Fact, ...] = ()
     acknowledged: tuple[Acknowledged, ...] = ()
 
 
@@ -86,7 +86,7 @@ class ImportIssueReason(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Issue:
+class ImportIssue:
     """Issue with one line of an import.
 
     Attributes:
@@ -122,7 +122,7 @@ class TransferProgress:
     total: int = 0
     vectors: int = 0
     position: int = 0
-    issues: tuple[Issue, ...] = ()
+    issues: tuple[ImportIssue, ...] = ()
 
 
 def derived_id(memory_id: str, owner: str) -> str:
@@ -136,7 +136,7 @@ def derived_id(memory_id: str, owner: str) -> str:
     return str(UUID(int=(number & ~_CHANCE) | chance))
 
 
-def said_by(stored: Stored) -> Stored:
+def said_by(stored: StoredMemory) -> StoredMemory:
     """Return *stored* without what differs from store to store, or with every read of the memory."""
     memory = replace(stored.memory, row=0, previous_row=None, access_count=0, access_time=None)
     message = None if stored.message is None else replace(stored.message, row=0)
@@ -168,7 +168,7 @@ class Erasure:
 
 
 @dataclass(frozen=True, slots=True)
-class Erased:
+class StoreErasure:
     """Result of an erasure in one store.
 
     Attributes:
@@ -197,7 +197,7 @@ class Receipt:
     end_time: datetime
     is_done: bool
     is_clean: bool
-    stores: tuple[Erased, ...]
+    stores: tuple[StoreErasure, ...]
     backups: tuple[str, ...] = ()
     files_searched: int = 0
 
@@ -207,11 +207,11 @@ def owner_digest(owner: str) -> str:
     return hashlib.sha256(f"erased:{owner}".encode()).hexdigest()
 
 
-def covered(text: str) -> str:
+def obfuscate(text: str) -> str:
     """Return *text* in another form, so that a search of the files does not find it in what is noted of an erasure."""
     return b64encode(text.encode()).decode()
 
 
-def uncovered(text: str) -> str:
-    """Return what `covered` was given."""
+def deobfuscate(text: str) -> str:
+    """Return what `obfuscate` was given."""
     return b64decode(text).decode()

@@ -49,14 +49,14 @@ class NoteError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class VaultEntry:
     """Entry of the vault's manifest for one of its files.
 
     Attributes:
         memory_id: Whose file it is; empty: it is the transcript of *session_id*.
         digest: The SHA-256 of the file as it was last written or taken back, lower-case hex.
         revision: The memory's revision that the file says; of a transcript `memsvc.ports.features.Transcript.stamp`.
-        anchor: `memsvc.domain.vault_layout.Place.anchor` at that time.
+        anchor: `memsvc.domain.vault_layout.NoteLocation.anchor` at that time.
     """
 
     path: str
@@ -101,7 +101,7 @@ class VaultAction(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class FileResult:
     """Result for one file.
 
     Attributes:
@@ -117,16 +117,16 @@ class Taken:
 
 
 @dataclass(frozen=True, slots=True)
-class Merged:
+class MergedNote:
     """Policy that merges two changes of one memory.
 
     Attributes:
         note: What the memory says from now on.
-        beside: The other side, to be laid beside the file; None: nothing of either side is missing in *note*.
+        other_version: The other side, to be laid beside the file; None: nothing of either side is missing in *note*.
     """
 
     note: Note
-    beside: Memory | None = None
+    other_version: Memory | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ _KINDS = {kind.value.lower(): kind for kind in Kind if kind is not Kind.MESSAGE}
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class NoteLocation:
     """Path of a memory's file.
 
     Attributes:
@@ -66,7 +66,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class NotePath:
     """Fields of a memory that its path implies.
 
     Attributes:
@@ -109,7 +109,7 @@ def is_said(memory: Memory) -> bool:
     return memory.kind is Kind.MESSAGE and memory.scope.session_id != ""
 
 
-def place_of(memory: Memory) -> Place:
+def location_of(memory: Memory) -> NoteLocation:
     """Return where the file of *memory* belongs."""
     folder, stem = _folder_and_stem(memory)
     root = root_of(memory.scope)
@@ -118,7 +118,7 @@ def place_of(memory: Memory) -> Place:
     short = memory.id.replace("-", "")[-8:]
     shown = name if stem or memory.title else _stem(memory, _first_words(memory.content))
     candidates = (file_name(shown), file_name(f"{shown}-{short}"), file_name(f"{shown}-{memory.id}"))
-    return Place(folder, f"{folder}/{name}", candidates)
+    return NoteLocation(folder, f"{folder}/{name}", candidates)
 
 
 def transcript_path(scope: Scope, first_time: datetime) -> tuple[str, ...]:
@@ -136,7 +136,7 @@ def is_note(path: str) -> bool:
     return is_text(path) and _may_be_note(path)
 
 
-def misnamed(path: str) -> str | None:
+def readable_misnamed_path(path: str) -> str | None:
     r"""Return how to tell people of a path that would be a note if it were UTF-8, as in `caf\xe9.md`; else None."""
     if is_text(path) or not _may_be_note(path):
         return None
@@ -159,7 +159,7 @@ def conflict_path(path: str, mark: str) -> str:
     return str(whole.with_name(f"{_fitting(whole.stem)}.conflict-{mark}.md"))
 
 
-def standing(path: str) -> Standing | None:
+def parse_note_path(path: str) -> NotePath | None:
     """Return what *path* says, or None when it lies in no user's folder."""
     parts = path.split("/")
     tenant = parts[1] if parts[0] == TENANTS and len(parts) > 2 else ""  # noqa: PLR2004 - tenant and more
@@ -178,18 +178,18 @@ def standing(path: str) -> Standing | None:
     if rest[:1] == (SESSIONS,):
         layer = Layer.SESSION
     root = "/".join(parts[:at])
-    return Standing(root, _scope(tenant, user, project), layer, rest, stem, is_archived, key, fault)
+    return NotePath(root, _scope(tenant, user, project), layer, rest, stem, is_archived, key, fault)
 
 
 def layer_of_move(before: str, after: str) -> Layer | None:
     """Return the layer that moving a file from one path to another gives its memory; None: the one it has."""
-    old, new = standing(before), standing(after)
+    old, new = parse_note_path(before), parse_note_path(after)
     if old is None or new is None or old.rest[:1] == new.rest[:1] or not new.rest:
         return None
     return _LAYERS.get(new.rest[0])
 
 
-def name_says(stem: str) -> tuple[str, Kind | None, str]:
+def fields_of_name(stem: str) -> tuple[str, Kind | None, str]:
     """Return category, kind and title that the name of a new file gives; empty or None where it gives none."""
     found = _NAMED.fullmatch(stem)
     if found is None:

@@ -55,7 +55,7 @@ def is_default_visible(one: Attributes | Memory) -> bool:
     return one.status == _STATUS and is_free and is_usual
 
 
-def parted(where: Filter) -> tuple[list[Filter], list[Filter]]:
+def split_default_visible(where: Filter) -> tuple[list[Filter], list[Filter]]:
     """Return the conditions that *where* joins: those that every plain memory meets, and the others."""
     met: list[Filter] = []
     others: list[Filter] = []

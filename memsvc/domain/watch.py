@@ -55,6 +55,6 @@ class WatchBatch:
         is_all: Whether there was nothing more when it was read.
     """
 
-    told: tuple[WatchEvent, ...]
+    events: tuple[WatchEvent, ...]
     position: int
     is_all: bool

@@ -124,7 +124,7 @@ class WriteOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WriteResult:
     """One memory as it was stored, and the outbox position at which indexes know it.
 
     Attributes:
@@ -142,7 +142,7 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
-class Rejected:
+class RejectedItem:
     """One item of a batch that was not stored, and why: violations are relative to the item."""
 
     reason: str
@@ -151,10 +151,10 @@ class Rejected:
 
 
 @dataclass(frozen=True, slots=True)
-class BatchWritten:
+class BatchWriteResult:
     """The outcome of every item of a batch, in the order given."""
 
-    results: tuple[Written | Rejected, ...]
+    results: tuple[WriteResult | RejectedItem, ...]
     position: int
 
 
@@ -171,7 +171,7 @@ class ImportProgress:
     next_index: int = 0
     position: int = 0
     redacted: int = 0
-    failures: tuple[tuple[int, Rejected], ...] = field(default=())
+    failures: tuple[tuple[int, RejectedItem], ...] = field(default=())
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from memsvc.domain.scope import Reach, Scope
-from memsvc.domain.write_requests import WriteOptions, Written
+from memsvc.domain.write_requests import WriteOptions, WriteResult
 from memsvc.engine.admin.api_keys import ApiKeyAccess
 from memsvc.engine.admin.backup import BackupService
-from memsvc.engine.admin.diagnose import Diagnose
+from memsvc.engine.admin.diagnose import DiagnoseService
 from memsvc.engine.admin.integrity import IntegrityCheck
 from memsvc.engine.admin.metrics import ServiceMetrics
-from memsvc.engine.admin.stats import Statistics
+from memsvc.engine.admin.stats import StatsService
 from memsvc.engine.admin.store_migration import StoreMigration
 from memsvc.engine.capture.capture import CaptureService
 from memsvc.engine.capture.flush import ConversationFlusher
@@ -87,8 +87,8 @@ class Services:
     contexts: ContextService
     indexer: Indexer
     reindex: ReindexService
-    statistics: Statistics
-    diagnose: Diagnose
+    statistics: StatsService
+    diagnosis: DiagnoseService
     integrity: IntegrityCheck
     metrics: ServiceMetrics
     step_counts: StepCounts
@@ -117,7 +117,7 @@ class Services:
 
     def rollback_memory(
         self, scope: Scope, memory_id: str, *, revision: int, expected_revision: int, options: WriteOptions
-    ) -> Written:
+    ) -> WriteResult:
         """Make a memory say again what it said at *revision*; raises as `MemoryUpdater.rollback` does."""
         # What was does not change, so it may be read before the transaction.
         target = self.as_of_reader.reads.revision(memory_id, revision, reach=Reach.from_scope(scope))

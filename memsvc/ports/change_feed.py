@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from memsvc.domain.index_entries import Change, Document, Expected
+from memsvc.domain.index_entries import Change, Document, ExpectedEntries
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach
 
@@ -27,7 +27,7 @@ class IndexFeed(Protocol):
         """Return the next *limit* memories for indexing by ascending row, those not indexed left out."""
         ...
 
-    def expected(self, *, after_row: int, limit: int) -> list[Expected]:
+    def expected(self, *, after_row: int, limit: int) -> list[ExpectedEntries]:
         """Return what the indexes should hold of the next *limit* memories by ascending row."""
         ...
 

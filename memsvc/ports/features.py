@@ -9,7 +9,7 @@ from datetime import date, datetime
 from typing import NamedTuple, Protocol
 
 from memsvc.domain.api_keys import ApiKey
-from memsvc.domain.conflicts import Conflict, ConflictState, Statement
+from memsvc.domain.conflicts import Conflict, ConflictState, Fact
 from memsvc.domain.files import File, FileCategory, FileFilter
 from memsvc.domain.history import Checkpoint, Revision, Tombstone
 from memsvc.domain.memory import FileRef, Memory, Slot
@@ -26,7 +26,7 @@ from memsvc.domain.sessions import (
     SessionState,
     SessionStatus,
 )
-from memsvc.domain.vault import Entry
+from memsvc.domain.vault import VaultEntry
 
 
 class SessionReads(Protocol):
@@ -116,7 +116,7 @@ class StoredStatement:
     """That a memory states something."""
 
     memory_id: str
-    statement: Statement
+    statement: Fact
 
 
 class ConflictReads(Protocol):
@@ -369,23 +369,23 @@ class VaultManifest(Protocol):
         """Forget every entry, and begin with a vault of this id at position 0."""
         ...
 
-    def at(self, paths: Iterable[str]) -> dict[str, Entry]:
+    def at(self, paths: Iterable[str]) -> dict[str, VaultEntry]:
         """Return the entries of these paths by `memsvc.domain.vault_layout.path_key`; unknown ones are left out."""
         ...
 
-    def of(self, memory_ids: Iterable[str]) -> dict[str, Entry]:
+    def of(self, memory_ids: Iterable[str]) -> dict[str, VaultEntry]:
         """Return the entries of these memories by memory id; those without are left out."""
         ...
 
-    def of_session(self, scope: Scope) -> Entry | None:
+    def of_session(self, scope: Scope) -> VaultEntry | None:
         """Return the entry of the transcript of the session of *scope*."""
         ...
 
-    def alike(self, owner: str, digest: str, *, limit: int) -> list[Entry]:
+    def alike(self, owner: str, digest: str, *, limit: int) -> list[VaultEntry]:
         """Return at most *limit* entries of an owner's files of this digest, by path."""
         ...
 
-    def page(self, *, owner: str | None, after: str, limit: int) -> list[Entry]:
+    def page(self, *, owner: str | None, after: str, limit: int) -> list[VaultEntry]:
         """Return at most *limit* entries of an owner, or with None of everybody, by path key, after a path key."""
         ...
 
@@ -394,7 +394,7 @@ class VaultManifest(Protocol):
         ...
 
     def record(
-        self, entries: Sequence[Entry] = (), *, removed: Iterable[str] = (), position: int | None = None
+        self, entries: Sequence[VaultEntry] = (), *, removed: Iterable[str] = (), position: int | None = None
     ) -> None:
         """Remove the entries of the paths *removed*, set *entries*, and note the position, all of it or nothing.
 
@@ -414,7 +414,7 @@ class VaultManifest(Protocol):
         """
         ...
 
-    def lost(self, *, owner: str | None, after: str, limit: int) -> list[Entry]:
+    def lost(self, *, owner: str | None, after: str, limit: int) -> list[VaultEntry]:
         """Return at most *limit* entries whose memory is not there any more, by path key, after a path key."""
         ...
 

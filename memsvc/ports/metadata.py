@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from memsvc.domain.conflicts import Conflict, Statement
+from memsvc.domain.conflicts import Conflict, Fact
 from memsvc.domain.context import Essential
 from memsvc.domain.diagnostics import MemoryCounts
 from memsvc.domain.files import File
@@ -20,7 +20,7 @@ from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach
 from memsvc.domain.search import Order, PageCursor
 from memsvc.domain.sessions import Session
-from memsvc.domain.user_data import RecordKind, Stored, StoredRevision
+from memsvc.domain.user_data import RecordKind, StoredMemory, StoredRevision
 from memsvc.ports.candidates import Candidates, Rows
 from memsvc.ports.change_feed import ChangeFeed, EmbeddingCache, IndexFeed
 from memsvc.ports.features import (
@@ -66,7 +66,7 @@ class Restored:
     """
 
     record: Record
-    stored: Stored
+    stored: StoredMemory
     session: Session | None = None
     earlier: tuple[StoredRevision, ...] = ()
 
@@ -85,7 +85,7 @@ class UserSnapshot(Protocol):
         """Yield the sessions in the order of opening."""
         ...
 
-    def memories(self) -> Iterator[Stored]:
+    def memories(self) -> Iterator[StoredMemory]:
         """Yield the memories of every status in the order of writing."""
         ...
 
@@ -125,7 +125,7 @@ class TransferWrites(Protocol):
         """Return those of *ids* that are ids of memories of other owners."""
         ...
 
-    def stored(self, owner: str, ids: Iterable[str]) -> dict[str, Stored]:
+    def stored(self, owner: str, ids: Iterable[str]) -> dict[str, StoredMemory]:
         """Return the memories of *owner* that have these ids, by id."""
         ...
 
@@ -183,7 +183,7 @@ class Record:
     is_unique: bool = True
     given_vector: bytes = b""
     given_model: str = ""
-    statements: tuple[Statement, ...] | None = None
+    statements: tuple[Fact, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from memsvc.domain.conflicts import Conflict
-from memsvc.domain.diagnostics import Part
+from memsvc.domain.diagnostics import CheckPart
 from memsvc.domain.index_entries import Chunk
-from memsvc.domain.maintenance import Area
+from memsvc.domain.maintenance import MaintenanceScope
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.sessions import Session
@@ -180,25 +180,27 @@ class UpkeepReads(Protocol):
     Each is read by an index that holds little else. Equal ones are in the order of rows.
     """
 
-    def expired(self, area: Area, *, at: datetime, after: ScanPosition, limit: int) -> list[Waiting]:
+    def expired(self, area: MaintenanceScope, *, at: datetime, after: ScanPosition, limit: int) -> list[Waiting]:
         """Return those whose expire_time is not after *at*, the first to expire first."""
         ...
 
-    def read_often(self, area: Area, *, least: int, at: datetime, after: ScanPosition, limit: int) -> list[Waiting]:
+    def read_often(
+        self, area: MaintenanceScope, *, least: int, at: datetime, after: ScanPosition, limit: int
+    ) -> list[Waiting]:
         """Return those of layer SHORT_TERM that were read *least* times or more, the least often read first.
 
         They were last changed before *at* and do not expire by then; not work in progress, and not messages.
         """
         ...
 
-    def unread(self, area: Area, *, since: datetime, after: ScanPosition, limit: int) -> list[Waiting]:
+    def unread(self, area: MaintenanceScope, *, since: datetime, after: ScanPosition, limit: int) -> list[Waiting]:
         """Return those of layer LONG_TERM that were neither read nor changed at or after *since*.
 
         Those never read come first, then those read the longest ago.
         """
         ...
 
-    def above(self, area: Area, *, content_bytes: int, since: datetime, at: datetime) -> dict[str, int]:
+    def above(self, area: MaintenanceScope, *, content_bytes: int, since: datetime, at: datetime) -> dict[str, int]:
         """Return the owners whose LONG_TERM memories hold more bytes of content, and by how many more.
 
         Those changed at or after *at*, and those that `unread` returns, do not count. All projects of the owners do,
@@ -207,7 +209,7 @@ class UpkeepReads(Protocol):
         ...
 
     def least_useful(
-        self, area: Area, *, owner: str, since: datetime, at: datetime, after: ScanPosition, limit: int
+        self, area: MaintenanceScope, *, owner: str, since: datetime, at: datetime, after: ScanPosition, limit: int
     ) -> list[Waiting]:
         """Return those of layer LONG_TERM of one owner that were last changed before *at*, the least useful first.
 
@@ -255,7 +257,7 @@ class LogPlace:
 class LogReads(Protocol):
     """Reads of the daily logs of all owners."""
 
-    def old_logs(self, area: Area, *, before: str, after: LogPlace, limit: int) -> Sequence[Memory]:
+    def old_logs(self, area: MaintenanceScope, *, before: str, after: LogPlace, limit: int) -> Sequence[Memory]:
         """Return the next *limit* ACTIVE memories of *area* whose key begins with "daily/" and is less than *before*.
 
         They are ordered by key, equal ones by row. What it takes depends on how many ACTIVE daily logs there are, not
@@ -319,7 +321,7 @@ class IntegrityReads(Protocol):
         """Return by row what is kept beside these memories, as they are stored; those not there are left out."""
         ...
 
-    def remains(self, part: Part, *, owner: str | None, after: int, limit: int) -> list[OrphanRow]:
+    def remains(self, part: CheckPart, *, owner: str | None, after: int, limit: int) -> list[OrphanRow]:
         """Return the next *limit* rows after *after* of which a part is left though the memory is gone, ascending.
 
         With an owner only those that are known to be that owner's: chunks, vectors and revisions are nobody's.
@@ -346,7 +348,7 @@ class IntegrityWrites(Protocol):
         """Write anew what is kept beside a memory that is stored just so: terms and chunks (none, or two and more)."""
         ...
 
-    def discard_remains(self, part: Part, rows: Sequence[int]) -> int:
+    def discard_remains(self, part: CheckPart, rows: Sequence[int]) -> int:
         """Remove what is left of memories that are gone; return of how many there was something."""
         ...
 

@@ -9,19 +9,18 @@ from typing import Generic, Protocol, TypeVar
 from memsvc.domain import maintenance
 from memsvc.domain.api_keys import KeyState
 from memsvc.domain.api_keys import Role as ApiKeyRole
-from memsvc.domain.capture import Decider
-from memsvc.domain.capture import Reason as CaptureReason
+from memsvc.domain.capture import CaptureReason, Decider
 from memsvc.domain.conflicts import ConflictPolicy, ConflictState, Resolution, Rule
-from memsvc.domain.context import Section, Severity
+from memsvc.domain.context import NoticeSeverity, Section
 from memsvc.domain.diagnostics import Fault, IndexKind, ReindexMode, ReindexPhase
 from memsvc.domain.files import FileCategory
 from memsvc.domain.filters import Field
 from memsvc.domain.history import DifferenceKind
 from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import Kind, Layer, Origin, Recurrence, Review, Slot, Status, Tier
-from memsvc.domain.provenance import Verdict
+from memsvc.domain.provenance import ReviewVerdict
 from memsvc.domain.scope import SessionVisibility, Visibility
-from memsvc.domain.search import FusionMethod, Group, Mode, Normalization, Retriever
+from memsvc.domain.search import FusionMethod, Mode, Normalization, ResultGroup, Retriever
 from memsvc.domain.sessions import AutoTrim, OnOpen, Role, SessionState
 from memsvc.domain.user_data import ImportIssueReason
 from memsvc.domain.vault import VaultAction
@@ -85,7 +84,7 @@ REVIEWS = {
     Review.APPROVED: types.MEMORY_REVIEW_APPROVED,
     Review.REJECTED: types.MEMORY_REVIEW_REJECTED,
 }
-VERDICT = EnumTable(Verdict, review_pb2.ReviewVerdict, "REVIEW_VERDICT")
+VERDICT = EnumTable(ReviewVerdict, review_pb2.ReviewVerdict, "REVIEW_VERDICT")
 WATCH_START = EnumTable(Start, watch_pb2.WatchStart, "WATCH_START")
 WATCH_EFFECT = EnumTable(Effect, watch_pb2.WatchEffect, "WATCH_EFFECT")
 CHANGE_ACTION = EnumTable(ChangeAction, watch_pb2.MemoryChangeAction, "MEMORY_CHANGE_ACTION")
@@ -108,8 +107,8 @@ RETRIEVER = EnumTable(Retriever, search_pb.Retriever, "RETRIEVER")
 FUSION_METHOD = EnumTable(FusionMethod, search_pb.FusionMethod, "FUSION_METHOD")
 NORMALIZATION = EnumTable(Normalization, search_pb.Normalization, "NORMALIZATION")
 SECTION = EnumTable(Section, context_pb2.ContextSection, "CONTEXT_SECTION")
-SEVERITY = EnumTable(Severity, context_pb2.ContextSeverity, "CONTEXT_SEVERITY")
-SEARCH_GROUP = EnumTable(Group, search_pb.SearchAllScope, "SEARCH_ALL_SCOPE")
+SEVERITY = EnumTable(NoticeSeverity, context_pb2.ContextSeverity, "CONTEXT_SEVERITY")
+SEARCH_GROUP = EnumTable(ResultGroup, search_pb.SearchAllScope, "SEARCH_ALL_SCOPE")
 CAPTURE_REASON = EnumTable(CaptureReason, capture_pb2.CaptureReason, "CAPTURE_REASON")
 DECIDER = EnumTable(Decider, capture_pb2.Decider, "DECIDER")
 DIFFERENCE_KIND = EnumTable(DifferenceKind, history_pb2.DifferenceKind, "DIFFERENCE_KIND")
@@ -119,10 +118,10 @@ REVISION_ACTIONS: Mapping[ChangeAction, history_pb2.RevisionAction.ValueType] = 
     ChangeAction.DELETED: history_pb2.REVISION_ACTION_DELETED,
     ChangeAction.RESTORED: history_pb2.REVISION_ACTION_RESTORED,
 }
-WARNING_SEVERITY = EnumTable(Severity, lifecycle_pb.WarningSeverity, "WARNING_SEVERITY")
+WARNING_SEVERITY = EnumTable(NoticeSeverity, lifecycle_pb.WarningSeverity, "WARNING_SEVERITY")
 INTEGRITY_FAULT = EnumTable(Fault, integrity_pb2.IntegrityFault, "INTEGRITY_FAULT")
 MAINTENANCE_STEP = EnumTable(maintenance.UpkeepStep, maintenance_pb2.MaintenanceStep, "MAINTENANCE_STEP")
-MAINTENANCE_REASON = EnumTable(maintenance.Reason, maintenance_pb2.MaintenanceReason, "MAINTENANCE_REASON")
+MAINTENANCE_REASON = EnumTable(maintenance.MaintenanceReason, maintenance_pb2.MaintenanceReason, "MAINTENANCE_REASON")
 MIGRATION_ACTION = EnumTable(MoveAction, migration_pb2.MigrationAction, "MIGRATION_ACTION")
 MIGRATION_PHASE = EnumTable(MovePhase, migration_pb2.MigrationPhase, "MIGRATION_PHASE")
 API_KEY_ROLE = EnumTable(ApiKeyRole, keys_pb2.ApiKeyRole, "API_KEY_ROLE")

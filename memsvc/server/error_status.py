@@ -15,7 +15,7 @@ from google.rpc.status_pb2 import Status
 
 from memsvc.domain import errors, limits
 from memsvc.domain.errors import MemsvcError, Violation
-from memsvc.domain.write_requests import Rejected
+from memsvc.domain.write_requests import RejectedItem
 from memsvc.v1 import types_pb2 as types
 
 DOMAIN = "memsvc"
@@ -196,16 +196,16 @@ def item_status_from_error(error: BaseException) -> types.ItemStatus:
     return _item_status(rule.code, error.message, error.reason, violations)
 
 
-def item_status_from_rejected(rejected: Rejected) -> types.ItemStatus:
+def item_status_from_rejected(rejected: RejectedItem) -> types.ItemStatus:
     """Return the status of one memory of a batch that was not stored."""
     code = CODES_BY_REASON.get(rejected.reason, INTERNAL.code)
     return _item_status(code, rejected.message, rejected.reason, rejected.violations)
 
 
-def rejected_from_error(error: MemsvcError) -> Rejected:
+def rejected_from_error(error: MemsvcError) -> RejectedItem:
     """Return an item of a batch with violations as a rejected one."""
     violations = error.violations if isinstance(error, errors.InvalidRequestError) else ()
-    return Rejected(error.reason, error.message, violations)
+    return RejectedItem(error.reason, error.message, violations)
 
 
 def truncated(message: str) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from memsvc.domain.context import Locale, Shares
-from memsvc.domain.search import Weighting
+from memsvc.domain.context import Locale, SectionShares
+from memsvc.domain.search import TimeWeighting
 from memsvc.server.tls import TlsFiles
 
 
@@ -14,7 +14,7 @@ class ContextDefaults:
     """Defaults of contexts."""
 
     total_tokens: int = 128_000
-    shares: Shares = field(default_factory=Shares)
+    shares: SectionShares = field(default_factory=SectionShares)
     locale: Locale = Locale.EN
 
 
@@ -67,7 +67,7 @@ class ServerOptions:
     keepalive_seconds: float = 120.0
     health_seconds: float = 5.0
     reflection: bool = True
-    default_weighting: Weighting | None = None
+    default_weighting: TimeWeighting | None = None
     context: ContextDefaults = ContextDefaults()
     version: str = ""
     watch_streams: int = 1_000

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from memsvc.domain.errors import DeadlineExceededError
-from memsvc.domain.write_requests import BatchWritten, Outcome, WaitFor, Written
+from memsvc.domain.write_requests import BatchWriteResult, Outcome, WaitFor, WriteResult
 from memsvc.engine.indexing.indexer import Indexer
 from memsvc.engine.services import Services
 from memsvc.server import call_context
@@ -46,7 +46,7 @@ class IndexWait:
     def __init__(self, indexer: Indexer) -> None:
         self._indexer = indexer
 
-    async def written(self, written: Written, wait_for: WaitFor) -> None:
+    async def written(self, written: WriteResult, wait_for: WaitFor) -> None:
         """Return when searches find one written memory, or at once for a write that does not wait.
 
         Raises:
@@ -55,10 +55,10 @@ class IndexWait:
         if wait_for is WaitFor.INDEXED:
             await _until(self._indexer.when_applied(written.position, written.changes), AFTER_A_WRITE)
 
-    async def batch_written(self, written: BatchWritten, wait_for: WaitFor) -> None:
+    async def batch_written(self, written: BatchWriteResult, wait_for: WaitFor) -> None:
         """Return when searches find all of a batch, or at once; raises as `written` does."""
         if wait_for is WaitFor.INDEXED:
-            changed = [item for item in written.results if isinstance(item, Written)]
+            changed = [item for item in written.results if isinstance(item, WriteResult)]
             is_new = any(item.outcome is not Outcome.DUPLICATE for item in changed)
             count = max(item.changes for item in changed) if is_new else 0
             await _until(self._indexer.when_applied(written.position, count), AFTER_A_WRITE)

@@ -77,7 +77,7 @@ class _SharedReads:
     def _read(self, key: object, watcher: ChangeWatcher, digest: bytes) -> _Part:
         self._waiting.pop(key, None)
         batch = watcher.read()
-        return batch, [watch_change(event, digest) for event in batch.told]
+        return batch, [watch_change(event, digest) for event in batch.events]
 
 
 def _retrieve_exception(task: asyncio.Task[_Part]) -> None:

@@ -9,7 +9,7 @@ from datetime import timedelta
 from itertools import count
 from typing import Any
 
-from memsvc.domain.conflicts import Conflict, ConflictState, Rule, Statement, ValuePart
+from memsvc.domain.conflicts import Conflict, ConflictState, Fact, Rule, ValuePart
 from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Scope
@@ -19,8 +19,8 @@ from memsvc.testing import factories
 from memsvc.testing.factories import NOW
 from memsvc.testing.store_harness import ADA, OWNER, StoreSeams, insert, purge, reach_of, revise
 
-HOME = Statement(Rule.LOCATION, "home of anna", (ValuePart("place", "lisbon"),))
-DOG = Statement(Rule.GENERAL, "小王 狗", (ValuePart("date", "03-05"), ValuePart("value", "旺财")), positive=False)
+HOME = Fact(Rule.LOCATION, "home of anna", (ValuePart("place", "lisbon"),))
+DOG = Fact(Rule.GENERAL, "小王 狗", (ValuePart("date", "03-05"), ValuePart("value", "旺财")), positive=False)
 _numbers = count(1)
 
 
@@ -41,7 +41,7 @@ def conflict(older: Memory, newer: Memory, **fields: Any) -> Conflict:
     return replace(plain, **fields)
 
 
-def stating(content: str, *statements: Statement, **fields: Any) -> Record:
+def stating(content: str, *statements: Fact, **fields: Any) -> Record:
     """Return the record of a new memory that states something."""
     return Record(factories.memory(content, **fields), statements=statements)
 

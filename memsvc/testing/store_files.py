@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from memsvc.domain.errors import BackendClosedError, ErasureRunningError
-from memsvc.domain.files import File, FileCategory, FileFilter, folded
+from memsvc.domain.files import File, FileCategory, FileFilter, fold_text
 from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import FileRef, Memory, Status
 from memsvc.domain.scope import Reach
@@ -116,7 +116,7 @@ class StoreFilesContract(StoreSeams):
         )
 
         def found(*words: str, **fields: Any) -> list[str]:
-            return listed(store, FileFilter(words=tuple(folded(word) for word in words), **fields))
+            return listed(store, FileFilter(words=tuple(fold_text(word) for word in words), **fields))
 
         assert found("sales") == ["Q1 Sales.XLSX"]
         assert found("ｓａｌｅｓ", "q1") == ["Q1 Sales.XLSX"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from memsvc.domain.diagnostics import Part
+from memsvc.domain.diagnostics import CheckPart
 from memsvc.domain.index_entries import Chunk
 from memsvc.domain.memory import Keyword, Kind, Layer, Status
 from memsvc.domain.scope import Reach, Scope
@@ -85,7 +85,7 @@ class StoreIntegrityContract(StoreSeams):
         )
         purge(store, gone)
 
-        for part in Part:
+        for part in CheckPart:
             assert store.integrity.remains(part, owner=None, after=-1, limit=9) == []
             assert store.integrity.remains(part, owner=OWNER, after=-1, limit=9) == []
             with store.transaction() as transaction:

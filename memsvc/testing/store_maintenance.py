@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from memsvc.domain.maintenance import EVERYBODY, Area
+from memsvc.domain.maintenance import EVERYBODY, MaintenanceScope
 from memsvc.domain.memory import Kind, Layer, Memory, Status, Tier
 from memsvc.domain.scope import Scope
 from memsvc.ports.metadata import MetadataStore
@@ -29,7 +29,7 @@ LEFT_ALONE: tuple[dict[str, Any], ...] = (
 """Upkeep is never due of such memories."""
 _numbers = count(1)
 
-Listing = Callable[[UpkeepReads, Area, ScanPosition, int], list[Waiting]]
+Listing = Callable[[UpkeepReads, MaintenanceScope, ScanPosition, int], list[Waiting]]
 LISTS: dict[str, tuple[dict[str, Any], Listing]] = {
     "expired": (
         {"expire_time": NOW},
@@ -103,9 +103,9 @@ class StoreUpkeepContract(StoreSeams):
 
         everybody = [own, web, web + 1] if name == "least useful" else [own, web, web + 1, web + 2]
         assert rows(listing(store.upkeep, EVERYBODY, (), 9)) == everybody
-        assert rows(listing(store.upkeep, Area(OWNER), (), 9)) == [own, web, web + 1]
-        assert rows(listing(store.upkeep, Area(OWNER, "web"), (), 9)) == [web]
-        assert rows(listing(store.upkeep, Area(OWNER, "we"), (), 9)) == []
+        assert rows(listing(store.upkeep, MaintenanceScope(OWNER), (), 9)) == [own, web, web + 1]
+        assert rows(listing(store.upkeep, MaintenanceScope(OWNER, "web"), (), 9)) == [web]
+        assert rows(listing(store.upkeep, MaintenanceScope(OWNER, "we"), (), 9)) == []
 
     def test_expired_memories_come_by_their_time(self, store: MetadataStore) -> None:
         """The first to expire first, up to the very moment; finished work is told apart."""
@@ -177,13 +177,13 @@ class StoreUpkeepContract(StoreSeams):
         )
         bob = OWNER.replace("ada", "bob")
 
-        def above(area: Area, content_bytes: int, *, since: datetime = NOW - 2 * DAY) -> dict[str, int]:
+        def above(area: MaintenanceScope, content_bytes: int, *, since: datetime = NOW - 2 * DAY) -> dict[str, int]:
             return store.upkeep.above(area, content_bytes=content_bytes, since=since, at=NOW)
 
         assert above(EVERYBODY, 9) == {OWNER: 2, bob: 1}
         assert above(EVERYBODY, 10) == {OWNER: 1}
-        assert above(Area(bob), 9) == {bob: 1}
-        assert above(Area(OWNER, "web"), 10) == {OWNER: 1}
+        assert above(MaintenanceScope(bob), 9) == {bob: 1}
+        assert above(MaintenanceScope(OWNER, "web"), 10) == {OWNER: 1}
         assert above(EVERYBODY, 11) == {}
         assert above(EVERYBODY, 9, since=NOW) == {}
 
@@ -312,9 +312,9 @@ class StoreLogsContract(StoreSeams):
             ),
         )
 
-        def found(area: Area) -> list[str]:
+        def found(area: MaintenanceScope) -> list[str]:
             return [log.id for log in store.logs.old_logs(area, before=_TODAY, after=LogPlace(), limit=9)]
 
-        assert found(Area(OWNER)) == [log.id for log in logs[:3]]
-        assert found(Area(OWNER, "web")) == [logs[1].id]
-        assert found(Area(Scope("bob").owner)) == []
+        assert found(MaintenanceScope(OWNER)) == [log.id for log in logs[:3]]
+        assert found(MaintenanceScope(OWNER, "web")) == [logs[1].id]
+        assert found(MaintenanceScope(Scope("bob").owner)) == []

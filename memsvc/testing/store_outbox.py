@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from memsvc.domain.clock import to_micros
-from memsvc.domain.index_entries import Change, ChangeAction, Chunk, Document, Expected
+from memsvc.domain.index_entries import Change, ChangeAction, Chunk, Document, ExpectedEntries
 from memsvc.domain.memory import Memory, Status, fingerprint
 from memsvc.ports.metadata import MetadataStore, Record
 from memsvc.testing import factories
@@ -209,9 +209,9 @@ class StoreFeedContract(StoreSeams):
         _delete(store, two)
 
         expected = [
-            Expected(one.row, fingerprint(changed), 1),
-            Expected(three.row, fingerprint(three), 1),
-            Expected(four.row, fingerprint(four), 2),
+            ExpectedEntries(one.row, fingerprint(changed), 1),
+            ExpectedEntries(three.row, fingerprint(three), 1),
+            ExpectedEntries(four.row, fingerprint(four), 2),
         ]
         assert store.feed.expected(after_row=0, limit=9) == expected
         assert store.feed.expected(after_row=one.row, limit=1) == expected[1:2]

@@ -15,7 +15,7 @@ from memsvc.domain.index_entries import ChangeAction, Chunk
 from memsvc.domain.memory import FileRef, Keyword, Kind, Layer, Memory, Origin, Reminder, Review, Slot, Status
 from memsvc.domain.scope import Scope
 from memsvc.domain.sessions import MessageRecord, Role, Session, SessionName, ToolCall
-from memsvc.domain.user_data import RecordKind, Stored, StoredRevision, said_by
+from memsvc.domain.user_data import RecordKind, StoredMemory, StoredRevision, said_by
 from memsvc.ports.metadata import MetadataStore, Record, Restored, UniquenessRaceError
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
@@ -62,7 +62,7 @@ def furnished(store: MetadataStore, user_id: str = "ada") -> list[Memory]:
     return [first, second, message]
 
 
-def restored(stored: Stored, owner: Scope, new_id: str, earlier: tuple[StoredRevision, ...] = ()) -> Restored:
+def restored(stored: StoredMemory, owner: Scope, new_id: str, earlier: tuple[StoredRevision, ...] = ()) -> Restored:
     """Return what stores a memory for another owner."""
     memory = replace(stored.memory, id=new_id, scope=replace(stored.memory.scope, user_id=owner.user_id))
     record = Record(memory, (), stored.is_unique, stored.given_vector, stored.given_model)
@@ -176,7 +176,7 @@ class StoreTransferContract(StoreSeams):
     def test_lines_of_a_session_stay_neighbours(self, store: MetadataStore) -> None:
         """The line before is found within what is restored, else among what is here; other lines do not matter."""
         lines = [factories.memory(text, session_id="s", id=f"b{text}") for text in "1234"]
-        stored = [Stored(line, is_unique=True, action=ChangeAction.CREATED) for line in lines]
+        stored = [StoredMemory(line, is_unique=True, action=ChangeAction.CREATED) for line in lines]
         news = [Restored(Record(one.memory), one) for one in stored]
         third = replace(stored[2], previous_id="b1")
         with store.transaction() as transaction:
@@ -188,7 +188,7 @@ class StoreTransferContract(StoreSeams):
     def test_a_taken_id_is_refused(self, store: MetadataStore) -> None:
         """Nothing of anybody is overwritten."""
         [memory] = insert(store, factories.memory(user_id="bob"))
-        stored = Stored(factories.memory("mine", id=memory.id), is_unique=True, action=ChangeAction.CREATED)
+        stored = StoredMemory(factories.memory("mine", id=memory.id), is_unique=True, action=ChangeAction.CREATED)
 
         with pytest.raises(UniquenessRaceError), store.transaction() as transaction:
             transaction.restore([Restored(Record(stored.memory), stored)])
@@ -196,7 +196,9 @@ class StoreTransferContract(StoreSeams):
 
     def test_deleted_memories_are_carried_too(self, store: MetadataStore) -> None:
         """They are here afterwards, and still deleted: their content can be stored again."""
-        stored = Stored(factories.memory("x", status=Status.DELETED), is_unique=False, action=ChangeAction.DELETED)
+        stored = StoredMemory(
+            factories.memory("x", status=Status.DELETED), is_unique=False, action=ChangeAction.DELETED
+        )
         with store.transaction() as transaction:
             [gone] = transaction.restore([Restored(Record(stored.memory, is_unique=False), stored)])
 

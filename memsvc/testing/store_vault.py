@@ -11,7 +11,7 @@ from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import Kind, Memory, Status
 from memsvc.domain.scope import Scope
 from memsvc.domain.user_data import Erasure, owner_digest
-from memsvc.domain.vault import Entry
+from memsvc.domain.vault import VaultEntry
 from memsvc.domain.vault_layout import path_key
 from memsvc.ports.features import Transcript, VaultState
 from memsvc.ports.metadata import MetadataStore
@@ -22,9 +22,9 @@ from memsvc.testing.store_harness import OWNER, StoreSeams, insert, purge, revis
 OTHER = Scope("bob").owner
 
 
-def entry(path: str, memory: Memory | None = None, /, **fields: object) -> Entry:
+def entry(path: str, memory: Memory | None = None, /, **fields: object) -> VaultEntry:
     """Return the entry of a file."""
-    plain = Entry(path, OWNER, "", "d" * 64, 1, "anchor", memory.id if memory is not None else path)
+    plain = VaultEntry(path, OWNER, "", "d" * 64, 1, "anchor", memory.id if memory is not None else path)
     return replace(plain, **fields)  # type: ignore[arg-type]  # fields of the entry
 
 

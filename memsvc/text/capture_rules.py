@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from memsvc.domain.capture import Reason, Verdict
+from memsvc.domain.capture import CaptureReason, CaptureVerdict
 from memsvc.domain.memory import Kind, Layer
 from memsvc.domain.sessions import Role
 from memsvc.text import capture_cues as cues
@@ -58,34 +58,34 @@ class _Form:
     importance: int
 
 
-_FORMS: Mapping[Reason, _Form] = {
-    Reason.RULE: _Form(Kind.PREFERENCE, Layer.CORE, "rule", 5),
-    Reason.PREFERENCE: _Form(Kind.PREFERENCE, Layer.CORE, "preference", 4),
-    Reason.PERSONAL_FACT: _Form(Kind.FACT, Layer.LONG_TERM, "personal", 4),
-    Reason.DECISION: _Form(Kind.DECISION, Layer.LONG_TERM, "decision", 4),
-    Reason.TASK: _Form(Kind.TASK, Layer.SHORT_TERM, "task", 3),
-    Reason.PROJECT_FACT: _Form(Kind.FACT, Layer.LONG_TERM, "project", 3),
-    Reason.KNOWLEDGE: _Form(Kind.KNOWLEDGE, Layer.LONG_TERM, "knowledge", 3),
-    Reason.EXPERIENCE: _Form(Kind.EXPERIENCE, Layer.LONG_TERM, "experience", 3),
-    Reason.OPINION: _Form(Kind.OPINION, Layer.LONG_TERM, "opinion", 2),
-    Reason.FACT: _Form(Kind.FACT, Layer.LONG_TERM, "fact", 2),
-    Reason.ASKED: _Form(Kind.FACT, Layer.LONG_TERM, "fact", 4),
+_FORMS: Mapping[CaptureReason, _Form] = {
+    CaptureReason.RULE: _Form(Kind.PREFERENCE, Layer.CORE, "rule", 5),
+    CaptureReason.PREFERENCE: _Form(Kind.PREFERENCE, Layer.CORE, "preference", 4),
+    CaptureReason.PERSONAL_FACT: _Form(Kind.FACT, Layer.LONG_TERM, "personal", 4),
+    CaptureReason.DECISION: _Form(Kind.DECISION, Layer.LONG_TERM, "decision", 4),
+    CaptureReason.TASK: _Form(Kind.TASK, Layer.SHORT_TERM, "task", 3),
+    CaptureReason.PROJECT_FACT: _Form(Kind.FACT, Layer.LONG_TERM, "project", 3),
+    CaptureReason.KNOWLEDGE: _Form(Kind.KNOWLEDGE, Layer.LONG_TERM, "knowledge", 3),
+    CaptureReason.EXPERIENCE: _Form(Kind.EXPERIENCE, Layer.LONG_TERM, "experience", 3),
+    CaptureReason.OPINION: _Form(Kind.OPINION, Layer.LONG_TERM, "opinion", 2),
+    CaptureReason.FACT: _Form(Kind.FACT, Layer.LONG_TERM, "fact", 2),
+    CaptureReason.ASKED: _Form(Kind.FACT, Layer.LONG_TERM, "fact", 4),
 }
 
 
-_QUOTED = Verdict.ignoring(Reason.QUOTED, "It is quoted, or pasted to be worked on.")
+_QUOTED = CaptureVerdict.ignoring(CaptureReason.QUOTED, "It is quoted, or pasted to be worked on.")
 
 
-def judge(text: str, role: Role = Role.USER, *, is_code: bool = False, is_quoted: bool = False) -> Verdict:
+def judge(text: str, role: Role = Role.USER, *, is_code: bool = False, is_quoted: bool = False) -> CaptureVerdict:
     """Return what to do with one statement. The same statement always gets the same verdict.
 
     *is_quoted* says that it stands in a quotation, or in text that was handed over to be worked on.
     """
     shown = text.strip()[:CUE_CHARS].translate(_WIDE)
     if role in {Role.SYSTEM, Role.TOOL}:
-        return Verdict.ignoring(Reason.ROLE, f"What the {role.value.lower()} says is not remembered.")
+        return CaptureVerdict.ignoring(CaptureReason.ROLE, f"What the {role.value.lower()} says is not remembered.")
     if is_code or cues.CODE.search(shown):
-        return Verdict.ignoring(Reason.CODE, "It is code, a log or data.")
+        return CaptureVerdict.ignoring(CaptureReason.CODE, "It is code, a log or data.")
     if role is Role.ASSISTANT:
         return _of_agent(shown)
     if is_quoted:
@@ -93,21 +93,25 @@ def judge(text: str, role: Role = Role.USER, *, is_code: bool = False, is_quoted
     return _of_material(shown) or _of_user(shown)
 
 
-def _of_user(text: str) -> Verdict:
+def _of_user(text: str) -> CaptureVerdict:
     """Judge what a user says. What leads to remembering it must not stand in a quotation."""
     verdict = _in_own_words(text)
     own = without_quotations(text)
-    if own == text or not verdict.remember or verdict.reason is Reason.FACT:
+    if own == text or not verdict.remember or verdict.reason is CaptureReason.FACT:
         return verdict
     bare = _in_own_words(own)
-    if not bare.remember or bare.reason is Reason.FACT:
+    if not bare.remember or bare.reason is CaptureReason.FACT:
         return _QUOTED
     return replace(bare, title=verdict.title)
 
 
-def _in_own_words(text: str) -> Verdict:
+def _in_own_words(text: str) -> CaptureVerdict:
     text = _bidden(text)
-    return _ignored(text) or _remembered(text) or Verdict.ignoring(Reason.NOTHING, "It states nothing that lasts.")
+    return (
+        _ignored(text)
+        or _remembered(text)
+        or CaptureVerdict.ignoring(CaptureReason.NOTHING, "It states nothing that lasts.")
+    )
 
 
 def _bidden(text: str) -> str:
@@ -119,12 +123,12 @@ def _bidden(text: str) -> str:
     return _POLITE_END.sub("", text[adverb.start() if adverb else polite.end() :])
 
 
-def _of_material(text: str) -> Verdict | None:
+def _of_material(text: str) -> CaptureVerdict | None:
     """Return the verdict on what hands over text to be worked on, be it in itself or after it; None for the rest."""
     cue = cues.MATERIAL.search(text)
     if cue is None:
         return None
-    return _QUOTED if text[cue.end() :].strip() else _nothing(Reason.COMMAND, cue)
+    return _QUOTED if text[cue.end() :].strip() else _nothing(CaptureReason.COMMAND, cue)
 
 
 def title_of(text: str) -> str:
@@ -140,28 +144,30 @@ def title_of(text: str) -> str:
     return f"{head if space and len(head) > TITLE_CHARS // 2 else cut}…"
 
 
-def _of_agent(text: str) -> Verdict:
+def _of_agent(text: str) -> CaptureVerdict:
     """Judge what an agent says: its deeds and decisions count, what it says about the user is an echo."""
     is_asking = cues.QUESTION.search(text) is not None
     if not is_asking and not cues.ECHO.search(text):
         if cue := cues.DECISION.search(text):
-            return _verdict(Reason.DECISION, text, cue)
+            return _verdict(CaptureReason.DECISION, text, cue)
         if cue := cues.DONE_BY_AGENT.search(text):
-            return _verdict(Reason.EXPERIENCE, text, cue)
-    return Verdict.ignoring(Reason.ROLE, "What an assistant says is remembered only when it was done or decided.")
+            return _verdict(CaptureReason.EXPERIENCE, text, cue)
+    return CaptureVerdict.ignoring(
+        CaptureReason.ROLE, "What an assistant says is remembered only when it was done or decided."
+    )
 
 
-def _ignored(text: str) -> Verdict | None:
+def _ignored(text: str) -> CaptureVerdict | None:
     """Return why *text* states nothing that lasts, or None when it may state something."""
     if len(_WORD.findall(text[: LEAST_CHARS * 4])) < LEAST_CHARS:
-        return Verdict.ignoring(Reason.NOTHING, "It holds no words.")
+        return CaptureVerdict.ignoring(CaptureReason.NOTHING, "It holds no words.")
     if cue := cues.FORGET.search(text):
-        return _nothing(Reason.FORGET, cue)
+        return _nothing(CaptureReason.FORGET, cue)
     if _is_small_talk(text):
-        return Verdict.ignoring(Reason.SMALL_TALK, "It is said out of courtesy.")
+        return CaptureVerdict.ignoring(CaptureReason.SMALL_TALK, "It is said out of courtesy.")
     stated = cues.TAG_QUESTION.pattern.sub("", text) or text
     if cue := cues.QUESTION.search(stated):
-        return None if _states_before_asking(stated) else _nothing(Reason.QUESTION, cue)
+        return None if _states_before_asking(stated) else _nothing(CaptureReason.QUESTION, cue)
     return _of_the_moment(stated)
 
 
@@ -171,14 +177,14 @@ def _is_small_talk(text: str) -> bool:
     return all(len(clause) <= _COURTESY_CHARS and cues.SMALL_TALK.pattern.fullmatch(clause) for clause in clauses)
 
 
-def _of_the_moment(text: str) -> Verdict | None:
+def _of_the_moment(text: str) -> CaptureVerdict | None:
     """Return the verdict on a request for something now or on a passing state; None for what is meant to last."""
     if cues.ASKED.search(text) or cues.MANNER.search(text) or cues.LASTING.search(text):
         return None
     if (cue := cues.COMMAND.search(text)) and not _is_more_than_a_command(text):
-        return _nothing(Reason.COMMAND, cue)
+        return _nothing(CaptureReason.COMMAND, cue)
     if (cue := cues.PASSING.search(text)) and not _is_personal(text):
-        return _nothing(Reason.PASSING, cue)
+        return _nothing(CaptureReason.PASSING, cue)
     return None
 
 
@@ -196,51 +202,51 @@ def _is_more_than_a_command(text: str) -> bool:
     return bool(cues.TASK.search(text) or cues.DECISION.search(text) or cues.PREFERENCE.search(text))
 
 
-def _remembered(text: str) -> Verdict | None:
+def _remembered(text: str) -> CaptureVerdict | None:
     asked = cues.ASKED.search(text)
     reason, cue = _reason(text)
     if reason is None:
-        return _verdict(Reason.ASKED, text, asked) if asked else None
+        return _verdict(CaptureReason.ASKED, text, asked) if asked else None
     return _verdict(reason, text, cue, least=4 if asked else 1)
 
 
-def _reason(text: str) -> tuple[Reason | None, re.Match[str] | None]:
+def _reason(text: str) -> tuple[CaptureReason | None, re.Match[str] | None]:
     """Return the first reason that fits, the surest first, and the words that it was found by."""
     if cue := cues.MANNER.search(text):
-        return Reason.RULE, cue
+        return CaptureReason.RULE, cue
     if cues.HYPOTHESIS.search(text):
         return None, None
     if cue := cues.TASK.search(text):
-        return Reason.TASK, cue
+        return CaptureReason.TASK, cue
     if cue := cues.DECISION.search(text):
-        return Reason.DECISION, cue
+        return CaptureReason.DECISION, cue
     if cue := cues.PREFERENCE.search(text):
-        return Reason.PREFERENCE, cue
+        return CaptureReason.PREFERENCE, cue
     return _less_sure_reason(text)
 
 
-def _less_sure_reason(text: str) -> tuple[Reason | None, re.Match[str] | None]:
+def _less_sure_reason(text: str) -> tuple[CaptureReason | None, re.Match[str] | None]:
     if cue := cues.OPINION.search(text):
-        return Reason.OPINION, cue
+        return CaptureReason.OPINION, cue
     experience, personal = cues.EXPERIENCE.search(text), cues.PERSONAL.search(text)
     if personal and not cues.EXPLICIT_PROJECT.search(text) and not _comes_before(experience, personal):
-        return Reason.PERSONAL_FACT, personal
+        return CaptureReason.PERSONAL_FACT, personal
     if experience:
-        return Reason.EXPERIENCE, experience
+        return CaptureReason.EXPERIENCE, experience
     return _plain_reason(text)
 
 
-def _plain_reason(text: str) -> tuple[Reason | None, re.Match[str] | None]:
+def _plain_reason(text: str) -> tuple[CaptureReason | None, re.Match[str] | None]:
     """Return what a statement is that tells how something is, without a word on whoever says it."""
     if cue := _rule(text):
-        return Reason.RULE, cue
+        return CaptureReason.RULE, cue
     technology, project = cues.TECHNOLOGY.search(text), cues.PROJECT.search(text)
     if technology and cues.GENERAL.search(text) and not project and not _FIRST_PERSON.search(text):
-        return Reason.KNOWLEDGE, technology
+        return CaptureReason.KNOWLEDGE, technology
     cue = project or cues.INFORMATIVE.search(text)
     if cue is None or not cues.STATING.search(text):
         return None, None
-    return (Reason.PROJECT_FACT if project else Reason.FACT), cue
+    return (CaptureReason.PROJECT_FACT if project else CaptureReason.FACT), cue
 
 
 def _comes_before(first: re.Match[str] | None, second: re.Match[str]) -> bool:
@@ -253,26 +259,26 @@ def _rule(text: str) -> re.Match[str] | None:
     return cue if cue and _BIDDING.match(text) else None
 
 
-def _is_global(reason: Reason, text: str) -> bool:
+def _is_global(reason: CaptureReason, text: str) -> bool:
     """Return whether what has this reason holds outside the project; what cannot be decided does not."""
     if cues.EXPLICIT_PROJECT.search(text):
         return False
-    if reason in {Reason.PREFERENCE, Reason.PERSONAL_FACT, Reason.KNOWLEDGE}:
+    if reason in {CaptureReason.PREFERENCE, CaptureReason.PERSONAL_FACT, CaptureReason.KNOWLEDGE}:
         return True
-    if reason is Reason.RULE:
+    if reason is CaptureReason.RULE:
         is_about_user = bool(_SINGULAR.search(text)) and not cues.PROJECT.search(text)
         return is_about_user or cues.MANNER.search(text) is not None
-    if reason is Reason.OPINION:
+    if reason is CaptureReason.OPINION:
         return not cues.PROJECT.search(text)
-    if reason in {Reason.EXPERIENCE, Reason.TASK}:
+    if reason in {CaptureReason.EXPERIENCE, CaptureReason.TASK}:
         return bool(cues.PERSONAL_LIFE.search(text)) and not cues.TECHNOLOGY.search(text)
     return False
 
 
-def _verdict(reason: Reason, text: str, cue: re.Match[str] | None, *, least: int = 1) -> Verdict:
+def _verdict(reason: CaptureReason, text: str, cue: re.Match[str] | None, *, least: int = 1) -> CaptureVerdict:
     form = _FORMS[reason]
     is_global = _is_global(reason, text)
-    return Verdict(
+    return CaptureVerdict(
         remember=True,
         reason=reason,
         detail=_quoted(cue),
@@ -292,8 +298,8 @@ def _tags(category: str, text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys((category, *named)))[:5]
 
 
-def _nothing(reason: Reason, cue: re.Match[str]) -> Verdict:
-    return Verdict.ignoring(reason, _quoted(cue))
+def _nothing(reason: CaptureReason, cue: re.Match[str]) -> CaptureVerdict:
+    return CaptureVerdict.ignoring(reason, _quoted(cue))
 
 
 def _quoted(cue: re.Match[str] | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, tzinfo
 
-from memsvc.domain.context import LeftOut, Locale, Reason, Section
+from memsvc.domain.context import Locale, Omission, OmissionReason, Section
 from memsvc.domain.memory import Origin
 
 _DAY, _WEEK, _MONTH, _YEAR = 1, 7, 30, 365
@@ -55,22 +55,22 @@ HEADINGS: Mapping[Locale, Mapping[Section, str]] = {
     },
 }
 
-_REASONS: Mapping[Locale, Mapping[Reason, str]] = {
+_REASONS: Mapping[Locale, Mapping[OmissionReason, str]] = {
     Locale.EN: {
-        Reason.BUDGET: "no room",
-        Reason.DUPLICATE: "nearly the same as another",
-        Reason.UNCHANGED: "unchanged since the earlier context",
-        Reason.UNCERTAIN: "in the earlier context, not looked for again",
-        Reason.LIMIT: "more than are looked at",
-        Reason.UNTRUSTED: "too little trusted to stand here",
+        OmissionReason.BUDGET: "no room",
+        OmissionReason.DUPLICATE: "nearly the same as another",
+        OmissionReason.UNCHANGED: "unchanged since the earlier context",
+        OmissionReason.UNCERTAIN: "in the earlier context, not looked for again",
+        OmissionReason.LIMIT: "more than are looked at",
+        OmissionReason.UNTRUSTED: "too little trusted to stand here",
     },
     Locale.ZH: {
-        Reason.BUDGET: "空间不足",
-        Reason.DUPLICATE: "与其他记忆几乎相同",
-        Reason.UNCHANGED: "与之前的上下文相同",
-        Reason.UNCERTAIN: "之前的上下文已有，这次未能重新检索",
-        Reason.LIMIT: "超出查看范围",
-        Reason.UNTRUSTED: "可信度不足，不列入此处",
+        OmissionReason.BUDGET: "空间不足",
+        OmissionReason.DUPLICATE: "与其他记忆几乎相同",
+        OmissionReason.UNCHANGED: "与之前的上下文相同",
+        OmissionReason.UNCERTAIN: "之前的上下文已有，这次未能重新检索",
+        OmissionReason.LIMIT: "超出查看范围",
+        OmissionReason.UNTRUSTED: "可信度不足，不列入此处",
     },
 }
 
@@ -136,7 +136,7 @@ def message(code: str, locale: Locale, *, value: int = 0, limit: int = 0, detail
     return MESSAGES[locale][code].format(value=value, limit=limit, detail=detail)
 
 
-def left_out_line(left_out: Sequence[LeftOut], locale: Locale) -> str:
+def left_out_line(left_out: Sequence[Omission], locale: Locale) -> str:
     """Return the line that says what is missing and why, or nothing when nothing is."""
     if not left_out:
         return ""

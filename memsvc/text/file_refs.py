@@ -16,7 +16,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from memsvc.domain import limits
-from memsvc.domain.files import FILE_CATEGORIES, REF, File, FileCategory, ref_from, with_block, written
+from memsvc.domain.files import FILE_CATEGORIES, REF, File, FileCategory, format_ref, ref_from, with_block
 from memsvc.domain.memory import FileRef, Json
 from memsvc.text.analysis import is_han, terms
 from memsvc.text.chunking import BlockKind, blocks
@@ -149,7 +149,7 @@ def with_references(text: str, places: Iterable[P], ref_of: Callable[[P], FileRe
     parts: list[str] = []
     at = 0
     for place in places:
-        parts += (text[at : place.start], written(ref_of(place)))
+        parts += (text[at : place.start], format_ref(ref_of(place)))
         at = place.end
     return "".join((*parts, text[at:]))
 

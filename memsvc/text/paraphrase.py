@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from memsvc.domain.conflicts import Statement
+from memsvc.domain.conflicts import Fact
 from memsvc.domain.text_cache import remembered
 from memsvc.text.analysis import HAN, query_terms, segmenter
 from memsvc.text.facts import USER, statements_in
@@ -88,7 +88,7 @@ class NormalizedSentence:
     """
 
     words: tuple[str, ...]
-    stated: frozenset[Statement] = frozenset()
+    stated: frozenset[Fact] = frozenset()
     rest: tuple[str, ...] = ()
 
 

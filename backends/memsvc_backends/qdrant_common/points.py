@@ -16,7 +16,7 @@ from memsvc.domain.errors import DimensionMismatchError
 from memsvc.domain.filters import NUMBERS, VALIDITY, And, AnyOf, Field, Filter, Not, Or, Range
 from memsvc.domain.index_entries import Attributes, View
 from memsvc.domain.scope import Reach
-from memsvc.domain.visibility import is_default_visible, parted
+from memsvc.domain.visibility import is_default_visible, split_default_visible
 from memsvc.ports.indexes import VectorEntry
 from memsvc.ports.models import Vector
 
@@ -208,7 +208,7 @@ def filter_of(reach: Reach, view: View | None = None, where: Filter | None = Non
 
 def _conditions(where: Filter) -> list[Condition]:
     """Return conditions that are met by exactly the entries for which *where* holds."""
-    of_plain, others = parted(where)
+    of_plain, others = split_default_visible(where)
     if len(of_plain) > 1:
         either: Condition = {"should": [IS_PLAIN, condition_of(And(tuple(of_plain)))]}
         return [either, *map(condition_of, others)]

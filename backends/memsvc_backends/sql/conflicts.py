@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from memsvc.domain.clock import EPOCH, to_micros
-from memsvc.domain.conflicts import Conflict, ConflictState, Rule, Statement
+from memsvc.domain.conflicts import Conflict, ConflictState, Fact, Rule
 from memsvc.domain.scope import Reach
 from memsvc.ports.features import StoredStatement
 from memsvc_backends.sql.database import Database, translate
@@ -70,7 +70,7 @@ class SqlConflictWrites(WriteSession):
         """Return what is stated, a query for each topic: so none can take the place of another."""
         place = {"owner": owner, "project_id": project_id, "at_most": max(0, limit)}
         return [
-            StoredStatement(row[0], Statement(Rule(row[1]), topic, parts_of(row[2]), bool(row[3])))
+            StoredStatement(row[0], Fact(Rule(row[1]), topic, parts_of(row[2]), bool(row[3])))
             for topic in dict.fromkeys(topics)
             for row in execute(self._connection, _select_statements(), {**place, "topic": topic})
         ]

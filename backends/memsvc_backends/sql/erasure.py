@@ -14,7 +14,7 @@ from memsvc.domain.clock import from_micros, to_micros
 from memsvc.domain.errors import ErasureRunningError
 from memsvc.domain.index_entries import MAX_ORDINAL, ChangeAction, View, entry_id
 from memsvc.domain.scope import OWNER_SEPARATOR
-from memsvc.domain.user_data import Erasure, covered, owner_digest, uncovered
+from memsvc.domain.user_data import Erasure, deobfuscate, obfuscate, owner_digest
 from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.dialect import (
     MAX_INTEGER,
@@ -221,11 +221,11 @@ def _purges(rows: Sequence[int], first: int, time: int) -> list[dict[str, Any]]:
 def _values(erasure: Erasure) -> dict[str, Any]:
     return {
         "owner_digest": erasure.owner_digest,
-        "owner": covered(erasure.owner),
+        "owner": obfuscate(erasure.owner),
         "request_id": erasure.request_id,
         "begin_time": to_micros(erasure.begin_time),
         "end_time": None if erasure.end_time is None else to_micros(erasure.end_time),
-        "projects": covered(json_text(erasure.projects)),
+        "projects": obfuscate(json_text(erasure.projects)),
         "receipt": erasure.receipt,
     }
 
@@ -239,7 +239,7 @@ def _erasure(row: Sequence[Any]) -> Erasure:
 
 def _uncovered(text: str) -> str:
     """Return what was covered; what an earlier version noted is as it was: a name, or a list of names."""
-    return text if OWNER_SEPARATOR in text or text.startswith("[") else uncovered(text)
+    return text if OWNER_SEPARATOR in text or text.startswith("[") else deobfuscate(text)
 
 
 @fixed

@@ -13,7 +13,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from memsvc.domain.clock import from_micros, to_micros
-from memsvc.domain.files import File, FileCategory, FileFilter, searched_text
+from memsvc.domain.files import File, FileCategory, FileFilter, search_text_of
 from memsvc.domain.memory import FileRef
 from memsvc.domain.scope import OWNER_SEPARATOR, Reach, Scope
 from memsvc.domain.search import FoundFile
@@ -88,7 +88,7 @@ def file_values(file: File) -> Values:
         "media_type": file.media_type,
         "sha256": file.sha256,
         "metadata": json_text(dict(file.metadata)),
-        "searched": searched_text(file),
+        "searched": search_text_of(file),
     }
 
 

@@ -19,7 +19,7 @@ from memsvc.domain.index_entries import (
     ChangeAction,
     Chunk,
     Document,
-    Expected,
+    ExpectedEntries,
     View,
     entry_id,
     row_of,
@@ -97,12 +97,12 @@ class SqlIndexFeed:
             found = {row[1]: (memory_from_row(row[:-1]), row[-1]) for row in execute(connection, statement)}
             return _documents(connection, found, _vectors(connection, list(found)))
 
-    def expected(self, *, after_row: int, limit: int) -> list[Expected]:
+    def expected(self, *, after_row: int, limit: int) -> list[ExpectedEntries]:
         """Return what the indexes should hold."""
         columns = (memories.c.row, memories.c.fingerprint, memories.c.chunk_count)
         with self._database.reading() as connection:
             found = execute(connection, _after(sa.select(*columns), after_row, limit)).all()
-        return [Expected(*row) for row in found]
+        return [ExpectedEntries(*row) for row in found]
 
     def indexable(self) -> int:
         """Count the memories that the indexes should hold."""

@@ -8,7 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from memsvc.domain.conflicts import Conflict
-from memsvc.domain.diagnostics import Part
+from memsvc.domain.diagnostics import CheckPart
 from memsvc.domain.index_entries import ORDINAL_BITS, VIEW_BITS, Chunk
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach
@@ -48,15 +48,15 @@ from memsvc_backends.sql.tables import (
 )
 from memsvc_backends.sql.write_session import WriteSession
 
-PART_TABLES: Mapping[Part, sa.Table] = {
-    Part.CHUNKS: memory_chunks,
-    Part.KEYWORDS: memory_keywords,
-    Part.TAGS: memory_tags,
-    Part.METADATA: memory_metadata,
-    Part.REFS: memory_refs,
-    Part.VECTORS: memory_vectors,
-    Part.STATEMENTS: statements,
-    Part.REVISIONS: revisions,
+PART_TABLES: Mapping[CheckPart, sa.Table] = {
+    CheckPart.CHUNKS: memory_chunks,
+    CheckPart.KEYWORDS: memory_keywords,
+    CheckPart.TAGS: memory_tags,
+    CheckPart.METADATA: memory_metadata,
+    CheckPart.REFS: memory_refs,
+    CheckPart.VECTORS: memory_vectors,
+    CheckPart.STATEMENTS: statements,
+    CheckPart.REVISIONS: revisions,
 }
 _ROW_BITS: sa.ColumnElement[int] = sa.literal_column(str(VIEW_BITS + ORDINAL_BITS))
 _TERMS = (memory_keywords, memory_tags, memory_metadata, memory_refs)
@@ -122,7 +122,7 @@ class SqlIntegrityReads:
             if memory.row in counted
         }
 
-    def remains(self, part: Part, *, owner: str | None, after: int, limit: int) -> list[OrphanRow]:
+    def remains(self, part: CheckPart, *, owner: str | None, after: int, limit: int) -> list[OrphanRow]:
         """Return rows without a memory."""
         table = PART_TABLES[part]
         has_owner = "owner" in table.c
@@ -173,13 +173,13 @@ class SqlIntegrityReads:
             return [conflict_from_row(row) for row in rows]
 
 
-def row_of_part(part: Part) -> sa.ColumnElement[int]:
+def row_of_part(part: CheckPart) -> sa.ColumnElement[int]:
     """Return the row of the memory that a row of a part's table belongs to."""
     table = PART_TABLES[part]
-    return table.c.entry.op(">>")(_ROW_BITS) if part is Part.CHUNKS else table.c.row
+    return table.c.entry.op(">>")(_ROW_BITS) if part is CheckPart.CHUNKS else table.c.row
 
 
-def is_known(part: Part) -> sa.ColumnElement[bool]:
+def is_known(part: CheckPart) -> sa.ColumnElement[bool]:
     """Return the condition that the memory of a part is there, and the owner's who is told."""
     table = PART_TABLES[part]
     known = sa.exists().where(memories.c.row == row_of_part(part))
@@ -261,7 +261,7 @@ class SqlIntegrityWrites(WriteSession):
         """Write anew what is kept beside a memory."""
         rewrite_parts(self._connection, memory, chunks)
 
-    def discard_remains(self, part: Part, rows: Sequence[int]) -> int:
+    def discard_remains(self, part: CheckPart, rows: Sequence[int]) -> int:
         """Remove what is left of memories that are gone."""
         row = row_of_part(part)
         gone = sa.and_(is_listed(row, "wanted"), ~is_known(part))

@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from memsvc.domain.clock import to_micros
-from memsvc.domain.maintenance import Area
+from memsvc.domain.maintenance import MaintenanceScope
 from memsvc.domain.memory import Kind, Memory
 from memsvc.domain.scope import OWNER_SEPARATOR, Scope
 from memsvc.ports.operations import LogPlace, ScanPosition, Waiting
@@ -40,13 +40,15 @@ class SqlUpkeepReads:
         """Read from *database*."""
         self._database = database
 
-    def expired(self, area: Area, *, at: datetime, after: ScanPosition, limit: int) -> list[Waiting]:
+    def expired(self, area: MaintenanceScope, *, at: datetime, after: ScanPosition, limit: int) -> list[Waiting]:
         """Return what has expired."""
         return self._list(
             area, (IS_EXPIRING, _LEASE.expire_time <= to_micros(at)), (_LEASE.expire_time, _LEASE.row), after, limit
         )
 
-    def read_often(self, area: Area, *, least: int, at: datetime, after: ScanPosition, limit: int) -> list[Waiting]:
+    def read_often(
+        self, area: MaintenanceScope, *, least: int, at: datetime, after: ScanPosition, limit: int
+    ) -> list[Waiting]:
         """Return what was read often."""
         moment = to_micros(at)
         conditions = (
@@ -59,7 +61,7 @@ class SqlUpkeepReads:
         )
         return self._list(area, conditions, (_LEASE.access_count, _LEASE.row), after, limit)
 
-    def unread(self, area: Area, *, since: datetime, after: ScanPosition, limit: int) -> list[Waiting]:
+    def unread(self, area: MaintenanceScope, *, since: datetime, after: ScanPosition, limit: int) -> list[Waiting]:
         """Return what was not read lately: two lists, which lie one behind the other in the index."""
         moment = to_micros(since)
         unchanged = (IS_ARCHIVABLE, _LEASE.update_time < moment)
@@ -73,12 +75,12 @@ class SqlUpkeepReads:
         order = (_LEASE.access_time, _LEASE.create_time, _LEASE.row)
         return found + self._list(area, once, order, place, limit - len(found), half=(_READ,))
 
-    def above(self, area: Area, *, content_bytes: int, since: datetime, at: datetime) -> dict[str, int]:
+    def above(self, area: MaintenanceScope, *, content_bytes: int, since: datetime, at: datetime) -> dict[str, int]:
         """Return who keeps too much."""
         total = sa.func.sum(_LEASE.content_bytes)
         statement = (
             sa.select(_LEASE.owner, total - content_bytes)
-            .where(*_used(since, at), *_within(Area(area.owner)))
+            .where(*_used(since, at), *_within(MaintenanceScope(area.owner)))
             .group_by(_LEASE.owner)
             .having(total > content_bytes)
             .order_by(_LEASE.owner)
@@ -87,7 +89,7 @@ class SqlUpkeepReads:
             return {owner: int(more) for owner, more in execute(connection, statement)}
 
     def least_useful(
-        self, area: Area, *, owner: str, since: datetime, at: datetime, after: ScanPosition, limit: int
+        self, area: MaintenanceScope, *, owner: str, since: datetime, at: datetime, after: ScanPosition, limit: int
     ) -> list[Waiting]:
         """Return what is of little use."""
         conditions = (*_used(since, at), _LEASE.owner == owner)
@@ -95,7 +97,7 @@ class SqlUpkeepReads:
 
     def _list(
         self,
-        area: Area,
+        area: MaintenanceScope,
         conditions: Sequence[sa.ColumnElement[bool]],
         order: Sequence[sa.ColumnElement[Any]],
         after: ScanPosition,
@@ -119,7 +121,7 @@ def _used(since: datetime, at: datetime) -> Iterator[sa.ColumnElement[bool]]:
     yield sa.or_(_LEASE.update_time >= moment, sa.func.coalesce(_LEASE.access_time, _LEASE.create_time) >= moment)
 
 
-def _within(area: Area) -> Iterator[sa.ColumnElement[bool]]:
+def _within(area: MaintenanceScope) -> Iterator[sa.ColumnElement[bool]]:
     # Not by the lists of the owner, which hold much that is not due.
     if area.owner is not None:
         yield unindexed(_LEASE.owner) == area.owner
@@ -185,7 +187,7 @@ class SqlLogs:
         """Read from *database*."""
         self._database = database
 
-    def old_logs(self, area: Area, *, before: str, after: LogPlace, limit: int) -> Sequence[Memory]:
+    def old_logs(self, area: MaintenanceScope, *, before: str, after: LogPlace, limit: int) -> Sequence[Memory]:
         """Return the next old logs."""
         parameters = {
             "before": before, "after": after.key, "row": after.row, "most": max(0, limit), "owner": area.owner,

@@ -21,7 +21,7 @@ from memsvc.domain.index_entries import Chunk, Hit, View, entry_id, ordinal_of, 
 from memsvc.domain.memory import Layer, Memory, Status
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.search import Order, PageCursor
-from memsvc.domain.visibility import parted
+from memsvc.domain.visibility import split_default_visible
 from memsvc.ports.candidates import Candidates, Integers, Rows
 from memsvc.ports.metadata import Record
 from memsvc_backends.sql.core_context import read_essentials, read_next_essential, read_recent_rows, read_session_rows
@@ -437,7 +437,7 @@ class Matching:
 
     def among(self, connection: sa.Connection, rows: Sequence[int]) -> AbstractSet[int]:
         """Return those of *rows* that match."""
-        is_met_by_plain = self.where is None or not parted(self.where)[1]
+        is_met_by_plain = self.where is None or not split_default_visible(self.where)[1]
         found = self.known.plain(rows, self.reach) if is_met_by_plain else frozenset[int]()
         if unknown := [row for row in rows if row not in found]:
             parameters = {"rows": list_parameter(unknown)}

@@ -14,7 +14,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from memsvc.domain.clock import from_micros, to_micros
-from memsvc.domain.conflicts import Rule, Statement, ValuePart
+from memsvc.domain.conflicts import Fact, Rule, ValuePart
 from memsvc.domain.index_entries import MAX_ORDINAL, Chunk, View, entry_id
 from memsvc.domain.memory import Kind, Memory, Slot, Status, fingerprint
 from memsvc.domain.reminders import Acknowledged, day_number, reminds
@@ -340,11 +340,11 @@ def statement_rows(records: Iterable[Record]) -> list[tuple[Any, ...]]:
     )
 
 
-def read_statements(connection: sa.Connection, rows: Iterable[int]) -> dict[int, tuple[Statement, ...]]:
+def read_statements(connection: sa.Connection, rows: Iterable[int]) -> dict[int, tuple[Fact, ...]]:
     """Return what the memories with these rows state, by topic; those that state nothing are left out."""
-    found: dict[int, list[Statement]] = defaultdict(list)
+    found: dict[int, list[Fact]] = defaultdict(list)
     for row, rule, topic, parts, positive in execute(connection, _select_of_rows(), {"wanted": list_parameter(rows)}):
-        found[row].append(Statement(Rule(rule), topic, parts_of(parts), bool(positive)))
+        found[row].append(Fact(Rule(rule), topic, parts_of(parts), bool(positive)))
     return {row: tuple(stated) for row, stated in found.items()}
 
 

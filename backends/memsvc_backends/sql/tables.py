@@ -418,7 +418,7 @@ files = sa.Table(
     sa.Column("media_type", sa.Text, nullable=False),
     sa.Column("sha256", sa.Text, nullable=False),
     sa.Column("metadata", sa.Text, nullable=False),
-    # What `memsvc.domain.files.searched_text` makes of it.
+    # What `memsvc.domain.files.search_text_of` makes of it.
     sa.Column("searched", sa.Text, nullable=False),
 )
 _f = files.c

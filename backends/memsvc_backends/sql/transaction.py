@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from memsvc.domain.clock import to_micros
 from memsvc.domain.history import Checkpoint
 from memsvc.domain.index_entries import ChangeAction
-from memsvc.domain.memory import Layer, Memory, Status, put_away
+from memsvc.domain.memory import Layer, Memory, Status, with_status
 from memsvc.domain.scope import Reach
 from memsvc.ports.features import FileWrites, SessionWrites
 from memsvc.ports.metadata import ContentName, Record, RequestRecord
@@ -130,7 +130,7 @@ class SqlTransaction(
         if not memories:
             return []
         _, last = self._allot(rows=0, positions=len(memories))
-        after = [put_away(memory, status, self._now) for memory in memories]
+        after = [with_status(memory, status, self._now) for memory in memories]
         self._changed.update(memory.row for memory in memories)
         self._owners.update(memory.scope.owner for memory in memories)
         with self._void_on_race():

@@ -10,14 +10,14 @@ from typing import Any
 import sqlalchemy as sa
 
 from memsvc.domain.clock import from_micros
-from memsvc.domain.conflicts import Conflict, Statement
+from memsvc.domain.conflicts import Conflict, Fact
 from memsvc.domain.files import File
 from memsvc.domain.history import Checkpoint, Tombstone
 from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import Memory
 from memsvc.domain.reminders import Acknowledged
 from memsvc.domain.sessions import Session
-from memsvc.domain.user_data import RecordKind, Stored, StoredRevision
+from memsvc.domain.user_data import RecordKind, StoredMemory, StoredRevision
 from memsvc_backends.sql.conflicts import CONFLICT_COLUMNS, conflict_from_row
 from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.dialect import execute, fixed, is_listed, list_parameter, stream, unindexed
@@ -91,7 +91,7 @@ class SqlUserSnapshot:
         statement = sa.select(*SESSION_COLUMNS).where(sessions.c.owner == self._owner).order_by(sessions.c.row)
         yield from map(session_from_row, stream(self._connection, statement))
 
-    def memories(self) -> Iterator[Stored]:
+    def memories(self) -> Iterator[StoredMemory]:
         """Yield the memories; their rows come from an index alone, and are sorted here."""
         of_owner = sa.select(memories.c.row).where(memories.c.owner == self._owner)
         rows = array("q", sorted(execute(self._connection, of_owner).scalars()))
@@ -138,9 +138,9 @@ class SqlUserSnapshot:
 
 def stored_from_row(
     row: Sequence[Any],
-    stated: Mapping[int, tuple[Statement, ...]],
+    stated: Mapping[int, tuple[Fact, ...]],
     noted: Mapping[int, tuple[Acknowledged, ...]],
-) -> Stored:
+) -> StoredMemory:
     """Return the memory in a row of `_select_stored`.
 
     *stated* is what memories state, *noted* what is of their reminders, by row.
@@ -148,7 +148,7 @@ def stored_from_row(
     memory = memory_from_row(row[:_OWN])
     is_unique, action, previous_id, model, vector = row[_OWN:_MESSAGE]
     message = row[_MESSAGE:]
-    return Stored(
+    return StoredMemory(
         memory,
         bool(is_unique),
         _ACTIONS[action],
@@ -161,7 +161,7 @@ def stored_from_row(
     )
 
 
-def read_stored(connection: sa.Connection, owner: str, ids: Iterable[str]) -> dict[str, Stored]:
+def read_stored(connection: sa.Connection, owner: str, ids: Iterable[str]) -> dict[str, StoredMemory]:
     """Return the memories of an owner by id."""
     parameters = {"wanted": list_parameter(ids), "owner": owner}
     found = execute(connection, _select_ids(), parameters).all()

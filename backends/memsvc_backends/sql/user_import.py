@@ -13,7 +13,7 @@ from memsvc.domain.history import Tombstone
 from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import Memory
 from memsvc.domain.sessions import Session
-from memsvc.domain.user_data import Stored, StoredRevision
+from memsvc.domain.user_data import StoredMemory, StoredRevision
 from memsvc.ports.metadata import Restored
 from memsvc_backends.sql.dialect import execute, fixed, is_listed, list_parameter, unindexed
 from memsvc_backends.sql.memory_codec import snapshot_text, with_rows
@@ -35,7 +35,7 @@ class SqlTransferWrites(WriteSession):
         parameters = {"wanted": list_parameter(ids), "owner": owner}
         return set(execute(self._connection, _select_others(), parameters).scalars())
 
-    def stored(self, owner: str, ids: Iterable[str]) -> dict[str, Stored]:
+    def stored(self, owner: str, ids: Iterable[str]) -> dict[str, StoredMemory]:
         """Return memories by id."""
         return read_stored(self._connection, owner, ids)
 

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from memsvc.domain.clock import from_micros
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import OWNER_SEPARATOR, Scope
-from memsvc.domain.vault import Entry
+from memsvc.domain.vault import VaultEntry
 from memsvc.domain.vault_layout import path_key
 from memsvc.ports.features import Transcript, VaultState
 from memsvc_backends.sql.database import Database
@@ -45,27 +45,27 @@ class SqlVaultBook:
             execute(connection, sa.delete(vault_state))
             execute(connection, sa.insert(vault_state).values(one=1, vault_id=vault_id, position=0))
 
-    def at(self, paths: Iterable[str]) -> dict[str, Entry]:
+    def at(self, paths: Iterable[str]) -> dict[str, VaultEntry]:
         """Return entries by path."""
         keys = [path_key(path) for path in paths]
         return {path_key(entry.path): entry for entry in self._listed(_F.path_key, keys)}
 
-    def of(self, memory_ids: Iterable[str]) -> dict[str, Entry]:
+    def of(self, memory_ids: Iterable[str]) -> dict[str, VaultEntry]:
         """Return entries by memory."""
         return {entry.memory_id: entry for entry in self._listed(_F.memory_id, [one for one in memory_ids if one])}
 
-    def of_session(self, scope: Scope) -> Entry | None:
+    def of_session(self, scope: Scope) -> VaultEntry | None:
         """Return the entry of a transcript."""
         at = (_F.owner == scope.owner, _F.project_id == scope.project_id, _F.session_id == scope.session_id)
         found = self._entries(sa.select(*_COLUMNS).where(*at, _HAS_SESSION))
         return found[0] if found else None
 
-    def alike(self, owner: str, digest: str, *, limit: int) -> list[Entry]:
+    def alike(self, owner: str, digest: str, *, limit: int) -> list[VaultEntry]:
         """Return the entries of a digest."""
         alike = sa.select(*_COLUMNS).where(_F.owner == owner, _F.digest == digest)
         return self._entries(alike.order_by(_F.path_key).limit(limit))
 
-    def page(self, *, owner: str | None, after: str, limit: int) -> list[Entry]:
+    def page(self, *, owner: str | None, after: str, limit: int) -> list[VaultEntry]:
         """Return the next entries."""
         return self._entries(_paged(sa.select(*_COLUMNS), owner, after, limit))
 
@@ -76,7 +76,7 @@ class SqlVaultBook:
             return int(execute(connection, counted if owner is None else counted.where(_F.owner == owner)).scalar_one())
 
     def record(
-        self, entries: Sequence[Entry] = (), *, removed: Iterable[str] = (), position: int | None = None
+        self, entries: Sequence[VaultEntry] = (), *, removed: Iterable[str] = (), position: int | None = None
     ) -> None:
         """Write entries."""
         keys = [path_key(path) for path in removed]
@@ -113,7 +113,7 @@ class SqlVaultBook:
         with self._database.reading() as connection:
             return [memory_from_row(row) for row in execute(connection, statement.order_by(_M.row).limit(limit))]
 
-    def lost(self, *, owner: str | None, after: str, limit: int) -> list[Entry]:
+    def lost(self, *, owner: str | None, after: str, limit: int) -> list[VaultEntry]:
         """Return entries of memories that are gone."""
         is_there = sa.exists().where(_M.id == _F.memory_id)
         return self._entries(_paged(sa.select(*_COLUMNS).where(_HAS_MEMORY, ~is_there), owner, after, limit))
@@ -137,16 +137,16 @@ class SqlVaultBook:
         with self._database.reading() as connection:
             return [_said(*row) for row in execute(connection, statement)]
 
-    def _listed(self, column: sa.ColumnElement[str], values: Sequence[str]) -> list[Entry]:
+    def _listed(self, column: sa.ColumnElement[str], values: Sequence[str]) -> list[VaultEntry]:
         if not values:
             return []
         with self._database.reading() as connection:
             found = execute(connection, _select_listed(column), {"values": list_parameter(values)})
-            return [Entry(*row) for row in found]
+            return [VaultEntry(*row) for row in found]
 
-    def _entries(self, statement: sa.Select[Any]) -> list[Entry]:
+    def _entries(self, statement: sa.Select[Any]) -> list[VaultEntry]:
         with self._database.reading() as connection:
-            return [Entry(*row) for row in execute(connection, statement)]
+            return [VaultEntry(*row) for row in execute(connection, statement)]
 
 
 _HAS_MEMORY = _F.memory_id != sa.literal_column("''")
@@ -184,7 +184,7 @@ def _paged(statement: sa.Select[Any], owner: str | None, after: str, limit: int)
     return paged if owner is None else paged.where(_F.owner == owner)
 
 
-def _values(entry: Entry) -> dict[str, Any]:
+def _values(entry: VaultEntry) -> dict[str, Any]:
     return {
         "path_key": path_key(entry.path),
         "path": entry.path,

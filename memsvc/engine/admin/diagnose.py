@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from memsvc.domain.context import Severity
-from memsvc.domain.diagnostics import BackendHealth, Diagnosis, IndexKind, IndexReport, Notice, OutboxState
+from memsvc.domain.context import NoticeSeverity
+from memsvc.domain.diagnostics import BackendHealth, Diagnosis, HealthWarning, IndexKind, IndexReport, OutboxState
 from memsvc.domain.errors import BackendUnavailableError, MemsvcError
 from memsvc.engine.admin.stats import indexer_warnings
 from memsvc.engine.indexing.indexer import Indexer
@@ -27,7 +27,7 @@ class Pingable:
     ping: Callable[[], None]
 
 
-class Diagnose:
+class DiagnoseService:
     """Read-only diagnosis: pings backends, counts entries, and on request compares every entry with the store."""
 
     def __init__(
@@ -46,9 +46,9 @@ class Diagnose:
         self._performance, self._last_errors = measured
         self._probing = probing
         self._spaces = probing.spaces
-        self._others: list[Callable[[], Sequence[Notice]]] = []
+        self._others: list[Callable[[], Sequence[HealthWarning]]] = []
 
-    def add_notice_source(self, notices: Callable[[], Sequence[Notice]]) -> None:
+    def add_notice_source(self, notices: Callable[[], Sequence[HealthWarning]]) -> None:
         """Add a source of warnings; to be called before the first request."""
         self._others.append(notices)
 
@@ -64,9 +64,11 @@ class Diagnose:
         found.extend(self._failing(broken))
         found.extend(self._not_embedding(broken))
         found.extend(self._other_model())
-        found.extend(Notice("BACKEND_DOWN", f"{b.port} ({b.name}): {b.message}") for b in health if not b.healthy)
+        found.extend(
+            HealthWarning("BACKEND_DOWN", f"{b.port} ({b.name}): {b.message}") for b in health if not b.healthy
+        )
         return Diagnosis(
-            healthy=not broken and not any(one.severity is not Severity.INFO for one in found),
+            healthy=not broken and not any(one.severity is not NoticeSeverity.INFO for one in found),
             backends=health,
             indexes=tuple(reports),
             outbox=outbox,
@@ -76,7 +78,7 @@ class Diagnose:
 
     def _stored(
         self, broken: set[str], *, verify: bool
-    ) -> tuple[OutboxState | None, Sequence[IndexReport], list[Notice]]:
+    ) -> tuple[OutboxState | None, Sequence[IndexReport], list[HealthWarning]]:
         """Return the results that need the store: empty while it is down."""
         if "metadata" in broken:
             return None, (), []
@@ -89,10 +91,10 @@ class Diagnose:
             found.extend(notice for notices in self._others for notice in notices())
         except BackendUnavailableError as error:
             # The store went down after the ping.
-            return None, (), [Notice("BACKEND_DOWN", error.message)]
+            return None, (), [HealthWarning("BACKEND_DOWN", error.message)]
         return outbox, reports, found
 
-    def _indexes(self, broken: set[str], *, verify: bool) -> tuple[list[IndexReport], list[Notice]]:
+    def _indexes(self, broken: set[str], *, verify: bool) -> tuple[list[IndexReport], list[HealthWarning]]:
         readers: Mapping[str, Callable[..., IndexReport]] = {"vectors": self._vector_report, "lexical": self._words}
         reports, found = [], []
         for port, read in readers.items():
@@ -101,7 +103,7 @@ class Diagnose:
             try:
                 report = read(verify=verify)
             except MemsvcError as error:
-                found.append(Notice("INDEX_UNREADABLE", f"{port}: {error}"))
+                found.append(HealthWarning("INDEX_UNREADABLE", f"{port}: {error}"))
                 continue
             reports.append(self._with_progress(report))
             found.extend(_index_warnings(report))
@@ -109,34 +111,34 @@ class Diagnose:
                 found.extend(self._probed(report.index))
         return reports, found
 
-    def _probed(self, kind: IndexKind) -> Iterator[Notice]:
+    def _probed(self, kind: IndexKind) -> Iterator[HealthWarning]:
         failed, asked = self._probing.run(kind)
         if failed:
-            yield Notice(
+            yield HealthWarning(
                 "INDEX_DAMAGED",
                 f"{kind}: {failed} of {asked} memories searched by their own content were not found, although "
                 "their entries exist: files are damaged; run Reindex in mode REBUILD.",
             )
 
-    def _failing(self, broken: set[str]) -> Iterator[Notice]:
+    def _failing(self, broken: set[str]) -> Iterator[HealthWarning]:
         for port in ("vectors", "lexical"):
             for operation, message in self._last_errors.of(port).items() if port not in broken else ():
-                yield Notice(
+                yield HealthWarning(
                     "INDEX_FAILING",
                     f"{port}: the last {operation} failed ({message}); searches run without the index. It is "
                     "rebuilt automatically if that persists; Reindex in mode REBUILD does so at once.",
                 )
 
-    def _not_embedding(self, broken: set[str]) -> Iterator[Notice]:
+    def _not_embedding(self, broken: set[str]) -> Iterator[HealthWarning]:
         """Report errors of an embedder that answers pings: a wrong model name, or unexpected vectors."""
         for operation, message in self._last_errors.of("embedder").items() if "embedder" not in broken else ():
-            yield Notice(
+            yield HealthWarning(
                 "EMBEDDER_FAILING",
                 f"embedder: the last {operation} failed ({message}); until it succeeds, new memories are found "
                 "by words alone, and searches report that.",
             )
 
-    def _other_model(self) -> Iterator[Notice]:
+    def _other_model(self) -> Iterator[HealthWarning]:
         try:
             manifest = self._vectors.manifest
         except BackendUnavailableError:
@@ -147,10 +149,10 @@ class Diagnose:
         change = f"vectors: they are of the model {manifest.model}, and {self._spaces.current.embedding.model} is set"
         if space is not None:
             answered = "searches by meaning are answered by them until the new index is whole"
-            yield Notice("MODEL_CHANGED", f"{change}; {answered}.", Severity.INFO)
+            yield HealthWarning("MODEL_CHANGED", f"{change}; {answered}.", NoticeSeverity.INFO)
         else:
             missing = "until the new index is whole words alone answer; previous_embedder can name the model before"
-            yield Notice("MODEL_CHANGED", f"{change}; {missing}.")
+            yield HealthWarning("MODEL_CHANGED", f"{change}; {missing}.")
 
     def _vector_report(self, *, verify: bool) -> IndexReport:
         manifest = self._vectors.manifest
@@ -203,15 +205,17 @@ def _health(backend: Pingable) -> BackendHealth:
     )
 
 
-def _index_warnings(report: IndexReport) -> list[Notice]:
+def _index_warnings(report: IndexReport) -> list[HealthWarning]:
     found = []
     if not report.generation:
         found.append(
-            Notice("INDEX_ABSENT", f"{report.index}: there is no usable index; it is being built, or run Reindex.")
+            HealthWarning(
+                "INDEX_ABSENT", f"{report.index}: there is no usable index; it is being built, or run Reindex."
+            )
         )
     if report.missing or report.stale or report.orphaned:
         found.append(
-            Notice(
+            HealthWarning(
                 "INDEX_DIFFERS",
                 f"{report.index}: {report.missing} memories are missing, {report.stale} stale and {report.orphaned} "
                 "orphaned; run Reindex in mode REPAIR.",

@@ -11,9 +11,9 @@ from itertools import groupby
 from typing import TypeAlias
 
 from memsvc.domain.clock import to_micros
-from memsvc.domain.diagnostics import Checking, CheckSummary, Fault, FileCleaning, Finding, IndexKind, Part
+from memsvc.domain.diagnostics import CheckPart, CheckProgress, CheckSummary, Fault, FileCleanup, Finding, IndexKind
 from memsvc.domain.errors import BackendUnavailableError
-from memsvc.domain.files import File, is_expired, written
+from memsvc.domain.files import File, format_ref, is_expired
 from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import FileRef, Memory, Status, content_hash
 from memsvc.domain.scope import OWNER_SEPARATOR, Reach
@@ -28,9 +28,9 @@ from memsvc.text.file_refs import refs_in
 
 PAGE = 100
 """Records checked, and repaired in one transaction, per page."""
-LOOK_ONLY = FileCleaning()
+LOOK_ONLY = FileCleanup()
 
-Event: TypeAlias = Finding | Checking | CheckSummary
+Event: TypeAlias = Finding | CheckProgress | CheckSummary
 
 
 @dataclass(slots=True)
@@ -66,7 +66,7 @@ class IntegrityCheck:
         self._file_faults = file_faults
 
     def run(
-        self, reach: Reach | None, *, repair: bool, cleaning: FileCleaning = LOOK_ONLY
+        self, reach: Reach | None, *, repair: bool, cleaning: FileCleanup = LOOK_ONLY
     ) -> Generator[Event, None, None]:
         """Check *reach*, or with None everything; yield findings and progress, then the summary.
 
@@ -90,7 +90,7 @@ class IntegrityCheck:
         found = dict(sorted(tally.by_fault.items()))
         yield CheckSummary(tally.memories, sum(found.values()), tally.repaired, found, tuple(tally.unchecked))
 
-    def _memories(self, reach: Reach | None, tally: _Tally, *, repair: bool, cleaning: FileCleaning) -> Iterator[Event]:
+    def _memories(self, reach: Reach | None, tally: _Tally, *, repair: bool, cleaning: FileCleanup) -> Iterator[Event]:
         for one in self._reaches(reach):
             for page in self._faults.pages(one, size=PAGE):
                 found = self._faults.of(page, one)
@@ -103,20 +103,20 @@ class IntegrityCheck:
                     current = [fresh.get(memory.row, memory) for memory in page]
                     yield from tally.counted(self._file_faults.of_memories(current, one, cleaning))
                 tally.memories += len(page)
-                yield Checking("memories", tally.memories)
+                yield CheckProgress("memories", tally.memories)
 
     def _reread(self, memories: Sequence[Memory], reach: Reach) -> dict[int, Memory]:
         found = self._store.memories.get([memory.id for memory in memories], reach=reach) if memories else {}
         return {memory.row: memory for memory in found.values()}
 
-    def _files(self, reach: Reach | None, tally: _Tally, cleaning: FileCleaning) -> Iterator[Event]:
+    def _files(self, reach: Reach | None, tally: _Tally, cleaning: FileCleanup) -> Iterator[Event]:
         if self._file_faults is None or cleaning.is_off:
             return
         checked = 0
         for page in self._file_faults.pages(reach, size=PAGE):
             yield from tally.counted(self._file_faults.of_files(page, cleaning))
             checked += len(page)
-            yield Checking("files", checked)
+            yield CheckProgress("files", checked)
 
     def _reaches(self, reach: Reach | None) -> Iterator[Reach]:
         if reach is not None:
@@ -142,7 +142,7 @@ class IntegrityCheck:
                 ]
             )
             after, checked = found[-1].row, checked + len(found)
-        yield Checking("sessions", checked)
+        yield CheckProgress("sessions", checked)
 
     def _messages(self, reach: Reach | None, tally: _Tally, *, repair: bool) -> Iterator[Event]:
         after = 0
@@ -164,7 +164,7 @@ class IntegrityCheck:
                     for one in lost
                 ]
             )
-            yield Checking("messages", len(lost))
+            yield CheckProgress("messages", len(lost))
 
     def _conflicts(self, reach: Reach | None, tally: _Tally, *, repair: bool) -> Iterator[Event]:
         after = ""
@@ -184,11 +184,11 @@ class IntegrityCheck:
                     for one in found
                 ]
             )
-            yield Checking("conflicts", len(found))
+            yield CheckProgress("conflicts", len(found))
 
     def _remains(self, reach: Reach | None, tally: _Tally, *, repair: bool) -> Iterator[Event]:
         owner = None if reach is None else reach.owner
-        for part in Part:
+        for part in CheckPart:
             after = -1
             while found := self._reads.remains(part, owner=owner, after=after, limit=PAGE):
                 after = found[-1].row
@@ -198,9 +198,9 @@ class IntegrityCheck:
                 yield from tally.counted(
                     [Finding(Fault.REMAINS, detail, user_id=user_of(one.owner), is_repaired=repair) for one in found]
                 )
-            yield Checking("remains", tally.by_fault[Fault.REMAINS.value])
+            yield CheckProgress("remains", tally.by_fault[Fault.REMAINS.value])
 
-    def _discard(self, part: Part, found: Sequence[OrphanRow]) -> None:
+    def _discard(self, part: CheckPart, found: Sequence[OrphanRow]) -> None:
         rows = [one.row for one in found]
         self._committer.submit(lambda transaction: transaction.discard_remains(part, rows))
 
@@ -209,7 +209,7 @@ class IntegrityCheck:
         if not self._reindex.accepts_writes(kind):
             tally.unchecked.append(f"{name}: the index is being built, or needs to be: see Diagnose.")
             return
-        yield Checking(name, 0)
+        yield CheckProgress(name, 0)
         try:
             seen = self._reindex.compare(kind)
         except BackendUnavailableError as error:
@@ -226,7 +226,7 @@ class IntegrityCheck:
                 part = rows[start : start + PAGE]
                 yield from tally.counted(self._index_findings(kind, fault, part, reach, repair=repair))
                 done += len(part)
-                yield Checking(name, done)
+                yield CheckProgress(name, done)
 
     def _index_findings(
         self, kind: IndexKind, fault: Fault, rows: Sequence[int], reach: Reach | None, *, repair: bool
@@ -408,14 +408,14 @@ class FileChecker:
         """Check with these components."""
         self._parts = parts
 
-    def of_memories(self, memories: Sequence[Memory], reach: Reach, cleaning: FileCleaning) -> list[Finding]:
+    def of_memories(self, memories: Sequence[Memory], reach: Reach, cleaning: FileCleanup) -> list[Finding]:
         """Return the dangling references to files, and remove them if *cleaning* says so."""
         broken = self._broken(memories, reach.owner)
         done = self._unlinked(broken, reach) if broken and cleaning.removes_broken_refs else frozenset()
         return [
             Finding(
                 Fault.FILE_REF,
-                f"file_refs names {written(ref)}, which does not exist.",
+                f"file_refs names {format_ref(ref)}, which does not exist.",
                 memory.id,
                 memory.scope.user_id,
                 memory.scope.project_id,
@@ -443,7 +443,7 @@ class FileChecker:
                 if not is_expired(file, now) and (reach is None or file.scope.project_id in reach.project_ids)
             ]
 
-    def of_files(self, page: Sequence[File], cleaning: FileCleaning) -> list[Finding]:
+    def of_files(self, page: Sequence[File], cleaning: FileCleanup) -> list[Finding]:
         """Return the faults of files, and remove orphans if *cleaning* says so."""
         latest = self._parts.now() - cleaning.grace
         old = [file for file in page if file.create_time <= latest]

@@ -8,7 +8,7 @@ from functools import partial
 
 from memsvc.domain.diagnostics import BackendHealth, ReindexProgress
 from memsvc.domain.errors import MemsvcError
-from memsvc.engine.admin.diagnose import Diagnose
+from memsvc.engine.admin.diagnose import DiagnoseService
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.indexing.indexer import Indexer
 from memsvc.engine.indexing.reindex import ReindexService
@@ -42,7 +42,7 @@ class ServiceMetrics:
         store: MetadataStore,
         indexes: tuple[VectorIndex, LexicalIndex],
         upkeep: tuple[Indexer, ReindexService],
-        diagnose: Diagnose,
+        diagnose: DiagnoseService,
         work: tuple[GroupCommitter, StepCounts],
     ) -> None:
         self._store = store

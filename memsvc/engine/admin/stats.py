@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from memsvc.domain.context import ACTIVE_COUNT, ALMOST_FULL, CORE_COUNT, NEARLY, NEARLY_FULL, Severity
-from memsvc.domain.diagnostics import MemoryCounts, Notice, ReindexProgress, SessionFill, Stats
+from memsvc.domain.context import ACTIVE_COUNT, ALMOST_FULL, CORE_COUNT, NEARLY, NEARLY_FULL, NoticeSeverity
+from memsvc.domain.diagnostics import HealthWarning, MemoryCounts, ReindexProgress, SessionFill, Stats
 from memsvc.domain.memory import Status, Tier
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.sessions import SessionState
@@ -19,7 +19,7 @@ LAG_WARNING = 1_000
 """Minimum lag of an index behind the store, in changes, for a warning."""
 
 
-class Statistics:
+class StatsService:
     """Statistics of the visible records of a scope, in the store and in the indexes."""
 
     def __init__(
@@ -34,9 +34,9 @@ class Statistics:
         self._vectors, self._lexical = indexes
         self._indexer, self._reindex = upkeep
         self._disk = disk
-        self._others: list[Callable[[Scope], Sequence[Notice]]] = []
+        self._others: list[Callable[[Scope], Sequence[HealthWarning]]] = []
 
-    def add_notice_source(self, notices: Callable[[Scope], Sequence[Notice]]) -> None:
+    def add_notice_source(self, notices: Callable[[Scope], Sequence[HealthWarning]]) -> None:
         """Add a source of warnings; to be called before the first request."""
         self._others.append(notices)
 
@@ -68,25 +68,27 @@ class Statistics:
         )
 
 
-def indexer_warnings(pending: int, *, replaying: bool, building: ReindexProgress | None) -> list[Notice]:
+def indexer_warnings(pending: int, *, replaying: bool, building: ReindexProgress | None) -> list[HealthWarning]:
     """Return the warnings about the indexer for an operator."""
     found = []
     if replaying:
-        found.append(Notice("REPLAYING", "The indexes are being brought up to date after a start; searches wait."))
+        found.append(
+            HealthWarning("REPLAYING", "The indexes are being brought up to date after a start; searches wait.")
+        )
     if pending > LAG_WARNING:
         found.append(
-            Notice(
+            HealthWarning(
                 "INDEX_LAGGING",
                 f"{pending} changes are stored but not yet found by searches: an import is under way, "
                 "or the embedder is too slow for the load.",
-                Severity.INFO,
+                NoticeSeverity.INFO,
             )
         )
     if building is not None:
         name, phase = building.index.value.lower(), building.phase.value.lower()
         progress = f"{phase}, {building.done} of {building.total}"
         message = f"{name}: generation {building.generation} is being built or repaired: {progress}."
-        found.append(Notice("INDEX_BUILDING", message, Severity.INFO))
+        found.append(HealthWarning("INDEX_BUILDING", message, NoticeSeverity.INFO))
     return found
 
 
@@ -112,34 +114,36 @@ def session_fills(sessions: SessionReads, reach: Reach) -> list[SessionFill]:
     return sorted(found, key=lambda fill: -fill.usage)
 
 
-def session_warnings(fills: Sequence[SessionFill]) -> Iterator[Notice]:
+def session_warnings(fills: Sequence[SessionFill]) -> Iterator[HealthWarning]:
     """Yield warnings about nearly full sessions; *fills* are ordered fullest first."""
     for fill in fills:
         if fill.usage <= NEARLY_FULL:
             return
-        severity = Severity.CRITICAL if fill.usage > ALMOST_FULL else Severity.WARNING
+        severity = NoticeSeverity.CRITICAL if fill.usage > ALMOST_FULL else NoticeSeverity.WARNING
         message = (
             f"The session {fill.session_id!r} holds {fill.live_tokens} of {fill.token_limit} tokens "
             f"({fill.usage:.0%}): trim it with TrimSession, or let it be trimmed by itself when it is full."
         )
-        yield Notice("SESSION_NEARLY_FULL", message, severity)
+        yield HealthWarning("SESSION_NEARLY_FULL", message, severity)
 
 
-def count_warnings(counts: MemoryCounts) -> Iterator[Notice]:
+def count_warnings(counts: MemoryCounts) -> Iterator[HealthWarning]:
     """Yield warnings about tiers near or over their limit, and about memories that wait for a review."""
     for tier, limit in ((Tier.CORE, CORE_COUNT), (Tier.ACTIVE, ACTIVE_COUNT)):
         count = counts.by_tier.get(tier.value, 0)
         if count >= NEARLY * limit:
             message = f"{count} memories are of tier {tier.value}, which is meant for {limit}: lower the tier of some."
-            yield Notice(f"{tier.value}_COUNT", message, Severity.WARNING if count > limit else Severity.INFO)
+            yield HealthWarning(
+                f"{tier.value}_COUNT", message, NoticeSeverity.WARNING if count > limit else NoticeSeverity.INFO
+            )
     if waiting := counts.by_status.get(Status.QUARANTINED.value, 0):
         message = f"{waiting} memories wait for a review: see ListQuarantined."
-        yield Notice("QUARANTINE_WAITING", message, Severity.INFO)
+        yield HealthWarning("QUARANTINE_WAITING", message, NoticeSeverity.INFO)
 
 
-def disk_warnings(total: int, free: int) -> Iterator[Notice]:
+def disk_warnings(total: int, free: int) -> Iterator[HealthWarning]:
     """Yield a warning if the disk is nearly full; a total of 0 means unknown."""
     if total and free < LITTLE_SPACE * total:
         message = f"{free / total:.0%} of the disk is free ({free:,} bytes): make room, or writes will be refused."
-        severity = Severity.CRITICAL if free < NO_SPACE * total else Severity.WARNING
-        yield Notice("STORAGE_NEARLY_FULL", message, severity)
+        severity = NoticeSeverity.CRITICAL if free < NO_SPACE * total else NoticeSeverity.WARNING
+        yield HealthWarning("STORAGE_NEARLY_FULL", message, severity)

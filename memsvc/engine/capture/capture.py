@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from memsvc.domain import limits
-from memsvc.domain.capture import Captured, Decider, Decision, Reason, Statement
+from memsvc.domain.capture import CaptureReason, CaptureResult, Decider, Decision, SourceStatement
 from memsvc.domain.clock import Deadline
 from memsvc.domain.conflicts import ConflictPolicy
 from memsvc.domain.memory import Json, Memory
@@ -18,10 +18,10 @@ from memsvc.domain.write_requests import (
     OnDuplicate,
     Outcome,
     Redaction,
-    Rejected,
+    RejectedItem,
     UpsertResult,
     WriteOptions,
-    Written,
+    WriteResult,
 )
 from memsvc.engine.capture.statement_extraction import (
     Extraction,
@@ -61,7 +61,7 @@ class CaptureService:
 
     def capture(
         self, scope: Scope, text: str, role: Role, *, is_dry_run: bool, options: WriteOptions, deadline: Deadline
-    ) -> Captured:
+    ) -> CaptureResult:
         """Return a decision for each statement of *text*; remembered ones are durable, unless *is_dry_run*.
 
         Raises:
@@ -83,12 +83,12 @@ class CaptureService:
     def _extract(self, scope: Scope, text: str, role: Role, deadline: Deadline) -> Extraction:
         clean, redactions = self._extractor.redact(text)
         cited = self._extractor.find_cited(scope, clean)
-        said = split_statements(clean, cited, Statement("", role), most=limits.STATEMENTS + 1)
+        said = split_statements(clean, cited, SourceStatement("", role), most=limits.STATEMENTS + 1)
         extraction = self._extractor.evaluate(scope, said[: limits.STATEMENTS], redactions, deadline)
         is_cut = len(said) > limits.STATEMENTS
         return extraction.with_notice(_CUT if is_cut else "")
 
-    def _preview(self, scope: Scope, extraction: Extraction) -> Captured:
+    def _preview(self, scope: Scope, extraction: Extraction) -> CaptureResult:
         decisions = []
         for extracted in extraction.statements:
             memory = extracted.known
@@ -98,7 +98,7 @@ class CaptureService:
             decisions.append(
                 Decision(extracted.statement.text, verdict.remember, verdict.reason, verdict.detail, memory)
             )
-        return Captured(tuple(decisions), extraction.redactions, extraction.decider, extraction.notice, 0)
+        return CaptureResult(tuple(decisions), extraction.redactions, extraction.decider, extraction.notice, 0)
 
     def _store(
         self, scope: Scope, extraction: Extraction, images: ExtractedImages, request: IdempotentRequest
@@ -110,14 +110,14 @@ class CaptureService:
         note = _note_from(extraction)
         return self._writer.store(scope, drafts, request, note)
 
-    def _result(self, scope: Scope, answer: IdempotentResult) -> Captured:
+    def _result(self, scope: Scope, answer: IdempotentResult) -> CaptureResult:
         note: Any = answer.note
         known = self._reads.get(
             [one["known"] for one in note["decisions"] if one["known"]], reach=Reach.from_scope(scope)
         )
         results = iter(answer.results)
         decisions = tuple(_decision(one, results, known) for one in note["decisions"])
-        return Captured(
+        return CaptureResult(
             decisions,
             redactions_from_json(note["redactions"]),
             Decider(note["decider"]),
@@ -145,11 +145,11 @@ def _note_from(extraction: Extraction) -> Json:
 
 
 def _decision(one: Mapping[str, Any], results: Iterator[RequestResult], known: Mapping[str, Memory]) -> Decision:
-    reason = Reason(one["reason"])
+    reason = CaptureReason(one["reason"])
     if not one["remember"]:
         return Decision(one["text"], False, reason, one["detail"], known.get(one["known"]))  # noqa: FBT003 - in order
     answered = next(results)
-    if isinstance(answered, Written):
+    if isinstance(answered, WriteResult):
         stored = (answered.memory, answered.outcome, answered.conflicts)
         return Decision(one["text"], True, reason, one["detail"], *stored)  # noqa: FBT003
     # The memory was purged since the first request.
@@ -197,7 +197,7 @@ class CaptureWriter:
         """
         items = [self._memory_builder.prepare(scope, draft) for draft in drafts]
 
-        def work(transaction: Transaction) -> tuple[list[UpsertResult | Rejected], Json]:
+        def work(transaction: Transaction) -> tuple[list[UpsertResult | RejectedItem], Json]:
             placed = self._upserter.upsert(transaction, items, OnDuplicate.RETURN_EXISTING, ConflictPolicy.MARK)
             return [as_rejection(result) for result in placed], note
 
@@ -205,7 +205,7 @@ class CaptureWriter:
         self._accesses.note(
             result.memory.id
             for result in answer.results
-            if isinstance(result, Written) and result.outcome is Outcome.DUPLICATE
+            if isinstance(result, WriteResult) and result.outcome is Outcome.DUPLICATE
         )
         return answer
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from memsvc.domain import limits
-from memsvc.domain.capture import REMEMBERING, Decider, Reason, Statement, Verdict
+from memsvc.domain.capture import REMEMBERING, CaptureReason, CaptureVerdict, Decider, SourceStatement
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.memory import Json, Kind, Layer
@@ -23,7 +23,7 @@ MOST_BATCHES = 16
 """With more batches than this the rules decide, because the model would take too long."""
 RESERVE_SECONDS = 1.0
 """Time reserved after the model for the rules and the write."""
-_SETTLED = frozenset({Reason.ROLE, Reason.FORGET, Reason.QUOTED})
+_SETTLED = frozenset({CaptureReason.ROLE, CaptureReason.FORGET, CaptureReason.QUOTED})
 """Reasons of the rules that the model cannot overrule: excluded roles, quotes, and requests to forget."""
 log = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ class CaptureDecider:
         """Return whether decisions may take as long as a language model."""
         return self._model is not None
 
-    def decide(self, statements: Sequence[Statement], deadline: Deadline) -> Judgement:
+    def decide(self, statements: Sequence[SourceStatement], deadline: Deadline) -> Judgement:
         """Return a decision for every statement. A failing model is replaced by the rules."""
         decisions = [_decide_by_rules(one) for one in statements]
         asked = [place for place, one in enumerate(decisions) if one.verdict.reason not in _SETTLED]
@@ -79,8 +79,8 @@ class CaptureDecider:
 class StatementDecision:
     """A statement with its verdict and the text to remember."""
 
-    statement: Statement
-    verdict: Verdict
+    statement: SourceStatement
+    verdict: CaptureVerdict
     content: str
 
 
@@ -93,13 +93,13 @@ class Judgement:
     notice: str = ""
 
 
-def _decide_by_rules(statement: Statement) -> StatementDecision:
+def _decide_by_rules(statement: SourceStatement) -> StatementDecision:
     """Return the decision of the rules."""
     verdict = judge(statement.text, statement.role, is_code=statement.is_code, is_quoted=statement.is_quoted)
     return StatementDecision(statement, verdict, statement.text)
 
 
-def _bounded(verdict: Verdict, statement: Statement, content: str) -> Verdict:
+def _bounded(verdict: CaptureVerdict, statement: SourceStatement, content: str) -> CaptureVerdict:
     """Return the verdict of a model within the general limits."""
     layer = Layer.LONG_TERM if verdict.layer is Layer.SESSION else verdict.layer
     is_echo = statement.role is Role.ASSISTANT and verdict.kind is Kind.PREFERENCE
@@ -112,7 +112,7 @@ def _cause(error: Exception) -> str:
     return "it cannot be reached." if isinstance(error, BackendUnavailableError) else str(error)
 
 
-def _batches(places: Sequence[int], statements: Sequence[Statement]) -> Iterator[list[int]]:
+def _batches(places: Sequence[int], statements: Sequence[SourceStatement]) -> Iterator[list[int]]:
     batch: list[int] = []
     size = 0
     for place in places:
@@ -141,7 +141,9 @@ _KINDS = (
 )
 _LAYERS = (Layer.CORE, Layer.SHORT_TERM, Layer.LONG_TERM)
 _REASONS = tuple(
-    reason for reason in Reason if reason not in {Reason.RECALLED, Reason.KNOWN, Reason.ROLE, Reason.QUOTED}
+    reason
+    for reason in CaptureReason
+    if reason not in {CaptureReason.RECALLED, CaptureReason.KNOWN, CaptureReason.ROLE, CaptureReason.QUOTED}
 )
 _IMPORTANCES = range(limits.IMPORTANCE_MIN, limits.IMPORTANCE_MAX + 1)
 _ANSWER_TOKENS = 120
@@ -194,7 +196,7 @@ SCHEMA = Schema(
 )  # fmt: skip
 
 
-def prompt_of(statements: Sequence[Statement]) -> Prompt:
+def prompt_of(statements: Sequence[SourceStatement]) -> Prompt:
     """Return the prompt for decisions about *statements*."""
     material = [
         {"index": index, "role": statement.role.value.lower(), "text": statement.text}
@@ -207,7 +209,9 @@ def prompt_of(statements: Sequence[Statement]) -> Prompt:
     )
 
 
-def verdicts_of(answer: Mapping[str, Json], statements: Sequence[Statement]) -> dict[int, tuple[Verdict, str]]:
+def verdicts_of(
+    answer: Mapping[str, Json], statements: Sequence[SourceStatement]
+) -> dict[int, tuple[CaptureVerdict, str]]:
     """Return the verdicts of an answer by the index of the statement, each with the text to remember.
 
     Raises:
@@ -217,7 +221,7 @@ def verdicts_of(answer: Mapping[str, Json], statements: Sequence[Statement]) -> 
     if not isinstance(decisions, list) or not all(isinstance(one, dict) for one in decisions):
         message = "The answer holds no list of decisions."
         raise UnusableAnswerError(message)
-    found: dict[int, tuple[Verdict, str]] = {}
+    found: dict[int, tuple[CaptureVerdict, str]] = {}
     for one in decisions:
         fields: Mapping[str, Any] = one if isinstance(one, dict) else {}
         index = fields.get("index")
@@ -229,11 +233,11 @@ def verdicts_of(answer: Mapping[str, Json], statements: Sequence[Statement]) -> 
     return found
 
 
-def _verdict(fields: Mapping[str, Any]) -> Verdict:
+def _verdict(fields: Mapping[str, Any]) -> CaptureVerdict:
     importance = fields.get("importance")
     try:
         remember = fields["remember"] is True
-        return Verdict(
+        return CaptureVerdict(
             remember=remember,
             reason=_reason(fields["reason"], remember=remember),
             detail=_clean_text(fields.get("detail"), limits.TITLE),
@@ -250,19 +254,19 @@ def _verdict(fields: Mapping[str, Any]) -> Verdict:
         raise UnusableAnswerError(message) from error
 
 
-def _reason(name: str, *, remember: bool) -> Reason:
+def _reason(name: str, *, remember: bool) -> CaptureReason:
     """Return the reason of a model, or a default if it does not match the decision.
 
     Raises:
         ValueError: The reason is not available to a model.
     """
-    reason = Reason(name)
+    reason = CaptureReason(name)
     if reason not in _REASONS:
         message = f"{name!r} is not available to a model"
         raise ValueError(message)
     if (reason in REMEMBERING) is remember:
         return reason
-    return Reason.FACT if remember else Reason.NOTHING
+    return CaptureReason.FACT if remember else CaptureReason.NOTHING
 
 
 def _clean_text(value: object, most: int) -> str:

@@ -10,19 +10,19 @@ from typing import Any
 from memsvc.domain import limits
 from memsvc.domain.capture import (
     KNOWLEDGE_CATEGORIES,
+    CaptureReason,
     ChatMessage,
     Decider,
-    Flushed,
-    Reason,
-    Statement,
+    FlushResult,
+    SourceStatement,
 )
 from memsvc.domain.clock import Deadline
-from memsvc.domain.files import HEADINGS, written
+from memsvc.domain.files import HEADINGS, format_ref
 from memsvc.domain.memory import FileRef, Json, Kind, Layer
 from memsvc.domain.scope import Scope
-from memsvc.domain.secrets import summed
+from memsvc.domain.secrets import sum_redactions
 from memsvc.domain.sessions import Role
-from memsvc.domain.write_requests import Draft, Outcome, Redaction, WriteOptions, Written
+from memsvc.domain.write_requests import Draft, Outcome, Redaction, WriteOptions, WriteResult
 from memsvc.engine.capture.capture import CaptureWriter, capture_request, redactions_from_json, redactions_to_json
 from memsvc.engine.capture.statement_extraction import (
     SOURCE,
@@ -39,8 +39,8 @@ from memsvc.text.file_refs import refs_in
 from memsvc.text.recalled_text import rendered_spans
 
 _METHOD = "FlushMessages"
-_RECALLED = frozenset({Reason.RECALLED, Reason.KNOWN})
-_UNSPOKEN = _RECALLED | {Reason.FORGET, Reason.ROLE, Reason.CODE, Reason.QUOTED}
+_RECALLED = frozenset({CaptureReason.RECALLED, CaptureReason.KNOWN})
+_UNSPOKEN = _RECALLED | {CaptureReason.FORGET, CaptureReason.ROLE, CaptureReason.CODE, CaptureReason.QUOTED}
 """Reasons of statements that the memory of files alone must not quote."""
 ASKED_CHARS = 200
 _CUT = f"Only the first {limits.FLUSHED_STATEMENTS} statements were processed; flush fewer messages at a time."
@@ -67,7 +67,7 @@ class ConversationFlusher:
         *,
         options: WriteOptions,
         deadline: Deadline,
-    ) -> Flushed:
+    ) -> FlushResult:
         """Return the memories extracted from *messages*, oldest first, once all are durable.
 
         Raises:
@@ -118,13 +118,13 @@ class ConversationFlusher:
             cleaned.append(text)
             redactions.append(found)
         cited = self._extractor.find_cited(scope, "\n".join(cleaned))
-        statements: list[tuple[Statement, bool]] = []
+        statements: list[tuple[SourceStatement, bool]] = []
         for place, (message, text) in enumerate(zip(messages, cleaned, strict=True)):
-            like = Statement("", message.role, place, message.speaker, message.event_time)
+            like = SourceStatement("", message.role, place, message.speaker, message.event_time)
             statements += split_statements(text, cited, like, most=limits.FLUSHED_STATEMENTS + 1 - len(statements))
         is_cut = len(statements) > limits.FLUSHED_STATEMENTS
         extraction = self._extractor.evaluate(
-            scope, statements[: limits.FLUSHED_STATEMENTS], summed(redactions), deadline
+            scope, statements[: limits.FLUSHED_STATEMENTS], sum_redactions(redactions), deadline
         )
         return extraction.with_notice(_CUT if is_cut else "")
 
@@ -178,10 +178,10 @@ def _file_drafts(
         yield _file_draft(spoken[0] if spoken else None, tuple(dict.fromkeys((*files, *artifacts)))[: limits.FILE_REFS])
 
 
-def _file_draft(asked: Statement | None, files: Sequence[FileRef]) -> Draft:
+def _file_draft(asked: SourceStatement | None, files: Sequence[FileRef]) -> Draft:
     text = asked.text[:ASKED_CHARS] if asked else ""
     heading = HEADINGS["zh" if is_han(text) else "en"]
-    listed = "\n".join(f"- `{written(ref)}`" for ref in files)
+    listed = "\n".join(f"- `{format_ref(ref)}`" for ref in files)
     return Draft(
         content=f"{text}\n\n{heading}:\n{listed}" if text else f"{heading}:\n{listed}",
         session_id="",
@@ -218,11 +218,11 @@ def _note_from(extraction: Extraction, files: Sequence[FileRef], *, left_out: in
     }
 
 
-def _result(answer: IdempotentResult) -> Flushed:
+def _result(answer: IdempotentResult) -> FlushResult:
     note: Any = answer.note
-    written = [result for result in answer.results if isinstance(result, Written)]
+    written = [result for result in answer.results if isinstance(result, WriteResult)]
     outcomes: tuple[Outcome, ...] = tuple(result.outcome for result in written)
-    return Flushed(
+    return FlushResult(
         memories=tuple(result.memory for result in written),
         outcomes=outcomes,
         file_refs=tuple(FileRef(*pair) for pair in note["files"]),
@@ -236,7 +236,7 @@ def _result(answer: IdempotentResult) -> Flushed:
     )
 
 
-_UNREFERRED = frozenset({Reason.RECALLED, Reason.FORGET})
+_UNREFERRED = frozenset({CaptureReason.RECALLED, CaptureReason.FORGET})
 """Reasons of statements that do not refer to files: they repeat memories or ask to forget."""
 
 

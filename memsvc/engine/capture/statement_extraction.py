@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from memsvc.domain.capture import Decider, Reason, Statement, Verdict
+from memsvc.domain.capture import CaptureReason, CaptureVerdict, Decider, SourceStatement
 from memsvc.domain.clock import Deadline
 from memsvc.domain.memory import FileRef, Kind, Memory
 from memsvc.domain.scope import Scope
@@ -45,7 +45,7 @@ class StatementExtractor:
     def evaluate(
         self,
         scope: Scope,
-        split: Sequence[tuple[Statement, bool]],
+        split: Sequence[tuple[SourceStatement, bool]],
         redactions: tuple[Redaction, ...],
         deadline: Deadline,
     ) -> Extraction:
@@ -66,7 +66,7 @@ class StatementExtractor:
         known = self._known_text.find_known(scope, judged.content, deadline)
         if known is None:
             return ExtractedStatement(judged.statement, judged.verdict, judged.content)
-        verdict = Verdict.ignoring(Reason.KNOWN, f"Memory {known.id} states this already.")
+        verdict = CaptureVerdict.ignoring(CaptureReason.KNOWN, f"Memory {known.id} states this already.")
         return ExtractedStatement(judged.statement, verdict, judged.content, known)
 
 
@@ -74,8 +74,8 @@ class StatementExtractor:
 class ExtractedStatement:
     """A statement with its verdict, the text to remember, and an existing memory that states the same."""
 
-    statement: Statement
-    verdict: Verdict
+    statement: SourceStatement
+    verdict: CaptureVerdict
     content: str
     known: Memory | None = None
 
@@ -94,7 +94,9 @@ class Extraction:
         return replace(self, notice=" ".join(filter(None, (self.notice, more))))
 
 
-def split_statements(text: str, cited: CitedMemories, like: Statement, *, most: int) -> list[tuple[Statement, bool]]:
+def split_statements(
+    text: str, cited: CitedMemories, like: SourceStatement, *, most: int
+) -> list[tuple[SourceStatement, bool]]:
     """Return the first *most* statements of *text*, and whether each was recalled; other fields are as in *like*."""
     return [
         (
@@ -129,6 +131,6 @@ def draft_from_statement(
     )
 
 
-def _as_recalled(statement: Statement) -> ExtractedStatement:
-    verdict = Verdict.ignoring(Reason.RECALLED, "The text was recalled from memory.")
+def _as_recalled(statement: SourceStatement) -> ExtractedStatement:
+    verdict = CaptureVerdict.ignoring(CaptureReason.RECALLED, "The text was recalled from memory.")
     return ExtractedStatement(statement, verdict, statement.text)

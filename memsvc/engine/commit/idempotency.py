@@ -14,14 +14,14 @@ from memsvc.domain.conflicts import Conflict, ConflictState, Contradiction
 from memsvc.domain.errors import MemoryNotFoundError, RequestIdReusedError, Violation
 from memsvc.domain.memory import Json, Memory
 from memsvc.domain.scope import Reach
-from memsvc.domain.write_requests import Outcome, Rejected, UpsertResult, Written
+from memsvc.domain.write_requests import Outcome, RejectedItem, UpsertResult, WriteResult
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.ports.features import ConflictReads
 from memsvc.ports.metadata import MemoryReads, RequestRecord, Transaction
 
 RETENTION = timedelta(hours=24)
 """Period for which the answer to a request is stored."""
-RequestResult: TypeAlias = Written | Rejected | MemoryNotFoundError
+RequestResult: TypeAlias = WriteResult | RejectedItem | MemoryNotFoundError
 """One result of a request; the error marks a memory that was purged before the request was repeated."""
 
 
@@ -35,7 +35,7 @@ class IdempotentExecutor:
         self._conflicts = conflicts
 
     def run_once(
-        self, request: IdempotentRequest, work: Callable[[Transaction], Sequence[UpsertResult | Rejected]]
+        self, request: IdempotentRequest, work: Callable[[Transaction], Sequence[UpsertResult | RejectedItem]]
     ) -> tuple[list[RequestResult], int]:
         """Run *work* and return its results with the position; a repeated request returns the first results.
 
@@ -48,7 +48,9 @@ class IdempotentExecutor:
         return result.results, result.position
 
     def run_once_with_note(
-        self, request: IdempotentRequest, work: Callable[[Transaction], tuple[Sequence[UpsertResult | Rejected], Json]]
+        self,
+        request: IdempotentRequest,
+        work: Callable[[Transaction], tuple[Sequence[UpsertResult | RejectedItem], Json]],
     ) -> IdempotentResult:
         """Run *work* as `run_once` does and also store a note, which a repeated request returns unchanged.
 
@@ -90,14 +92,14 @@ class IdempotentExecutor:
     ) -> RequestResult:
         if "reason" in result:
             violations = tuple(Violation(*violation) for violation in result["violations"])
-            return Rejected(result["reason"], result["message"], violations)
+            return RejectedItem(result["reason"], result["message"], violations)
         memory = known.get(result["id"])
         if memory is not None and memory.revision != result["revision"]:
             memory = self._reads.revision(memory.id, result["revision"], reach=reach)
         if memory is None:
             return MemoryNotFoundError(result["id"])
         conflicts = self._load_conflicts(result.get("conflicts", ()), reach)
-        return Written(memory, Outcome(result["outcome"]), position, conflicts)
+        return WriteResult(memory, Outcome(result["outcome"]), position, conflicts)
 
     def _load_conflicts(self, stored: Sequence[Any], reach: Reach) -> tuple[Contradiction, ...]:
         """Return the conflicts of a stored answer in their states then, with their memories as they are now."""
@@ -149,7 +151,7 @@ def hydrate_conflicts(reads: MemoryReads, conflicts: Sequence[Conflict], reach: 
     return tuple(Contradiction(one, memories.get(one.older_id), memories.get(one.newer_id)) for one in conflicts)
 
 
-def not_found_error(answered: Rejected | MemoryNotFoundError) -> MemoryNotFoundError:
+def not_found_error(answered: RejectedItem | MemoryNotFoundError) -> MemoryNotFoundError:
     """Return the error for a repeated write of one memory that was purged since."""
     # Rejected cannot occur here: the work of such a write raises instead.
     return answered if isinstance(answered, MemoryNotFoundError) else MemoryNotFoundError(answered.reason)
@@ -214,8 +216,8 @@ def _plain(value: object) -> object:
 def _run_or_recall(
     transaction: Transaction,
     request: IdempotentRequest,
-    work: Callable[[Transaction], tuple[Sequence[UpsertResult | Rejected], Json]],
-) -> tuple[Sequence[UpsertResult | Rejected], Json] | _StoredAnswer:
+    work: Callable[[Transaction], tuple[Sequence[UpsertResult | RejectedItem], Json]],
+) -> tuple[Sequence[UpsertResult | RejectedItem], Json] | _StoredAnswer:
     answer = recall_answer(transaction, request)
     if answer is not None:
         return _StoredAnswer(answer)
@@ -231,11 +233,11 @@ def _run_or_recall(
 
 
 def _with_changes(answered: RequestResult, changes: int) -> RequestResult:
-    return replace(answered, changes=changes) if isinstance(answered, Written) and changes > 1 else answered
+    return replace(answered, changes=changes) if isinstance(answered, WriteResult) and changes > 1 else answered
 
 
-def _result_to_json(result: UpsertResult | Rejected) -> dict[str, Any]:
-    if isinstance(result, Rejected):
+def _result_to_json(result: UpsertResult | RejectedItem) -> dict[str, Any]:
+    if isinstance(result, RejectedItem):
         violations = [(violation.field, violation.description) for violation in result.violations]
         return {"reason": result.reason, "message": result.message, "violations": violations}
     answer = {"id": result.memory.id, "revision": result.memory.revision, "outcome": result.outcome.value}
@@ -245,7 +247,7 @@ def _result_to_json(result: UpsertResult | Rejected) -> dict[str, Any]:
     return answer | {"conflicts": conflicts}
 
 
-def _with_position(result: UpsertResult | Rejected, position: int) -> Written | Rejected:
-    if isinstance(result, Rejected):
+def _with_position(result: UpsertResult | RejectedItem, position: int) -> WriteResult | RejectedItem:
+    if isinstance(result, RejectedItem):
         return result
-    return Written(result.memory, result.outcome, position, result.conflicts)
+    return WriteResult(result.memory, result.outcome, position, result.conflicts)

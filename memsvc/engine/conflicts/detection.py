@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from memsvc.domain.conflicts import Conflict, ConflictPolicy, ConflictState, Contradiction, Statement, contradicts
+from memsvc.domain.conflicts import Conflict, ConflictPolicy, ConflictState, Contradiction, Fact, contradicts
 from memsvc.domain.history import is_valid_at
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach
@@ -107,7 +107,7 @@ class ConflictDetector:
         if not own_statements or not is_valid_at(current, self._memory_builder.now()):
             return
         place = (memory.scope.owner, memory.scope.project_id)
-        pairs: dict[str, tuple[Statement, Statement]] = {}
+        pairs: dict[str, tuple[Fact, Fact]] = {}
         found = transaction.find_statements(*place, list(own_statements), limit=CANDIDATES)
         personal = (
             [statement.topic for statement in own_statements.values() if is_personal(statement)] if place[1] else []
@@ -139,7 +139,7 @@ class ConflictDetector:
         transaction: Transaction,
         older: Memory,
         newer: Memory,
-        pair: tuple[Statement, Statement],
+        pair: tuple[Fact, Fact],
         policy: ConflictPolicy,
         result: DetectionResult,
     ) -> None:
@@ -157,7 +157,7 @@ class ConflictDetector:
         transaction.add_conflicts([conflict])
         result.conflicts.setdefault(newer.id, []).append((conflict, older))
 
-    def _conflict(self, older: Memory, newer: Memory, pair: tuple[Statement, Statement]) -> Conflict:
+    def _conflict(self, older: Memory, newer: Memory, pair: tuple[Fact, Fact]) -> Conflict:
         before, own_statements = pair
         return Conflict(
             id=self._memory_builder.new_id(),

@@ -9,7 +9,7 @@ from memsvc.domain.errors import ConflictNotFoundError, ConflictSettledError
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.visibility import visible
-from memsvc.domain.write_requests import Outcome, UpsertResult, WriteOptions, Written
+from memsvc.domain.write_requests import Outcome, UpsertResult, WriteOptions, WriteResult
 from memsvc.engine.commit.idempotency import (
     IdempotentExecutor,
     IdempotentRequest,
@@ -61,7 +61,7 @@ class ConflictResolver:
 
     def resolve(
         self, scope: Scope, conflict_id: str, resolution: Resolution, options: WriteOptions
-    ) -> tuple[Contradiction, Written]:
+    ) -> tuple[Contradiction, WriteResult]:
         """Resolve an open conflict; return it with its memories, and the older memory as written.
 
         CONFIRM: the newer memory supersedes the older one. REJECT: the older one is ACTIVE again, the newer one is
@@ -80,9 +80,9 @@ class ConflictResolver:
         digest = request_digest(scope, conflict_id, resolution) if options.request_id else ""
         request = IdempotentRequest("ResolveConflict", options.request_id, digest, Reach.from_scope(scope))
         (older, newer), _ = self._requests.run_once(request, work)
-        if not isinstance(older, Written):
+        if not isinstance(older, WriteResult):
             raise not_found_error(older)
-        if not isinstance(newer, Written):
+        if not isinstance(newer, WriteResult):
             raise not_found_error(newer)
         conflict = older.conflicts[0].conflict
         return _visible_contradiction(Contradiction(conflict, older.memory, newer.memory), scope), older

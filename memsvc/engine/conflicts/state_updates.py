@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from memsvc.domain.conflicts import Conflict, ConflictState, Statement
+from memsvc.domain.conflicts import Conflict, ConflictState, Fact
 from memsvc.domain.history import is_valid_at
 from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import Memory, Status
@@ -121,7 +121,7 @@ class ConflictStateUpdater:
         return transaction.get(conflict.older_id, reach=reach), transaction.get(conflict.newer_id, reach=reach)
 
 
-def _with_newer(conflict: Conflict, holder: Memory, found: tuple[Statement, Statement]) -> Conflict:
+def _with_newer(conflict: Conflict, holder: Memory, found: tuple[Fact, Fact]) -> Conflict:
     """Return the conflict with *holder* as the newer memory, and the values of the *found* contradiction."""
     before, said = found
     return replace(

@@ -12,7 +12,7 @@ from memsvc.domain.conflicts import ConflictState
 from memsvc.domain.consolidation import (
     LASTING,
     MOST_MEMBERS,
-    Group,
+    MemoryGroup,
     agree,
     may_be_merged,
     newest_first,
@@ -57,7 +57,7 @@ class CandidateFinder:
         deadline: Deadline,
         *,
         is_ready: Callable[[Memory], bool] = lambda _: True,
-    ) -> list[Group]:
+    ) -> list[MemoryGroup]:
         """Return the groups that contain the *seeds*, in their order; no memory is in two groups.
 
         Members have at least similarity *threshold* to the seed, are *is_ready*, have no open conflict, and no two of
@@ -69,7 +69,7 @@ class CandidateFinder:
         """
         waiting = [seed for seed in seeds if _is_comparable(seed) and is_ready(seed)]
         taken: set[str] = set()
-        groups: list[Group] = []
+        groups: list[MemoryGroup] = []
         for start in range(0, len(waiting), SLICE):
             SEARCH_PRIORITY.yield_to_searches()
             for found in self._near(waiting[start : start + SLICE], threshold, deadline):
@@ -108,7 +108,7 @@ class CandidateFinder:
             deadline=deadline,
         )
 
-    def _group(self, found: _Neighbours, taken: set[str], is_ready: Callable[[Memory], bool]) -> Group | None:
+    def _group(self, found: _Neighbours, taken: set[str], is_ready: Callable[[Memory], bool]) -> MemoryGroup | None:
         if found.seed.id in taken or not found.scores:
             return None
         near = self._store.memories.by_rows(list(found.scores), reach=project_reach(found.seed))
@@ -119,7 +119,7 @@ class CandidateFinder:
         if len(members) < 2:  # noqa: PLR2004 - a single memory is no group
             return None
         similarity = min(found.scores.get(member.row, 1.0) for member in members)
-        return Group(newest_first(members), similarity)
+        return MemoryGroup(newest_first(members), similarity)
 
     def _without_conflicts(self, members: Sequence[Memory]) -> list[Memory]:
         """Return the members without open conflicts that no undo separated from another one."""

@@ -10,8 +10,8 @@ from enum import StrEnum
 from itertools import count
 
 from memsvc.domain.clock import Deadline
-from memsvc.domain.consolidation import Group, newest_first
-from memsvc.domain.maintenance import EVERYBODY, Area, Due, Reason, UpkeepStep
+from memsvc.domain.consolidation import MemoryGroup, newest_first
+from memsvc.domain.maintenance import EVERYBODY, DueChange, MaintenanceReason, MaintenanceScope, UpkeepStep
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach
 from memsvc.engine.commit.group_committer import GroupCommitter
@@ -55,11 +55,11 @@ class ConsolidateStep:
         """Return the number of groups merged at a time."""
         return BATCH
 
-    def find_due(self, area: Area, now: datetime, after: str, limit: int) -> StepPart:
+    def find_due(self, area: MaintenanceScope, now: datetime, after: str, limit: int) -> StepPart:
         """Return the groups around the next memories; for all users only those changed since the last pass."""
         # No seed is in two groups, so there are no more groups than *limit*.
         scan_batch = self._scan.next_batch(area, after, limit)
-        groups: list[Group] = []
+        groups: list[MemoryGroup] = []
         for project in _by_project(scan_batch.candidates):
             groups += self._finder.groups(project, self._threshold, Deadline(), is_ready=unchanged_since(now))
         if area == EVERYBODY:
@@ -68,11 +68,11 @@ class ConsolidateStep:
         following = BEGINNING if is_over else str(scan_batch.following)
         return StepPart(tuple(map(_due, groups)), following, is_paused=scan_batch.is_paused)
 
-    def apply(self, due: Sequence[Due]) -> StepResult:
+    def apply(self, due: Sequence[DueChange]) -> StepResult:
         """Merge the groups that are still coherent."""
         planned = [(one, self._planned(one)) for one in due]
 
-        def work(transaction: Transaction) -> list[Due]:
+        def work(transaction: Transaction) -> list[DueChange]:
             return [
                 one for one, plan in planned if plan is not None and self._merger.merge(transaction, plan) is not None
             ]
@@ -80,18 +80,18 @@ class ConsolidateStep:
         changed = self._committer.submit(work).value
         return StepResult(tuple(changed), len(due) - len(changed))
 
-    def _planned(self, due: Due) -> PlannedMerge | None:
+    def _planned(self, due: DueChange) -> PlannedMerge | None:
         reach = Reach(due.scope.owner, (due.scope.project_id,))
         names = (due.memory_id, *due.member_ids)
         members = newest_first(self._store.memories.get(names, reach=reach).values())
         if len(members) < len(names) or not are_coherent(members):
             return None
-        return self._merger.plan(Group(members, self._threshold), Deadline())
+        return self._merger.plan(MemoryGroup(members, self._threshold), Deadline())
 
 
-def _due(group: Group) -> Due:
+def _due(group: MemoryGroup) -> DueChange:
     others = tuple(member.id for member in group.members[1:])
-    return Due.of(UpkeepStep.CONSOLIDATE, Reason.SIMILAR, group.newest, others)
+    return DueChange.of(UpkeepStep.CONSOLIDATE, MaintenanceReason.SIMILAR, group.newest, others)
 
 
 def _by_project(memories: Iterable[Memory]) -> list[list[Memory]]:
@@ -184,7 +184,7 @@ class IncrementalScan:
         self._blocking, self._area_blocking = BlockingIndex(), BlockingIndex()
         self._numbers = count(1)
 
-    def next_batch(self, area: Area, after: str, limit: int) -> ScanBatch:
+    def next_batch(self, area: MaintenanceScope, after: str, limit: int) -> ScanBatch:
         """Return the next part of a scan over *area*."""
         cursor = self._first_cursor(area) if after == BEGINNING else Cursor.of(after)
         left = self._most - cursor.examined if area == EVERYBODY else limit
@@ -200,7 +200,7 @@ class IncrementalScan:
         is_paused = area == EVERYBODY and following is not None and following.examined >= self._most
         return ScanBatch(cursor, seeds, in_area, following, is_paused)
 
-    def note(self, scan_batch: ScanBatch, groups: Iterable[Group], now: datetime) -> None:
+    def note(self, scan_batch: ScanBatch, groups: Iterable[MemoryGroup], now: datetime) -> None:
         """Record that a part of a scan over all users was compared.
 
         Grouped memories, and memories changed since *now*, are examined again in the next pass.
@@ -219,7 +219,7 @@ class IncrementalScan:
         if following is None and cursor.walk is ScanKind.ALL:
             self._blocking.finish_pass(cursor.number)
 
-    def _first_cursor(self, area: Area) -> Cursor:
+    def _first_cursor(self, area: MaintenanceScope) -> Cursor:
         # Memories that the indexes do not contain yet cannot be found by vector: leave them to the next pass.
         head = self._feed.applied()
         return Cursor(ScanKind.AGAIN, 0, head) if area == EVERYBODY else self._full_scan(head)

@@ -8,7 +8,14 @@ from dataclasses import dataclass, replace
 
 from memsvc.domain import limits
 from memsvc.domain.clock import Deadline
-from memsvc.domain.consolidation import Consolidated, Group, Wording, archived_for, carried_over, draft_of
+from memsvc.domain.consolidation import (
+    ConsolidatedText,
+    Consolidation,
+    MemoryGroup,
+    archive_original,
+    draft_of,
+    with_inherited_fields,
+)
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import Memory, Status
@@ -35,21 +42,21 @@ class GroupMerger:
         self._text_writer = text_writer
         self._conflict_states = ConflictStateUpdater(record_builder, memory_builder.now)
 
-    def plan(self, group: Group, deadline: Deadline) -> PlannedMerge:
+    def plan(self, group: MemoryGroup, deadline: Deadline) -> PlannedMerge:
         """Return the planned merge of *group*."""
         wording = self._text_writer.write(group.members, deadline)
         return PlannedMerge(group, wording, self._prepared(group, wording))
 
-    def preview(self, group: Group) -> Consolidated:
+    def preview(self, group: MemoryGroup) -> Consolidation:
         """Return the merge of *group* by the rule, without an id and at revision 0. Nothing is written.
 
         No model is asked; a language model may choose other words.
         """
-        memory = self._prepared(group, Wording(self._text_writer.by_rule(group.members))).record.memory
-        merged = replace(carried_over(memory, group.members), id="", revision=0)
-        return Consolidated(merged, group.members, group.similarity)
+        memory = self._prepared(group, ConsolidatedText(self._text_writer.by_rule(group.members))).record.memory
+        merged = replace(with_inherited_fields(memory, group.members), id="", revision=0)
+        return Consolidation(merged, group.members, group.similarity)
 
-    def merge(self, transaction: Transaction, planned: PlannedMerge) -> Consolidated | None:
+    def merge(self, transaction: Transaction, planned: PlannedMerge) -> Consolidation | None:
         """Store the merged memory and archive its originals, linked both ways; return None if that is not possible.
 
         A member may have changed since the plan, or have an open conflict, or the merged memory may need a review.
@@ -64,17 +71,17 @@ class GroupMerger:
         record = apply_sources(planned.prepared, SourceLookup(transaction), self._memory_builder.policy).record
         if record.memory.status is not Status.ACTIVE:
             return None
-        merged = carried_over(record.memory, originals)
+        merged = with_inherited_fields(record.memory, originals)
         now = self._memory_builder.now()
-        archived = [archived_for(original, merged.id, now) for original in originals]
+        archived = [archive_original(original, merged.id, now) for original in originals]
         for before, after in zip(originals, archived, strict=True):
             transaction.update(before, self._record_builder.record_with_same_content(after), ChangeAction.UPDATED)
         record, _ = self._record_builder.claim(transaction, replace(record, memory=merged))
         [stored] = transaction.insert([record])
         self._conflict_states.update(transaction, archived)
-        return Consolidated(stored, tuple(archived), planned.group.similarity, planned.wording.notice)
+        return Consolidation(stored, tuple(archived), planned.group.similarity, planned.wording.notice)
 
-    def _prepared(self, group: Group, wording: Wording) -> PreparedMemory:
+    def _prepared(self, group: MemoryGroup, wording: ConsolidatedText) -> PreparedMemory:
         draft = draft_of(group.members, wording.content)
         return self._memory_builder.prepare(replace(group.newest.scope, session_id=""), draft)
 
@@ -88,8 +95,8 @@ class GroupMerger:
 class PlannedMerge:
     """A group and its merged memory, prepared before the transaction because a model may be slow."""
 
-    group: Group
-    wording: Wording
+    group: MemoryGroup
+    wording: ConsolidatedText
     prepared: PreparedMemory
 
 
@@ -119,15 +126,15 @@ class MergedTextWriter:
         """Return the text of the first, newest member plus sentences of the others that add something, in order."""
         return joined([member.content for member in members], members[0].speaker)[: limits.CONTENT]
 
-    def write(self, members: Sequence[Memory], deadline: Deadline) -> Wording:
+    def write(self, members: Sequence[Memory], deadline: Deadline) -> ConsolidatedText:
         """Return the text for *members*, newest first; that of the rule if the text of the model is unusable."""
         plain = self.by_rule(members)
         if self._model is None or all(member.content == members[0].content for member in members):
-            return Wording(plain)
+            return ConsolidatedText(plain)
         material = "\n\n".join(member.content for member in members)
         clean, secrets = self._redactor.text(material)
         if secrets:
-            return Wording(
+            return ConsolidatedText(
                 plain, "The memories contain a secret, which is not sent to a language model; the rule merged them."
             )
         left = deadline.remaining()
@@ -136,8 +143,10 @@ class MergedTextWriter:
             text = self._model.text(Prompt(_INSTRUCTIONS, clean), deadline=Deadline.after(seconds))
         except (BackendUnavailableError, UnusableAnswerError) as error:
             log.warning("the language model did not merge memories; the rule merged them: %s", error)
-            return Wording(plain, "The language model did not answer; the rule merged the memories.")
+            return ConsolidatedText(plain, "The language model did not answer; the rule merged the memories.")
         if not is_reworded(text, plain):
             log.warning("the language model changed the content of memories; the rule merged them")
-            return Wording(plain, "The language model changed the content of the memories; the rule merged them.")
-        return Wording(text)
+            return ConsolidatedText(
+                plain, "The language model changed the content of the memories; the rule merged them."
+            )
+        return ConsolidatedText(text)

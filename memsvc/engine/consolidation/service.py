@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from memsvc.domain.clock import Deadline, to_micros
-from memsvc.domain.consolidation import Consolidated, ConsolidationReport, Group, mergeable
+from memsvc.domain.consolidation import Consolidation, ConsolidationReport, MemoryGroup, mergeable
 from memsvc.domain.errors import DeadlineExceededError
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach, Scope, Visibility
@@ -57,7 +57,7 @@ class ConsolidationService:
             BackendUnavailableError: The vector index cannot be searched.
             DeadlineExceededError: There was no time for the first memories.
         """
-        groups: list[Consolidated] = []
+        groups: list[Consolidation] = []
         examined, chars, after = 0, 0, wanted.after
         for found, seen, following in self._find_groups(wanted, wanted.after, 0, deadline):
             groups += [self._merger.preview(group) for group in found]
@@ -96,7 +96,7 @@ class ConsolidationService:
 
     def _find_groups(
         self, wanted: ConsolidationRequest, after: PageCursor | None, examined: int, deadline: Deadline
-    ) -> Iterator[tuple[list[Group], int, PageCursor | None]]:
+    ) -> Iterator[tuple[list[MemoryGroup], int, PageCursor | None]]:
         """Yield the groups of each page with its size and the next cursor, as long as there is time."""
         reach = Reach.from_scope(wanted.scope, Visibility.PROJECT)
         threshold = self._threshold if wanted.threshold is None else wanted.threshold
@@ -119,7 +119,7 @@ class ConsolidationService:
             if after is None:
                 return
 
-    def _merge(self, run: _Run, request: IdempotentRequest, group: Group, deadline: Deadline) -> _Run:
+    def _merge(self, run: _Run, request: IdempotentRequest, group: MemoryGroup, deadline: Deadline) -> _Run:
         planned = self._merger.plan(group, deadline)
 
         def work(transaction: Transaction) -> _Run:
@@ -146,14 +146,14 @@ class ConsolidationService:
         present = tuple(group for group in groups if group is not None)
         return ConsolidationReport(present, run.examined, run.skipped, position=run.position)
 
-    def _load_group(self, noted: Mapping[str, Any], reach: Reach) -> Consolidated | None:
+    def _load_group(self, noted: Mapping[str, Any], reach: Reach) -> Consolidation | None:
         """Return a merged group as it was when it was merged; None if it was purged since."""
         merged = self._reads.revision(*noted["merged"], reach=reach)
         if merged is None:
             return None
         found = (self._reads.revision(memory_id, revision, reach=reach) for memory_id, revision in noted["originals"])
         originals = tuple(one for one in found if one is not None)
-        return Consolidated(merged, originals, noted["similarity"], noted["notice"])
+        return Consolidation(merged, originals, noted["similarity"], noted["notice"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +213,7 @@ def _start(transaction: Transaction, request: IdempotentRequest, wanted: Consoli
     return run
 
 
-def _group_as_json(merged: Consolidated) -> dict[str, Any]:
+def _group_as_json(merged: Consolidation) -> dict[str, Any]:
     return {
         "merged": [merged.merged.id, merged.merged.revision],
         "originals": [[original.id, original.revision] for original in merged.originals],
@@ -222,7 +222,7 @@ def _group_as_json(merged: Consolidated) -> dict[str, Any]:
     }
 
 
-def _chars(group: Group) -> int:
+def _chars(group: MemoryGroup) -> int:
     return sum(len(member.content) for member in group.members)
 
 

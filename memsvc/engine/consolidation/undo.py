@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from memsvc.domain.consolidation import SOURCE, given_back
+from memsvc.domain.consolidation import SOURCE, restore_original
 from memsvc.domain.errors import (
     InvalidRequestError,
     MemoryExistsError,
@@ -19,7 +19,7 @@ from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import UNNAMED, Memory, Status
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.visibility import visible
-from memsvc.domain.write_requests import Outcome, UpsertResult, WriteOptions, Written
+from memsvc.domain.write_requests import Outcome, UpsertResult, WriteOptions, WriteResult
 from memsvc.engine.commit.idempotency import IdempotentExecutor, IdempotentRequest, not_found_error, request_digest
 from memsvc.engine.conflicts.state_updates import ConflictStateUpdater
 from memsvc.engine.consolidation.candidates import REVISIONS, project_reach
@@ -49,7 +49,7 @@ class ConsolidationUndo:
 
     def undo(
         self, scope: Scope, memory_id: str, *, expected_revision: int, options: WriteOptions
-    ) -> tuple[Written, tuple[Written, ...]]:
+    ) -> tuple[WriteResult, tuple[WriteResult, ...]]:
         """Undo the consolidation that created a memory, or archived it; return the merged memory and the originals.
 
         The originals return to their earlier state, with changes made since. The merged memory is DELETED, with all its
@@ -72,9 +72,9 @@ class ConsolidationUndo:
             return self._undo(transaction, merged, expected_revision)
 
         results, _ = self._requests.run_once(request, work)
-        written: list[Written] = []
+        written: list[WriteResult] = []
         for result in results:
-            if not isinstance(result, Written):
+            if not isinstance(result, WriteResult):
                 raise not_found_error(result)
             written.append(result)
         return written[0], tuple(written[1:])
@@ -133,7 +133,7 @@ class ConsolidationUndo:
         now = self._memory_builder.now()
         placed: list[UpsertResult] = []
         for before in originals:
-            after = given_back(before, self._state_before(before), now)
+            after = restore_original(before, self._state_before(before), now)
             if after.key and after.status not in UNNAMED:
                 _require_free_key(transaction, after)
             # Another memory may have the same content, as it did before.

@@ -18,17 +18,17 @@ from memsvc.domain.context import (
     NEARLY,
     NEARLY_FULL,
     RETRIEVED,
+    ContextHolding,
+    ContextNotice,
+    ContextPlan,
     ContextQuery,
+    ContextSummary,
     Event,
-    Held,
-    LeftOut,
     Locale,
-    Notice,
-    Plan,
-    Reason,
+    NoticeSeverity,
+    Omission,
+    OmissionReason,
     Section,
-    Severity,
-    Summary,
     TokenBudget,
     own_shares,
 )
@@ -76,7 +76,7 @@ class BuildInputs:
     lines: LruCache[Hashable, Line]
     sayings: LruCache[Hashable, Shingles]
     session_size: Callable[[], tuple[int, int] | None] = lambda: None
-    earlier: Mapping[str, Held] | None = None
+    earlier: Mapping[str, ContextHolding] | None = None
     least_core_trust: float = 0.0
 
 
@@ -161,7 +161,7 @@ class ContextBuilder:
             source_reader, is_session = self._inputs.source_reader, section is Section.SESSION
             found = (source_reader.session if is_session else source_reader.recent)(self.query, self._now)
             most = SESSION_MESSAGES if is_session else RECENT_MEMORIES
-            self.ledger.leave_out(section, Reason.LIMIT, [memory.id for memory in found[:-most]])
+            self.ledger.leave_out(section, OmissionReason.LIMIT, [memory.id for memory in found[:-most]])
             self._read_memories[section] = found[-most:]
         return self._read_memories[section]
 
@@ -202,11 +202,11 @@ class ContextBuilder:
             else:
                 project = self.query.scope.project_id if section is Section.PROJECT_CORE else ""
                 memories = [one for part in self._inputs.source_reader.essentials(self.query, project) for one in part]
-            self.ledger.leave_out(section, Reason.BUDGET, [memory.id for memory in memories])
+            self.ledger.leave_out(section, OmissionReason.BUDGET, [memory.id for memory in memories])
 
-    def _plan(self, text: str, tokens: int, sections: Sequence[Section], free: int) -> Plan:
+    def _plan(self, text: str, tokens: int, sections: Sequence[Section], free: int) -> ContextPlan:
         own = own_shares(max(0, free), self.query.shares, sections)
-        return Plan(
+        return ContextPlan(
             text=text,
             token_count=tokens,
             total_tokens=self.query.total_tokens,
@@ -227,9 +227,11 @@ class ContextBuilder:
             memories = [*core[:LIST], *active[:LIST]]
             trusted = [one for one in memories if speaks_for_the_user(one, self._inputs.least_core_trust)]
             ids = {memory.id for memory in trusted}
-            self.ledger.leave_out(section, Reason.UNTRUSTED, [one.id for one in memories if one.id not in ids])
+            self.ledger.leave_out(section, OmissionReason.UNTRUSTED, [one.id for one in memories if one.id not in ids])
             yield from self._selector.in_order(section, trusted)
-            self.ledger.leave_out(section, Reason.LIMIT, [one.id for part in (core, active) for one in part[LIST:]])
+            self.ledger.leave_out(
+                section, OmissionReason.LIMIT, [one.id for part in (core, active) for one in part[LIST:]]
+            )
         yield from self._warnings.count("CORE_COUNT", counts[0], CORE_COUNT)
         yield from self._warnings.count("ACTIVE_COUNT", counts[1], ACTIVE_COUNT)
 
@@ -276,7 +278,7 @@ class ContextBuilder:
         for memory_id, held in (self.earlier or {}).items():
             if held.section in sections and memory_id not in found and memory_id not in self.ledger.holds:
                 self.ledger.holds[memory_id] = held
-                self.ledger.leave_out(held.section, Reason.UNCERTAIN, [memory_id])
+                self.ledger.leave_out(held.section, OmissionReason.UNCERTAIN, [memory_id])
 
     def _await_search(self) -> _Found | None:
         """Return the hits, and why they may be incomplete; None if the context was abandoned."""
@@ -301,15 +303,15 @@ REMOVED_MARKS = 20
 RESERVED_TOKENS = 160
 """Tokens reserved for the line about omitted memories; a twentieth of a small budget."""
 _PART = 20
-_HELD = frozenset({Reason.UNCHANGED, Reason.UNCERTAIN})
+_HELD = frozenset({OmissionReason.UNCHANGED, OmissionReason.UNCERTAIN})
 
 
 class LedgerView(Protocol):
     """The parts of the ledger that the footer reads."""
 
-    holds: dict[str, Held]
+    holds: dict[str, ContextHolding]
     counts: dict[Section, list[int]]
-    left_out: dict[tuple[Section, Reason], list[str]]
+    left_out: dict[tuple[Section, OmissionReason], list[str]]
     texts: list[str]
 
 
@@ -321,19 +323,19 @@ def opening_lines(locale: Locale, tokenizer: Tokenizer) -> tuple[str, int]:
 class ContextFooter:
     """The closing lines and the summary of a context."""
 
-    def __init__(self, query: ContextQuery, tokenizer: Tokenizer, earlier: Mapping[str, Held] | None) -> None:
+    def __init__(self, query: ContextQuery, tokenizer: Tokenizer, earlier: Mapping[str, ContextHolding] | None) -> None:
         self._query = query
         self._count, self._adds_up = tokenizer.count, tokenizer.adds_up
         self._earlier = earlier
         self.least_tokens = tokenizer.count(CLOSING)
         self.reserved_tokens = min(RESERVED_TOKENS, query.total_tokens // _PART)
 
-    def empty_summary(self, ledger: LedgerView, sections: Sequence[Section]) -> Summary:
+    def empty_summary(self, ledger: LedgerView, sections: Sequence[Section]) -> ContextSummary:
         """Return the summary of a context whose budget is too small."""
         total = self._query.total_tokens
-        return Summary("", 0, 0, total, dict.fromkeys(sections, (0, 0)), _left_out(ledger))
+        return ContextSummary("", 0, 0, total, dict.fromkeys(sections, (0, 0)), _left_out(ledger))
 
-    def summary(self, ledger: LedgerView, sections: Sequence[Section]) -> Summary:
+    def summary(self, ledger: LedgerView, sections: Sequence[Section]) -> ContextSummary:
         """Return the summary; its text describes the omitted memories as far as there is room."""
         left_out = _left_out(ledger)
         removed = () if self._earlier is None else tuple(one for one in self._earlier if one not in ledger.holds)
@@ -343,7 +345,7 @@ class ContextFooter:
             whole = spent + self._count(preceding + text)
             if whole <= self._query.total_tokens:
                 break
-        return Summary(
+        return ContextSummary(
             text=text,
             text_token_count=self._count(text),
             token_count=whole,
@@ -353,20 +355,20 @@ class ContextFooter:
             removed_ids=removed,
         )
 
-    def _texts(self, left_out: Sequence[LeftOut], removed: Sequence[str]) -> Iterator[str]:
+    def _texts(self, left_out: Sequence[Omission], removed: Sequence[str]) -> Iterator[str]:
         locale = self._query.locale
-        omitted = left_out_line([one for one in left_out if one.reason is not Reason.UNCHANGED], locale)
+        omitted = left_out_line([one for one in left_out if one.reason is not OmissionReason.UNCHANGED], locale)
         marks = removed_line([citation(one) for one in removed[:REMOVED_MARKS]], locale)
         yield omitted + marks + CLOSING
         if omitted and marks:
             yield marks + CLOSING
-        total = sum(one.count for one in left_out if one.reason is not Reason.UNCHANGED)
+        total = sum(one.count for one in left_out if one.reason is not OmissionReason.UNCHANGED)
         if total:
             yield f"{'Left out' if locale is Locale.EN else '未列出'}: {total}\n{CLOSING}"
         yield CLOSING
 
 
-def _left_out(ledger: LedgerView) -> tuple[LeftOut, ...]:
+def _left_out(ledger: LedgerView) -> tuple[Omission, ...]:
     """Return the omitted memories by section and reason, without those that another section shows."""
     found = []
     order = list(Section)
@@ -375,7 +377,7 @@ def _left_out(ledger: LedgerView) -> tuple[LeftOut, ...]:
     ):
         missing = ids if reason in _HELD else [one for one in dict.fromkeys(ids) if one not in ledger.holds]
         if missing:
-            found.append(LeftOut(section, reason, len(missing), tuple(missing[:NAMED_IDS])))
+            found.append(Omission(section, reason, len(missing), tuple(missing[:NAMED_IDS])))
     return tuple(found)
 
 
@@ -389,30 +391,30 @@ class ContextWarnings:
     def __init__(self, locale: Locale) -> None:
         self._locale = locale
 
-    def too_small(self, needed: int, total: int) -> Notice:
+    def too_small(self, needed: int, total: int) -> ContextNotice:
         """Return the warning that nothing fits into the budget."""
-        return self._notice(Severity.CRITICAL, "BUDGET_TOO_SMALL", needed, total)
+        return self._notice(NoticeSeverity.CRITICAL, "BUDGET_TOO_SMALL", needed, total)
 
-    def incomplete(self, detail: str) -> Notice:
+    def incomplete(self, detail: str) -> ContextNotice:
         """Return the warning that the search may be incomplete."""
         said = message("RETRIEVAL_INCOMPLETE", self._locale, detail=detail)
-        return Notice(Severity.WARNING, "RETRIEVAL_INCOMPLETE", said)
+        return ContextNotice(NoticeSeverity.WARNING, "RETRIEVAL_INCOMPLETE", said)
 
-    def late(self, sections: Sequence[Section]) -> Notice:
+    def late(self, sections: Sequence[Section]) -> ContextNotice:
         """Return the warning that there was no time for some sections."""
         names = ", ".join(HEADINGS[self._locale][section] for section in Section if section in sections)
-        return Notice(Severity.WARNING, "DEADLINE", message("DEADLINE", self._locale, detail=names))
+        return ContextNotice(NoticeSeverity.WARNING, "DEADLINE", message("DEADLINE", self._locale, detail=names))
 
-    def count(self, code: str, value: int, limit: int) -> Iterator[Notice]:
+    def count(self, code: str, value: int, limit: int) -> Iterator[ContextNotice]:
         """Yield a warning if a tier has nearly, or more than, the intended number of memories."""
         if value >= NEARLY * limit:
-            yield self._notice(Severity.WARNING if value > limit else Severity.INFO, code, value, limit)
+            yield self._notice(NoticeSeverity.WARNING if value > limit else NoticeSeverity.INFO, code, value, limit)
 
-    def session(self, tokens: int, limit: int) -> Iterator[Notice]:
+    def session(self, tokens: int, limit: int) -> Iterator[ContextNotice]:
         """Yield a warning if a session is nearly full."""
         if limit > 0 and tokens > NEARLY_FULL * limit:
-            severity = Severity.CRITICAL if tokens > ALMOST_FULL * limit else Severity.WARNING
+            severity = NoticeSeverity.CRITICAL if tokens > ALMOST_FULL * limit else NoticeSeverity.WARNING
             yield self._notice(severity, "SESSION_NEARLY_FULL", tokens, limit)
 
-    def _notice(self, severity: Severity, code: str, value: int, limit: int) -> Notice:
-        return Notice(severity, code, message(code, self._locale, value=value, limit=limit), value, limit)
+    def _notice(self, severity: NoticeSeverity, code: str, value: int, limit: int) -> ContextNotice:
+        return ContextNotice(severity, code, message(code, self._locale, value=value, limit=limit), value, limit)

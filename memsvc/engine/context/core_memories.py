@@ -20,7 +20,7 @@ from memsvc.domain.context import (
 )
 from memsvc.domain.filters import And, AnyOf, Field, Filter, Not, Range
 from memsvc.domain.memory import Layer, Memory, Status, Tier
-from memsvc.domain.reminders import Due, Moment
+from memsvc.domain.reminders import DueReminder, Moment
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.search import Order, OrderField
 from memsvc.engine.memories.reminders import ReminderService
@@ -116,7 +116,7 @@ class CoreMemoryCache:
             due=found[:limit],
         )
 
-    def due_reminders(self, scope: Scope, *, limit: int, zone: tzinfo | None = None) -> list[Due]:
+    def due_reminders(self, scope: Scope, *, limit: int, zone: tzinfo | None = None) -> list[DueReminder]:
         """Return at most *limit* memories whose reminders are due now, in the order of `ReminderService.due`.
 
         Raises:

@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import lru_cache
 
 from memsvc.domain.context import ContextQuery, Section
-from memsvc.domain.files import HEADINGS, written
+from memsvc.domain.files import HEADINGS, format_ref
 from memsvc.domain.lru_cache import LruCache
 from memsvc.domain.memory import Memory
 from memsvc.ports.models import Tokenizer
@@ -150,7 +150,7 @@ class LineRenderer:
     def _files(self, memory: Memory) -> str:
         """Return the files that a memory refers to outside of its content, as a further line of the item."""
         apart = given_apart(memory.content, memory.file_refs)[:FILES]
-        listed = ", ".join(f"`{written(ref)}`" for ref in apart)
+        listed = ", ".join(f"`{format_ref(ref)}`" for ref in apart)
         return f"\n  {HEADINGS[self._locale.value.lower()]}: {listed}" if apart else ""
 
     def _front(self, section: Section, memory: Memory) -> str:

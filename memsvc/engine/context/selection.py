@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from memsvc.domain.context import Held, Item, Reason, Section, TokenBudget
+from memsvc.domain.context import ContextHolding, ContextItem, OmissionReason, Section, TokenBudget
 from memsvc.domain.limits import SNIPPET_MAX
 from memsvc.domain.lru_cache import LruCache
 from memsvc.domain.memory import Memory
@@ -33,7 +33,7 @@ class SectionSelector:
         ledger: Ledger,
         allowance: TokenBudget,
         deduplicator: Deduplicator,
-        earlier: Mapping[str, Held] | None = None,
+        earlier: Mapping[str, ContextHolding] | None = None,
         preview: Callable[[Section], Sequence[Memory] | None] = lambda _: None,
     ) -> None:
         """Spend from *allowance*, record in *ledger*, and omit duplicates by *deduplicator*.
@@ -48,7 +48,7 @@ class SectionSelector:
         self._earlier = earlier or {}
         self._deduplicator = deduplicator
 
-    def in_order(self, section: Section, memories: Sequence[Memory]) -> Iterator[Item]:
+    def in_order(self, section: Section, memories: Sequence[Memory]) -> Iterator[ContextItem]:
         """Select and yield memories in the given order; of duplicates the one changed last.
 
         A memory that does not fit is skipped.
@@ -56,12 +56,12 @@ class SectionSelector:
         groups = [[Candidate(memory) for memory in group] for group in self._deduplicator.group_duplicates(memories)]
         yield from self._yield_items(section, self._select(section, groups))
 
-    def newest(self, section: Section, memories: Sequence[Memory]) -> Iterator[Item]:
+    def newest(self, section: Section, memories: Sequence[Memory]) -> Iterator[ContextItem]:
         """Select the newest memories that fit, without a gap, and yield them in the given order, newest last."""
         groups = [[Candidate(memory)] for memory in reversed(memories)]
         yield from self._yield_items(section, self._select(section, groups, may_have_gaps=False)[::-1])
 
-    def best(self, section: Section, hits: Sequence[SearchHit]) -> Iterator[Item]:
+    def best(self, section: Section, hits: Sequence[SearchHit]) -> Iterator[ContextItem]:
         """Select the best hits that fit, and yield them by date."""
         chosen = self._select(section, [[Candidate(hit.memory, _part(hit), hit.score)] for hit in hits])
         yield from self._yield_items(section, sorted(chosen, key=lambda pair: event_order(pair[0].memory)))
@@ -75,17 +75,17 @@ class SectionSelector:
         chosen: list[_Choice] = []
         for number, group in enumerate(groups):
             if section not in _COMPLETE and self._deduplicator.find_duplicate(group[0].memory) is not None:
-                self._leave_out(section, Reason.DUPLICATE, group)
+                self._leave_out(section, OmissionReason.DUPLICATE, group)
                 continue
             choice = self._fitting(section, group, most=min(most, room))
             if choice is not None:
                 chosen.append(choice)
                 room -= choice[1].tokens
                 self._deduplicator.add(choice[0].memory)
-                self._leave_out(section, Reason.DUPLICATE, [offer for offer in group if offer is not choice[0]])
+                self._leave_out(section, OmissionReason.DUPLICATE, [offer for offer in group if offer is not choice[0]])
                 continue
             for left in [group] if may_have_gaps else groups[number:]:
-                self._leave_out(section, Reason.BUDGET, left)
+                self._leave_out(section, OmissionReason.BUDGET, left)
             if not may_have_gaps:
                 break
         return chosen
@@ -118,10 +118,10 @@ class SectionSelector:
                 return offer, line
         return None
 
-    def _leave_out(self, section: Section, reason: Reason, offers: Sequence[Candidate]) -> None:
+    def _leave_out(self, section: Section, reason: OmissionReason, offers: Sequence[Candidate]) -> None:
         self._ledger.leave_out(section, reason, [offer.memory.id for offer in offers])
 
-    def _yield_items(self, section: Section, chosen: Sequence[_Choice]) -> Iterator[Item]:
+    def _yield_items(self, section: Section, chosen: Sequence[_Choice]) -> Iterator[ContextItem]:
         """Record lines, and yield their items except those in the earlier context."""
         counts = self._ledger.counts.setdefault(section, [0, 0])
         heading = self._lines.heading(section)
@@ -131,14 +131,14 @@ class SectionSelector:
             memory = offer.memory
             # An unchanged memory uses the budget of the whole context, but no token of the delta.
             self._allowance.spend(line.tokens)
-            held = Held(section, memory.revision, line.excerpt)
+            held = ContextHolding(section, memory.revision, line.excerpt)
             self._ledger.holds[memory.id] = held
             before = self._earlier.get(memory.id)
             if before is not None and before.covers(held):
-                self._ledger.leave_out(section, Reason.UNCHANGED, [memory.id])
+                self._ledger.leave_out(section, OmissionReason.UNCHANGED, [memory.id])
                 continue
             above = heading if not counts[0] else NO_LINE
-            item = Item(
+            item = ContextItem(
                 section,
                 memory.id,
                 memory.revision,
@@ -256,12 +256,12 @@ class Ledger:
         texts: The texts of all events, in order.
     """
 
-    holds: dict[str, Held] = field(default_factory=dict)
+    holds: dict[str, ContextHolding] = field(default_factory=dict)
     counts: dict[Section, list[int]] = field(default_factory=dict)
-    left_out: dict[tuple[Section, Reason], list[str]] = field(default_factory=dict)
+    left_out: dict[tuple[Section, OmissionReason], list[str]] = field(default_factory=dict)
     texts: list[str] = field(default_factory=list)
 
-    def leave_out(self, section: Section, reason: Reason, ids: Iterable[str]) -> None:
+    def leave_out(self, section: Section, reason: OmissionReason, ids: Iterable[str]) -> None:
         """Record omitted memories."""
         if ids := list(ids):
             self.left_out.setdefault((section, reason), []).extend(ids)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from memsvc.domain.clock import Deadline
-from memsvc.domain.context import ContextQuery, Event, Held, Item, Plan, Summary
+from memsvc.domain.context import ContextHolding, ContextItem, ContextPlan, ContextQuery, ContextSummary, Event
 from memsvc.domain.errors import InvalidRequestError, NotReadyError, Violation
 from memsvc.domain.lru_cache import LruCache
 from memsvc.domain.near_duplicates import Shingles
@@ -110,7 +110,7 @@ class ContextService:
         events: list[Event] = []
         while batch := run.next_events(len(events) - 1, deadline):
             events += [event for _, event in batch]
-        texts = [event.text for event in events if isinstance(event, Plan | Item | Summary)]
+        texts = [event.text for event in events if isinstance(event, ContextPlan | ContextItem | ContextSummary)]
         return RenderedContext(run.id, "".join(texts), tuple(events))
 
     def _search(self, query: ContextQuery, deadline: Deadline) -> Future[SearchReply]:
@@ -121,7 +121,7 @@ class ContextService:
             raise NotReadyError(self._dependencies.indexer.pending)
         return self._dependencies.recall.search(search_of(query), deadline)
 
-    def _held_at(self, run_id: bytes, index: int, scope: Scope) -> dict[str, Held]:
+    def _held_at(self, run_id: bytes, index: int, scope: Scope) -> dict[str, ContextHolding]:
         run = self._find_run(run_id, scope, "earlier_cursor")
         if index >= run.event_count:
             raise _unknown("earlier_cursor")
@@ -166,16 +166,16 @@ class ContextRun:
         self._lock = threading.Lock()
         self._is_abandoned = False
 
-    def held_at(self, index: int) -> dict[str, Held]:
+    def held_at(self, index: int) -> dict[str, ContextHolding]:
         """Return the content of a client that received the events up to number *index*, by id.
 
         It is the content of the received items on top of the earlier context; with the summary it is the whole context.
         """
         with self._lock:
             received = self._events[: index + 1]
-            if isinstance(received[-1], Summary):
+            if isinstance(received[-1], ContextSummary):
                 return dict(self._builder.ledger.holds)
-            items = {event.memory_id: event.held for event in received if isinstance(event, Item) and event.held}
+            items = {event.memory_id: event.held for event in received if isinstance(event, ContextItem) and event.held}
             return {**(self._builder.earlier or {}), **items}
 
     def next_events(self, index: int, deadline: Deadline) -> list[tuple[int, Event]]:
@@ -216,8 +216,10 @@ class ContextRun:
             self._batches = None
             return
         self._events += batch
-        self.chars += sum(len(event.text) for event in batch if isinstance(event, Plan | Item | Summary))
-        self.chars += sum(len(event.held.excerpt) for event in batch if isinstance(event, Item) and event.held)
+        self.chars += sum(
+            len(event.text) for event in batch if isinstance(event, ContextPlan | ContextItem | ContextSummary)
+        )
+        self.chars += sum(len(event.held.excerpt) for event in batch if isinstance(event, ContextItem) and event.held)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from memsvc.domain.errors import InvalidRequestError, Violation
-from memsvc.domain.files import File, FileCategory, is_expired, written
+from memsvc.domain.files import File, FileCategory, format_ref, is_expired
 from memsvc.domain.limits import FILE_NAME, INLINE_IMAGES
 from memsvc.domain.memory import FileRef
 from memsvc.domain.scope import Scope
@@ -51,7 +51,7 @@ class InlineImageExtractor:
             raise InvalidRequestError(violations)
         text = with_references(content, images, lambda image: _ref(scope, image))
         # The description of the first of equal images becomes the name of the file.
-        return _ImagesAside(text, {written(_ref(scope, image)): image for image in reversed(images)}, self._kept)
+        return _ImagesAside(text, {format_ref(_ref(scope, image)): image for image in reversed(images)}, self._kept)
 
     def _faults(self, images: list[InlineImage]) -> Iterator[str]:
         if len(images) > INLINE_IMAGES:
@@ -110,7 +110,7 @@ class _ImagesAside:
     def store(self, scope: Scope, content: str) -> str:
         for reference, image in self.images.items():
             if reference in content:
-                content = content.replace(reference, written(self.keep(scope, image)))
+                content = content.replace(reference, format_ref(self.keep(scope, image)))
         return content
 
 

@@ -20,7 +20,7 @@ from memsvc.domain.filters import And, AnyOf, Field, Filter, Not, conjunction
 from memsvc.domain.index_entries import Chunk, Document, Hit, LexicalEntry, View, entry_id
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach
-from memsvc.domain.search import Degraded, Retriever, SearchQuery, candidate_of
+from memsvc.domain.search import FailedRetriever, Retriever, SearchQuery, candidate_of
 from memsvc.engine.history.as_of_reads import AsOfState
 from memsvc.engine.indexing.cached_embedder import CachedEmbedder
 from memsvc.engine.indexing.vector_entries import (
@@ -181,7 +181,7 @@ class AsOfRetrieval:
                 self._add(asked, found)
         if self._states.is_partial:
             message = f"Too many memories changed since: only the newest {MOST_CHANGED} of them were searched."
-            found.degraded += [Degraded(one, PARTIAL, message) for one in sorted(found.asked)]
+            found.degraded += [FailedRetriever(one, PARTIAL, message) for one in sorted(found.asked)]
         return found
 
     def _add(self, asked: RetrievalRequest, found: RetrievalResult) -> None:
@@ -212,13 +212,13 @@ class AsOfRetrieval:
         try:
             hits, is_partial = self._vectors.nearest(asked.query, self._states.documents, first)
         except MemsvcError as error:
-            found.degraded.append(Degraded(Retriever.DENSE, "FAILED", error.message))
+            found.degraded.append(FailedRetriever(Retriever.DENSE, "FAILED", error.message))
             return
         for view, more in hits.items():
             found.dense[view] = _best([*found.dense.get(view, ()), *more], asked.depth)
         if is_partial:
             message = "Some memories that changed since were compared by words only: their vectors are not stored."
-            found.degraded.append(Degraded(Retriever.DENSE, PARTIAL, message))
+            found.degraded.append(FailedRetriever(Retriever.DENSE, PARTIAL, message))
 
 
 _ROW_SHIFT = entry_id(1, View.CHUNK, 0).bit_length() - 1

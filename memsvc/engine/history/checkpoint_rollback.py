@@ -14,7 +14,14 @@ from typing import Any
 
 from memsvc.domain.clock import Deadline, from_micros, to_micros
 from memsvc.domain.errors import CheckpointNotFoundError, DeadlineExceededError
-from memsvc.domain.history import Checkpoint, DifferenceKind, Kept, RollbackReport, Unreturned, difference_of
+from memsvc.domain.history import (
+    Checkpoint,
+    DifferenceKind,
+    RollbackObstacle,
+    RollbackReport,
+    UnrestoredMemory,
+    difference_of,
+)
 from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import Kind, Memory, Status
 from memsvc.domain.scope import Scope
@@ -206,7 +213,7 @@ class CheckpointRollback:
         while gone := self._store.checkpoints.tombstones(reach=reach, moment=moment, after_row=row, limit=SLICE):
             for tombstone in gone:
                 if tombstone.session_id in {"", run.scope.session_id}:
-                    run.add_unreturned(tombstone.memory_id, Kept.PURGED)
+                    run.add_unreturned(tombstone.memory_id, RollbackObstacle.PURGED)
             row = gone[-1].row
 
 
@@ -232,7 +239,7 @@ class _Run:
     started: datetime
     undo: str = ""
     counts: Counter[str] = field(default_factory=Counter)
-    unreturned: list[Unreturned] = field(default_factory=list)
+    unreturned: list[UnrestoredMemory] = field(default_factory=list)
     unreturned_count: int = 0
     released: set[str] = field(default_factory=set)
     unsettled: set[str] = field(default_factory=set)
@@ -243,11 +250,11 @@ class _Run:
         own = replace(self, counts=Counter(self.counts), unreturned=list(self.unreturned))
         return replace(own, released=set(self.released), unsettled=set(self.unsettled))
 
-    def add_unreturned(self, memory_id: str, reason: Kept, in_the_way: str = "") -> None:
+    def add_unreturned(self, memory_id: str, reason: RollbackObstacle, in_the_way: str = "") -> None:
         """Record a memory that was not rolled back."""
         self.unreturned_count += 1
         if len(self.unreturned) < MOST_NAMED:
-            self.unreturned.append(Unreturned(memory_id, reason, in_the_way))
+            self.unreturned.append(UnrestoredMemory(memory_id, reason, in_the_way))
 
     def report(self) -> RollbackReport:
         """Return the report so far."""
@@ -281,7 +288,9 @@ class _Run:
             started=from_micros(answer["started"]),
             undo=answer["undo"],
             counts=Counter(answer["counts"]),
-            unreturned=[Unreturned(name, Kept(reason), other) for name, reason, other in answer["unreturned"]],
+            unreturned=[
+                UnrestoredMemory(name, RollbackObstacle(reason), other) for name, reason, other in answer["unreturned"]
+            ],
             unreturned_count=answer["unreturned_count"],
             released=set(answer["released"]),
             unsettled=set(answer["unsettled"]),
@@ -309,7 +318,7 @@ class _RollbackTransaction:
         if before is None or after is None:
             return True
         if before.update_time > run.started and memory_id not in run.released:
-            run.add_unreturned(memory_id, Kept.CHANGED_MEANWHILE)
+            run.add_unreturned(memory_id, RollbackObstacle.CHANGED_MEANWHILE)
             return True
         holder = self._find_blocker(after)
         if holder is None:
@@ -321,7 +330,9 @@ class _RollbackTransaction:
         elif holder.id in self._waiting:
             return False
         else:
-            run.add_unreturned(memory_id, Kept.MEMORY_EXISTS, holder.id if visible(holder, run.scope) else "")
+            run.add_unreturned(
+                memory_id, RollbackObstacle.MEMORY_EXISTS, holder.id if visible(holder, run.scope) else ""
+            )
         return True
 
     def release(self, memory_id: str) -> None:

@@ -9,7 +9,7 @@ from memsvc.domain.clock import Deadline
 from memsvc.domain.diagnostics import IndexKind, ReindexPhase, ReindexProgress
 from memsvc.domain.errors import BackendUnavailableError, DimensionMismatchError
 from memsvc.domain.filters import AnyOf, Field
-from memsvc.domain.index_entries import Document, Expected, View, entry_id, ordinal_of, row_of
+from memsvc.domain.index_entries import Document, ExpectedEntries, View, entry_id, ordinal_of, row_of
 from memsvc.domain.scope import Reach
 from memsvc.engine.indexing.index_writers import IndexWriter
 from memsvc.engine.indexing.indexer import ChangeApplier
@@ -86,7 +86,7 @@ class IndexRepairer:
                 writer.write(part, documents)
             yield ReindexProgress(ReindexPhase.REPAIRED, writer.kind, start + len(part), len(rows), writer.generation())
 
-    def _expected(self) -> Iterator[Expected]:
+    def _expected(self) -> Iterator[ExpectedEntries]:
         after = -1
         while page := self._feed.expected(after_row=after, limit=PAGE):
             yield from page

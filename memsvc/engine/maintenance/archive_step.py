@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from memsvc.domain.maintenance import Area, Due, Reason, UpkeepStep
+from memsvc.domain.maintenance import DueChange, MaintenanceReason, MaintenanceScope, UpkeepStep
 from memsvc.domain.memory import Layer, Memory, Status
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.maintenance.step import (
@@ -46,15 +46,15 @@ class ArchiveStep:
         self._now = now
         self._rules = rules
 
-    def find_due(self, area: Area, now: datetime, after: str, limit: int) -> StepPart:
+    def find_due(self, area: MaintenanceScope, now: datetime, after: str, limit: int) -> StepPart:
         """Return memories unread for long, then those over the limit of their owner, least useful first."""
         cursor = _Cursor.read(after)
         return self._over_limit(area, now, cursor, limit) if cursor.owner else self._unread(area, now, cursor, limit)
 
-    def apply(self, due: Sequence[Due]) -> StepResult:
+    def apply(self, due: Sequence[DueChange]) -> StepResult:
         """Archive the memories."""
 
-        def work(transaction: Transaction) -> list[Due]:
+        def work(transaction: Transaction) -> list[DueChange]:
             since = self._now() - self._rules.unread_for
             found = [(one, memory) for one, memory in eligible(transaction, due) if _is_due(one, memory, since)]
             self._status_change.set_status(transaction, [memory for _, memory in found], Status.ARCHIVED)
@@ -63,29 +63,29 @@ class ArchiveStep:
         done = self._committer.submit(work).value
         return StepResult(tuple(done), len(due) - len(done))
 
-    def _unread(self, area: Area, now: datetime, cursor: _Cursor, limit: int) -> StepPart:
+    def _unread(self, area: MaintenanceScope, now: datetime, cursor: _Cursor, limit: int) -> StepPart:
         since = now - self._rules.unread_for
         found = self._reads.unread(area, since=since, after=place_of(cursor.place), limit=limit)
         place = cursor_of(found, limit)
         following = str(_Cursor(place)) if place else self._next_owner(area, now, "")
-        return StepPart(tuple(due_of(self.kind, Reason.UNREAD, one) for one in found), following)
+        return StepPart(tuple(due_of(self.kind, MaintenanceReason.UNREAD, one) for one in found), following)
 
-    def _over_limit(self, area: Area, now: datetime, cursor: _Cursor, limit: int) -> StepPart:
+    def _over_limit(self, area: MaintenanceScope, now: datetime, cursor: _Cursor, limit: int) -> StepPart:
         since, excess = now - self._rules.unread_for, cursor.excess_bytes
         after = place_of(cursor.place)
         found = self._reads.least_useful(area, owner=cursor.owner, since=since, at=now, after=after, limit=limit)
-        due: list[Due] = []
+        due: list[DueChange] = []
         for waiting in found:
             if excess <= 0:
                 break
-            due.append(due_of(self.kind, Reason.OVER_LIMIT, waiting))
+            due.append(due_of(self.kind, MaintenanceReason.OVER_LIMIT, waiting))
             excess -= waiting.content_bytes
         place = cursor_of(found, limit)
         if excess > 0 and place:
             return StepPart(tuple(due), str(_Cursor(place, cursor.owner, excess)))
         return StepPart(tuple(due), self._next_owner(area, now, cursor.owner))
 
-    def _next_owner(self, area: Area, now: datetime, after: str) -> str:
+    def _next_owner(self, area: MaintenanceScope, now: datetime, after: str) -> str:
         """Return the cursor of the first owner after *after* who exceeds the limit, or BEGINNING."""
         limit = self._rules.limit_bytes
         if not limit:
@@ -131,8 +131,8 @@ class _Cursor:
         return cls(*json.loads(text)) if text else cls()
 
 
-def _is_due(due: Due, memory: Memory, since: datetime) -> bool:
+def _is_due(due: DueChange, memory: Memory, since: datetime) -> bool:
     if memory.layer is not Layer.LONG_TERM:
         return False
     is_unread = memory.update_time < since and (memory.access_time or memory.create_time) < since
-    return is_unread or due.reason is Reason.OVER_LIMIT
+    return is_unread or due.reason is MaintenanceReason.OVER_LIMIT

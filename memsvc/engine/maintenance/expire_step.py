@@ -8,7 +8,7 @@ from typing import Any
 
 from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.limits import CONTENT, TAGS
-from memsvc.domain.maintenance import Area, Due, Reason, UpkeepStep
+from memsvc.domain.maintenance import DueChange, MaintenanceReason, MaintenanceScope, UpkeepStep
 from memsvc.domain.memory import Memory, Status
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.maintenance.step import BulkStatusChange, StepPart, StepResult, cursor_of, due_of, eligible, place_of
@@ -41,16 +41,19 @@ class ExpireStep:
         self._status_change = BulkStatusChange(record_builder, now)
         self._now = now
 
-    def find_due(self, area: Area, now: datetime, after: str, limit: int) -> StepPart:
+    def find_due(self, area: MaintenanceScope, now: datetime, after: str, limit: int) -> StepPart:
         """Return expired memories, the first to expire first."""
         found = self._reads.expired(area, at=now, after=place_of(after), limit=limit)
-        due = (due_of(self.kind, Reason.FINISHED if one.work_in_progress else Reason.EXPIRED, one) for one in found)
+        due = (
+            due_of(self.kind, MaintenanceReason.FINISHED if one.work_in_progress else MaintenanceReason.EXPIRED, one)
+            for one in found
+        )
         return StepPart(tuple(due), cursor_of(found, limit))
 
-    def apply(self, due: Sequence[Due]) -> StepResult:
+    def apply(self, due: Sequence[DueChange]) -> StepResult:
         """Expire the memories; finish work in progress."""
 
-        def work(transaction: Transaction) -> list[Due]:
+        def work(transaction: Transaction) -> list[DueChange]:
             now = self._now()
             found = [(one, memory) for one, memory in eligible(transaction, due) if _is_over(memory, now)]
             over = [memory for _, memory in found if not memory.work_in_progress]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from memsvc.domain.errors import InvalidRequestError, MemoryExistsError
-from memsvc.domain.maintenance import Area, Due, Reason, UpkeepStep
+from memsvc.domain.maintenance import DueChange, MaintenanceReason, MaintenanceScope, UpkeepStep
 from memsvc.domain.memory import Kind, Layer, Memory
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.maintenance.step import (
@@ -56,13 +56,13 @@ class PromoteStep:
         self._now = now
         self._least = least_accesses
 
-    def find_due(self, area: Area, now: datetime, after: str, limit: int) -> StepPart:
+    def find_due(self, area: MaintenanceScope, now: datetime, after: str, limit: int) -> StepPart:
         """Return frequently read memories that no other memory prevents from being promoted."""
         cursor = _Cursor.read(after)
         found = self._reads.read_often(area, least=self._least, at=now, after=place_of(cursor.place), limit=limit)
         taken = dict.fromkeys(cursor.taken)
-        due: list[Due] = []
-        for one, content in self._free([due_of(self.kind, Reason.READ_OFTEN, one) for one in found], now):
+        due: list[DueChange] = []
+        for one, content in self._free([due_of(self.kind, MaintenanceReason.READ_OFTEN, one) for one in found], now):
             if content not in taken:
                 due.append(one)
             if content:
@@ -70,10 +70,10 @@ class PromoteStep:
         place = cursor_of(found, limit)
         return StepPart(tuple(due), str(_Cursor(place, tuple(taken))) if place else BEGINNING)
 
-    def apply(self, due: Sequence[Due]) -> StepResult:
+    def apply(self, due: Sequence[DueChange]) -> StepResult:
         """Promote the memories."""
 
-        def work(transaction: Transaction) -> list[Due]:
+        def work(transaction: Transaction) -> list[DueChange]:
             now = self._now()
             found = [(one, memory) for one, memory in eligible(transaction, due) if self._is_due(memory, now)]
             made = [(one, memory, self._try_promote(transaction, memory)) for one, memory in found]
@@ -90,12 +90,12 @@ class PromoteStep:
         done = self._committer.submit(work).value
         return StepResult(tuple(done), len(due) - len(done))
 
-    def _free(self, often: Sequence[Due], now: datetime) -> Iterator[tuple[Due, str]]:
+    def _free(self, often: Sequence[DueChange], now: datetime) -> Iterator[tuple[DueChange, str]]:
         """Yield those of *often* whose content no other memory claims, as `_unclaimed` does. Read-only."""
         for start in range(0, len(often), LOOKUP_BATCH):
             some = often[start : start + LOOKUP_BATCH]
 
-            def look(transaction: Transaction, some: Sequence[Due] = some) -> list[tuple[Due, str]]:
+            def look(transaction: Transaction, some: Sequence[DueChange] = some) -> list[tuple[DueChange, str]]:
                 return list(_unclaimed(transaction, some, now))
 
             yield from self._committer.submit(look).value
@@ -135,7 +135,7 @@ class _Cursor:
         return cls(place, tuple(taken))
 
 
-def _unclaimed(transaction: Transaction, often: Sequence[Due], now: datetime) -> Iterator[tuple[Due, str]]:
+def _unclaimed(transaction: Transaction, often: Sequence[DueChange], now: datetime) -> Iterator[tuple[DueChange, str]]:
     """Yield changes whose content no other memory claims, with the name of an unclaimed content, else "".
 
     The claim of a memory that expires by *now* is ignored: EXPIRE runs before and releases it.

@@ -16,7 +16,15 @@ from memsvc.domain.errors import (
     MaintenanceRunningError,
     MemsvcError,
 )
-from memsvc.domain.maintenance import EVERYBODY, Area, Due, MaintenancePlan, Tally, UpkeepProgress, UpkeepStep
+from memsvc.domain.maintenance import (
+    EVERYBODY,
+    DueChange,
+    MaintenancePlan,
+    MaintenanceScope,
+    StepTally,
+    UpkeepProgress,
+    UpkeepStep,
+)
 from memsvc.engine.maintenance.step import BEGINNING, MaintenanceStep, StepResult
 from memsvc.engine.runtime.latency_stats import LatencyStats
 from memsvc.engine.runtime.leader_lease import LeaderElection, Lease
@@ -49,7 +57,7 @@ class MaintenanceRunner:
         self._flush_accesses = flush_accesses
 
     def run(
-        self, area: Area, kinds: Sequence[UpkeepStep], plan: MaintenancePlan
+        self, area: MaintenanceScope, kinds: Sequence[UpkeepStep], plan: MaintenancePlan
     ) -> Generator[UpkeepProgress, None, None]:
         """Apply what is due in *area* by the steps *kinds* (none: all), yielding the progress after every part.
 
@@ -80,7 +88,7 @@ class MaintenanceRunner:
 
     def _run_steps(self, steps: Sequence[MaintenanceStep], run: _Run) -> Iterator[UpkeepProgress]:
         for step in steps:
-            run.tallies[step.kind] = Tally()
+            run.tallies[step.kind] = StepTally()
             yield run.progress(step.kind)
             started = time.perf_counter()
             try:
@@ -114,7 +122,7 @@ class MaintenanceRunner:
         yield run.progress(step.kind)
 
     @staticmethod
-    def _apply_part(step: MaintenanceStep, due: Sequence[Due], run: _Run) -> Iterator[Sequence[Due]]:
+    def _apply_part(step: MaintenanceStep, due: Sequence[DueChange], run: _Run) -> Iterator[Sequence[DueChange]]:
         """Apply the changes of one part, or none in a dry run; yield what was, or would be, changed."""
         if run.lease is None:
             yield due
@@ -190,7 +198,7 @@ class StepMetrics:
     performance: LatencyStats
     counts: StepCounts = field(default_factory=StepCounts)
 
-    def note(self, step: UpkeepStep, tally: Tally, plan: MaintenancePlan) -> None:
+    def note(self, step: UpkeepStep, tally: StepTally, plan: MaintenancePlan) -> None:
         """Record one run of a step; dry runs do not count."""
         failed = bool(tally.failure)
         self.performance.record(OPERATION, step.lower(), tally.seconds, failed=failed)
@@ -202,18 +210,18 @@ class StepMetrics:
 class _Run:
     """A running maintenance run."""
 
-    area: Area
+    area: MaintenanceScope
     plan: MaintenancePlan
     now: datetime
     lease: Lease | None
-    tallies: dict[UpkeepStep, Tally] = field(default_factory=dict)
+    tallies: dict[UpkeepStep, StepTally] = field(default_factory=dict)
 
-    def progress(self, step: UpkeepStep | None, changes: Sequence[Due] = ()) -> UpkeepProgress:
+    def progress(self, step: UpkeepStep | None, changes: Sequence[DueChange] = ()) -> UpkeepProgress:
         """Return the progress."""
         return UpkeepProgress(step, self.plan, tuple(changes), dict(self.tallies))
 
 
-def _apply_batch(step: MaintenanceStep, batch: Sequence[Due]) -> StepResult:
+def _apply_batch(step: MaintenanceStep, batch: Sequence[DueChange]) -> StepResult:
     """Apply a batch; if the data of one user is being erased, apply the changes of the others."""
     try:
         return step.apply(batch)
@@ -224,9 +232,9 @@ def _apply_batch(step: MaintenanceStep, batch: Sequence[Due]) -> StepResult:
     return StepResult(tuple(one for part in parts for one in part.changed), sum(part.skipped for part in parts))
 
 
-def _with_due(tally: Tally, due: int) -> Tally:
+def _with_due(tally: StepTally, due: int) -> StepTally:
     return replace(tally, due=tally.due + due)
 
 
-def _with_done(tally: Tally, changed: int, skipped: int) -> Tally:
+def _with_done(tally: StepTally, changed: int, skipped: int) -> StepTally:
     return replace(tally, changed=tally.changed + changed, skipped=tally.skipped + skipped)

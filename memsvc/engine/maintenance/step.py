@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from memsvc.domain.maintenance import Area, Due, Reason, UpkeepStep
+from memsvc.domain.maintenance import DueChange, MaintenanceReason, MaintenanceScope, UpkeepStep
 from memsvc.domain.memory import Layer, Memory, Status, Tier
 from memsvc.domain.scope import Reach
 from memsvc.engine.conflicts.state_updates import ConflictStateUpdater
@@ -30,7 +30,7 @@ class StepPart:
         is_paused: Whether more parts follow in another run.
     """
 
-    due: tuple[Due, ...]
+    due: tuple[DueChange, ...]
     next: str = BEGINNING
     is_paused: bool = False
 
@@ -44,7 +44,7 @@ class StepResult:
         skipped: The number of changes that were no longer due or not possible. Nothing was written for them.
     """
 
-    changed: tuple[Due, ...]
+    changed: tuple[DueChange, ...]
     skipped: int = 0
 
 
@@ -65,7 +65,7 @@ class MaintenanceStep(Protocol):
         """Return the number of changes in one transaction: some milliseconds of work, because searches wait for it."""
         ...
 
-    def find_due(self, area: Area, now: datetime, after: str, limit: int) -> StepPart:
+    def find_due(self, area: MaintenanceScope, now: datetime, after: str, limit: int) -> StepPart:
         """Return at most *limit* changes due in *area* at *now*, starting after the cursor *after*.
 
         Read-only. It *must* use an index to find rows, and *must* examine at most a bounded number of memories for each
@@ -80,7 +80,7 @@ class MaintenanceStep(Protocol):
         """
         ...
 
-    def apply(self, due: Sequence[Due]) -> StepResult:
+    def apply(self, due: Sequence[DueChange]) -> StepResult:
         """Apply changes that `find_due` returned, at most `batch` of them, in one durable transaction.
 
         Every memory *must* be read again inside the transaction: changes that are no longer due are skipped, so
@@ -114,7 +114,7 @@ class BulkStatusChange:
             self._conflict_states.update(transaction, own)
 
 
-def eligible(transaction: Transaction, due: Sequence[Due]) -> Iterator[tuple[Due, Memory]]:
+def eligible(transaction: Transaction, due: Sequence[DueChange]) -> Iterator[tuple[DueChange, Memory]]:
     """Yield due changes with their memory, locked; purged memories and those exempt from maintenance are skipped."""
     for one in due:
         reach = Reach(one.scope.owner, (one.scope.project_id,))
@@ -128,9 +128,9 @@ def is_maintained(memory: Memory) -> bool:
     return memory.status is Status.ACTIVE and memory.layer is not Layer.CORE and memory.tier is not Tier.CORE
 
 
-def due_of(step: UpkeepStep, reason: Reason, waiting: Waiting) -> Due:
+def due_of(step: UpkeepStep, reason: MaintenanceReason, waiting: Waiting) -> DueChange:
     """Return the due change of a waiting memory."""
-    return Due(step, reason, waiting.scope, waiting.memory_id, waiting.row)
+    return DueChange(step, reason, waiting.scope, waiting.memory_id, waiting.row)
 
 
 def cursor_of(found: Sequence[Waiting], limit: int) -> str:

@@ -13,7 +13,7 @@ from memsvc.domain.memory import Kind, Memory
 from memsvc.domain.memory_keys import convention_of
 from memsvc.domain.scope import Reach, Scope, Visibility
 from memsvc.domain.visibility import visible
-from memsvc.domain.write_requests import Draft, Outcome, UpsertResult, WriteOptions, Written
+from memsvc.domain.write_requests import Draft, Outcome, UpsertResult, WriteOptions, WriteResult
 from memsvc.engine.commit.idempotency import IdempotentExecutor, IdempotentRequest, not_found_error, request_digest
 from memsvc.engine.conflicts.detection import ConflictDetector
 from memsvc.engine.records.memory_builder import MemoryBuilder, PreparedMemory, RecordBuilder
@@ -42,7 +42,9 @@ class MemoryAppender:
         self._now = now
         self._conflict_detector = ConflictDetector(memory_builder, record_builder)
 
-    def append(self, scope: Scope, key: str, content: str, *, separator: str | None, options: WriteOptions) -> Written:
+    def append(
+        self, scope: Scope, key: str, content: str, *, separator: str | None, options: WriteOptions
+    ) -> WriteResult:
         """Append *content* to the memory under *key*, or create it; the outcome is UPDATED or CREATED.
 
         Raises:
@@ -60,7 +62,7 @@ class MemoryAppender:
         (written,), _ = self._requests.run_once(
             request, lambda tx: [self._detect_conflicts(tx, self._append(tx, addition, plan), options)]
         )
-        if not isinstance(written, Written):
+        if not isinstance(written, WriteResult):
             raise not_found_error(written)
         return replace(written, redactions=prepared.redactions)
 

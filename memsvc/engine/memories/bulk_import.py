@@ -10,7 +10,7 @@ from memsvc.domain.conflicts import ConflictPolicy
 from memsvc.domain.errors import InvalidRequestError, Violation
 from memsvc.domain.memory import Origin
 from memsvc.domain.scope import Reach, Scope
-from memsvc.domain.write_requests import Draft, ImportProgress, OnDuplicate, Outcome, Rejected, UpsertResult
+from memsvc.domain.write_requests import Draft, ImportProgress, OnDuplicate, Outcome, RejectedItem, UpsertResult
 from memsvc.engine.commit.group_committer import CommitPipeline, CommitResult, GroupCommitter
 from memsvc.engine.commit.idempotency import IdempotentRequest, recall_answer, remember_answer, request_digest
 from memsvc.engine.memories.lookup import AccessCounts
@@ -70,7 +70,7 @@ class ImportRun:
         """Return the progress over all runs of the import. Failures are those of the latest `add`."""
         return self._progress
 
-    def add(self, first_index: int, drafts: Sequence[Draft | Rejected]) -> ImportProgress:
+    def add(self, first_index: int, drafts: Sequence[Draft | RejectedItem]) -> ImportProgress:
         """Store the memories from *first_index* on in one transaction; return once they are durable.
 
         Memories below `next_index` are skipped. Counts cover all runs, failures only this call.
@@ -81,7 +81,7 @@ class ImportRun:
         self.store(self.prepare(first_index, drafts))
         return self.settle()
 
-    def prepare(self, first_index: int, drafts: Sequence[Draft | Rejected]) -> PreparedBatch:
+    def prepare(self, first_index: int, drafts: Sequence[Draft | RejectedItem]) -> PreparedBatch:
         """Return the memories from *first_index* on, ready for `store`; `store` reports invalid ones."""
         start = max(first_index, self._progress.next_index)
         items = self._parts.memory_builder.prepare_all(
@@ -161,7 +161,7 @@ class _Batch:
     """The result of one batch."""
 
     progress: ImportProgress
-    results: Sequence[UpsertResult | Rejected]
+    results: Sequence[UpsertResult | RejectedItem]
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,12 +187,12 @@ def _opened(transaction: Transaction, request: IdempotentRequest) -> ImportProgr
 
 
 def _advanced(
-    progress: ImportProgress, results: Sequence[UpsertResult | Rejected], position: int, *, redacted: int
+    progress: ImportProgress, results: Sequence[UpsertResult | RejectedItem], position: int, *, redacted: int
 ) -> ImportProgress:
     counts = {name: getattr(progress, name) for name in _COUNTS}
-    failures: list[tuple[int, Rejected]] = []
+    failures: list[tuple[int, RejectedItem]] = []
     for index, result in enumerate(results, start=progress.next_index):
-        if isinstance(result, Rejected):
+        if isinstance(result, RejectedItem):
             failures.append((index, result))
             counts["failed"] += 1
         else:

@@ -8,7 +8,15 @@ from typing import TypeVar
 
 from memsvc.domain.errors import MemoryNotFoundError, MemsvcError
 from memsvc.domain.scope import Reach, Scope
-from memsvc.domain.write_requests import BatchWritten, Draft, Outcome, Rejected, UpsertResult, WriteOptions, Written
+from memsvc.domain.write_requests import (
+    BatchWriteResult,
+    Draft,
+    Outcome,
+    RejectedItem,
+    UpsertResult,
+    WriteOptions,
+    WriteResult,
+)
 from memsvc.engine.commit.idempotency import (
     IdempotentExecutor,
     IdempotentRequest,
@@ -21,7 +29,7 @@ from memsvc.engine.memories.upsert import ItemResult, Upserter, as_rejection
 from memsvc.engine.records.memory_builder import MemoryBuilder, PreparedMemory
 from memsvc.ports.metadata import Transaction
 
-R = TypeVar("R", Written, Written | Rejected)
+R = TypeVar("R", WriteResult, WriteResult | RejectedItem)
 
 
 class MemoryCreator:
@@ -36,7 +44,7 @@ class MemoryCreator:
         self._requests = requests
         self._accesses = accesses
 
-    def create(self, scope: Scope, draft: Draft, options: WriteOptions, *, method: str = "CreateMemory") -> Written:
+    def create(self, scope: Scope, draft: Draft, options: WriteOptions, *, method: str = "CreateMemory") -> WriteResult:
         """Store one memory; return once it is durable. Requests with different *method* are never the same request.
 
         Under an existing key the draft updates that memory; the options say how to treat existing content.
@@ -58,17 +66,19 @@ class MemoryCreator:
             options.request_id,
         )
 
-        def work(transaction: Transaction) -> list[UpsertResult | Rejected]:
+        def work(transaction: Transaction) -> list[UpsertResult | RejectedItem]:
             upserted = self._upserter.upsert(transaction, (prepared,), options.on_duplicate, options.on_conflict)
             return [_raised(result) for result in upserted]
 
         (written,), _ = self._requests.run_once(request, work)
-        if not isinstance(written, Written):
+        if not isinstance(written, WriteResult):
             raise not_found_error(written)
         self._note_duplicates((written,))
         return _with_redactions(written, prepared)
 
-    def create_batch(self, scope: Scope, drafts: Sequence[Draft | Rejected], options: WriteOptions) -> BatchWritten:
+    def create_batch(
+        self, scope: Scope, drafts: Sequence[Draft | RejectedItem], options: WriteOptions
+    ) -> BatchWriteResult:
         """Store memories in order in one transaction; an invalid one fails alone. Rejected items pass through.
 
         Raises:
@@ -79,37 +89,37 @@ class MemoryCreator:
         asked = (scope, drafts, options.on_duplicate, options.on_conflict)
         request = _request("BatchCreateMemories", scope, prepared, asked, options.request_id)
 
-        def work(transaction: Transaction) -> list[UpsertResult | Rejected]:
+        def work(transaction: Transaction) -> list[UpsertResult | RejectedItem]:
             upserted = self._upserter.upsert(transaction, items, options.on_duplicate, options.on_conflict)
             return [as_rejection(result) for result in upserted]
 
         answered, position = self._requests.run_once(request, work)
         results = [_with_redactions(_item(result), item) for result, item in zip(answered, items, strict=True)]
         self._note_duplicates(results)
-        return BatchWritten(tuple(results), position)
+        return BatchWriteResult(tuple(results), position)
 
-    def _note_duplicates(self, results: Sequence[Written | Rejected]) -> None:
+    def _note_duplicates(self, results: Sequence[WriteResult | RejectedItem]) -> None:
         self._accesses.note(
             result.memory.id
             for result in results
-            if isinstance(result, Written) and result.outcome is Outcome.DUPLICATE
+            if isinstance(result, WriteResult) and result.outcome is Outcome.DUPLICATE
         )
 
 
-def _with_redactions(result: R, item: PreparedMemory | Rejected) -> R:
+def _with_redactions(result: R, item: PreparedMemory | RejectedItem) -> R:
     """Return *result* with the redactions of its draft, which are the same for every repetition."""
-    if isinstance(result, Written) and isinstance(item, PreparedMemory) and item.redactions:
+    if isinstance(result, WriteResult) and isinstance(item, PreparedMemory) and item.redactions:
         return replace(result, redactions=item.redactions)
     return result
 
 
-def _item(answered: RequestResult) -> Written | Rejected:
+def _item(answered: RequestResult) -> WriteResult | RejectedItem:
     if isinstance(answered, MemoryNotFoundError):
-        return Rejected(answered.reason, answered.message)
+        return RejectedItem(answered.reason, answered.message)
     return answered
 
 
-def _raised(result: ItemResult) -> UpsertResult | Rejected:
+def _raised(result: ItemResult) -> UpsertResult | RejectedItem:
     if isinstance(result, MemsvcError):
         raise result
     return result

@@ -12,7 +12,7 @@ from memsvc.domain import limits
 from memsvc.domain.errors import InvalidRequestError, Violation
 from memsvc.domain.memory import Json, Kind, Layer, Origin
 from memsvc.domain.scope import Scope
-from memsvc.domain.write_requests import Draft, WriteOptions, Written
+from memsvc.domain.write_requests import Draft, WriteOptions, WriteResult
 from memsvc.engine.memories.create import MemoryCreator
 from memsvc.engine.records.memory_builder import chunks_of
 
@@ -50,7 +50,7 @@ class DocumentHeader:
 class IngestResult:
     """The memory of a document, and the number of its chunks."""
 
-    written: Written
+    written: WriteResult
     chunk_count: int
 
 

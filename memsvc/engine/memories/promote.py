@@ -10,7 +10,7 @@ from memsvc.domain.limits import RELATED_IDS
 from memsvc.domain.memory import Layer, Memory, Reminder, Status
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.visibility import visible
-from memsvc.domain.write_requests import Draft, Outcome, UpsertResult, WriteOptions, Written
+from memsvc.domain.write_requests import Draft, Outcome, UpsertResult, WriteOptions, WriteResult
 from memsvc.engine.commit.idempotency import IdempotentExecutor, IdempotentRequest, not_found_error, request_digest
 from memsvc.engine.conflicts.state_updates import ConflictStateUpdater
 from memsvc.engine.conflicts.supersession import require_memory
@@ -53,7 +53,7 @@ class MemoryPromoter:
         title: str,
         expected_revision: int,
         options: WriteOptions,
-    ) -> tuple[Written, Written]:
+    ) -> tuple[WriteResult, WriteResult]:
         """Store a LONG_TERM memory derived from a SHORT_TERM one; return it and its source, which is ARCHIVED.
 
         Empty *content* and *title* are those of the source.
@@ -82,9 +82,9 @@ class MemoryPromoter:
         digest = request_digest(asked) if options.request_id else ""
         request = IdempotentRequest("PromoteMemory", options.request_id, digest, Reach.from_scope(scope))
         (new, old), _ = self._requests.run_once(request, work)
-        if not isinstance(new, Written):
+        if not isinstance(new, WriteResult):
             raise not_found_error(new)
-        if not isinstance(old, Written):
+        if not isinstance(old, WriteResult):
             raise not_found_error(old)
         return replace(new, redactions=prepared.redactions), old
 

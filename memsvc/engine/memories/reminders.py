@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, timedelta, tzinfo
 from memsvc.domain.context import is_in_use
 from memsvc.domain.errors import InvalidRequestError, Violation
 from memsvc.domain.memory import Memory, Slot
-from memsvc.domain.reminders import Due, Moment, day_number, due, occurs_on, slots_of, window
+from memsvc.domain.reminders import DueReminder, Moment, day_number, due_occurrence, occurs_on, slots_of, window
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.visibility import visible
 from memsvc.engine.commit.group_committer import GroupCommitter
@@ -37,7 +37,7 @@ class ReminderService:
 
     def due(
         self, scope: Scope, moment: Moment, *, after: ReminderPlace | None, limit: int
-    ) -> tuple[list[Due], ReminderPlace | None]:
+    ) -> tuple[list[DueReminder], ReminderPlace | None]:
         """Return the next *limit* due memories, and the position to continue from, None at the end.
 
         Yearly reminders come first, then those of a single day, by day; of the same day the earlier written first.
@@ -46,7 +46,7 @@ class ReminderService:
             BackendUnavailableError: The store cannot be reached.
         """
         reach, wanted = Reach.from_scope(scope), window(moment.now, moment.overdue_days)
-        listed: list[Due] = []
+        listed: list[DueReminder] = []
         for _ in range(_MOST_PAGES):
             page = self._store.reminders.page(reach=reach, window=wanted, after=after, limit=_PAGE)
             for one in self._due_of_page(scope, reach, page, moment):
@@ -85,15 +85,15 @@ class ReminderService:
 
         return self._committer.submit(work).value
 
-    def _due_of_page(self, scope: Scope, reach: Reach, page: list[Memory], moment: Moment) -> list[Due]:
+    def _due_of_page(self, scope: Scope, reach: Reach, page: list[Memory], moment: Moment) -> list[DueReminder]:
         visible_now = [one for one in page if visible(one, scope) and is_in_use(one, moment.now)]
         since = (moment.now - timedelta(days=moment.overdue_days + 2)).date()
         given = self._store.reminders.given([one.row for one in visible_now], since=since, reach=reach)
-        listed: list[Due] = []
+        listed: list[DueReminder] = []
         for memory in visible_now:
             if memory.reminder is not None:
-                occurrence = due(memory.reminder, moment, given.get(memory.row, frozenset()))
-                listed += [] if occurrence is None else [Due(memory, occurrence)]
+                occurrence = due_occurrence(memory.reminder, moment, given.get(memory.row, frozenset()))
+                listed += [] if occurrence is None else [DueReminder(memory, occurrence)]
         return listed
 
 

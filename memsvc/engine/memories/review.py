@@ -13,10 +13,10 @@ from memsvc.domain.errors import (
 )
 from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import Memory, Review, Status
-from memsvc.domain.provenance import Verdict
+from memsvc.domain.provenance import ReviewVerdict
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.visibility import visible
-from memsvc.domain.write_requests import Outcome, UpsertResult, WriteOptions, Written
+from memsvc.domain.write_requests import Outcome, UpsertResult, WriteOptions, WriteResult
 from memsvc.engine.commit.idempotency import IdempotentExecutor, IdempotentRequest, not_found_error, request_digest
 from memsvc.engine.conflicts.detection import ConflictDetector
 from memsvc.engine.memories.update import require_free_key
@@ -37,8 +37,8 @@ class ReviewService:
         self._conflict_detector = ConflictDetector(memory_builder, record_builder)
 
     def decide(
-        self, scope: Scope, memory_id: str, verdict: Verdict, *, expected_revision: int, options: WriteOptions
-    ) -> Written:
+        self, scope: Scope, memory_id: str, verdict: ReviewVerdict, *, expected_revision: int, options: WriteOptions
+    ) -> WriteResult:
         """Approve a quarantined memory, which becomes ACTIVE, or reject it, which soft-deletes it.
 
         Conflicts of an approved memory are detected now: searches see it for the first time.
@@ -57,12 +57,12 @@ class ReviewService:
             before = _require_quarantined(transaction, scope, memory_id, expected_revision)
             return [
                 self._approve(transaction, before, options.on_conflict)
-                if verdict is Verdict.APPROVE
+                if verdict is ReviewVerdict.APPROVE
                 else self._reject(transaction, before)
             ]
 
         (written,), _ = self._requests.run_once(request, work)
-        if not isinstance(written, Written):
+        if not isinstance(written, WriteResult):
             raise not_found_error(written)
         return written
 

@@ -10,7 +10,7 @@ from memsvc.domain.errors import InvalidRequestError, MemoryExistsError, MemoryN
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.visibility import visible
-from memsvc.domain.write_requests import Draft, Outcome, UpsertResult, WriteOptions, Written
+from memsvc.domain.write_requests import Draft, Outcome, UpsertResult, WriteOptions, WriteResult
 from memsvc.engine.commit.idempotency import IdempotentExecutor, IdempotentRequest, not_found_error, request_digest
 from memsvc.engine.conflicts.detection import ConflictDetector
 from memsvc.engine.conflicts.supersession import inherited_key, require_memory
@@ -42,7 +42,7 @@ class MemorySuperseder:
 
     def by_new(
         self, scope: Scope, memory_id: str, draft: Draft, *, expected_revision: int, options: WriteOptions
-    ) -> tuple[Written, Written]:
+    ) -> tuple[WriteResult, WriteResult]:
         """Store *draft* as the replacement of a memory; return the new and the old one.
 
         The new memory belongs to the old one's project unless it names another; within the same project it inherits the
@@ -74,7 +74,7 @@ class MemorySuperseder:
 
     def by_existing(
         self, scope: Scope, memory_id: str, successor_id: str, *, expected_revision: int, options: WriteOptions
-    ) -> tuple[Written, Written]:
+    ) -> tuple[WriteResult, WriteResult]:
         """Replace a memory by an existing one; return the replacement and the old one.
 
         Raises:
@@ -100,12 +100,12 @@ class MemorySuperseder:
 
         return self._once(scope, asked, options, work)
 
-    def _once(self, scope: Scope, asked: Any, options: WriteOptions, work: Any) -> tuple[Written, Written]:
+    def _once(self, scope: Scope, asked: Any, options: WriteOptions, work: Any) -> tuple[WriteResult, WriteResult]:
         digest = request_digest(asked) if options.request_id else ""
         request = IdempotentRequest("SupersedeMemory", options.request_id, digest, Reach.from_scope(scope))
         (new, old), _ = self._requests.run_once(request, work)
         for written in (new, old):
-            if not isinstance(written, Written):
+            if not isinstance(written, WriteResult):
                 raise not_found_error(written)
         return new, old  # type: ignore[return-value]  # both were checked
 

@@ -18,7 +18,7 @@ from memsvc.domain.errors import (
 )
 from memsvc.domain.files import FileCategory
 from memsvc.domain.index_entries import ChangeAction
-from memsvc.domain.memory import UNNAMED, Layer, Memory, Status, put_away
+from memsvc.domain.memory import UNNAMED, Layer, Memory, Status, with_status
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.visibility import visible
 from memsvc.domain.write_requests import (
@@ -26,10 +26,10 @@ from memsvc.domain.write_requests import (
     Outcome,
     Patch,
     PatchValue,
-    Rejected,
+    RejectedItem,
     UpsertResult,
     WriteOptions,
-    Written,
+    WriteResult,
 )
 from memsvc.engine.commit.idempotency import IdempotentExecutor, IdempotentRequest, not_found_error, request_digest
 from memsvc.engine.conflicts.detection import ConflictDetector
@@ -83,7 +83,7 @@ class MemoryUpdater:
 
     def update(
         self, scope: Scope, *, memory_id: str, key: str, patch: Patch, expected_revision: int, options: WriteOptions
-    ) -> Written:
+    ) -> WriteResult:
         """Set fields of the memory with this id, or, without an id, of the scope's project with this key.
 
         A patch that changes nothing creates no revision; the outcome is DUPLICATE then, otherwise UPDATED.
@@ -108,7 +108,7 @@ class MemoryUpdater:
 
     def delete(
         self, scope: Scope, memory_id: str, *, hard: bool, expected_revision: int, options: WriteOptions
-    ) -> Written:
+    ) -> WriteResult:
         """Delete a memory: softly, which frees its key and content and can be undone, or permanently.
 
         Returns the deleted memory, without its content after a hard deletion. A hard deletion also applies to
@@ -124,7 +124,7 @@ class MemoryUpdater:
             return self._purge(target, options)
         return self._once("DeleteMemory", target, (target, hard), options, lambda tx: self._delete(tx, target))
 
-    def restore(self, scope: Scope, memory_id: str, *, expected_revision: int, options: WriteOptions) -> Written:
+    def restore(self, scope: Scope, memory_id: str, *, expected_revision: int, options: WriteOptions) -> WriteResult:
         """Make a deleted memory ACTIVE again; one that is not deleted stays unchanged (outcome DUPLICATE).
 
         A memory that was quarantined or rejected in a review is QUARANTINED again. A past expiry is cleared; SHORT_TERM
@@ -148,7 +148,7 @@ class MemoryUpdater:
         revision: int,
         expected_revision: int,
         options: WriteOptions,
-    ) -> Written:
+    ) -> WriteResult:
         """Restore the state *target* of an earlier *revision* as a new revision.
 
         A memory in that state already stays unchanged (outcome DUPLICATE). Status and expiry are restored too: a
@@ -181,9 +181,9 @@ class MemoryUpdater:
         asked: Sequence[object],
         options: WriteOptions,
         work: Callable[[Transaction], UpsertResult],
-    ) -> Written:
+    ) -> WriteResult:
         (written,), _ = self._requests.run_once(_request(method, target, asked, options), lambda tx: [work(tx)])
-        if not isinstance(written, Written):
+        if not isinstance(written, WriteResult):
             raise not_found_error(written)
         return written
 
@@ -291,11 +291,11 @@ class MemoryUpdater:
         if then is None or not claims_content(then) or content_name(then) != content_name(holder):
             raise MemoryExistsError(holder.id)
 
-    def _purge(self, target: _Target, options: WriteOptions) -> Written:
+    def _purge(self, target: _Target, options: WriteOptions) -> WriteResult:
         now = self._now()
         attached: set[str] = set()
 
-        def work(transaction: Transaction) -> list[UpsertResult | Rejected]:
+        def work(transaction: Transaction) -> list[UpsertResult | RejectedItem]:
             before = target.find(transaction)
             self._conflict_detector.before_purge(transaction, before)
             transaction.purge(before)
@@ -307,7 +307,9 @@ class MemoryUpdater:
         self._remove_bytes(attached)
         # The stored answer of the request has no memory: it was purged.
         return (
-            written if isinstance(written, Written) else Written(_tombstone(target, 0, now), Outcome.UPDATED, position)
+            written
+            if isinstance(written, WriteResult)
+            else WriteResult(_tombstone(target, 0, now), Outcome.UPDATED, position)
         )
 
 
@@ -323,7 +325,7 @@ class MemoryArchiver:
         self._now = memory_builder.now
         self._conflict_states = ConflictStateUpdater(record_builder, memory_builder.now)
 
-    def archive(self, scope: Scope, memory_id: str, *, expected_revision: int, options: WriteOptions) -> Written:
+    def archive(self, scope: Scope, memory_id: str, *, expected_revision: int, options: WriteOptions) -> WriteResult:
         """Make a memory ARCHIVED; an archived one stays unchanged (outcome DUPLICATE).
 
         Raises:
@@ -339,7 +341,7 @@ class MemoryArchiver:
             return [self._archive(transaction, scope, memory_id, expected_revision)]
 
         (written,), _ = self._requests.run_once(request, work)
-        if not isinstance(written, Written):
+        if not isinstance(written, WriteResult):
             raise not_found_error(written)
         return written
 
@@ -350,7 +352,7 @@ class MemoryArchiver:
         if before.status not in _ARCHIVABLE:
             description = f"Names a memory that is {before.status.value}; only one in use can be archived."
             raise InvalidRequestError([Violation("id", description)])
-        after = put_away(before, Status.ARCHIVED, self._now())
+        after = with_status(before, Status.ARCHIVED, self._now())
         transaction.update(before, self._record_builder.record_with_same_content(after), ChangeAction.UPDATED)
         self._conflict_states.update(transaction, [after])
         return UpsertResult(after, Outcome.UPDATED)

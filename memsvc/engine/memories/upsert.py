@@ -13,7 +13,7 @@ from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import UNNAMED, Memory, Status
 from memsvc.domain.provenance import TrustPolicy
 from memsvc.domain.visibility import visible
-from memsvc.domain.write_requests import OnDuplicate, Outcome, Rejected, UpsertResult
+from memsvc.domain.write_requests import OnDuplicate, Outcome, RejectedItem, UpsertResult
 from memsvc.engine.conflicts.detection import ConflictDetector
 from memsvc.engine.records.memory_builder import (
     MemoryBuilder,
@@ -27,8 +27,8 @@ from memsvc.engine.records.memory_patch import apply_values, values_of_draft
 from memsvc.engine.records.provenance import SourceLookup, apply_source_trust, draft_provenance
 from memsvc.ports.metadata import ContentName, Record, Transaction
 
-UpsertItem: TypeAlias = PreparedMemory | Rejected
-ItemResult: TypeAlias = UpsertResult | Rejected | MemsvcError
+UpsertItem: TypeAlias = PreparedMemory | RejectedItem
+ItemResult: TypeAlias = UpsertResult | RejectedItem | MemsvcError
 
 
 class Upserter:
@@ -115,11 +115,11 @@ def apply_sources(item: PreparedMemory, sources: SourceLookup, policy: TrustPoli
     return replace(item, record=record, name=item.name if is_named else None)
 
 
-def as_rejection(result: ItemResult) -> UpsertResult | Rejected:
+def as_rejection(result: ItemResult) -> UpsertResult | RejectedItem:
     """Return *result*, an error as the rejection of its item."""
     if isinstance(result, MemsvcError):
         violations = result.violations if isinstance(result, InvalidRequestError) else ()
-        return Rejected(result.reason, result.message, violations)
+        return RejectedItem(result.reason, result.message, violations)
     return result
 
 

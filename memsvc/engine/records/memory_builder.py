@@ -11,7 +11,7 @@ from typing import Protocol
 
 import numpy as np
 
-from memsvc.domain.conflicts import Rule, Statement, contradicts
+from memsvc.domain.conflicts import Fact, Rule, contradicts
 from memsvc.domain.errors import InvalidRequestError, Violation
 from memsvc.domain.files import union
 from memsvc.domain.index_entries import Chunk
@@ -35,7 +35,7 @@ from memsvc.domain.provenance import TrustPolicy
 from memsvc.domain.reminders import YEARS
 from memsvc.domain.scope import Scope
 from memsvc.domain.secrets import Redactor
-from memsvc.domain.write_requests import Draft, Redaction, Rejected
+from memsvc.domain.write_requests import Draft, Redaction, RejectedItem
 from memsvc.engine.records.provenance import Provenance, TrustEvaluator
 from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
 from memsvc.ports.change_feed import IndexFeed
@@ -268,20 +268,20 @@ class MemoryBuilder:
         return self._image_extractor.extract_images(scope, content, field=field)
 
     def prepare_all(
-        self, scope: Scope, drafts: Sequence[Draft | Rejected], origin: Origin = Origin.AGENT
-    ) -> list[PreparedMemory | Rejected]:
+        self, scope: Scope, drafts: Sequence[Draft | RejectedItem], origin: Origin = Origin.AGENT
+    ) -> list[PreparedMemory | RejectedItem]:
         """Return all *drafts* prepared, with images stored; an invalid one as a rejection. Rejections pass through."""
         prepare, lifted = self.prepare, self.store_images
-        items: list[PreparedMemory | Rejected] = []
+        items: list[PreparedMemory | RejectedItem] = []
         for draft in drafts:
             SEARCH_PRIORITY.yield_to_searches()
             try:
-                if isinstance(draft, Rejected):
+                if isinstance(draft, RejectedItem):
                     items.append(draft)
                 else:
                     items.append(prepare(scope, lifted(scope, draft), origin))
             except InvalidRequestError as error:
-                items.append(Rejected(error.reason, error.message, error.violations))
+                items.append(RejectedItem(error.reason, error.message, error.violations))
         return items
 
     def vector_bytes(self, vector: Sequence[float], chunks: Sequence[Chunk]) -> bytes:
@@ -513,19 +513,19 @@ def _own_scope(scope: Scope, draft: Draft) -> Scope:
 STATEMENT_KINDS = frozenset({Kind.FACT, Kind.PREFERENCE, Kind.EXPERIENCE, Kind.OPINION, Kind.KNOWLEDGE, Kind.DECISION})
 
 
-def statements_of(memory: Memory) -> tuple[Statement, ...]:
+def statements_of(memory: Memory) -> tuple[Fact, ...]:
     """Return the statements of *memory*, whatever its status."""
     if memory.kind not in STATEMENT_KINDS or memory.layer is Layer.SESSION:
         return ()
     return statements_in(memory.content, speaker=memory.speaker, is_titled=bool(memory.title))
 
 
-def extract_statements(memory: Memory) -> tuple[Statement, ...]:
+def extract_statements(memory: Memory) -> tuple[Fact, ...]:
     """Return the statements that others can contradict: those of an ACTIVE memory."""
     return statements_of(memory) if memory.status is Status.ACTIVE else ()
 
 
-def states_more(memory: Memory, statement: Statement) -> bool:
+def states_more(memory: Memory, statement: Fact) -> bool:
     """Return whether *memory* states more than *statement*: another sentence, or another topic.
 
     A job and an employer count as one: they are stated together and change together.
@@ -536,7 +536,7 @@ def states_more(memory: Memory, statement: Statement) -> bool:
     return any(not one.rule is statement.rule is Rule.OCCUPATION for one in others)
 
 
-def is_personal(statement: Statement) -> bool:
+def is_personal(statement: Fact) -> bool:
     """Return whether a statement is about the home, work or name of the user, and thus valid in every project."""
     topic = statement.topic
     if statement.rule in {Rule.LOCATION, Rule.OCCUPATION}:
@@ -549,7 +549,7 @@ def differs_in_project(older: Memory, newer: Memory) -> bool:
     return older.scope.project_id != newer.scope.project_id
 
 
-def find_contradiction(older: Memory, newer: Memory) -> tuple[Statement, Statement] | None:
+def find_contradiction(older: Memory, newer: Memory) -> tuple[Fact, Fact] | None:
     """Return the first pair of contradicting statements, in the order of the newer memory, or None."""
     by_topic = {statement.topic: statement for statement in statements_of(older)}
     for newer_statement in statements_of(newer):

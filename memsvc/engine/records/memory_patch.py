@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from memsvc.domain.files import followed, union
+from memsvc.domain.files import refs_after_change, union
 from memsvc.domain.history import changed_fields
 from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import Json, Layer, Memory, Origin, Status, Tier, content_hash, normal_keywords
@@ -110,7 +110,7 @@ def _follow_refs(before: Memory, wanted: dict[str, Any]) -> None:
     if "file_refs" in wanted:
         wanted["file_refs"] = union(wanted["file_refs"], found)
     elif found or before.file_refs:
-        wanted["file_refs"] = followed(before.file_refs, refs_in(before.content), found)
+        wanted["file_refs"] = refs_after_change(before.file_refs, refs_in(before.content), found)
 
 
 def _follow_content(before: Memory, differing: dict[str, Any], *, keywords_given: bool) -> None:

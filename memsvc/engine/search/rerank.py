@@ -16,9 +16,9 @@ from memsvc.domain.errors import (
 )
 from memsvc.domain.index_entries import ordinal_of
 from memsvc.domain.memory import Memory
-from memsvc.domain.near_duplicates import Shingles, TermVector, collapsed, diversified
+from memsvc.domain.near_duplicates import Shingles, TermVector, diversify, group_duplicates
 from memsvc.domain.scope import Reach
-from memsvc.domain.search import SearchQuery, Skipped
+from memsvc.domain.search import SearchQuery, SkippedStage
 from memsvc.engine.search.ranking import RankedMemory
 from memsvc.engine.search.retrieval import CandidateReader
 from memsvc.ports.models import Reranker
@@ -73,7 +73,7 @@ class ResultRefiner:
             return refined
         if _is_short_of(deadline, COMPARE_SECONDS):
             stages = ((COLLAPSING, wanted.collapse_threshold), (DIVERSITY, wanted.mmr_lambda))
-            refined.skipped += [Skipped(stage, "DEADLINE") for stage, value in stages if value is not None]
+            refined.skipped += [SkippedStage(stage, "DEADLINE") for stage, value in stages if value is not None]
             return refined
         if wanted.collapse_threshold is not None:
             shingles = {row: Shingles.of(text, beyond=_rest_marker(memories[row])) for row, text in texts.items()}
@@ -81,14 +81,14 @@ class ResultRefiner:
         if wanted.mmr_lambda is not None:
             vectors = {row: TermVector.of(terms(text)) for row, text in texts.items()}
             scores = [place.score for place in refined.places]
-            order = diversified(scores, [_vector_of(vectors, place) for place in refined.places], wanted.mmr_lambda)
+            order = diversify(scores, [_vector_of(vectors, place) for place in refined.places], wanted.mmr_lambda)
             refined.places = [refined.places[number] for number in order]
         return refined
 
     def _rerank(self, query: SearchQuery, refined: RefinedHits, texts: Mapping[int, str], deadline: Deadline) -> None:
         reason = self._apply_reranker(query, refined, texts, deadline)
         if reason:
-            refined.skipped.append(Skipped(RERANKING, reason))
+            refined.skipped.append(SkippedStage(RERANKING, reason))
 
     def _apply_reranker(
         self, query: SearchQuery, refined: RefinedHits, texts: Mapping[int, str], deadline: Deadline
@@ -138,7 +138,7 @@ class RefinedHits:
     places: list[RankedMemory]
     collapsed: dict[str, tuple[str, ...]] = field(default_factory=dict)
     factors: dict[str, float] = field(default_factory=dict)
-    skipped: list[Skipped] = field(default_factory=list)
+    skipped: list[SkippedStage] = field(default_factory=list)
     least: float = 1.0
 
     def below(self, others: Sequence[RankedMemory]) -> list[RankedMemory]:
@@ -163,7 +163,7 @@ def _rest_marker(memory: Memory) -> str:
 
 def _collapse(refined: RefinedHits, shingles: Mapping[int, Shingles], threshold: float) -> None:
     places = refined.places
-    groups = collapsed([shingles.get(place.row) or Shingles.of("") for place in places], threshold)
+    groups = group_duplicates([shingles.get(place.row) or Shingles.of("") for place in places], threshold)
     refined.places = [places[group[0]] for group in groups]
     refined.collapsed = {
         places[first].memory_id: tuple(places[number].memory_id for number in others)

@@ -23,7 +23,7 @@ from memsvc.domain.filters import STORE_ONLY, And, AnyOf, Field, Filter, Not, Or
 from memsvc.domain.index_entries import Chunk, Hit, VectorManifest, View
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach
-from memsvc.domain.search import Degraded, FusionMethod, Mode, Retriever, SearchQuery
+from memsvc.domain.search import FailedRetriever, FusionMethod, Mode, Retriever, SearchQuery
 from memsvc.engine.indexing.vector_entries import EmbeddingSpace, EmbeddingSpaces, Means, centred, means_of
 from memsvc.ports.candidates import Candidates, Rows
 from memsvc.ports.indexes import LexicalIndex, PendingSearch, VectorIndex
@@ -109,7 +109,7 @@ class HybridRetriever:
             log.debug("retriever %s failed", name, exc_info=True)
             failures.append(error)
             reason = next(reason for kind, reason in DEGRADED_REASONS if isinstance(error, kind))
-            found.degraded.append(Degraded(name, reason, error.message))
+            found.degraded.append(FailedRetriever(name, reason, error.message))
             return
         if name is not Retriever.DENSE:
             found.timings.append((name.value.lower(), started, time.perf_counter() - started))
@@ -135,7 +135,7 @@ class RetrievalResult:
     bm25: Sequence[Hit] = field(default_factory=list)
     keyword_table: Sequence[Hit] = field(default_factory=list)
     terms: list[str] = field(default_factory=list)
-    degraded: list[Degraded] = field(default_factory=list)
+    degraded: list[FailedRetriever] = field(default_factory=list)
     timings: list[Timing] = field(default_factory=list)
 
     def reaches(self, depth: int) -> bool:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from memsvc.domain.clock import to_micros
 from memsvc.domain.memory import Layer
-from memsvc.domain.search import Weighting
+from memsvc.domain.search import TimeWeighting
 from memsvc.domain.text_cache import remembered
 from memsvc.engine.search.fusion import RankedList
 from memsvc.ports.candidates import ABSENT, Candidates, Integers
@@ -133,7 +133,7 @@ def named_speakers(text: str, speakers: Iterable[str]) -> frozenset[str]:
     return frozenset(speaker for speaker in speakers if _is_named(speaker, query))
 
 
-def time_factors(candidates: Candidates, now: datetime, weighting: Weighting) -> ScoreColumn:
+def time_factors(candidates: Candidates, now: datetime, weighting: TimeWeighting) -> ScoreColumn:
     """Return the factors of age, importance, use and layer for time weighting.
 
     decay_factor ** (days / 30) * (0.8 + 0.2 * importance / 5) * (1 + 0.1 * log10(access_count + 1)) * boost of the
@@ -150,7 +150,7 @@ def time_factors(candidates: Candidates, now: datetime, weighting: Weighting) ->
     return factors
 
 
-def layer_boosts(candidates: Candidates, weighting: Weighting) -> ScoreColumn:
+def layer_boosts(candidates: Candidates, weighting: TimeWeighting) -> ScoreColumn:
     """Return the layer part of `time_factors`."""
     find, boosts = candidates.names.find, np.ones(len(candidates))
     boosts[candidates.layers == find(Layer.CORE.value)] = weighting.core_boost
@@ -297,7 +297,7 @@ def spread_low_scores(fused: ScoreColumn, scored: BoostedScores) -> ScoreColumn:
 
 
 def apply_weighting(
-    scores: ScoreColumn, candidates: Candidates, weighting: Weighting | None, now: datetime
+    scores: ScoreColumn, candidates: Candidates, weighting: TimeWeighting | None, now: datetime
 ) -> WeightedScores:
     """Return the final scores. If one exceeds 1, all are scaled by one factor, which keeps the order."""
     if weighting is None:

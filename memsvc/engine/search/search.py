@@ -17,12 +17,12 @@ from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach
 from memsvc.domain.search import (
     CATEGORIES,
-    Degraded,
     Explanation,
+    FailedRetriever,
     FoundFile,
     GlobalQuery,
     GlobalReply,
-    Group,
+    ResultGroup,
     SearchHit,
     SearchQuery,
     SearchReply,
@@ -204,7 +204,7 @@ class _SearchResult:
     total: int
     explained: Callable[[RankedMemory], Explanation]
     terms: Sequence[str]
-    degraded: Sequence[Degraded]
+    degraded: Sequence[FailedRetriever]
     timings: tuple[Timing, ...]
     refined: RefinedHits | None = None
 
@@ -317,7 +317,7 @@ class GlobalSearch:
         """
         groups = [group for group in CATEGORIES if group in query.groups]
         reach, terms = Reach.from_scope(query.scope, query.visibility), query_terms(query.text)
-        found: dict[Group, tuple[FoundFile, ...]] = {
+        found: dict[ResultGroup, tuple[FoundFile, ...]] = {
             group: tuple(
                 self._files.search(terms, reach=reach, categories=CATEGORIES[group], now=self._now(), limit=query.limit)
             )

@@ -9,7 +9,7 @@ from datetime import datetime
 from memsvc.domain.clock import Deadline
 from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.limits import RELATED_IDS
-from memsvc.domain.maintenance import Area, Due, Reason, UpkeepStep
+from memsvc.domain.maintenance import DueChange, MaintenanceReason, MaintenanceScope, UpkeepStep
 from memsvc.domain.memory import Kind, Layer, Memory, Status
 from memsvc.domain.scope import Reach
 from memsvc.domain.summaries import CATEGORY, COMPACTION, day_before, is_old_log, log_key, log_metadata, sums_up
@@ -55,23 +55,23 @@ class LogCompactor:
         """Return the number of logs compacted at a time."""
         return BATCH
 
-    def find_due(self, area: Area, now: datetime, after: str, limit: int) -> StepPart:
+    def find_due(self, area: MaintenanceScope, now: datetime, after: str, limit: int) -> StepPart:
         """Return the next old logs, by key."""
         before = day_before(now, self._rules.days)
         logs = self._store.logs.old_logs(area, before=before, after=_place(after), limit=limit)
         due = tuple(
-            Due.of(UpkeepStep.COMPACT, Reason.OLD_LOG, log)
+            DueChange.of(UpkeepStep.COMPACT, MaintenanceReason.OLD_LOG, log)
             for log in logs
             if log.update_time < now and is_old_log(log, before) and not self._is_summarised(log)
         )
         return StepPart(due, _cursor(logs[-1]) if len(logs) == limit else BEGINNING)
 
-    def apply(self, due: Sequence[Due]) -> StepResult:
+    def apply(self, due: Sequence[DueChange]) -> StepResult:
         """Summarise and archive the logs."""
         before = day_before(self._now(), self._rules.days)
         planned = [(one, self._plan(one, before)) for one in due]
 
-        def work(transaction: Transaction) -> list[Due]:
+        def work(transaction: Transaction) -> list[DueChange]:
             return [one for one, plan in planned if plan is not None and self._compact(transaction, plan[0], plan[1])]
 
         changed = self._writers.committer.submit(work).value
@@ -84,7 +84,7 @@ class LogCompactor:
         related = self._store.memories.get(log.related_ids, reach=_reach(log))
         return any(sums_up(memory, log) for memory in related.values())
 
-    def _plan(self, due: Due, before: str) -> tuple[Memory, PreparedMemory] | None:
+    def _plan(self, due: DueChange, before: str) -> tuple[Memory, PreparedMemory] | None:
         """Return a log with its summary, or None if it is no longer due."""
         reach = Reach(due.scope.owner, (due.scope.project_id,))
         log = self._store.memories.get([due.memory_id], reach=reach).get(due.memory_id)

@@ -15,7 +15,7 @@ from memsvc.domain.memory import Json, Kind, Layer, Memory
 from memsvc.domain.scope import Reach, Scope, Visibility
 from memsvc.domain.search import Order, OrderField, PageCursor
 from memsvc.domain.summaries import CATEGORY, PERIOD, Period, material_of, summary_key, when
-from memsvc.domain.write_requests import Draft, OnDuplicate, UpsertResult, WriteOptions, Written
+from memsvc.domain.write_requests import Draft, OnDuplicate, UpsertResult, WriteOptions, WriteResult
 from memsvc.engine.commit.idempotency import (
     IdempotentExecutor,
     IdempotentRequest,
@@ -123,7 +123,7 @@ class PeriodSummary:
         notice: The reason why the language model did not write it, if there is one.
     """
 
-    written: Written
+    written: WriteResult
     source_count: int
     notice: str = ""
 
@@ -169,7 +169,7 @@ def _most_relevant(sources: Sequence[Memory], summary: str) -> list[Memory]:
 
 def _result_of(answer: IdempotentResult) -> PeriodSummary:
     [written] = answer.results
-    if not isinstance(written, Written):
+    if not isinstance(written, WriteResult):
         raise not_found_error(written)
     note = answer.note
     assert isinstance(note, dict)  # noqa: S101 - narrows the type

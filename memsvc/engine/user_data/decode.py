@@ -11,7 +11,7 @@ from uuid import UUID
 from pydantic import BaseModel, ValidationError
 
 from memsvc.domain import limits
-from memsvc.domain.conflicts import Conflict, Statement, ValuePart
+from memsvc.domain.conflicts import Conflict, Fact, ValuePart
 from memsvc.domain.errors import InvalidRequestError, Violation
 from memsvc.domain.files import FILE_CATEGORIES, REF, File, ref_from
 from memsvc.domain.history import Checkpoint, Tombstone
@@ -19,7 +19,7 @@ from memsvc.domain.index_entries import View
 from memsvc.domain.memory import FileRef, Layer, Memory, Reminder, content_hash, keywords_of
 from memsvc.domain.scope import Scope
 from memsvc.domain.sessions import MessageRecord, Session, ToolCall
-from memsvc.domain.user_data import Stored
+from memsvc.domain.user_data import StoredMemory
 from memsvc.engine.user_data import schema
 from memsvc.engine.user_data.schema import (
     CheckpointLine,
@@ -37,7 +37,7 @@ from memsvc.engine.user_data.schema import (
 )  # fmt: skip
 from memsvc.text.file_refs import refs_in, with_references
 
-Value = Stored | Session | Conflict | Checkpoint | Tombstone | File
+Value = StoredMemory | Session | Conflict | Checkpoint | Tombstone | File
 Vectors = tuple[tuple[str, int, bytes], ...]
 """View, ordinal and float32 bytes."""
 FLOAT_BYTES = 4
@@ -65,9 +65,9 @@ def _file(line: schema.FileLine, scope: Scope) -> File:
     return File(scope=place, has_content=False, **values)
 
 
-def _stored(line: schema.MemoryLine, scope: Scope) -> Stored:
+def _stored(line: schema.MemoryLine, scope: Scope) -> StoredMemory:
     given = line.given_vector
-    return Stored(
+    return StoredMemory(
         memory_of(line, scope),
         line.claims_content,
         line.action,
@@ -80,9 +80,9 @@ def _stored(line: schema.MemoryLine, scope: Scope) -> Stored:
     )
 
 
-def _statements(line: schema.MemoryLine) -> tuple[Statement, ...]:
+def _statements(line: schema.MemoryLine) -> tuple[Fact, ...]:
     found = {
-        one.topic: Statement(one.rule, one.topic, tuple([ValuePart(*part) for part in one.parts]), not one.is_negative)
+        one.topic: Fact(one.rule, one.topic, tuple([ValuePart(*part) for part in one.parts]), not one.is_negative)
         for one in line.statements
     }
     return tuple(found[topic] for topic in sorted(found))

@@ -15,13 +15,13 @@ from itertools import compress
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from memsvc.domain.conflicts import Conflict, Statement
+from memsvc.domain.conflicts import Conflict, Fact
 from memsvc.domain.files import File
 from memsvc.domain.history import Checkpoint, Tombstone
 from memsvc.domain.index_entries import ChangeAction, View
 from memsvc.domain.memory import Memory
 from memsvc.domain.sessions import MessageRecord, Session
-from memsvc.domain.user_data import RecordKind, Stored, StoredRevision
+from memsvc.domain.user_data import RecordKind, StoredMemory, StoredRevision
 
 Fields = dict[str, Any]
 
@@ -47,7 +47,7 @@ def encode_line(fields: Fields) -> EncodedLine:
     return EncodedLine(fields["record"], _encoded(fields).encode() + b"\n")
 
 
-def memory_line(stored: Stored, vectors: Sequence[bytes] = ()) -> EncodedLine:
+def memory_line(stored: StoredMemory, vectors: Sequence[bytes] = ()) -> EncodedLine:
     """Return the line of a memory with its dependent rows, and the vectors from `vector_part`."""
     fields = _with_dependents(_memory(RecordKind.MEMORY, stored.memory, stored.action), stored)
     if not (stored.given_vector or vectors):
@@ -68,7 +68,7 @@ def memory_line(stored: Stored, vectors: Sequence[bytes] = ()) -> EncodedLine:
     return EncodedLine(RecordKind.MEMORY, b"".join(parts))
 
 
-def _with_dependents(line: Fields, stored: Stored) -> Fields:
+def _with_dependents(line: Fields, stored: StoredMemory) -> Fields:
     if stored.is_unique:
         line["claims_content"] = True
     if stored.previous_id:
@@ -229,7 +229,7 @@ def _message(record: MessageRecord) -> Fields:
     return _given(line)
 
 
-def _statement(statement: Statement) -> Fields:
+def _statement(statement: Fact) -> Fields:
     parts = [(part.sort, part.text) for part in statement.parts]
     line: Fields = {"rule": statement.rule, "topic": statement.topic, "parts": parts}
     return line if statement.positive else line | {"is_negative": True}

@@ -19,7 +19,7 @@ from memsvc.domain.diagnostics import ReindexMode
 from memsvc.domain.errors import BackendUnavailableError, ReindexRunningError
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach, Scope
-from memsvc.domain.user_data import Erased, Erasure, Receipt, covered, owner_digest, uncovered
+from memsvc.domain.user_data import Erasure, Receipt, StoreErasure, deobfuscate, obfuscate, owner_digest
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.files.blob_guard import BlobGuard
 from memsvc.engine.files.garbage_collection import GRACE, without_files
@@ -91,7 +91,7 @@ def journal_to_json(journal: ErasureJournal) -> str:
     """Return a journal as JSON."""
     digests = b64encode(b"".join(sorted(journal.digests))).decode()
     found = {name: dict(counts) for name, counts in journal.found.items()}
-    samples, ids = (list(map(covered, texts)) for texts in (journal.samples, journal.ids))
+    samples, ids = (list(map(obfuscate, texts)) for texts in (journal.samples, journal.ids))
     return json.dumps({"found": found, "digests": digests, "samples": samples, "ids": ids})
 
 
@@ -100,7 +100,7 @@ def journal_from_json(text: str) -> ErasureJournal:
     content = json.loads(text)
     raw = b64decode(content["digests"])
     digests = (raw[start : start + DIGEST_BYTES] for start in range(0, len(raw), DIGEST_BYTES))
-    samples, ids = (tuple(map(uncovered, content[name])) for name in ("samples", "ids"))
+    samples, ids = (tuple(map(deobfuscate, content[name])) for name in ("samples", "ids"))
     return ErasureJournal(content["found"], frozenset(digests), samples, ids)
 
 
@@ -131,7 +131,7 @@ def receipt_from_json(text: str) -> Receipt:
         end_time=from_micros(content["end"]),
         is_done=True,
         is_clean=content["clean"],
-        stores=tuple(Erased(*one) for one in content["stores"]),
+        stores=tuple(StoreErasure(*one) for one in content["stores"]),
         backups=tuple(content["backups"]),
         files_searched=content["files"],
     )
@@ -372,7 +372,7 @@ class UserEraser:
         now = self._now()
         found = self._found(scope.owner, self._store.erasures.projects(scope.owner))
         copies = ExternalCopies(orphans=len(self._removable(self._place.files.orphans())))
-        stores = tuple(Erased(name, removed) for name, removed in with_external_copies(found, copies).items())
+        stores = tuple(StoreErasure(name, removed) for name, removed in with_external_copies(found, copies).items())
         backups = tuple(self._place.backups())
         return Receipt(now, now, is_done=False, is_clean=False, stores=stores, backups=backups)
 
@@ -519,7 +519,7 @@ class UserEraser:
             BLOBS: copies.left,
             "files": len(search.holding),
         }
-        stores = tuple(Erased(name, found.get(name, {}), remaining[name]) for name in CHECKED)
+        stores = tuple(StoreErasure(name, found.get(name, {}), remaining[name]) for name in CHECKED)
         return Receipt(
             begin_time=erasure.begin_time,
             end_time=self._now(),

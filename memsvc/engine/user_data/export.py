@@ -15,7 +15,7 @@ from memsvc.domain.errors import LimitExceededError
 from memsvc.domain.index_entries import Chunk, Document, View
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Scope
-from memsvc.domain.user_data import FORMAT, VERSION, RecordKind, Stored
+from memsvc.domain.user_data import FORMAT, VERSION, RecordKind, StoredMemory
 from memsvc.engine.indexing.cached_embedder import CachedEmbedder
 from memsvc.engine.indexing.vector_entries import EmbeddingGranularity, Passage, passages_of
 from memsvc.engine.memories.lookup import AccessCounts
@@ -120,13 +120,13 @@ class UserExporter:
         yield from map(encode.checkpoint_line, snapshot.checkpoints())
         yield from map(encode.tombstone_line, snapshot.tombstones())
 
-    def _with_vectors(self, memories: Iterator[Stored]) -> Iterator[tuple[Stored, Sequence[bytes]]]:
+    def _with_vectors(self, memories: Iterator[StoredMemory]) -> Iterator[tuple[StoredMemory, Sequence[bytes]]]:
         while some := list(islice(memories, VECTOR_BATCH)):
             vectors = self._vectors(some)
             for stored in some:
                 yield stored, vectors.get(stored.memory.id, ())
 
-    def _vectors(self, some: Sequence[Stored]) -> dict[str, list[bytes]]:
+    def _vectors(self, some: Sequence[StoredMemory]) -> dict[str, list[bytes]]:
         """Return the cached vectors of memories without a given vector, by id."""
         model = self._embedding.model
         wanted = [

@@ -9,7 +9,7 @@ from dataclasses import replace
 from memsvc.domain.files import File, FileCategory
 from memsvc.domain.memory import FileRef, Memory, content_hash
 from memsvc.domain.sessions import MessageRecord
-from memsvc.domain.user_data import Stored, StoredRevision, derived_id
+from memsvc.domain.user_data import StoredMemory, StoredRevision, derived_id
 from memsvc.engine.files.upload import MEMORY_ID
 from memsvc.engine.user_data.decode import FileRefPosition, is_uuid, rename_file_refs
 
@@ -54,7 +54,7 @@ class IdMapping:
             return replace(file, id=named)
         return replace(file, id=named, metadata={**file.metadata, MEMORY_ID: self.of(attached)})
 
-    def stored(self, stored: Stored, places: Places) -> Stored:
+    def stored(self, stored: StoredMemory, places: Places) -> StoredMemory:
         """Return a memory with mapped ids; *places* are the references in its content."""
         if not (self._all_are_new or self._taken or self._files):
             return stored

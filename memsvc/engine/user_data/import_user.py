@@ -14,10 +14,10 @@ from memsvc.domain.memory import UNNAMED, Memory
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.sessions import Session, SessionName
 from memsvc.domain.user_data import (
+    ImportIssue,
     ImportIssueReason,
-    Issue,
     RecordKind,
-    Stored,
+    StoredMemory,
     StoredRevision,
     TransferProgress,
     derived_id,
@@ -44,7 +44,7 @@ class BatchOutcome:
     stored: Counter[RecordKind] = field(default_factory=Counter)
     unchanged: int = 0
     skipped: int = 0
-    issues: list[Issue] = field(default_factory=list)
+    issues: list[ImportIssue] = field(default_factory=list)
     position: int = 0
 
 
@@ -77,14 +77,14 @@ def _new_file_ids(transaction: Transaction, batch: ImportBatch, owner: str, *, a
 
 
 def _file_names(record: ImportRecord) -> Iterable[str]:
-    memories = [record.value.memory] if isinstance(record.value, Stored) else []
+    memories = [record.value.memory] if isinstance(record.value, StoredMemory) else []
     for memory in (*memories, *(earlier.memory for earlier in record.earlier)):
         yield from file_ids_in(memory, record.places)
 
 
 def _names(record: ImportRecord) -> Iterable[str]:
     value = record.value
-    if isinstance(value, Stored):
+    if isinstance(value, StoredMemory):
         yield from ids_in(value.memory)
         yield value.previous_id
         if value.message is not None:
@@ -109,7 +109,7 @@ class _BatchWriter:
 
     def store(self, records: Sequence[ImportRecord]) -> None:
         """Store sessions first, then memories, then records that refer to memories."""
-        memories: list[tuple[ImportRecord, Stored]] = []
+        memories: list[tuple[ImportRecord, StoredMemory]] = []
         tombstones: list[tuple[ImportRecord, Tombstone]] = []
         for record in records:
             if record.value is None:
@@ -120,7 +120,7 @@ class _BatchWriter:
                 self._session(record, record.value)
             elif isinstance(record.value, File):
                 self._file(record, record.value)
-            elif isinstance(record.value, Stored):
+            elif isinstance(record.value, StoredMemory):
                 memories.append((record, self._id_mapping.stored(record.value, record.places)))
             elif isinstance(record.value, Tombstone):
                 tombstones.append((record, record.value))
@@ -156,7 +156,7 @@ class _BatchWriter:
         else:
             self._skip(record, ImportIssueReason.DIFFERS, f"The file {ALREADY_EXISTS}.")
 
-    def _memories(self, memories: Sequence[tuple[ImportRecord, Stored]]) -> None:
+    def _memories(self, memories: Sequence[tuple[ImportRecord, StoredMemory]]) -> None:
         if not memories:
             return
         ids = [stored.memory.id for _, stored in memories]
@@ -182,7 +182,7 @@ class _BatchWriter:
         self.outcome.stored[RecordKind.MEMORY] += len(new)
         self.outcome.stored[RecordKind.REVISION] += sum(len(one.earlier) for one in new)
 
-    def _compare(self, record: ImportRecord, stored: Stored, known: Stored) -> None:
+    def _compare(self, record: ImportRecord, stored: StoredMemory, known: StoredMemory) -> None:
         same = said_by(stored) == said_by(known)
         if not same:
             here, given = known.memory.revision, stored.memory.revision
@@ -194,7 +194,7 @@ class _BatchWriter:
         self.outcome.stored[RecordKind.REVISION] += added
         self.outcome.unchanged += len(earlier) - added + (0 if record.late else 1)
 
-    def _restored(self, record: ImportRecord, stored: Stored, previous_row: int | None) -> Restored:
+    def _restored(self, record: ImportRecord, stored: StoredMemory, previous_row: int | None) -> Restored:
         session, stored = self._message_session(record, stored)
         memory = stored.memory
         if memory.previous_row != previous_row:
@@ -209,7 +209,7 @@ class _BatchWriter:
         )
         return Restored(new, stored, session, tuple(self._earlier(record)))
 
-    def _message_session(self, record: ImportRecord, stored: Stored) -> tuple[Session | None, Stored]:
+    def _message_session(self, record: ImportRecord, stored: StoredMemory) -> tuple[Session | None, StoredMemory]:
         if stored.message is None:
             return None, stored
         name = SessionName.from_scope(stored.memory.scope)
@@ -269,13 +269,13 @@ class _BatchWriter:
         self._report(record, reason, message, holder_id)
 
     def _report(self, record: ImportRecord, reason: ImportIssueReason, message: str, holder_id: str = "") -> None:
-        self.outcome.issues.append(Issue(record.line, _kind(record), record.name, reason, message, holder_id))
+        self.outcome.issues.append(ImportIssue(record.line, _kind(record), record.name, reason, message, holder_id))
 
 
 class _Claims:
     """Keys and contents of a project claimed by existing memories and by those just imported."""
 
-    def __init__(self, transaction: Transaction, owner: str, new: Sequence[Stored]) -> None:
+    def __init__(self, transaction: Transaction, owner: str, new: Sequence[StoredMemory]) -> None:
         named = [(s.memory.scope.project_id, s.memory.key) for s in new if _has_key(s.memory)]
         claimed = [content_name(s.memory) for s in new if _claims(s)]
         self._keys = {name: found.id for name, found in transaction.find_keys(owner, named).items()}
@@ -283,7 +283,7 @@ class _Claims:
             name: found.id for name, found in transaction.find_contents(owner, claimed).items()
         }
 
-    def taken(self, stored: Stored) -> tuple[ImportIssueReason, str] | None:
+    def taken(self, stored: StoredMemory) -> tuple[ImportIssueReason, str] | None:
         """Return the reason that blocks a memory and the id of the holder, or claim its key and content."""
         memory, key = stored.memory, (stored.memory.scope.project_id, stored.memory.key)
         if _has_key(memory) and key in self._keys:
@@ -301,12 +301,12 @@ def _has_key(memory: Memory) -> bool:
     return bool(memory.key) and memory.status not in UNNAMED
 
 
-def _claims(stored: Stored) -> bool:
+def _claims(stored: StoredMemory) -> bool:
     return stored.is_unique and stored.memory.status not in UNNAMED
 
 
 def _kind(record: ImportRecord) -> str:
-    sorts = {Stored: RecordKind.MEMORY, Session: RecordKind.SESSION, Conflict: RecordKind.CONFLICT}
+    sorts = {StoredMemory: RecordKind.MEMORY, Session: RecordKind.SESSION, Conflict: RecordKind.CONFLICT}
     sorts |= {Checkpoint: RecordKind.CHECKPOINT, Tombstone: RecordKind.TOMBSTONE, File: RecordKind.FILE}
     return str(sorts.get(type(record.value), record.name))
 
@@ -418,7 +418,7 @@ class UserImport:
             return 0
         vectors: dict[bytes, bytes] = {}
         for record in batch.records:
-            if record.vectors and isinstance(record.value, Stored):
+            if record.vectors and isinstance(record.value, StoredMemory):
                 given = {(View[view], ordinal): data for view, ordinal, data in record.vectors}
                 for passage in own_passages(record.value.memory, self._tier):
                     if (found := given.get((passage.view, passage.ordinal))) is not None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from memsvc.domain.errors import InvalidRequestError
 from memsvc.domain.scope import Scope
-from memsvc.domain.user_data import FORMAT, VERSION, Stored, StoredRevision
+from memsvc.domain.user_data import FORMAT, VERSION, StoredMemory, StoredRevision
 from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
 from memsvc.engine.user_data import schema
 from memsvc.engine.user_data.decode import (
@@ -54,7 +54,7 @@ class ImportRecord:
 
     def __post_init__(self) -> None:
         """Find the references in the content of a memory."""
-        if isinstance(self.value, Stored):
+        if isinstance(self.value, StoredMemory):
             self._find_places(self.value.memory.content)
 
     def add_earlier(self, earlier: StoredRevision) -> None:
@@ -194,7 +194,7 @@ class ExportParser:
 
     def _add_revision(self, line: schema.RevisionLine, size: int) -> Iterator[ImportBatch]:
         last = self._last
-        if not isinstance(last, Stored) or last.memory.id != line.id:
+        if not isinstance(last, StoredMemory) or last.memory.id != line.id:
             raise bad_line(self._lines, "id", "must be that of the memory before, whose revision it is")
         if line.revision >= last.memory.revision:
             raise bad_line(self._lines, "revision", f"must be less than that of the memory, {last.memory.revision}")

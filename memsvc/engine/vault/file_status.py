@@ -13,8 +13,8 @@ from typing import NamedTuple, TypeAlias
 
 from memsvc.domain.memory import Layer, Memory, Status
 from memsvc.domain.scope import OWNER_SEPARATOR, Reach, Scope
-from memsvc.domain.vault import Entry, Note, NoteError, VaultAction, differences, is_memory_path, is_watched_folder
-from memsvc.domain.vault_layout import ABSENT, PUT_AWAY, Standing, is_note, layer_of_move, path_key, standing
+from memsvc.domain.vault import Note, NoteError, VaultAction, VaultEntry, differences, is_memory_path, is_watched_folder
+from memsvc.domain.vault_layout import ABSENT, PUT_AWAY, NotePath, is_note, layer_of_move, parse_note_path, path_key
 from memsvc.domain.write_requests import PatchValue
 from memsvc.engine.vault.filesystem import VaultFilesystem, digest_of
 from memsvc.ports.features import VaultManifest
@@ -41,9 +41,9 @@ class FileStatus:
     path: str
     action: VaultAction
     scope: Scope | None = None
-    place: Standing | None = None
+    place: NotePath | None = None
     data: bytes | None = None
-    entry: Entry | None = None
+    entry: VaultEntry | None = None
     note: Note | None = None
     memory: Memory | None = None
     patch: dict[str, PatchValue] | None = None
@@ -73,7 +73,7 @@ class FileInspector:
 
     def look(self, path: str, claimed: AbstractSet[str] = frozenset()) -> FileStatus:
         """Return the status of *path*. The memories in *claimed* have another file now."""
-        place = standing(path)
+        place = parse_note_path(path)
         if not is_note(path) or place is None:
             return FileStatus(path, VaultAction.IGNORED)
         entry = self._manifest.at([path]).get(path_key(path))
@@ -99,7 +99,7 @@ class FileInspector:
         except NoteError as error:
             return replace(seen, action=VaultAction.INVALID, line=error.line, detail=error.description)
 
-    def _gone(self, path: str, entry: Entry | None, claimed: AbstractSet[str]) -> FileStatus:
+    def _gone(self, path: str, entry: VaultEntry | None, claimed: AbstractSet[str]) -> FileStatus:
         if entry is None or entry.memory_id in claimed:
             return FileStatus(path, VaultAction.UNCHANGED, entry=entry)
         if entry.session_id:
@@ -136,7 +136,7 @@ class FileInspector:
             action = VaultAction.CONFLICT if is_behind else VaultAction.UPDATED
         return replace(seen, action=action, patch=patch, is_behind=is_behind)
 
-    def _identity(self, seen: FileStatus) -> tuple[Memory | None, Entry | None]:
+    def _identity(self, seen: FileStatus) -> tuple[Memory | None, VaultEntry | None]:
         """Return the memory of a file and its manifest entry; a copy of a file has no memory."""
         assert seen.note is not None  # noqa: S101 - for the type checker: it was read
         assert seen.scope is not None  # noqa: S101
@@ -153,7 +153,7 @@ class FileInspector:
                 return self._memory(entry.memory_id, seen.scope), entry
         return None, None
 
-    def _is_in_place(self, entry: Entry) -> bool:
+    def _is_in_place(self, entry: VaultEntry) -> bool:
         """Return whether the path of *entry* still holds the file of its memory, and not that of another memory."""
         try:
             data = self._folder.read(entry.path)
@@ -163,7 +163,7 @@ class FileInspector:
         except NoteError:
             return True
 
-    def _of_entry(self, seen: FileStatus) -> tuple[Memory | None, Entry | None]:
+    def _of_entry(self, seen: FileStatus) -> tuple[Memory | None, VaultEntry | None]:
         assert seen.scope is not None  # noqa: S101 - for the type checker
         entry = seen.entry
         return (None, None) if entry is None else (self._memory(entry.memory_id, seen.scope), entry)
@@ -223,7 +223,7 @@ def _said_by_move(seen: FileStatus, patch: dict[str, PatchValue]) -> dict[str, P
     layer = layer_of_move(entry.path, seen.path)
     if layer is not None and layer is not memory.layer and "layer" not in patch:
         said["layer"] = layer
-    before = standing(entry.path)
+    before = parse_note_path(entry.path)
     if before is not None and before.is_archived is not place.is_archived and "status" not in patch:
         if place.is_archived and memory.status not in PUT_AWAY:
             said["status"] = Status.ARCHIVED

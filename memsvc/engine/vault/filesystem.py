@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from memsvc.domain.vault import NoteError
-from memsvc.domain.vault_layout import is_note, misnamed
+from memsvc.domain.vault_layout import is_note, readable_misnamed_path
 from memsvc.text.front_matter.parser import FILE_BYTES
 
 SERVICE_FOLDER = ".memsvc"
@@ -204,7 +204,7 @@ class VaultFilesystem:
     def misnamed(self, below: str = "") -> Iterator[str]:
         """Yield, in a readable form, the paths below a folder that would be notes if they were UTF-8."""
         for path, _ in self._files(below):
-            if (readable := misnamed(path)) is not None:
+            if (readable := readable_misnamed_path(path)) is not None:
                 yield readable
 
     def _files(self, below: str) -> Iterator[tuple[str, os.DirEntry[str]]]:

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from memsvc.domain.memory import Memory
-from memsvc.domain.vault import Entry, NoteError, Taken, VaultAction
-from memsvc.domain.vault_layout import Place, conflict_path, has_file, path_key, place_of
+from memsvc.domain.vault import FileResult, NoteError, VaultAction, VaultEntry
+from memsvc.domain.vault_layout import NoteLocation, conflict_path, has_file, location_of, path_key
 from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
 from memsvc.engine.vault.filesystem import digest_of
 from memsvc.engine.vault.note_import import NoteImporter, VaultContext
@@ -30,9 +30,9 @@ class _FileOperations:
     removed: list[tuple[str, str, str]] = field(default_factory=list)
     """Path to remove, key of the path that must be written before or "", and the digest that the file must have."""
     kept_versions: list[tuple[str, str]] = field(default_factory=list)
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[VaultEntry] = field(default_factory=list)
     forgotten: list[str] = field(default_factory=list)
-    done: list[Taken] = field(default_factory=list)
+    done: list[FileResult] = field(default_factory=list)
     taken: set[str] = field(default_factory=set)
     """Path keys that are assigned to memories."""
     size: int = 0
@@ -52,7 +52,7 @@ class NoteExporter:
 
     def show(
         self, memories: Sequence[Memory], *, forced: bool = False, dry_run: bool = False, position: int | None = None
-    ) -> list[Taken]:
+    ) -> list[FileResult]:
         """Write the files of *memories*, and remove those of memories without files; return the actions.
 
         Files of the current revision are not touched; with *forced* they are compared byte by byte. A file that cannot
@@ -60,7 +60,7 @@ class NoteExporter:
         context's lock.
         """
         entries = self._context.manifest.of([memory.id for memory in memories])
-        places = {memory.id: place_of(memory) for memory in memories if has_file(memory)}
+        places = {memory.id: location_of(memory) for memory in memories if has_file(memory)}
         known = self._context.manifest.at(
             path for one, place in places.items() if _must_move(entries.get(one), place) for path in place.paths
         )
@@ -73,7 +73,7 @@ class NoteExporter:
                 operations = _FileOperations(taken=operations.taken)
         return done + self._finished(operations, dry_run=dry_run, position=position)
 
-    def hide(self, entries: Sequence[Entry], *, dry_run: bool = False) -> list[Taken]:
+    def hide(self, entries: Sequence[VaultEntry], *, dry_run: bool = False) -> list[FileResult]:
         """Remove the files of *entries*, whose memories no longer exist."""
         operations = _FileOperations()
         for entry in entries:
@@ -84,9 +84,9 @@ class NoteExporter:
         self,
         operations: _FileOperations,
         memory: Memory,
-        place: Place | None,
-        entry: Entry | None,
-        known: Mapping[str, Entry],
+        place: NoteLocation | None,
+        entry: VaultEntry | None,
+        known: Mapping[str, VaultEntry],
         *,
         forced: bool,
     ) -> None:
@@ -98,7 +98,7 @@ class NoteExporter:
         elif forced or entry.revision != memory.revision:
             self._rewritten(operations, memory, entry)
 
-    def _rewritten(self, operations: _FileOperations, memory: Memory, entry: Entry) -> None:
+    def _rewritten(self, operations: _FileOperations, memory: Memory, entry: VaultEntry) -> None:
         """Rewrite a file in place, unless a person changed it."""
         rendered = render_note(memory)
         digest = digest_of(rendered)
@@ -108,20 +108,25 @@ class NoteExporter:
             if present != digest:
                 operations.write(entry.path, rendered)
                 operations.over[entry.path] = present
-                operations.done.append(Taken(entry.path, VaultAction.WRITTEN, memory.id))
+                operations.done.append(FileResult(entry.path, VaultAction.WRITTEN, memory.id))
             if after != entry or present is None:
                 operations.entries.append(after)
         elif present == digest:
             operations.entries.append(after)
         else:
-            operations.done.append(Taken(entry.path, VaultAction.CONFLICT, memory.id))
+            operations.done.append(FileResult(entry.path, VaultAction.CONFLICT, memory.id))
 
     def _placed(
-        self, operations: _FileOperations, memory: Memory, place: Place, entry: Entry | None, known: Mapping[str, Entry]
+        self,
+        operations: _FileOperations,
+        memory: Memory,
+        place: NoteLocation,
+        entry: VaultEntry | None,
+        known: Mapping[str, VaultEntry],
     ) -> None:
         """Write a file at a new path, and remove it from the old one."""
         if entry is not None and self._present(entry) not in {None, entry.digest}:
-            operations.done.append(Taken(entry.path, VaultAction.CONFLICT, memory.id))
+            operations.done.append(FileResult(entry.path, VaultAction.CONFLICT, memory.id))
             return
         rendered = render_note(memory)
         path = self._free_path(operations, memory, place, known, rendered)
@@ -131,16 +136,21 @@ class NoteExporter:
             operations.over[path] = None
         owner, project = memory.scope.owner, memory.scope.project_id
         operations.entries.append(
-            Entry(path, owner, project, digest_of(rendered), memory.revision, place.anchor, memory.id)
+            VaultEntry(path, owner, project, digest_of(rendered), memory.revision, place.anchor, memory.id)
         )
         if entry is not None and path_key(entry.path) != path_key(path):
             operations.removed.append((entry.path, path_key(path), entry.digest))
-            operations.done.append(Taken(path, VaultAction.MOVED, memory.id, detail=f"from {entry.path}"))
+            operations.done.append(FileResult(path, VaultAction.MOVED, memory.id, detail=f"from {entry.path}"))
         else:
-            operations.done.append(Taken(path, VaultAction.WRITTEN, memory.id))
+            operations.done.append(FileResult(path, VaultAction.WRITTEN, memory.id))
 
     def _free_path(
-        self, operations: _FileOperations, memory: Memory, place: Place, known: Mapping[str, Entry], rendered: bytes
+        self,
+        operations: _FileOperations,
+        memory: Memory,
+        place: NoteLocation,
+        known: Mapping[str, VaultEntry],
+        rendered: bytes,
     ) -> str:
         """Return the first of the memory's paths that belongs to no other memory and holds no unknown file."""
         for path in place.paths:
@@ -159,21 +169,21 @@ class NoteExporter:
         # All of them hold unknown files: a unique fallback name.
         return fallback_path(place, memory)
 
-    def _hide(self, operations: _FileOperations, entry: Entry) -> None:
+    def _hide(self, operations: _FileOperations, entry: VaultEntry) -> None:
         """Remove a file; one that a person changed is kept under a conflict path, which is not imported."""
         present = self._present(entry)
         if present is not None and present != entry.digest:
             conflict_file = conflict_path(entry.path, f"r{entry.revision}")
             operations.kept_versions.append((entry.path, conflict_file))
             operations.done.append(
-                Taken(entry.path, VaultAction.CONFLICT, entry.memory_id, detail=f"Kept as {conflict_file}")
+                FileResult(entry.path, VaultAction.CONFLICT, entry.memory_id, detail=f"Kept as {conflict_file}")
             )
         else:
             operations.removed.append((entry.path, "", entry.digest))
-            operations.done.append(Taken(entry.path, VaultAction.REMOVED, entry.memory_id))
+            operations.done.append(FileResult(entry.path, VaultAction.REMOVED, entry.memory_id))
         operations.forgotten.append(entry.path)
 
-    def _present(self, entry: Entry) -> str | None:
+    def _present(self, entry: VaultEntry) -> str | None:
         """Return the digest of the current file; None: there is none. A link in its place counts as changed."""
         try:
             data = self._context.folder.read(entry.path)
@@ -181,7 +191,7 @@ class NoteExporter:
             return ""
         return None if data is None else digest_of(data)
 
-    def _finished(self, operations: _FileOperations, *, dry_run: bool, position: int | None = None) -> list[Taken]:
+    def _finished(self, operations: _FileOperations, *, dry_run: bool, position: int | None = None) -> list[FileResult]:
         """Write, record, remove, in this order. After a crash in between, repeating the steps is idempotent."""
         if dry_run:
             return operations.done
@@ -221,10 +231,10 @@ class NoteExporter:
                     yield path
 
 
-def fallback_path(place: Place, memory: Memory) -> str:
+def fallback_path(place: NoteLocation, memory: Memory) -> str:
     """Return a path that is unique to this revision of the memory."""
     return f"{place.folder}/{memory.id}-r{memory.revision}.md"
 
 
-def _must_move(entry: Entry | None, place: Place) -> bool:
+def _must_move(entry: VaultEntry | None, place: NoteLocation) -> bool:
     return entry is None or entry.anchor != place.anchor

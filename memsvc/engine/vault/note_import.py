@@ -19,9 +19,9 @@ from memsvc.domain.errors import (
 from memsvc.domain.memory import Kind, Layer, Memory, Origin, Status
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.three_way_merge import MergedFields, is_same, merge_fields
-from memsvc.domain.vault import Entry, Merged, Note, Taken, VaultAction, differences
-from memsvc.domain.vault_layout import conflict_path, name_says, place_of
-from memsvc.domain.write_requests import Draft, OnDuplicate, Outcome, Patch, PatchValue, WriteOptions, Written
+from memsvc.domain.vault import FileResult, MergedNote, Note, VaultAction, VaultEntry, differences
+from memsvc.domain.vault_layout import conflict_path, fields_of_name, location_of
+from memsvc.domain.write_requests import Draft, OnDuplicate, Outcome, Patch, PatchValue, WriteOptions, WriteResult
 from memsvc.engine.memories.create import MemoryCreator
 from memsvc.engine.memories.update import MemoryUpdater
 from memsvc.engine.vault.file_status import FileInspector, FileStatus
@@ -55,7 +55,7 @@ class VaultContext:
     lock: threading.RLock
 
 
-def _ignore_result(taken: Taken) -> None:
+def _ignore_result(taken: FileResult) -> None:
     del taken
 
 
@@ -63,7 +63,7 @@ class NoteImporter:
     """An idempotent importer of files, one after the other."""
 
     def __init__(
-        self, context: VaultContext, merge: MergeStrategy, on_result: Callable[[Taken], None] = _ignore_result
+        self, context: VaultContext, merge: MergeStrategy, on_result: Callable[[FileResult], None] = _ignore_result
     ) -> None:
         """Use *context*; *merge* resolves concurrent changes, *on_result* is called with each result."""
         self._context = context
@@ -71,7 +71,7 @@ class NoteImporter:
         self._on_result = on_result
         self._inspector = FileInspector(context.folder, context.manifest, context.reads)
 
-    def take(self, path: str) -> Taken:
+    def take(self, path: str) -> FileResult:
         """Apply the current state of one file to its memory, and return the action.
 
         The file may be new, edited, moved or removed; *path* is relative to the vault, with "/". A file that cannot be
@@ -84,7 +84,7 @@ class NoteImporter:
         [taken] = self.take_all([path])
         return taken
 
-    def take_all(self, paths: Iterable[str]) -> Iterator[Taken]:
+    def take_all(self, paths: Iterable[str]) -> Iterator[FileResult]:
         """Import several files; existing files come before removed ones, so that moves are recognised.
 
         Raises:
@@ -102,7 +102,7 @@ class NoteImporter:
                 self._on_result(taken)
             yield from done
 
-    def preview(self, paths: Iterable[str], claimed: set[str]) -> Iterator[Taken]:
+    def preview(self, paths: Iterable[str], claimed: set[str]) -> Iterator[FileResult]:
         """Return the actions that `take_all` would take, as far as they can be predicted.
 
         *claimed* collects the memories whose files exist, for previews of other paths.
@@ -116,9 +116,9 @@ class NoteImporter:
                 claimed.add(seen.memory.id)
             yield _taken(seen)
 
-    def _taken(self, paths: Sequence[str]) -> list[Taken]:
+    def _taken(self, paths: Sequence[str]) -> list[FileResult]:
         """Import files one by one, but create the memories of new ones in batches, which is faster."""
-        done: dict[str, Taken] = {}
+        done: dict[str, FileResult] = {}
         new: list[FileStatus] = []
         for path in paths:
             seen = self._inspector.look(path)
@@ -129,7 +129,7 @@ class NoteImporter:
         done |= self._created(new)
         return [done[path] for path in paths]
 
-    def _created(self, new: Sequence[FileStatus]) -> dict[str, Taken]:
+    def _created(self, new: Sequence[FileStatus]) -> dict[str, FileResult]:
         """Create the memories of new files, in few transactions."""
         by_scope: dict[Scope, list[tuple[FileStatus, Draft]]] = {}
         for seen in new:
@@ -141,14 +141,14 @@ class NoteImporter:
             made += [
                 (seen, result.memory)
                 for (seen, _), result in zip(drafts, results, strict=True)
-                if isinstance(result, Written) and result.outcome is Outcome.CREATED
+                if isinstance(result, WriteResult) and result.outcome is Outcome.CREATED
             ]
         self._settle(made)
         done = {seen.path: replace(_taken(seen), memory_id=memory.id) for seen, memory in made}
         # Rejected files and duplicates are imported one by one.
         return done | {seen.path: self._take(seen.path) for seen in new if seen.path not in done}
 
-    def _take(self, path: str, looked: FileStatus | None = None) -> Taken:
+    def _take(self, path: str, looked: FileStatus | None = None) -> FileResult:
         for attempt in range(1, ATTEMPTS + 1):
             seen = self._inspector.look(path) if looked is None or attempt > 1 else looked
             try:
@@ -162,7 +162,7 @@ class NoteImporter:
                 return replace(_taken(seen), action=VaultAction.INVALID, detail=error.message)
         raise AssertionError  # pragma: no cover - the last attempt returns or raises
 
-    def _done(self, seen: FileStatus) -> Taken:
+    def _done(self, seen: FileStatus) -> FileResult:
         if seen.action in {VaultAction.IGNORED, VaultAction.INVALID}:
             return _taken(seen)
         if seen.data is None:
@@ -175,12 +175,12 @@ class NoteImporter:
             return self._same_file(seen)
         return self._change(seen, seen.memory)
 
-    def _same_file(self, seen: FileStatus) -> Taken:
+    def _same_file(self, seen: FileStatus) -> FileResult:
         if seen.entry is not None and seen.entry.path != seen.path:
             self._context.manifest.record([replace(seen.entry, path=seen.path)])
         return _taken(seen)
 
-    def _without_file(self, seen: FileStatus) -> Taken:
+    def _without_file(self, seen: FileStatus) -> FileResult:
         """Soft-delete the memory of a removed file, unless the memory was changed since the file was written."""
         if seen.action is VaultAction.DELETED and seen.memory is not None:
             scope = _scope_for(seen.memory)
@@ -193,7 +193,7 @@ class NoteImporter:
             self._context.manifest.record(removed=[seen.entry.path])
         return _taken(seen)
 
-    def _change(self, seen: FileStatus, memory: Memory) -> Taken:
+    def _change(self, seen: FileStatus, memory: Memory) -> FileResult:
         patch, detail, note = dict(seen.patch or {}), "", _required(seen.note)
         if seen.action is VaultAction.RESTORED:
             memory = self._context.revise.restore(
@@ -227,16 +227,16 @@ class NoteImporter:
         return self._context.reads.revision(memory.id, seen.entry.revision, reach=reach)
 
     def _keep_other_version(
-        self, seen: FileStatus, memory: Memory, merged: Merged
+        self, seen: FileStatus, memory: Memory, merged: MergedNote
     ) -> tuple[dict[str, PatchValue], str]:
         """Write the other version to a conflict file before any change; return the patch and a detail."""
-        if merged.beside is None:
+        if merged.other_version is None:
             return differences(merged.note, memory, note_of(memory)), ""
-        conflict_file = conflict_path(seen.path, f"r{merged.beside.revision}")
-        self._context.folder.write_all([(conflict_file, render_note(merged.beside))])
+        conflict_file = conflict_path(seen.path, f"r{merged.other_version.revision}")
+        self._context.folder.write_all([(conflict_file, render_note(merged.other_version))])
         return differences(merged.note, memory, note_of(memory)), f"The other version is kept in {conflict_file}"
 
-    def _create(self, seen: FileStatus) -> Taken:
+    def _create(self, seen: FileStatus) -> FileResult:
         scope, draft = self._drafted(seen)
         written = self._context.remember.create(scope, draft, WriteOptions())
         if written.outcome is Outcome.DUPLICATE and self._has_file(written.memory):
@@ -272,7 +272,7 @@ class NoteImporter:
         assert scope is not None  # noqa: S101
         given = {name: value for name, value in note.values.items() if name != "status"}
         if not note.memory_id:
-            category, kind, title = name_says(place.stem)
+            category, kind, title = fields_of_name(place.stem)
             said: dict[str, PatchValue] = {"title": _heading(note.content) or title}
             if place.key:
                 said = {"key": place.key}
@@ -318,14 +318,14 @@ def _is_plainly_new(seen: FileStatus) -> bool:
     return not (is_named or seen.place.is_archived or "status" in seen.note.values)
 
 
-def _entry(seen: FileStatus, memory: Memory, digest: str) -> Entry:
+def _entry(seen: FileStatus, memory: Memory, digest: str) -> VaultEntry:
     """Return the new entry. A file stays at its path, unless the memory now belongs to another folder."""
-    place = place_of(memory)
-    stays = seen.has_moved or seen.memory is None or place_of(seen.memory).folder == place.folder
-    old = "" if seen.memory is None else place_of(seen.memory).anchor
+    place = location_of(memory)
+    stays = seen.has_moved or seen.memory is None or location_of(seen.memory).folder == place.folder
+    old = "" if seen.memory is None else location_of(seen.memory).anchor
     anchor = place.anchor if stays else old
     owner, project = memory.scope.owner, memory.scope.project_id
-    return Entry(seen.path, owner, project, digest, memory.revision, anchor, memory.id)
+    return VaultEntry(seen.path, owner, project, digest, memory.revision, anchor, memory.id)
 
 
 def _required(note: Note | None) -> Note:
@@ -347,9 +347,9 @@ def _subfolder(rest: tuple[str, ...]) -> str:
     return PurePosixPath(*rest[1:]).name[:64] if len(rest) > 1 else ""
 
 
-def _taken(seen: FileStatus) -> Taken:
+def _taken(seen: FileStatus) -> FileResult:
     memory_id = seen.memory.id if seen.memory is not None else seen.entry.memory_id if seen.entry is not None else ""
-    return Taken(seen.path, seen.action, memory_id, seen.line, seen.detail)
+    return FileResult(seen.path, seen.action, memory_id, seen.line, seen.detail)
 
 
 # Merge strategies for concurrent changes of a file and its memory.
@@ -358,12 +358,12 @@ def _taken(seen: FileStatus) -> Taken:
 class MergeStrategy(Protocol):
     """A strategy that merges two concurrent changes."""
 
-    def merge(self, base: Memory | None, note: Note, memory: Memory) -> Merged:
+    def merge(self, base: Memory | None, note: Note, memory: Memory) -> MergedNote:
         """Return the merged memory.
 
         *base* is the memory at the revision that the file was written from, None when unknown; *note* is the current
         content of the file, *memory* that of the store. Text of the memory that is in neither *Merged.note* nor
-        *Merged.beside* is still kept as a revision.
+        *Merged.other_version* is still kept as a revision.
         """
         ...
 
@@ -371,10 +371,10 @@ class MergeStrategy(Protocol):
 class KeepBothMerge:
     """A strategy in which the file wins; the other version is kept as a revision and a conflict file."""
 
-    def merge(self, base: Memory | None, note: Note, memory: Memory) -> Merged:
+    def merge(self, base: Memory | None, note: Note, memory: Memory) -> MergedNote:
         """Return the file's version."""
         del base
-        return Merged(note, memory)
+        return MergedNote(note, memory)
 
 
 _MOST: Mapping[str, int] = {
@@ -393,15 +393,15 @@ class ThreeWayMerge:
     The file wins conflicts, since the memory's version stays in its history.
     """
 
-    def merge(self, base: Memory | None, note: Note, memory: Memory) -> Merged:
+    def merge(self, base: Memory | None, note: Note, memory: Memory) -> MergedNote:
         """Return the merged memory; in conflicts also the memory's version for a conflict file."""
         stored = note_of(memory).values
         if base is None:
             differs = any(not is_same(value, stored.get(name)) for name, value in note.values.items())
-            return Merged(note, memory if differs else None)
+            return MergedNote(note, memory if differs else None)
         merged = _fitting(merge_fields(note_of(base).values, stored, note.values), note)
         whole = Note(merged.values, note.memory_id, note.agent_id, note.session_id)
-        return Merged(whole, memory if merged.conflicts else None)
+        return MergedNote(whole, memory if merged.conflicts else None)
 
 
 def _fitting(merged: MergedFields, theirs: Note) -> MergedFields:

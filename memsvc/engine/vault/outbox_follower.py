@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from memsvc.domain.errors import BackendClosedError
 from memsvc.domain.index_entries import Change, ChangeAction
 from memsvc.domain.scope import Scope
-from memsvc.domain.vault import Taken
+from memsvc.domain.vault import FileResult
 from memsvc.domain.vault_layout import is_said
 from memsvc.engine.vault.note_export import NoteExporter
 from memsvc.engine.vault.note_import import VaultContext
@@ -46,7 +46,7 @@ class OutboxFollower:
         self._transcripts = transcripts
         self._waiting: dict[tuple[str, str, str], Scope] = {}
 
-    def step(self) -> list[Taken] | None:
+    def step(self) -> list[FileResult] | None:
         """Write the files of the next changes; return the actions, None: there were no changes.
 
         Transcripts are written when there are no more changes, so that a long import writes each of them once.
@@ -75,7 +75,7 @@ class OutboxFollower:
         """Return whether changes after *position* are missing: positions are consecutive."""
         return changes[0].position > position + 1 if changes else self._feed.head() > position
 
-    def _shown(self, changes: Sequence[Change]) -> list[Taken]:
+    def _shown(self, changes: Sequence[Change]) -> list[FileResult]:
         memories = self._context.manifest.present([change.row for change in changes])
         for memory in memories:
             if is_said(memory):
@@ -91,7 +91,7 @@ class OutboxFollower:
         own = sorted((one for one in memories if not is_said(one)), key=lambda one: one.row)
         return done + self._exporter.show(own, position=changes[-1].position)
 
-    def _gone(self, memory_ids: Sequence[str]) -> list[Taken]:
+    def _gone(self, memory_ids: Sequence[str]) -> list[FileResult]:
         """Remove the files of purged memories, and purged messages from the transcripts."""
         entries = self._context.manifest.of(memory_ids)
         done = self._exporter.hide(list(entries.values()))
@@ -101,7 +101,7 @@ class OutboxFollower:
                 done += [] if taken is None else [taken]
         return done
 
-    def _transcribed(self) -> list[Taken] | None:
+    def _transcribed(self) -> list[FileResult] | None:
         if not self._waiting:
             return None
         place, scope = next(iter(self._waiting.items()))

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import TypeAlias
 
 from memsvc.domain.scope import Scope
-from memsvc.domain.vault import Entry, Taken, VaultAction, VaultProgress, VaultSummary
+from memsvc.domain.vault import FileResult, VaultAction, VaultEntry, VaultProgress, VaultSummary
 from memsvc.domain.vault_layout import path_key, user_folder
 from memsvc.engine.vault.filesystem import VaultGoneError
 from memsvc.engine.vault.note_export import NoteExporter
@@ -23,7 +23,7 @@ PAGE = 200
 """Files or memories processed per batch."""
 PATIENCE_SECONDS = 0.5
 
-SyncEvent: TypeAlias = Taken | VaultProgress | VaultSummary
+SyncEvent: TypeAlias = FileResult | VaultProgress | VaultSummary
 QUIET = frozenset({VaultAction.UNCHANGED, VaultAction.IGNORED})
 """Actions that are not reported."""
 
@@ -58,7 +58,7 @@ class _Tally:
     claimed: set[str] = field(default_factory=set)
     counts: Counter[VaultAction] = field(default_factory=Counter)
 
-    def reported(self, taken: Taken) -> Iterator[Taken]:
+    def reported(self, taken: FileResult) -> Iterator[FileResult]:
         if taken.action not in QUIET:
             self.counts[taken.action] += 1
             yield taken
@@ -141,7 +141,7 @@ class VaultSync:
                 yield from tally.reported(taken)
             yield VaultProgress("files", tally.files)
         for path in self._context.folder.misnamed(below):
-            yield from tally.reported(Taken(path, VaultAction.INVALID, detail=_MISNAMED))
+            yield from tally.reported(FileResult(path, VaultAction.INVALID, detail=_MISNAMED))
 
     def _missing(self, plan: SyncPlan, tally: _Tally) -> Iterator[SyncEvent]:
         """Import the removal of files; when forced, they are written again later."""
@@ -214,5 +214,5 @@ def _forget(context: VaultContext, owner: str) -> None:
         context.manifest.record(removed=_paths(page))
 
 
-def _paths(entries: Sequence[Entry]) -> list[str]:
+def _paths(entries: Sequence[VaultEntry]) -> list[str]:
     return [entry.path for entry in entries]

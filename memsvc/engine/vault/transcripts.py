@@ -9,7 +9,7 @@ from memsvc.domain.clock import to_micros
 from memsvc.domain.filters import And, AnyOf, Field
 from memsvc.domain.memory import Kind, Memory
 from memsvc.domain.scope import Reach, Scope
-from memsvc.domain.vault import Entry, NoteError, Taken, VaultAction
+from memsvc.domain.vault import FileResult, NoteError, VaultAction, VaultEntry
 from memsvc.domain.vault_layout import ABSENT, conflict_path, path_key, transcript_path
 from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
 from memsvc.engine.vault.file_status import scope_of
@@ -32,7 +32,7 @@ class Transcripts:
         """Use *context*, whose lock the caller holds."""
         self._context = context
 
-    def show(self, said: Transcript, *, dry_run: bool = False, forced: bool = False) -> Taken | None:
+    def show(self, said: Transcript, *, dry_run: bool = False, forced: bool = False) -> FileResult | None:
         """Write the transcript of a session if it changed; return the action, None: nothing was done.
 
         An edited file is renamed to a conflict path first. A session without remaining messages has no file.
@@ -46,20 +46,20 @@ class Transcripts:
         data = _rendered(said, messages)
         path = self._path(said, entry)
         present = self._present(path)
-        after = Entry(
+        after = VaultEntry(
             path, said.scope.owner, said.scope.project_id, digest_of(data), said.stamp, "", "", said.scope.session_id
         )
         if dry_run:
-            return None if present == after.digest else Taken(path, VaultAction.WRITTEN)
+            return None if present == after.digest else FileResult(path, VaultAction.WRITTEN)
         if present != after.digest:
             if entry is not None and present not in {None, entry.digest}:
                 self._context.folder.rename(path, conflict_path(path, f"t{said.stamp}"))
             self._context.folder.write_all([(path, data)])
         if entry != after:
             self._context.manifest.record([after])
-        return None if present == after.digest else Taken(path, VaultAction.WRITTEN)
+        return None if present == after.digest else FileResult(path, VaultAction.WRITTEN)
 
-    def show_session(self, scope: Scope) -> Taken | None:
+    def show_session(self, scope: Scope) -> FileResult | None:
         """Write the current transcript of the session of *scope*."""
         plain = replace(scope, agent_id="")
         messages = self._messages(plain)
@@ -83,20 +83,20 @@ class Transcripts:
             ]
         return found
 
-    def _path(self, said: Transcript, entry: Entry | None) -> str:
+    def _path(self, said: Transcript, entry: VaultEntry | None) -> str:
         if entry is not None:
             return entry.path
         paths = transcript_path(said.scope, said.first_time)
         known = self._context.manifest.at(paths)
         return next((path for path in paths if path_key(path) not in known), paths[-1])
 
-    def _remove(self, entry: Entry, *, dry_run: bool) -> Taken:
+    def _remove(self, entry: VaultEntry, *, dry_run: bool) -> FileResult:
         if not dry_run:
             if self._present(entry.path) not in {None, entry.digest}:
                 self._context.folder.rename(entry.path, conflict_path(entry.path, f"t{entry.revision}"))
             self._context.manifest.record(removed=[entry.path])
             self._context.folder.remove(entry.path)
-        return Taken(entry.path, VaultAction.REMOVED)
+        return FileResult(entry.path, VaultAction.REMOVED)
 
     def _present(self, path: str) -> str | None:
         try:

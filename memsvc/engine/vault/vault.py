@@ -9,11 +9,11 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from memsvc.domain.context import Severity
-from memsvc.domain.diagnostics import Notice
+from memsvc.domain.context import NoticeSeverity
+from memsvc.domain.diagnostics import HealthWarning
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.scope import Scope
-from memsvc.domain.vault import Taken, VaultAction
+from memsvc.domain.vault import FileResult, VaultAction
 from memsvc.domain.vault_layout import user_folder
 from memsvc.engine.vault.file_status import TreeMissingError, scan, scope_of
 from memsvc.engine.vault.git import GitCommits
@@ -72,7 +72,7 @@ class Vault:
         except OSError as error:
             raise BackendUnavailableError("vault") from error
 
-    def take(self, paths: Iterable[str]) -> Iterator[Taken]:
+    def take(self, paths: Iterable[str]) -> Iterator[FileResult]:
         """Import files: see `NoteImporter.take_all`."""
         return self._parts.importer.take_all(paths)
 
@@ -102,12 +102,15 @@ class Vault:
                 return
 
 
-def _ignore_result(taken: Taken) -> None:
+def _ignore_result(taken: FileResult) -> None:
     del taken
 
 
 def build_vault(
-    context: VaultContext, feed: IndexFeed, merge: MergeStrategy, on_result: Callable[[Taken], None] = _ignore_result
+    context: VaultContext,
+    feed: IndexFeed,
+    merge: MergeStrategy,
+    on_result: Callable[[FileResult], None] = _ignore_result,
 ) -> Vault:
     """Build a vault; *on_result* is called with the result of each imported file."""
     importer = NoteImporter(context, merge, on_result)
@@ -139,7 +142,7 @@ class VaultMonitor:
         self._watcher: Watcher | None = None
         self._warnings = VaultWarnings()
 
-    def start(self, take: Callable[[Iterable[str]], Iterator[Taken]]) -> None:
+    def start(self, take: Callable[[Iterable[str]], Iterator[FileResult]]) -> None:
         """Start the watcher unless the mode is OFF; import changed files with *take*."""
         if self._config.mode is WatchMode.OFF:
             return
@@ -162,7 +165,7 @@ class VaultMonitor:
         if self._git is not None:
             self._git.note([path])
 
-    def note_taken(self, taken: Taken) -> None:
+    def note_taken(self, taken: FileResult) -> None:
         """Record the result of an imported file."""
         if self._warnings.note(taken):
             log.warning("%s of the vault, line %d: %s", taken.path, taken.line, taken.detail)
@@ -171,24 +174,24 @@ class VaultMonitor:
         if self._git is not None and taken.action not in _NOT_OURS:
             self._git.note([taken.path])
 
-    def notices_of(self, scope: Scope) -> list[Notice]:
+    def notices_of(self, scope: Scope) -> list[HealthWarning]:
         """Return the notices for the user of *scope*."""
         return self._warnings.of(scope)
 
-    def notices(self) -> list[Notice]:
+    def notices(self) -> list[HealthWarning]:
         """Return the notices for an operator."""
         found = self._warnings.count()
         state = WatchState.STOPPED if self._watcher is None else self._watcher.state
         if state is WatchState.MISSING:
             found.append(
-                Notice("VAULT_MISSING", "The vault's folder is missing; no file is imported until it is back.")
+                HealthWarning("VAULT_MISSING", "The vault's folder is missing; no file is imported until it is back.")
             )
         if state is WatchState.POLLING and self._config.mode is WatchMode.EVENTS:
             message = "The file system reports no events, so the vault is polled every few seconds."
-            found.append(Notice("VAULT_POLLED", message, Severity.INFO))
+            found.append(HealthWarning("VAULT_POLLED", message, NoticeSeverity.INFO))
         if self._git is not None and self._git.trouble:
             message = f"{self._git.waiting} files of the vault are waiting to be committed to Git: {self._git.trouble}."
-            found.append(Notice("VAULT_COMMITS_WAIT", message, Severity.INFO))
+            found.append(HealthWarning("VAULT_COMMITS_WAIT", message, NoticeSeverity.INFO))
         return found
 
 
@@ -200,7 +203,7 @@ MAX_TRACKED_FILES = 1_000
 MAX_NAMED_FILES = 10
 """Maximum number of files named per user."""
 
-_MILD = Severity.INFO
+_MILD = NoticeSeverity.INFO
 """An invalid file of one user does not make the service unhealthy."""
 _CODES = {VaultAction.INVALID: "VAULT_FILE_INVALID", VaultAction.CONFLICT: "VAULT_CONFLICT"}
 _ADVICE = {
@@ -215,9 +218,9 @@ class VaultWarnings:
     def __init__(self) -> None:
         """Start with no warnings."""
         self._lock = threading.Lock()
-        self._found: dict[str, Taken] = {}
+        self._found: dict[str, FileResult] = {}
 
-    def note(self, taken: Taken) -> bool:
+    def note(self, taken: FileResult) -> bool:
         """Record the result of a file, and return whether it is a new warning."""
         with self._lock:
             known = self._found.get(taken.path)
@@ -231,24 +234,26 @@ class VaultWarnings:
                 self._found[taken.path] = taken
             return known != taken
 
-    def of(self, scope: Scope) -> list[Notice]:
+    def of(self, scope: Scope) -> list[HealthWarning]:
         """Return the warnings about the files of the user of *scope*, by path; no other user's files are named."""
         folder = f"{user_folder(scope)}/"
         with self._lock:
             own = sorted((taken for path, taken in self._found.items() if path.startswith(folder)), key=_path)
-        found = [Notice(_CODES[one.action], _sentence(one)) for one in own[:MAX_NAMED_FILES]]
+        found = [HealthWarning(_CODES[one.action], _sentence(one)) for one in own[:MAX_NAMED_FILES]]
         if len(own) > MAX_NAMED_FILES:
             found.append(
-                Notice("VAULT_FILE_INVALID", f"{len(own) - MAX_NAMED_FILES} more files of the vault have warnings.")
+                HealthWarning(
+                    "VAULT_FILE_INVALID", f"{len(own) - MAX_NAMED_FILES} more files of the vault have warnings."
+                )
             )
         return found
 
-    def count(self) -> list[Notice]:
+    def count(self) -> list[HealthWarning]:
         """Return the number of files with warnings over all users, without naming any."""
         with self._lock:
             actions = [taken.action for taken in self._found.values()]
         return [
-            Notice(
+            HealthWarning(
                 code, f"{count} files of the vault have warnings; the log and GetStats of their users name them.", _MILD
             )
             for action, code in _CODES.items()
@@ -256,10 +261,10 @@ class VaultWarnings:
         ]
 
 
-def _path(taken: Taken) -> str:
+def _path(taken: FileResult) -> str:
     return taken.path
 
 
-def _sentence(taken: Taken) -> str:
+def _sentence(taken: FileResult) -> str:
     where = f"{taken.path}, line {taken.line}" if taken.line else taken.path
     return f"{where}: {taken.detail} {_ADVICE[taken.action]}"

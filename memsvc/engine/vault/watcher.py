@@ -18,7 +18,7 @@ from typing import Protocol
 import watchfiles
 
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError
-from memsvc.domain.vault import Taken, is_memory_path, is_watched_folder
+from memsvc.domain.vault import FileResult, is_memory_path, is_watched_folder
 from memsvc.engine.vault.file_status import (
     FileStamp,
     Snapshot,
@@ -396,7 +396,7 @@ class EventDeliveryCheck:
 class ChangeImporter:
     """A change handler that imports files."""
 
-    def __init__(self, take: Callable[[Iterable[str]], Iterator[Taken]]) -> None:
+    def __init__(self, take: Callable[[Iterable[str]], Iterator[FileResult]]) -> None:
         """Import files with *take*: see `NoteImporter.take_all`."""
         self._take = take
 

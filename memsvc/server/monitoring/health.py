@@ -93,7 +93,7 @@ class Health:
         self._broken = broken
 
     def _unhealthy_ports(self) -> frozenset[str]:
-        return frozenset(backend.port for backend in self._server.application.diagnose.health() if not backend.healthy)
+        return frozenset(backend.port for backend in self._server.application.diagnosis.health() if not backend.healthy)
 
     async def _publish(self) -> None:
         replaying = self._is_published_replaying = self._server.application.indexer.is_replaying

@@ -9,7 +9,7 @@ from mimetypes import MimeTypes
 
 from memsvc.domain import limits
 from memsvc.domain.field_rules import SHA256
-from memsvc.domain.files import FileCategory, FileFilter, folded, media_type_matches
+from memsvc.domain.files import FileCategory, FileFilter, fold_text, media_type_matches
 from memsvc.domain.memory import FileRef
 from memsvc.domain.scope import Scope, Visibility
 from memsvc.engine.files.upload import FileRules, NewFile
@@ -115,7 +115,7 @@ def list_files_request(message: pb.ListFilesRequest) -> ListFiles:
         decoder.add("media_type", "must be a type such as 'image/png', or a family such as 'image/*'")
     chosen = FileFilter(
         categories=frozenset(categories),
-        words=tuple(folded(query).split()),
+        words=tuple(fold_text(query).split()),
         media_type=message.media_type.lower(),
         sha256=_sha256(decoder, message.sha256),
     )
@@ -149,7 +149,7 @@ def resolve_file_refs_request(message: pb.ResolveFileRefsRequest) -> tuple[Scope
 
 def _media_type(decoder: RequestDecoder, header: pb.UploadFileHeader, rules: FileRules) -> str:
     """Return the media type that is given, or else that of the name's extension."""
-    extension = folded(header.name).rpartition(".")[2] if "." in header.name else ""
+    extension = fold_text(header.name).rpartition(".")[2] if "." in header.name else ""
     found = header.media_type.lower() or _TYPES.guess_type(f"x.{extension}")[0] or DEFAULT_MEDIA_TYPE
     if header.media_type and not _is_media_type(header.media_type, MEDIA_TYPE):
         decoder.add("media_type", "must be a type and a subtype without parameters, such as 'image/png'")

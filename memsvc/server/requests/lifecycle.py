@@ -8,8 +8,8 @@ from datetime import date, datetime, tzinfo
 
 from memsvc.domain import limits
 from memsvc.domain.api_keys import KEY_ID, Role
-from memsvc.domain.diagnostics import ORPHAN_GRACE, FileCleaning, IndexKind, ReindexMode
-from memsvc.domain.maintenance import Area, MaintenancePlan, UpkeepStep
+from memsvc.domain.diagnostics import ORPHAN_GRACE, FileCleanup, IndexKind, ReindexMode
+from memsvc.domain.maintenance import MaintenancePlan, MaintenanceScope, UpkeepStep
 from memsvc.domain.memory import Slot
 from memsvc.domain.reminders import OVERDUE_DAYS, YEARS, Moment
 from memsvc.domain.scope import Reach, Scope
@@ -301,7 +301,7 @@ def summarize_period_request(message: summaries_pb2.SummarizePeriodRequest) -> t
 class RunMaintenance:
     """Maintenance of an area: all memories, those of a user, or those of a project."""
 
-    area: Area
+    area: MaintenanceScope
     steps: list[UpkeepStep]
     plan: MaintenancePlan
 
@@ -316,7 +316,7 @@ def run_maintenance_request(message: maintenance_pb2.RunMaintenanceRequest) -> R
     steps = decoder.enums("steps", message.steps, MAINTENANCE_STEP.from_proto, count=limits.MAINTENANCE_STEPS)
     decoder.finish()
     plan = MaintenancePlan.DRY_RUN if message.dry_run else MaintenancePlan.PERFORM
-    return RunMaintenance(Area.of(scope), steps, plan)
+    return RunMaintenance(MaintenanceScope.of(scope), steps, plan)
 
 
 def archive_memory_request(message: maintenance_pb2.ArchiveMemoryRequest) -> MemoryWrite:
@@ -412,7 +412,7 @@ class CheckIntegrity:
     """A check of an owner's memories, or with *reach* None of all memories."""
 
     reach: Reach | None
-    cleaning: FileCleaning
+    cleaning: FileCleanup
 
 
 def check_integrity_request(message: integrity_pb2.CheckIntegrityRequest) -> CheckIntegrity:
@@ -435,7 +435,7 @@ def check_integrity_request(message: integrity_pb2.CheckIntegrityRequest) -> Che
             if getattr(message, name):
                 decoder.add(name, "must not be set together with ignore_files")
     decoder.finish()
-    cleaning = FileCleaning(
+    cleaning = FileCleanup(
         removes_broken_refs=message.remove_broken_refs,
         removes_orphan_files=message.remove_orphan_files,
         grace=grace,

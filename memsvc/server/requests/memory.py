@@ -16,12 +16,12 @@ from memsvc.domain.files import FILE_CATEGORIES
 from memsvc.domain.filters import Field
 from memsvc.domain.history import AsOf
 from memsvc.domain.memory import FileRef
-from memsvc.domain.provenance import Verdict
+from memsvc.domain.provenance import ReviewVerdict
 from memsvc.domain.scope import Scope
 from memsvc.domain.search import Order, OrderField, PageCursor, Selection
 from memsvc.domain.sessions import Role
 from memsvc.domain.watch import Start, Watch
-from memsvc.domain.write_requests import Draft, OnDuplicate, Patch, Rejected, WaitFor, WriteOptions
+from memsvc.domain.write_requests import Draft, OnDuplicate, Patch, RejectedItem, WaitFor, WriteOptions
 from memsvc.engine.memories.documents import DocumentHeader
 from memsvc.server import tokens
 from memsvc.server.enums import (
@@ -104,7 +104,7 @@ def batch_create_memories_request(message: pb.BatchCreateMemoriesRequest) -> Bat
     return BatchCreateMemories(scope, options)
 
 
-def batch_memory(entry: pb.BatchMemory, scope: types.Scope, *, dimension: int) -> Draft | Rejected:
+def batch_memory(entry: pb.BatchMemory, scope: types.Scope, *, dimension: int) -> Draft | RejectedItem:
     """Return one memory of a batch, or its violations, with paths within the item.
 
     Raises:
@@ -562,7 +562,7 @@ class ReviewMemory:
 
     scope: Scope
     memory_id: str
-    verdict: Verdict
+    verdict: ReviewVerdict
     expected_revision: int
     options: WriteOptions
 
@@ -578,7 +578,7 @@ def review_memory_request(message: review_pb2.ReviewMemoryRequest) -> ReviewMemo
     expected_revision = decoder.revision(message.expected_revision)
     options = plain_options(decoder, message.request_id, message.wait_for)
     decoder.finish()
-    return ReviewMemory(scope, memory_id, verdict or Verdict.REJECT, expected_revision, options)
+    return ReviewMemory(scope, memory_id, verdict or ReviewVerdict.REJECT, expected_revision, options)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,19 +9,19 @@ from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from memsvc.domain import limits
-from memsvc.domain.context import ContextQuery, Locale, Section, Shares
+from memsvc.domain.context import ContextQuery, Locale, Section, SectionShares
 from memsvc.domain.scope import Scope
 from memsvc.domain.search import (
     Fusion,
     FusionMethod,
     GlobalQuery,
-    Group,
     Mode,
     Normalization,
     Refinement,
+    ResultGroup,
     Retriever,
     SearchQuery,
-    Weighting,
+    TimeWeighting,
 )
 from memsvc.server import tokens
 from memsvc.server.enums import FUSION_METHOD, MODE, NORMALIZATION, SEARCH_GROUP, SECTION
@@ -54,15 +54,20 @@ PRESETS: Mapping[int, tuple[Mapping[Retriever, float], float]] = {
 }
 """The weights of each preset, and its factor for memories that a single retriever found."""
 EQUAL_WEIGHTS: Mapping[Retriever, float] = dict.fromkeys(Retriever, 1.0)
-_DEFAULT_WEIGHTING = Weighting()
-_SEARCH_GROUPS: Mapping[int, AbstractSet[Group]] = {
-    pb.SEARCH_ALL_SCOPE_ALL: frozenset(Group),
+_DEFAULT_WEIGHTING = TimeWeighting()
+_SEARCH_GROUPS: Mapping[int, AbstractSet[ResultGroup]] = {
+    pb.SEARCH_ALL_SCOPE_ALL: frozenset(ResultGroup),
     **{number: frozenset({group}) for number, group in SEARCH_GROUP.from_proto.items()},
 }
 
 
 def search_request(
-    message: pb.SearchRequest, *, now: datetime, dimension: int, weighting: Weighting | None = None, prefix: str = ""
+    message: pb.SearchRequest,
+    *,
+    now: datetime,
+    dimension: int,
+    weighting: TimeWeighting | None = None,
+    prefix: str = "",
 ) -> SearchQuery:
     """Return the search with all its defaults filled in.
 
@@ -117,14 +122,14 @@ def search_digest(message: pb.SearchRequest) -> bytes:
     return tokens.digest(message, without=PAGED_FIELDS)
 
 
-def search_all_request(message: pb.SearchAllRequest, *, now: datetime, weighting: Weighting | None) -> GlobalQuery:
+def search_all_request(message: pb.SearchAllRequest, *, now: datetime, weighting: TimeWeighting | None) -> GlobalQuery:
     """Return the search over all groups, or over those that are named."""
     decoder = RequestDecoder()
     is_blank = not message.query.strip()
     if is_blank:
         decoder.add("query", "must be set")
     named = decoder.enums("scopes", message.scopes, _SEARCH_GROUPS, count=len(_SEARCH_GROUPS))
-    groups = frozenset[Group]().union(*named) or frozenset(Group)
+    groups = frozenset[ResultGroup]().union(*named) or frozenset(ResultGroup)
     scope = decoder.scope(message.scope)
     if not is_blank:
         decoder.text("query", message.query, most=limits.QUERY)
@@ -144,7 +149,7 @@ def search_all_request(message: pb.SearchAllRequest, *, now: datetime, weighting
         visibility=memories.selection.visibility,
         groups=groups,
         limit=memories.limit,
-        memories=memories if Group.MEMORY in groups else None,
+        memories=memories if ResultGroup.MEMORY in groups else None,
     )
 
 
@@ -285,14 +290,14 @@ def _weights(decoder: RequestDecoder, weights: pb.FusionWeights) -> Mapping[Retr
     }
 
 
-def _weighting(decoder: RequestDecoder, weighting: pb.Weighting) -> Weighting | None:
+def _weighting(decoder: RequestDecoder, weighting: pb.Weighting) -> TimeWeighting | None:
     if not weighting.enabled:
         return None
     default = _DEFAULT_WEIGHTING
     decay = decoder.number("weighting.decay_factor", weighting.decay_factor, most=1.0)
     long_term = decoder.number("weighting.long_term_boost", weighting.long_term_boost, most=BOOST_MAX)
     core = decoder.number("weighting.core_boost", weighting.core_boost, most=BOOST_MAX)
-    return Weighting(
+    return TimeWeighting(
         decay_factor=decay or default.decay_factor,
         long_term_boost=long_term or default.long_term_boost,
         core_boost=core or default.core_boost,
@@ -363,14 +368,14 @@ def _context_query(
     return query
 
 
-def _shares(decoder: RequestDecoder, shares: context_pb2.ContextShares) -> Shares:
+def _shares(decoder: RequestDecoder, shares: context_pb2.ContextShares) -> SectionShares:
     values = {name: getattr(shares, name) for name in ("core", "session", "short_term", "long_term")}
     for name, value in values.items():
         decoder.number(f"options.shares.{name}", value, most=1.0)
     total = sum(values.values())
     if all(0.0 <= value <= 1.0 for value in values.values()) and abs(total - 1.0) > SHARES_TOLERANCE:
         decoder.add("options.shares", f"must sum to 1, not {total:g}")
-    return Shares(**values)
+    return SectionShares(**values)
 
 
 def _locale(decoder: RequestDecoder, locale: str, default: Locale) -> Locale:

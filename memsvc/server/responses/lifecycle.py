@@ -10,12 +10,12 @@ from memsvc.domain.consolidation import ConsolidationReport
 from memsvc.domain.diagnostics import (
     REMEDIES,
     BackendHealth,
-    Checking,
+    CheckProgress,
     CheckSummary,
     Diagnosis,
     Finding,
+    HealthWarning,
     IndexReport,
-    Notice,
     OperationPerformance,
     OutboxState,
     Percentiles,
@@ -24,12 +24,12 @@ from memsvc.domain.diagnostics import (
     Stats,
 )
 from memsvc.domain.history import Checkpoint, Difference, DifferenceKind, RollbackReport, changed_fields
-from memsvc.domain.maintenance import Due, MaintenancePlan, Tally, UpkeepProgress, UpkeepStep
+from memsvc.domain.maintenance import DueChange, MaintenancePlan, StepTally, UpkeepProgress, UpkeepStep
 from memsvc.domain.memory import Memory
-from memsvc.domain.reminders import Due as DueReminder
-from memsvc.domain.user_data import Issue, Receipt, TransferProgress
-from memsvc.domain.vault import Taken, VaultProgress
-from memsvc.domain.write_requests import Written
+from memsvc.domain.reminders import DueReminder
+from memsvc.domain.user_data import ImportIssue, Receipt, TransferProgress
+from memsvc.domain.vault import FileResult, VaultProgress
+from memsvc.domain.write_requests import WriteResult
 from memsvc.engine.admin.backup import BackupProgress
 from memsvc.engine.admin.integrity import Event as IntegrityEvent
 from memsvc.engine.summaries.periods import PeriodSummary
@@ -147,7 +147,7 @@ def _fill_checkpoint(message: history_pb2.Checkpoint, checkpoint: Checkpoint) ->
 # Promotion, reminders, consolidation, summaries, maintenance.
 
 
-def promote_memory_response(new: Written, source: Written) -> promotion_pb2.PromoteMemoryResponse:
+def promote_memory_response(new: WriteResult, source: WriteResult) -> promotion_pb2.PromoteMemoryResponse:
     """Return a long-term memory and the short-term one that it was made of."""
     position = max(new.position, source.position)
     response = promotion_pb2.PromoteMemoryResponse(consistency_token=consistency_token(position))
@@ -196,7 +196,7 @@ def consolidate_memories_response(
 
 
 def undo_consolidation_response(
-    merged: Written, originals: Sequence[Written]
+    merged: WriteResult, originals: Sequence[WriteResult]
 ) -> consolidation_pb2.UndoConsolidationResponse:
     """Return a merged memory and its originals, which are in force again."""
     response = consolidation_pb2.UndoConsolidationResponse(consistency_token=consistency_token(merged.position))
@@ -221,7 +221,7 @@ def summarize_period_response(summary: PeriodSummary) -> summaries_pb2.Summarize
 
 
 def run_maintenance_response(
-    progress: UpkeepProgress, changes: Sequence[Due]
+    progress: UpkeepProgress, changes: Sequence[DueChange]
 ) -> maintenance_pb2.RunMaintenanceResponse:
     """Return the progress of a run with *changes*: all of its changes, or none when they were reported before."""
     return maintenance_pb2.RunMaintenanceResponse(
@@ -234,7 +234,7 @@ def run_maintenance_response(
     )
 
 
-def _maintenance_change(change: Due) -> maintenance_pb2.MaintenanceChange:
+def _maintenance_change(change: DueChange) -> maintenance_pb2.MaintenanceChange:
     return maintenance_pb2.MaintenanceChange(
         step=MAINTENANCE_STEP.to_proto[change.step],
         reason=MAINTENANCE_REASON.to_proto[change.reason],
@@ -245,7 +245,7 @@ def _maintenance_change(change: Due) -> maintenance_pb2.MaintenanceChange:
     )
 
 
-def _tally(step: UpkeepStep, tally: Tally) -> maintenance_pb2.MaintenanceTally:
+def _tally(step: UpkeepStep, tally: StepTally) -> maintenance_pb2.MaintenanceTally:
     return maintenance_pb2.MaintenanceTally(
         step=MAINTENANCE_STEP.to_proto[step],
         due_count=tally.due,
@@ -257,7 +257,7 @@ def _tally(step: UpkeepStep, tally: Tally) -> maintenance_pb2.MaintenanceTally:
     )
 
 
-def archive_memory_response(written: Written) -> maintenance_pb2.ArchiveMemoryResponse:
+def archive_memory_response(written: WriteResult) -> maintenance_pb2.ArchiveMemoryResponse:
     """Return an archived memory."""
     response = maintenance_pb2.ArchiveMemoryResponse(consistency_token=consistency_token(written.position))
     fill_memory(response.memory, written.memory)
@@ -268,7 +268,7 @@ def archive_memory_response(written: Written) -> maintenance_pb2.ArchiveMemoryRe
 
 
 def import_user_response(
-    progress: TransferProgress, issues: Sequence[Issue], *, seconds: float, done: bool
+    progress: TransferProgress, issues: Sequence[ImportIssue], *, seconds: float, done: bool
 ) -> transfer_pb2.ImportUserResponse:
     """Return the progress of an import *seconds* after its header; *issues* were not reported before."""
     known = sum(progress.stored.values()) + progress.unchanged + progress.skipped
@@ -286,7 +286,7 @@ def import_user_response(
     )
 
 
-def _import_issue(issue: Issue) -> transfer_pb2.ImportIssue:
+def _import_issue(issue: ImportIssue) -> transfer_pb2.ImportIssue:
     return transfer_pb2.ImportIssue(
         line=issue.line,
         kind=issue.kind,
@@ -472,7 +472,7 @@ def _counted(counts: Mapping[str, int]) -> dict[str, int]:
     return {name: count for name, count in counts.items() if count}
 
 
-def _warnings(warnings: Sequence[Notice]) -> list[pb.Warning]:
+def _warnings(warnings: Sequence[HealthWarning]) -> list[pb.Warning]:
     return [
         pb.Warning(code=warning.code, message=warning.message, severity=WARNING_SEVERITY.to_proto[warning.severity])
         for warning in warnings
@@ -483,7 +483,7 @@ def check_integrity_response(event: IntegrityEvent) -> integrity_pb2.CheckIntegr
     """Return a finding, the progress, or the summary of an integrity check."""
     if isinstance(event, Finding):
         return integrity_pb2.CheckIntegrityResponse(finding=_finding(event))
-    if isinstance(event, Checking):
+    if isinstance(event, CheckProgress):
         progress = integrity_pb2.IntegrityProgress(part=event.part, checked=event.checked)
         return integrity_pb2.CheckIntegrityResponse(progress=progress)
     return integrity_pb2.CheckIntegrityResponse(summary=_integrity_summary(event))
@@ -567,7 +567,7 @@ def api_key_to_proto(key: ApiKey, now: datetime) -> keys_pb2.ApiKey:
 
 def sync_vault_response(event: VaultEvent) -> vault_pb2.SyncVaultResponse:
     """Return a change, the progress, or the summary of a synchronisation."""
-    if isinstance(event, Taken):
+    if isinstance(event, FileResult):
         return vault_pb2.SyncVaultResponse(
             change=vault_pb2.VaultChange(
                 action=VAULT_ACTIONS[event.action],

@@ -18,7 +18,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from memsvc.domain.clock import EPOCH
 from memsvc.domain.conflicts import Contradiction
 from memsvc.domain.memory import Json, Memory, Reminder
-from memsvc.domain.reminders import Due
+from memsvc.domain.reminders import DueReminder
 from memsvc.domain.scope import Scope
 from memsvc.domain.write_requests import Redaction
 from memsvc.server.enums import (
@@ -152,7 +152,7 @@ def fill_reminder(message: reminder_pb2.Reminder, reminder: Reminder) -> None:
     message.phrase = reminder.phrase
 
 
-def fill_occurrence(message: reminder_pb2.ReminderOccurrence, due: Due) -> None:
+def fill_occurrence(message: reminder_pb2.ReminderOccurrence, due: DueReminder) -> None:
     """Fill an empty message with an occurrence of a reminder."""
     occurrence = due.occurrence
     message.memory_id = due.memory.id

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from memsvc.domain.capture import Captured, Decision, Flushed
+from memsvc.domain.capture import CaptureResult, Decision, FlushResult
 from memsvc.domain.conflicts import Contradiction
 from memsvc.domain.history import Revision, changed_fields
 from memsvc.domain.memory import Memory
 from memsvc.domain.watch import WatchEvent
-from memsvc.domain.write_requests import BatchWritten, ImportProgress, Rejected, Written
+from memsvc.domain.write_requests import BatchWriteResult, ImportProgress, RejectedItem, WriteResult
 from memsvc.engine.memories.documents import IngestResult
 from memsvc.server.enums import CAPTURE_REASON, CHANGE_ACTION, DECIDER, OUTCOME, REVISION_ACTIONS, WATCH_EFFECT
 from memsvc.server.error_status import item_status_from_rejected
@@ -30,7 +30,7 @@ _MICROS = 1_000_000
 _NANOS_OF_MICRO = 1_000
 
 
-def create_memory_response(written: Written) -> pb.CreateMemoryResponse:
+def create_memory_response(written: WriteResult) -> pb.CreateMemoryResponse:
     """Return the memory that was created, updated or found."""
     response = pb.CreateMemoryResponse(
         outcome=OUTCOME.to_proto[written.outcome],
@@ -42,7 +42,7 @@ def create_memory_response(written: Written) -> pb.CreateMemoryResponse:
     return response
 
 
-def update_memory_response(written: Written) -> pb.UpdateMemoryResponse:
+def update_memory_response(written: WriteResult) -> pb.UpdateMemoryResponse:
     """Return the memory after an update."""
     response = pb.UpdateMemoryResponse(
         consistency_token=consistency_token(written.position), redactions=redactions_to_proto(written.redactions)
@@ -52,7 +52,7 @@ def update_memory_response(written: Written) -> pb.UpdateMemoryResponse:
     return response
 
 
-def delete_memory_response(written: Written, *, hard: bool) -> pb.DeleteMemoryResponse:
+def delete_memory_response(written: WriteResult, *, hard: bool) -> pb.DeleteMemoryResponse:
     """Return the deleted memory; a memory that was deleted for good is left out."""
     response = pb.DeleteMemoryResponse(consistency_token=consistency_token(written.position))
     if not hard:
@@ -60,14 +60,14 @@ def delete_memory_response(written: Written, *, hard: bool) -> pb.DeleteMemoryRe
     return response
 
 
-def restore_memory_response(written: Written) -> pb.RestoreMemoryResponse:
+def restore_memory_response(written: WriteResult) -> pb.RestoreMemoryResponse:
     """Return the restored memory."""
     response = pb.RestoreMemoryResponse(consistency_token=consistency_token(written.position))
     fill_memory(response.memory, written.memory)
     return response
 
 
-def batch_create_memories_response(batch: BatchWritten) -> pb.BatchCreateMemoriesResponse:
+def batch_create_memories_response(batch: BatchWriteResult) -> pb.BatchCreateMemoriesResponse:
     """Return the results of a batch, in the order of its items."""
     response = pb.BatchCreateMemoriesResponse(consistency_token=consistency_token(batch.position))
     for result in batch.results:
@@ -75,9 +75,9 @@ def batch_create_memories_response(batch: BatchWritten) -> pb.BatchCreateMemorie
     return response
 
 
-def _fill_result(message: pb.BatchCreateResult, result: Written | Rejected) -> None:
+def _fill_result(message: pb.BatchCreateResult, result: WriteResult | RejectedItem) -> None:
     """Fill in the result of one item of a batch."""
-    if isinstance(result, Rejected):
+    if isinstance(result, RejectedItem):
         message.status.CopyFrom(item_status_from_rejected(result))
         return
     fill_memory(message.memory, result.memory)
@@ -89,7 +89,7 @@ def _fill_result(message: pb.BatchCreateResult, result: Written | Rejected) -> N
 
 
 def import_memories_response(
-    progress: ImportProgress, failures: Sequence[tuple[int, Rejected]], *, seconds: float, done: bool = False
+    progress: ImportProgress, failures: Sequence[tuple[int, RejectedItem]], *, seconds: float, done: bool = False
 ) -> pb.ImportMemoriesResponse:
     """Return the progress of an import *seconds* after its header; *failures* were not reported before."""
     stored = progress.created + progress.updated + progress.duplicates
@@ -133,7 +133,7 @@ def list_quarantined_response(memories: Sequence[Memory], next_page_token: str) 
     )
 
 
-def review_memory_response(written: Written) -> review_pb2.ReviewMemoryResponse:
+def review_memory_response(written: WriteResult) -> review_pb2.ReviewMemoryResponse:
     """Return a memory after its review."""
     response = review_pb2.ReviewMemoryResponse(consistency_token=consistency_token(written.position))
     fill_memory(response.memory, written.memory)
@@ -141,7 +141,7 @@ def review_memory_response(written: Written) -> review_pb2.ReviewMemoryResponse:
     return response
 
 
-def supersede_memory_response(new: Written, old: Written) -> conflicts_pb2.SupersedeMemoryResponse:
+def supersede_memory_response(new: WriteResult, old: WriteResult) -> conflicts_pb2.SupersedeMemoryResponse:
     """Return a superseded memory and its successor."""
     response = conflicts_pb2.SupersedeMemoryResponse(consistency_token=consistency_token(new.position))
     fill_memory(response.memory, new.memory)
@@ -167,7 +167,7 @@ def resolve_conflict_response(contradiction: Contradiction, position: int) -> co
     return response
 
 
-def capture_memory_response(captured: Captured) -> capture_pb2.CaptureMemoryResponse:
+def capture_memory_response(captured: CaptureResult) -> capture_pb2.CaptureMemoryResponse:
     """Return the decisions of a capture."""
     response = capture_pb2.CaptureMemoryResponse(
         redactions=redactions_to_proto(captured.redactions),
@@ -192,7 +192,7 @@ def _fill_decision(message: capture_pb2.CaptureDecision, decision: Decision) -> 
     fill_conflicts(message.conflicts, decision.conflicts)
 
 
-def flush_messages_response(flushed: Flushed) -> capture_pb2.FlushMessagesResponse:
+def flush_messages_response(flushed: FlushResult) -> capture_pb2.FlushMessagesResponse:
     """Return the memories and references that were extracted from a conversation."""
     response = capture_pb2.FlushMessagesResponse(
         file_refs=[types.FileRef(category=ref.category, id=ref.id) for ref in flushed.file_refs],
@@ -210,7 +210,7 @@ def flush_messages_response(flushed: Flushed) -> capture_pb2.FlushMessagesRespon
     return response
 
 
-def append_memory_response(written: Written) -> capture_pb2.AppendMemoryResponse:
+def append_memory_response(written: WriteResult) -> capture_pb2.AppendMemoryResponse:
     """Return a memory after text was appended to it."""
     response = capture_pb2.AppendMemoryResponse(
         outcome=OUTCOME.to_proto[written.outcome],
@@ -252,7 +252,7 @@ def list_revisions_response(
     return response
 
 
-def rollback_memory_response(written: Written) -> history_pb2.RollbackMemoryResponse:
+def rollback_memory_response(written: WriteResult) -> history_pb2.RollbackMemoryResponse:
     """Return a memory after an earlier revision was restored."""
     response = history_pb2.RollbackMemoryResponse(consistency_token=consistency_token(written.position))
     fill_memory(response.memory, written.memory)

@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from memsvc.domain import limits
-from memsvc.domain.context import CoreContext, Event, Item, Notice, Plan, Summary
+from memsvc.domain.context import ContextItem, ContextNotice, ContextPlan, ContextSummary, CoreContext, Event
 from memsvc.domain.memory import FileRef
-from memsvc.domain.search import Degraded, Explanation, GlobalReply, Group, SearchHit, SearchQuery, SearchReply
+from memsvc.domain.search import (
+    Explanation,
+    FailedRetriever,
+    GlobalReply,
+    ResultGroup,
+    SearchHit,
+    SearchQuery,
+    SearchReply,
+)
 from memsvc.engine.context.service import RenderedContext
 from memsvc.engine.files.service import FileRefResolver
 from memsvc.server import tokens
@@ -58,14 +66,18 @@ def search_all_response(
         response.degraded.extend(_degraded(reply.memories.degraded))
         if include_files:
             _add_files(response.memories, resolver, query)
-    lists = {Group.FILES: response.files, Group.REPORTS: response.reports, Group.CHARTS: response.charts}
+    lists = {
+        ResultGroup.FILES: response.files,
+        ResultGroup.REPORTS: response.reports,
+        ResultGroup.CHARTS: response.charts,
+    }
     for group, hits in lists.items():
         for found in reply.files.get(group, ()):
             fill_resolved(hits.add(score=found.score).file, resolver.of(found.file))
     return response
 
 
-def _degraded(lost: Iterable[Degraded]) -> list[pb.DegradedRetriever]:
+def _degraded(lost: Iterable[FailedRetriever]) -> list[pb.DegradedRetriever]:
     return [
         pb.DegradedRetriever(retriever=RETRIEVER.to_proto[one.retriever], reason=one.reason, message=one.message)
         for one in lost
@@ -131,13 +143,15 @@ def build_context_responses(
 ) -> list[context_pb2.BuildContextResponse]:
     """Return the events of a context as messages, each with its cursor; consecutive items share a message."""
     responses: list[context_pb2.BuildContextResponse] = []
-    pack: list[Item] = []
+    pack: list[ContextItem] = []
     end = chars = 0
     for index, event in events:
-        if pack and (not isinstance(event, Item) or len(pack) == PACK_ITEMS or chars + len(event.text) > PACK_CHARS):
+        if pack and (
+            not isinstance(event, ContextItem) or len(pack) == PACK_ITEMS or chars + len(event.text) > PACK_CHARS
+        ):
             responses.append(_items(run_id, end, pack))
             pack, chars = [], 0
-        if isinstance(event, Item):
+        if isinstance(event, ContextItem):
             pack.append(event)
             end, chars = index, chars + len(event.text)
         else:
@@ -150,10 +164,10 @@ def render_context_response(rendered: RenderedContext) -> context_pb2.RenderCont
     response = context_pb2.RenderContextResponse(markdown=rendered.markdown)
     offset = 0
     for index, event in enumerate(rendered.events):
-        if isinstance(event, Notice):
+        if isinstance(event, ContextNotice):
             response.warnings.append(_warning(event))
             continue
-        if isinstance(event, Item):
+        if isinstance(event, ContextItem):
             response.citations.add(
                 memory_id=event.memory_id,
                 revision=event.revision,
@@ -161,7 +175,7 @@ def render_context_response(rendered: RenderedContext) -> context_pb2.RenderCont
                 start=offset + event.heading_chars,
                 end=offset + len(event.text),
             )
-        elif isinstance(event, Summary):
+        elif isinstance(event, ContextSummary):
             response.token_count = event.token_count
             response.summary.CopyFrom(_summary(event, tokens.context_cursor(rendered.run_id, index)))
             response.summary.ClearField("text")
@@ -185,7 +199,7 @@ def load_core_response(loaded: CoreContext) -> context_pb2.LoadCoreResponse:
     return response
 
 
-def _items(run_id: bytes, end: int, items: Sequence[Item]) -> context_pb2.BuildContextResponse:
+def _items(run_id: bytes, end: int, items: Sequence[ContextItem]) -> context_pb2.BuildContextResponse:
     response = context_pb2.BuildContextResponse(cursor=tokens.context_cursor(run_id, end))
     add = response.items.items.add
     for item in items:
@@ -201,16 +215,18 @@ def _items(run_id: bytes, end: int, items: Sequence[Item]) -> context_pb2.BuildC
     return response
 
 
-def _response(run_id: bytes, index: int, event: Plan | Notice | Summary) -> context_pb2.BuildContextResponse:
+def _response(
+    run_id: bytes, index: int, event: ContextPlan | ContextNotice | ContextSummary
+) -> context_pb2.BuildContextResponse:
     cursor = tokens.context_cursor(run_id, index)
-    if isinstance(event, Plan):
+    if isinstance(event, ContextPlan):
         return context_pb2.BuildContextResponse(plan=_plan(event), cursor=cursor)
-    if isinstance(event, Notice):
+    if isinstance(event, ContextNotice):
         return context_pb2.BuildContextResponse(warning=_warning(event), cursor=cursor)
     return context_pb2.BuildContextResponse(summary=_summary(event, cursor), cursor=cursor)
 
 
-def _plan(plan: Plan) -> context_pb2.ContextPlan:
+def _plan(plan: ContextPlan) -> context_pb2.ContextPlan:
     return context_pb2.ContextPlan(
         text=plan.text,
         token_count=plan.token_count,
@@ -224,7 +240,7 @@ def _plan(plan: Plan) -> context_pb2.ContextPlan:
     )
 
 
-def _warning(notice: Notice) -> context_pb2.ContextWarning:
+def _warning(notice: ContextNotice) -> context_pb2.ContextWarning:
     return context_pb2.ContextWarning(
         severity=SEVERITY.to_proto[notice.severity],
         code=notice.code,
@@ -234,7 +250,7 @@ def _warning(notice: Notice) -> context_pb2.ContextWarning:
     )
 
 
-def _summary(summary: Summary, cursor: str) -> context_pb2.ContextSummary:
+def _summary(summary: ContextSummary, cursor: str) -> context_pb2.ContextSummary:
     return context_pb2.ContextSummary(
         text=summary.text,
         text_token_count=summary.text_token_count,
@@ -255,7 +271,7 @@ def _summary(summary: Summary, cursor: str) -> context_pb2.ContextSummary:
     )
 
 
-def _sections(summary: Summary) -> Sequence[context_pb2.ContextSectionSummary]:
+def _sections(summary: ContextSummary) -> Sequence[context_pb2.ContextSectionSummary]:
     return [
         context_pb2.ContextSectionSummary(section=SECTION.to_proto[section], item_count=items, token_count=cost)
         for section, (items, cost) in summary.sections.items()

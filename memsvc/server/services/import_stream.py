@@ -18,8 +18,8 @@ from typing import Generic, Protocol, TypeVar
 
 from memsvc.domain import limits
 from memsvc.domain.errors import InvalidRequestError, Violation
-from memsvc.domain.user_data import Issue, TransferProgress
-from memsvc.domain.write_requests import ImportProgress, Rejected, WaitFor
+from memsvc.domain.user_data import ImportIssue, TransferProgress
+from memsvc.domain.write_requests import ImportProgress, RejectedItem, WaitFor
 from memsvc.engine.memories.bulk_import import ImportRun, PreparedBatch
 from memsvc.engine.user_data.import_user import UserImport
 from memsvc.engine.user_data.parser import ImportBatch as UserBatch
@@ -178,7 +178,7 @@ class MemoryImportStream(
         pb.ImportMemoriesRequest,
         PreparedBatch,
         ImportProgress,
-        tuple[int, Rejected],
+        tuple[int, RejectedItem],
         pb.ImportMemoriesResponse,
     ]
 ):
@@ -231,7 +231,7 @@ class MemoryImportStream(
             drafts.append(batch_memory(entry, self._scope, dimension=dimension))
         return run.prepare(batch.first_index + skipped, drafts)
 
-    def _issues(self, progress: ImportProgress) -> Sequence[tuple[int, Rejected]]:
+    def _issues(self, progress: ImportProgress) -> Sequence[tuple[int, RejectedItem]]:
         return progress.failures
 
     def _reached(self, progress: ImportProgress) -> ImportProgress:
@@ -249,13 +249,15 @@ class MemoryImportStream(
         )
 
     def _response(
-        self, issues: Sequence[tuple[int, Rejected]], *, seconds: float, done: bool
+        self, issues: Sequence[tuple[int, RejectedItem]], *, seconds: float, done: bool
     ) -> pb.ImportMemoriesResponse:
         return import_memories_response(self._progress, issues, seconds=seconds, done=done)
 
 
 class UserImportStream(
-    ImportStream[transfer_pb2.ImportUserRequest, UserBatch, TransferProgress, Issue, transfer_pb2.ImportUserResponse]
+    ImportStream[
+        transfer_pb2.ImportUserRequest, UserBatch, TransferProgress, ImportIssue, transfer_pb2.ImportUserResponse
+    ]
 ):
     """One stream of ImportUser: the pieces of a file, whose lines are parsed into batches."""
 
@@ -289,10 +291,12 @@ class UserImportStream(
             await ready.join()
             raise error
 
-    def _issues(self, progress: TransferProgress) -> Sequence[Issue]:
+    def _issues(self, progress: TransferProgress) -> Sequence[ImportIssue]:
         return progress.issues
 
-    def _response(self, issues: Sequence[Issue], *, seconds: float, done: bool) -> transfer_pb2.ImportUserResponse:
+    def _response(
+        self, issues: Sequence[ImportIssue], *, seconds: float, done: bool
+    ) -> transfer_pb2.ImportUserResponse:
         return import_user_response(self._progress, issues, seconds=seconds, done=done)
 
 

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import grpc
 
-from memsvc.domain.diagnostics import Checking
+from memsvc.domain.diagnostics import CheckProgress
 from memsvc.domain.errors import VaultOffError
 from memsvc.domain.maintenance import UpkeepProgress
 from memsvc.domain.vault import VaultProgress
@@ -279,7 +279,7 @@ class LifecycleServicer(pb_grpc.LifecycleServiceServicer):
 
     async def Diagnose(self, request: pb.DiagnoseRequest, context: Context) -> pb.DiagnoseResponse:
         """Inspect every backend and index, and return what is wrong."""
-        diagnosis = await self._meta.run(self._app.diagnose.run, verify=request.verify)
+        diagnosis = await self._meta.run(self._app.diagnosis.run, verify=request.verify)
         return responses.diagnose_response(diagnosis, version=self._server.options.version)
 
     async def Reindex(self, request: pb.ReindexRequest, context: Context) -> AsyncGenerator[pb.ReindexResponse, None]:
@@ -305,7 +305,7 @@ class LifecycleServicer(pb_grpc.LifecycleServiceServicer):
         async with aclosing(_progress(steps, "integrity")) as pump:
             async for event in pump:
                 # The pump repeats the latest step while the next one takes long: only progress may come twice.
-                if event is not latest or isinstance(event, Checking):
+                if event is not latest or isinstance(event, CheckProgress):
                     yield responses.check_integrity_response(event)
                 latest = event
 

@@ -13,7 +13,7 @@ from memsvc.domain import limits
 from memsvc.domain.errors import InvalidRequestError, Violation
 from memsvc.domain.memory import Memory
 from memsvc.domain.search import PageCursor
-from memsvc.domain.write_requests import BatchWritten, WaitFor, Written
+from memsvc.domain.write_requests import BatchWriteResult, WaitFor, WriteResult
 from memsvc.engine.memories.documents import IngestResult
 from memsvc.server import call_context, tokens
 from memsvc.server.executors import NamedExecutor
@@ -55,7 +55,7 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
         """Store several memories in one transaction; a memory with violations fails alone."""
         batch = requests.batch_create_memories_request(request)
 
-        def create() -> tuple[BatchWritten, pb.BatchCreateMemoriesResponse]:
+        def create() -> tuple[BatchWriteResult, pb.BatchCreateMemoriesResponse]:
             dimension, scope = self._app.dimension, request.scope
             drafts = [requests.batch_memory(entry, scope, dimension=dimension) for entry in request.memories]
             written = self._app.memory_creator.create_batch(batch.scope, drafts, batch.options)
@@ -144,7 +144,7 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
     async def DeleteMemory(self, request: pb.DeleteMemoryRequest, context: Context) -> pb.DeleteMemoryResponse:
         """Delete one memory, softly or for good."""
         change = requests.delete_memory_request(request)
-        written: Written = await self._write.run(
+        written: WriteResult = await self._write.run(
             self._app.memory_updater.delete,
             change.scope,
             change.memory_id,
@@ -177,7 +177,7 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
         await self._waits.written(new, change.options.wait_for)
         return responses.supersede_memory_response(new, old)
 
-    def _supersede(self, change: requests.SupersedeMemory) -> tuple[Written, Written]:
+    def _supersede(self, change: requests.SupersedeMemory) -> tuple[WriteResult, WriteResult]:
         supersede, revision, options = self._app.memory_superseder, change.expected_revision, change.options
         if isinstance(change.successor, str):
             return supersede.by_existing(

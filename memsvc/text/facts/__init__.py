@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from memsvc.domain.conflicts import Statement
+from memsvc.domain.conflicts import Fact
 from memsvc.domain.text_cache import remembered
 from memsvc.text.analysis import is_han
 from memsvc.text.facts.chinese import chinese_statements
@@ -23,7 +23,7 @@ _MACHINES = frozenset({"assistant", "agent", "ai", "bot", "system", "tool", "助
 
 
 @remembered(2048)
-def statements_in(text: str, *, speaker: str = "", is_titled: bool = False) -> tuple[Statement, ...]:
+def statements_in(text: str, *, speaker: str = "", is_titled: bool = False) -> tuple[Fact, ...]:
     """Return what *text* states, at most `MAX_STATEMENTS`, each topic once: the last word on it counts.
 
     "I" is the *speaker*, or the user when there is none; a sentence without a subject is about the user, unless the

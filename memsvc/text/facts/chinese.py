@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from memsvc.domain.conflicts import Rule, Statement, ValuePart
+from memsvc.domain.conflicts import Fact, Rule, ValuePart
 from memsvc.text.facts.chinese_clauses import Speaking, clauses, place_in, subject_of
 from memsvc.text.facts.chinese_lexicon import (
     CITIES,
@@ -52,7 +52,7 @@ _NO_EMPLOYER = re.compile(
 )
 
 
-def chinese_statements(sentences: Sequence[str], *, me: str | None, silent: str | None) -> Iterator[Statement]:
+def chinese_statements(sentences: Sequence[str], *, me: str | None, silent: str | None) -> Iterator[Fact]:
     """Yield what *sentences* state; *me* is whoever speaks, *silent* whom sentences without a subject are about."""
     speaking = Speaking(me, silent)
     for sentence in sentences:
@@ -69,7 +69,7 @@ def chinese_statements(sentences: Sequence[str], *, me: str | None, silent: str 
                 yield from said_when(_stated(clause, speaking), setting)
 
 
-def _stated(clause: str, speaking: Speaking) -> Iterator[Statement]:
+def _stated(clause: str, speaking: Speaking) -> Iterator[Fact]:
     found = [*_home(clause, speaking), *_job(clause, speaking), *_employer(clause, speaking)]
     if not found:
         readings = (preferences, persons, general)
@@ -77,7 +77,7 @@ def _stated(clause: str, speaking: Speaking) -> Iterator[Statement]:
     yield from found
 
 
-def _home(clause: str, speaking: Speaking) -> Iterator[Statement]:
+def _home(clause: str, speaking: Speaking) -> Iterator[Fact]:
     for pattern in _LIVES:
         match = pattern.match(clause)
         place = place_in(match["value"]) if match is not None else None
@@ -86,7 +86,7 @@ def _home(clause: str, speaking: Speaking) -> Iterator[Statement]:
             return
 
 
-def _job(clause: str, speaking: Speaking) -> Iterator[Statement]:
+def _job(clause: str, speaking: Speaking) -> Iterator[Fact]:
     match = _IDLE.match(clause)
     if match is not None:
         yield from _said(match, speaking, "职业", Rule.OCCUPATION, ValuePart("title", match["value"]))
@@ -104,7 +104,7 @@ def _job(clause: str, speaking: Speaking) -> Iterator[Statement]:
             return
 
 
-def _employer(clause: str, speaking: Speaking) -> Iterator[Statement]:
+def _employer(clause: str, speaking: Speaking) -> Iterator[Fact]:
     for pattern in _EMPLOYED:
         match = pattern.match(clause)
         if match is None:
@@ -122,11 +122,11 @@ def _is_employer(name: str) -> bool:
     return 1 < len(name) <= 12 and name not in CITIES | COUNTRIES and _NO_EMPLOYER.search(name) is None  # noqa: PLR2004 - longer than any short name
 
 
-def _said(match: re.Match[str], speaking: Speaking, slot: str, rule: Rule, part: ValuePart) -> Iterator[Statement]:
+def _said(match: re.Match[str], speaking: Speaking, slot: str, rule: Rule, part: ValuePart) -> Iterator[Fact]:
     who = subject_of(match["who"], speaking)
     if who is not None:
         speaking.last = who
-        yield Statement(rule, f"{who} {slot}", (part,), not match.groupdict().get("no"))
+        yield Fact(rule, f"{who} {slot}", (part,), not match.groupdict().get("no"))
 
 
 # Facts about definite things: the deadline is then, the dog is called so.
@@ -180,7 +180,7 @@ _MOST_VALUE = 20
 _HAS_NAME = ("叫", "叫做", "名叫")
 
 
-def general(clause: str, speaking: Speaking) -> Iterator[Statement]:
+def general(clause: str, speaking: Speaking) -> Iterator[Fact]:
     """Yield what a clause says of a definite subject: counts, words of a scale, typed values, an attribute's value."""
     for read in (_count, _scale, _scheduled, _is):
         found = list(read(clause, speaking))
@@ -189,17 +189,17 @@ def general(clause: str, speaking: Speaking) -> Iterator[Statement]:
             return
 
 
-def _count(clause: str, speaking: Speaking) -> Iterator[Statement]:
+def _count(clause: str, speaking: Speaking) -> Iterator[Fact]:
     match = _HAS.match(clause)
     if match is None or match["thing"] not in STABLE_COUNTS:
         return
     who = subject_of(match["who"], speaking)
     if who is not None:
         amount = ValuePart("amount", str(han_number(match["number"])))
-        yield Statement(Rule.GENERAL, f"{who} {match['thing']}的数量", (amount,))
+        yield Fact(Rule.GENERAL, f"{who} {match['thing']}的数量", (amount,))
 
 
-def _scale(clause: str, speaking: Speaking) -> Iterator[Statement]:
+def _scale(clause: str, speaking: Speaking) -> Iterator[Fact]:
     said = clause.removesuffix("了")
     for number, scale in enumerate(SCALES):
         for pole, words in enumerate(scale):
@@ -210,21 +210,21 @@ def _scale(clause: str, speaking: Speaking) -> Iterator[Statement]:
             denied = before.endswith(("不", "没", "没有", "不再"))
             who = subject_of(re.sub(r"(?:不再|不|没有?)$", "", before), speaking)
             if who is not None and "和" not in who:
-                yield Statement(Rule.GENERAL, f"{who} 状态 {number}", (ValuePart("pole", str(pole)),), not denied)
+                yield Fact(Rule.GENERAL, f"{who} 状态 {number}", (ValuePart("pole", str(pole)),), not denied)
             return
 
 
-def _scheduled(clause: str, speaking: Speaking) -> Iterator[Statement]:
+def _scheduled(clause: str, speaking: Speaking) -> Iterator[Fact]:
     match = _AT.match(clause) or _COSTS.match(clause)
     if match is None:
         return
     who = subject_of(match["who"], speaking)
     parts = parse_value(match["value"])
     if who is not None and parts:
-        yield Statement(Rule.GENERAL, f"{who} {match['verb']}", parts)
+        yield Fact(Rule.GENERAL, f"{who} {match['verb']}", parts)
 
 
-def _is(clause: str, speaking: Speaking) -> Iterator[Statement]:
+def _is(clause: str, speaking: Speaking) -> Iterator[Fact]:
     match = _IS.match(clause)
     if match is None or len(match["value"]) > _MOST_VALUE:
         return
@@ -238,7 +238,7 @@ def _is(clause: str, speaking: Speaking) -> Iterator[Statement]:
     parts = parts or _single(match["who"], match["verb"], value)
     if parts:
         speaking.last = who
-        yield Statement(Rule.GENERAL, f"{who} 是", parts, match["no"] is None)
+        yield Fact(Rule.GENERAL, f"{who} 是", parts, match["no"] is None)
 
 
 def _single(said: str, verb: str, value: str) -> tuple[ValuePart, ...]:
@@ -270,7 +270,7 @@ _GAVE_UP = re.compile(
 )
 
 
-def persons(clause: str, speaking: Speaking) -> Iterator[Statement]:
+def persons(clause: str, speaking: Speaking) -> Iterator[Fact]:
     """Yield an age, a name, the one thing that is used for something, or that somebody has given up a habit."""
     for pattern, reading in ((_AGE, _age), (_CALLED, _called), (_USES, _used), (_GAVE_UP, _gave_up)):
         match = pattern.match(clause)
@@ -279,35 +279,35 @@ def persons(clause: str, speaking: Speaking) -> Iterator[Statement]:
             return
 
 
-def _age(match: re.Match[str], speaking: Speaking) -> Iterator[Statement]:
+def _age(match: re.Match[str], speaking: Speaking) -> Iterator[Fact]:
     if match["who"].endswith(_ABOUT):
         return
     who = subject_of(match["who"], speaking)
     if who is not None:
         speaking.last = who
-        yield Statement(Rule.GENERAL, f"{who} 年龄", (ValuePart("years", str(han_number(match["years"]))),))
+        yield Fact(Rule.GENERAL, f"{who} 年龄", (ValuePart("years", str(han_number(match["years"]))),))
 
 
-def _called(match: re.Match[str], speaking: Speaking) -> Iterator[Statement]:
+def _called(match: re.Match[str], speaking: Speaking) -> Iterator[Fact]:
     who = subject_of(match["who"], speaking)
     if who is not None and is_han_name(match["value"].removesuffix("了")):
-        yield Statement(Rule.GENERAL, f"{who} 名字", (ValuePart("value", match["value"].removesuffix("了").lower()),))
+        yield Fact(Rule.GENERAL, f"{who} 名字", (ValuePart("value", match["value"].removesuffix("了").lower()),))
 
 
-def _used(match: re.Match[str], speaking: Speaking) -> Iterator[Statement]:
+def _used(match: re.Match[str], speaking: Speaking) -> Iterator[Fact]:
     if not match["attribute"].endswith(SINGLE):
         return
     said = match["who"] or "我们"
     who = subject_of(f"{said}的{match['attribute']}", speaking)
     if who is not None:
-        yield Statement(Rule.GENERAL, f"{who} 是", (ValuePart("value", match["value"].lower()),))
+        yield Fact(Rule.GENERAL, f"{who} 是", (ValuePart("value", match["value"].lower()),))
 
 
-def _gave_up(match: re.Match[str], speaking: Speaking) -> Iterator[Statement]:
+def _gave_up(match: re.Match[str], speaking: Speaking) -> Iterator[Fact]:
     who = subject_of(match["who"], speaking)
     if who is not None:
         topic = f"{who} 喜欢{match['value'].lower()}"
-        yield Statement(Rule.PREFERENCE, topic, (ValuePart("liking", "喜欢"),), positive=False)
+        yield Fact(Rule.PREFERENCE, topic, (ValuePart("liking", "喜欢"),), positive=False)
 
 
 # Preferences: likes, dislikes and choices.
@@ -331,7 +331,7 @@ _AND = re.compile(r"和|跟|、|以及|与")
 _MOST_CHARS = 14
 
 
-def preferences(clause: str, speaking: Speaking) -> Iterator[Statement]:
+def preferences(clause: str, speaking: Speaking) -> Iterator[Fact]:
     """Yield favourites, what is preferred to what, likes and dislikes."""
     match = _FAVORITE.match(clause)
     if match is not None:
@@ -339,9 +339,7 @@ def preferences(clause: str, speaking: Speaking) -> Iterator[Statement]:
         if who is not None:
             speaking.last = who
             topic = f"{who} 最喜欢的{match['thing']}"
-            yield Statement(
-                Rule.PREFERENCE, topic, (ValuePart("value", _PREFERENCE_TAIL.sub("", match["value"]).lower()),)
-            )
+            yield Fact(Rule.PREFERENCE, topic, (ValuePart("value", _PREFERENCE_TAIL.sub("", match["value"]).lower()),))
         return
     for pattern in _RATHER:
         match = pattern.match(clause)
@@ -356,16 +354,16 @@ def preferences(clause: str, speaking: Speaking) -> Iterator[Statement]:
         yield from _likes(match, speaking)
 
 
-def _rather(match: re.Match[str], speaking: Speaking) -> Iterator[Statement]:
+def _rather(match: re.Match[str], speaking: Speaking) -> Iterator[Fact]:
     who = subject_of(match["who"], speaking)
     chosen, other = _thing(match["value"]), _thing(match["other"])
     if who is not None and chosen and other:
         speaking.last = who
         pair = "或".join(sorted((chosen, other)))
-        yield Statement(Rule.PREFERENCE, f"{who} 更喜欢{pair}", (ValuePart("choice", chosen),))
+        yield Fact(Rule.PREFERENCE, f"{who} 更喜欢{pair}", (ValuePart("choice", chosen),))
 
 
-def _pole(match: re.Match[str], speaking: Speaking) -> Iterator[Statement]:
+def _pole(match: re.Match[str], speaking: Speaking) -> Iterator[Fact]:
     who = subject_of(match["who"], speaking)
     if who is None:
         return
@@ -376,11 +374,11 @@ def _pole(match: re.Match[str], speaking: Speaking) -> Iterator[Statement]:
             if said is not None:
                 rest = chosen.removeprefix(said).removeprefix("的")
                 topic = f"{who} 偏好{rest} {number}"
-                yield Statement(Rule.PREFERENCE, topic, (ValuePart("pole", f"{pole}:{said}"),))
+                yield Fact(Rule.PREFERENCE, topic, (ValuePart("pole", f"{pole}:{said}"),))
                 return
 
 
-def _likes(match: re.Match[str], speaking: Speaking) -> Iterator[Statement]:
+def _likes(match: re.Match[str], speaking: Speaking) -> Iterator[Fact]:
     who = subject_of(match["who"], speaking)
     if who is None:
         return
@@ -389,7 +387,7 @@ def _likes(match: re.Match[str], speaking: Speaking) -> Iterator[Statement]:
         thing = _thing(value)
         if thing:
             topic = f"{who} 喜欢{thing}"
-            yield Statement(Rule.PREFERENCE, topic, (ValuePart("liking", "喜欢"),), match["no"] is None)
+            yield Fact(Rule.PREFERENCE, topic, (ValuePart("liking", "喜欢"),), match["no"] is None)
 
 
 def _thing(text: str) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
-from memsvc.domain.conflicts import Rule, Statement, ValuePart
+from memsvc.domain.conflicts import Fact, Rule, ValuePart
 from memsvc.text.facts.english_clauses import Speaking, clauses, names_in, place_in, plain, stem, subject_of, words_of
 from memsvc.text.facts.english_lexicon import COLORS, CONTRASTS, OCCUPATIONS, SCALES, SINGLE, STABLE_COUNTS, words
 from memsvc.text.facts.english_lexicon import words as listed
@@ -69,7 +69,7 @@ _EMPLOYER_AFTER = re.compile(r"\s(?:at|for)\s+(?P<value>[A-Z].*)")
 Reading = Callable[[re.Match[str]], Iterator[tuple[str, Rule, tuple[ValuePart, ...]]]]
 
 
-def english_statements(sentences: Sequence[str], *, me: str | None, silent: str | None) -> Iterator[Statement]:
+def english_statements(sentences: Sequence[str], *, me: str | None, silent: str | None) -> Iterator[Fact]:
     """Yield what *sentences* state; *me* is whoever speaks, *silent* whom sentences without a subject are about."""
     speaking = Speaking(me, silent)
     for sentence in sentences:
@@ -83,7 +83,7 @@ def english_statements(sentences: Sequence[str], *, me: str | None, silent: str 
                 yield from said_when(_stated(clause, speaking), setting)
 
 
-def _stated(clause: str, speaking: Speaking) -> Iterator[Statement]:
+def _stated(clause: str, speaking: Speaking) -> Iterator[Fact]:
     words = words_of(clause)
     for pattern, reading in _READINGS if _may_be_read(clause, words) else ():
         match = pattern.search(clause)
@@ -94,7 +94,7 @@ def _stated(clause: str, speaking: Speaking) -> Iterator[Statement]:
         if who is None:
             continue
         found = [
-            Statement(rule, f"{slot} of {' '.join(who)}", parts, reading is not _left and not named.get("no"))
+            Fact(rule, f"{slot} of {' '.join(who)}", parts, reading is not _left and not named.get("no"))
             for slot, rule, parts in reading(match)
         ]
         if found:
@@ -219,7 +219,7 @@ _READ_WORDS = frozenset(
 """One of these is in all that is read here."""
 
 
-def general(clause: str, words: AbstractSet[str], speaking: Speaking) -> Iterator[Statement]:
+def general(clause: str, words: AbstractSet[str], speaking: Speaking) -> Iterator[Fact]:
     """Yield what a clause says of a definite subject: typed values, words of a scale, or an attribute's one value.
 
     *words* are those of the clause.
@@ -237,17 +237,17 @@ def general(clause: str, words: AbstractSet[str], speaking: Speaking) -> Iterato
             return
 
 
-def _has(clause: str, match: re.Match[str], speaking: Speaking) -> Iterator[Statement]:
+def _has(clause: str, match: re.Match[str], speaking: Speaking) -> Iterator[Fact]:
     who = subject_of(clause[: match.start()], speaking)
     if who is None:
         return
     word = match["number"].lower()
     number = {"no": "0", "a": "1", "an": "1"}.get(word) or str(NUMBERS.get(word, word))
     thing = {"kid": "child", "children": "child"}.get(stem(match["thing"]), stem(match["thing"]))
-    yield Statement(Rule.GENERAL, f"number of {thing} of {' '.join(who)}", (ValuePart("amount", number),))
+    yield Fact(Rule.GENERAL, f"number of {thing} of {' '.join(who)}", (ValuePart("amount", number),))
 
 
-def _is(clause: str, match: re.Match[str], speaking: Speaking, *, denied: bool) -> Iterator[Statement]:
+def _is(clause: str, match: re.Match[str], speaking: Speaking, *, denied: bool) -> Iterator[Fact]:
     said = clause[: match.start()]
     who = subject_of(said, speaking) if said.strip() or speaking.last else None
     if who is None:
@@ -258,7 +258,7 @@ def _is(clause: str, match: re.Match[str], speaking: Speaking, *, denied: bool) 
     topic = f"{verb} {' '.join(who)}"
     scaled = _scaled(value)
     if scaled is not None:
-        yield Statement(Rule.GENERAL, f"{topic} scale {scaled.sort}", (scaled,), not denied)
+        yield Fact(Rule.GENERAL, f"{topic} scale {scaled.sort}", (scaled,), not denied)
         return
     is_name = verb == "is" and match["verb"].lower().endswith(("called", "named"))
     if len(who) == 1 and who[0] in {speaking.me, "we"} and not is_name:
@@ -269,7 +269,7 @@ def _is(clause: str, match: re.Match[str], speaking: Speaking, *, denied: bool) 
     if is_name or (parts and PEOPLE.intersection(who) and value[0].isupper()):
         topic = f"{verb} {' '.join(sorted({*who, 'name'}))}"
     if parts:
-        yield Statement(Rule.GENERAL, topic, parts, not denied)
+        yield Fact(Rule.GENERAL, topic, parts, not denied)
 
 
 def _scaled(value: str) -> ValuePart | None:
@@ -326,7 +326,7 @@ _USE_WORDS = frozenset(words("use uses using chose picked adopted went switched 
 _AGE_WORDS = frozenset({"is", "am", "are"})
 
 
-def persons(clause: str, said: AbstractSet[str], speaking: Speaking) -> Iterator[Statement]:
+def persons(clause: str, said: AbstractSet[str], speaking: Speaking) -> Iterator[Fact]:
     """Yield how old somebody is, or what is used as the one thing of its sort; *said* are the words of the clause."""
     match = None if _AGE_WORDS.isdisjoint(said) else _AGE.search(clause)
     if match is not None:
@@ -337,24 +337,24 @@ def persons(clause: str, said: AbstractSet[str], speaking: Speaking) -> Iterator
         yield from _used(clause[: match.start()], match, speaking)
 
 
-def _age(said: str, match: re.Match[str], speaking: Speaking) -> Iterator[Statement]:
+def _age(said: str, match: re.Match[str], speaking: Speaking) -> Iterator[Fact]:
     who = subject_of(said, speaking)
     if who is None or not (match["unit"] or speaking.me in who[:1] or not _KIN.isdisjoint(who)):
         return
     if speaking.me in who and len(who) > 1 and _KIN.isdisjoint(who):
         return
     speaking.last = who
-    yield Statement(Rule.GENERAL, f"age of {' '.join(who)}", (ValuePart("years", match["years"]),))
+    yield Fact(Rule.GENERAL, f"age of {' '.join(who)}", (ValuePart("years", match["years"]),))
 
 
-def _used(said: str, match: re.Match[str], speaking: Speaking) -> Iterator[Statement]:
+def _used(said: str, match: re.Match[str], speaking: Speaking) -> Iterator[Fact]:
     attribute = match["attribute"].lower()
     user = subject_of(said, speaking)
     if user is None or stem(attribute.split()[-1]) not in SINGLE:
         return
     owned = subject_of(f"our {attribute}", speaking) or ()
     who = owned if user == ("we",) or match["of"].lower() == "the" else tuple(sorted({*owned, *user}))
-    yield Statement(Rule.GENERAL, f"is {' '.join(who)}", (ValuePart("value", match["value"].lower()),))
+    yield Fact(Rule.GENERAL, f"is {' '.join(who)}", (ValuePart("value", match["value"].lower()),))
 
 
 # Preferences: likes, dislikes and choices.
@@ -399,7 +399,7 @@ _PREFERENCE_READ_WORDS = frozenset(
 """One of these is in all that is read here."""
 
 
-def preferences(clause: str, words: AbstractSet[str], speaking: Speaking) -> Iterator[Statement]:
+def preferences(clause: str, words: AbstractSet[str], speaking: Speaking) -> Iterator[Fact]:
     """Yield likes and dislikes, one for each thing, and what is preferred to what; *words* are those of the clause."""
     if _PREFERENCE_READ_WORDS.isdisjoint(words):
         return
@@ -412,7 +412,7 @@ def preferences(clause: str, words: AbstractSet[str], speaking: Speaking) -> Ite
         yield from _prefers(clause, match, speaking)
 
 
-def _likes(clause: str, match: re.Match[str], speaking: Speaking) -> Iterator[Statement]:
+def _likes(clause: str, match: re.Match[str], speaking: Speaking) -> Iterator[Fact]:
     who = _who(clause, match, speaking)
     if who is None or _COMPARED.match(match[0]) or _UNLIKE.match(match["value"]):
         return
@@ -421,10 +421,10 @@ def _likes(clause: str, match: re.Match[str], speaking: Speaking) -> Iterator[St
         words = _content(thing)
         if words:
             topic = f"liking {' '.join(words)} of {' '.join(who)}"
-            yield Statement(Rule.PREFERENCE, topic, (ValuePart("liking", "likes"),), match["no"] is None)
+            yield Fact(Rule.PREFERENCE, topic, (ValuePart("liking", "likes"),), match["no"] is None)
 
 
-def _prefers(clause: str, match: re.Match[str], speaking: Speaking) -> Iterator[Statement]:
+def _prefers(clause: str, match: re.Match[str], speaking: Speaking) -> Iterator[Fact]:
     who = _who(clause, match, speaking)
     if who is None:
         return
@@ -433,14 +433,14 @@ def _prefers(clause: str, match: re.Match[str], speaking: Speaking) -> Iterator[
     chosen, other = _content(_trimmed(match["value"])), _content(_trimmed(match["other"] or ""))
     if chosen and other:
         pair = " or ".join(sorted((" ".join(chosen), " ".join(other))))
-        yield Statement(Rule.PREFERENCE, f"choice of {pair} of {owner}", (ValuePart("choice", " ".join(chosen)),))
+        yield Fact(Rule.PREFERENCE, f"choice of {pair} of {owner}", (ValuePart("choice", " ".join(chosen)),))
     for number, scale in enumerate(CONTRASTS):
         for pole, synonyms in enumerate(scale):
             said = [word for word in chosen if word in synonyms or f"{word}s" in synonyms]
             if said:
                 rest = " ".join(word for word in chosen if word not in said)
                 topic = f"preferred {rest or 'choice'} {number} of {owner}"
-                yield Statement(Rule.PREFERENCE, topic, (ValuePart("pole", f"{pole}:{said[0]}"),))
+                yield Fact(Rule.PREFERENCE, topic, (ValuePart("pole", f"{pole}:{said[0]}"),))
                 return
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from memsvc.domain.conflicts import Statement, ValuePart
+from memsvc.domain.conflicts import Fact, ValuePart
 from memsvc.text.facts.chinese_lexicon import CITIES
 from memsvc.text.facts.chinese_lexicon import COUNTRIES as HAN_COUNTRIES
 from memsvc.text.facts.english_lexicon import COUNTRIES, phrases, words
@@ -357,7 +357,7 @@ def chinese_condition(clause: str) -> tuple[str, str]:
     return clause[: match.start()] + clause[match.end() :], match["span"].replace("季", "天")
 
 
-def said_when(found: Iterable[Statement], *when: str) -> Iterator[Statement]:
+def said_when(found: Iterable[Fact], *when: str) -> Iterator[Fact]:
     """Yield statements as what is so in these seasons or spans; empty ones are none."""
     spans = " and ".join(span for span in when if span)
     for statement in found:

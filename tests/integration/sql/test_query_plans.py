@@ -13,7 +13,7 @@ from memsvc.domain.conflicts import ConflictState
 from memsvc.domain.context import Essential
 from memsvc.domain.files import FileCategory, FileFilter
 from memsvc.domain.filters import And, AnyOf, Field, Not, Range
-from memsvc.domain.maintenance import EVERYBODY, Area
+from memsvc.domain.maintenance import EVERYBODY, MaintenanceScope
 from memsvc.domain.memory import FileRef, Keyword, Memory, Reminder, Slot, Status
 from memsvc.domain.reminders import window
 from memsvc.domain.scope import Scope
@@ -119,7 +119,7 @@ USES: dict[str, Use] = {
     "tombstones": lambda store: store.checkpoints.tombstones(reach=ADA, moment=NOW, after_row=0, limit=9),
     "old_logs": lambda store: [
         store.logs.old_logs(area, before="daily/2026-01-30", after=LogPlace("daily/2026-01-01", 3), limit=9)
-        for area in (EVERYBODY, Area(OWNER), Area(OWNER, "web"))
+        for area in (EVERYBODY, MaintenanceScope(OWNER), MaintenanceScope(OWNER, "web"))
     ],
     "counts": lambda store: store.memories.counts(reach=ADA),
     "documents": lambda store: store.feed.documents([1, 2]),
@@ -197,7 +197,9 @@ USES: dict[str, Use] = {
 }
 
 
-UPKEEP: dict[str, tuple[str, Callable[[UpkeepReads, Area, ScanPosition], object], tuple[ScanPosition, ...]]] = {
+UPKEEP: dict[
+    str, tuple[str, Callable[[UpkeepReads, MaintenanceScope, ScanPosition], object], tuple[ScanPosition, ...]]
+] = {
     "expired": (
         "memories_expiring",
         lambda reads, area, after: reads.expired(area, at=NOW, after=after, limit=9),
@@ -328,9 +330,13 @@ def test_quarantined_memories_have_an_index_to_themselves(store: SqlMetadataStor
     assert not any("memories_create_time" in line for line in plans.lines)
 
 
-@pytest.mark.parametrize("area", [EVERYBODY, Area(OWNER), Area(OWNER, "web")], ids=["all", "owner", "project"])
+@pytest.mark.parametrize(
+    "area", [EVERYBODY, MaintenanceScope(OWNER), MaintenanceScope(OWNER, "web")], ids=["all", "owner", "project"]
+)
 @pytest.mark.parametrize("name", UPKEEP)
-def test_upkeep_is_found_in_order_from_an_index(store: SqlMetadataStore, plans: Plans, name: str, area: Area) -> None:
+def test_upkeep_is_found_in_order_from_an_index(
+    store: SqlMetadataStore, plans: Plans, name: str, area: MaintenanceScope
+) -> None:
     """From the beginning and from a place in the list: nothing is sorted, and what is not due is not walked through."""
     index, use, places = UPKEEP[name]
     with plans.recorded():

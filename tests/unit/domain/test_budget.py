@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsvc.domain.context import Section, Shares, TokenBudget, own_shares
+from memsvc.domain.context import Section, SectionShares, TokenBudget, own_shares
 
 
 @given(
@@ -18,7 +18,7 @@ def test_no_section_may_spend_more_than_is_left(
     total: int, weights: list[int], chosen: set[Section], greed: list[float]
 ) -> None:
     """Whatever is spent of each room, the sum stays within the total, and the last section may have all the rest."""
-    shares = Shares(*(weight / sum(weights) for weight in weights))
+    shares = SectionShares(*(weight / sum(weights) for weight in weights))
     allowance = TokenBudget(total, shares)
     rooms = {}
     for section, part in zip(Section, greed, strict=True):
@@ -35,7 +35,7 @@ def test_no_section_may_spend_more_than_is_left(
 
 def test_what_is_not_used_flows_on() -> None:
     """With the default shares, section by section."""
-    allowance = TokenBudget(1_000, Shares())
+    allowance = TokenBudget(1_000, SectionShares())
 
     rooms = []
     for section in Section:
@@ -48,7 +48,7 @@ def test_what_is_not_used_flows_on() -> None:
 def test_what_is_not_needed_flows_back() -> None:
     """What later sections are known not to need; what is not known keeps its share."""
     needs = {Section.SESSION: 20, Section.SHORT_TERM: 900}
-    allowance = TokenBudget(1_000, Shares())
+    allowance = TokenBudget(1_000, SectionShares())
 
     room = allowance.open(Section.GLOBAL_CORE, needs.get)
 
@@ -57,11 +57,11 @@ def test_what_is_not_needed_flows_back() -> None:
 
 def test_shares_of_sections_that_are_not_wanted_are_free() -> None:
     """And the project's core has the share of the core when it stands for it alone."""
-    allowance = TokenBudget(1_000, Shares(), [Section.PROJECT_CORE, Section.SHORT_TERM])
+    allowance = TokenBudget(1_000, SectionShares(), [Section.PROJECT_CORE, Section.SHORT_TERM])
 
     assert allowance.open(Section.PROJECT_CORE) == 800
-    assert own_shares(1_000, Shares(), [Section.PROJECT_CORE]) == {Section.PROJECT_CORE: 100}
-    assert own_shares(1_000, Shares(), [Section.GLOBAL_CORE, Section.PROJECT_CORE])[Section.PROJECT_CORE] == 0
+    assert own_shares(1_000, SectionShares(), [Section.PROJECT_CORE]) == {Section.PROJECT_CORE: 100}
+    assert own_shares(1_000, SectionShares(), [Section.GLOBAL_CORE, Section.PROJECT_CORE])[Section.PROJECT_CORE] == 0
 
 
 @given(
@@ -71,7 +71,7 @@ def test_shares_of_sections_that_are_not_wanted_are_free() -> None:
 )
 def test_nobody_gets_less_than_share_or_need(total: int, weights: list[int], wishes: list[int]) -> None:
     """However greedy the sections before it are."""
-    shares = Shares(*(weight / sum(weights) for weight in weights))
+    shares = SectionShares(*(weight / sum(weights) for weight in weights))
     allowance, own = TokenBudget(total, shares), own_shares(total, shares)
     needs = dict(zip(Section, wishes, strict=True))
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from memsvc.domain.capture import Reason
+from memsvc.domain.capture import CaptureReason
 from memsvc.domain.memory import Kind, Layer
 from memsvc.domain.sessions import Role
 from memsvc.text.capture_rules import judge, title_of
@@ -159,23 +159,23 @@ def test_odd_texts_get_a_verdict(text: str) -> None:
 )  # fmt: skip
 def test_what_others_say_is_not_the_users(text: str) -> None:
     """Neither in quotation marks nor handed over to be worked on."""
-    assert judge(text).reason is Reason.QUOTED
-    assert judge("I prefer tabs.", is_quoted=True).reason is Reason.QUOTED
+    assert judge(text).reason is CaptureReason.QUOTED
+    assert judge("I prefer tabs.", is_quoted=True).reason is CaptureReason.QUOTED
 
 
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ('I prefer "Visual Studio Code" for Python.', Reason.PREFERENCE),
-        ('Always answer with "yes, my dear lord".', Reason.RULE),
-        ("My name is 'Bob Lee Swagger'.", Reason.PERSONAL_FACT),
-        ("我最喜欢的书是“三体全集三部曲”。", Reason.PREFERENCE),
-        ("我们决定用“熊猫计划一号”作为代号。", Reason.DECISION),
-        ("Summary: we decided to use Redis.", Reason.DECISION),
-        ("总结：我们决定用 Redis。", Reason.DECISION),
+        ('I prefer "Visual Studio Code" for Python.', CaptureReason.PREFERENCE),
+        ('Always answer with "yes, my dear lord".', CaptureReason.RULE),
+        ("My name is 'Bob Lee Swagger'.", CaptureReason.PERSONAL_FACT),
+        ("我最喜欢的书是“三体全集三部曲”。", CaptureReason.PREFERENCE),
+        ("我们决定用“熊猫计划一号”作为代号。", CaptureReason.DECISION),
+        ("Summary: we decided to use Redis.", CaptureReason.DECISION),
+        ("总结：我们决定用 Redis。", CaptureReason.DECISION),
     ],
 )
-def test_who_quotes_a_name_still_speaks(text: str, reason: Reason) -> None:
+def test_who_quotes_a_name_still_speaks(text: str, reason: CaptureReason) -> None:
     """What leads to the decision stands outside of the quotation."""
     assert judge(text).reason is reason
 
@@ -209,7 +209,7 @@ def test_courtesy_and_orders_are_no_preferences(text: str) -> None:
 )
 def test_both_languages_bid_alike(english: str, chinese: str) -> None:
     """A rule is one in either language, be it asked for as politely or written as widely as it may."""
-    assert [judge(text).reason for text in (english, chinese)] == [Reason.RULE, Reason.RULE]
+    assert [judge(text).reason for text in (english, chinese)] == [CaptureReason.RULE, CaptureReason.RULE]
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ def test_what_is_asked_for_once_is_no_rule(text: str) -> None:
 
 def test_fenced_code_is_no_statement() -> None:
     """Code is ignored even if it reads like a preference."""
-    assert judge("I prefer tabs.", is_code=True).reason is Reason.CODE
+    assert judge("I prefer tabs.", is_code=True).reason is CaptureReason.CODE
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from memsvc.domain.filter_evaluation import matches
 from memsvc.domain.filters import And, AnyOf, Field, Filter, Not, Range
 from memsvc.domain.index_entries import attributes_of
-from memsvc.domain.visibility import is_default_visible, parted
+from memsvc.domain.visibility import is_default_visible, split_default_visible
 from memsvc.testing.factories import NOW, memory
 from memsvc.v1 import types_pb2 as types
 from tests.differential.test_vectors import attributes, filters
@@ -30,7 +30,7 @@ def default() -> Filter:
 @given(where=filters())
 def test_what_plain_memories_meet_they_all_meet(where: Filter) -> None:
     """And together the two parts say what the whole says, of any memory."""
-    of_plain, others = parted(where)
+    of_plain, others = split_default_visible(where)
 
     assert all(matches(one, plain) for one in of_plain for plain in PLAIN)
     assert all(matches(And((*of_plain, *others)), one) == matches(where, one) for one in HELD)
@@ -45,13 +45,13 @@ def test_there_are_both() -> None:
 
 def test_a_search_that_asks_for_nothing_looks_at_one_number() -> None:
     """Every condition that holds without asking is one that plain memories meet."""
-    assert parted(default())[1] == []
+    assert split_default_visible(default())[1] == []
 
 
 def test_what_is_asked_for_is_tested_of_all() -> None:
     """A condition that plain memories may not meet stands beside the others."""
     tag, range_ = AnyOf(Field.TAGS, ("tea",)), Range(Field.IMPORTANCE, at_least=3)
-    of_plain, others = parted(And((default(), tag, Not(AnyOf(Field.TIER, ("ARCHIVED",))), range_)))
+    of_plain, others = split_default_visible(And((default(), tag, Not(AnyOf(Field.TIER, ("ARCHIVED",))), range_)))
 
     assert others == [tag, range_]
     assert len(of_plain) > 3

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsvc.domain.near_duplicates import TermVector, cosine, diversified
+from memsvc.domain.near_duplicates import TermVector, cosine, diversify
 from memsvc.text.analysis import terms
 
 WORDS = st.lists(st.sampled_from("abcdefgh12"), max_size=8)
@@ -23,15 +23,15 @@ def test_relevance_alone_changes_no_order(pairs: list[tuple[float, list[str]]]) 
     scores = sorted((score for score, _ in pairs), reverse=True)
     wordings = [TermVector.of(words) for _, words in pairs]
 
-    assert diversified(scores, wordings, 1.0) == list(range(len(pairs)))
-    assert sorted(diversified(scores, wordings, 0.3)) == list(range(len(pairs)))
+    assert diversify(scores, wordings, 1.0) == list(range(len(pairs)))
+    assert sorted(diversify(scores, wordings, 0.3)) == list(range(len(pairs)))
 
 
 def test_novelty_comes_before_repetition() -> None:
     """The second of two like texts goes behind another one that fits nearly as well."""
     wordings = [wording("otter in the river"), wording("the otter in a river"), wording("a heron by the lake")]
 
-    assert diversified([0.9, 0.89, 0.8], wordings, 0.5) == [0, 2, 1]
+    assert diversify([0.9, 0.89, 0.8], wordings, 0.5) == [0, 2, 1]
 
 
 @given(WORDS, WORDS)

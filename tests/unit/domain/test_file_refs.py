@@ -7,7 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsvc.domain import limits
-from memsvc.domain.files import FILE_CATEGORIES, followed, ref_from, union, with_block, without_block, written
+from memsvc.domain.files import (
+    FILE_CATEGORIES,
+    format_ref,
+    ref_from,
+    refs_after_change,
+    union,
+    with_block,
+    without_block,
+)
 from memsvc.domain.memory import FileRef
 
 IDS = st.text(st.characters(blacklist_categories=["Cc", "Cs"]), min_size=1, max_size=20)
@@ -36,7 +44,7 @@ TEXTS = st.one_of(
 @given(REFS)
 def test_what_is_written_is_read_again(ref: FileRef) -> None:
     """Any id that the API takes can be written in a text."""
-    assert ref_from(written(ref)) == ref
+    assert ref_from(format_ref(ref)) == ref
 
 
 @given(TEXTS, st.lists(REFS, max_size=4, unique=True), st.booleans())
@@ -95,4 +103,4 @@ def test_found_references_follow_the_content_and_given_ones_stay() -> None:
     """What the content no longer refers to goes, unless it was given."""
     given_ref, old, kept, new = (FileRef("chart", name) for name in ("given", "old", "kept", "new"))
 
-    assert followed([given_ref, old, kept], [old, kept], [kept, new]) == (given_ref, kept, new)
+    assert refs_after_change([given_ref, old, kept], [old, kept], [kept, new]) == (given_ref, kept, new)

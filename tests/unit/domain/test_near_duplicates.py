@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsvc.domain.near_duplicates import SHORT, Shingles, collapsed, is_near_duplicate
+from memsvc.domain.near_duplicates import SHORT, Shingles, group_duplicates, is_near_duplicate
 
 LONG = (
     "The weekly meeting of the platform team takes place in the large room with the green door and the round table, "
@@ -104,7 +104,7 @@ def test_collapsing_loses_nothing(texts: list[list[str]], threshold: float, is_l
     more = "x y z " * SHORT if is_long else ""
     sayings = [Shingles.of(more + " ".join(words)) for words in texts]
 
-    groups = collapsed(sayings, threshold)
+    groups = group_duplicates(sayings, threshold)
 
     kept = [group[0] for group in groups]
     assert sorted(place for group in groups for place in group) == list(range(len(texts)))

@@ -11,7 +11,17 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from memsvc.domain.memory import Recurrence, Reminder, Slot
-from memsvc.domain.reminders import Given, Moment, Occurrence, day_in, day_number, due, due_time, occurs_on, window
+from memsvc.domain.reminders import (
+    Given,
+    Moment,
+    Occurrence,
+    day_in,
+    day_number,
+    due_occurrence,
+    due_time,
+    occurs_on,
+    window,
+)
 
 MORNING, AFTERNOON = Slot.MORNING, Slot.AFTERNOON
 ZONES = st.sampled_from(
@@ -38,7 +48,7 @@ def at(day: date, hour: int, minute: int = 0, zone: ZoneInfo | None = None) -> M
 
 def slot_at(reminder: Reminder, moment: Moment, *acknowledged: Given) -> Slot | None:
     """Return in which slot it is to be given then."""
-    found = due(reminder, moment, frozenset(acknowledged))
+    found = due_occurrence(reminder, moment, frozenset(acknowledged))
     return None if found is None else found.slot
 
 
@@ -59,7 +69,7 @@ def test_a_day_has_two_slots(fields: dict[str, object], slots: tuple[Slot | None
     moments = [at(day, 0), at(day, 14, 59), at(day, 15), at(day, 23, 59)]
 
     assert slots == tuple(slot_at(once(day, **fields), moment) for moment in moments)
-    overdue = due(once(day, **fields), moments[-1], frozenset())
+    overdue = due_occurrence(once(day, **fields), moments[-1], frozenset())
     assert overdue is not None
     assert overdue.is_overdue is (overdue.slot is MORNING)
 
@@ -80,7 +90,7 @@ def test_what_was_missed_is_overdue_for_some_days() -> None:
     day = date(2026, 3, 5)
     late = at(day + timedelta(days=7), 9)
 
-    assert due(once(day), late, frozenset()) == Occurrence(day, AFTERNOON, at(day, 15).now, is_overdue=True)
+    assert due_occurrence(once(day), late, frozenset()) == Occurrence(day, AFTERNOON, at(day, 15).now, is_overdue=True)
     assert slot_at(once(day), late, (day, MORNING)) is None
     assert slot_at(once(day), at(day + timedelta(days=8), 0)) is None
     assert slot_at(once(day), Moment(late.now, UTC, overdue_days=6)) is None
@@ -133,7 +143,7 @@ def test_it_is_due_on_its_day_in_every_zone(
 def test_nothing_is_due_that_is_not_looked_at(day: date, moment: datetime, zone: ZoneInfo, days: int) -> None:
     """The window holds all that can be due, and what is due is of the local day or overdue."""
     for reminder in (once(day), Reminder(day.month, day.day)):
-        found = due(reminder, Moment(moment, zone, overdue_days=days), frozenset())
+        found = due_occurrence(reminder, Moment(moment, zone, overdue_days=days), frozenset())
         if found is None:
             continue
         around, number = window(moment, days), day_number(reminder)
@@ -151,7 +161,7 @@ def test_a_yearly_one_is_due_once_in_each_slot_of_its_year(day: date, zone: Zone
     start = datetime.combine(day, time(), zone).astimezone(UTC) - timedelta(days=2)
     told = []
     for hour in range(24 * 5):
-        found = due(reminder, Moment(start + timedelta(hours=hour), zone), given)
+        found = due_occurrence(reminder, Moment(start + timedelta(hours=hour), zone), given)
         if found is not None:
             given.add((found.day, found.slot))
             told.append(found.slot)
@@ -174,8 +184,8 @@ def test_a_day_whose_midnight_clocks_skip_has_its_slots() -> None:
     first = datetime(2026, 4, 23, 22, tzinfo=UTC)
 
     assert first.astimezone(cairo).hour == 1
-    assert due(once(day), Moment(first, cairo), frozenset()) == Occurrence(day, MORNING, first)
-    assert due(once(day), Moment(first - timedelta(seconds=1), cairo), frozenset()) is None
+    assert due_occurrence(once(day), Moment(first, cairo), frozenset()) == Occurrence(day, MORNING, first)
+    assert due_occurrence(once(day), Moment(first - timedelta(seconds=1), cairo), frozenset()) is None
 
 
 @pytest.mark.parametrize("zone", ["Mars/Olympus", "Europe", "../x"])

@@ -14,16 +14,16 @@ from memsvc.domain.memory import Kind, Layer, Memory, Status
 from memsvc.domain.scope import Scope
 from memsvc.domain.vault_layout import (
     conflict_path,
+    fields_of_name,
     folder_of_id,
     id_of_folder,
     is_note,
     layer_of_move,
-    misnamed,
-    name_says,
+    location_of,
+    parse_note_path,
     path_key,
-    place_of,
+    readable_misnamed_path,
     root_of,
-    standing,
     transcript_path,
 )
 from memsvc.testing.factories import memory
@@ -73,12 +73,12 @@ def hostile(draw: st.DrawFn) -> Memory:
 @given(hostile())
 def test_no_path_leaves_the_vault(one: Memory) -> None:
     """Whatever ids, keys, titles and categories hold, the file lies below the folder of its user."""
-    scope, paths = one.scope, place_of(one).paths
+    scope, paths = one.scope, location_of(one).paths
     for path in (*paths, *transcript_path(scope, one.create_time), conflict_path(paths[0], "1")):
         assert_safe(path)
         assert path.startswith(root_of(scope) + "/")
         assert is_note(path) == (".conflict-" not in path)
-        seen = standing(path)
+        seen = parse_note_path(path)
         assert seen is not None
         assert seen.root == root_of(scope)
         assert seen.scope in {None, Scope(scope.user_id, scope.project_id, tenant_id=scope.tenant_id)}
@@ -118,20 +118,20 @@ def test_a_folder_is_of_at_most_one_id(folder: str) -> None:
 )
 def test_each_memory_has_its_place(fields: dict[str, Any], path: str) -> None:
     """Folders by user, project and layer; names by date, category and title."""
-    assert path == place_of(memory(**fields)).paths[0]
+    assert path == location_of(memory(**fields)).paths[0]
 
 
 def test_equal_names_are_told_apart_by_the_id() -> None:
     """The last candidate is no other memory's."""
     one, other = memory(title="T"), memory(title="T")
 
-    assert place_of(one).candidates[0] == place_of(other).candidates[0]
-    assert not set(place_of(one).candidates[1:]) & set(place_of(other).candidates[1:])
+    assert location_of(one).candidates[0] == location_of(other).candidates[0]
+    assert not set(location_of(one).candidates[1:]) & set(location_of(other).candidates[1:])
 
 
 def test_content_does_not_move_a_file() -> None:
     """The anchor of a memory without title is the same whatever it says."""
-    assert place_of(memory("One.")).anchor == place_of(memory("Two.")).anchor
+    assert location_of(memory("One.")).anchor == location_of(memory("Two.")).anchor
 
 
 def test_a_transcript_lies_in_the_month_of_its_session() -> None:
@@ -153,9 +153,9 @@ def test_what_is_no_note_is_passed_over(path: str) -> None:
 
 def test_a_place_says_what_a_new_file_is() -> None:
     """The layer by the folder, the key by the name, the state by archive/."""
-    core = standing("users/ada/projects/web/core/x.md")
-    named = standing("users/ada/archive/knowledge/world/Sun.md")
-    bad = standing("users/ada/daily/yesterday.md")
+    core = parse_note_path("users/ada/projects/web/core/x.md")
+    named = parse_note_path("users/ada/archive/knowledge/world/Sun.md")
+    bad = parse_note_path("users/ada/daily/yesterday.md")
 
     assert core is not None
     assert named is not None
@@ -163,7 +163,7 @@ def test_a_place_says_what_a_new_file_is() -> None:
     assert (core.scope, core.layer, core.stem) == (Scope("ada", "web"), Layer.CORE, "x")
     assert (named.key, named.is_archived, named.layer) == ("knowledge/world/Sun", True, Layer.LONG_TERM)
     assert "2026-02-06" in bad.fault
-    assert standing("users/x.md") is None
+    assert parse_note_path("users/x.md") is None
 
 
 def test_moving_a_file_gives_its_memory_another_layer() -> None:
@@ -175,9 +175,9 @@ def test_moving_a_file_gives_its_memory_another_layer() -> None:
 
 def test_a_name_says_category_and_title() -> None:
     """As S1 has it; a kind's name stands for the kind."""
-    assert name_says("20240201_task_login-refactor") == ("", Kind.TASK, "login refactor")
-    assert name_says("20240201_golang_patterns") == ("golang", None, "patterns")
-    assert name_says("shopping") == ("", None, "shopping")
+    assert fields_of_name("20240201_task_login-refactor") == ("", Kind.TASK, "login refactor")
+    assert fields_of_name("20240201_golang_patterns") == ("golang", None, "patterns")
+    assert fields_of_name("shopping") == ("", None, "shopping")
 
 
 def test_a_name_that_is_no_text_is_told_when_it_would_be_a_note() -> None:
@@ -185,6 +185,6 @@ def test_a_name_that_is_no_text_is_told_when_it_would_be_a_note() -> None:
     names = ["caf\udce9.md", "a\udcff/x.md", "\udce9.txt", ".git/\udce9.md", "café.md"]
 
     assert not any(is_note(f"users/ada/{name}") for name in names[:4])
-    assert [misnamed(f"users/ada/{name}") for name in names] == [
+    assert [readable_misnamed_path(f"users/ada/{name}") for name in names] == [
         "users/ada/caf\\xe9.md", "users/ada/a\\xff/x.md", None, None, None,
     ]  # fmt: skip

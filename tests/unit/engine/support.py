@@ -5,6 +5,6 @@ from memsvc.engine.services import Services
 
 def newest_position(application: Services) -> int:
     """Return the position of the newest change in the outbox."""
-    outbox = application.diagnose.run(verify=False).outbox
+    outbox = application.diagnosis.run(verify=False).outbox
     assert outbox is not None
     return outbox.head_position

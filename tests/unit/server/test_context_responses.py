@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsvc.domain.context import Event, Item, Notice, Section, Severity
+from memsvc.domain.context import ContextItem, ContextNotice, Event, NoticeSeverity, Section
 from memsvc.server import tokens
 from memsvc.server.responses.search import PACK_CHARS, PACK_ITEMS, build_context_responses
 
@@ -14,16 +14,16 @@ MOST_BYTES = 1024 * 1024
 LENGTHS = st.sampled_from([1, 40, PACK_CHARS // 2, PACK_CHARS, PACK_CHARS + 1])
 
 
-def item(number: int, length: int) -> Item:
+def item(number: int, length: int) -> ContextItem:
     """Return an item with a text so long, of the widest characters."""
-    return Item(Section.SESSION, f"memory-{number}", 1, "𝄞" * length, 1, 0.0)
+    return ContextItem(Section.SESSION, f"memory-{number}", 1, "𝄞" * length, 1, 0.0)
 
 
 @st.composite
 def told(draw: st.DrawFn) -> list[Event]:
     """Items of any length with warnings between them, or many short ones."""
     lengths = draw(st.lists(LENGTHS | st.none(), max_size=6) | st.integers(0, 3 * PACK_ITEMS).map(lambda n: [1] * n))
-    notice = Notice(Severity.INFO, "CODE", "words", 0, 0)
+    notice = ContextNotice(NoticeSeverity.INFO, "CODE", "words", 0, 0)
     return [notice if length is None else item(number, length) for number, length in enumerate(lengths)]
 
 

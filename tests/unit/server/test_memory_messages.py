@@ -28,7 +28,7 @@ from memsvc.domain.memory import (
     Status,
     Tier,
 )
-from memsvc.domain.write_requests import PATCHABLE, Draft, Rejected
+from memsvc.domain.write_requests import PATCHABLE, Draft, RejectedItem
 from memsvc.server.requests.decoder import RequestDecoder, WithVector, numbers_from_proto, time_from_proto
 from memsvc.server.requests.memory import batch_memory
 from memsvc.server.requests.memory_fields import decode_patch, decode_reminder
@@ -167,7 +167,7 @@ def test_free_json_arrives_as_it_was(members: dict[str, Json]) -> None:
     assert repr(members) == repr(decoded) or members == decoded
 
 
-def draft_of(message: types.Memory) -> Draft | Rejected:
+def draft_of(message: types.Memory) -> Draft | RejectedItem:
     """Return the draft of a memory without a vector."""
     return batch_memory(pb.BatchMemory(memory=message), types.Scope(user_id="ada"), dimension=2)
 

@@ -10,7 +10,7 @@ from google.protobuf.struct_pb2 import ListValue, Struct, Value
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from memsvc.domain.errors import InvalidRequestError
-from memsvc.domain.write_requests import Draft, Rejected
+from memsvc.domain.write_requests import Draft, RejectedItem
 from memsvc.server.requests import memory as requests
 from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import types_pb2 as types
@@ -175,7 +175,7 @@ def test_a_bad_memory_of_a_batch_is_rejected_alone() -> None:
 
     rejected = requests.batch_memory(entry, SCOPE, dimension=DIMENSION)
 
-    assert isinstance(rejected, Rejected)
+    assert isinstance(rejected, RejectedItem)
     assert [violation.field for violation in rejected.violations] == ["memory.tags[0]"]
     assert rejected.reason == "INVALID_REQUEST"
 

@@ -13,8 +13,8 @@ from memsvc.domain.errors import InvalidRequestError
 from memsvc.domain.memory import FileRef
 from memsvc.domain.scope import Scope
 from memsvc.domain.search import (
-    Degraded,
     Explanation,
+    FailedRetriever,
     Fusion,
     FusionMethod,
     Mode,
@@ -26,7 +26,7 @@ from memsvc.domain.search import (
     SearchHit,
     SearchQuery,
     SearchReply,
-    Weighting,
+    TimeWeighting,
 )
 from memsvc.engine.files.service import FileRefResolver, ResolvedRef
 from memsvc.server import tokens
@@ -53,7 +53,7 @@ class NoFiles(FileRefResolver):
         return {ref: ResolvedRef(ref) for ref in refs}
 
 
-def query_of(request: pb.SearchRequest, weighting: Weighting | None = None) -> SearchQuery:
+def query_of(request: pb.SearchRequest, weighting: TimeWeighting | None = None) -> SearchQuery:
     """Return the search that a request means."""
     return search_request(request, now=NOW, dimension=2, weighting=weighting)
 
@@ -132,15 +132,15 @@ def test_presets_and_weights_become_weights(fusion: pb.Fusion, expected: Fusion)
 
 def test_weighting_is_the_services_unless_the_search_says() -> None:
     """Unset takes the setting, disabled turns it off, 0 is the default factor."""
-    default = Weighting(decay_factor=0.5)
+    default = TimeWeighting(decay_factor=0.5)
 
-    def weighting(**fields: object) -> Weighting | None:
+    def weighting(**fields: object) -> TimeWeighting | None:
         request = pb.SearchRequest(scope=SCOPE, query="q", **fields)  # type: ignore[arg-type] # any field
         return query_of(request, default).weighting
 
-    assert weighting() == Weighting(decay_factor=0.5)
+    assert weighting() == TimeWeighting(decay_factor=0.5)
     assert weighting(weighting=pb.Weighting()) is None
-    assert weighting(weighting=pb.Weighting(enabled=True, core_boost=2.0)) == Weighting(core_boost=2.0)
+    assert weighting(weighting=pb.Weighting(enabled=True, core_boost=2.0)) == TimeWeighting(core_boost=2.0)
 
 
 def reply_of(request: pb.SearchRequest, reply: SearchReply) -> pb.SearchResponse:
@@ -177,7 +177,7 @@ def test_files_and_timings_are_told_only_when_asked_for() -> None:
 
 def test_a_degraded_retriever_is_named() -> None:
     """Why, too."""
-    lost = Degraded(Retriever.DENSE, "UNAVAILABLE", "gone")
+    lost = FailedRetriever(Retriever.DENSE, "UNAVAILABLE", "gone")
 
     response = reply_of(pb.SearchRequest(scope=SCOPE, query="q"), SearchReply((), (lost,)))
 

@@ -11,7 +11,7 @@ from google.rpc.status_pb2 import Status
 
 from memsvc.domain import errors
 from memsvc.domain.errors import InvalidRequestError, MemsvcError, Violation
-from memsvc.domain.write_requests import Rejected
+from memsvc.domain.write_requests import RejectedItem
 from memsvc.server import error_status
 from memsvc.v1 import error_reason_pb2
 
@@ -159,7 +159,7 @@ def test_trailers_stay_below_8_kib(text: str) -> None:
 
 def test_a_rejected_item_gets_code_reason_and_violations() -> None:
     """As a call of its own would."""
-    rejected = Rejected("INVALID_REQUEST", "memory.tags[0]: bad", (Violation("memory.tags[0]", "bad"),))
+    rejected = RejectedItem("INVALID_REQUEST", "memory.tags[0]: bad", (Violation("memory.tags[0]", "bad"),))
 
     item = error_status.item_status_from_rejected(rejected)
 

@@ -9,7 +9,7 @@ import pytest
 
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import DeadlineExceededError
-from memsvc.domain.write_requests import BatchWritten, Outcome, Rejected, WaitFor, Written
+from memsvc.domain.write_requests import BatchWriteResult, Outcome, RejectedItem, WaitFor, WriteResult
 from memsvc.server import call_context
 from memsvc.server.server_context import IndexWait
 from memsvc.testing.factories import memory
@@ -43,7 +43,7 @@ def waits(indexer: IndexerStub) -> IndexWait:
     return IndexWait(indexer)  # type: ignore[arg-type] # as much of an indexer as is used
 
 
-WRITTEN = Written(memory(), Outcome.CREATED, 5)
+WRITTEN = WriteResult(memory(), Outcome.CREATED, 5)
 
 
 def test_a_stored_write_does_not_wait() -> None:
@@ -67,9 +67,9 @@ def test_an_indexed_write_waits_for_its_change() -> None:
 def test_a_batch_waits_for_what_it_changed() -> None:
     """Duplicates and failures changed nothing."""
     indexer = IndexerStub(reaches=True)
-    results = (WRITTEN, Written(memory(), Outcome.DUPLICATE, 5), Rejected("INVALID_REQUEST", "bad"))
+    results = (WRITTEN, WriteResult(memory(), Outcome.DUPLICATE, 5), RejectedItem("INVALID_REQUEST", "bad"))
 
-    asyncio.run(waits(indexer).batch_written(BatchWritten(results, 5), WaitFor.INDEXED))
+    asyncio.run(waits(indexer).batch_written(BatchWriteResult(results, 5), WaitFor.INDEXED))
 
     assert indexer.asked == [("written", 5, 1)]
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsvc.domain import limits
-from memsvc.domain.files import written
+from memsvc.domain.files import format_ref
 from memsvc.domain.memory import FileRef
 from memsvc.text.file_refs import READ_CHARS, content_with_block, given_apart, refs_in
 from tests.unit.domain.test_file_refs import REFS
@@ -29,7 +29,7 @@ SEED = """# 业务分析
 
 def test_all_forms_are_found_in_order() -> None:
     """Code spans, links and images, in Chinese and English, and nothing else."""
-    assert [written(ref) for ref in refs_in(SEED)] == [
+    assert [format_ref(ref) for ref in refs_in(SEED)] == [
         "artifact:abc123", "chart:def456", "report:789xyz", "chart:ghi789", "artifact:jkl012",
     ]  # fmt: skip
 
@@ -52,7 +52,7 @@ def test_all_forms_are_found_in_order() -> None:
 )
 def test_what_is_found(text: str, found: list[str]) -> None:
     """Whatever Markdown takes for a code span, a link or an image."""
-    assert [written(ref) for ref in refs_in(text)] == found
+    assert [format_ref(ref) for ref in refs_in(text)] == found
 
 
 @pytest.mark.parametrize(
@@ -71,9 +71,9 @@ def test_what_is_not_found(text: str) -> None:
 @given(st.lists(REFS, min_size=1, max_size=5, unique=True), st.sampled_from(["`{}`", "[x]({})", "![图]({})", "<{}>"]))
 def test_whatever_is_written_is_found(refs: list[FileRef], form: str) -> None:
     """What the API takes as a reference can be said in a text."""
-    refs = [ref for ref in refs if form != "<{}>" or written(ref).isascii()]
+    refs = [ref for ref in refs if form != "<{}>" or format_ref(ref).isascii()]
 
-    assert list(refs_in("见 " + " 与 ".join(form.format(written(ref)) for ref in refs))) == refs
+    assert list(refs_in("见 " + " 与 ".join(form.format(format_ref(ref)) for ref in refs))) == refs
 
 
 @given(st.text(alphabet="`[]()!<>\\ \n-chart:a1%", max_size=200))
@@ -82,7 +82,7 @@ def test_any_text_can_be_looked_at(text: str) -> None:
     found = refs_in(text)
 
     assert len(set(found)) == len(found)
-    assert all(written(ref) in text for ref in found)
+    assert all(format_ref(ref) in text for ref in found)
 
 
 def test_only_as_many_as_a_memory_may_have_are_found() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from memsvc.domain.capture import Captured, ChatMessage, Decider, Decision, Flushed, Reason
+from memsvc.domain.capture import CaptureReason, CaptureResult, ChatMessage, Decider, Decision, FlushResult
 from memsvc.domain.clock import Deadline
 from memsvc.domain.context import ContextQuery, Locale
 from memsvc.domain.errors import RequestIdReusedError
@@ -22,7 +22,7 @@ ADA = Scope("ada", project_id="apollo", session_id="s")
 KEY = "sk-a1B2c3D4e5F6g7H8i9J0"
 
 
-def capture(application: Services, text: str, scope: Scope = ADA, **more: Any) -> Captured:
+def capture(application: Services, text: str, scope: Scope = ADA, **more: Any) -> CaptureResult:
     role = more.pop("role", Role.USER)
     is_dry_run = more.pop("is_dry_run", False)
     captured = application.capture.capture(
@@ -32,7 +32,7 @@ def capture(application: Services, text: str, scope: Scope = ADA, **more: Any) -
     return captured
 
 
-def flush(application: Services, *messages: ChatMessage, artifacts: tuple[str, ...] = (), **more: Any) -> Flushed:
+def flush(application: Services, *messages: ChatMessage, artifacts: tuple[str, ...] = (), **more: Any) -> FlushResult:
     refs = [FileRef("artifact", name) for name in artifacts]
     return application.conversation_flusher.flush(
         ADA, messages, refs, options=WriteOptions(**more), deadline=Deadline()
@@ -44,11 +44,11 @@ def stored(application: Services, scope: Scope = ADA) -> list[Memory]:
     return application.memory_reader.page(scope, Selection(), order=order, after=None, limit=100)[0]
 
 
-def reasons(captured: Captured) -> list[Reason]:
+def reasons(captured: CaptureResult) -> list[CaptureReason]:
     return [decision.reason for decision in captured.decisions]
 
 
-def only(captured: Captured) -> Decision:
+def only(captured: CaptureResult) -> Decision:
     (decision,) = captured.decisions
     return decision
 
@@ -57,7 +57,7 @@ def test_each_statement_is_decided_and_the_rest_is_left(application: Services) -
     """A preference and a decision are stored, the question is not; each where it belongs, and in no session."""
     captured = capture(application, "I prefer tabs. We decided to use Redis. What's next?")
 
-    assert reasons(captured) == [Reason.PREFERENCE, Reason.DECISION, Reason.QUESTION]
+    assert reasons(captured) == [CaptureReason.PREFERENCE, CaptureReason.DECISION, CaptureReason.QUESTION]
     first, second, third = captured.decisions
     assert first.memory is not None
     assert second.memory is not None
@@ -102,7 +102,7 @@ def test_what_is_known_is_not_stored_again(application: Services, again: str) ->
 
     decision = only(capture(application, again))
 
-    assert (decision.remember, decision.reason) == (False, Reason.KNOWN)
+    assert (decision.remember, decision.reason) == (False, CaptureReason.KNOWN)
     assert first.memory is not None
     assert decision.memory is not None
     assert decision.memory.id == first.memory.id
@@ -118,7 +118,7 @@ def test_one_sentence_of_a_memory_is_known(application: Services) -> None:
 
     captured = capture(application, "我养了一只猫叫豆豆。我对花生过敏。")
 
-    assert reasons(captured) == [Reason.KNOWN, Reason.PERSONAL_FACT]
+    assert reasons(captured) == [CaptureReason.KNOWN, CaptureReason.PERSONAL_FACT]
 
 
 def test_a_message_makes_nothing_known(application: Services) -> None:
@@ -146,8 +146,8 @@ def test_recalled_text_is_never_captured(application: Services) -> None:
     before = stored(application)
 
     for text in (context, "Remember this: " + context):
-        assert set(reasons(capture(application, text))) == {Reason.RECALLED}
-    assert reasons(capture(application, context + "I prefer green curry.")).count(Reason.PREFERENCE) == 1
+        assert set(reasons(capture(application, text))) == {CaptureReason.RECALLED}
+    assert reasons(capture(application, context + "I prefer green curry.")).count(CaptureReason.PREFERENCE) == 1
 
     assert len(stored(application)) == len(before) + 1
 
@@ -169,7 +169,7 @@ def test_a_rendered_context_leaves_nothing(application: Services, locale: Locale
 
     for text in (markdown, f"```\n{markdown}\n```", "\n".join(f"> {line}" for line in markdown.splitlines())):
         assert not any(decision.remember for decision in capture(application, text).decisions)
-    assert set(reasons(capture(application, markdown))) == {Reason.RECALLED}
+    assert set(reasons(capture(application, markdown))) == {CaptureReason.RECALLED}
     assert flush(application, ChatMessage(Role.USER, markdown)).memories == ()
 
     assert stored(application) == before
@@ -186,7 +186,7 @@ def test_a_sentence_before_a_citation_is_recalled(application: Services, text: s
     """Also when the memory cannot be read."""
     captured = capture(application, text.format(citation("0190163d-8694-739b-aea5-966c26f8ad91")))
 
-    assert reasons(captured)[0] is Reason.RECALLED
+    assert reasons(captured)[0] is CaptureReason.RECALLED
     assert stored(application) == []
 
 
@@ -197,7 +197,7 @@ def test_what_is_new_beside_a_citation_is_captured(application: Services) -> Non
 
     captured = capture(application, f"{citation(memory.id)} is no longer so. I moved to Berlin in March.")
 
-    assert reasons(captured) == [Reason.RECALLED, Reason.PERSONAL_FACT]
+    assert reasons(captured) == [CaptureReason.RECALLED, CaptureReason.PERSONAL_FACT]
 
 
 def test_secrets_are_replaced_before_anything_is_stored_or_told(application: Services) -> None:
@@ -243,8 +243,8 @@ def test_another_user_knows_nothing(application: Services) -> None:
     )
     beside = capture(application, "We decided to use Redis. I prefer tabs over spaces.", Scope("ada", project_id="b"))
 
-    assert reasons(other) == [Reason.DECISION, Reason.PREFERENCE]
-    assert reasons(beside) == [Reason.DECISION, Reason.KNOWN]
+    assert reasons(other) == [CaptureReason.DECISION, CaptureReason.PREFERENCE]
+    assert reasons(beside) == [CaptureReason.DECISION, CaptureReason.KNOWN]
 
 
 def test_without_a_project_everything_is_global(application: Services) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from memsvc.bootstrap.app import running
-from memsvc.domain.capture import Captured, ChatMessage, Decider, Reason
+from memsvc.domain.capture import CaptureReason, CaptureResult, ChatMessage, Decider
 from memsvc.domain.clock import Deadline
 from memsvc.domain.memory import Kind, Layer
 from memsvc.domain.scope import Scope
@@ -48,7 +48,7 @@ def application(tmp_path: Path, endpoint: Endpoint) -> Iterator[Services]:
         yield application
 
 
-def capture(application: Services, text: str, **more: Any) -> Captured:
+def capture(application: Services, text: str, **more: Any) -> CaptureResult:
     deadline = more.pop("deadline", Deadline())
     role = more.pop("role", Role.USER)
     return application.capture.capture(
@@ -133,7 +133,7 @@ def test_when_the_model_fails_the_rules_decide(application: Services, endpoint: 
 
     assert captured.decider is Decider.RULES
     assert "rules" in captured.notice
-    assert captured.decisions[0].reason is Reason.PREFERENCE
+    assert captured.decisions[0].reason is CaptureReason.PREFERENCE
 
 
 def test_a_model_that_takes_too_long_is_not_waited_for(application: Services, endpoint: Endpoint) -> None:

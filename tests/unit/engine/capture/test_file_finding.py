@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from memsvc.domain.capture import ChatMessage, Reason, Statement, Verdict
-from memsvc.domain.files import written
+from memsvc.domain.capture import CaptureReason, CaptureVerdict, ChatMessage, SourceStatement
+from memsvc.domain.files import format_ref
 from memsvc.domain.memory import FileRef
 from memsvc.domain.sessions import Role
 from memsvc.engine.capture.flush import files_by_message
@@ -11,7 +11,7 @@ from memsvc.engine.capture.statement_extraction import ExtractedStatement
 
 
 def found(*messages: ChatMessage, heard: tuple[ExtractedStatement, ...] = ()) -> list[list[str]]:
-    return [[written(ref) for ref in refs] for refs in files_by_message(messages, heard)]
+    return [[format_ref(ref) for ref in refs] for refs in files_by_message(messages, heard)]
 
 
 def test_tool_calls_come_before_what_the_text_refers_to() -> None:
@@ -31,6 +31,8 @@ def test_what_is_repeated_or_to_be_forgotten_refers_to_nothing() -> None:
     context = "<memory>\n- [mem:1] `chart:old`\n</memory>\n"
     forget = "Forget `report:gone`."
     message = ChatMessage(Role.USER, f"{context}{forget} Look at `chart:new`.")
-    heard = ExtractedStatement(Statement(forget, Role.USER, 0), Verdict.ignoring(Reason.FORGET, ""), forget)
+    heard = ExtractedStatement(
+        SourceStatement(forget, Role.USER, 0), CaptureVerdict.ignoring(CaptureReason.FORGET, ""), forget
+    )
 
     assert found(message, heard=(heard,)) == [["chart:new"]]

@@ -11,7 +11,7 @@ from memsvc.domain.conflicts import ConflictPolicy, ConflictState, Resolution, R
 from memsvc.domain.errors import ConflictNotFoundError, ConflictSettledError
 from memsvc.domain.memory import Kind, Layer, Status
 from memsvc.domain.scope import Scope
-from memsvc.domain.write_requests import Draft, OnDuplicate, Outcome, Patch, WriteOptions, Written
+from memsvc.domain.write_requests import Draft, OnDuplicate, Outcome, Patch, WriteOptions, WriteResult
 from tests.unit.engine.memories.write_path import ADA, Desk
 
 OPEN = (ConflictState.OPEN,)
@@ -27,7 +27,7 @@ PAIRS = {
 }
 
 
-def status(desk: Desk, written: Written) -> Status:
+def status(desk: Desk, written: WriteResult) -> Status:
     stored = desk.stored(written.memory.id)
     assert stored is not None
     return stored.status
@@ -38,17 +38,17 @@ def open_conflicts(desk: Desk, scope: Scope = ADA, **asked: Any) -> list[Any]:
     return desk.writing.resolve.page(scope, **given)[0]
 
 
-def update(desk: Desk, written: Written, **values: Any) -> Written:
+def update(desk: Desk, written: WriteResult, **values: Any) -> WriteResult:
     return desk.writing.revise.update(
         ADA, memory_id=written.memory.id, key="", patch=Patch(values), expected_revision=0, options=WriteOptions()
     )
 
 
-def delete(desk: Desk, written: Written, *, hard: bool = False) -> None:
+def delete(desk: Desk, written: WriteResult, *, hard: bool = False) -> None:
     desk.writing.revise.delete(ADA, written.memory.id, hard=hard, expected_revision=0, options=WriteOptions())
 
 
-def restore(desk: Desk, written: Written) -> Written:
+def restore(desk: Desk, written: WriteResult) -> WriteResult:
     return desk.writing.revise.restore(ADA, written.memory.id, expected_revision=0, options=WriteOptions())
 
 
@@ -56,7 +56,7 @@ def resolve(desk: Desk, conflict_id: str, resolution: Resolution, *, request_id:
     return desk.writing.resolve.resolve(ADA, conflict_id, resolution, WriteOptions(request_id=request_id))[0]
 
 
-def a_conflict(desk: Desk) -> tuple[Written, Written, str]:
+def a_conflict(desk: Desk) -> tuple[WriteResult, WriteResult, str]:
     older = desk.create("Anna lives in Lisbon.")
     newer = desk.create("Anna moved to Porto.")
     return older, newer, newer.conflicts[0].conflict.id
@@ -276,7 +276,7 @@ def test_batch_is_compared_in_order(desk: Desk) -> None:
     """A later item contradicts an earlier one, not the other way round, and both are shown as they are in the end."""
     drafts = [Draft("Anna lives in Lisbon."), Draft("Anna likes tea."), Draft("Anna moved to Porto.")]
     batch = desk.writing.remember.create_batch(ADA, drafts, WriteOptions(request_id="b"))
-    results = [one for one in batch.results if isinstance(one, Written)]
+    results = [one for one in batch.results if isinstance(one, WriteResult)]
 
     assert [len(one.conflicts) for one in results] == [0, 0, 1]
     assert [one.memory.status for one in results] == [Status.CONFLICTED, Status.ACTIVE, Status.ACTIVE]

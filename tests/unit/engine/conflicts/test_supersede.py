@@ -18,7 +18,7 @@ from memsvc.domain.errors import (
 )
 from memsvc.domain.memory import Kind, Layer, Memory, Status
 from memsvc.domain.scope import Scope
-from memsvc.domain.write_requests import Draft, Outcome, Patch, WriteOptions, Written
+from memsvc.domain.write_requests import Draft, Outcome, Patch, WriteOptions, WriteResult
 from memsvc.engine.conflicts.supersession import supersession_chain
 from tests.unit.engine.memories.write_path import ADA, Desk
 
@@ -34,7 +34,7 @@ def supersede(desk: Desk, old: Memory, content: str, scope: Scope = ADA, **given
     return new.memory, before.memory
 
 
-def link(desk: Desk, old: Memory, new: Memory) -> tuple[Written, Written]:
+def link(desk: Desk, old: Memory, new: Memory) -> tuple[WriteResult, WriteResult]:
     return desk.writing.supersede.by_existing(ADA, old.id, new.id, expected_revision=0, options=WriteOptions())
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from memsvc.domain.history import changed_fields
-from memsvc.domain.maintenance import EVERYBODY, Area, Due, MaintenancePlan, Tally, UpkeepStep
+from memsvc.domain.maintenance import EVERYBODY, DueChange, MaintenancePlan, MaintenanceScope, StepTally, UpkeepStep
 from memsvc.domain.memory import Kind, Layer, Memory, Status, Tier
 from memsvc.domain.scope import Scope
 from memsvc.domain.write_requests import WriteOptions
@@ -25,11 +25,11 @@ LOGS = (
 
 
 def run(
-    desk: Desk, step: UpkeepStep, area: Area = EVERYBODY, doing: MaintenancePlan = MaintenancePlan.PERFORM
-) -> tuple[list[Due], Tally]:
+    desk: Desk, step: UpkeepStep, area: MaintenanceScope = EVERYBODY, doing: MaintenancePlan = MaintenancePlan.PERFORM
+) -> tuple[list[DueChange], StepTally]:
     """Run one step a minute later; return what was changed, or would be."""
     desk.clock.advance(minutes=1)
-    changes: list[Due] = []
+    changes: list[DueChange] = []
     for progress in desk.app.maintenance.run(area, [step], doing):
         changes += progress.changes
     desk.settle()
@@ -70,7 +70,7 @@ def test_new_ones_meet_each_other_whatever_ran_between(desk: Desk) -> None:
     """A run over one project, or a dry run, takes nothing from what runs over everybody know."""
     desk.write("I like chess.")
     assert [] == run(desk, UpkeepStep.CONSOLIDATE)[0]
-    assert [] == run(desk, UpkeepStep.CONSOLIDATE, Area.of(ADA))[0]
+    assert [] == run(desk, UpkeepStep.CONSOLIDATE, MaintenanceScope.of(ADA))[0]
     english = [desk.write("I like hiking."), desk.write("The user likes hiking")]
     chinese = [desk.write("我喜欢爬山。", BOB), desk.write("用户喜欢爬山", BOB)]
     again = desk.write("The user likes chess")
@@ -96,7 +96,7 @@ def test_runs_look_at_so_many_memories_and_go_on(tmp_path: Path, between: str) -
         late = desk.write(f"The user likes {FOOD[0]}")
         twins = [desk.write(f"The user likes {FOOD[-1]}"), desk.write("我喜欢豆腐。"), desk.write("用户喜欢豆腐")]
         if between == "another area":
-            run(desk, UpkeepStep.CONSOLIDATE, Area(BOB.owner))
+            run(desk, UpkeepStep.CONSOLIDATE, MaintenanceScope(BOB.owner))
         if between == "a dry run":
             run(desk, UpkeepStep.CONSOLIDATE, doing=MaintenancePlan.DRY_RUN)
         if between == "a run that breaks off":
@@ -104,7 +104,7 @@ def test_runs_look_at_so_many_memories_and_go_on(tmp_path: Path, between: str) -
             next(broken_off), next(broken_off)
             broken_off.close()
 
-        done: list[Due] = []
+        done: list[DueChange] = []
         runs = 0
         while not tally.is_complete:
             found, tally = run(desk, UpkeepStep.CONSOLIDATE)
@@ -125,9 +125,9 @@ def test_a_run_is_held_to_its_area(desk: Desk) -> None:
     for scope in (ADA, other, BOB):
         desk.write("I like hiking.", scope), desk.write("The user likes hiking", scope)
 
-    [mine], _ = run(desk, UpkeepStep.CONSOLIDATE, Area.of(ADA))
+    [mine], _ = run(desk, UpkeepStep.CONSOLIDATE, MaintenanceScope.of(ADA))
     assert "apollo" == mine.scope.project_id
-    [his], _ = run(desk, UpkeepStep.CONSOLIDATE, Area(BOB.owner))
+    [his], _ = run(desk, UpkeepStep.CONSOLIDATE, MaintenanceScope(BOB.owner))
     assert BOB.owner == his.scope.owner
     [rest], _ = run(desk, UpkeepStep.CONSOLIDATE)
     assert "gemini" == rest.scope.project_id
@@ -201,6 +201,6 @@ def test_summary_of_a_log_takes_nobodys_key(desk: Desk) -> None:
     assert ("", (log.id,)) == (desk.by_id(summary_id).key, desk.by_id(summary_id).derived_from)
 
 
-def ids(due: Due) -> list[str]:
+def ids(due: DueChange) -> list[str]:
     """Return the ids of a group."""
     return [due.memory_id, *due.member_ids]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from memsvc.domain.clock import Deadline
-from memsvc.domain.context import ContextQuery, Event, Item, Notice, Section, Summary
+from memsvc.domain.context import ContextItem, ContextNotice, ContextQuery, ContextSummary, Event, Section
 from memsvc.domain.memory import Kind, Layer, Memory, Tier
 from memsvc.domain.scope import Scope
 from memsvc.domain.write_requests import Draft, WaitFor, WriteOptions
@@ -30,19 +30,19 @@ def events(application: Services, query: ContextQuery) -> list[Event]:
 
 def shown(happened: list[Event], section: Section | None = None) -> list[str]:
     """Return the ids of the memories shown, in order."""
-    return [one.memory_id for one in happened if isinstance(one, Item) and section in {None, one.section}]
+    return [one.memory_id for one in happened if isinstance(one, ContextItem) and section in {None, one.section}]
 
 
-def summary(happened: list[Event]) -> Summary:
+def summary(happened: list[Event]) -> ContextSummary:
     """Return the last event."""
     last = happened[-1]
-    assert isinstance(last, Summary)
+    assert isinstance(last, ContextSummary)
     return last
 
 
 def text_of(happened: list[Event]) -> str:
     """Return the whole text."""
-    return "".join(one.text for one in happened if not isinstance(one, Notice))
+    return "".join(one.text for one in happened if not isinstance(one, ContextNotice))
 
 
 def stock(application: Services) -> dict[str, Memory]:

@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from memsvc.domain.clock import Deadline
-from memsvc.domain.context import Event, Locale, Notice, Plan, Reason, Section, Summary
+from memsvc.domain.context import ContextNotice, ContextPlan, ContextSummary, Event, Locale, OmissionReason, Section
 from memsvc.engine.context.service import ContextRun
 from memsvc.engine.services import Services
 from tests.unit.engine.context.context_fixture import HERE, WHOLE, shown, stock, summary
@@ -61,7 +61,7 @@ def test_an_abandoned_context_ends_its_search(application: Services) -> None:
     again = application.contexts.resume(run.id, told - 1, HERE)
     rest = rest_of(again, told, Deadline())
     assert made["fact"].id in shown(rest, Section.LONG_TERM)
-    assert isinstance(rest[-1], Summary)
+    assert isinstance(rest[-1], ContextSummary)
 
 
 def test_abandoning_frees_who_waits_for_the_search(application: Services) -> None:
@@ -79,7 +79,7 @@ def test_abandoning_frees_who_waits_for_the_search(application: Services) -> Non
         run.abandon()
 
         assert waiting.result(timeout=30) == []
-    assert isinstance(rest_of(application.contexts.resume(run.id, 0, HERE), told, Deadline())[-1], Summary)
+    assert isinstance(rest_of(application.contexts.resume(run.id, 0, HERE), told, Deadline())[-1], ContextSummary)
 
 
 @pytest.mark.parametrize(("locale", "said"), [(Locale.EN, "no time for: This conversation"), (Locale.ZH, "本次对话")])
@@ -93,13 +93,13 @@ def test_a_deadline_on_the_way_leaves_sections_out(application: Services, locale
 
     rest = rest_of(run, len(plan), Deadline.after(0.0))
 
-    assert isinstance(plan[0], Plan)
-    (notice,) = [one for one in rest if isinstance(one, Notice)]
+    assert isinstance(plan[0], ContextPlan)
+    (notice,) = [one for one in rest if isinstance(one, ContextNotice)]
     assert notice.code == "DEADLINE"
     assert said in notice.message
     last = summary(rest)
     assert last.removed_ids == ()
-    uncertain = {one for left in last.left_out if left.reason is Reason.UNCERTAIN for one in left.memory_ids}
+    uncertain = {one for left in last.left_out if left.reason is OmissionReason.UNCERTAIN for one in left.memory_ids}
     assert uncertain == {made[name].id for name in ("hello", "secret", "fact", "note", "global")}
 
 
@@ -108,6 +108,6 @@ def test_a_session_is_measured_by_the_counts_kept_of_it(application: Services) -
     contexts = application.contexts
     contexts._dependencies = replace(contexts._dependencies, session_size=lambda _: (90, 100))
 
-    notices = [one for one in contexts.render(WHOLE, Deadline()).events if isinstance(one, Notice)]
+    notices = [one for one in contexts.render(WHOLE, Deadline()).events if isinstance(one, ContextNotice)]
 
     assert [(one.code, one.value, one.limit) for one in notices] == [("SESSION_NEARLY_FULL", 90, 100)]

@@ -12,7 +12,17 @@ import pytest
 
 from memsvc.bootstrap.app import running
 from memsvc.domain.clock import Deadline
-from memsvc.domain.context import Event, Item, Locale, Notice, Plan, Reason, Section, Severity, Summary
+from memsvc.domain.context import (
+    ContextItem,
+    ContextNotice,
+    ContextPlan,
+    ContextSummary,
+    Event,
+    Locale,
+    NoticeSeverity,
+    OmissionReason,
+    Section,
+)
 from memsvc.domain.errors import InvalidRequestError
 from memsvc.domain.memory import Kind, Layer, Tier
 from memsvc.domain.scope import Scope
@@ -61,7 +71,7 @@ def test_sections_come_in_order_with_what_belongs_to_them(application: Services)
     happened = events(application, WHOLE)
 
     by_section = {section: shown(happened, section) for section in Section}
-    assert isinstance(happened[0], Plan)
+    assert isinstance(happened[0], ContextPlan)
     assert by_section[Section.GLOBAL_CORE] == [made["rule"].id, made["habit"].id]
     assert by_section[Section.PROJECT_CORE] == [made["project rule"].id]
     assert by_section[Section.SESSION] == [made["hello"].id, made["secret"].id]
@@ -118,15 +128,17 @@ def test_the_budget_is_never_exceeded(application: Services, total: int, locale:
     ending = summary(happened)
     count = application.contexts._dependencies.tokenizer.count
     text = text_of(happened)
-    parts = [one.token_count for one in happened if isinstance(one, Plan | Item)] + [ending.text_token_count]
+    parts = [one.token_count for one in happened if isinstance(one, ContextPlan | ContextItem)] + [
+        ending.text_token_count
+    ]
     assert count(text) == ending.token_count <= total
     assert sum(parts) >= ending.token_count
     if application.contexts._dependencies.tokenizer.name != "estimate":
         assert sum(parts) == ending.token_count
-        assert parts == [count(one.text) for one in happened if not isinstance(one, Notice)]
+        assert parts == [count(one.text) for one in happened if not isinstance(one, ContextNotice)]
     if total == 1:
         assert (text, shown(happened)) == ("", [])
-        assert [one.code for one in happened if isinstance(one, Notice)] == ["BUDGET_TOO_SMALL"]
+        assert [one.code for one in happened if isinstance(one, ContextNotice)] == ["BUDGET_TOO_SMALL"]
     if total == 5_000:
         assert ending.token_count > 2_000
 
@@ -141,7 +153,7 @@ def test_what_has_no_room_is_told(application: Services) -> None:
     assert 0 < len(kept) < 40
     assert kept == [memory.id for memory in messages[-len(kept) :]]
     (left,) = summary(happened).left_out
-    assert (left.section, left.reason, left.count) == (Section.SESSION, Reason.BUDGET, 40 - len(kept))
+    assert (left.section, left.reason, left.count) == (Section.SESSION, OmissionReason.BUDGET, 40 - len(kept))
     assert set(left.memory_ids) == {memory.id for memory in messages[: 40 - len(kept)]}
     assert f"This conversation {left.count} (no room)" in summary(happened).text
 
@@ -182,13 +194,15 @@ def test_the_only_core_section_has_the_share(application: Services) -> None:
     """As the plan says, whichever of the two it is."""
     for section in (Section.GLOBAL_CORE, Section.PROJECT_CORE):
         plan = events(application, replace(WHOLE, sections=frozenset({section})))[0]
-        assert isinstance(plan, Plan)
+        assert isinstance(plan, ContextPlan)
         assert plan.sections[0][1] > 12_000
 
 
-@pytest.mark.parametrize(("share", "severity"), [(0.5, None), (0.75, Severity.WARNING), (0.9, Severity.CRITICAL)])
+@pytest.mark.parametrize(
+    ("share", "severity"), [(0.5, None), (0.75, NoticeSeverity.WARNING), (0.9, NoticeSeverity.CRITICAL)]
+)
 def test_a_session_that_is_nearly_full_is_warned_of(
-    application: Services, share: float, severity: Severity | None
+    application: Services, share: float, severity: NoticeSeverity | None
 ) -> None:
     """Above 70 % a warning, above 85 % a critical one."""
     remember(application, HERE, "word " * 400, kind=Kind.MESSAGE)
@@ -196,7 +210,7 @@ def test_a_session_that_is_nearly_full_is_warned_of(
 
     happened = events(application, replace(WHOLE, text="", total_tokens=int(tokens / share * 2)))
 
-    notices = [one for one in happened if isinstance(one, Notice)]
+    notices = [one for one in happened if isinstance(one, ContextNotice)]
     assert [one.severity for one in notices] == ([] if severity is None else [severity])
     assert all((one.code, one.value) == ("SESSION_NEARLY_FULL", tokens) for one in notices)
 
@@ -206,10 +220,10 @@ def test_too_many_core_memories_are_warned_of(application: Services) -> None:
     for number in range(11):
         remember(application, WORLD, f"Rule {chr(65 + number)} is about {number}.", tier=Tier.CORE)
 
-    notices = [one for one in events(application, WHOLE) if isinstance(one, Notice)]
+    notices = [one for one in events(application, WHOLE) if isinstance(one, ContextNotice)]
 
     assert [(one.code, one.severity, one.value, one.limit) for one in notices] == [
-        ("CORE_COUNT", Severity.WARNING, 11, 10)
+        ("CORE_COUNT", NoticeSeverity.WARNING, 11, 10)
     ]
 
 
@@ -243,7 +257,7 @@ def test_near_duplicates_are_shown_once(application: Services) -> None:
     ids = shown(happened)
     assert later.id in ids
     assert len({first.id, again.id} & set(ids)) == 1
-    assert [(one.reason, one.count) for one in summary(happened).left_out] == [(Reason.DUPLICATE, 1)]
+    assert [(one.reason, one.count) for one in summary(happened).left_out] == [(OmissionReason.DUPLICATE, 1)]
 
 
 def test_the_same_request_gives_the_same_text(application: Services) -> None:
@@ -271,7 +285,7 @@ def test_a_delta_holds_what_changed(application: Services) -> None:
     assert shown(happened) == [new.id]
     assert summary(happened).removed_ids == (made["note"].id,)
     assert f"[mem:{made['note'].id}]" in summary(happened).text
-    assert isinstance(happened[0], Plan)
+    assert isinstance(happened[0], ContextPlan)
     assert happened[0].is_delta
 
 
@@ -295,8 +309,8 @@ def test_a_stream_is_resumed_after_any_event(application: Services) -> None:
     rest = []
     while batch := resumed.next_events(len(rest), Deadline()):
         rest += [event for _, event in batch]
-    assert isinstance(plan, Plan)
-    assert isinstance(rest[-1], Summary)
+    assert isinstance(plan, ContextPlan)
+    assert isinstance(rest[-1], ContextSummary)
 
 
 @pytest.mark.parametrize("scope", [Scope("ada"), Scope("bob", "web", session_id="s1"), Scope("ada", "web")])
@@ -322,8 +336,8 @@ def test_too_little_time_leaves_the_search_out(application: Services) -> None:
     happened = [*application.contexts.render(WHOLE, Deadline.after(0.0)).events]
 
     assert made["rule"].id in shown(happened)
-    assert [one.code for one in happened if isinstance(one, Notice)] == ["DEADLINE"]
-    assert isinstance(happened[-1], Summary)
+    assert [one.code for one in happened if isinstance(one, ContextNotice)] == ["DEADLINE"]
+    assert isinstance(happened[-1], ContextSummary)
 
 
 def test_a_long_memory_is_shown_in_part(application: Services) -> None:
@@ -334,7 +348,7 @@ def test_a_long_memory_is_shown_in_part(application: Services) -> None:
 
     happened = events(application, replace(WHOLE, text="", total_tokens=6_000))
 
-    items = [one for one in happened if isinstance(one, Item)]
+    items = [one for one in happened if isinstance(one, ContextItem)]
     assert [one.is_excerpt for one in items] == [True, True]
     assert items[0].text.endswith("…\n")
     assert items[1].text.endswith("About otters.\n")

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from memsvc.domain.context import Reason, Section
+from memsvc.domain.context import OmissionReason, Section
 from memsvc.domain.memory import Kind, Layer
 from memsvc.domain.scope import Scope
 from memsvc.engine.services import Services
@@ -33,7 +33,7 @@ def test_what_the_conversation_says_is_not_said_again(application: Services, sai
 
     assert shown(happened) == [message.id for message in messages]
     (left,) = summary(happened).left_out
-    assert (left.section, left.reason, left.memory_ids) == (Section.LONG_TERM, Reason.DUPLICATE, (captured.id,))
+    assert (left.section, left.reason, left.memory_ids) == (Section.LONG_TERM, OmissionReason.DUPLICATE, (captured.id,))
 
 
 def test_a_duplicate_of_what_is_not_shown_is_shown(application: Services) -> None:
@@ -59,7 +59,7 @@ def test_of_two_rules_the_newer_is_shown(application: Services) -> None:
 
     assert shown(happened) == [newer.id, middle.id]
     (left,) = summary(happened).left_out
-    assert (left.reason, left.memory_ids) == (Reason.DUPLICATE, (older.id,))
+    assert (left.reason, left.memory_ids) == (OmissionReason.DUPLICATE, (older.id,))
 
 
 def test_of_two_notes_the_newer_is_shown(application: Services) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from memsvc.domain.clock import Deadline
-from memsvc.domain.context import Item, Locale, Reason, Section
+from memsvc.domain.context import ContextItem, Locale, OmissionReason, Section
 from memsvc.domain.errors import BackendUnavailableError, InvalidRequestError
 from memsvc.domain.scope import Scope
 from memsvc.domain.search import SearchReply
@@ -47,7 +47,7 @@ def test_what_was_not_looked_for_is_not_gone(application: Services, locale: Loca
     later = application.contexts.render(replace(query, earlier=hurried.cursor), Deadline())
 
     assert last.removed_ids == (made["note"].id,)
-    uncertain = {(one.section, one.memory_ids) for one in last.left_out if one.reason is Reason.UNCERTAIN}
+    uncertain = {(one.section, one.memory_ids) for one in last.left_out if one.reason is OmissionReason.UNCERTAIN}
     assert uncertain == {(Section.LONG_TERM, (made["fact"].id,)), (Section.GLOBAL, (made["global"].id,))}
     assert said in last.text
     assert shown([*later.events]) == []
@@ -96,7 +96,7 @@ def test_another_excerpt_is_told(application: Services, parts: tuple[str, str], 
         )
     )
 
-    assert [one.is_excerpt for one in first.events if isinstance(one, Item)] == [True]
+    assert [one.is_excerpt for one in first.events if isinstance(one, ContextItem)] == [True]
     assert shown([*same.events]) == []
     assert shown([*other.events]) == [long.id]
     assert shown([*after_whole.events]) == []

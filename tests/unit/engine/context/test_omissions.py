@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from memsvc.domain.clock import Deadline
-from memsvc.domain.context import LeftOut, Reason, Section
+from memsvc.domain.context import Omission, OmissionReason, Section
 from memsvc.domain.memory import Kind, Layer
 from memsvc.domain.scope import Scope
 from memsvc.domain.write_requests import Draft, WriteOptions
@@ -34,7 +34,7 @@ def test_a_hundred_core_memories_are_looked_at(application: Services, more: int)
     assert len(shown(happened, Section.GLOBAL_CORE)) == 100
     assert shown(happened, Section.PROJECT_CORE) == [here.id]
     left = [(one.section, one.reason, one.count) for one in summary(happened).left_out]
-    assert left == [(Section.GLOBAL_CORE, Reason.LIMIT, 1)] * more
+    assert left == [(Section.GLOBAL_CORE, OmissionReason.LIMIT, 1)] * more
 
 
 def test_what_has_no_room_at_all_is_named(application: Services) -> None:
@@ -47,12 +47,12 @@ def test_what_has_no_room_at_all_is_named(application: Services) -> None:
     again = application.contexts.render(replace(WHOLE, earlier=delta.cursor), Deadline())
 
     assert nothing.left_out == (
-        LeftOut(Section.GLOBAL_CORE, Reason.BUDGET, 2, (made["rule"].id, made["habit"].id)),
-        LeftOut(Section.PROJECT_CORE, Reason.BUDGET, 1, (made["project rule"].id,)),
-        LeftOut(Section.SESSION, Reason.BUDGET, 2, (made["hello"].id, made["secret"].id)),
-        LeftOut(Section.SHORT_TERM, Reason.BUDGET, 1, (made["note"].id,)),
+        Omission(Section.GLOBAL_CORE, OmissionReason.BUDGET, 2, (made["rule"].id, made["habit"].id)),
+        Omission(Section.PROJECT_CORE, OmissionReason.BUDGET, 1, (made["project rule"].id,)),
+        Omission(Section.SESSION, OmissionReason.BUDGET, 2, (made["hello"].id, made["secret"].id)),
+        Omission(Section.SHORT_TERM, OmissionReason.BUDGET, 1, (made["note"].id,)),
     )
-    assert {one.reason for one in summary([*delta.events]).left_out} == {Reason.UNCERTAIN}
+    assert {one.reason for one in summary([*delta.events]).left_out} == {OmissionReason.UNCERTAIN}
     assert shown([*again.events]) == []
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from memsvc.domain.clock import Deadline
-from memsvc.domain.context import Item, Locale, Reason, Section
+from memsvc.domain.context import ContextItem, Locale, OmissionReason, Section
 from memsvc.domain.memory import Layer, Origin, Tier
 from memsvc.engine.services import Services
 from tests.unit.engine.context.context_fixture import WHOLE, WORLD, events, remember, shown, summary
@@ -34,8 +34,8 @@ def test_what_a_tool_says_is_no_rule(application: Services, locale: Locale, orig
 
     assert not {found.id, other.id} & {*shown(happened, Section.GLOBAL_CORE)}
     left = {one.reason: one.memory_ids for one in summary(events(application, replace(WHOLE, text=""))).left_out}
-    assert left == {Reason.UNTRUSTED: (found.id, other.id)}
-    (line,) = [one.text for one in happened if isinstance(one, Item) and one.memory_id == found.id]
+    assert left == {OmissionReason.UNTRUSTED: (found.id, other.id)}
+    (line,) = [one.text for one in happened if isinstance(one, ContextItem) and one.memory_id == found.id]
     assert f"){mark}The river" in line
 
 
@@ -48,7 +48,7 @@ def test_a_trusted_source_may_rule(application: Services) -> None:
     happened = events(application, WHOLE)
 
     assert shown(happened, Section.GLOBAL_CORE) == [made.id]
-    assert "(from a tool)" in "".join(one.text for one in happened if isinstance(one, Item))
+    assert "(from a tool)" in "".join(one.text for one in happened if isinstance(one, ContextItem))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from memsvc.domain.diagnostics import Fault, FileCleaning, Finding
+from memsvc.domain.diagnostics import Fault, FileCleanup, Finding
 from memsvc.domain.files import File, FileCategory
 from memsvc.domain.memory import FileRef, Memory
 from memsvc.domain.scope import Reach
@@ -22,8 +22,8 @@ from memsvc.testing.factories import NOW
 from tests.unit.engine.memories.write_path import ADA, DIMENSION, MODEL, Desk, open_desk
 
 REACH = Reach.from_scope(ADA)
-LOOK = FileCleaning()
-REMOVE = FileCleaning(removes_broken_refs=True, removes_orphan_files=True)
+LOOK = FileCleanup()
+REMOVE = FileCleanup(removes_broken_refs=True, removes_orphan_files=True)
 GONE = FileRef("chart", "gone")
 
 
@@ -41,10 +41,10 @@ class Shelf:
         with self.desk.store.transaction() as transaction:
             return transaction.files.insert(factories.file(content, **fields))
 
-    def memories(self, *memories: Memory, cleaning: FileCleaning = LOOK) -> list[Finding]:
+    def memories(self, *memories: Memory, cleaning: FileCleanup = LOOK) -> list[Finding]:
         return self.faults.of_memories(memories, REACH, cleaning)
 
-    def files(self, cleaning: FileCleaning = LOOK, reach: Reach | None = REACH) -> list[Finding]:
+    def files(self, cleaning: FileCleanup = LOOK, reach: Reach | None = REACH) -> list[Finding]:
         return [one for page in self.faults.pages(reach, size=2) for one in self.faults.of_files(page, cleaning)]
 
     def names(self) -> set[str]:
@@ -129,7 +129,7 @@ def test_files_that_nothing_refers_to_are_told(shelf: Shelf) -> None:
     assert told(shelf.files()) == [(Fault.FILE_ORPHANED, ref(orphan), False)]
     everybody = told(shelf.files(reach=None))
     assert {(Fault.FILE_ORPHANED, ref(one), False) for one in (orphan, other)} < set(everybody)
-    assert len(told(shelf.files(FileCleaning(grace=timedelta(0))))) == 2
+    assert len(told(shelf.files(FileCleanup(grace=timedelta(0))))) == 2
 
 
 def test_orphans_are_removed_on_request(shelf: Shelf) -> None:

@@ -14,7 +14,7 @@ from memsvc.domain.history import AsOf, Difference, RollbackReport
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.search import Order, PageCursor, Selection
-from memsvc.domain.write_requests import Patch, WriteOptions, Written
+from memsvc.domain.write_requests import Patch, WriteOptions, WriteResult
 from memsvc.engine.history.as_of_reads import AsOfReader
 from memsvc.engine.history.checkpoint_rollback import CheckpointRollback
 from memsvc.engine.history.checkpoints import CheckpointService
@@ -65,7 +65,7 @@ class Archive:
 
     def rollback(
         self, memory: Memory, revision: int, scope: Scope = ADA, *, expected: int = 0, request_id: str = ""
-    ) -> Written:
+    ) -> WriteResult:
         self.tick()
         reach = Reach.from_scope(scope)
         return self.desk.writing.revise.rollback(

@@ -17,7 +17,7 @@ from memsvc.domain.errors import (
     RequestIdReusedError,
     RevisionNotFoundError,
 )
-from memsvc.domain.history import AsOf, DifferenceKind, Kept
+from memsvc.domain.history import AsOf, DifferenceKind, RollbackObstacle
 from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import Layer, Memory, Status
 from memsvc.domain.scope import Scope
@@ -87,7 +87,9 @@ def test_what_others_write_meanwhile_stays(archive: Archive, monkeypatch: pytest
     report = archive.rollbacks.run(ADA, "c", request_id="", deadline=Interrupted(meddle))
 
     assert {DifferenceKind.CHANGED: 2} == report.counts
-    assert [(memories[2].id, Kept.CHANGED_MEANWHILE)] == [(one.memory_id, one.reason) for one in report.unreturned]
+    assert [(memories[2].id, RollbackObstacle.CHANGED_MEANWHILE)] == [
+        (one.memory_id, one.reason) for one in report.unreturned
+    ]
     assert [late[0].content, late[1].content] == [
         found.content for one in late if (found := archive.desk.stored(one.id)) is not None
     ]

@@ -78,7 +78,7 @@ def test_words_go_ahead_and_meaning_follows(tmp_path: Path, endpoint: Endpoint, 
         with pytest.raises(BackendUnavailableError) as caught:
             search(application, query, Mode.SEMANTIC)
         pending = application.indexer.pending
-        notices = {notice.code: notice.message for notice in application.diagnose.run(verify=False).warnings}
+        notices = {notice.code: notice.message for notice in application.diagnosis.run(verify=False).warnings}
 
         endpoint.otherwise = answered
         application.indexer.when_reached(position).result(PATIENCE)
@@ -106,7 +106,7 @@ def test_words_go_ahead_of_a_long_backlog(tmp_path: Path, endpoint: Endpoint) ->
 
         endpoint.otherwise = answered
         application.indexer.when_reached(progress.position).result(PATIENCE)
-        indexes = application.diagnose.run(verify=True).indexes
+        indexes = application.diagnosis.run(verify=True).indexes
 
     assert pending == 1200
     assert [(one.present, one.missing, one.stale, one.orphaned) for one in indexes] == [(1200, 0, 0, 0)] * 2
@@ -174,8 +174,8 @@ def test_other_vectors_than_before_are_refused_and_told(tmp_path: Path, endpoint
         endpoint.otherwise = lambda body: answered(body | {"dimensions": 4})
         remember(application, "Anna works as a nurse.")
         until(lambda: contents(search(application, "nurse", Mode.KEYWORD)) == ["Anna works as a nurse."])
-        until(lambda: "EMBEDDER_FAILING" in {one.code for one in application.diagnose.run(verify=False).warnings})
-        messages = [one.message for one in application.diagnose.run(verify=False).warnings]
+        until(lambda: "EMBEDDER_FAILING" in {one.code for one in application.diagnosis.run(verify=False).warnings})
+        messages = [one.message for one in application.diagnosis.run(verify=False).warnings]
 
     assert [message for message in messages if "4 dimensions instead of 8" in message]
 
@@ -184,10 +184,10 @@ def test_another_model_has_its_index_made_anew(tmp_path: Path, endpoint: Endpoin
     """What was written by the first one is found by the second, without being written again."""
     with served(tmp_path, endpoint) as application:
         application.indexer.when_reached(remember(application, "Anna works as a nurse.")).result(PATIENCE)
-        first = application.diagnose.run(verify=False).indexes[0]
+        first = application.diagnosis.run(verify=False).indexes[0]
     with served(tmp_path, endpoint, model="n", dimensions=4, send_dimensions=True) as application:
-        until(lambda: application.diagnose.run(verify=False).indexes[0].dimension == 4)
-        second = application.diagnose.run(verify=False).indexes[0]
+        until(lambda: application.diagnosis.run(verify=False).indexes[0].dimension == 4)
+        second = application.diagnosis.run(verify=False).indexes[0]
         found = contents(search(application, "nurse", Mode.SEMANTIC))
 
     assert (first.model, first.dimension) == ("openai/m@8", 8)

@@ -91,7 +91,7 @@ def test_reached_means_that_everything_before_is_found(application: Services) ->
 
     application.indexer.when_reached(progress.position).result(timeout=60)
 
-    assert application.diagnose.run(verify=True).indexes[1].present == 300
+    assert application.diagnosis.run(verify=True).indexes[1].present == 300
 
 
 def test_many_writers_wait_side_by_side(application: Services) -> None:
@@ -115,11 +115,11 @@ def test_a_rebuild_loses_nothing(application: Services, kind: IndexKind) -> None
     """A new generation holds what the old one held, and says so step by step."""
     for number in range(5):
         remember(application, f"Zebra{number}x walked by.")
-    before = application.diagnose.run(verify=True)
+    before = application.diagnosis.run(verify=True)
 
     phases = [step.phase for step in application.reindex.run([kind], ReindexMode.REBUILD)]
 
-    after = application.diagnose.run(verify=True)
+    after = application.diagnosis.run(verify=True)
     assert [phases[0], phases[-1]] == [ReindexPhase.READING, ReindexPhase.DONE]
     assert ReindexPhase.SWITCHED in phases
     assert [(index.expected, index.present) for index in after.indexes] == [(5, 5)] * 2
@@ -160,7 +160,7 @@ def test_a_rebuild_that_is_left_early_changes_nothing(application: Services) -> 
 
     steps.close()
 
-    assert application.diagnose.run(verify=False).indexes[0].generation == 1
+    assert application.diagnosis.run(verify=False).indexes[0].generation == 1
     assert contents(application, "zebra", Mode.SEMANTIC) == ["Zebra walked by."]
 
 

@@ -12,7 +12,14 @@ from memsvc.bootstrap.app import running
 from memsvc.domain.clock import Deadline, to_micros
 from memsvc.domain.diagnostics import IndexKind
 from memsvc.domain.filters import And, AnyOf, Field, Filter, Not, Range
-from memsvc.domain.maintenance import EVERYBODY, Area, Due, MaintenancePlan, UpkeepProgress, UpkeepStep
+from memsvc.domain.maintenance import (
+    EVERYBODY,
+    DueChange,
+    MaintenancePlan,
+    MaintenanceScope,
+    UpkeepProgress,
+    UpkeepStep,
+)
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.search import Mode, Order, SearchQuery, Selection
@@ -60,8 +67,8 @@ class House:
         return restore(memory.scope, memory.id, expected_revision=0, options=WriteOptions()).memory
 
     def run(
-        self, *kinds: UpkeepStep, area: Area = EVERYBODY, doing: MaintenancePlan = MaintenancePlan.PERFORM
-    ) -> tuple[list[Due], UpkeepProgress]:
+        self, *kinds: UpkeepStep, area: MaintenanceScope = EVERYBODY, doing: MaintenancePlan = MaintenancePlan.PERFORM
+    ) -> tuple[list[DueChange], UpkeepProgress]:
         """Run upkeep; return all changes and how it ended."""
         told = list(self.application.maintenance.run(area, kinds, doing))
         self.clock.advance(seconds=1)

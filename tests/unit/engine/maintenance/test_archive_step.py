@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from memsvc.domain.maintenance import Area, MaintenancePlan, Reason, UpkeepStep
+from memsvc.domain.maintenance import MaintenancePlan, MaintenanceReason, MaintenanceScope, UpkeepStep
 from memsvc.domain.memory import Layer, Memory, Status, Tier
 from memsvc.domain.scope import Scope
 from tests.unit.engine.maintenance.engine_fixture import ADA, BOB, House, open_house
@@ -32,7 +32,9 @@ def test_what_was_not_read_for_ninety_days_is_archived(house: House) -> None:
 
     changes, _ = house.run(ARCHIVE)
 
-    assert [(one.memory_id, one.reason) for one in changes] == [(one.id, Reason.UNREAD) for one in (never, read)]
+    assert [(one.memory_id, one.reason) for one in changes] == [
+        (one.id, MaintenanceReason.UNREAD) for one in (never, read)
+    ]
     assert archived(house, never, read, fresh, changed, *core) == [True, True, False, False, False, False]
     assert (house.now(never).content, house.now(never).tier) == (never.content, never.tier)
     assert house.differences() == []
@@ -76,14 +78,14 @@ def test_what_goes_beyond_the_limit_is_archived(tmp_path: Path) -> None:
         changes, _ = house.run(ARCHIVE)
 
         due = [(one.memory_id, one.reason) for one in changes]
-        assert due == [(plain.id, Reason.OVER_LIMIT), (others[0].id, Reason.OVER_LIMIT)]
+        assert due == [(plain.id, MaintenanceReason.OVER_LIMIT), (others[0].id, MaintenanceReason.OVER_LIMIT)]
         assert archived(house, vital, plain, used, young, core, small) == [False, True, False, False, False, False]
         assert house.run(ARCHIVE)[0] == []
 
         house.create("w" * 5)
         house.clock.advance(days=1)
-        assert [one.memory_id for one in house.run(ARCHIVE, area=Area.of(BOB))[0]] == []
-        assert [one.memory_id for one in house.run(ARCHIVE, area=Area.of(ADA))[0]] == [young.id]
+        assert [one.memory_id for one in house.run(ARCHIVE, area=MaintenanceScope.of(BOB))[0]] == []
+        assert [one.memory_id for one in house.run(ARCHIVE, area=MaintenanceScope.of(ADA))[0]] == [young.id]
 
 
 def test_what_is_unread_makes_room_first(tmp_path: Path) -> None:

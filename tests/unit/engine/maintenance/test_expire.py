@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from memsvc.domain.maintenance import Area, Reason, UpkeepStep
+from memsvc.domain.maintenance import MaintenanceReason, MaintenanceScope, UpkeepStep
 from memsvc.domain.memory import Layer, Memory, Status, Tier
 from memsvc.domain.scope import Scope
 from memsvc.domain.search import Mode
@@ -29,7 +29,7 @@ def test_what_is_past_its_time_leaves_the_indexes(house: House) -> None:
     changes, _ = house.run(EXPIRE)
 
     after = house.now(note)
-    assert [(one.memory_id, one.reason) for one in changes] == [(note.id, Reason.EXPIRED)]
+    assert [(one.memory_id, one.reason) for one in changes] == [(note.id, MaintenanceReason.EXPIRED)]
     assert (after.status, after.content, after.tags) == (Status.EXPIRED, note.content, note.tags)
     assert (after.revision, after.expire_time) == (2, note.expire_time)
     assert (house.now(core), house.now(lasting)) == (core, lasting)
@@ -55,7 +55,7 @@ def test_work_whose_time_is_over_is_finished(house: House, said: str, line: str)
     changes, _ = house.run(EXPIRE)
 
     after = house.now(work)
-    assert [(one.memory_id, one.reason) for one in changes] == [(work.id, Reason.FINISHED)]
+    assert [(one.memory_id, one.reason) for one in changes] == [(work.id, MaintenanceReason.FINISHED)]
     assert after.content == f"{said}\n\n{line}"
     assert after.tags == ("parser", "finished")
     assert (after.status, after.work_in_progress, after.revision) == (Status.ACTIVE, False, 2)
@@ -122,8 +122,8 @@ def test_only_the_area_is_looked_after(house: House) -> None:
         house.create("x", **fields), house.create("y", BOB, **fields), house.create("z", Scope("ada", "web"), **fields)
     )  # fmt: skip
 
-    assert [one.memory_id for one in house.run(area=Area.of(ADA))[0]] == [here.id]
-    assert [one.memory_id for one in house.run(area=Area.of(Scope("ada")))[0]] == [others.id]
+    assert [one.memory_id for one in house.run(area=MaintenanceScope.of(ADA))[0]] == [here.id]
+    assert [one.memory_id for one in house.run(area=MaintenanceScope.of(Scope("ada")))[0]] == [others.id]
     assert [one.memory_id for one in house.run()[0]] == [there.id]
 
 

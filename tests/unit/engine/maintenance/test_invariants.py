@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from memsvc.domain.errors import MemsvcError
-from memsvc.domain.maintenance import EVERYBODY, Area, MaintenancePlan, UpkeepStep
+from memsvc.domain.maintenance import EVERYBODY, MaintenancePlan, MaintenanceScope, UpkeepStep
 from memsvc.domain.memory import Layer, Memory, Status
 from memsvc.domain.write_requests import WriteOptions
 from tests.unit.engine.maintenance.engine_fixture import ADA, House, open_house
@@ -53,7 +53,7 @@ def step(house: House, history: History, action: str, choice: int, value: int) -
         elif action == "maintain":
             _maintained(house)
         elif action == "one step":
-            house.run(list(UpkeepStep)[choice % 3], area=Area.of(ADA))
+            house.run(list(UpkeepStep)[choice % 3], area=MaintenanceScope.of(ADA))
         elif history.ids:
             _touch(
                 house, history, house.all_of(ADA, history.ids[choice % len(history.ids)]).popitem()[1], action, value

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from memsvc.domain.clock import Deadline
-from memsvc.domain.maintenance import MaintenancePlan, Reason, Tally, UpkeepProgress, UpkeepStep
+from memsvc.domain.maintenance import MaintenancePlan, MaintenanceReason, StepTally, UpkeepProgress, UpkeepStep
 from memsvc.domain.memory import Kind, Layer, Memory, Status
 from memsvc.domain.search import Mode, SearchQuery
 from memsvc.domain.write_requests import Draft, OnDuplicate, WriteOptions
@@ -19,7 +19,7 @@ PROMOTE = UpkeepStep.PROMOTE
 SHORT: dict[str, Any] = {"layer": Layer.SHORT_TERM}
 
 
-def tally(end: UpkeepProgress) -> Tally:
+def tally(end: UpkeepProgress) -> StepTally:
     """Return how far promoting came."""
     return end.tallies[PROMOTE]
 
@@ -34,7 +34,7 @@ def test_what_was_read_five_times_becomes_long_term(house: House) -> None:
 
     source = house.now(often)
     new = house.all_of(ADA, *source.related_ids)[source.related_ids[0]]
-    assert [(one.memory_id, one.reason) for one in changes] == [(often.id, Reason.READ_OFTEN)]
+    assert [(one.memory_id, one.reason) for one in changes] == [(often.id, MaintenanceReason.READ_OFTEN)]
     assert (source.status, source.key) == (Status.ARCHIVED, "")
     assert (new.layer, new.content, new.key, new.expire_time) == (Layer.LONG_TERM, often.content, "otter", None)
     assert (new.derived_from, new.access_count) == ((often.id,), 5)

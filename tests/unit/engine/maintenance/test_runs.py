@@ -15,7 +15,14 @@ from memsvc.domain.errors import (
     ErasureRunningError,
     MaintenanceRunningError,
 )
-from memsvc.domain.maintenance import EVERYBODY, Area, Due, MaintenancePlan, Reason, UpkeepStep
+from memsvc.domain.maintenance import (
+    EVERYBODY,
+    DueChange,
+    MaintenancePlan,
+    MaintenanceReason,
+    MaintenanceScope,
+    UpkeepStep,
+)
 from memsvc.domain.memory import Layer
 from memsvc.domain.scope import Scope
 from memsvc.engine.maintenance.runner import MaintenanceRunner, RunLimits, StepMetrics
@@ -123,11 +130,11 @@ class Failing:
     kind = UpkeepStep.EXPIRE
     batch = 1
 
-    def find_due(self, area: Area, now: datetime, after: str, limit: int) -> StepPart:
+    def find_due(self, area: MaintenanceScope, now: datetime, after: str, limit: int) -> StepPart:
         """Fail."""
         raise BackendUnavailableError(f"{area} {now} {after} {limit}")
 
-    def apply(self, due: Sequence[Due]) -> StepResult:
+    def apply(self, due: Sequence[DueChange]) -> StepResult:
         """Do nothing."""
         return StepResult(tuple(due))
 
@@ -137,9 +144,9 @@ class Counting(Failing):
 
     kind = UpkeepStep.ARCHIVE
 
-    def find_due(self, area: Area, now: datetime, after: str, limit: int) -> StepPart:
+    def find_due(self, area: MaintenanceScope, now: datetime, after: str, limit: int) -> StepPart:
         """Return one more."""
-        due = Due(self.kind, Reason.UNREAD, Scope(str(area)), after, limit)
+        due = DueChange(self.kind, MaintenanceReason.UNREAD, Scope(str(area)), after, limit)
         return StepPart((due,), "" if after else str(now))
 
 
@@ -148,11 +155,13 @@ class Refused(Counting):
 
     batch = 4
 
-    def find_due(self, area: Area, now: datetime, after: str, limit: int) -> StepPart:
+    def find_due(self, area: MaintenanceScope, now: datetime, after: str, limit: int) -> StepPart:
         """Return all at once."""
-        return StepPart(tuple(Due(self.kind, Reason.UNREAD, Scope(f"user {n}"), str(now), limit) for n in range(4)))
+        return StepPart(
+            tuple(DueChange(self.kind, MaintenanceReason.UNREAD, Scope(f"user {n}"), str(now), limit) for n in range(4))
+        )
 
-    def apply(self, due: Sequence[Due]) -> StepResult:
+    def apply(self, due: Sequence[DueChange]) -> StepResult:
         """Refuse the second user's."""
         if any(one.scope.user_id == "user 1" for one in due):
             raise ErasureRunningError
@@ -243,7 +252,7 @@ def test_only_a_whole_run_counts_for_the_clock(tmp_path: Path) -> None:
         leases = desk.store.leases
         run, leading, _ = maintenance(leases, clock, Counting(), Failing())
         for area, kinds, doing in (
-            (Area("x"), (), MaintenancePlan.PERFORM),
+            (MaintenanceScope("x"), (), MaintenancePlan.PERFORM),
             (EVERYBODY, (ARCHIVE,), MaintenancePlan.PERFORM),
             (EVERYBODY, (), MaintenancePlan.DRY_RUN),
         ):

@@ -6,13 +6,13 @@ from typing import Any
 
 from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.scope import Scope
-from memsvc.domain.write_requests import Patch, WriteOptions, Written
+from memsvc.domain.write_requests import Patch, WriteOptions, WriteResult
 from tests.unit.engine.memories.write_path import ADA, Desk
 
 
 def update(
     desk: Desk, memory_id: str, scope: Scope = ADA, *, expected: int = 0, request_id: str = "", **values: Any
-) -> Written:
+) -> WriteResult:
     vector = values.pop("vector", None)
     return desk.writing.revise.update(
         scope,
@@ -26,12 +26,12 @@ def update(
 
 def delete(
     desk: Desk, memory_id: str, scope: Scope = ADA, *, hard: bool = False, expected: int = 0, request_id: str = ""
-) -> Written:
+) -> WriteResult:
     options = WriteOptions(request_id=request_id)
     return desk.writing.revise.delete(scope, memory_id, hard=hard, expected_revision=expected, options=options)
 
 
-def restore(desk: Desk, memory_id: str, scope: Scope = ADA) -> Written:
+def restore(desk: Desk, memory_id: str, scope: Scope = ADA) -> WriteResult:
     return desk.writing.revise.restore(scope, memory_id, expected_revision=0, options=WriteOptions())
 
 

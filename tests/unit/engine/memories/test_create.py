@@ -12,7 +12,15 @@ import pytest
 from memsvc.domain.errors import MemoryExistsError, MemoryNotFoundError, RequestIdReusedError
 from memsvc.domain.memory import Kind, Layer, Memory, Status
 from memsvc.domain.scope import Reach, Scope
-from memsvc.domain.write_requests import BatchWritten, Draft, OnDuplicate, Outcome, Rejected, WriteOptions, Written
+from memsvc.domain.write_requests import (
+    BatchWriteResult,
+    Draft,
+    OnDuplicate,
+    Outcome,
+    RejectedItem,
+    WriteOptions,
+    WriteResult,
+)
 from memsvc.engine.commit.idempotency import forget_old_requests
 from tests.unit.engine.memories.write_path import ADA, DIMENSION, Desk
 
@@ -20,16 +28,16 @@ S1 = Scope("ada", project_id="apollo", session_id="s1")
 S2 = Scope("ada", project_id="apollo", session_id="s2")
 
 
-def batch(desk: Desk, *drafts: Draft | Rejected, scope: Scope = ADA, **options: Any) -> BatchWritten:
+def batch(desk: Desk, *drafts: Draft | RejectedItem, scope: Scope = ADA, **options: Any) -> BatchWriteResult:
     return desk.writing.remember.create_batch(scope, drafts, WriteOptions(**options))
 
 
-def outcomes(written: BatchWritten) -> list[str]:
-    return [result.outcome.value if isinstance(result, Written) else result.reason for result in written.results]
+def outcomes(written: BatchWriteResult) -> list[str]:
+    return [result.outcome.value if isinstance(result, WriteResult) else result.reason for result in written.results]
 
 
-def memories(written: BatchWritten) -> list[Memory]:
-    return [result.memory for result in written.results if isinstance(result, Written)]
+def memories(written: BatchWriteResult) -> list[Memory]:
+    return [result.memory for result in written.results if isinstance(result, WriteResult)]
 
 
 def test_a_created_memory_is_there(desk: Desk) -> None:
@@ -208,7 +216,7 @@ def test_lines_of_a_session_know_the_line_before(desk: Desk) -> None:
 def test_a_batch_with_good_and_bad_items(desk: Desk) -> None:
     """Results stand in the order given; bad items and rejected duplicates fail alone."""
     desk.create("Anna lives in Lisbon.")
-    edge = Rejected("INVALID_REQUEST", "memory.content: is required.")
+    edge = RejectedItem("INVALID_REQUEST", "memory.content: is required.")
 
     written = batch(
         desk,
@@ -249,7 +257,7 @@ def test_a_batch_meets_itself(desk: Desk) -> None:
 
 def test_an_empty_batch_of_rejections_stores_nothing(desk: Desk) -> None:
     """A batch without any good item is answered all the same."""
-    written = batch(desk, Rejected("INVALID_REQUEST", "x"))
+    written = batch(desk, RejectedItem("INVALID_REQUEST", "x"))
 
     assert outcomes(written) == ["INVALID_REQUEST"]
 

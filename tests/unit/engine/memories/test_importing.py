@@ -8,7 +8,7 @@ import pytest
 
 from memsvc.domain.errors import InvalidRequestError, RequestIdReusedError
 from memsvc.domain.scope import Scope
-from memsvc.domain.write_requests import Draft, ImportProgress, OnDuplicate, Rejected
+from memsvc.domain.write_requests import Draft, ImportProgress, OnDuplicate, RejectedItem
 from memsvc.engine.memories.bulk_import import ImportRun
 from tests.unit.engine.memories.write_path import ADA, Desk, open_desk
 
@@ -26,7 +26,7 @@ def test_an_import_counts_what_becomes_of_each(desk: Desk) -> None:
     run = begin(desk)
 
     run.add(0, [Draft("a"), Draft("b", key="k"), Draft("a")])
-    edge = Rejected("INVALID_REQUEST", "memory.content: is required.")
+    edge = RejectedItem("INVALID_REQUEST", "memory.content: is required.")
     progress = run.add(3, [Draft("c"), edge, Draft("d", vector=[1.0]), Draft("b2", key="k")])
 
     counts = (progress.received, progress.created, progress.updated, progress.duplicates, progress.failed)

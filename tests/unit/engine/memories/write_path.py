@@ -12,7 +12,7 @@ from typing import Any
 from memsvc.domain.conflicts import ConflictPolicy
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach, Scope
-from memsvc.domain.write_requests import Draft, OnDuplicate, WriteOptions, Written
+from memsvc.domain.write_requests import Draft, OnDuplicate, WriteOptions, WriteResult
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.commit.idempotency import IdempotentExecutor
 from memsvc.engine.conflicts.resolution import ConflictResolver
@@ -68,7 +68,7 @@ class Desk:
     recollect: MemoryReader
     clock: Clock
 
-    def create(self, content: str, scope: Scope = ADA, *, request_id: str = "", **fields: Any) -> Written:
+    def create(self, content: str, scope: Scope = ADA, *, request_id: str = "", **fields: Any) -> WriteResult:
         on_duplicate = fields.pop("on_duplicate", OnDuplicate.RETURN_EXISTING)
         on_conflict = fields.pop("on_conflict", ConflictPolicy.MARK)
         options = WriteOptions(request_id=request_id, on_duplicate=on_duplicate, on_conflict=on_conflict)

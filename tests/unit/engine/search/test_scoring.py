@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memsvc.domain.clock import to_micros
-from memsvc.domain.search import Candidate, Weighting
+from memsvc.domain.search import Candidate, TimeWeighting
 from memsvc.engine.search.fusion import RankedList
 from memsvc.engine.search.scoring import (
     DATE,
@@ -29,7 +29,7 @@ from memsvc.ports.candidates import Candidates
 
 NOW = datetime(2026, 2, 6, tzinfo=UTC)
 CONSTANTS = BoostConstants()
-NO_DECAY = Weighting(decay_factor=1.0)
+NO_DECAY = TimeWeighting(decay_factor=1.0)
 
 
 def _candidate(
@@ -64,7 +64,7 @@ def _listed(scores: dict[int, float]) -> RankedList:
     return RankedList(rows, rows, np.array([*scores.values()], np.float64))
 
 
-def _time_factor(candidate: Candidate, weighting: Weighting) -> float:
+def _time_factor(candidate: Candidate, weighting: TimeWeighting) -> float:
     [factor] = time_factors(Candidates.of([candidate]), NOW, weighting).tolist()
     return float(factor)
 
@@ -201,7 +201,7 @@ def test_age_importance_and_use_multiply() -> None:
     """The factor is that of the formula, by the time it happened."""
     candidate = _candidate(1, happened=NOW - timedelta(days=60), importance=3, access_count=9)
 
-    factor = _time_factor(candidate, Weighting(decay_factor=0.95))
+    factor = _time_factor(candidate, TimeWeighting(decay_factor=0.95))
 
     assert factor == pytest.approx(0.95**2 * 0.92 * 1.1)
 
@@ -210,14 +210,14 @@ def test_without_an_event_the_time_of_writing_counts() -> None:
     """Age is measured from create_time when nothing says when it happened."""
     candidate = _candidate(1, created=NOW - timedelta(days=30))
 
-    assert _time_factor(candidate, Weighting(decay_factor=0.5)) == pytest.approx(0.5)
+    assert _time_factor(candidate, TimeWeighting(decay_factor=0.5)) == pytest.approx(0.5)
 
 
 def test_the_future_is_as_good_as_today() -> None:
     """A memory dated ahead is not lifted above the present."""
     candidate = _candidate(1, happened=NOW + timedelta(days=400))
 
-    assert _time_factor(candidate, Weighting(decay_factor=0.5)) == pytest.approx(1.0)
+    assert _time_factor(candidate, TimeWeighting(decay_factor=0.5)) == pytest.approx(1.0)
 
 
 def test_use_lifts_no_further_than_the_ceiling() -> None:
@@ -230,6 +230,6 @@ def test_use_lifts_no_further_than_the_ceiling() -> None:
 @pytest.mark.parametrize(("layer", "expected"), [("CORE", 3.0), ("LONG_TERM", 2.0), ("SESSION", 1.0)])
 def test_layers_are_boosted(layer: str, expected: float) -> None:
     """Core and long-term memories have boosts of their own."""
-    weighting = Weighting(decay_factor=1.0, long_term_boost=2.0, core_boost=3.0)
+    weighting = TimeWeighting(decay_factor=1.0, long_term_boost=2.0, core_boost=3.0)
 
     assert _time_factor(_candidate(1, layer=layer), weighting) == pytest.approx(expected)

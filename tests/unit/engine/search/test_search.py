@@ -21,7 +21,7 @@ from memsvc.domain.search import (
     SearchQuery,
     SearchReply,
     Selection,
-    Weighting,
+    TimeWeighting,
 )
 from memsvc.domain.write_requests import Draft, WaitFor, WriteOptions
 from memsvc.engine.services import Services
@@ -118,7 +118,7 @@ def test_time_weighting_prefers_recent_and_important_memories(application: Servi
         application, *(Draft(f"The otter {word} swims.", event_time=day) for word, day in (("a", old), ("b", new)))
     )
 
-    hits = search(application, "otter swims", weighting=Weighting(decay_factor=0.8)).hits
+    hits = search(application, "otter swims", weighting=TimeWeighting(decay_factor=0.8)).hits
 
     assert new == hits[0].memory.event_time
     assert boosts(hits[1])["time_weighting"] < boosts(hits[0])["time_weighting"] <= 1.0

@@ -9,7 +9,7 @@ import pytest
 
 from memsvc.domain.index_entries import ChangeAction, View
 from memsvc.domain.scope import Scope
-from memsvc.domain.user_data import Stored
+from memsvc.domain.user_data import StoredMemory
 from memsvc.domain.write_requests import Draft, WaitFor, WriteOptions
 from memsvc.engine.services import Services
 from memsvc.engine.user_data.encode import memory_line, vector_part
@@ -50,7 +50,7 @@ def test_vectors_are_told_as_the_rest_of_the_line_is(
     memory = factories.memory('"é"\n\u2028', tags=("a\\b",), metadata={"data": ""})
     vectors = [vector_part(b"\0\0\x80?", view, ordinal) for view, ordinal in views]
 
-    line = memory_line(Stored(memory, True, ChangeAction.CREATED, "", None, *given), vectors)
+    line = memory_line(StoredMemory(memory, True, ChangeAction.CREATED, "", None, *given), vectors)
 
     told = json.loads(line.raw)
     assert f"{json.dumps(told, ensure_ascii=False, separators=(',', ':'))}\n".encode() == line.raw

@@ -49,7 +49,7 @@ def test_both_edits_are_in_the_merge(
     merged = ThreeWayMerge().merge(BASE, edited(**theirs), replace(BASE, **ours))  # type: ignore[arg-type] # names of fields
 
     assert {name: merged.note.values[name] for name in expected} == expected
-    assert (merged.beside, merged.note.memory_id) == (None, BASE.id)
+    assert (merged.other_version, merged.note.memory_id) == (None, BASE.id)
 
 
 def test_where_both_changed_the_same_the_file_has_its_way_and_the_memory_is_laid_beside() -> None:
@@ -58,7 +58,7 @@ def test_where_both_changed_the_same_the_file_has_its_way_and_the_memory_is_laid
 
     merged = ThreeWayMerge().merge(BASE, edited(content=TEXT.replace("Second", "Theirs"), title="Their title"), ours)
 
-    assert merged.beside is ours
+    assert merged.other_version is ours
     assert merged.note.content == TEXT.replace("Second", "Theirs")
     assert (merged.note.values["importance"], merged.note.values["title"]) == (5, "Their title")
 
@@ -69,8 +69,8 @@ def test_without_a_base_the_file_has_its_way() -> None:
 
     differing, same = ThreeWayMerge().merge(None, edited(), ours), ThreeWayMerge().merge(None, edited(), BASE)
 
-    assert (differing.beside, differing.note.values["title"]) == (ours, "Lines")
-    assert same.beside is None
+    assert (differing.other_version, differing.note.values["title"]) == (ours, "Lines")
+    assert same.other_version is None
 
 
 def test_what_together_is_too_large_is_a_conflict() -> None:
@@ -79,4 +79,4 @@ def test_what_together_is_too_large_is_a_conflict() -> None:
 
     merged = ThreeWayMerge().merge(BASE, edited(tags=theirs), replace(BASE, tags=ours))
 
-    assert (merged.note.values["tags"], merged.beside is not None) == (theirs, True)
+    assert (merged.note.values["tags"], merged.other_version is not None) == (theirs, True)

@@ -15,7 +15,7 @@ import pytest
 
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach
-from memsvc.domain.vault import Taken, VaultAction
+from memsvc.domain.vault import FileResult, VaultAction
 from memsvc.domain.write_requests import Patch, WriteOptions
 from memsvc.engine.vault.file_status import scan
 from memsvc.engine.vault.note_import import NoteImporter, ThreeWayMerge
@@ -36,19 +36,19 @@ class House:
 
     bench: Bench
     troubles: VaultWarnings
-    taken: list[Taken] = field(default_factory=list)
+    taken: list[FileResult] = field(default_factory=list)
     changed: threading.Condition = field(default_factory=threading.Condition)
     clock: HeldClock = field(default_factory=HeldClock)
 
-    def tell(self, taken: Taken) -> None:
+    def tell(self, taken: FileResult) -> None:
         self.troubles.note(taken)
         with self.changed:
             self.taken.append(taken)
             self.changed.notify_all()
 
-    def wait(self, path: str, action: VaultAction) -> Taken:
+    def wait(self, path: str, action: VaultAction) -> FileResult:
         """Return what came of the file once it is *action*."""
-        found: list[Taken] = []
+        found: list[FileResult] = []
 
         def is_told() -> bool:
             found[:] = [one for one in self.taken if (one.path, one.action) == (path, action)]
@@ -356,10 +356,10 @@ def _git(root: Path, *arguments: str) -> None:
 def test_a_conflict_is_told_until_the_file_is_edited() -> None:
     """Looking at the file again does not settle it."""
     troubles = VaultWarnings()
-    troubles.note(Taken(NOTE, VaultAction.CONFLICT, detail="The other side lies beside."))
-    troubles.note(Taken(NOTE, VaultAction.UNCHANGED))
+    troubles.note(FileResult(NOTE, VaultAction.CONFLICT, detail="The other side lies beside."))
+    troubles.note(FileResult(NOTE, VaultAction.UNCHANGED))
     before = [notice.code for notice in troubles.of(ADA)]
-    troubles.note(Taken(NOTE, VaultAction.UPDATED))
+    troubles.note(FileResult(NOTE, VaultAction.UPDATED))
 
     assert (before, troubles.of(ADA)) == (["VAULT_CONFLICT"], [])
 
@@ -368,8 +368,8 @@ def test_troubles_name_only_the_files_of_their_user() -> None:
     """And to an operator how many there are."""
     troubles = VaultWarnings()
     for number in range(12):
-        troubles.note(Taken(f"{BASE}/long_term/{number:02}.md", VaultAction.INVALID, line=3, detail="Bad."))
-    troubles.note(Taken("users/eve/long_term/a.md", VaultAction.INVALID, detail="Bad."))
+        troubles.note(FileResult(f"{BASE}/long_term/{number:02}.md", VaultAction.INVALID, line=3, detail="Bad."))
+    troubles.note(FileResult("users/eve/long_term/a.md", VaultAction.INVALID, detail="Bad."))
     ada, eve = troubles.of(ADA), troubles.of(replace(ADA, user_id="eve"))
 
     assert [notice.message.split(":")[0] for notice in eve] == ["users/eve/long_term/a.md"]
@@ -379,4 +379,4 @@ def test_troubles_name_only_the_files_of_their_user() -> None:
     assert ada[-1].message.startswith("2 more")
     assert troubles.of(replace(ADA, user_id="ad")) == []
     assert [notice.message.split()[0] for notice in troubles.count()] == ["13"]
-    assert not troubles.note(Taken("users/eve/long_term/a.md", VaultAction.INVALID, detail="Bad."))
+    assert not troubles.note(FileResult("users/eve/long_term/a.md", VaultAction.INVALID, detail="Bad."))

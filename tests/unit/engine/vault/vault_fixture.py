@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from memsvc.domain.memory import Memory
-from memsvc.domain.vault import Taken, VaultAction, VaultSummary
-from memsvc.domain.vault_layout import place_of
+from memsvc.domain.vault import FileResult, VaultAction, VaultSummary
+from memsvc.domain.vault_layout import location_of
 from memsvc.domain.write_requests import Patch, WriteOptions
 from memsvc.engine.vault.filesystem import VaultFilesystem
 from memsvc.engine.vault.note_import import KeepBothMerge, NoteImporter, VaultContext
@@ -48,7 +48,7 @@ class Bench:
         """Take one file back."""
         return self.taking.take(path).action
 
-    def took(self, path: str) -> Taken:
+    def took(self, path: str) -> FileResult:
         """Take one file back, and return all that is told of it."""
         return self.taking.take(path)
 
@@ -99,4 +99,4 @@ def open_bench(directory: Path) -> Iterator[Bench]:
 
 def place(memory: Memory) -> str:
     """Return where the file of a memory is when no other is there."""
-    return place_of(memory).paths[0]
+    return location_of(memory).paths[0]
