@@ -85,7 +85,7 @@ def forgetting(
 
 
 def _finish_begun(backends: Backends, erase: UserEraser, stack: ExitStack) -> None:
-    if not backends.metadata.erasures.running():
+    if not backends.metadata.erasures.unfinished():
         return
 
     def finish() -> None:

@@ -117,7 +117,7 @@ def _by_store(stack: ExitStack, settings: Settings, wanted: _Wanted) -> Iterator
     from memsvc.bootstrap.offline import offline_migration  # noqa: PLC0415
     from memsvc.domain.errors import DataDirectoryLockedError  # noqa: PLC0415 - a quick start
     from memsvc.engine.admin.store_migration import MoveAction  # noqa: PLC0415
-    from memsvc.ports.operations import Changes, MoveTarget  # noqa: PLC0415
+    from memsvc.ports.operations import MoveChanges, MoveTarget  # noqa: PLC0415
     from memsvc.server.responses.lifecycle import migrate_backend_response  # noqa: PLC0415
 
     try:
@@ -128,7 +128,7 @@ def _by_store(stack: ExitStack, settings: Settings, wanted: _Wanted) -> Iterator
         )
         return None
     print_error(f"No service has {settings.data_dir} open; working on it.")
-    changes = Changes.DISCARD if wanted.discard_changes else Changes.KEEP
+    changes = MoveChanges.DISCARD if wanted.discard_changes else MoveChanges.KEEP
     return map(
         migrate_backend_response, migration.run(MoveTarget(wanted.url or ""), MoveAction(wanted.action), changes)
     )

@@ -29,7 +29,7 @@ class LruCache(Generic[K, V]):
         value = self._young.get(key)
         return value if value is not None else self._rejuvenated((key,)).get(key)
 
-    def found(self, keys: Collection[K]) -> dict[K, V]:
+    def get_many(self, keys: Collection[K]) -> dict[K, V]:
         """Return the values of those of *keys* that have one."""
         get = self._young.get
         found = {key: value for key in keys if (value := get(key)) is not None}

@@ -51,7 +51,7 @@ class StagedBlob(Protocol):
         """Return the hash of what was written."""
         ...
 
-    def put(self) -> None:
+    def commit(self) -> None:
         """Make a blob of what was written, all of it or nothing, safe on the disk; the same blob may be there already.
 
         Raises:

@@ -177,7 +177,7 @@ class Candidates(Sequence[Candidate]):
         """Return those that are chosen, in their order."""
         return self if chosen.all() else Candidates(self.numbers[chosen], self.ids[chosen], self.names)
 
-    def joined(self, others: Candidates) -> Candidates:
+    def join(self, others: Candidates) -> Candidates:
         """Return these, and after them the others."""
         if not len(others):
             return self

@@ -27,7 +27,7 @@ class IndexFeed(Protocol):
         """Return the next *limit* memories for indexing by ascending row, those not indexed left out."""
         ...
 
-    def expected(self, *, after_row: int, limit: int) -> list[ExpectedEntries]:
+    def expected_entries(self, *, after_row: int, limit: int) -> list[ExpectedEntries]:
         """Return what the indexes should hold of the next *limit* memories by ascending row."""
         ...
 
@@ -35,7 +35,7 @@ class IndexFeed(Protocol):
         """Return how many memories the indexes should hold."""
         ...
 
-    def pending(self, *, limit: int) -> list[Change]:
+    def pending_changes(self, *, limit: int) -> list[Change]:
         """Return the oldest changes that the indexes have not yet applied, ascending by position."""
         ...
 
@@ -48,7 +48,7 @@ class IndexFeed(Protocol):
         """
         ...
 
-    def standing_still(self) -> AbstractContextManager[None]:
+    def pause(self) -> AbstractContextManager[None]:
         """Wait until no process of a shared store has claimed changes, and prevent claims for the time of the context.
 
         So indexes that they share stand still while the context is open, but for what this process itself writes, and
@@ -60,7 +60,7 @@ class IndexFeed(Protocol):
         """
         ...
 
-    def require_lent(self) -> None:
+    def require_claim(self) -> None:
         """Return when this thread still has what `claim` or `standing_still` gave it; to be asked before it is used.
 
         Who loses the connection to the store loses that with it, and is not told: another process may have been lent
@@ -75,7 +75,7 @@ class IndexFeed(Protocol):
         """Return those of *positions*, which are not beyond the head, that are applied, by whomever."""
         ...
 
-    def since(self, position: int, *, limit: int) -> list[Change]:
+    def changes_after(self, position: int, *, limit: int) -> list[Change]:
         """Return the changes after *position*, applied or not, ascending."""
         ...
 
@@ -90,11 +90,11 @@ class IndexFeed(Protocol):
         """Make durable what was noted; where nothing waits to be made durable, return at once."""
         ...
 
-    def head(self) -> int:
+    def head_position(self) -> int:
         """Return the position of the newest change, 0 when there is none."""
         ...
 
-    def applied(self) -> int:
+    def applied_position(self) -> int:
         """Return the position up to which every change is applied."""
         ...
 

@@ -103,7 +103,7 @@ class SessionWrites(Protocol):
         """Count so many tokens more, or with a negative number less, for the message with this row; never below 0."""
         ...
 
-    def summarised(self, rows: Sequence[int], summary_id: str) -> None:
+    def set_summary(self, rows: Sequence[int], summary_id: str) -> None:
         """Note which memory sums these messages up."""
         ...
 
@@ -112,7 +112,7 @@ class SessionWrites(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class StoredStatement:
+class StoredFact:
     """That a memory states something."""
 
     memory_id: str
@@ -139,9 +139,7 @@ class ConflictReads(Protocol):
 class ConflictWrites(Protocol):
     """Writes of statements, conflicts and chains. Owners and projects are whole, exact strings."""
 
-    def find_statements(
-        self, owner: str, project_id: str, topics: Sequence[str], *, limit: int
-    ) -> list[StoredStatement]:
+    def find_facts(self, owner: str, project_id: str, topics: Sequence[str], *, limit: int) -> list[StoredFact]:
         """Return what ACTIVE memories of the project state about the topics.
 
         Of each topic at most *limit* statements, those of the newest memories first.
@@ -199,7 +197,7 @@ class ReminderReads(Protocol):
         """
         ...
 
-    def given(self, rows: Sequence[int], *, since: date, reach: Reach) -> dict[int, frozenset[Given]]:
+    def acknowledged(self, rows: Sequence[int], *, since: date, reach: Reach) -> dict[int, frozenset[Given]]:
         """Return on which days, not before *since*, and in which slots the reminders of memories were acknowledged.
 
         By row; a memory without any is left out.
@@ -244,7 +242,7 @@ class FileSearch(Protocol):
         """Return those of *refs* that a memory of *owner* refers to, of any project and status, deleted ones too."""
         ...
 
-    def existing(self, owner: str, refs: Iterable[FileRef], *, now: datetime) -> set[FileRef]:
+    def existing_refs(self, owner: str, refs: Iterable[FileRef], *, now: datetime) -> set[FileRef]:
         """Return those of *refs* that are files of *owner* of just that category, of any project, and not expired."""
         ...
 
@@ -279,11 +277,11 @@ class FileReads(FileSearch, Protocol):
         """Return at most *limit* files of all owners by row, expired ones too, from the row *after* on."""
         ...
 
-    def expired(self, *, now: datetime, limit: int) -> list[File]:
+    def expired_files(self, *, now: datetime, limit: int) -> list[File]:
         """Return at most *limit* files of all owners that are expired, the first to expire first."""
         ...
 
-    def referred(self, digests: Iterable[str], *, apart_from: str = "") -> set[str]:
+    def digests_in_use(self, digests: Iterable[str], *, apart_from: str = "") -> set[str]:
         """Return those of *digests* that are the hash of a file that has its content, expired ones too.
 
         The files of the owner *apart_from* do not count.
@@ -307,7 +305,7 @@ class FileWrites(FileReferences, Protocol):
         """
         ...
 
-    def held(self, owner: str, digests: Iterable[str]) -> set[str]:
+    def digests_of_owner(self, owner: str, digests: Iterable[str]) -> set[str]:
         """Return those of *digests* that are the hash of a file of *owner* that has its content."""
         ...
 
@@ -323,7 +321,7 @@ class FileWrites(FileReferences, Protocol):
         """Return those of *ids* that are ids of files of other owners."""
         ...
 
-    def stored(self, owner: str, ids: Iterable[str]) -> dict[str, File]:
+    def get_many(self, owner: str, ids: Iterable[str]) -> dict[str, File]:
         """Return the files of *owner* that have these ids, expired ones too, by id."""
         ...
 
@@ -381,7 +379,7 @@ class VaultManifest(Protocol):
         """Return the entry of the transcript of the session of *scope*."""
         ...
 
-    def alike(self, owner: str, digest: str, *, limit: int) -> list[VaultEntry]:
+    def ids_with_content(self, owner: str, digest: str, *, limit: int) -> list[VaultEntry]:
         """Return at most *limit* entries of an owner's files of this digest, by path."""
         ...
 
@@ -414,15 +412,15 @@ class VaultManifest(Protocol):
         """
         ...
 
-    def lost(self, *, owner: str | None, after: str, limit: int) -> list[VaultEntry]:
+    def entries_without_memory(self, *, owner: str | None, after: str, limit: int) -> list[VaultEntry]:
         """Return at most *limit* entries whose memory is not there any more, by path key, after a path key."""
         ...
 
-    def purged(self, memory_ids: Iterable[str]) -> set[tuple[str, str]]:
+    def places_of_purged(self, memory_ids: Iterable[str]) -> set[tuple[str, str]]:
         """Return the owners and projects of those of these memories that were removed for good, but not erased."""
         ...
 
-    def said(self, *, owner: str | None, after_row: int, limit: int) -> list[Transcript]:
+    def transcripts(self, *, owner: str | None, after_row: int, limit: int) -> list[Transcript]:
         """Return the next *limit* sessions in which something was said, by the row of their first message."""
         ...
 

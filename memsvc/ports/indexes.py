@@ -16,7 +16,7 @@ E_contra = TypeVar("E_contra", contravariant=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedEntry:
     """One entry as an inventory lists it."""
 
     entry_id: int
@@ -74,7 +74,7 @@ class DerivedIndex(Protocol[E_contra]):
         """
         ...
 
-    def inventory(self) -> Iterator[Listed]:
+    def inventory(self) -> Iterator[ListedEntry]:
         """List every entry of every owner, in any order, as of some moment during the iteration."""
         ...
 
@@ -113,7 +113,7 @@ class PendingSearch(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Deferred:
+class DeferredSearch:
     """The pending search of an index that can begin none: all is done when the result is asked for."""
 
     search: Callable[[], Sequence[Hit]]
@@ -158,7 +158,7 @@ class VectorIndex(DerivedIndex[VectorEntry], Protocol):
         Whatever `search` raises comes with the result. The result is that of a search at some moment between this
         call and the end of `result`, so it sees every change that was made before this call. Any number may be begun
         before the first result is taken, and results may be taken in any order. An index that has nothing to gain
-        returns `Deferred`.
+        returns `DeferredSearch`.
         """
         ...
 
@@ -177,14 +177,14 @@ class VectorIndex(DerivedIndex[VectorEntry], Protocol):
         """
         ...
 
-    def loose(self) -> int:
+    def unsealed_count(self) -> int:
         """Return how many entries were written since the live generation was sealed; 0 without a generation.
 
         They may be searched more slowly than the others, until a new generation takes them in.
         """
         ...
 
-    def graph_pays(self) -> bool:
+    def wants_graph(self) -> bool:
         """Return whether a generation with a graph would be searched quicker than one without."""
         ...
 

@@ -55,7 +55,7 @@ from memsvc.ports.operations import (
 
 
 @dataclass(frozen=True, slots=True)
-class Restored:
+class RestoredRecord:
     """A memory to be stored as it was elsewhere.
 
     Attributes:
@@ -125,7 +125,7 @@ class TransferWrites(Protocol):
         """Return those of *ids* that are ids of memories of other owners."""
         ...
 
-    def stored(self, owner: str, ids: Iterable[str]) -> dict[str, StoredMemory]:
+    def get_many(self, owner: str, ids: Iterable[str]) -> dict[str, StoredMemory]:
         """Return the memories of *owner* that have these ids, by id."""
         ...
 
@@ -137,7 +137,7 @@ class TransferWrites(Protocol):
         """Return which places among the messages of a session are taken."""
         ...
 
-    def restore(self, restored: Sequence[Restored]) -> list[Memory]:
+    def restore(self, restored: Sequence[RestoredRecord]) -> list[Memory]:
         """Insert memories as they were elsewhere, whatever their revision; return them with their rows, in order.
 
         Rows ascend in that order. Indexes and watchers are told of each as of a new one.
@@ -365,7 +365,7 @@ class Transaction(
         """
         ...
 
-    def put_away(self, memories: Sequence[Memory], status: Status) -> list[Memory]:
+    def set_status(self, memories: Sequence[Memory], status: Status) -> list[Memory]:
         """Give *memories* a *status* other than ACTIVE and DELETED, each a next revision; return them as they are now.
 
         As `update` of each would, but in few statements, however many they are; they no longer claim their content.

@@ -44,7 +44,7 @@ class MovePhase(StrEnum):
     UNDONE = "UNDONE"
 
 
-class Changes(StrEnum):
+class MoveChanges(StrEnum):
     """Action on writes made at the target when a migration is undone."""
 
     KEEP = "KEEP"
@@ -52,7 +52,7 @@ class Changes(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class TableMoved:
+class MovedTable:
     """A table: how many rows it has, and a digest of all of them, which is the same whatever their order.
 
     Attributes:
@@ -83,7 +83,7 @@ class MoveProgress:
     total: int = 0
     place: str = ""
     note: str = ""
-    tables: tuple[TableMoved, ...] = ()
+    tables: tuple[MovedTable, ...] = ()
     sealed_seconds: float = 0.0
     bytes: int = 0
 
@@ -141,7 +141,7 @@ class StoreMoves(Protocol):
         """
         ...
 
-    def undo(self, target: MoveTarget, *, changes: Changes) -> MoveProgress:
+    def undo(self, target: MoveTarget, *, changes: MoveChanges) -> MoveProgress:
         """Take a move back that has ended: this is the place of the data again, as they were, and the target's is not.
 
         Raises:
@@ -158,7 +158,7 @@ ScanPosition: TypeAlias = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class MaintenanceCandidate:
     """A memory that upkeep may be due of, without what it says.
 
     Attributes:
@@ -180,20 +180,24 @@ class UpkeepReads(Protocol):
     Each is read by an index that holds little else. Equal ones are in the order of rows.
     """
 
-    def expired(self, area: MaintenanceScope, *, at: datetime, after: ScanPosition, limit: int) -> list[Waiting]:
+    def expired_memories(
+        self, area: MaintenanceScope, *, at: datetime, after: ScanPosition, limit: int
+    ) -> list[MaintenanceCandidate]:
         """Return those whose expire_time is not after *at*, the first to expire first."""
         ...
 
-    def read_often(
+    def frequently_read(
         self, area: MaintenanceScope, *, least: int, at: datetime, after: ScanPosition, limit: int
-    ) -> list[Waiting]:
+    ) -> list[MaintenanceCandidate]:
         """Return those of layer SHORT_TERM that were read *least* times or more, the least often read first.
 
         They were last changed before *at* and do not expire by then; not work in progress, and not messages.
         """
         ...
 
-    def unread(self, area: MaintenanceScope, *, since: datetime, after: ScanPosition, limit: int) -> list[Waiting]:
+    def unread(
+        self, area: MaintenanceScope, *, since: datetime, after: ScanPosition, limit: int
+    ) -> list[MaintenanceCandidate]:
         """Return those of layer LONG_TERM that were neither read nor changed at or after *since*.
 
         Those never read come first, then those read the longest ago.
@@ -210,7 +214,7 @@ class UpkeepReads(Protocol):
 
     def least_useful(
         self, area: MaintenanceScope, *, owner: str, since: datetime, at: datetime, after: ScanPosition, limit: int
-    ) -> list[Waiting]:
+    ) -> list[MaintenanceCandidate]:
         """Return those of layer LONG_TERM of one owner that were last changed before *at*, the least useful first.
 
         That is the least important, of those the least often read, of those the oldest; not what `unread` returns.
@@ -317,7 +321,7 @@ class IntegrityReads(Protocol):
         """Return those of *ids* that are memories of exactly this owner, of any project and status."""
         ...
 
-    def kept(self, memories: Sequence[Memory]) -> dict[int, StoredRow]:
+    def stored_rows(self, memories: Sequence[Memory]) -> dict[int, StoredRow]:
         """Return by row what is kept beside these memories, as they are stored; those not there are left out."""
         ...
 
@@ -411,7 +415,7 @@ class ErasureReads(Protocol):
         """Return the latest erasure of *owner* that is not forgotten yet."""
         ...
 
-    def running(self) -> list[Erasure]:
+    def unfinished(self) -> list[Erasure]:
         """Return the erasures that were begun and have not ended."""
         ...
 

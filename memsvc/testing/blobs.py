@@ -22,7 +22,7 @@ def put(store: BlobStore, content: bytes) -> str:
     """Put a blob; return its name."""
     with store.stage() as staged:
         staged.write([content[:1], content[1:]])
-        staged.put()
+        staged.commit()
         return staged.sha256()
 
 
@@ -78,7 +78,7 @@ class BlobStoreContract:
         parts = [bytes([number % 251]) * (number % 7) for number in range(5_000)]
         with store.stage() as staged:
             staged.write(parts)
-            staged.put()
+            staged.commit()
         with store.open(digest_of(b"".join(parts))) as reader:
             assert b"".join(parts) == reader.read(0, 100_000)
 

@@ -10,7 +10,7 @@ import pytest
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendClosedError, DeadlineExceededError
 from memsvc.domain.scope import Reach
-from memsvc.ports.indexes import Listed
+from memsvc.ports.indexes import ListedEntry
 from memsvc.testing import factories
 from memsvc.testing.derived_index import REACH, E, FullIndex, IndexSeams, M, chunk, placed
 
@@ -43,7 +43,7 @@ class EntriesContract(IndexSeams[E, M]):
         live.replace(self.changes(before))
         live.replace(self.changes(after))
 
-        assert list(live.inventory()) == [Listed(chunk(1), after.fingerprint)]
+        assert list(live.inventory()) == [ListedEntry(chunk(1), after.fingerprint)]
 
     def test_replace_shrinks_and_grows(self, live: FullIndex[E, M]) -> None:
         """The entries of a memory are exactly those given last."""
@@ -145,7 +145,7 @@ class EntriesContract(IndexSeams[E, M]):
 
         listed = sorted(live.inventory(), key=lambda item: item.entry_id)
 
-        assert listed == [Listed(chunk(m.row, n), m.fingerprint) for m in memories for n in range(m.row)]
+        assert listed == [ListedEntry(chunk(m.row, n), m.fingerprint) for m in memories for n in range(m.row)]
 
     def test_inventory_lists_many(self, live: FullIndex[E, M]) -> None:
         """No page of an inventory is lost."""

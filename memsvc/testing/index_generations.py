@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from memsvc.ports.indexes import Listed
+from memsvc.ports.indexes import ListedEntry
 from memsvc.testing import factories
 from memsvc.testing.derived_index import E, FullIndex, IndexSeams, M, chunk
 
@@ -64,7 +64,7 @@ class GenerationsContract(IndexSeams[E, M]):
         made.replace(self.changes(third))
         live.switch(made)
 
-        assert list(live.inventory()) == [Listed(chunk(1), third.fingerprint)]
+        assert list(live.inventory()) == [ListedEntry(chunk(1), third.fingerprint)]
         assert self.rows(live) == [1]
 
     def test_changes_after_a_switch_go_to_the_new_generation(self, live: FullIndex[E, M]) -> None:
@@ -147,7 +147,7 @@ class GenerationsContract(IndexSeams[E, M]):
         assert again.manifest == self.manifest_of(3)
         assert self.rows(again) == [2, 3, 3]
         assert again.count() == 3
-        assert Listed(chunk(3, 1), kept.fingerprint) in list(again.inventory())
+        assert ListedEntry(chunk(3, 1), kept.fingerprint) in list(again.inventory())
         assert again.storage_bytes() > 0
 
     def test_reopened_index_takes_changes(self, live: FullIndex[E, M], reopen: Callable[[], FullIndex[E, M]]) -> None:

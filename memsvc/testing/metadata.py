@@ -144,7 +144,7 @@ class MetadataStoreContract(
             lambda: store.memories.counts(reach=ADA),
             lambda: store.reminders.page(reach=ADA, window=window(NOW, 7), after=None, limit=1),
             lambda: store.feed.documents([1]),
-            lambda: store.feed.pending(limit=1),
+            lambda: store.feed.pending_changes(limit=1),
             lambda: store.feed.trim(before=NOW),
             lambda: store.leases.last_end("n"),
             lambda: store.embeddings.get("m", [b"a"]),
@@ -161,13 +161,13 @@ class MetadataStoreContract(
         [memory] = insert(store, factories.memory("你好 🙂", key="k"))
         after = revise(store, memory, ChangeAction.UPDATED, title="T")
         store.embeddings.put("m", {b"a": b"1"})
-        store.feed.mark_applied(store.feed.pending(limit=1))
+        store.feed.mark_applied(store.feed.pending_changes(limit=1))
         store.feed.settle()
         again = reopen()
 
         assert again.memories.get_by_key("k", reach=ADA) == after
         assert again.memories.revision(memory.id, 1, reach=ADA) == memory
         assert again.embeddings.get("m", [b"a"]) == {b"a": b"1"}
-        assert (again.feed.applied(), again.feed.head()) == (1, 2)
+        assert (again.feed.applied_position(), again.feed.head_position()) == (1, 2)
         [other] = insert(again, factories.memory("another"))
-        assert (other.row, again.feed.head()) == (memory.row + 1, 3)
+        assert (other.row, again.feed.head_position()) == (memory.row + 1, 3)

@@ -13,7 +13,7 @@ from memsvc.domain.conflicts import Conflict, ConflictState, Fact, Rule, ValuePa
 from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Scope
-from memsvc.ports.features import StoredStatement
+from memsvc.ports.features import StoredFact
 from memsvc.ports.metadata import MetadataStore, Record
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
@@ -55,23 +55,23 @@ class StoreConflictsContract(StoreSeams):
         insert(store, stating("4", HOME, project_id="web"), stating("5", HOME, user_id="bob"), stating("6"))
 
         with store.transaction() as transaction:
-            found = transaction.find_statements(OWNER, "", ["小王 狗", HOME.topic, "home of ann", HOME.topic], limit=2)
-            assert transaction.find_statements(OWNER, "", [], limit=2) == []
-            assert transaction.find_statements(OWNER, "", [HOME.topic], limit=0) == []
-        assert found == [StoredStatement(one.id, DOG), StoredStatement(three.id, HOME), StoredStatement(two.id, HOME)]
+            found = transaction.find_facts(OWNER, "", ["小王 狗", HOME.topic, "home of ann", HOME.topic], limit=2)
+            assert transaction.find_facts(OWNER, "", [], limit=2) == []
+            assert transaction.find_facts(OWNER, "", [HOME.topic], limit=0) == []
+        assert found == [StoredFact(one.id, DOG), StoredFact(three.id, HOME), StoredFact(two.id, HOME)]
 
     def test_statements_are_of_active_memories(self, store: MetadataStore) -> None:
         """A memory that is put away states nothing until it is ACTIVE again; None leaves its statements alone."""
         [memory] = insert(store, stating("1", HOME))
 
-        def found() -> list[StoredStatement]:
+        def found() -> list[StoredFact]:
             with store.transaction() as transaction:
-                return transaction.find_statements(OWNER, "", [HOME.topic], limit=9)
+                return transaction.find_facts(OWNER, "", [HOME.topic], limit=9)
 
         away = revise(store, memory, status=Status.CONFLICTED)
         assert found() == []
         back = revise(store, away, status=Status.ACTIVE)
-        assert found() == [StoredStatement(memory.id, HOME)]
+        assert found() == [StoredFact(memory.id, HOME)]
         after = Record(replace(back, revision=back.revision + 1), statements=(DOG,))
         with store.transaction() as transaction:
             transaction.update(back, after, ChangeAction.UPDATED)
@@ -140,7 +140,7 @@ class StoreConflictsContract(StoreSeams):
 
         assert again.conflicts.get([made.id], reach=ADA) == {made.id: made}
         with again.transaction() as transaction:
-            assert transaction.find_statements(OWNER, "", [HOME.topic], limit=9) == [StoredStatement(older.id, HOME)]
+            assert transaction.find_facts(OWNER, "", [HOME.topic], limit=9) == [StoredFact(older.id, HOME)]
 
     def test_conflicts_go_with_a_memory(self, store: MetadataStore) -> None:
         """A purge of either side removes them."""

@@ -96,7 +96,7 @@ class StoreErasureContract(StoreSeams):
         [other] = insert(store, factories.memory("y", user_id="bob"))
         erase(store)
 
-        first, second, third = store.feed.since(0, limit=9)
+        first, second, third = store.feed.changes_after(0, limit=9)
         assert [("", memory.row), (other.id, other.row), ("", memory.row)] == [
             (change.memory_id, change.row) for change in (first, second, third)
         ]
@@ -154,20 +154,24 @@ class StoreErasureContract(StoreSeams):
 
         assert store.memories.get([memory.id], reach=reach_of())[memory.id] == memory
         with store.transaction() as transaction:
-            [put] = transaction.put_away([memory], Status.EXPIRED)
+            [put] = transaction.set_status([memory], Status.EXPIRED)
         assert (put.content, put.status) == ("old", Status.EXPIRED)
 
     def test_an_erasure_is_remembered(self, store: MetadataStore, clock: Clock) -> None:
         """While it runs with the owner, afterwards with the receipt alone, and then for a while."""
         with store.transaction() as transaction:
             transaction.begin_erasure(BEGUN)
-        assert store.erasures.running() == [BEGUN]
+        assert store.erasures.unfinished() == [BEGUN]
         assert store.erasures.find(OWNER) == BEGUN
 
         done = replace(DONE, end_time=NOW)
         with store.transaction() as transaction:
             transaction.end_erasure(done)
-        assert ([], done, None) == (store.erasures.running(), store.erasures.find(OWNER), store.erasures.find("\x1fad"))
+        assert ([], done, None) == (
+            store.erasures.unfinished(),
+            store.erasures.find(OWNER),
+            store.erasures.find("\x1fad"),
+        )
         clock.moment = NOW + timedelta(days=1)
         with store.transaction() as transaction:
             transaction.forget_requests(before=NOW + timedelta(seconds=1))

@@ -54,7 +54,7 @@ class StoreFilesContract(StoreSeams):
         assert {file.id: file} == store.files.get([file.id, "x"], reach=ADA, now=NOW)
         with store.transaction() as transaction:
             assert file == transaction.files.get(file.id, reach=ADA)
-            assert {file.id: file} == transaction.files.stored(OWNER, [file.id, "x"])
+            assert {file.id: file} == transaction.files.get_many(OWNER, [file.id, "x"])
 
     def test_writing_files_is_part_of_the_transaction(self, store: MetadataStore) -> None:
         """Whoever keeps what writes files knows what was inserted since, and leaves nothing of a part that fails."""
@@ -80,7 +80,7 @@ class StoreFilesContract(StoreSeams):
             with store.transaction() as transaction:
                 assert transaction.files.get(mine.id, reach=reach) is None
         with store.transaction() as transaction:
-            assert transaction.files.stored(OWNER, [other.id]) == {}
+            assert transaction.files.get_many(OWNER, [other.id]) == {}
             assert {other.id} == transaction.files.ids_of_others(OWNER, [mine.id, other.id, "x"])
 
         assert listed(store, reach=Reach(OWNER, ())) == []
@@ -144,9 +144,9 @@ class StoreFilesContract(StoreSeams):
         assert listed(store) == ["never", "late"]
         assert listed(store, now=NOW + hour) == ["never"]
         assert store.files.get([soon.id], reach=ADA, now=NOW) == {}
-        assert [soon] == store.files.expired(now=NOW, limit=9)
-        assert [soon, late] == store.files.expired(now=NOW + hour, limit=9)
-        assert [soon] == store.files.expired(now=NOW + hour, limit=1)
+        assert [soon] == store.files.expired_files(now=NOW, limit=9)
+        assert [soon, late] == store.files.expired_files(now=NOW + hour, limit=9)
+        assert [soon] == store.files.expired_files(now=NOW + hour, limit=1)
         with store.transaction() as transaction:
             assert soon == transaction.files.get(soon.id, reach=ADA)
 
@@ -159,21 +159,21 @@ class StoreFilesContract(StoreSeams):
             factories.file(b"y", user_id="bob", has_content=False),
         )
         digests = [mine.sha256, lacking.sha256, "0"]
-        assert {mine.sha256} == store.files.referred(digests)
-        assert {mine.sha256} == store.files.referred(digests, apart_from=OWNER)
+        assert {mine.sha256} == store.files.digests_in_use(digests)
+        assert {mine.sha256} == store.files.digests_in_use(digests, apart_from=OWNER)
         with store.transaction() as transaction:
             assert transaction.files.delete([other]) == 1
-        assert {mine.sha256} == store.files.referred(digests)
-        assert set() == store.files.referred(digests, apart_from=OWNER)
+        assert {mine.sha256} == store.files.digests_in_use(digests)
+        assert set() == store.files.digests_in_use(digests, apart_from=OWNER)
         with store.transaction() as transaction:
             assert transaction.files.fill(OWNER, lacking.sha256) == 0
             assert transaction.files.fill(BOB.owner, lacking.sha256) == 1
             assert transaction.files.fill(BOB.owner, lacking.sha256) == 0
-            assert transaction.files.held(BOB.owner, digests) == {lacking.sha256}
+            assert transaction.files.digests_of_owner(BOB.owner, digests) == {lacking.sha256}
             assert transaction.files.delete([mine, mine]) == 1
-            assert transaction.files.held(OWNER, digests) == set()
+            assert transaction.files.digests_of_owner(OWNER, digests) == set()
 
-        assert {lacking.sha256} == store.files.referred(digests)
+        assert {lacking.sha256} == store.files.digests_in_use(digests)
         assert store.files.get([lacking.id], reach=BOB, now=NOW)[lacking.id].has_content
 
     def test_all_files_can_be_walked_through(self, store: MetadataStore) -> None:
@@ -323,5 +323,5 @@ class StoreFileFindingContract(StoreSeams):
         )
         refs = [FileRef("chart", file.id) for file in (mine, over, theirs)]
 
-        assert store.files.existing(OWNER, [*refs, FileRef("report", mine.id), A], now=NOW) == {refs[0]}
-        assert store.files.existing(OWNER, [], now=NOW) == set()
+        assert store.files.existing_refs(OWNER, [*refs, FileRef("report", mine.id), A], now=NOW) == {refs[0]}
+        assert store.files.existing_refs(OWNER, [], now=NOW) == set()

@@ -210,7 +210,7 @@ class StoreChangesContract(StoreSeams):
             (7, four.id, ChangeAction.PURGED, 2),
         ]
         assert [logged.change for logged in page.changes] == [
-            change for change in store.feed.since(0, limit=99) if change.position in _positions(page)
+            change for change in store.feed.changes_after(0, limit=99) if change.position in _positions(page)
         ]
         assert (page.position, page.is_all, page.kept_after, page.head) == (7, True, 0, 7)
 
@@ -231,11 +231,11 @@ class StoreChangesContract(StoreSeams):
 
     def test_kept_after_tells_what_was_trimmed(self, store: MetadataStore, clock: Clock) -> None:
         """Changes up to the position are gone, also when none is left."""
-        assert (store.changes.after(0, reach=ADA, limit=9).kept_after, store.feed.head()) == (0, 0)
+        assert (store.changes.after(0, reach=ADA, limit=9).kept_after, store.feed.head_position()) == (0, 0)
         insert(store, factories.memory("1"), factories.memory("2"))
         clock.moment = NOW + timedelta(days=1)
         insert(store, factories.memory("3"))
-        store.feed.mark_applied(store.feed.pending(limit=9))
+        store.feed.mark_applied(store.feed.pending_changes(limit=9))
 
         store.feed.trim(before=clock.moment)
         after_two = store.changes.after(0, reach=ADA, limit=9)

@@ -67,11 +67,11 @@ class StoreIntegrityContract(StoreSeams):
         unknown = replace(whole, row=whole.row + 1_000)
         expected = {one.row: StoredRow(has_chunks=True, has_terms=True) for one in (whole, deleted)}
 
-        assert store.integrity.kept([whole, deleted, unknown]) == expected
+        assert store.integrity.stored_rows([whole, deleted, unknown]) == expected
         with store.transaction() as transaction:
             transaction.reenter(whole, CHUNKS)
-        assert store.integrity.kept([whole, deleted]) == expected
-        assert store.integrity.kept([]) == {}
+        assert store.integrity.stored_rows([whole, deleted]) == expected
+        assert store.integrity.stored_rows([]) == {}
         [document] = store.feed.documents([whole.row])
         assert document.chunks == CHUNKS
         assert [hit.entry_id for hit in store.memories.keyword_hits(["tea"], reach=ADA, where=None, limit=9)]
@@ -90,7 +90,7 @@ class StoreIntegrityContract(StoreSeams):
             assert store.integrity.remains(part, owner=OWNER, after=-1, limit=9) == []
             with store.transaction() as transaction:
                 assert transaction.discard_remains(part, [gone.row, kept.row]) == 0
-        assert store.integrity.kept([kept]) == {kept.row: StoredRow(has_chunks=True, has_terms=True)}
+        assert store.integrity.stored_rows([kept]) == {kept.row: StoredRow(has_chunks=True, has_terms=True)}
 
     def test_messages_without_a_session_are_lost(self, store: MetadataStore) -> None:
         """They are told to their owner alone, and only they are removed; the content stays."""

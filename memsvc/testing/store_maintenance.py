@@ -14,7 +14,7 @@ from memsvc.domain.maintenance import EVERYBODY, MaintenanceScope
 from memsvc.domain.memory import Kind, Layer, Memory, Status, Tier
 from memsvc.domain.scope import Scope
 from memsvc.ports.metadata import MetadataStore
-from memsvc.ports.operations import LogPlace, ScanPosition, UpkeepReads, Waiting
+from memsvc.ports.operations import LogPlace, MaintenanceCandidate, ScanPosition, UpkeepReads
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
 from memsvc.testing.store_harness import ADA, OWNER, StoreSeams, insert, revise
@@ -29,15 +29,15 @@ LEFT_ALONE: tuple[dict[str, Any], ...] = (
 """Upkeep is never due of such memories."""
 _numbers = count(1)
 
-Listing = Callable[[UpkeepReads, MaintenanceScope, ScanPosition, int], list[Waiting]]
+Listing = Callable[[UpkeepReads, MaintenanceScope, ScanPosition, int], list[MaintenanceCandidate]]
 LISTS: dict[str, tuple[dict[str, Any], Listing]] = {
     "expired": (
         {"expire_time": NOW},
-        lambda reads, area, after, limit: reads.expired(area, at=NOW, after=after, limit=limit),
+        lambda reads, area, after, limit: reads.expired_memories(area, at=NOW, after=after, limit=limit),
     ),
     "read often": (
         {"layer": Layer.SHORT_TERM, "access_count": 5},
-        lambda reads, area, after, limit: reads.read_often(area, least=5, at=NOW, after=after, limit=limit),
+        lambda reads, area, after, limit: reads.frequently_read(area, least=5, at=NOW, after=after, limit=limit),
     ),
     "unread": (
         {"access_time": NOW - 2 * SECOND},
@@ -59,7 +59,7 @@ def distinct(**fields: Any) -> Memory:
     return factories.memory(**{"content": f"Number {next(_numbers)}."} | OLD | fields)
 
 
-def rows(listed: list[Waiting]) -> list[int]:
+def rows(listed: list[MaintenanceCandidate]) -> list[int]:
     """Return the rows of a list."""
     return [waiting.row for waiting in listed]
 
@@ -118,7 +118,7 @@ class StoreUpkeepContract(StoreSeams):
             distinct(),
         )
 
-        found = store.upkeep.expired(EVERYBODY, at=NOW, after=(), limit=9)
+        found = store.upkeep.expired_memories(EVERYBODY, at=NOW, after=(), limit=9)
         assert rows(found) == [early.row, late.row, work.row]
         assert [(one.work_in_progress, one.content_bytes) for one in found][-1] == (True, 9)
 
@@ -137,7 +137,10 @@ class StoreUpkeepContract(StoreSeams):
             distinct(access_count=5),
         )
 
-        assert rows(store.upkeep.read_often(EVERYBODY, least=5, at=NOW, after=(), limit=9)) == [enough.row, often.row]
+        assert rows(store.upkeep.frequently_read(EVERYBODY, least=5, at=NOW, after=(), limit=9)) == [
+            enough.row,
+            often.row,
+        ]
 
     def test_unread_memories_come_by_their_last_use(self, store: MetadataStore) -> None:
         """Never read ones first, by age; not what was read, made or changed since."""
@@ -159,7 +162,7 @@ class StoreUpkeepContract(StoreSeams):
 
         expected = [old, young, longer, read, later]
         assert rows(store.upkeep.unread(EVERYBODY, since=since, after=(), limit=9)) == expected
-        found: list[Waiting] = []
+        found: list[MaintenanceCandidate] = []
         while part := store.upkeep.unread(EVERYBODY, since=since, after=found[-1].place if found else (), limit=1):
             found += part
         assert rows(found) == expected
@@ -202,14 +205,14 @@ class StoreUpkeepContract(StoreSeams):
     def test_expired_memories_are_not_for_the_indexes(self, store: MetadataStore) -> None:
         """Their entries go and come back with them; all else of them stays where it was."""
         memory, other = insert(store, factories.memory("put away"), factories.memory("kept"))
-        store.feed.mark_applied(store.feed.pending(limit=9))
+        store.feed.mark_applied(store.feed.pending_changes(limit=9))
         with store.transaction() as transaction:
-            [expired] = transaction.put_away([memory], Status.EXPIRED)
+            [expired] = transaction.set_status([memory], Status.EXPIRED)
 
-        assert [change.row for change in store.feed.pending(limit=9)] == [memory.row]
+        assert [change.row for change in store.feed.pending_changes(limit=9)] == [memory.row]
         assert [document.memory for document in store.feed.documents([memory.row, other.row])] == [other]
         assert [document.memory for document in store.feed.scan(after_row=0, limit=9)] == [other]
-        assert [one.row for one in store.feed.expected(after_row=0, limit=9)] == [other.row]
+        assert [one.row for one in store.feed.expected_entries(after_row=0, limit=9)] == [other.row]
         assert store.feed.indexable() == 1
         assert store.memories.get([memory.id], reach=ADA) == {memory.id: expired}
 

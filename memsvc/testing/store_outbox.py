@@ -35,21 +35,21 @@ class StoreFeedContract(StoreSeams):
         purge(store, back)
 
         now, later = to_micros(NOW), to_micros(NOW) + 1_000_000
-        assert store.feed.since(0, limit=99) == [
+        assert store.feed.changes_after(0, limit=99) == [
             Change(1, one.row, one.id, ChangeAction.CREATED, 1, now),
             Change(2, two.row, two.id, ChangeAction.CREATED, 1, now),
             Change(3, one.row, one.id, ChangeAction.DELETED, 2, later),
             Change(4, one.row, one.id, ChangeAction.RESTORED, 3, later),
             Change(5, one.row, one.id, ChangeAction.PURGED, 3, later),
         ]
-        assert store.feed.head() == 5
+        assert store.feed.head_position() == 5
 
     def test_changes_after_a_position(self, store: MetadataStore) -> None:
         """Changes come from after the position, ascending, at most as many as asked for."""
         _insert_many(store, 6)
 
         def positions(after: int, limit: int) -> list[int]:
-            return [change.position for change in store.feed.since(after, limit=limit)]
+            return [change.position for change in store.feed.changes_after(after, limit=limit)]
 
         assert positions(0, 3) == [1, 2, 3]
         assert positions(3, 99) == [4, 5, 6]
@@ -58,23 +58,23 @@ class StoreFeedContract(StoreSeams):
     def test_pending_changes_are_the_oldest_not_applied(self, store: MetadataStore) -> None:
         """Applied changes are no longer pending, in whatever order they are marked; the rest comes oldest first."""
         _insert_many(store, 6)
-        changes = store.feed.pending(limit=99)
-        assert changes == store.feed.since(0, limit=99)
+        changes = store.feed.pending_changes(limit=99)
+        assert changes == store.feed.changes_after(0, limit=99)
 
         store.feed.mark_applied([changes[3], changes[0], changes[1]])
         store.feed.mark_applied([changes[0]])
         store.feed.mark_applied([])
 
-        assert [change.position for change in store.feed.pending(limit=99)] == [3, 5, 6]
-        assert [change.position for change in store.feed.pending(limit=2)] == [3, 5]
-        assert store.feed.pending(limit=0) == []
+        assert [change.position for change in store.feed.pending_changes(limit=99)] == [3, 5, 6]
+        assert [change.position for change in store.feed.pending_changes(limit=2)] == [3, 5]
+        assert store.feed.pending_changes(limit=0) == []
         assert store.feed.pending_count() == 3
-        assert [change.position for change in store.feed.since(0, limit=99)] == [1, 2, 3, 4, 5, 6]
+        assert [change.position for change in store.feed.changes_after(0, limit=99)] == [1, 2, 3, 4, 5, 6]
 
     def test_claimed_changes_are_those_wanted_or_the_oldest(self, store: MetadataStore) -> None:
         """Only pending ones are lent, ascending; wanted ones ahead of the rest, unless there are none."""
         _insert_many(store, 6)
-        changes = store.feed.pending(limit=99)
+        changes = store.feed.pending_changes(limit=99)
 
         def lent(*wanted: int, limit: int = 9) -> list[Change]:
             with store.feed.claim(wanted, limit=limit) as found:
@@ -93,14 +93,14 @@ class StoreFeedContract(StoreSeams):
 
     def test_applied_is_the_position_below_the_first_gap(self, store: MetadataStore) -> None:
         """Everything up to the position is applied, and it reaches the head when nothing is pending."""
-        assert (store.feed.applied(), store.feed.head(), store.feed.pending_count()) == (0, 0, 0)
+        assert (store.feed.applied_position(), store.feed.head_position(), store.feed.pending_count()) == (0, 0, 0)
         _insert_many(store, 4)
-        first, second, third, fourth = store.feed.pending(limit=9)
+        first, second, third, fourth = store.feed.pending_changes(limit=9)
 
-        seen = [store.feed.applied()]
+        seen = [store.feed.applied_position()]
         for change in (first, third, second, fourth):
             store.feed.mark_applied([change])
-            seen.append(store.feed.applied())
+            seen.append(store.feed.applied_position())
 
         assert seen == [0, 1, 1, 3, 4]
         assert store.feed.pending_count() == 0
@@ -110,13 +110,13 @@ class StoreFeedContract(StoreSeams):
         _insert_many(store, 3)
         clock.moment = NOW + timedelta(seconds=1)
         insert(store, factories.memory("later"))
-        changes = store.feed.pending(limit=9)
+        changes = store.feed.pending_changes(limit=9)
         store.feed.mark_applied(changes)
 
         assert store.feed.trim(before=NOW) == 0
         assert store.feed.trim(before=clock.moment) == 3
-        assert [change.position for change in store.feed.since(0, limit=9)] == [4]
-        assert (store.feed.applied(), store.feed.head()) == (4, 4)
+        assert [change.position for change in store.feed.changes_after(0, limit=9)] == [4]
+        assert (store.feed.applied_position(), store.feed.head_position()) == (4, 4)
 
     def test_trim_leaves_no_gap(self, store: MetadataStore, clock: Clock) -> None:
         """A change that must stay, being young or not applied, keeps all that come after it."""
@@ -125,27 +125,27 @@ class StoreFeedContract(StoreSeams):
         insert(store, factories.memory("after the clock was set back"))
         clock.moment = NOW
         insert(store, factories.memory("3"))
-        changes = store.feed.pending(limit=9)
+        changes = store.feed.pending_changes(limit=9)
         store.feed.mark_applied([changes[0], changes[2], changes[3]])
         late = NOW + timedelta(seconds=1)
 
         assert store.feed.trim(before=late) == 1
         store.feed.mark_applied([changes[1]])
         assert store.feed.trim(before=late) == 1
-        assert [change.position for change in store.feed.since(0, limit=9)] == [3, 4]
+        assert [change.position for change in store.feed.changes_after(0, limit=9)] == [3, 4]
 
     def test_positions_go_on_after_everything_was_trimmed(self, store: MetadataStore, clock: Clock) -> None:
         """With an empty outbox head and applied stay where they were, and the next change follows them."""
         written = _insert_many(store, 3)
         purge(store, *written)
-        store.feed.mark_applied(store.feed.pending(limit=9))
+        store.feed.mark_applied(store.feed.pending_changes(limit=9))
         clock.moment = NOW + timedelta(days=1)
 
         assert store.feed.trim(before=clock.moment) == 6
-        assert (store.feed.applied(), store.feed.head(), store.feed.pending_count()) == (6, 6, 0)
+        assert (store.feed.applied_position(), store.feed.head_position(), store.feed.pending_count()) == (6, 6, 0)
         insert(store, factories.memory("next"))
-        assert [change.position for change in store.feed.pending(limit=9)] == [7]
-        assert (store.feed.applied(), store.feed.head()) == (6, 7)
+        assert [change.position for change in store.feed.pending_changes(limit=9)] == [7]
+        assert (store.feed.applied_position(), store.feed.head_position()) == (6, 7)
 
     def test_document_has_all_that_indexing_needs(self, store: MetadataStore) -> None:
         """A document holds the memory, its chunks, the one before it, and the given vector."""
@@ -213,18 +213,18 @@ class StoreFeedContract(StoreSeams):
             ExpectedEntries(three.row, fingerprint(three), 1),
             ExpectedEntries(four.row, fingerprint(four), 2),
         ]
-        assert store.feed.expected(after_row=0, limit=9) == expected
-        assert store.feed.expected(after_row=one.row, limit=1) == expected[1:2]
-        assert store.feed.expected(after_row=four.row, limit=9) == []
+        assert store.feed.expected_entries(after_row=0, limit=9) == expected
+        assert store.feed.expected_entries(after_row=one.row, limit=1) == expected[1:2]
+        assert store.feed.expected_entries(after_row=four.row, limit=9) == []
         assert store.feed.indexable() == 3
 
     def test_fingerprint_follows_the_content(self, store: MetadataStore) -> None:
         """A changed memory is expected with another fingerprint; counting accesses changes none."""
         [one] = insert(store, factories.memory())
-        before = store.feed.expected(after_row=0, limit=1)
+        before = store.feed.expected_entries(after_row=0, limit=1)
         with store.transaction() as transaction:
             transaction.add_accesses({one.id: (1, NOW)})
-        assert store.feed.expected(after_row=0, limit=1) == before
+        assert store.feed.expected_entries(after_row=0, limit=1) == before
 
         revise(store, replace(one, access_count=1, access_time=NOW), title="T")
-        assert store.feed.expected(after_row=0, limit=1) != before
+        assert store.feed.expected_entries(after_row=0, limit=1) != before

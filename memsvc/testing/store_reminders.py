@@ -92,7 +92,7 @@ class StoreRemindersContract(StoreSeams):
         back = revise(store, away, ChangeAction.RESTORED, status=Status.ACTIVE)
         assert found(store) == [back]
         with store.transaction() as transaction:
-            [put] = transaction.put_away([back], Status.EXPIRED)
+            [put] = transaction.set_status([back], Status.EXPIRED)
         assert found(store) == []
         back = revise(store, put, status=Status.ACTIVE)
         none = revise(store, back, reminder=None)
@@ -110,7 +110,7 @@ class StoreRemindersContract(StoreSeams):
             transaction.acknowledge(memory, TODAY, Slot.MORNING, NOW)
             raise ZeroDivisionError
 
-        assert store.reminders.given([memory.row], since=TODAY, reach=ADA) == {}
+        assert store.reminders.acknowledged([memory.row], since=TODAY, reach=ADA) == {}
 
     def test_what_was_given_is_noted_once(self, store: MetadataStore) -> None:
         """The first time stays, whatever becomes of the memory short of a purge."""
@@ -126,12 +126,12 @@ class StoreRemindersContract(StoreSeams):
         rows = [one.row, two.row, other.row]
 
         today = {(TODAY, Slot.MORNING), (TODAY, Slot.AFTERNOON)}
-        assert store.reminders.given(rows, since=TODAY, reach=ADA) == {one.row: today}
-        assert store.reminders.given(rows, since=date(1, 1, 1), reach=ADA)[one.row] > today
-        assert store.reminders.given([], since=TODAY, reach=ADA) == {}
-        assert store.reminders.given(rows, since=TODAY, reach=reach_of("bob")) == {}
+        assert store.reminders.acknowledged(rows, since=TODAY, reach=ADA) == {one.row: today}
+        assert store.reminders.acknowledged(rows, since=date(1, 1, 1), reach=ADA)[one.row] > today
+        assert store.reminders.acknowledged([], since=TODAY, reach=ADA) == {}
+        assert store.reminders.acknowledged(rows, since=TODAY, reach=reach_of("bob")) == {}
         purge(store, changed)
-        assert store.reminders.given(rows, since=TODAY, reach=ADA) == {}
+        assert store.reminders.acknowledged(rows, since=TODAY, reach=ADA) == {}
 
     def test_what_was_given_outlives_the_store(self, store: MetadataStore, reopen: Callable[[], MetadataStore]) -> None:
         """A store that keeps its data knows what was given when it is opened again."""
@@ -141,4 +141,6 @@ class StoreRemindersContract(StoreSeams):
         again = reopen()
 
         assert found(again) == [memory]
-        assert again.reminders.given([memory.row], since=TODAY, reach=ADA) == {memory.row: {(TODAY, Slot.MORNING)}}
+        assert again.reminders.acknowledged([memory.row], since=TODAY, reach=ADA) == {
+            memory.row: {(TODAY, Slot.MORNING)}
+        }

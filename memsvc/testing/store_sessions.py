@@ -155,7 +155,7 @@ class StoreSessionsContract(StoreSeams):
         )
         with store.transaction() as transaction:
             transaction.sessions.append(session, [record])
-            transaction.sessions.summarised([memory.row, 999], "the summary")
+            transaction.sessions.set_summary([memory.row, 999], "the summary")
 
         [found] = store.sessions.messages(session, states=LIVE, after=None, limit=9, descending=False)
         assert found == Message(replace(record, summary_id="the summary"), memory)
@@ -257,11 +257,11 @@ class StoreSessionsContract(StoreSeams):
         [session] = _opened(store, _session())
         said = _said(store, session, *(f"内容 {number}" for number in range(300)))
         fact, before = insert(store, factories.memory("a fact"), factories.memory("another"))
-        head = store.feed.head()
+        head = store.feed.head_position()
         memories = [*(one.memory for one in said[:250]), fact]
         with store.transaction() as transaction:
             assert transaction.sessions.are_live(said)
-            put = transaction.put_away(memories, Status.ARCHIVED)
+            put = transaction.set_status(memories, Status.ARCHIVED)
             assert not transaction.sessions.are_live(said)
             assert transaction.sessions.are_live(said[250:])
             assert transaction.position == head + 251
@@ -270,7 +270,9 @@ class StoreSessionsContract(StoreSeams):
         assert stored == {memory.id: memory for memory in put}
         assert {(memory.revision, memory.status) for memory in put} == {(2, Status.ARCHIVED)}
         assert store.memories.revision(fact.id, 1, reach=ADA) == fact
-        assert [change.row for change in store.feed.since(head, limit=999)] == [memory.row for memory in memories]
+        assert [change.row for change in store.feed.changes_after(head, limit=999)] == [
+            memory.row for memory in memories
+        ]
         assert store.sessions.counts([session])[session.row] == SessionCounts(50, 500, 250, 2_500)
         assert before == store.memories.get([before.id], reach=ADA)[before.id]
         # Its content is free again.
@@ -282,10 +284,10 @@ class StoreSessionsContract(StoreSeams):
         revise(store, two, title="T")
 
         with pytest.raises(UniquenessRaceError), store.transaction() as transaction:
-            transaction.put_away([one, two], Status.ARCHIVED)
+            transaction.set_status([one, two], Status.ARCHIVED)
         assert store.memories.get([one.id], reach=ADA) == {one.id: one}
         with store.transaction() as transaction:
-            assert transaction.put_away([], Status.ARCHIVED) == []
+            assert transaction.set_status([], Status.ARCHIVED) == []
 
     def test_sessions_outlive_the_store(self, store: MetadataStore, reopen: Callable[[], MetadataStore]) -> None:
         """With their messages."""

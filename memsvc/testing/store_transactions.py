@@ -36,7 +36,7 @@ class StoreTransactionsContract(StoreSeams):
         found = store.memories.page(reach=ADA, where=None, order=Order(descending=False), after=None, limit=9)
         assert found == [kept, changed]
         assert store.memories.get_by_key("k", reach=ADA) == kept
-        assert store.feed.head() == 2
+        assert store.feed.head_position() == 2
 
     def test_positions_have_no_gaps_after_a_rollback(self, store: MetadataStore) -> None:
         """Rolled-back work uses up no position."""
@@ -45,7 +45,7 @@ class StoreTransactionsContract(StoreSeams):
             raise _StopError
         insert(store, factories.memory("kept"))
 
-        assert [change.position for change in store.feed.since(0, limit=9)] == [1]
+        assert [change.position for change in store.feed.changes_after(0, limit=9)] == [1]
 
     def test_nothing_is_seen_before_the_commit(self, store: MetadataStore) -> None:
         """Reads see a transaction's changes when it has ended, not before; the transaction itself sees them."""
@@ -54,7 +54,7 @@ class StoreTransactionsContract(StoreSeams):
             [written] = transaction.insert([Record(memory)])
 
             assert store.memories.get([memory.id], reach=ADA) == {}
-            assert store.feed.head() == 0
+            assert store.feed.head_position() == 0
             assert transaction.get(memory.id, reach=ADA) == written
             assert transaction.find_keys(OWNER, [("", "k")]) == {("", "k"): written}
 
@@ -71,8 +71,8 @@ class StoreTransactionsContract(StoreSeams):
             with transaction.savepoint():
                 [second] = transaction.insert([Record(factories.memory("second"))])
 
-        assert [change.row for change in store.feed.since(0, limit=9)] == [first.row, second.row]
-        assert [change.position for change in store.feed.since(0, limit=9)] == [1, 2]
+        assert [change.row for change in store.feed.changes_after(0, limit=9)] == [first.row, second.row]
+        assert [change.position for change in store.feed.changes_after(0, limit=9)] == [1, 2]
 
     def test_savepoints_nest(self, store: MetadataStore) -> None:
         """An inner savepoint can fail alone, and an outer one takes the inner one with it."""
@@ -102,7 +102,7 @@ class StoreTransactionsContract(StoreSeams):
 
         found = store.memories.page(reach=ADA, where=None, order=Order(descending=False), after=None, limit=9)
         assert [memory.content for memory in found] == ["taken", "before", "after"]
-        assert store.feed.head() == 3
+        assert store.feed.head_position() == 3
 
     def test_lost_race_voids_the_transaction(self, store: MetadataStore) -> None:
         """Without a savepoint the transaction cannot be committed any more, even when the error is passed over."""
@@ -112,7 +112,7 @@ class StoreTransactionsContract(StoreSeams):
             with suppress(UniquenessRaceError):
                 transaction.insert([Record(factories.memory("half")), Record(factories.memory("other", key="k"))])
 
-        assert store.feed.head() == 1
+        assert store.feed.head_position() == 1
         assert store.memories.counts(reach=ADA).total == 1
 
     def test_position_is_that_of_the_last_change(self, store: MetadataStore) -> None:
@@ -133,7 +133,7 @@ class StoreTransactionsContract(StoreSeams):
             transaction.add_accesses({one.id: (1, factories.NOW)})
             assert transaction.position == 0
 
-        assert store.feed.head() == 4
+        assert store.feed.head_position() == 4
 
     def test_concurrent_transactions_follow_each_other(self, store: MetadataStore) -> None:
         """Transactions from many threads lose no update: each reads what the one before has written."""
@@ -150,7 +150,7 @@ class StoreTransactionsContract(StoreSeams):
             list(pool.map(lengthen_title, range(40)))
 
         assert store.memories.get([memory.id], reach=ADA)[memory.id].title == "x" * 40
-        assert [change.position for change in store.feed.since(0, limit=99)] == list(range(1, 42))
+        assert [change.position for change in store.feed.changes_after(0, limit=99)] == list(range(1, 42))
 
     def test_one_of_many_takes_a_key(self, store: MetadataStore) -> None:
         """Of threads that insert the same key, one succeeds and the others are told."""

@@ -191,7 +191,7 @@ class StoreNamesContract(StoreSeams):
             with pytest.raises(UniquenessRaceError), transaction.savepoint():
                 transaction.insert(twice)
 
-        assert store.feed.head() == 0
+        assert store.feed.head_position() == 0
 
 
 class _StopError(Exception):

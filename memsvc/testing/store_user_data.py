@@ -16,7 +16,7 @@ from memsvc.domain.memory import FileRef, Keyword, Kind, Layer, Memory, Origin, 
 from memsvc.domain.scope import Scope
 from memsvc.domain.sessions import MessageRecord, Role, Session, SessionName, ToolCall
 from memsvc.domain.user_data import RecordKind, StoredMemory, StoredRevision, said_by
-from memsvc.ports.metadata import MetadataStore, Record, Restored, UniquenessRaceError
+from memsvc.ports.metadata import MetadataStore, Record, RestoredRecord, UniquenessRaceError
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
 from memsvc.testing.store_conflicts import conflict
@@ -62,11 +62,13 @@ def furnished(store: MetadataStore, user_id: str = "ada") -> list[Memory]:
     return [first, second, message]
 
 
-def restored(stored: StoredMemory, owner: Scope, new_id: str, earlier: tuple[StoredRevision, ...] = ()) -> Restored:
+def restored(
+    stored: StoredMemory, owner: Scope, new_id: str, earlier: tuple[StoredRevision, ...] = ()
+) -> RestoredRecord:
     """Return what stores a memory for another owner."""
     memory = replace(stored.memory, id=new_id, scope=replace(stored.memory.scope, user_id=owner.user_id))
     record = Record(memory, (), stored.is_unique, stored.given_vector, stored.given_model)
-    return Restored(record, replace(stored, memory=memory), None, earlier)
+    return RestoredRecord(record, replace(stored, memory=memory), None, earlier)
 
 
 class StoreTransferContract(StoreSeams):
@@ -136,8 +138,8 @@ class StoreTransferContract(StoreSeams):
             standing = transaction.sessions.status(name)
             assert standing is not None
             assert (written[2].row, 3) == (standing.newest_row, standing.live_tokens)
-            assert said_by(news[0].stored) == said_by(transaction.stored(BOB, ["b0"])["b0"])
-            assert transaction.stored(OWNER, ["b0"]) == {}
+            assert said_by(news[0].stored) == said_by(transaction.get_many(BOB, ["b0"])["b0"])
+            assert transaction.get_many(OWNER, ["b0"]) == {}
 
     def test_restored_memories_are_told_to_indexes(self, store: MetadataStore) -> None:
         """As new ones, at their own revision; and they can be revised."""
@@ -148,7 +150,7 @@ class StoreTransferContract(StoreSeams):
             [new] = transaction.restore([restored(stored, Scope("bob"), "b0")])
             position = transaction.position
 
-        [change] = store.feed.since(position - 1, limit=9)
+        [change] = store.feed.changes_after(position - 1, limit=9)
         assert (new.row, "b0", ChangeAction.CREATED, memory.revision) == (
             change.row, change.memory_id, change.action, change.revision,
         )  # fmt: skip
@@ -177,11 +179,11 @@ class StoreTransferContract(StoreSeams):
         """The line before is found within what is restored, else among what is here; other lines do not matter."""
         lines = [factories.memory(text, session_id="s", id=f"b{text}") for text in "1234"]
         stored = [StoredMemory(line, is_unique=True, action=ChangeAction.CREATED) for line in lines]
-        news = [Restored(Record(one.memory), one) for one in stored]
+        news = [RestoredRecord(Record(one.memory), one) for one in stored]
         third = replace(stored[2], previous_id="b1")
         with store.transaction() as transaction:
-            one, two, three = transaction.restore([*news[:2], Restored(Record(third.memory), third)])
-            known = Restored(Record(replace(lines[3], previous_row=two.row)), stored[3])
+            one, two, three = transaction.restore([*news[:2], RestoredRecord(Record(third.memory), third)])
+            known = RestoredRecord(Record(replace(lines[3], previous_row=two.row)), stored[3])
             [four] = transaction.restore([known])
         assert [None, None, one.row, two.row] == [line.previous_row for line in (one, two, three, four)]
 
@@ -191,7 +193,7 @@ class StoreTransferContract(StoreSeams):
         stored = StoredMemory(factories.memory("mine", id=memory.id), is_unique=True, action=ChangeAction.CREATED)
 
         with pytest.raises(UniquenessRaceError), store.transaction() as transaction:
-            transaction.restore([Restored(Record(stored.memory), stored)])
+            transaction.restore([RestoredRecord(Record(stored.memory), stored)])
         assert memory == store.memories.get([memory.id], reach=reach_of("bob"))[memory.id]
 
     def test_deleted_memories_are_carried_too(self, store: MetadataStore) -> None:
@@ -200,7 +202,7 @@ class StoreTransferContract(StoreSeams):
             factories.memory("x", status=Status.DELETED), is_unique=False, action=ChangeAction.DELETED
         )
         with store.transaction() as transaction:
-            [gone] = transaction.restore([Restored(Record(stored.memory, is_unique=False), stored)])
+            [gone] = transaction.restore([RestoredRecord(Record(stored.memory, is_unique=False), stored)])
 
         assert store.feed.documents([gone.row]) == []
         assert Status.DELETED is store.memories.get([gone.id], reach=reach_of())[gone.id].status

@@ -56,8 +56,8 @@ class StoreVaultContract(StoreSeams):
         assert store.vault.of_session(Scope("ada", "web", session_id="s1")) == said
         assert store.vault.of_session(Scope("ada", "", session_id="s1")) is None
         assert store.vault.of_session(Scope("bob", "web", session_id="s1")) is None
-        assert store.vault.alike(OWNER, "e" * 64, limit=9) == [said]
-        assert store.vault.alike(OTHER, "e" * 64, limit=9) == []
+        assert store.vault.ids_with_content(OWNER, "e" * 64, limit=9) == [said]
+        assert store.vault.ids_with_content(OTHER, "e" * 64, limit=9) == []
 
     def test_vault_entry_takes_the_place_of_another(self, store: MetadataStore) -> None:
         """A path, a memory and a transcript have one entry each; removed paths have none."""
@@ -113,9 +113,9 @@ class StoreVaultContract(StoreSeams):
         store.vault.record([entry("1", kept), entry("2", lost), entry("3", memory_id="", session_id="s")])
         purge(store, lost)
 
-        assert [one.path for one in store.vault.lost(owner=None, after="", limit=9)] == ["2"]
-        assert store.vault.lost(owner=OTHER, after="", limit=9) == []
-        assert store.vault.lost(owner=None, after="2", limit=9) == []
+        assert [one.path for one in store.vault.entries_without_memory(owner=None, after="", limit=9)] == ["2"]
+        assert store.vault.entries_without_memory(owner=OTHER, after="", limit=9) == []
+        assert store.vault.entries_without_memory(owner=None, after="2", limit=9) == []
 
     def test_vault_finds_where_purged_memories_were(self, store: MetadataStore) -> None:
         """By id; what is there, or never was, is left out."""
@@ -127,9 +127,9 @@ class StoreVaultContract(StoreSeams):
         )
         purge(store, one, other)
 
-        assert store.vault.purged([kept.id, one.id, "none"]) == {(OWNER, "web")}
-        assert store.vault.purged([other.id]) == {(OTHER, "")}
-        assert store.vault.purged([]) == set()
+        assert store.vault.places_of_purged([kept.id, one.id, "none"]) == {(OWNER, "web")}
+        assert store.vault.places_of_purged([other.id]) == {(OTHER, "")}
+        assert store.vault.places_of_purged([]) == set()
 
     def test_vault_reads_memories_of_every_owner_and_status(self, store: MetadataStore) -> None:
         """As they are now; unknown rows are left out."""
@@ -152,11 +152,11 @@ class StoreVaultContract(StoreSeams):
         later = NOW + timedelta(seconds=3)
         revise(store, third, update_time=later)
 
-        mine, web = store.vault.said(owner=OWNER, after_row=0, limit=9)
+        mine, web = store.vault.transcripts(owner=OWNER, after_row=0, limit=9)
         assert mine == Transcript(Scope("ada", session_id="s1"), NOW, to_micros(later), first.row)
         assert (web.scope, web.row) == (Scope("ada", "web", session_id="s1"), other.row)
-        assert store.vault.said(owner=None, after_row=first.row, limit=9) == [web]
-        assert store.vault.said(owner=OTHER, after_row=0, limit=9) == []
+        assert store.vault.transcripts(owner=None, after_row=first.row, limit=9) == [web]
+        assert store.vault.transcripts(owner=OTHER, after_row=0, limit=9) == []
 
     def test_vault_entries_go_with_their_owner(self, store: MetadataStore) -> None:
         """An erasure takes them, and those of others stay."""

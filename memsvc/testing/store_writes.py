@@ -167,7 +167,7 @@ class StoreWritesContract(StoreSeams):
             assert transaction.insert([]) == []
             assert transaction.position == 0
 
-        assert store.feed.head() == 0
+        assert store.feed.head_position() == 0
 
     def test_update_replaces_every_field(self, store: MetadataStore) -> None:
         """After an update the memory is the new revision; tags, metadata and keywords too."""
@@ -227,7 +227,7 @@ class StoreWritesContract(StoreSeams):
         [document] = store.feed.documents([before.row])
         assert (document.given_vector, document.given_model) == (b"2", "n")
         assert document.chunks == chunks
-        assert store.feed.expected(after_row=0, limit=1)[0].chunk_count == 3
+        assert store.feed.expected_entries(after_row=0, limit=1)[0].chunk_count == 3
 
     def test_deleted_memory_is_found_by_id_alone(self, store: MetadataStore) -> None:
         """A memory with the status DELETED is still there by id and row, but not by key or keyword."""
@@ -261,7 +261,7 @@ class StoreWritesContract(StoreSeams):
         assert store.feed.documents([first.row]) == []
         assert store.memories.counts(reach=ADA).by_status == {}
         assert store.memories.keyword_hits(["word"], reach=ADA, where=None, limit=9) == []
-        assert [(c.action, c.row, c.memory_id) for c in store.feed.since(2, limit=9)] == [
+        assert [(c.action, c.row, c.memory_id) for c in store.feed.changes_after(2, limit=9)] == [
             (ChangeAction.PURGED, first.row, first.id)
         ]
 
@@ -271,7 +271,7 @@ class StoreWritesContract(StoreSeams):
         purge(store, memory, memory)
         purge(store, memory)
 
-        assert store.feed.head() == 2
+        assert store.feed.head_position() == 2
 
     def test_key_of_a_purged_memory_is_free(self, store: MetadataStore) -> None:
         """Key and content of a purged memory can be used by another."""
@@ -292,7 +292,7 @@ class StoreWritesContract(StoreSeams):
         found = store.memories.get([one.id, two.id], reach=ADA)
         assert found[one.id] == replace(one, access_count=7, access_time=NOW + timedelta(seconds=1))
         assert found[two.id] == two
-        assert store.feed.head() == 2
+        assert store.feed.head_position() == 2
 
     def test_update_leaves_accesses_made_meanwhile(self, store: MetadataStore) -> None:
         """An update of other fields keeps accesses that were counted after the memory was read."""

@@ -199,28 +199,28 @@ class VectorIndexContract(
 
     def test_loose_entries_are_counted(self, index: VectorIndex) -> None:
         """There are none without a generation nor in a fresh one, and never more than were written since."""
-        assert index.loose() == 0
+        assert index.unsealed_count() == 0
         self.renew(index, 1, factories.attributes(1))
-        fresh = index.loose()
+        fresh = index.unsealed_count()
         attributes = factories.attributes(2)
         index.replace({2: [vector_entry(attributes, unit(*EAST))]})
 
         assert fresh == 0
-        assert 0 <= index.loose() <= 1
+        assert 0 <= index.unsealed_count() <= 1
 
     def test_no_graph_pays_for_a_few_entries(self, index: VectorIndex) -> None:
         """Neither without a generation nor for one entry."""
-        assert not index.graph_pays()
+        assert not index.wants_graph()
         self.renew(index, 1, factories.attributes(1))
 
-        assert not index.graph_pays()
+        assert not index.wants_graph()
 
     def test_closed_index_has_no_graph(self, live: VectorIndex, close: Callable[[], None]) -> None:
         """Asking a closed index is a fault of the program."""
         close()
 
         with pytest.raises(BackendClosedError):
-            live.graph_pays()
+            live.wants_graph()
 
     def test_begun_searches_find_the_same_in_any_order(self, live: VectorIndex) -> None:
         """However many searches are begun, each gives what `search` gives, whichever is asked first."""

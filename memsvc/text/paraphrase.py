@@ -17,7 +17,7 @@ from functools import partial
 from memsvc.domain.conflicts import Fact
 from memsvc.domain.text_cache import remembered
 from memsvc.text.analysis import HAN, query_terms, segmenter
-from memsvc.text.facts import USER, statements_in
+from memsvc.text.facts import USER, facts_in
 from memsvc.text.facts.values import MONTHS, NUMBERS, han_number
 from memsvc.text.paraphrase_lexicon import (
     BASES,
@@ -202,7 +202,7 @@ def _is_turned(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
 
 def _said(sentence: str, speaker: str, *, is_user: bool) -> NormalizedSentence:
     words = tuple(_words(sentence, is_user=is_user))
-    stated = frozenset(statements_in(sentence, speaker=speaker))
+    stated = frozenset(facts_in(sentence, speaker=speaker))
     if not stated:
         return NormalizedSentence(words)
     known = {word for one in stated for word in _words(one.topic, is_user=is_user)}

@@ -205,7 +205,7 @@ _CHUNKS = tuple(Chunk(ordinal, f"{ordinal}", (), 1, 1) for ordinal in range(2))
 
 def _step(store: MetadataStore, number: int, memory: Memory) -> str:
     """Write one thing that depends on the number, and say what came of it."""
-    every = store.feed.since(0, limit=10**6)
+    every = store.feed.changes_after(0, limit=10**6)
     reach = Reach(memory.scope.owner, PROJECTS)
     with suppress(UniquenessRaceError), store.transaction() as transaction:
         before = transaction.get(every[number % len(every)].memory_id, reach=reach) if every else None
@@ -235,10 +235,12 @@ def test_histories_agree(tmp_path_factory: pytest.TempPathFactory, steps: list[t
             assert outcomes[0] == outcomes[1]
         sqlite, postgres = stores
 
-        changes = sqlite.feed.since(0, limit=10**6)
-        assert postgres.feed.since(0, limit=10**6) == changes
+        changes = sqlite.feed.changes_after(0, limit=10**6)
+        assert postgres.feed.changes_after(0, limit=10**6) == changes
         assert postgres.feed.scan(after_row=0, limit=99) == sqlite.feed.scan(after_row=0, limit=99)
-        assert postgres.feed.expected(after_row=0, limit=99) == sqlite.feed.expected(after_row=0, limit=99)
+        assert postgres.feed.expected_entries(after_row=0, limit=99) == sqlite.feed.expected_entries(
+            after_row=0, limit=99
+        )
         for reach in (Reach(owner, PROJECTS) for owner in OWNERS):
             assert postgres.memories.counts(reach=reach) == sqlite.memories.counts(reach=reach)
             for change in changes:
@@ -317,8 +319,10 @@ def test_groups_agree(tmp_path_factory: pytest.TempPathFactory, groups: list[lis
             writers = [(number, some_memory(seed)) for number, seed in group]
             assert _group(postgres, writers) == _group(sqlite, writers)
 
-        changes = sqlite.feed.since(0, limit=10**6)
-        assert postgres.feed.since(0, limit=10**6) == changes
+        changes = sqlite.feed.changes_after(0, limit=10**6)
+        assert postgres.feed.changes_after(0, limit=10**6) == changes
         assert postgres.feed.scan(after_row=0, limit=99) == sqlite.feed.scan(after_row=0, limit=99)
-        assert postgres.feed.expected(after_row=0, limit=99) == sqlite.feed.expected(after_row=0, limit=99)
-        assert postgres.feed.head() == sqlite.feed.head()
+        assert postgres.feed.expected_entries(after_row=0, limit=99) == sqlite.feed.expected_entries(
+            after_row=0, limit=99
+        )
+        assert postgres.feed.head_position() == sqlite.feed.head_position()

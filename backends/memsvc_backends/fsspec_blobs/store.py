@@ -158,7 +158,7 @@ class _Staged:
         """Return the hash so far."""
         return self._hash.hexdigest()
 
-    def put(self) -> None:
+    def commit(self) -> None:
         """Hand the file over."""
         try:
             with translate():

@@ -95,7 +95,7 @@ class _Staged:
     def sha256(self) -> str:
         return hashlib.sha256(self._content).hexdigest()
 
-    def put(self) -> None:
+    def commit(self) -> None:
         self._keep(self.sha256(), bytes(self._content))
 
 

@@ -15,7 +15,7 @@ from memsvc.domain.filter_evaluation import matches, within
 from memsvc.domain.filters import Filter
 from memsvc.domain.index_entries import Hit, LexicalEntry, LexicalManifest
 from memsvc.domain.scope import Reach
-from memsvc.ports.indexes import FUZZY_BOOST, FUZZY_MIN_LENGTH, Generation, LexicalIndex, Listed
+from memsvc.ports.indexes import FUZZY_BOOST, FUZZY_MIN_LENGTH, Generation, LexicalIndex, ListedEntry
 from memsvc.ports.plugin import BackendContext, BackendSettings, BackendSpec
 from memsvc.text.bm25 import is_one_edit, length_norm, rarity, saturation
 
@@ -114,9 +114,9 @@ class InMemoryLexicalIndex:
             raise TypeError(message)
         self._live = generation
 
-    def inventory(self) -> Iterator[Listed]:
+    def inventory(self) -> Iterator[ListedEntry]:
         """List every entry as of the call."""
-        return iter([Listed(entry.entry_id, entry.attributes.fingerprint) for entry in self._entries()])
+        return iter([ListedEntry(entry.entry_id, entry.attributes.fingerprint) for entry in self._entries()])
 
     def count(self, *, reach: Reach | None = None) -> int:
         """Return the number of entries: those in *reach*, or all."""

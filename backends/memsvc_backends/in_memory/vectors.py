@@ -15,7 +15,7 @@ from memsvc.domain.filter_evaluation import matches, within
 from memsvc.domain.filters import Filter
 from memsvc.domain.index_entries import Hit, VectorManifest, View
 from memsvc.domain.scope import Reach
-from memsvc.ports.indexes import Deferred, Generation, Listed, PendingSearch, VectorEntry, VectorIndex
+from memsvc.ports.indexes import DeferredSearch, Generation, ListedEntry, PendingSearch, VectorEntry, VectorIndex
 from memsvc.ports.models import Vector
 from memsvc.ports.plugin import BackendContext, BackendSettings, BackendSpec
 
@@ -102,7 +102,7 @@ class InMemoryVectorIndex:
         self, vector: Vector, *, view: View, reach: Reach, where: Filter | None = None, limit: int, deadline: Deadline
     ) -> PendingSearch:
         """Return what searches when the result is asked for."""
-        return Deferred(
+        return DeferredSearch(
             partial(self.search, vector, view=view, reach=reach, where=where, limit=limit, deadline=deadline)
         )
 
@@ -119,11 +119,11 @@ class InMemoryVectorIndex:
             raise TypeError(message)
         self._live = generation
 
-    def inventory(self) -> Iterator[Listed]:
+    def inventory(self) -> Iterator[ListedEntry]:
         """List every entry as of the call."""
         live = self._open()
         entries = [] if live is None else live.entries()
-        return iter([Listed(entry.entry_id, entry.attributes.fingerprint) for entry in entries])
+        return iter([ListedEntry(entry.entry_id, entry.attributes.fingerprint) for entry in entries])
 
     def count(self, *, reach: Reach | None = None) -> int:
         """Return the number of entries: those in *reach*, or all."""
@@ -131,12 +131,12 @@ class InMemoryVectorIndex:
         entries = [] if live is None else live.entries()
         return sum(reach is None or within(reach, entry.attributes) for entry in entries)
 
-    def loose(self) -> int:
+    def unsealed_count(self) -> int:
         """Return 0: nothing is searched more slowly than anything else."""
         self._open()
         return 0
 
-    def graph_pays(self) -> bool:
+    def wants_graph(self) -> bool:
         """Return False: there is no graph to build."""
         self._open()
         return False

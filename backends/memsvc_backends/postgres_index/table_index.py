@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.scope import Reach
-from memsvc.ports.indexes import Generation, Listed
+from memsvc.ports.indexes import Generation, ListedEntry
 from memsvc_backends.postgres_index.connections import GONE, Connection, Connections, translate
 from memsvc_backends.postgres_index.filters import Condition, selection
 from memsvc_backends.postgres_index.generations import Generations, Kind, Live, M, Making
@@ -112,7 +112,7 @@ class TableIndex(Generic[E, M]):
         self._making.making.publish()
         self._making = None
 
-    def inventory(self) -> Iterator[Listed]:
+    def inventory(self) -> Iterator[ListedEntry]:
         """List every entry, ascending."""
         return self._reading.inventory()
 
@@ -184,7 +184,7 @@ class Reading(Generic[M]):
                     live = self._generations.refresh()
         raise BackendUnavailableError(self._connections.name)
 
-    def inventory(self) -> Iterator[Listed]:
+    def inventory(self) -> Iterator[ListedEntry]:
         """List every entry, ascending, page by page."""
         after = -1
         while True:
@@ -197,7 +197,7 @@ class Reading(Generic[M]):
             nothing: list[tuple[Any, ...]] = []
             found = self.asked(self._generations.live(), page, nothing)
             for entry, fingerprint in found:
-                yield Listed(entry, fingerprint)
+                yield ListedEntry(entry, fingerprint)
             if len(found) < _PAGE:
                 return
             after = found[-1][0]

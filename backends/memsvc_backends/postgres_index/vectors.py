@@ -14,7 +14,7 @@ from memsvc.domain.errors import BackendUnavailableError, DeadlineExceededError
 from memsvc.domain.filters import Filter
 from memsvc.domain.index_entries import Hit, VectorManifest, View, content_of, manifest_of
 from memsvc.domain.scope import Reach
-from memsvc.ports.indexes import Deferred, PendingSearch, VectorEntry, VectorIndex
+from memsvc.ports.indexes import DeferredSearch, PendingSearch, VectorEntry, VectorIndex
 from memsvc.ports.models import Vector
 from memsvc.ports.plugin import BackendContext, BackendSpec
 from memsvc_backends.postgres_index import vector_table as tables
@@ -108,14 +108,14 @@ class PgvectorIndex(TableIndex[VectorEntry, VectorManifest]):
             return _Begun(self._threads.submit(search), deadline)
         except RuntimeError:
             # The index was closed, which the result is to say.
-            return Deferred(search)
+            return DeferredSearch(search)
 
-    def loose(self) -> int:
+    def unsealed_count(self) -> int:
         """Return 0: what is written later is compared, or joins the graph, as the rest."""
         self._connections.require_open()
         return 0
 
-    def graph_pays(self) -> bool:
+    def wants_graph(self) -> bool:
         """Return whether one owner has so many entries that a graph answers quicker than comparing them all."""
         live = self._generations.live()
         if live is None or not looks_on(self._version) or live.manifest.dimension > tables.GRAPH_DIMENSIONS:

@@ -17,7 +17,7 @@ from memsvc.domain.filters import Filter
 from memsvc.domain.index_entries import VectorManifest, View
 from memsvc.domain.scope import Reach
 from memsvc.ports.candidates import Hits
-from memsvc.ports.indexes import Generation, Listed, VectorEntry, VectorIndex
+from memsvc.ports.indexes import Generation, ListedEntry, VectorEntry, VectorIndex
 from memsvc.ports.models import Vector
 from memsvc.ports.plugin import BackendContext, BackendSpec
 from memsvc_backends.qdrant_common.points import (
@@ -142,24 +142,24 @@ class QdrantEdgeIndex:
             before.shard.retire()
             remove_leftovers(self._directory, generation.manifest)
 
-    def inventory(self) -> Iterator[Listed]:
+    def inventory(self) -> Iterator[ListedEntry]:
         """List the entries of the generation that is live when the first one is taken."""
         live = self.live()
         start: int | None = None if live is None else 0
         while start is not None and live is not None:
             with translate():
                 ids, fingerprints, start = live.shard.call(("page", start, _PAGE, FINGERPRINT))
-            yield from map(Listed, ids, fingerprints)
+            yield from map(ListedEntry, ids, fingerprints)
 
     def count(self, *, reach: Reach | None = None) -> int:
         """Return the number of entries: those in *reach*, or all."""
         return self._count(None if reach is None else filter_of(reach))
 
-    def loose(self) -> int:
+    def unsealed_count(self) -> int:
         """Return how many entries were written since the live generation was sealed."""
         return self._count(None) - self._count({"must": [SEALED]})
 
-    def graph_pays(self) -> bool:
+    def wants_graph(self) -> bool:
         """Return whether one owner has so many entries that a graph answers quicker than a scan."""
         return bool((self._ask(("largest",)) or 0) >= self._settings.graph_threshold)
 

@@ -13,7 +13,7 @@ from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.index_entries import Hit
 from memsvc.domain.scope import Reach
 from memsvc.ports.candidates import Hits
-from memsvc.ports.indexes import Generation, Listed
+from memsvc.ports.indexes import Generation, ListedEntry
 from memsvc_backends.qdrant_common.points import FINGERPRINT
 from memsvc_backends.qdrant_server.connection import AbsentError, Connection
 from memsvc_backends.qdrant_server.filters import filter_within, payload_indexes
@@ -74,7 +74,7 @@ class CollectionIndex(ABC, Generic[E, Manifest]):
         self._generations.switch(generation.made)
         generation.went_live()
 
-    def inventory(self) -> Iterator[Listed]:
+    def inventory(self) -> Iterator[ListedEntry]:
         """List the entries of the generation that is live when the first one is taken."""
         return self._reading.inventory()
 
@@ -167,7 +167,7 @@ class Reading(Generic[Manifest]):
         """Return how many points meet the filter, or how many there are."""
         return self.of_live(lambda live: self._counted(live, where), 0)
 
-    def inventory(self) -> Iterator[Listed]:
+    def inventory(self) -> Iterator[ListedEntry]:
         """List the points of the generation that is live at the first step, ascending."""
         live = self._generations.live()
         after: object = None
@@ -183,7 +183,7 @@ class Reading(Generic[Manifest]):
                 )
             except AbsentError as error:
                 raise BackendUnavailableError(self._connection.name) from error
-            yield from (Listed(int(point.id), int(point.payload[FINGERPRINT])) for point in points)
+            yield from (ListedEntry(int(point.id), int(point.payload[FINGERPRINT])) for point in points)
             if after is None:
                 return
 

@@ -20,7 +20,7 @@ from memsvc.domain.filters import Filter
 from memsvc.domain.index_entries import VectorManifest, View
 from memsvc.domain.scope import Reach
 from memsvc.ports.candidates import Hits
-from memsvc.ports.indexes import Deferred, PendingSearch, VectorEntry, VectorIndex
+from memsvc.ports.indexes import DeferredSearch, PendingSearch, VectorEntry, VectorIndex
 from memsvc.ports.models import Vector
 from memsvc.ports.plugin import BackendContext, BackendSpec
 from memsvc_backends.qdrant_common.points import require_dimension
@@ -71,16 +71,16 @@ class QdrantServerIndex(CollectionIndex[VectorEntry, VectorManifest]):
         self, vector: Vector, *, view: View, reach: Reach, where: Filter | None = None, limit: int, deadline: Deadline
     ) -> PendingSearch:
         """Return what searches when the result is asked for."""
-        return Deferred(
+        return DeferredSearch(
             partial(self.search, vector, view=view, reach=reach, where=where, limit=limit, deadline=deadline)
         )
 
-    def loose(self) -> int:
+    def unsealed_count(self) -> int:
         """Return 0: the server packs what is written by itself."""
         self._connection.require_open()
         return 0
 
-    def graph_pays(self) -> bool:
+    def wants_graph(self) -> bool:
         """Return False: the server builds its graphs by itself."""
         self._connection.require_open()
         return False

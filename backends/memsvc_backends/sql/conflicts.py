@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from memsvc.domain.clock import EPOCH, to_micros
 from memsvc.domain.conflicts import Conflict, ConflictState, Fact, Rule
 from memsvc.domain.scope import Reach
-from memsvc.ports.features import StoredStatement
+from memsvc.ports.features import StoredFact
 from memsvc_backends.sql.database import Database, translate
 from memsvc_backends.sql.dialect import execute, fixed, is_listed, list_parameter
 from memsvc_backends.sql.row_writer import parts_of
@@ -64,13 +64,11 @@ class SqlConflictWrites(WriteSession):
 
     refuse_erased: Callable[[Iterable[str]], None]
 
-    def find_statements(
-        self, owner: str, project_id: str, topics: Sequence[str], *, limit: int
-    ) -> list[StoredStatement]:
+    def find_facts(self, owner: str, project_id: str, topics: Sequence[str], *, limit: int) -> list[StoredFact]:
         """Return what is stated, a query for each topic: so none can take the place of another."""
         place = {"owner": owner, "project_id": project_id, "at_most": max(0, limit)}
         return [
-            StoredStatement(row[0], Fact(Rule(row[1]), topic, parts_of(row[2]), bool(row[3])))
+            StoredFact(row[0], Fact(Rule(row[1]), topic, parts_of(row[2]), bool(row[3])))
             for topic in dict.fromkeys(topics)
             for row in execute(self._connection, _select_statements(), {**place, "topic": topic})
         ]

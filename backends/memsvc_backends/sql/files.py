@@ -134,7 +134,7 @@ class SqlFileSearch:
         with self._database.reading() as connection:
             return referred_to(connection, owner, refs)
 
-    def existing(self, owner: str, refs: Iterable[FileRef], *, now: datetime) -> set[FileRef]:
+    def existing_refs(self, owner: str, refs: Iterable[FileRef], *, now: datetime) -> set[FileRef]:
         """Return those that are files."""
         wanted = set(refs)
         at = {"owner": owner, "wanted": list_parameter(sorted({ref.id for ref in wanted})), "now": to_micros(now)}
@@ -242,13 +242,13 @@ class SqlFileReads(SqlFileSearch):
         every = sa.select(*FILE_COLUMNS).where(files.c.row > after)
         return self._read(every.order_by(files.c.row).limit(max(0, limit)), {})
 
-    def expired(self, *, now: datetime, limit: int) -> list[File]:
+    def expired_files(self, *, now: datetime, limit: int) -> list[File]:
         """Return the expired ones."""
         over = files.c.expire_time <= to_micros(now)
         statement = sa.select(*FILE_COLUMNS).where(over).order_by(files.c.expire_time, files.c.row)
         return self._read(statement.limit(max(0, limit)), {})
 
-    def referred(self, digests: Iterable[str], *, apart_from: str = "") -> set[str]:
+    def digests_in_use(self, digests: Iterable[str], *, apart_from: str = "") -> set[str]:
         """Return the digests that are in use."""
         at = {"wanted": list_parameter(digests), "owner": apart_from}
         with self._database.reading() as connection:
@@ -277,7 +277,7 @@ class SqlFileWrites:
 
     def get(self, file_id: str, *, reach: Reach) -> File | None:
         """Return a file that is there."""
-        found = self.stored(reach.owner, [file_id]).get(file_id)
+        found = self.get_many(reach.owner, [file_id]).get(file_id)
         return found if found is not None and found.scope.project_id in reach.project_ids else None
 
     def insert(self, file: File) -> File:
@@ -289,7 +289,7 @@ class SqlFileWrites:
         insert_terms(self._connection, inserted)
         return inserted
 
-    def held(self, owner: str, digests: Iterable[str]) -> set[str]:
+    def digests_of_owner(self, owner: str, digests: Iterable[str]) -> set[str]:
         """Return the digests of contents that the owner has."""
         wanted = (is_listed(files.c.sha256, "wanted"), files.c.owner == owner, HAS_CONTENT)
         statement = sa.select(files.c.sha256).distinct().where(*wanted)
@@ -316,7 +316,7 @@ class SqlFileWrites:
         others = sa.select(files.c.id).where(is_listed(files.c.id, "wanted"), files.c.owner != owner)
         return set(execute(self._connection, others, {"wanted": list_parameter(ids)}).scalars())
 
-    def stored(self, owner: str, ids: Iterable[str]) -> dict[str, File]:
+    def get_many(self, owner: str, ids: Iterable[str]) -> dict[str, File]:
         """Return files by id."""
         at = {"wanted": list_parameter(ids), "owner": owner}
         return {file.id: file for file in map(file_from_row, execute(self._connection, _select_stored(), at))}

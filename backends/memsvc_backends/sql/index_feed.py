@@ -97,7 +97,7 @@ class SqlIndexFeed:
             found = {row[1]: (memory_from_row(row[:-1]), row[-1]) for row in execute(connection, statement)}
             return _documents(connection, found, _vectors(connection, list(found)))
 
-    def expected(self, *, after_row: int, limit: int) -> list[ExpectedEntries]:
+    def expected_entries(self, *, after_row: int, limit: int) -> list[ExpectedEntries]:
         """Return what the indexes should hold."""
         columns = (memories.c.row, memories.c.fingerprint, memories.c.chunk_count)
         with self._database.reading() as connection:
@@ -108,7 +108,7 @@ class SqlIndexFeed:
         """Count the memories that the indexes should hold."""
         return self._number(sa.select(sa.func.count()).select_from(memories).where(IS_INDEXED))
 
-    def pending(self, *, limit: int) -> list[Change]:
+    def pending_changes(self, *, limit: int) -> list[Change]:
         """Return the oldest changes that are not applied."""
         marked = self._marks.unwritten
         if limit <= 0:
@@ -124,12 +124,12 @@ class SqlIndexFeed:
             yield [_change(row) for row in rows]
 
     @contextmanager
-    def standing_still(self) -> Iterator[None]:
+    def pause(self) -> Iterator[None]:
         """Keep every process from being lent changes."""
         with unclaimed(self._database) as check, self._held(check):
             yield
 
-    def require_lent(self) -> None:
+    def require_claim(self) -> None:
         """Return when this thread has still what it was lent, and the indexes still stand still for it."""
         for check in getattr(self._checks, "held", ()):
             check()
@@ -148,7 +148,7 @@ class SqlIndexFeed:
         marked = self._marks.unwritten
         return set(positions) - (pending_among(self._database, positions) - marked)
 
-    def since(self, position: int, *, limit: int) -> list[Change]:
+    def changes_after(self, position: int, *, limit: int) -> list[Change]:
         """Return the changes after a position."""
         return self._changes(_select_since(), {"limit": limit, "after": position})
 
@@ -161,11 +161,11 @@ class SqlIndexFeed:
         """Make durable what was noted."""
         self._marks.write()
 
-    def head(self) -> int:
+    def head_position(self) -> int:
         """Return the newest position."""
         return self._number(_select_head())
 
-    def applied(self) -> int:
+    def applied_position(self) -> int:
         """Return the position below the oldest change that is not applied."""
         marked = self._marks.unwritten
         with self._database.reading() as connection:

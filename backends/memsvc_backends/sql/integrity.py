@@ -98,7 +98,7 @@ class SqlIntegrityReads:
             )
             return set(rows.scalars())
 
-    def kept(self, memories_: Sequence[Memory]) -> dict[int, StoredRow]:
+    def stored_rows(self, memories_: Sequence[Memory]) -> dict[int, StoredRow]:
         """Compare the numbers of chunks and terms with those that there should be."""
         rows = [memory.row for memory in memories_]
         if not rows:

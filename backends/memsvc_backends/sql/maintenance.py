@@ -12,7 +12,7 @@ from memsvc.domain.clock import to_micros
 from memsvc.domain.maintenance import MaintenanceScope
 from memsvc.domain.memory import Kind, Memory
 from memsvc.domain.scope import OWNER_SEPARATOR, Scope
-from memsvc.ports.operations import LogPlace, ScanPosition, Waiting
+from memsvc.ports.operations import LogPlace, MaintenanceCandidate, ScanPosition
 from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.dialect import execute, fixed, unindexed, upsert_when
 from memsvc_backends.sql.memory_codec import MEMORY_COLUMNS, memory_from_row, micros_or_none, moment_or_none
@@ -40,15 +40,17 @@ class SqlUpkeepReads:
         """Read from *database*."""
         self._database = database
 
-    def expired(self, area: MaintenanceScope, *, at: datetime, after: ScanPosition, limit: int) -> list[Waiting]:
+    def expired_memories(
+        self, area: MaintenanceScope, *, at: datetime, after: ScanPosition, limit: int
+    ) -> list[MaintenanceCandidate]:
         """Return what has expired."""
         return self._list(
             area, (IS_EXPIRING, _LEASE.expire_time <= to_micros(at)), (_LEASE.expire_time, _LEASE.row), after, limit
         )
 
-    def read_often(
+    def frequently_read(
         self, area: MaintenanceScope, *, least: int, at: datetime, after: ScanPosition, limit: int
-    ) -> list[Waiting]:
+    ) -> list[MaintenanceCandidate]:
         """Return what was read often."""
         moment = to_micros(at)
         conditions = (
@@ -61,12 +63,14 @@ class SqlUpkeepReads:
         )
         return self._list(area, conditions, (_LEASE.access_count, _LEASE.row), after, limit)
 
-    def unread(self, area: MaintenanceScope, *, since: datetime, after: ScanPosition, limit: int) -> list[Waiting]:
+    def unread(
+        self, area: MaintenanceScope, *, since: datetime, after: ScanPosition, limit: int
+    ) -> list[MaintenanceCandidate]:
         """Return what was not read lately: two lists, which lie one behind the other in the index."""
         moment = to_micros(since)
         unchanged = (IS_ARCHIVABLE, _LEASE.update_time < moment)
         half, place = (after[0], after[1:]) if after else (_NEVER_READ, ())
-        found: list[Waiting] = []
+        found: list[MaintenanceCandidate] = []
         if half == _NEVER_READ:
             never = (*unchanged, _LEASE.access_time.is_(None), _LEASE.create_time < moment)
             found = self._list(area, never, (_LEASE.create_time, _LEASE.row), place, limit, half=(_NEVER_READ,))
@@ -90,7 +94,7 @@ class SqlUpkeepReads:
 
     def least_useful(
         self, area: MaintenanceScope, *, owner: str, since: datetime, at: datetime, after: ScanPosition, limit: int
-    ) -> list[Waiting]:
+    ) -> list[MaintenanceCandidate]:
         """Return what is of little use."""
         conditions = (*_used(since, at), _LEASE.owner == owner)
         return self._list(area, conditions, (_LEASE.importance, _LEASE.access_count, _LEASE.row), after, limit)
@@ -103,7 +107,7 @@ class SqlUpkeepReads:
         after: ScanPosition,
         limit: int,
         half: ScanPosition = (),
-    ) -> list[Waiting]:
+    ) -> list[MaintenanceCandidate]:
         if limit <= 0:
             return []
         statement = sa.select(*_COLUMNS, *order).where(*conditions, *_within(area))
@@ -129,11 +133,11 @@ def _within(area: MaintenanceScope) -> Iterator[sa.ColumnElement[bool]]:
             yield unindexed(_LEASE.project_id) == area.project_id
 
 
-def _waiting(row: Sequence[Any], half: ScanPosition) -> Waiting:
+def _waiting(row: Sequence[Any], half: ScanPosition) -> MaintenanceCandidate:
     number, memory_id, owner, project_id, agent_id, session_id, work_in_progress, content_bytes, *place = row
     tenant_id, _, user_id = owner.partition(OWNER_SEPARATOR)
     scope = Scope(user_id, project_id, agent_id, session_id, tenant_id)
-    return Waiting(number, memory_id, scope, (*half, *place), bool(work_in_progress), content_bytes)
+    return MaintenanceCandidate(number, memory_id, scope, (*half, *place), bool(work_in_progress), content_bytes)
 
 
 # Leases: one row for each name.

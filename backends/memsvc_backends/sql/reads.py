@@ -136,7 +136,7 @@ class SqlMemoryReads(SqlHistoryReads):
             version = self._ranked.version
             read = self._read_candidates(missing, reach)
             self._ranked.keep(read, version)
-            found = found.joined(candidates_of_rows(read))
+            found = found.join(candidates_of_rows(read))
         return found
 
     def keyword_hits(self, terms: Sequence[str], *, reach: Reach, where: Filter | None, limit: int) -> list[Hit]:

@@ -28,7 +28,7 @@ class RowCache(Generic[V]):
 
     def found(self, rows: Collection[int]) -> dict[int, V]:
         """Return those of *rows* that are held. The values are shared: they must not be changed."""
-        return self._values.found(rows)
+        return self._values.get_many(rows)
 
     def keep(self, values: Mapping[int, V], version: int) -> None:
         """Hold what was read, but for rows that were changed after *version*."""

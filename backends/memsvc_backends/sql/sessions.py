@@ -182,7 +182,7 @@ class SqlSessionWrites:
         """Count more or fewer tokens for a message."""
         execute(self._connection, _update_tokens(), {"at_row": row, "more": tokens})
 
-    def summarised(self, rows: Sequence[int], summary_id: str) -> None:
+    def set_summary(self, rows: Sequence[int], summary_id: str) -> None:
         """Note the summary of messages."""
         parameters = {"wanted": list_parameter(rows), "summary": summary_id}
         execute(self._connection, _update_summaries(), parameters)

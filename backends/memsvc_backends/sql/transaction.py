@@ -125,7 +125,7 @@ class SqlTransaction(
         was_public = before.layer is not Layer.SESSION
         self._log(ChangeBatch(before.row, before.row, action, self._time, position, was_public=was_public))
 
-    def put_away(self, memories: Sequence[Memory], status: Status) -> list[Memory]:
+    def set_status(self, memories: Sequence[Memory], status: Status) -> list[Memory]:
         """Write the next revision of many memories."""
         if not memories:
             return []

@@ -14,7 +14,7 @@ from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import Memory
 from memsvc.domain.sessions import Session
 from memsvc.domain.user_data import StoredMemory, StoredRevision
-from memsvc.ports.metadata import Restored
+from memsvc.ports.metadata import RestoredRecord
 from memsvc_backends.sql.dialect import execute, fixed, is_listed, list_parameter, unindexed
 from memsvc_backends.sql.memory_codec import snapshot_text, with_rows
 from memsvc_backends.sql.outbox import ChangeBatch, append_outbox
@@ -35,7 +35,7 @@ class SqlTransferWrites(WriteSession):
         parameters = {"wanted": list_parameter(ids), "owner": owner}
         return set(execute(self._connection, _select_others(), parameters).scalars())
 
-    def stored(self, owner: str, ids: Iterable[str]) -> dict[str, StoredMemory]:
+    def get_many(self, owner: str, ids: Iterable[str]) -> dict[str, StoredMemory]:
         """Return memories by id."""
         return read_stored(self._connection, owner, ids)
 
@@ -49,7 +49,7 @@ class SqlTransferWrites(WriteSession):
         parameters = {"wanted": list_parameter(ordinals), "session": session.row}
         return set(execute(self._connection, _select_ordinals(), parameters).scalars())
 
-    def restore(self, restored: Sequence[Restored]) -> list[Memory]:
+    def restore(self, restored: Sequence[RestoredRecord]) -> list[Memory]:
         """Insert memories with their pasts."""
         if not restored:
             return []
@@ -101,7 +101,7 @@ class SqlTransferWrites(WriteSession):
         insert_many(self._connection, tombstones, values)
 
 
-def _numbered(restored: Sequence[Restored], first: int) -> list[Memory]:
+def _numbered(restored: Sequence[RestoredRecord], first: int) -> list[Memory]:
     rows = {one.record.memory.id: row for row, one in enumerate(restored, start=first)}
     return [
         with_rows(one.record.memory, row, rows.get(one.stored.previous_id, one.record.memory.previous_row))
@@ -109,7 +109,7 @@ def _numbered(restored: Sequence[Restored], first: int) -> list[Memory]:
     ]
 
 
-def _revision_values(restored: Sequence[Restored], written: Sequence[Memory]) -> list[dict[str, Any]]:
+def _revision_values(restored: Sequence[RestoredRecord], written: Sequence[Memory]) -> list[dict[str, Any]]:
     values: list[dict[str, Any]] = []
     for one, memory in zip(restored, written, strict=True):
         values += [_earlier_values(earlier, memory) for earlier in one.earlier]
@@ -136,7 +136,7 @@ def _earlier_values(earlier: StoredRevision, now: Memory) -> dict[str, Any]:
     }
 
 
-def _message_values(restored: Sequence[Restored], written: Sequence[Memory]) -> list[dict[str, Any]]:
+def _message_values(restored: Sequence[RestoredRecord], written: Sequence[Memory]) -> list[dict[str, Any]]:
     return [
         message_values(one.session.row, replace(one.stored.message, row=memory.row))
         for one, memory in zip(restored, written, strict=True)
@@ -144,7 +144,7 @@ def _message_values(restored: Sequence[Restored], written: Sequence[Memory]) -> 
     ]
 
 
-def _noted_values(restored: Sequence[Restored], written: Sequence[Memory]) -> list[dict[str, Any]]:
+def _noted_values(restored: Sequence[RestoredRecord], written: Sequence[Memory]) -> list[dict[str, Any]]:
     both = zip(restored, written, strict=True)
     return [value for one, memory in both for value in acknowledged_values(memory.row, one.stored.acknowledged)]
 

@@ -60,7 +60,7 @@ class SqlVaultBook:
         found = self._entries(sa.select(*_COLUMNS).where(*at, _HAS_SESSION))
         return found[0] if found else None
 
-    def alike(self, owner: str, digest: str, *, limit: int) -> list[VaultEntry]:
+    def ids_with_content(self, owner: str, digest: str, *, limit: int) -> list[VaultEntry]:
         """Return the entries of a digest."""
         alike = sa.select(*_COLUMNS).where(_F.owner == owner, _F.digest == digest)
         return self._entries(alike.order_by(_F.path_key).limit(limit))
@@ -113,12 +113,12 @@ class SqlVaultBook:
         with self._database.reading() as connection:
             return [memory_from_row(row) for row in execute(connection, statement.order_by(_M.row).limit(limit))]
 
-    def lost(self, *, owner: str | None, after: str, limit: int) -> list[VaultEntry]:
+    def entries_without_memory(self, *, owner: str | None, after: str, limit: int) -> list[VaultEntry]:
         """Return entries of memories that are gone."""
         is_there = sa.exists().where(_M.id == _F.memory_id)
         return self._entries(_paged(sa.select(*_COLUMNS).where(_HAS_MEMORY, ~is_there), owner, after, limit))
 
-    def purged(self, memory_ids: Iterable[str]) -> set[tuple[str, str]]:
+    def places_of_purged(self, memory_ids: Iterable[str]) -> set[tuple[str, str]]:
         """Return where purged memories were."""
         is_meant = is_listed(tombstones.c.memory_id, "values")
         places = sa.select(tombstones.c.owner, tombstones.c.project_id).where(is_meant).distinct()
@@ -126,7 +126,7 @@ class SqlVaultBook:
             found = execute(connection, places, {"values": list_parameter(list(memory_ids))})
             return {(owner, project) for owner, project in found}
 
-    def said(self, *, owner: str | None, after_row: int, limit: int) -> list[Transcript]:
+    def transcripts(self, *, owner: str | None, after_row: int, limit: int) -> list[Transcript]:
         """Return sessions."""
         first = sa.func.min(_M.row)
         columns = (_M.owner, _M.project_id, _M.session_id)

@@ -16,7 +16,7 @@ from memsvc.domain.filters import Filter
 from memsvc.domain.index_entries import LexicalEntry, LexicalManifest
 from memsvc.domain.scope import Reach
 from memsvc.ports.candidates import Hits
-from memsvc.ports.indexes import FUZZY_BOOST, FUZZY_MIN_LENGTH, Listed
+from memsvc.ports.indexes import FUZZY_BOOST, FUZZY_MIN_LENGTH, ListedEntry
 from memsvc_backends.tantivy.schema import (
     BODY,
     ENTRY,
@@ -131,7 +131,7 @@ class TantivyGeneration:
             wanted = any_term(self._schema, seen.vocabulary, terms).and_must_match(chosen)
             return best_hits(seen.searcher, wanted, limit=limit)
 
-    def inventory(self) -> Iterator[Listed]:
+    def inventory(self) -> Iterator[ListedEntry]:
         """List every entry as of the first step, ascending."""
         searcher, after = self._now().searcher, -1
         while True:
@@ -140,7 +140,7 @@ class TantivyGeneration:
                 found = searcher.search(later, _PAGE, count=False, order_by_field=ENTRY, order=Order.Asc).hits
                 fingerprints = searcher.fast_field_values(FINGERPRINT, [address for _, address in found])
             for (entry, _), fingerprint in zip(found, fingerprints, strict=True):
-                yield Listed(entry, int(fingerprint or 0))
+                yield ListedEntry(entry, int(fingerprint or 0))
             if len(found) < _PAGE:
                 return
             after = found[-1][0]

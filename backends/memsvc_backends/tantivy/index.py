@@ -19,7 +19,7 @@ from memsvc.domain.index_entries import LexicalEntry, LexicalManifest
 from memsvc.domain.scope import Reach
 from memsvc.fsync import sync
 from memsvc.ports.candidates import Hits
-from memsvc.ports.indexes import Generation, LexicalIndex, Listed
+from memsvc.ports.indexes import Generation, LexicalIndex, ListedEntry
 from memsvc.ports.plugin import BackendContext, BackendSettings, BackendSpec
 from memsvc_backends.tantivy.generation import TantivyGeneration
 from memsvc_backends.tantivy.schema import FORMAT, NAME, translate
@@ -106,7 +106,7 @@ class TantivyLexicalIndex:
         if before is not None:
             before.remove()
 
-    def inventory(self) -> Iterator[Listed]:
+    def inventory(self) -> Iterator[ListedEntry]:
         """List every entry of every owner."""
         live = self._require_open()
         return iter(()) if live is None else live.inventory()

@@ -84,7 +84,7 @@ class DiagnoseService:
             return None, (), []
         try:
             reports, found = self._indexes(broken, verify=verify)
-            outbox = OutboxState(self._feed.head(), self._feed.applied(), self._feed.pending_count())
+            outbox = OutboxState(self._feed.head_position(), self._feed.applied_position(), self._feed.pending_count())
             found.extend(
                 indexer_warnings(outbox.pending, replaying=self._indexer.is_replaying, building=self._reindex.progress)
             )

@@ -305,7 +305,7 @@ class MemoryChecker:
     def of(self, memories: Sequence[Memory], reach: Reach) -> list[FaultyMemory]:
         """Return the memories with faults."""
         known = self._integrity.known_ids(reach.owner, [one for memory in memories for one in _links(memory)])
-        kept = self._integrity.kept(memories)
+        kept = self._integrity.stored_rows(memories)
         found = [
             FaultyMemory(memory, known, tuple(_findings(memory, known, kept.get(memory.row)))) for memory in memories
         ]
@@ -460,7 +460,7 @@ class FileChecker:
         named = dict.fromkeys(ref for memory in memories for ref in memory.file_refs)
         if not named:
             return []
-        known = self._parts.files.existing(owner, named, now=self._parts.now())
+        known = self._parts.files.existing_refs(owner, named, now=self._parts.now())
         lacking = [(memory, tuple(ref for ref in memory.file_refs if ref not in known)) for memory in memories]
         return [(memory, refs) for memory, refs in lacking if refs]
 
@@ -508,7 +508,7 @@ class FileChecker:
             gone: list[File] = []
             for owner, files in groupby(sorted(orphans, key=lambda file: file.scope.owner), _owner):
                 several = list(files)
-                stored = transaction.files.stored(owner, [file.id for file in several])
+                stored = transaction.files.get_many(owner, [file.id for file in several])
                 referred = transaction.files.referred_to(owner, map(_ref, several))
                 gone += [file for file in stored.values() if _ref(file) not in referred]
             transaction.files.delete(gone)

@@ -63,7 +63,7 @@ class ServiceMetrics:
             building=self._reindex.progress,
             memories=_known(feed.indexable),
             pending=_known(feed.pending_count),
-            position=_known(feed.head),
+            position=_known(feed.head_position),
             storage_bytes=_all_known({"store": self._store.storage_bytes}
                                      | {name: index.storage_bytes for name, index in indexes.items()}),
             entries=_all_known({name: index.count for name, index in indexes.items()}),

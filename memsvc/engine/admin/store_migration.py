@@ -9,7 +9,7 @@ from enum import StrEnum
 from memsvc.domain.errors import MoveRunningError
 from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
 from memsvc.ports.metadata import MetadataStore
-from memsvc.ports.operations import Changes, MovePhase, MoveProgress, MoveTarget
+from memsvc.ports.operations import MoveChanges, MovePhase, MoveProgress, MoveTarget
 
 
 class MoveAction(StrEnum):
@@ -31,7 +31,7 @@ class StoreMigration:
         self._running = threading.Lock()
 
     def run(
-        self, target: MoveTarget, action: MoveAction, changes: Changes = Changes.KEEP
+        self, target: MoveTarget, action: MoveAction, changes: MoveChanges = MoveChanges.KEEP
     ) -> Generator[MoveProgress, None, None]:
         """Run the action and yield its progress. *changes* are the changes that an undo would lose.
 
@@ -50,7 +50,9 @@ class StoreMigration:
         finally:
             self._running.release()
 
-    def _steps(self, target: MoveTarget, action: MoveAction, changes: Changes) -> Generator[MoveProgress, None, None]:
+    def _steps(
+        self, target: MoveTarget, action: MoveAction, changes: MoveChanges
+    ) -> Generator[MoveProgress, None, None]:
         moves = self._store.moves
         if action is MoveAction.CHECK:
             yield moves.check(target)

@@ -142,7 +142,7 @@ class GroupCommitter:
             if changed is not None:
                 self._notify(changed)
             if not all(one.position or one.error for one in results):
-                head = self._store.feed.head()
+                head = self._store.feed.head_position()
                 results = [one if one.position or one.error else _TaskResult(one.value, head) for one in results]
         except Exception as error:  # noqa: BLE001 - delivered to the callers
             self._fail(group, error)

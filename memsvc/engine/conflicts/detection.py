@@ -108,12 +108,12 @@ class ConflictDetector:
             return
         place = (memory.scope.owner, memory.scope.project_id)
         pairs: dict[str, tuple[Fact, Fact]] = {}
-        found = transaction.find_statements(*place, list(own_statements), limit=CANDIDATES)
+        found = transaction.find_facts(*place, list(own_statements), limit=CANDIDATES)
         personal = (
             [statement.topic for statement in own_statements.values() if is_personal(statement)] if place[1] else []
         )
         if personal:
-            found = [*found, *transaction.find_statements(place[0], "", personal, limit=CANDIDATES)]
+            found = [*found, *transaction.find_facts(place[0], "", personal, limit=CANDIDATES)]
         for stated in found:
             own = own_statements[stated.statement.topic]
             if stated.memory_id not in {memory.id, *later} and contradicts(stated.statement, own):

@@ -175,7 +175,7 @@ def find_in_reach(transaction: Transaction, memory_id: str, reach: Reach) -> Mem
     near = transaction.get(memory_id, reach=reach)
     if near is not None:
         return near
-    far = transaction.stored(reach.owner, [memory_id]).get(memory_id)
+    far = transaction.get_many(reach.owner, [memory_id]).get(memory_id)
     if far is None:
         return None
     return transaction.get(memory_id, reach=Reach(reach.owner, (far.memory.scope.project_id,)))

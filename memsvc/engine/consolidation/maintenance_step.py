@@ -221,7 +221,7 @@ class IncrementalScan:
 
     def _first_cursor(self, area: MaintenanceScope) -> Cursor:
         # Memories that the indexes do not contain yet cannot be found by vector: leave them to the next pass.
-        head = self._feed.applied()
+        head = self._feed.applied_position()
         return Cursor(ScanKind.AGAIN, 0, head) if area == EVERYBODY else self._full_scan(head)
 
     def _full_scan(self, head: int) -> Cursor:
@@ -249,7 +249,7 @@ class IncrementalScan:
     def _changed(self, cursor: Cursor, most: int) -> tuple[list[Memory], Cursor | None]:
         if cursor.place >= cursor.head:
             return [], None
-        changes = self._feed.since(cursor.place, limit=most)
+        changes = self._feed.changes_after(cursor.place, limit=most)
         if not changes or changes[0].position != cursor.place + 1:
             # Changes were pruned meanwhile, so the memories they changed are unknown: scan all.
             return [], self._full_scan(cursor.head)

@@ -158,7 +158,7 @@ class CoreMemoryCache:
         """Return whether no change since concerns the entry; it is then valid for the current position."""
         if entry.commits == commits and not self._is_shared:
             return True
-        changes = self._feed.since(entry.position, limit=MOST_CHANGES)
+        changes = self._feed.changes_after(entry.position, limit=MOST_CHANGES)
         if len(changes) == MOST_CHANGES:
             return False
         rows = {change.row for change in changes}
@@ -174,7 +174,7 @@ class CoreMemoryCache:
 
     def _read(self, name: tuple[str, str], commits: int, now: datetime) -> tuple[Sequence[Memory], ...]:
         # In this order: a commit in between is seen by the lists, and checked again later.
-        position, reach = self._feed.head(), Reach(name[0], (name[1],))
+        position, reach = self._feed.head_position(), Reach(name[0], (name[1],))
         lists = tuple(self._lists(reach, now))
         until = self._until(lists, reach, now)
         memories = [memory for part in lists for memory in part]

@@ -98,10 +98,10 @@ class BlobGuard:
 
     def _is_unused(self, sha256: str) -> bool:
         with self.held(sha256):
-            return self._blobs.find(sha256) is not None and not self._files.referred([sha256])
+            return self._blobs.find(sha256) is not None and not self._files.digests_in_use([sha256])
 
     def _remove(self, sha256: str, *, apart_from: str) -> bool:
         with self.held(sha256):
-            if self._files.referred([sha256], apart_from=apart_from):
+            if self._files.digests_in_use([sha256], apart_from=apart_from):
                 return False
             return self._blobs.delete(sha256)

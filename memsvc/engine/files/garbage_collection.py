@@ -82,11 +82,11 @@ class FileSweep:
             after = part[-1].row
 
     def _count_expired(self) -> int:
-        return len(self._files.expired(now=self._now(), limit=1_000_000))
+        return len(self._files.expired_files(now=self._now(), limit=1_000_000))
 
     def _remove_expired(self) -> int:
         removed, now = 0, self._now()
-        while part := self._files.expired(now=now, limit=BATCH):
+        while part := self._files.expired_files(now=now, limit=BATCH):
             removed += self._committer.submit(_deleting(part)).value
             self._blob_guard.try_to_remove_unused(file.sha256 for file in part)
         return removed
@@ -96,7 +96,7 @@ def without_files(blobs: Iterator[Blob], files: FileReads) -> Iterator[Blob]:
     """Yield those of *blobs* that no file uses; the upload of one may be about to finish."""
     while part := list(islice(blobs, BATCH)):
         SEARCH_PRIORITY.yield_to_searches()
-        used = files.referred(blob.sha256 for blob in part)
+        used = files.digests_in_use(blob.sha256 for blob in part)
         yield from (blob for blob in part if blob.sha256 not in used)
 
 

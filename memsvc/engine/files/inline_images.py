@@ -78,7 +78,7 @@ class InlineImageExtractor:
 
         def work(transaction: Transaction) -> None:
             transaction.files.fill(scope.owner, sha256)
-            known = transaction.files.stored(scope.owner, [file.id]).get(file.id)
+            known = transaction.files.get_many(scope.owner, [file.id]).get(file.id)
             if known is not None and is_expired(known, file.create_time):
                 transaction.files.delete([known])
                 known = None
@@ -90,7 +90,7 @@ class InlineImageExtractor:
             with self._blobs.stage() as staged:
                 staged.write([data])
                 with self._blob_guard.held(sha256):
-                    staged.put()
+                    staged.commit()
                     self._committer.submit(work)
                     is_kept = True
         finally:

@@ -141,7 +141,7 @@ class FileUploader:
         kept: File | None = None
         try:
             with self._blob_guard.held(sha256):
-                staged.put()
+                staged.commit()
                 kept = run_once(self._committer, request, work, to_json=file_as_json, from_json=file_from_json).value
         finally:
             # Nothing was committed; or it was, by an earlier attempt of the request, and may have been deleted since.

@@ -133,7 +133,7 @@ class AsOfCandidateReader:
         documents, wanted = self._states.documents, [int(row) for row in rows]
         live = self._reads.candidates([row for row in wanted if row not in documents], reach=reach)
         past = Candidates.of(candidate_of(documents[row].memory) for row in wanted if row in documents)
-        return live.joined(past)
+        return live.join(past)
 
     def by_rows(self, rows: Sequence[int], *, reach: Reach) -> dict[int, Memory]:
         """Return memories as they were, including one that changed during the search."""

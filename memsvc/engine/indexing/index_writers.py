@@ -20,7 +20,7 @@ from memsvc.engine.indexing.vector_entries import (
     lexical_entries,
     means_of,
 )
-from memsvc.ports.indexes import Generation, LexicalIndex, Listed, VectorEntry, VectorIndex
+from memsvc.ports.indexes import Generation, LexicalIndex, ListedEntry, VectorEntry, VectorIndex
 from memsvc.text.calibration_sentences import NEUTRAL_SENTENCES
 from memsvc.text.passages import ANALYSIS_VERSION
 
@@ -86,7 +86,7 @@ class IndexWriter(Protocol):
         """Start a generation as of *position*; *sample* reads all documents, *total* is their number."""
         ...
 
-    def inventory(self) -> Iterator[Listed]:
+    def inventory(self) -> Iterator[ListedEntry]:
         """Yield every live entry."""
         ...
 
@@ -152,7 +152,7 @@ class BaseIndexWriter(Generic[X]):
             return False
         return True
 
-    def inventory(self) -> Iterator[Listed]:
+    def inventory(self) -> Iterator[ListedEntry]:
         """Yield every live entry."""
         return self._index.inventory()
 
@@ -309,12 +309,12 @@ class VectorIndexWriter(BaseIndexWriter[VectorIndex]):
             return False
         enough = min(max(MEAN_MINIMUM, manifest.mean_samples * MEAN_GROWTH), MEAN_SAMPLES)
         outgrown = manifest.mean_samples < enough <= total
-        crowded = self._index.loose() > max(LOOSE_MINIMUM, total * LOOSE_SHARE)
-        return outgrown or crowded or (not manifest.hnsw and self._index.graph_pays())
+        crowded = self._index.unsealed_count() > max(LOOSE_MINIMUM, total * LOOSE_SHARE)
+        return outgrown or crowded or (not manifest.hnsw and self._index.wants_graph())
 
     def _wants_graph(self) -> bool:
         try:
-            return self._index.graph_pays()
+            return self._index.wants_graph()
         except BackendUnavailableError:
             # The live generation may be lost, which is why a new one is built; the graph is considered at the next
             # refresh.

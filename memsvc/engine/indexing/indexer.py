@@ -51,9 +51,9 @@ class Indexer:
         self._wake = threading.Event()
         self._stopping = threading.Event()
         self._caught_up = threading.Event()
-        self._applied = feed.applied()
+        self._applied = feed.applied_position()
         self._urgent_steps = 0
-        self._replay_to = feed.head()
+        self._replay_to = feed.head_position()
         self._thread = threading.Thread(target=self._run, name="indexer", daemon=True)
 
     @property
@@ -237,7 +237,7 @@ class Indexer:
         self._waiters.resolve(positions, self._applied)
 
     def _advance(self) -> None:
-        self._applied = self._feed.applied()
+        self._applied = self._feed.applied_position()
         if self._applied >= self._replay_to:
             self._caught_up.set()
         self._waiters.resolve((), self._applied)
@@ -301,7 +301,7 @@ class ChangeApplier:
             for part in ready:
                 with self._lock:
                     # Embedding may take longer than the claim of the changes lasts.
-                    self._feed.require_lent()
+                    self._feed.require_claim()
                     self.write(part.rows, part.documents)
                 yield part.changes
 
@@ -331,7 +331,7 @@ class ChangeApplier:
             BackendUnavailableError: The lexical index cannot be reached.
         """
         with self._lock:
-            self._feed.require_lent()
+            self._feed.require_claim()
             self._write(self._lexical, rows, documents)
 
     @staticmethod
@@ -386,7 +386,7 @@ class LexicalCatchUp:
             BackendUnavailableError: The lexical index cannot be reached either.
         """
         position = max(self._position, applied)
-        while not should_stop() and (changes := self._feed.since(position, limit=PAGE)):
+        while not should_stop() and (changes := self._feed.changes_after(position, limit=PAGE)):
             self._write(changes)
             position = self._position = changes[-1].position
         return position

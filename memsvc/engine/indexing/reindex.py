@@ -166,7 +166,7 @@ class ReindexService:
 
     def is_quiet(self, quiet_period: QuietPeriodDetector) -> bool:
         """Return whether no import is running that a rebuild would compete with."""
-        return quiet_period.is_quiet(self._feed.head(), self._feed.pending_count())
+        return quiet_period.is_quiet(self._feed.head_position(), self._feed.pending_count())
 
     def _repair_all(self, writer: IndexWriter) -> Generator[ReindexProgress, None, None]:
         yield ReindexProgress(ReindexPhase.READING, writer.kind, 0, self._feed.indexable(), writer.generation())
@@ -352,7 +352,7 @@ class IndexRebuilder:
         Raises:
             BackendUnavailableError: The index or the embedder cannot be reached; the live generation stays.
         """
-        position = self._feed.head()
+        position = self._feed.head_position()
         total = self._feed.indexable()
         generation = writer.begin_generation(position=position, sample=self._documents, total=total)
         try:
@@ -360,7 +360,7 @@ class IndexRebuilder:
             yield ReindexProgress(ReindexPhase.BUILDING, writer.kind, total, total, generation.number)
             generation.seal()
             yield ReindexProgress(
-                ReindexPhase.CATCHING_UP, writer.kind, 0, self._feed.head() - position, generation.number
+                ReindexPhase.CATCHING_UP, writer.kind, 0, self._feed.head_position() - position, generation.number
             )
             self._switch(generation, position)
             yield ReindexProgress(ReindexPhase.SWITCHED, writer.kind, total, total, generation.number)
@@ -376,18 +376,18 @@ class IndexRebuilder:
             yield ReindexProgress(ReindexPhase.READING, writer.kind, done, max(total, done), generation.number)
 
     def _switch(self, generation: GenerationBuilder, position: int) -> None:
-        while self._feed.head() - position > FREEZE_LIMIT:
+        while self._feed.head_position() - position > FREEZE_LIMIT:
             position = self._apply_changes(generation, position)
         # Once more, so that nothing remains to be embedded while the indexes are frozen.
         position = self._apply_changes(generation, position)
-        with self._feed.standing_still(), self._change_applier.exclusive():
+        with self._feed.pause(), self._change_applier.exclusive():
             while (reached := self._apply_changes(generation, position)) != position:
                 position = reached
-            self._feed.require_lent()
+            self._feed.require_claim()
             generation.switch()
 
     def _apply_changes(self, generation: GenerationBuilder, position: int) -> int:
-        changes = self._feed.since(position, limit=CATCH_UP)
+        changes = self._feed.changes_after(position, limit=CATCH_UP)
         if changes:
             rows = list(dict.fromkeys(change.row for change in changes))
             generation.write(rows, self._feed.documents(rows))

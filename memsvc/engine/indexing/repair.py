@@ -61,7 +61,7 @@ class IndexRepairer:
 
     def _differences(self, chunks: dict[int, int], prints: dict[int, set[int]], present: int) -> IndexDifferences:
         missing, stale, expected = [], [], 0
-        waiting = {change.row for change in self._feed.pending(limit=100_000)}
+        waiting = {change.row for change in self._feed.pending_changes(limit=100_000)}
         for memory in self._expected():
             expected += min(memory.chunk_count, MAX_CHUNKS)
             count = chunks.pop(memory.row, 0)
@@ -80,15 +80,15 @@ class IndexRepairer:
         rows = differences.rows
         for start in range(0, len(rows), REPAIR_BATCH):
             part = rows[start : start + REPAIR_BATCH]
-            with self._feed.standing_still(), self._change_applier.exclusive():
+            with self._feed.pause(), self._change_applier.exclusive():
                 documents = self._feed.documents(part)
-                self._feed.require_lent()
+                self._feed.require_claim()
                 writer.write(part, documents)
             yield ReindexProgress(ReindexPhase.REPAIRED, writer.kind, start + len(part), len(rows), writer.generation())
 
     def _expected(self) -> Iterator[ExpectedEntries]:
         after = -1
-        while page := self._feed.expected(after_row=after, limit=PAGE):
+        while page := self._feed.expected_entries(after_row=after, limit=PAGE):
             yield from page
             after = page[-1].row
 
@@ -119,7 +119,7 @@ class SearchProbe:
         Memories with pending changes are skipped. A failing search finds nothing.
         """
         failed = asked = 0
-        waiting = {change.row for change in self._feed.pending(limit=PENDING)}
+        waiting = {change.row for change in self._feed.pending_changes(limit=PENDING)}
         for document in self._sample():
             if document.memory.row in waiting:
                 continue
@@ -130,7 +130,7 @@ class SearchProbe:
 
     def _sample(self) -> Iterator[Document]:
         top = 1
-        while self._feed.expected(after_row=top, limit=1):
+        while self._feed.expected_entries(after_row=top, limit=1):
             top *= 2
         seen = -1
         for place in range(SAMPLE):

@@ -43,7 +43,7 @@ class ExpireStep:
 
     def find_due(self, area: MaintenanceScope, now: datetime, after: str, limit: int) -> StepPart:
         """Return expired memories, the first to expire first."""
-        found = self._reads.expired(area, at=now, after=place_of(after), limit=limit)
+        found = self._reads.expired_memories(area, at=now, after=place_of(after), limit=limit)
         due = (
             due_of(self.kind, MaintenanceReason.FINISHED if one.work_in_progress else MaintenanceReason.EXPIRED, one)
             for one in found

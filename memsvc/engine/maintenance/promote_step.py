@@ -59,7 +59,7 @@ class PromoteStep:
     def find_due(self, area: MaintenanceScope, now: datetime, after: str, limit: int) -> StepPart:
         """Return frequently read memories that no other memory prevents from being promoted."""
         cursor = _Cursor.read(after)
-        found = self._reads.read_often(area, least=self._least, at=now, after=place_of(cursor.place), limit=limit)
+        found = self._reads.frequently_read(area, least=self._least, at=now, after=place_of(cursor.place), limit=limit)
         taken = dict.fromkeys(cursor.taken)
         due: list[DueChange] = []
         for one, content in self._free([due_of(self.kind, MaintenanceReason.READ_OFTEN, one) for one in found], now):

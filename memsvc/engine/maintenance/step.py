@@ -14,7 +14,7 @@ from memsvc.domain.scope import Reach
 from memsvc.engine.conflicts.state_updates import ConflictStateUpdater
 from memsvc.engine.records.memory_builder import RecordBuilder
 from memsvc.ports.metadata import Transaction
-from memsvc.ports.operations import ScanPosition, Waiting
+from memsvc.ports.operations import MaintenanceCandidate, ScanPosition
 
 BEGINNING = ""
 """The cursor before the first part and after the last one."""
@@ -103,7 +103,7 @@ class BulkStatusChange:
     def set_status(self, transaction: Transaction, memories: Sequence[Memory], status: Status) -> None:
         """Set the status of *memories*, each as its next revision. Content and tier stay."""
         if memories:
-            self.update_conflicts(transaction, transaction.put_away(memories, status))
+            self.update_conflicts(transaction, transaction.set_status(memories, status))
 
     def update_conflicts(self, transaction: Transaction, changed: Sequence[Memory]) -> None:
         """Update the conflicts of changed memories of any owners."""
@@ -128,12 +128,12 @@ def is_maintained(memory: Memory) -> bool:
     return memory.status is Status.ACTIVE and memory.layer is not Layer.CORE and memory.tier is not Tier.CORE
 
 
-def due_of(step: UpkeepStep, reason: MaintenanceReason, waiting: Waiting) -> DueChange:
+def due_of(step: UpkeepStep, reason: MaintenanceReason, waiting: MaintenanceCandidate) -> DueChange:
     """Return the due change of a waiting memory."""
     return DueChange(step, reason, waiting.scope, waiting.memory_id, waiting.row)
 
 
-def cursor_of(found: Sequence[Waiting], limit: int) -> str:
+def cursor_of(found: Sequence[MaintenanceCandidate], limit: int) -> str:
     """Return the cursor behind a list that *limit* cut, or BEGINNING if the list was complete."""
     return " ".join(map(str, found[-1].place)) if found and len(found) >= limit else ""
 

@@ -460,7 +460,7 @@ def remove_attachments(transaction: Transaction, gone: Memory) -> set[str]:
         return set()
     owner = gone.scope.owner
     referred = {ref.id for ref in transaction.files.referred_to(owner, refs)}
-    files = transaction.files.stored(owner, [ref.id for ref in refs if ref.id not in referred])
+    files = transaction.files.get_many(owner, [ref.id for ref in refs if ref.id not in referred])
     attached = [file for file in files.values() if file.category is FileCategory.MEMORY]
     transaction.files.delete(attached)
     return {file.sha256 for file in attached}

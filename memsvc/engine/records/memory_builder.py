@@ -41,7 +41,7 @@ from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
 from memsvc.ports.change_feed import IndexFeed
 from memsvc.ports.metadata import ContentName, Record, Transaction
 from memsvc.text.chunking import chunk, count_tokens
-from memsvc.text.facts import USER, statements_in
+from memsvc.text.facts import USER, facts_in
 from memsvc.text.file_refs import refs_in
 from memsvc.text.passages import extract_keywords
 from memsvc.text.reminder_extraction import reminder_in, still_mentions
@@ -517,7 +517,7 @@ def statements_of(memory: Memory) -> tuple[Fact, ...]:
     """Return the statements of *memory*, whatever its status."""
     if memory.kind not in STATEMENT_KINDS or memory.layer is Layer.SESSION:
         return ()
-    return statements_in(memory.content, speaker=memory.speaker, is_titled=bool(memory.title))
+    return facts_in(memory.content, speaker=memory.speaker, is_titled=bool(memory.title))
 
 
 def extract_statements(memory: Memory) -> tuple[Fact, ...]:

@@ -152,8 +152,8 @@ class SessionTrimmer:
         if not transaction.sessions.are_live(dropped_messages):
             raise _OutdatedPlanError
         [summary] = transaction.insert([self._summary(status.session, dropped_messages, text)])
-        transaction.put_away([message.memory for message in dropped_messages], Status.ARCHIVED)
-        transaction.sessions.summarised([message.record.row for message in dropped_messages], summary.id)
+        transaction.set_status([message.memory for message in dropped_messages], Status.ARCHIVED)
+        transaction.sessions.set_summary([message.record.row for message in dropped_messages], summary.id)
         now = self._memory_builder.now()
         session = status.session
         transaction.sessions.update(replace(session, trim_count=session.trim_count + 1, trim_time=now, update_time=now))

@@ -287,7 +287,7 @@ class UserBlobs:
         after = 0
         while part := self._files.of_owner(owner, after=after, limit=BATCH):
             digests = {file.sha256 for file in part if file.has_content}
-            yield digests - self._files.referred(digests, apart_from=owner)
+            yield digests - self._files.digests_in_use(digests, apart_from=owner)
             after = part[-1].row
 
 
@@ -393,7 +393,7 @@ class UserEraser:
 
     def finish_begun(self) -> None:
         """Finish an erasure begun by an earlier process; a failure is logged, and the next call resumes."""
-        for erasure in self._store.erasures.running():
+        for erasure in self._store.erasures.unfinished():
             with self._lock:
                 current = self._store.erasures.find(erasure.owner)
                 if current is not None and current.end_time is None and not self._pause.is_set():
@@ -433,7 +433,7 @@ class UserEraser:
             search = self._clearing.run(owner, journal)
         copies = ExternalCopies(embeddings, removed, left=self._place.files.remaining(blobs | orphans.keys()))
         receipt = self._receipt(erasure, journal, copies, search)
-        text = receipt_to_json(receipt, self._store.feed.head())
+        text = receipt_to_json(receipt, self._store.feed.head_position())
         done = replace(erasure, owner="", projects=(), end_time=receipt.end_time, receipt=text)
         self._committer.submit(lambda transaction: transaction.end_erasure(done))
         # The write-ahead log still holds the begun erasure with its owner.
@@ -488,7 +488,7 @@ class UserEraser:
         """Apply the removal to the indexes, and rewrite them, since deleted entries stay in their files."""
         indexes = self._indexes
         try:
-            indexes.indexer.when_reached(self._store.feed.head()).result(PATIENCE_SECONDS)
+            indexes.indexer.when_reached(self._store.feed.head_position()).result(PATIENCE_SECONDS)
         except TimeoutError as error:
             raise BackendUnavailableError("indexes") from error
         if not (indexes.vectors.storage_bytes() or indexes.lexical.storage_bytes()):

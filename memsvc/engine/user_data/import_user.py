@@ -30,7 +30,7 @@ from memsvc.engine.records.memory_builder import chunks_of, content_name
 from memsvc.engine.user_data.export import own_passages, text_digest
 from memsvc.engine.user_data.id_mapping import IdMapping, attached_to, file_ids_in, ids_in, new_file_ids
 from memsvc.engine.user_data.parser import ExportParser, ImportBatch, ImportRecord
-from memsvc.ports.metadata import ContentName, Restored, Transaction
+from memsvc.ports.metadata import ContentName, RestoredRecord, Transaction
 from memsvc.ports.metadata import Record as StoreRecord
 from memsvc.text.passages import ANALYSIS_VERSION
 
@@ -70,7 +70,7 @@ def _new_file_ids(transaction: Transaction, batch: ImportBatch, owner: str, *, a
     derived = {name: derived_id(name, owner) for name in coming | spoken}
     if not derived:
         return {}
-    mine = transaction.files.stored(owner, [*derived, *derived.values()]).keys()
+    mine = transaction.files.get_many(owner, [*derived, *derived.values()]).keys()
     if coming and not all_are_new:
         coming = transaction.files.ids_of_others(owner, coming)
     return new_file_ids(derived, coming=coming, mine=mine)
@@ -145,10 +145,10 @@ class _BatchWriter:
     def _file(self, record: ImportRecord, given: File) -> None:
         file = self._id_mapping.file(given)
         files = self._transaction.files
-        known = files.stored(self._owner, [file.id]).get(file.id)
+        known = files.get_many(self._owner, [file.id]).get(file.id)
         if known is None:
             # A hash alone gives no access to bytes of other users.
-            is_here = bool(files.held(self._owner, [file.sha256]))
+            is_here = bool(files.digests_of_owner(self._owner, [file.sha256]))
             files.insert(replace(file, has_content=is_here))
             self.outcome.stored[RecordKind.FILE] += 1
         elif replace(known, row=0, has_content=False) == file:
@@ -160,10 +160,10 @@ class _BatchWriter:
         if not memories:
             return
         ids = [stored.memory.id for _, stored in memories]
-        known = self._transaction.stored(self._owner, ids)
+        known = self._transaction.get_many(self._owner, ids)
         before = self._transaction.rows(self._owner, {s.previous_id for _, s in memories if s.previous_id})
         claims = _Claims(self._transaction, self._owner, [s for _, s in memories if s.memory.id not in known])
-        new: list[Restored] = []
+        new: list[RestoredRecord] = []
         seen: set[str] = set()
         for record, stored in memories:
             name = stored.memory.id
@@ -194,7 +194,7 @@ class _BatchWriter:
         self.outcome.stored[RecordKind.REVISION] += added
         self.outcome.unchanged += len(earlier) - added + (0 if record.late else 1)
 
-    def _restored(self, record: ImportRecord, stored: StoredMemory, previous_row: int | None) -> Restored:
+    def _restored(self, record: ImportRecord, stored: StoredMemory, previous_row: int | None) -> RestoredRecord:
         session, stored = self._message_session(record, stored)
         memory = stored.memory
         if memory.previous_row != previous_row:
@@ -207,7 +207,7 @@ class _BatchWriter:
             stored.given_model,
             stored.statements,
         )
-        return Restored(new, stored, session, tuple(self._earlier(record)))
+        return RestoredRecord(new, stored, session, tuple(self._earlier(record)))
 
     def _message_session(self, record: ImportRecord, stored: StoredMemory) -> tuple[Session | None, StoredMemory]:
         if stored.message is None:

@@ -148,7 +148,7 @@ class FileInspector:
             return (None, None) if seen.entry is None else self._of_entry(seen)
         if seen.entry is not None:
             return self._of_entry(seen)
-        for entry in self._manifest.alike(seen.scope.owner, seen.digest, limit=MAX_RENAME_CANDIDATES):
+        for entry in self._manifest.ids_with_content(seen.scope.owner, seen.digest, limit=MAX_RENAME_CANDIDATES):
             if entry.memory_id and entry.project_id == seen.scope.project_id and not self._folder.exists(entry.path):
                 return self._memory(entry.memory_id, seen.scope), entry
         return None, None

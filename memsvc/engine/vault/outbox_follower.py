@@ -58,7 +58,7 @@ class OutboxFollower:
         """
         with self._context.lock:
             state = self._context.manifest.state()
-            changes = self._feed.since(state.position, limit=GROUP) if state is not None else []
+            changes = self._feed.changes_after(state.position, limit=GROUP) if state is not None else []
             if state is not None and self._is_gap(state.position, changes):
                 raise ChangesLostError
             if not changes:
@@ -69,11 +69,11 @@ class OutboxFollower:
     def behind(self) -> int:
         """Return the number of changes that are not written yet."""
         state = self._context.manifest.state()
-        return 0 if state is None else max(0, self._feed.head() - state.position)
+        return 0 if state is None else max(0, self._feed.head_position() - state.position)
 
     def _is_gap(self, position: int, changes: Sequence[Change]) -> bool:
         """Return whether changes after *position* are missing: positions are consecutive."""
-        return changes[0].position > position + 1 if changes else self._feed.head() > position
+        return changes[0].position > position + 1 if changes else self._feed.head_position() > position
 
     def _shown(self, changes: Sequence[Change]) -> list[FileResult]:
         memories = self._context.manifest.present([change.row for change in changes])
@@ -95,7 +95,7 @@ class OutboxFollower:
         """Remove the files of purged memories, and purged messages from the transcripts."""
         entries = self._context.manifest.of(memory_ids)
         done = self._exporter.hide(list(entries.values()))
-        for owner, project in self._context.manifest.purged(one for one in memory_ids if one not in entries):
+        for owner, project in self._context.manifest.places_of_purged(one for one in memory_ids if one not in entries):
             for scope in self._transcripts.of_project(owner, project):
                 taken = self._transcripts.show_session(scope)
                 done += [] if taken is None else [taken]

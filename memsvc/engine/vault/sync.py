@@ -101,7 +101,7 @@ class VaultSync:
             self._running.release()
 
     def _run(self, plan: SyncPlan) -> Iterator[SyncEvent]:
-        head = self._feed.head()
+        head = self._feed.head_position()
         is_new = self._require_vault(is_dry=plan.is_dry)
         tally = _Tally()
         yield from self._files(plan, tally)
@@ -117,7 +117,7 @@ class VaultSync:
                     self._context.manifest.record(position=head)
         counts = {action: tally.counts[action] for action in VaultAction if tally.counts[action]}
         state = self._context.manifest.state()
-        behind = self._feed.head() - state.position if state is not None else 0
+        behind = self._feed.head_position() - state.position if state is not None else 0
         yield VaultSummary(tally.files, self._context.manifest.count(owner=plan.owner), behind, counts)
 
     def _require_vault(self, *, is_dry: bool) -> bool:
@@ -175,7 +175,7 @@ class VaultSync:
     def _lost(self, plan: SyncPlan, tally: _Tally) -> Iterator[SyncEvent]:
         """Remove the files of purged memories."""
         after = ""
-        while page := self._context.manifest.lost(owner=plan.owner, after=after, limit=PAGE):
+        while page := self._context.manifest.entries_without_memory(owner=plan.owner, after=after, limit=PAGE):
             after = path_key(page[-1].path)
             with self._context.lock:
                 done = self._exporter.hide(page, dry_run=plan.is_dry)
@@ -184,7 +184,7 @@ class VaultSync:
 
     def _sessions(self, plan: SyncPlan, tally: _Tally) -> Iterator[SyncEvent]:
         after, seen = 0, 0
-        while page := self._context.manifest.said(owner=plan.owner, after_row=after, limit=PAGE):
+        while page := self._context.manifest.transcripts(owner=plan.owner, after_row=after, limit=PAGE):
             after = page[-1].row
             for said in page:
                 with self._context.lock:

@@ -259,7 +259,7 @@ class CommitPoller:
         Raises:
             BackendUnavailableError: The store cannot be reached; listeners are notified by the next successful poll.
         """
-        head = self._feed.head()
+        head = self._feed.head_position()
         if head != self._head:
             self._head = head
             self._bell.ring_all()

@@ -23,7 +23,7 @@ from memsvc.engine.consolidation.service import ConsolidationRequest
 from memsvc.engine.summaries.periods import PeriodRequest
 from memsvc.engine.vault.sync import SyncPlan
 from memsvc.ports.features import ReminderPlace
-from memsvc.ports.operations import Changes, MoveTarget
+from memsvc.ports.operations import MoveChanges, MoveTarget
 from memsvc.server import tokens
 from memsvc.server.enums import (
     API_KEY_ROLE,
@@ -453,7 +453,7 @@ def create_backup_request(message: backup_pb2.CreateBackupRequest) -> str:
     return message.name
 
 
-def migrate_backend_request(message: migration_pb2.MigrateBackendRequest) -> tuple[MoveTarget, MoveAction, Changes]:
+def migrate_backend_request(message: migration_pb2.MigrateBackendRequest) -> tuple[MoveTarget, MoveAction, MoveChanges]:
     """Return the store to move to, and what becomes of changes that prevent undoing."""
     decoder = RequestDecoder()
     store, url = message.target.WhichOneof("store"), message.target.postgresql_url
@@ -472,7 +472,7 @@ def migrate_backend_request(message: migration_pb2.MigrateBackendRequest) -> tup
     if message.discard_changes and action is not MoveAction.UNDO:
         decoder.add("discard_changes", "goes with the action UNDO alone")
     decoder.finish()
-    return MoveTarget(url), action, Changes.DISCARD if message.discard_changes else Changes.KEEP
+    return MoveTarget(url), action, MoveChanges.DISCARD if message.discard_changes else MoveChanges.KEEP
 
 
 def create_api_key_request(message: keys_pb2.CreateApiKeyRequest) -> tuple[NewApiKey, str]:

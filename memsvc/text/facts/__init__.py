@@ -7,8 +7,8 @@ import re
 from memsvc.domain.conflicts import Fact
 from memsvc.domain.text_cache import remembered
 from memsvc.text.analysis import is_han
-from memsvc.text.facts.chinese import chinese_statements
-from memsvc.text.facts.english import english_statements
+from memsvc.text.facts.chinese import chinese_facts
+from memsvc.text.facts.english import english_facts
 from memsvc.text.sentences import sentences
 
 MAX_CHARS = 400
@@ -23,7 +23,7 @@ _MACHINES = frozenset({"assistant", "agent", "ai", "bot", "system", "tool", "助
 
 
 @remembered(2048)
-def statements_in(text: str, *, speaker: str = "", is_titled: bool = False) -> tuple[Fact, ...]:
+def facts_in(text: str, *, speaker: str = "", is_titled: bool = False) -> tuple[Fact, ...]:
     """Return what *text* states, at most `MAX_STATEMENTS`, each topic once: the last word on it counts.
 
     "I" is the *speaker*, or the user when there is none; a sentence without a subject is about the user, unless the
@@ -34,6 +34,6 @@ def statements_in(text: str, *, speaker: str = "", is_titled: bool = False) -> t
     name = speaker.strip().lower()
     me = USER if name in _USERS else None if name in _MACHINES else name
     silent = None if is_titled else me
-    state = chinese_statements if is_han(text) else english_statements
+    state = chinese_facts if is_han(text) else english_facts
     found = {statement.topic: statement for statement in state(sentences(text), me=me, silent=silent)}
     return tuple(found.values())[-MAX_STATEMENTS:]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from memsvc.domain.conflicts import Fact, Rule, ValuePart
-from memsvc.text.facts.chinese_clauses import Speaking, clauses, place_in, subject_of
+from memsvc.text.facts.chinese_clauses import HanSpeakerContext, clauses, place_in, subject_of
 from memsvc.text.facts.chinese_lexicon import (
     CITIES,
     COLORS,
@@ -52,9 +52,9 @@ _NO_EMPLOYER = re.compile(
 )
 
 
-def chinese_statements(sentences: Sequence[str], *, me: str | None, silent: str | None) -> Iterator[Fact]:
+def chinese_facts(sentences: Sequence[str], *, me: str | None, silent: str | None) -> Iterator[Fact]:
     """Yield what *sentences* state; *me* is whoever speaks, *silent* whom sentences without a subject are about."""
-    speaking = Speaking(me, silent)
+    speaking = HanSpeakerContext(me, silent)
     for sentence in sentences:
         setting = ""
         for clause in clauses(sentence):
@@ -69,7 +69,7 @@ def chinese_statements(sentences: Sequence[str], *, me: str | None, silent: str 
                 yield from said_when(_stated(clause, speaking), setting)
 
 
-def _stated(clause: str, speaking: Speaking) -> Iterator[Fact]:
+def _stated(clause: str, speaking: HanSpeakerContext) -> Iterator[Fact]:
     found = [*_home(clause, speaking), *_job(clause, speaking), *_employer(clause, speaking)]
     if not found:
         readings = (preferences, persons, general)
@@ -77,7 +77,7 @@ def _stated(clause: str, speaking: Speaking) -> Iterator[Fact]:
     yield from found
 
 
-def _home(clause: str, speaking: Speaking) -> Iterator[Fact]:
+def _home(clause: str, speaking: HanSpeakerContext) -> Iterator[Fact]:
     for pattern in _LIVES:
         match = pattern.match(clause)
         place = place_in(match["value"]) if match is not None else None
@@ -86,7 +86,7 @@ def _home(clause: str, speaking: Speaking) -> Iterator[Fact]:
             return
 
 
-def _job(clause: str, speaking: Speaking) -> Iterator[Fact]:
+def _job(clause: str, speaking: HanSpeakerContext) -> Iterator[Fact]:
     match = _IDLE.match(clause)
     if match is not None:
         yield from _said(match, speaking, "职业", Rule.OCCUPATION, ValuePart("title", match["value"]))
@@ -104,7 +104,7 @@ def _job(clause: str, speaking: Speaking) -> Iterator[Fact]:
             return
 
 
-def _employer(clause: str, speaking: Speaking) -> Iterator[Fact]:
+def _employer(clause: str, speaking: HanSpeakerContext) -> Iterator[Fact]:
     for pattern in _EMPLOYED:
         match = pattern.match(clause)
         if match is None:
@@ -122,7 +122,7 @@ def _is_employer(name: str) -> bool:
     return 1 < len(name) <= 12 and name not in CITIES | COUNTRIES and _NO_EMPLOYER.search(name) is None  # noqa: PLR2004 - longer than any short name
 
 
-def _said(match: re.Match[str], speaking: Speaking, slot: str, rule: Rule, part: ValuePart) -> Iterator[Fact]:
+def _said(match: re.Match[str], speaking: HanSpeakerContext, slot: str, rule: Rule, part: ValuePart) -> Iterator[Fact]:
     who = subject_of(match["who"], speaking)
     if who is not None:
         speaking.last = who
@@ -180,7 +180,7 @@ _MOST_VALUE = 20
 _HAS_NAME = ("叫", "叫做", "名叫")
 
 
-def general(clause: str, speaking: Speaking) -> Iterator[Fact]:
+def general(clause: str, speaking: HanSpeakerContext) -> Iterator[Fact]:
     """Yield what a clause says of a definite subject: counts, words of a scale, typed values, an attribute's value."""
     for read in (_count, _scale, _scheduled, _is):
         found = list(read(clause, speaking))
@@ -189,7 +189,7 @@ def general(clause: str, speaking: Speaking) -> Iterator[Fact]:
             return
 
 
-def _count(clause: str, speaking: Speaking) -> Iterator[Fact]:
+def _count(clause: str, speaking: HanSpeakerContext) -> Iterator[Fact]:
     match = _HAS.match(clause)
     if match is None or match["thing"] not in STABLE_COUNTS:
         return
@@ -199,7 +199,7 @@ def _count(clause: str, speaking: Speaking) -> Iterator[Fact]:
         yield Fact(Rule.GENERAL, f"{who} {match['thing']}的数量", (amount,))
 
 
-def _scale(clause: str, speaking: Speaking) -> Iterator[Fact]:
+def _scale(clause: str, speaking: HanSpeakerContext) -> Iterator[Fact]:
     said = clause.removesuffix("了")
     for number, scale in enumerate(SCALES):
         for pole, words in enumerate(scale):
@@ -214,7 +214,7 @@ def _scale(clause: str, speaking: Speaking) -> Iterator[Fact]:
             return
 
 
-def _scheduled(clause: str, speaking: Speaking) -> Iterator[Fact]:
+def _scheduled(clause: str, speaking: HanSpeakerContext) -> Iterator[Fact]:
     match = _AT.match(clause) or _COSTS.match(clause)
     if match is None:
         return
@@ -224,7 +224,7 @@ def _scheduled(clause: str, speaking: Speaking) -> Iterator[Fact]:
         yield Fact(Rule.GENERAL, f"{who} {match['verb']}", parts)
 
 
-def _is(clause: str, speaking: Speaking) -> Iterator[Fact]:
+def _is(clause: str, speaking: HanSpeakerContext) -> Iterator[Fact]:
     match = _IS.match(clause)
     if match is None or len(match["value"]) > _MOST_VALUE:
         return
@@ -270,7 +270,7 @@ _GAVE_UP = re.compile(
 )
 
 
-def persons(clause: str, speaking: Speaking) -> Iterator[Fact]:
+def persons(clause: str, speaking: HanSpeakerContext) -> Iterator[Fact]:
     """Yield an age, a name, the one thing that is used for something, or that somebody has given up a habit."""
     for pattern, reading in ((_AGE, _age), (_CALLED, _called), (_USES, _used), (_GAVE_UP, _gave_up)):
         match = pattern.match(clause)
@@ -279,7 +279,7 @@ def persons(clause: str, speaking: Speaking) -> Iterator[Fact]:
             return
 
 
-def _age(match: re.Match[str], speaking: Speaking) -> Iterator[Fact]:
+def _age(match: re.Match[str], speaking: HanSpeakerContext) -> Iterator[Fact]:
     if match["who"].endswith(_ABOUT):
         return
     who = subject_of(match["who"], speaking)
@@ -288,13 +288,13 @@ def _age(match: re.Match[str], speaking: Speaking) -> Iterator[Fact]:
         yield Fact(Rule.GENERAL, f"{who} 年龄", (ValuePart("years", str(han_number(match["years"]))),))
 
 
-def _called(match: re.Match[str], speaking: Speaking) -> Iterator[Fact]:
+def _called(match: re.Match[str], speaking: HanSpeakerContext) -> Iterator[Fact]:
     who = subject_of(match["who"], speaking)
     if who is not None and is_han_name(match["value"].removesuffix("了")):
         yield Fact(Rule.GENERAL, f"{who} 名字", (ValuePart("value", match["value"].removesuffix("了").lower()),))
 
 
-def _used(match: re.Match[str], speaking: Speaking) -> Iterator[Fact]:
+def _used(match: re.Match[str], speaking: HanSpeakerContext) -> Iterator[Fact]:
     if not match["attribute"].endswith(SINGLE):
         return
     said = match["who"] or "我们"
@@ -303,7 +303,7 @@ def _used(match: re.Match[str], speaking: Speaking) -> Iterator[Fact]:
         yield Fact(Rule.GENERAL, f"{who} 是", (ValuePart("value", match["value"].lower()),))
 
 
-def _gave_up(match: re.Match[str], speaking: Speaking) -> Iterator[Fact]:
+def _gave_up(match: re.Match[str], speaking: HanSpeakerContext) -> Iterator[Fact]:
     who = subject_of(match["who"], speaking)
     if who is not None:
         topic = f"{who} 喜欢{match['value'].lower()}"
@@ -331,7 +331,7 @@ _AND = re.compile(r"和|跟|、|以及|与")
 _MOST_CHARS = 14
 
 
-def preferences(clause: str, speaking: Speaking) -> Iterator[Fact]:
+def preferences(clause: str, speaking: HanSpeakerContext) -> Iterator[Fact]:
     """Yield favourites, what is preferred to what, likes and dislikes."""
     match = _FAVORITE.match(clause)
     if match is not None:
@@ -354,7 +354,7 @@ def preferences(clause: str, speaking: Speaking) -> Iterator[Fact]:
         yield from _likes(match, speaking)
 
 
-def _rather(match: re.Match[str], speaking: Speaking) -> Iterator[Fact]:
+def _rather(match: re.Match[str], speaking: HanSpeakerContext) -> Iterator[Fact]:
     who = subject_of(match["who"], speaking)
     chosen, other = _thing(match["value"]), _thing(match["other"])
     if who is not None and chosen and other:
@@ -363,7 +363,7 @@ def _rather(match: re.Match[str], speaking: Speaking) -> Iterator[Fact]:
         yield Fact(Rule.PREFERENCE, f"{who} 更喜欢{pair}", (ValuePart("choice", chosen),))
 
 
-def _pole(match: re.Match[str], speaking: Speaking) -> Iterator[Fact]:
+def _pole(match: re.Match[str], speaking: HanSpeakerContext) -> Iterator[Fact]:
     who = subject_of(match["who"], speaking)
     if who is None:
         return
@@ -378,7 +378,7 @@ def _pole(match: re.Match[str], speaking: Speaking) -> Iterator[Fact]:
                 return
 
 
-def _likes(match: re.Match[str], speaking: Speaking) -> Iterator[Fact]:
+def _likes(match: re.Match[str], speaking: HanSpeakerContext) -> Iterator[Fact]:
     who = subject_of(match["who"], speaking)
     if who is None:
         return

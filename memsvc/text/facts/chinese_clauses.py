@@ -36,8 +36,8 @@ _MOST_PLACE = 12
 
 
 @dataclass(slots=True)
-class Speaking:
-    """The speaker and the last person mentioned; as `english_clauses.Speaking`."""
+class HanSpeakerContext:
+    """The speaker and the last person mentioned; as `english_clauses.HanSpeakerContext`."""
 
     me: str | None
     silent: str | None
@@ -57,7 +57,7 @@ def clauses(sentence: str) -> Iterator[str]:
             yield asserted
 
 
-def subject_of(text: str, speaking: Speaking) -> str | None:
+def subject_of(text: str, speaking: HanSpeakerContext) -> str | None:
     """Return what a subject is called, or None when it is nothing definite."""
     said = _NAME_END.sub("", _LEADING.sub("", text.strip()))
     if not said:
@@ -73,7 +73,7 @@ def subject_of(text: str, speaking: Speaking) -> str | None:
     return _named(said) or None
 
 
-_WORDS: Mapping[str, Callable[[Speaking], str | None]] = {
+_WORDS: Mapping[str, Callable[[HanSpeakerContext], str | None]] = {
     "我": lambda speaking: speaking.me,
     "本人": lambda speaking: speaking.me,
     "俺": lambda speaking: speaking.me,

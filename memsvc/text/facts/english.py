@@ -7,7 +7,16 @@ from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
 from memsvc.domain.conflicts import Fact, Rule, ValuePart
-from memsvc.text.facts.english_clauses import Speaking, clauses, names_in, place_in, plain, stem, subject_of, words_of
+from memsvc.text.facts.english_clauses import (
+    SpeakerContext,
+    clauses,
+    names_in,
+    place_in,
+    plain,
+    stem,
+    subject_of,
+    words_of,
+)
 from memsvc.text.facts.english_lexicon import COLORS, CONTRASTS, OCCUPATIONS, SCALES, SINGLE, STABLE_COUNTS, words
 from memsvc.text.facts.english_lexicon import words as listed
 from memsvc.text.facts.values import (
@@ -69,9 +78,9 @@ _EMPLOYER_AFTER = re.compile(r"\s(?:at|for)\s+(?P<value>[A-Z].*)")
 Reading = Callable[[re.Match[str]], Iterator[tuple[str, Rule, tuple[ValuePart, ...]]]]
 
 
-def english_statements(sentences: Sequence[str], *, me: str | None, silent: str | None) -> Iterator[Fact]:
+def english_facts(sentences: Sequence[str], *, me: str | None, silent: str | None) -> Iterator[Fact]:
     """Yield what *sentences* state; *me* is whoever speaks, *silent* whom sentences without a subject are about."""
-    speaking = Speaking(me, silent)
+    speaking = SpeakerContext(me, silent)
     for sentence in sentences:
         whole, setting = english_setting(plain(sentence))
         for clause in clauses(whole):
@@ -83,7 +92,7 @@ def english_statements(sentences: Sequence[str], *, me: str | None, silent: str 
                 yield from said_when(_stated(clause, speaking), setting)
 
 
-def _stated(clause: str, speaking: Speaking) -> Iterator[Fact]:
+def _stated(clause: str, speaking: SpeakerContext) -> Iterator[Fact]:
     words = words_of(clause)
     for pattern, reading in _READINGS if _may_be_read(clause, words) else ():
         match = pattern.search(clause)
@@ -219,7 +228,7 @@ _READ_WORDS = frozenset(
 """One of these is in all that is read here."""
 
 
-def general(clause: str, words: AbstractSet[str], speaking: Speaking) -> Iterator[Fact]:
+def general(clause: str, words: AbstractSet[str], speaking: SpeakerContext) -> Iterator[Fact]:
     """Yield what a clause says of a definite subject: typed values, words of a scale, or an attribute's one value.
 
     *words* are those of the clause.
@@ -237,7 +246,7 @@ def general(clause: str, words: AbstractSet[str], speaking: Speaking) -> Iterato
             return
 
 
-def _has(clause: str, match: re.Match[str], speaking: Speaking) -> Iterator[Fact]:
+def _has(clause: str, match: re.Match[str], speaking: SpeakerContext) -> Iterator[Fact]:
     who = subject_of(clause[: match.start()], speaking)
     if who is None:
         return
@@ -247,7 +256,7 @@ def _has(clause: str, match: re.Match[str], speaking: Speaking) -> Iterator[Fact
     yield Fact(Rule.GENERAL, f"number of {thing} of {' '.join(who)}", (ValuePart("amount", number),))
 
 
-def _is(clause: str, match: re.Match[str], speaking: Speaking, *, denied: bool) -> Iterator[Fact]:
+def _is(clause: str, match: re.Match[str], speaking: SpeakerContext, *, denied: bool) -> Iterator[Fact]:
     said = clause[: match.start()]
     who = subject_of(said, speaking) if said.strip() or speaking.last else None
     if who is None:
@@ -326,7 +335,7 @@ _USE_WORDS = frozenset(words("use uses using chose picked adopted went switched 
 _AGE_WORDS = frozenset({"is", "am", "are"})
 
 
-def persons(clause: str, said: AbstractSet[str], speaking: Speaking) -> Iterator[Fact]:
+def persons(clause: str, said: AbstractSet[str], speaking: SpeakerContext) -> Iterator[Fact]:
     """Yield how old somebody is, or what is used as the one thing of its sort; *said* are the words of the clause."""
     match = None if _AGE_WORDS.isdisjoint(said) else _AGE.search(clause)
     if match is not None:
@@ -337,7 +346,7 @@ def persons(clause: str, said: AbstractSet[str], speaking: Speaking) -> Iterator
         yield from _used(clause[: match.start()], match, speaking)
 
 
-def _age(said: str, match: re.Match[str], speaking: Speaking) -> Iterator[Fact]:
+def _age(said: str, match: re.Match[str], speaking: SpeakerContext) -> Iterator[Fact]:
     who = subject_of(said, speaking)
     if who is None or not (match["unit"] or speaking.me in who[:1] or not _KIN.isdisjoint(who)):
         return
@@ -347,7 +356,7 @@ def _age(said: str, match: re.Match[str], speaking: Speaking) -> Iterator[Fact]:
     yield Fact(Rule.GENERAL, f"age of {' '.join(who)}", (ValuePart("years", match["years"]),))
 
 
-def _used(said: str, match: re.Match[str], speaking: Speaking) -> Iterator[Fact]:
+def _used(said: str, match: re.Match[str], speaking: SpeakerContext) -> Iterator[Fact]:
     attribute = match["attribute"].lower()
     user = subject_of(said, speaking)
     if user is None or stem(attribute.split()[-1]) not in SINGLE:
@@ -399,7 +408,7 @@ _PREFERENCE_READ_WORDS = frozenset(
 """One of these is in all that is read here."""
 
 
-def preferences(clause: str, words: AbstractSet[str], speaking: Speaking) -> Iterator[Fact]:
+def preferences(clause: str, words: AbstractSet[str], speaking: SpeakerContext) -> Iterator[Fact]:
     """Yield likes and dislikes, one for each thing, and what is preferred to what; *words* are those of the clause."""
     if _PREFERENCE_READ_WORDS.isdisjoint(words):
         return
@@ -412,7 +421,7 @@ def preferences(clause: str, words: AbstractSet[str], speaking: Speaking) -> Ite
         yield from _prefers(clause, match, speaking)
 
 
-def _likes(clause: str, match: re.Match[str], speaking: Speaking) -> Iterator[Fact]:
+def _likes(clause: str, match: re.Match[str], speaking: SpeakerContext) -> Iterator[Fact]:
     who = _who(clause, match, speaking)
     if who is None or _COMPARED.match(match[0]) or _UNLIKE.match(match["value"]):
         return
@@ -424,7 +433,7 @@ def _likes(clause: str, match: re.Match[str], speaking: Speaking) -> Iterator[Fa
             yield Fact(Rule.PREFERENCE, topic, (ValuePart("liking", "likes"),), match["no"] is None)
 
 
-def _prefers(clause: str, match: re.Match[str], speaking: Speaking) -> Iterator[Fact]:
+def _prefers(clause: str, match: re.Match[str], speaking: SpeakerContext) -> Iterator[Fact]:
     who = _who(clause, match, speaking)
     if who is None:
         return
@@ -444,7 +453,7 @@ def _prefers(clause: str, match: re.Match[str], speaking: Speaking) -> Iterator[
                 return
 
 
-def _who(clause: str, match: re.Match[str], speaking: Speaking) -> tuple[str, ...] | None:
+def _who(clause: str, match: re.Match[str], speaking: SpeakerContext) -> tuple[str, ...] | None:
     said = clause[: match.start()]
     if not said.strip() and speaking.last is None and _EXCLAIMED.match(match[0]):
         return None

@@ -88,7 +88,7 @@ _MOST_WORDS = 6
 
 
 @dataclass(slots=True)
-class Speaking:
+class SpeakerContext:
     """The speaker and the last person mentioned.
 
     Attributes:
@@ -144,7 +144,7 @@ def words_of(clause: str) -> frozenset[str]:
     return frozenset(_ANY_WORD.findall(clause.lower()))
 
 
-def subject_of(text: str, speaking: Speaking) -> tuple[str, ...] | None:
+def subject_of(text: str, speaking: SpeakerContext) -> tuple[str, ...] | None:
     """Return the words that tell a subject from others, sorted, or None when it is nothing definite."""
     words = _WORD.findall(text.rpartition(",")[2])
     if not words:

@@ -219,9 +219,9 @@ def test_a_graph_finds_nearly_all_and_filters_leave_nothing_out(stack: ExitStack
     """Searches of an owner of many entries take it, also for what is written later."""
     index = _vectors(stack, url, graph_threshold=LARGE, graph_search_width=40)
     _renew(index, FIRST, _meant(range(1, LARGE)))
-    assert not index.graph_pays()
+    assert not index.wants_graph()
     _renew(index, replace(FIRST, generation=2), _meant(range(1, LARGE + 1)))
-    assert index.graph_pays()
+    assert index.wants_graph()
     exact = [_nearest(index, vector) for vector in _random(20, 9)]
 
     _renew(index, replace(FIRST, generation=3, hnsw=True), _meant(range(1, LARGE + 1)))

@@ -51,7 +51,7 @@ class Process:
     def apply(self) -> int:
         """Apply what is pending and note it; return how many changes that were."""
         done = 0
-        for part in self._change_applier.apply(self._store.feed.pending(limit=9)):
+        for part in self._change_applier.apply(self._store.feed.pending_changes(limit=9)):
             self._store.feed.mark_applied(part)
             done += len(part)
         return done

@@ -71,13 +71,13 @@ def test_graph_finds_nearly_all_and_counts_what_it_does_not_cover(open_index: Ca
 
     right = sum(len({*ids(index, query)} & {*best(vectors, query)}) for query in queries)
     assert right >= 0.9 * 10 * len(queries)
-    assert index.loose() == 0
+    assert index.unsealed_count() == 0
 
     index.replace(changes_of(queries, first_row=5000))
     index.replace({row: changes_of(vectors[row : row + 1], first_row=row)[row] for row in range(7)})
     index.replace(dict.fromkeys(range(100, 105), ()))
 
-    assert index.loose() == len(queries) + 7
+    assert index.unsealed_count() == len(queries) + 7
     assert [ids(index, query, 1) for query in queries] == [[5000 + number] for number in range(len(queries))]
 
 
@@ -161,8 +161,8 @@ def test_a_graph_pays_once_one_owner_has_many_entries(tmp_path: Path) -> None:
     with EDGE.open(QdrantEdgeSettings(graph_threshold=100), BackendContext(tmp_path, lambda: factories.NOW)) as index:
         assert isinstance(index, QdrantEdgeIndex)
         renew(index, 1, {**changes_of(vectors[75:], first_row=0), **other}, hnsw=False)
-        few = index.graph_pays()
+        few = index.wants_graph()
 
         index.replace(changes_of(vectors[:75], first_row=500))
 
-        assert (few, index.graph_pays()) == (False, True)
+        assert (few, index.wants_graph()) == (False, True)

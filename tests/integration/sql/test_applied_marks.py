@@ -32,7 +32,7 @@ def unmarked(tmp_path: Path) -> Callable[[], int]:
 
 def written(store: SqlMetadataStore, count: int) -> list[Change]:
     insert(store, *(factories.memory(f"{number}") for number in range(count)))
-    return store.feed.pending(limit=count)
+    return store.feed.pending_changes(limit=count)
 
 
 def test_marks_are_known_before_they_are_written(store: SqlMetadataStore, unmarked: Callable[[], int]) -> None:
@@ -45,13 +45,13 @@ def test_marks_are_known_before_they_are_written(store: SqlMetadataStore, unmark
             assert [change.position for change in lent] == [3]
         with store.feed.claim((), limit=1) as lent:
             assert [change.position for change in lent] == [3]
-        assert (store.feed.applied(), store.feed.pending_count()) == (2, 2)
+        assert (store.feed.applied_position(), store.feed.pending_count()) == (2, 2)
         assert store.feed.applied_among([1, 2, 3]) == {1, 2}
     assert unmarked() == 4
 
     store.feed.settle()
     assert unmarked() == 2
-    assert (store.feed.applied(), store.feed.pending_count()) == (2, 2)
+    assert (store.feed.applied_position(), store.feed.pending_count()) == (2, 2)
 
 
 def test_marks_do_not_grow_without_end(
@@ -76,4 +76,4 @@ def test_a_crash_has_them_applied_again(store: SqlMetadataStore, context: Backen
     shutil.copytree(tmp_path, tmp_path / "copy")
 
     with SQL.open(SqlSettings(), BackendContext(tmp_path / "copy", context.now)) as copy:
-        assert copy.feed.pending(limit=9) == changes
+        assert copy.feed.pending_changes(limit=9) == changes

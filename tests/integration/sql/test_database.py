@@ -62,8 +62,10 @@ def test_commits_survive_kill_9(context: BackendContext) -> None:
     with SQL.open(SqlSettings(), context) as store:
         found = store.memories.by_rows(rows, reach=ADA)
         assert sorted(found) == rows
-        assert store.feed.head() in {len(rows), len(rows) + 1}
-        assert [change.position for change in store.feed.pending(limit=10**6)] == list(range(1, store.feed.head() + 1))
+        assert store.feed.head_position() in {len(rows), len(rows) + 1}
+        assert [change.position for change in store.feed.pending_changes(limit=10**6)] == list(
+            range(1, store.feed.head_position() + 1)
+        )
 
 
 def test_clean_close_leaves_one_file(context: BackendContext) -> None:
@@ -147,7 +149,7 @@ def test_transaction_within_a_transaction_is_refused(store: SqlMetadataStore) ->
         pass
 
     insert(store, factories.memory())
-    assert store.feed.head() == 1
+    assert store.feed.head_position() == 1
 
 
 def test_lock_of_another_process_is_waited_for_only_so_long(context: BackendContext) -> None:
@@ -183,7 +185,7 @@ def test_writer_waits_in_line_only_so_long(context: BackendContext) -> None:
             with pytest.raises(BackendUnavailableError):
                 future.result()
 
-        assert store.feed.head() == 0
+        assert store.feed.head_position() == 0
 
 
 @pytest.mark.parametrize("fill", [b"this is no database, only text that is long enough" * 100, None])
@@ -213,7 +215,7 @@ def test_database_that_breaks_is_unavailable(store: SqlMetadataStore) -> None:
         connection.exec_driver_sql("DROP TABLE counters")
 
     with pytest.raises(BackendUnavailableError):
-        store.feed.head()
+        store.feed.head_position()
     with pytest.raises(BackendUnavailableError):
         insert(store, factories.memory())
     assert store.memories.counts(reach=ADA).total == 0

@@ -106,7 +106,7 @@ def test_writers_share_their_statements(store: SqlMetadataStore, statements: lis
     assert counts[1] - counts[0] <= 3 * (WRITERS - 1) + 3, "\n".join(statements)
     listed = store.memories.page(reach=ADA, where=None, order=Order(descending=False), after=None, limit=99)
     assert [memory.previous_row for memory in listed] == [None, *range(1, WRITERS + 1)]
-    assert [change.position for change in store.feed.since(0, limit=99)] == list(range(1, WRITERS + 2))
+    assert [change.position for change in store.feed.changes_after(0, limit=99)] == list(range(1, WRITERS + 2))
 
 
 def test_one_that_cannot_be_stored_fails_alone(store: SqlMetadataStore) -> None:
@@ -121,7 +121,7 @@ def test_one_that_cannot_be_stored_fails_alone(store: SqlMetadataStore) -> None:
         first.result().value.id,
         last.result().value.id,
     }
-    assert store.feed.head() == 2
+    assert store.feed.head_position() == 2
 
 
 def test_what_a_look_finds_out_is_not_its_own_failure(shared: SqlMetadataStore) -> None:
@@ -136,7 +136,7 @@ def test_what_a_look_finds_out_is_not_its_own_failure(shared: SqlMetadataStore) 
 
     assert type(bad) is MemsvcError
     assert others == [None] * 3
-    assert shared.feed.head() == 2
+    assert shared.feed.head_position() == 2
 
 
 def test_many_that_wait_are_written(store: SqlMetadataStore) -> None:
@@ -148,4 +148,4 @@ def test_many_that_wait_are_written(store: SqlMetadataStore) -> None:
         assert transaction.find_keys(OWNER, [("", name) for name in names]) == {("", one.key): one for one in written}
 
     assert store.memories.counts(reach=ADA).total == len(names)
-    assert [change.row for change in store.feed.since(0, limit=999)] == [memory.row for memory in written]
+    assert [change.row for change in store.feed.changes_after(0, limit=999)] == [memory.row for memory in written]

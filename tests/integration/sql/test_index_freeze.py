@@ -38,7 +38,7 @@ def test_nobody_is_lent_changes_while_one_holds_the_indexes_still(stores: tuple[
     one, other = stores
     insert(one, factories.memory("a"))
     with ThreadPoolExecutor(1) as pool:
-        with one.feed.standing_still():
+        with one.feed.pause():
             asked = pool.submit(_lent, other)
             with pytest.raises(FutureTimeoutError):
                 asked.result(0.2)
@@ -53,9 +53,9 @@ def test_the_indexes_stand_still_when_all_is_given_back(
     insert(one, factories.memory("a"))
     monkeypatch.setattr(outbox, "WAIT_MS", 20)
     monkeypatch.setattr(outbox, "PATIENCE", 2)
-    with one.feed.claim((), limit=9), pytest.raises(BackendUnavailableError), other.feed.standing_still():
+    with one.feed.claim((), limit=9), pytest.raises(BackendUnavailableError), other.feed.pause():
         pass
-    with other.feed.standing_still():
+    with other.feed.pause():
         pass
     assert _lent(other) == 1
 
@@ -63,5 +63,5 @@ def test_the_indexes_stand_still_when_all_is_given_back(
 def test_a_store_of_one_process_has_nobody_to_wait_for(store: MetadataStore) -> None:
     """It stands still by itself, also while its only process applies changes."""
     insert(store, factories.memory("a"))
-    with store.feed.claim((), limit=9) as changes, store.feed.standing_still():
+    with store.feed.claim((), limit=9) as changes, store.feed.pause():
         assert len(changes) == 1

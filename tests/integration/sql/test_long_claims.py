@@ -47,18 +47,18 @@ def test_who_lost_the_connection_is_told_before_it_writes(context: BackendContex
         with SQL.open(settings, context) as one, SQL.open(settings, context) as other:
             insert(one, factories.memory("a"))
             with pytest.raises(BackendUnavailableError), one.feed.claim((), limit=9) as lent:
-                one.feed.require_lent()
-                other.feed.require_lent()
+                one.feed.require_claim()
+                other.feed.require_claim()
                 connection.execute(_END)
                 with other.feed.claim((), limit=9) as taken:
                     assert taken == lent
-                    other.feed.require_lent()
-                    one.feed.require_lent()
-            with pytest.raises(BackendUnavailableError), one.feed.standing_still():
-                one.feed.require_lent()
+                    other.feed.require_claim()
+                    one.feed.require_claim()
+            with pytest.raises(BackendUnavailableError), one.feed.pause():
+                one.feed.require_claim()
                 connection.execute(_END)
-                one.feed.require_lent()
-            one.feed.require_lent()
+                one.feed.require_claim()
+            one.feed.require_claim()
             with one.feed.claim((), limit=9) as lent:
-                one.feed.require_lent()
+                one.feed.require_claim()
                 assert len(lent) == 1

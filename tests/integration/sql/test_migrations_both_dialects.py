@@ -73,7 +73,7 @@ def test_a_new_database_is_as_the_migrations_create_it(
         with SQL.open(place, context) as store:
             [memory] = insert(store, factories.memory("kept", key="k"))
             assert store.memories.get_by_key("k", reach=ADA) == memory
-            assert store.feed.head() == 1
+            assert store.feed.head_position() == 1
 
     assert _look(migrated) == _look(new)
 

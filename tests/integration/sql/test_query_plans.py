@@ -75,7 +75,7 @@ def _put_away(store: SqlMetadataStore) -> None:
     found = store.memories.by_rows([1, 2], reach=ADA)
     with store.transaction() as transaction:
         transaction.sessions.are_live([Message(MessageRecord(row, 1, Role.USER, 1), one) for row, one in found.items()])
-        transaction.put_away(list(found.values()), Status.ARCHIVED)
+        transaction.set_status(list(found.values()), Status.ARCHIVED)
 
 
 TALK = SessionName(OWNER, "", "s")
@@ -108,8 +108,8 @@ USES: dict[str, Use] = {
     ],
     "files of owner": lambda store: store.files.of_owner(OWNER, after=1, limit=9),
     "every file": lambda store: store.files.every(after=1, limit=9),
-    "expired files": lambda store: store.files.expired(now=NOW, limit=9),
-    "referred": lambda store: store.files.referred(["a", "b"], apart_from=OWNER),
+    "expired files": lambda store: store.files.expired_files(now=NOW, limit=9),
+    "referred": lambda store: store.files.digests_in_use(["a", "b"], apart_from=OWNER),
     "fill": _in_transaction(lambda transaction: transaction.files.fill(OWNER, "a")),
     "held": _in_transaction(lambda transaction: transaction.files.held(OWNER, ["a", "b"])),
     "stored files": _in_transaction(lambda transaction: transaction.files.stored(OWNER, ["a", "b"])),
@@ -124,13 +124,13 @@ USES: dict[str, Use] = {
     "counts": lambda store: store.memories.counts(reach=ADA),
     "documents": lambda store: store.feed.documents([1, 2]),
     "scan": lambda store: store.feed.scan(after_row=0, limit=9),
-    "expected": lambda store: store.feed.expected(after_row=0, limit=9),
-    "pending": lambda store: store.feed.pending(limit=9),
-    "since": lambda store: store.feed.since(1, limit=9),
-    "applied": lambda store: store.feed.applied(),
-    "head": lambda store: store.feed.head(),
+    "expected": lambda store: store.feed.expected_entries(after_row=0, limit=9),
+    "pending": lambda store: store.feed.pending_changes(limit=9),
+    "since": lambda store: store.feed.changes_after(1, limit=9),
+    "applied": lambda store: store.feed.applied_position(),
+    "head": lambda store: store.feed.head_position(),
     "pending_count": lambda store: store.feed.pending_count(),
-    "mark_applied": lambda store: store.feed.mark_applied(store.feed.pending(limit=1)),
+    "mark_applied": lambda store: store.feed.mark_applied(store.feed.pending_changes(limit=1)),
     "embeddings": lambda store: store.embeddings.get("m", [b"a", b"b"]),
     "embedding count": lambda store: store.embeddings.count("m"),
     "find_statements": _in_transaction(lambda transaction: transaction.find_statements(OWNER, "", ["a", "b"], limit=9)),
@@ -150,7 +150,7 @@ USES: dict[str, Use] = {
     "reminders": lambda store: store.reminders.page(
         reach=ADA, window=window(NOW, 7), after=ReminderPlace(1, 1), limit=9
     ),
-    "reminders given": lambda store: store.reminders.given([1, 2], since=NOW.date(), reach=ADA),
+    "reminders given": lambda store: store.reminders.acknowledged([1, 2], since=NOW.date(), reach=ADA),
     "acknowledge": _acknowledge,
     "find_keys": _in_transaction(lambda transaction: transaction.find_keys(OWNER, [("", "k"), ("web", "k")])),
     "find_contents": _in_transaction(lambda tx: tx.find_contents(OWNER, [ContentName("", "FACT", "h")])),
@@ -188,7 +188,7 @@ USES: dict[str, Use] = {
         ["a", "b"], reach=ADA, categories=frozenset(FileCategory), now=NOW, limit=9
     ),
     "files referred to": lambda store: store.files.referred_to(OWNER, [FileRef("chart", "a")]),
-    "files there": lambda store: store.files.existing(OWNER, [FileRef("chart", "a")], now=NOW),
+    "files there": lambda store: store.files.existing_refs(OWNER, [FileRef("chart", "a")], now=NOW),
     "files in and out": _in_transaction(lambda tx: tx.files.delete([tx.files.insert(factories.file(name="plan b"))])),
     "memory with references": lambda store: insert(store, factories.memory("refs", file_refs=(FileRef("chart", "a"),))),
     "lease released": lambda store: store.leases.release("n", holder="a", ended=NOW),
@@ -202,12 +202,12 @@ UPKEEP: dict[
 ] = {
     "expired": (
         "memories_expiring",
-        lambda reads, area, after: reads.expired(area, at=NOW, after=after, limit=9),
+        lambda reads, area, after: reads.expired_memories(area, at=NOW, after=after, limit=9),
         ((), (1, 2)),
     ),
     "read often": (
         "memories_read_often",
-        lambda reads, area, after: reads.read_often(area, least=5, at=NOW, after=after, limit=9),
+        lambda reads, area, after: reads.frequently_read(area, least=5, at=NOW, after=after, limit=9),
         ((), (5, 2)),
     ),
     "unread": (

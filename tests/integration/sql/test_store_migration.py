@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memsvc.domain.errors import MoveRefusedError, StoreMovedError
-from memsvc.ports.operations import Changes, MovePhase, MoveTarget
+from memsvc.ports.operations import MoveChanges, MovePhase, MoveTarget
 from memsvc.testing import factories
 from memsvc.testing.store_harness import insert, revise
 from memsvc_backends.sql.store_migration import row_copy, table_rows
@@ -165,7 +165,7 @@ def test_undoing_opens_the_source_and_closes_the_target(tmp_path: Path) -> None:
     with schema() as url, opened(tmp_path) as source:
         insert(source, factories.memory("kept"))
         move(source, url)
-        source.moves.undo(MoveTarget(url), changes=Changes.KEEP)
+        source.moves.undo(MoveTarget(url), changes=MoveChanges.KEEP)
 
         source.moves.require_here()
         insert(source, factories.memory("written after"))
@@ -187,8 +187,8 @@ def test_undoing_does_not_lose_what_was_stored_since_unless_told_to(tmp_path: Pa
         with opened(tmp_path, url) as target:
             insert(target, factories.memory("stored there"))
         with pytest.raises(MoveRefusedError, match=r"memories.*--discard-changes"):
-            source.moves.undo(MoveTarget(url), changes=Changes.KEEP)
-        source.moves.undo(MoveTarget(url), changes=Changes.DISCARD)
+            source.moves.undo(MoveTarget(url), changes=MoveChanges.KEEP)
+        source.moves.undo(MoveTarget(url), changes=MoveChanges.DISCARD)
 
         with opened(tmp_path) as again:
             again.moves.require_here()

@@ -40,7 +40,7 @@ def test_candidates_come_out_as_they_went_in(one: list[Candidate], other: list[C
     assert [*columns] == columns[:] == one
     assert columns[1:] == one[1:]
     assert [*columns.where(np.array(chosen, bool))] == [each for each, is_it in zip(one, chosen, strict=True) if is_it]
-    assert [*columns.joined(Candidates.of(other))] == one + other
+    assert [*columns.join(Candidates.of(other))] == one + other
     assert [columns.names.text(number) for number in columns.speakers.tolist()] == [each.speaker for each in one]
 
 

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from memsvc.domain.clock import to_micros
 from memsvc.domain.errors import BackendUnavailableError, MoveRefusedError
-from memsvc.ports.operations import Changes, MovePhase, MoveProgress, MoveTarget, TableMoved
+from memsvc.ports.operations import MoveChanges, MovedTable, MovePhase, MoveProgress, MoveTarget
 from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.dialect import execute
 from memsvc_backends.sql.migrate import HEAD, create_indexes
@@ -73,7 +73,7 @@ class SqlStoreMoves:
             with other.database.reading() as there:
                 ready = judged(there, store_id_of(source), out.move_id if out else "", other.place)
                 note = f"{version_of(source)} to {version_of(there)}; the target {_said(ready)}"
-            tables = tuple(TableMoved(name, rows) for name, rows in table_rows.counts(source).items())
+            tables = tuple(MovedTable(name, rows) for name, rows in table_rows.counts(source).items())
             size = self._database.driver.storage_bytes(source)
         total = sum(table.rows for table in tables)
         return MoveProgress(MovePhase.CHECKED, 0, total, other.place, note, tables, bytes=size)
@@ -97,7 +97,7 @@ class SqlStoreMoves:
             self._let_go()
         return MoveProgress(MovePhase.ABORTED, place=other.place, note="nothing is left of the move")
 
-    def undo(self, target: MoveTarget, *, changes: Changes) -> MoveProgress:
+    def undo(self, target: MoveTarget, *, changes: MoveChanges) -> MoveProgress:
         """Close the target, then open the source again."""
         with self._other(target) as other:
             with self._database.reading() as source:
@@ -121,7 +121,7 @@ class SqlStoreMoves:
             note += "; start the service anew, so that watches do not go on from what was discarded"
         return MoveProgress(MovePhase.UNDONE, place=other.place, note=note)
 
-    def _close(self, there: sa.Connection, out: Move, place: str, changes: Changes) -> bool:
+    def _close(self, there: sa.Connection, out: Move, place: str, changes: MoveChanges) -> bool:
         """Have the target written to no more, and return whether that loses changes."""
         into, closed = (
             migration_state.found(there, migration_state.INTO),
@@ -133,7 +133,7 @@ class SqlStoreMoves:
         if closed is not None and closed.state == migration_state.LEFT:
             return bool(closed.details.get("renewed"))
         changed = _changed_since(there, into)
-        if changed and changes is Changes.KEEP:
+        if changed and changes is MoveChanges.KEEP:
             message = (
                 f"At {place} was stored since: {', '.join(changed)}. Move it back instead, with `memsvc "
                 "migrate-backend --to embedded` at the service there, or lose it with --undo --discard-changes."

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import sqlalchemy as sa
 
-from memsvc.ports.operations import TableMoved
+from memsvc.ports.operations import MovedTable
 from memsvc_backends.sql import tables
 from memsvc_backends.sql.dialect import execute, fixed
 from memsvc_backends.sql.row_writer import insert_rows
@@ -133,12 +133,12 @@ class Digest:
             self.total -= _hash(row)
         self.total %= _MODULUS
 
-    def told(self, name: str) -> TableMoved:
+    def told(self, name: str) -> MovedTable:
         """Return it as it is shown."""
-        return TableMoved(name, self.rows, f"{self.total:032x}")
+        return MovedTable(name, self.rows, f"{self.total:032x}")
 
     @classmethod
-    def from_told(cls, told: TableMoved) -> Digest:
+    def from_told(cls, told: MovedTable) -> Digest:
         """Return it as it was shown."""
         return cls(told.rows, int(told.digest, 16))
 

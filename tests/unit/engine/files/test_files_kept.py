@@ -83,7 +83,7 @@ def orphaned(shelf: Shelf, content: bytes) -> None:
     """Put a blob whose file was never committed, as a crash between the two leaves it."""
     with shelf.blobs.stage() as staged:
         staged.write([content])
-        staged.put()
+        staged.commit()
 
 
 def test_a_sweep_removes_orphans_after_their_grace(shelf: Shelf) -> None:

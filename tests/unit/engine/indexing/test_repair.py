@@ -52,7 +52,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
         with store.transaction() as transaction:
             transaction.insert([Record(memory(f"Zebra number {number}")) for number in range(3)])
         list(IndexRebuilder(store.feed, applying).run(side))
-        store.feed.mark_applied(store.feed.pending(limit=10))
+        store.feed.mark_applied(store.feed.pending_changes(limit=10))
         yield Bench(store, index, side, IndexRepairer(store.feed, applying))
         applying.close()
 

@@ -36,4 +36,4 @@ def restore(desk: Desk, memory_id: str, scope: Scope = ADA) -> WriteResult:
 
 
 def actions(desk: Desk) -> list[ChangeAction]:
-    return [change.action for change in desk.store.feed.since(0, limit=100)]
+    return [change.action for change in desk.store.feed.changes_after(0, limit=100)]

@@ -40,7 +40,7 @@ def test_works_that_wait_together_are_committed_together(desk: Desk) -> None:
     """While one transaction runs, the works that arrive share the next one: one transaction, one commit."""
     committer, blocked = desk.writing.committer, _Blocked()
     commits: list[int] = []
-    committer.on_commit(lambda: commits.append(desk.store.feed.head()))
+    committer.on_commit(lambda: commits.append(desk.store.feed.head_position()))
 
     with ThreadPoolExecutor(21) as pool:
         first = pool.submit(committer.submit, blocked)
@@ -86,7 +86,7 @@ def test_a_failing_work_fails_alone(desk: Desk) -> None:
         with pytest.raises(ZeroDivisionError):
             answers[2].result()
 
-    assert desk.store.feed.head() == 1
+    assert desk.store.feed.head_position() == 1
 
 
 def test_what_is_durable_is_not_repeated(desk: Desk) -> None:
@@ -109,7 +109,7 @@ def test_what_is_durable_is_not_repeated(desk: Desk) -> None:
         blocked.release.set()
         assert [type(answer.exception()) for answer in answers] == [ZeroDivisionError] * 2
 
-    assert (runs, desk.store.feed.head()) == ([1, 1], 2)
+    assert (runs, desk.store.feed.head_position()) == ([1, 1], 2)
 
 
 def test_a_lost_race_is_repeated(desk: Desk) -> None:

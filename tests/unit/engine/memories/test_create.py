@@ -232,7 +232,7 @@ def test_a_batch_with_good_and_bad_items(desk: Desk) -> None:
     expected = ["CREATED", "INVALID_REQUEST", "MEMORY_EXISTS", "INVALID_REQUEST", "MEMORY_EXISTS", "CREATED"]
     assert expected == outcomes(written)
     assert edge is written.results[1]
-    assert 3 == written.position == desk.store.feed.head()
+    assert 3 == written.position == desk.store.feed.head_position()
 
 
 def test_a_batch_meets_itself(desk: Desk) -> None:

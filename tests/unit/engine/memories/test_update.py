@@ -74,7 +74,7 @@ def test_a_change_that_changes_nothing_makes_no_revision(desk: Desk) -> None:
     written = update(desk, memory.id, title="Plan", metadata={"b": {"c": 2}, "a": 1})
 
     assert (memory, Outcome.DUPLICATE) == (written.memory, written.outcome)
-    assert desk.store.feed.head() == 1
+    assert desk.store.feed.head_position() == 1
 
 
 def test_true_is_not_one(desk: Desk) -> None:

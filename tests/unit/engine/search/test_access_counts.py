@@ -42,7 +42,7 @@ def test_an_access_counts_once_an_hour(desk: Desk) -> None:
 
     assert (1, first) == early
     assert (2, later) == accesses(desk, memory.id)
-    assert desk.store.feed.head() == 1
+    assert desk.store.feed.head_position() == 1
 
 
 def test_counts_wait_for_the_flush_and_are_added_up(desk: Desk) -> None:

@@ -255,7 +255,7 @@ def test_a_forgotten_user_leaves_no_file(bench: Bench) -> None:
 def test_changes_that_are_no_longer_kept_are_found_by_a_sync(bench: Bench) -> None:
     """A vault that was away for longer than the outbox."""
     bench.writes.create("One.")
-    bench.writes.store.feed.mark_applied(bench.writes.store.feed.pending(limit=9))
+    bench.writes.store.feed.mark_applied(bench.writes.store.feed.pending_changes(limit=9))
     bench.writes.store.feed.trim(before=bench.writes.clock.advance(days=1))
     with pytest.raises(ChangesLostError):
         bench.vault.follow()
