@@ -149,7 +149,7 @@ def _policy(settings: Settings) -> TrustPolicy:
 
 def _watching(settings: Settings, store: MetadataStore, committer: GroupCommitter, stack: ExitStack) -> WatchService:
     bell = ChangeNotifier()
-    committer.on_owners_changed(bell.ring)
+    committer.on_owners_changed(bell.notify)
     if seconds := settings.watch.poll_seconds or (POLL_SECONDS if store.is_shared else 0):
         stack.callback(PeriodicTask("watch-poll", seconds, CommitPoller(store.feed, bell).look).stop)
     kept = timedelta(days=settings.indexing.outbox_days)

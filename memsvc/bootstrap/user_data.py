@@ -52,7 +52,7 @@ def forgetting(
     users_files = UserBlobs(backends.metadata.files, backends.blobs, files.blob_guard)
     folder = settings.backup.directory or directory.path / BACKUPS
     about = BackupManifest(version("memsvc"), settings.metadata.backend, index.embedding.model)
-    beside = BlobSource(backends.blobs, files.blob_guard.undisturbed)
+    beside = BlobSource(backends.blobs, files.blob_guard.defer_removals)
     backups = BackupService(backends.metadata, beside, folder, about, backends.now)
     forget_files = () if vault is None else (vault.forget,)
     erase = UserEraser(

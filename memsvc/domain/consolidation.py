@@ -171,7 +171,7 @@ def draft_of(members: Sequence[Memory], content: str) -> Draft:
         summary=newest.summary if is_as_newest else "",
         tags=_union((member.tags for member in members), limits.TAGS),
         keywords=_keywords(members) if is_as_newest else None,
-        related_ids=_related(members, ids),
+        related_ids=_related_ids(members, ids),
         file_refs=_files(members),
         importance=max(member.importance for member in members),
         tier=Tier.ACTIVE if any(member.tier is Tier.ACTIVE for member in members) else Tier.CONTEXTUAL,
@@ -250,7 +250,7 @@ def _union(several: Iterable[Iterable[T]], most: int) -> tuple[T, ...]:
     return tuple(dict.fromkeys(one for values in several for one in values))[:most]
 
 
-def _related(members: Sequence[Memory], ids: set[str]) -> tuple[str, ...]:
+def _related_ids(members: Sequence[Memory], ids: set[str]) -> tuple[str, ...]:
     several = ([one for one in member.related_ids if one not in ids] for member in members)
     return _union(several, limits.RELATED_IDS)
 

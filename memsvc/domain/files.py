@@ -138,7 +138,7 @@ _ITEM = re.compile(rf"- `({REF})`")
 def format_ref(ref: FileRef) -> str:
     """Return *ref* as it stands in a text; `ref_from` is the way back."""
     first, rest = ref.id[:1], ref.id[1:]
-    return f"{ref.category}:{_quoted(first, _PLAIN_FIRST)}{_quoted(rest, _PLAIN)}"
+    return f"{ref.category}:{_percent_encode(first, _PLAIN_FIRST)}{_percent_encode(rest, _PLAIN)}"
 
 
 def ref_from(text: str) -> FileRef | None:
@@ -196,7 +196,7 @@ def without_block(text: str) -> tuple[str, tuple[FileRef, ...]]:
     return text[: headings[-1].start()], listed
 
 
-def _quoted(text: str, plain: re.Pattern[str]) -> str:
+def _percent_encode(text: str, plain: re.Pattern[str]) -> str:
     return "".join(char if plain.match(char) else "".join(f"%{byte:02X}" for byte in char.encode()) for char in text)
 
 

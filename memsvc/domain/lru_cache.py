@@ -27,14 +27,14 @@ class LruCache(Generic[K, V]):
     def get(self, key: K) -> V | None:
         """Return the value of a key, or None."""
         value = self._young.get(key)
-        return value if value is not None else self._rejuvenated((key,)).get(key)
+        return value if value is not None else self._touch((key,)).get(key)
 
     def get_many(self, keys: Collection[K]) -> dict[K, V]:
         """Return the values of those of *keys* that have one."""
         get = self._young.get
         found = {key: value for key in keys if (value := get(key)) is not None}
         if len(found) < len(keys) and self._old:
-            found |= self._rejuvenated([key for key in keys if key not in found])
+            found |= self._touch([key for key in keys if key not in found])
         return found
 
     def put(self, key: K, value: V) -> None:
@@ -59,7 +59,7 @@ class LruCache(Generic[K, V]):
         with self._lock:
             self._young, self._old = {}, {}
 
-    def _rejuvenated(self, keys: Iterable[K]) -> dict[K, V]:
+    def _touch(self, keys: Iterable[K]) -> dict[K, V]:
         if not self._old:
             return {}
         with self._lock:

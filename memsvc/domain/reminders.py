@@ -148,7 +148,7 @@ def due_occurrence(reminder: Reminder, moment: Moment, given: AbstractSet[Given]
     zone = _zone(reminder, moment)
     local = moment.now.astimezone(zone)
     today, present = local.date(), moment.slot or slot_of(local.hour)
-    if reminder.recurrence is Recurrence.NONE and (day := _missed(reminder, today, moment.overdue_days)):
+    if reminder.recurrence is Recurrence.NONE and (day := _missed_day(reminder, today, moment.overdue_days)):
         if any(when == day for when, _ in given):
             return None
         slot = slots_of(reminder)[-1]
@@ -184,7 +184,7 @@ def _zone(reminder: Reminder, moment: Moment) -> tzinfo:
         return moment.zone
 
 
-def _missed(reminder: Reminder, today: date, days: int) -> date | None:
+def _missed_day(reminder: Reminder, today: date, days: int) -> date | None:
     day = date(reminder.year, reminder.month, reminder.day)
     return day if _DAY <= today - day <= timedelta(days=days) else None
 

@@ -188,11 +188,11 @@ def redact(text: str) -> tuple[str, tuple[Redaction, ...]]:
     counts: Counter[str] = Counter()
     for shape in _SHAPES:
         if any(mark in lowered for mark in shape.marks) or (not shape.marks and _DIGITS.search(text)):
-            text = _replaced(text, shape, counts)
+            text = _replace_secrets(text, shape, counts)
     return text, redactions_of(counts)
 
 
-def _replaced(text: str, shape: _Shape, counts: Counter[str]) -> str:
+def _replace_secrets(text: str, shape: _Shape, counts: Counter[str]) -> str:
     group = "secret" if "secret" in shape.pattern.groupindex else 0
 
     def replacement(match: re.Match[str]) -> str:
@@ -236,35 +236,35 @@ class Redactor:
             return draft, ()
         found: list[tuple[Redaction, ...]] = []
         values = {name: value for name in _FIELDS if (value := getattr(draft, name))}
-        cleaned = {name: _cleaned(value, found) for name, value in values.items()}
+        cleaned = {name: _redact_value(value, found) for name, value in values.items()}
         return (replace(draft, **cleaned), sum_redactions(found)) if any(found) else (draft, ())
 
     def json(self, value: dict[str, Json]) -> dict[str, Json]:
         """Return a JSON object without the secrets in its texts."""
-        return _cleaned(value, []) if self.is_on else value
+        return _redact_value(value, []) if self.is_on else value
 
     def values(self, values: dict[str, T]) -> tuple[dict[str, T], tuple[Redaction, ...]]:
         """Return new values of fields, by name, without the secrets in them."""
         if not self.is_on:
             return values, ()
         found: list[tuple[Redaction, ...]] = []
-        cleaned = {name: _cleaned(value, found) if name in _FIELDS else value for name, value in values.items()}
+        cleaned = {name: _redact_value(value, found) if name in _FIELDS else value for name, value in values.items()}
         return cleaned, sum_redactions(found)
 
 
 _FIELDS = ("content", "title", "summary", "source", "speaker", "category", "tags", "metadata")
 
 
-def _cleaned(value: T, found: list[tuple[Redaction, ...]]) -> T:
+def _redact_value(value: T, found: list[tuple[Redaction, ...]]) -> T:
     """Return a text, or a list or object of them, without secrets."""
     cleaned: object = value
     if isinstance(value, str):
         cleaned, redactions = redact(value)
         found.append(redactions)
     elif isinstance(value, dict):
-        cleaned = {name: _cleaned(part, found) for name, part in _items(value)}
+        cleaned = {name: _redact_value(part, found) for name, part in _items(value)}
     elif isinstance(value, list | tuple):
-        cleaned = type(value)(_cleaned(part, found) for part in value)
+        cleaned = type(value)(_redact_value(part, found) for part in value)
     return cleaned  # type: ignore[return-value]  # the same shape as it came in
 
 

@@ -218,7 +218,7 @@ def dropped_ordinals(messages: Sequence[MessageRecord], *, target_tokens: int, k
     The oldest go first. System messages, pinned ones and the last *keep_rounds* rounds stay, even when that is more
     than the target; a round begins with a user's message. What a tool answered goes with the message that called it.
     """
-    return _dropped(_units(messages[: _first_kept(messages, keep_rounds)]), _tokens(messages) - target_tokens)
+    return _units_to_drop(_units(messages[: _first_kept(messages, keep_rounds)]), _tokens(messages) - target_tokens)
 
 
 def ordinals_over_limit(
@@ -234,14 +234,14 @@ def ordinals_over_limit(
     excess = _tokens(messages) - target_tokens
     rounds = min(keep_rounds, sum(message.role is Role.USER for message in messages))
     for kept in range(rounds, 0, -1):
-        dropped = _dropped(_units(messages[: _first_kept(messages, kept)]), excess)
-        if _left(messages, dropped) <= (rounds_tokens if kept > 1 else token_limit - 1):
+        dropped = _units_to_drop(_units(messages[: _first_kept(messages, kept)]), excess)
+        if _tokens_left(messages, dropped) <= (rounds_tokens if kept > 1 else token_limit - 1):
             return dropped
     for most, units in _cuts(messages, target_tokens, token_limit - 1):
-        dropped = _dropped(units, excess)
-        if _left(messages, dropped) <= most:
+        dropped = _units_to_drop(units, excess)
+        if _tokens_left(messages, dropped) <= most:
             return dropped
-    return _dropped([[message] for message in messages[:-1]], excess)
+    return _units_to_drop([[message] for message in messages[:-1]], excess)
 
 
 def _cuts(
@@ -254,7 +254,7 @@ def _cuts(
     yield most_tokens, units
 
 
-def _dropped(units: Sequence[Sequence[MessageRecord]], excess: int) -> list[int]:
+def _units_to_drop(units: Sequence[Sequence[MessageRecord]], excess: int) -> list[int]:
     """Return the first of *units* that are not protected, until they take *excess* tokens."""
     dropped: list[int] = []
     for unit in units:
@@ -271,7 +271,7 @@ def _tokens(messages: Sequence[MessageRecord]) -> int:
     return sum(message.token_count for message in messages)
 
 
-def _left(messages: Sequence[MessageRecord], dropped: Collection[int]) -> int:
+def _tokens_left(messages: Sequence[MessageRecord], dropped: Collection[int]) -> int:
     gone = set(dropped)
     return sum(message.token_count for message in messages if message.ordinal not in gone)
 

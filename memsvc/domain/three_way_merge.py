@@ -45,7 +45,7 @@ def merge_text(base: str, ours: str, theirs: str) -> MergedText:
     if theirs == base:
         return MergedText(ours, is_clean=True)
     sides = [text.split("\n") for text in (base, ours, theirs)]
-    head, tail = _shared(sides)
+    head, tail = _common_ends(sides)
     middle = [lines[head : len(lines) - tail] for lines in sides]
     merged, is_clean = _merge_field(*middle)
     lines = [*sides[0][:head], *merged, *sides[0][len(sides[0]) - tail :]]
@@ -84,7 +84,7 @@ def _part(base: Lines, ours: Lines, theirs: Lines) -> tuple[Lines, bool]:
         return ours, True
     if base:
         return theirs, False
-    head, tail = _shared([ours, theirs])
+    head, tail = _common_ends([ours, theirs])
     return [*ours[: len(ours) - tail], *theirs[head : len(theirs) - tail], *ours[len(ours) - tail :]], True
 
 
@@ -105,7 +105,7 @@ def _sames(base: Lines, ours: Lines, theirs: Lines) -> Iterator[_Same]:
     yield _Same(len(base), len(ours), len(theirs), 0)
 
 
-def _shared(sides: Sequence[Lines]) -> tuple[int, int]:
+def _common_ends(sides: Sequence[Lines]) -> tuple[int, int]:
     """Return how many lines all sides begin with, and end with besides."""
     shortest = min(map(len, sides))
     head = 0
@@ -153,7 +153,7 @@ def merge_fields(base: Mapping[str, Any], ours: Mapping[str, Any], theirs: Mappi
     values: dict[str, Any] = {}
     conflicts = set()
     for name, value in theirs.items():
-        values[name], is_clean = _merged(name, base.get(name), ours.get(name), value)
+        values[name], is_clean = _merge_value(name, base.get(name), ours.get(name), value)
         if not is_clean:
             conflicts.add(name)
     return MergedFields(values, frozenset(conflicts))
@@ -166,7 +166,7 @@ def is_same(one: object, other: object) -> bool:
     return one == other
 
 
-def _merged(name: str, base: Any, ours: Any, theirs: Any) -> tuple[Any, bool]:
+def _merge_value(name: str, base: Any, ours: Any, theirs: Any) -> tuple[Any, bool]:
     if is_same(ours, base) or is_same(ours, theirs):
         return theirs, True
     if is_same(theirs, base):

@@ -156,7 +156,7 @@ def _may_be_note(path: str) -> bool:
 def conflict_path(path: str, mark: str) -> str:
     """Return the path beside *path* where the side of a conflict is laid that did not win; it is not looked at."""
     whole = PurePosixPath(path)
-    return str(whole.with_name(f"{_fitting(whole.stem)}.conflict-{mark}.md"))
+    return str(whole.with_name(f"{_fit_name(whole.stem)}.conflict-{mark}.md"))
 
 
 def parse_note_path(path: str) -> NotePath | None:
@@ -253,7 +253,7 @@ def _first_words(content: str) -> str:
     return line.strip(" #-*>\t")[:60]
 
 
-def _fitting(stem: str) -> str:
+def _fit_name(stem: str) -> str:
     return stem.encode()[:200].decode(errors="ignore")
 
 
@@ -277,9 +277,9 @@ def folder_of_id(name: str) -> str:
     A capital letter stands as "!" and the small one, other odd characters as "%" and two digits for each byte. Ids
     that would be too long end in a digest.
     """
-    folder = "".join(_escaped(char) for char in name)
+    folder = "".join(_escape(char) for char in name)
     if unicodedata.normalize("NFC", folder) != folder:
-        folder = "".join(_escaped(char) if char.isascii() else _percent(char) for char in name)
+        folder = "".join(_escape(char) if char.isascii() else _percent(char) for char in name)
     if folder and folder[-1] in ". ":
         folder = folder[:-1] + _percent(folder[-1])
     if folder and (folder[0] in ". " or _RESERVED.fullmatch(folder)):
@@ -287,7 +287,7 @@ def folder_of_id(name: str) -> str:
     if len(folder.encode()) <= SEGMENT_BYTES:
         return folder
     digest = hashlib.sha256(name.encode()).hexdigest()[:_DIGEST]
-    return f"{_cut(folder, SEGMENT_BYTES // 2).rstrip('%! .')}{_SHORT_MARK}{digest}"
+    return f"{_truncate(folder, SEGMENT_BYTES // 2).rstrip('%! .')}{_SHORT_MARK}{digest}"
 
 
 def id_of_folder(folder: str) -> str | None:
@@ -318,7 +318,7 @@ def slug(text: str, most_bytes: int) -> str:
     plain = unicodedata.normalize("NFC", text)
     plain = "".join("-" if unicodedata.category(char) in _UNFIT else char for char in plain)
     plain = _HOLES.sub("-", _FORBIDDEN.sub("-", plain)).strip("-. _")
-    return _cut(plain, most_bytes).strip("-. _")
+    return _truncate(plain, most_bytes).strip("-. _")
 
 
 def file_name(stem: str) -> str:
@@ -335,7 +335,7 @@ def path_key(path: str) -> str:
 _UNFIT = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"})
 
 
-def _escaped(char: str) -> str:
+def _escape(char: str) -> str:
     if "A" <= char <= "Z":
         return f"!{char.lower()}"
     if char in _PLAIN or (char.isalnum() and char.casefold() == char):
@@ -347,5 +347,5 @@ def _percent(char: str) -> str:
     return "".join(f"%{byte:02x}" for byte in char.encode())
 
 
-def _cut(text: str, most_bytes: int) -> str:
+def _truncate(text: str, most_bytes: int) -> str:
     return text.encode()[:most_bytes].decode(errors="ignore")

@@ -59,14 +59,14 @@ def split_default_visible(where: Filter) -> tuple[list[Filter], list[Filter]]:
     """Return the conditions that *where* joins: those that every plain memory meets, and the others."""
     met: list[Filter] = []
     others: list[Filter] = []
-    for child in _joined(where):
+    for child in _conjuncts(where):
         (met if _of_plain(child) else others).append(child)
     return met, others
 
 
-def _joined(where: Filter) -> list[Filter]:
+def _conjuncts(where: Filter) -> list[Filter]:
     if isinstance(where, And):
-        return [part for child in where.children for part in _joined(child)]
+        return [part for child in where.children for part in _conjuncts(child)]
     return [where]
 
 

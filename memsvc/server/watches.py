@@ -119,7 +119,7 @@ class Watches:
         signal = _Signal()
         self._signals.add(signal)
         try:
-            with self.watching.bell.heard(call.watch.scope.owner, signal.set):
+            with self.watching.bell.listen(call.watch.scope.owner, signal.set):
                 async for response in self._run(call, signal):
                     yield response
         finally:

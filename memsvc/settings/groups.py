@@ -191,14 +191,14 @@ class MaintenanceSettings(SettingsGroup):
 # Settings of files.
 
 
-def _checked(template: str) -> str:
+def _check_template(template: str) -> str:
     if fault := fault_of_template(template):
         message = f"{template!r} {fault}"
         raise ValueError(message)
     return template
 
 
-UrlTemplate = Annotated[str, AfterValidator(_checked)]
+UrlTemplate = Annotated[str, AfterValidator(_check_template)]
 """Where a file is reached, with places in braces."""
 
 

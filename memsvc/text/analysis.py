@@ -13,7 +13,7 @@ from itertools import chain, pairwise
 from typing import Protocol, cast
 
 from memsvc.domain.text_cache import remembered
-from memsvc.text.stemming import MAX_TERM_BYTES, bounded, fold, term_of
+from memsvc.text.stemming import MAX_TERM_BYTES, fold, limit_term_bytes, term_of
 
 # Words of spaced scripts, from plain ones to identifiers, paths, versions and contractions.
 
@@ -50,7 +50,7 @@ def word_spans(word: str) -> tuple[Span, ...]:
     segments = [match.span() for match in _SEGMENT.finditer(word)]
     spans = [span for start, end in segments for span in _segment_spans(word[start:end], start)]
     if len(segments) > 1 and len(word) <= WHOLE_MAX_CHARS:
-        spans.append((bounded(fold(word)), 0, len(word)))
+        spans.append((limit_term_bytes(fold(word)), 0, len(word)))
     return tuple(spans)
 
 
@@ -67,7 +67,7 @@ def _segment_spans(segment: str, offset: int) -> list[Span]:
     if _SYMBOLIC.fullmatch(segment):
         return [(segment.lower(), offset, offset + len(segment))]
     if _NUMBER.fullmatch(segment):
-        return [(bounded(segment.replace(",", "")), offset, offset + len(segment))]
+        return [(limit_term_bytes(segment.replace(",", "")), offset, offset + len(segment))]
     if _NEGATION.fullmatch(segment):
         return [(term_of(_GLUE.sub("", segment)), offset, offset + len(segment))]
     parts = _parts(segment)
@@ -273,7 +273,7 @@ def terms(text: str) -> list[str]:
         run, group = match[0], match.lastindex
         if group == _HAN_GROUP:
             words = cut(normal_form(run))
-            found += words if len(run) <= _SAFE_CHARS else map(bounded, words)
+            found += words if len(run) <= _SAFE_CHARS else map(limit_term_bytes, words)
         elif group == _BIGRAM_GROUP:
             found += [term for term, _, _ in _bigrams(run)]
         else:
@@ -317,11 +317,11 @@ def matching_spans(text: str, wanted: AbstractSet[str]) -> list[tuple[str, int, 
     if is_ascii:
         for match in _ASCII_WORD.finditer(text):
             if not is_away(word_terms(word := match[0])):
-                spans += _placed(word_spans(word), match.start(), wanted)
+                spans += _place_spans(word_spans(word), match.start(), wanted)
         return spans
     for match in _RUN.finditer(text):
         if _may_match(match, wanted):
-            spans += _placed(_run_spans(match), match.start(), wanted)
+            spans += _place_spans(_run_spans(match), match.start(), wanted)
     return spans
 
 
@@ -339,14 +339,16 @@ def _may_match(match: re.Match[str], wanted: AbstractSet[str]) -> bool:
     return group == _BIGRAM_GROUP or any(term in wanted for term in word_terms(match[0]))
 
 
-def _placed(spans: Sequence[tuple[str, int, int]], offset: int, wanted: AbstractSet[str]) -> list[tuple[str, int, int]]:
+def _place_spans(
+    spans: Sequence[tuple[str, int, int]], offset: int, wanted: AbstractSet[str]
+) -> list[tuple[str, int, int]]:
     return [(term, offset + start, offset + end) for term, start, end in spans if term in wanted]
 
 
 def _run_spans(match: re.Match[str]) -> list[tuple[str, int, int]] | tuple[tuple[str, int, int], ...]:
     if match.lastindex == _HAN_GROUP:
         cut = segmenter().tokenize(normal_form(match[0]), "search")
-        return [(bounded(word), start, end) for word, start, end in cut]
+        return [(limit_term_bytes(word), start, end) for word, start, end in cut]
     if match.lastindex == _BIGRAM_GROUP:
         return _bigrams(match[0])
     return word_spans(match[0])
@@ -357,8 +359,8 @@ def _bigrams(run: str) -> list[tuple[str, int, int]]:
         (unicodedata.normalize("NFKC", unit[0]).casefold(), unit.start(), unit.end()) for unit in _UNIT.finditer(run)
     ]
     if len(units) == 1:
-        return [(bounded(units[0][0]), 0, len(run))]
-    return [(bounded(left + right), start, end) for (left, start, _), (right, _, end) in pairwise(units)]
+        return [(limit_term_bytes(units[0][0]), 0, len(run))]
+    return [(limit_term_bytes(left + right), start, end) for (left, start, _), (right, _, end) in pairwise(units)]
 
 
 @cache

@@ -49,7 +49,7 @@ _WORD = re.compile(r"[A-Za-z0-9]|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]")
 
 
 @dataclass(frozen=True, slots=True)
-class _Form:
+class _CaptureForm:
     """Fields of a memory that a capture reason implies."""
 
     kind: Kind
@@ -58,18 +58,18 @@ class _Form:
     importance: int
 
 
-_FORMS: Mapping[CaptureReason, _Form] = {
-    CaptureReason.RULE: _Form(Kind.PREFERENCE, Layer.CORE, "rule", 5),
-    CaptureReason.PREFERENCE: _Form(Kind.PREFERENCE, Layer.CORE, "preference", 4),
-    CaptureReason.PERSONAL_FACT: _Form(Kind.FACT, Layer.LONG_TERM, "personal", 4),
-    CaptureReason.DECISION: _Form(Kind.DECISION, Layer.LONG_TERM, "decision", 4),
-    CaptureReason.TASK: _Form(Kind.TASK, Layer.SHORT_TERM, "task", 3),
-    CaptureReason.PROJECT_FACT: _Form(Kind.FACT, Layer.LONG_TERM, "project", 3),
-    CaptureReason.KNOWLEDGE: _Form(Kind.KNOWLEDGE, Layer.LONG_TERM, "knowledge", 3),
-    CaptureReason.EXPERIENCE: _Form(Kind.EXPERIENCE, Layer.LONG_TERM, "experience", 3),
-    CaptureReason.OPINION: _Form(Kind.OPINION, Layer.LONG_TERM, "opinion", 2),
-    CaptureReason.FACT: _Form(Kind.FACT, Layer.LONG_TERM, "fact", 2),
-    CaptureReason.ASKED: _Form(Kind.FACT, Layer.LONG_TERM, "fact", 4),
+_FORMS: Mapping[CaptureReason, _CaptureForm] = {
+    CaptureReason.RULE: _CaptureForm(Kind.PREFERENCE, Layer.CORE, "rule", 5),
+    CaptureReason.PREFERENCE: _CaptureForm(Kind.PREFERENCE, Layer.CORE, "preference", 4),
+    CaptureReason.PERSONAL_FACT: _CaptureForm(Kind.FACT, Layer.LONG_TERM, "personal", 4),
+    CaptureReason.DECISION: _CaptureForm(Kind.DECISION, Layer.LONG_TERM, "decision", 4),
+    CaptureReason.TASK: _CaptureForm(Kind.TASK, Layer.SHORT_TERM, "task", 3),
+    CaptureReason.PROJECT_FACT: _CaptureForm(Kind.FACT, Layer.LONG_TERM, "project", 3),
+    CaptureReason.KNOWLEDGE: _CaptureForm(Kind.KNOWLEDGE, Layer.LONG_TERM, "knowledge", 3),
+    CaptureReason.EXPERIENCE: _CaptureForm(Kind.EXPERIENCE, Layer.LONG_TERM, "experience", 3),
+    CaptureReason.OPINION: _CaptureForm(Kind.OPINION, Layer.LONG_TERM, "opinion", 2),
+    CaptureReason.FACT: _CaptureForm(Kind.FACT, Layer.LONG_TERM, "fact", 2),
+    CaptureReason.ASKED: _CaptureForm(Kind.FACT, Layer.LONG_TERM, "fact", 4),
 }
 
 
@@ -108,8 +108,8 @@ def _of_user(text: str) -> CaptureVerdict:
 def _in_own_words(text: str) -> CaptureVerdict:
     text = _bidden(text)
     return (
-        _ignored(text)
-        or _remembered(text)
+        _judge_ignored(text)
+        or _judge_remembered(text)
         or CaptureVerdict.ignoring(CaptureReason.NOTHING, "It states nothing that lasts.")
     )
 
@@ -128,7 +128,7 @@ def _of_material(text: str) -> CaptureVerdict | None:
     cue = cues.MATERIAL.search(text)
     if cue is None:
         return None
-    return _QUOTED if text[cue.end() :].strip() else _nothing(CaptureReason.COMMAND, cue)
+    return _QUOTED if text[cue.end() :].strip() else _nothing_stated(CaptureReason.COMMAND, cue)
 
 
 def title_of(text: str) -> str:
@@ -157,17 +157,17 @@ def _of_agent(text: str) -> CaptureVerdict:
     )
 
 
-def _ignored(text: str) -> CaptureVerdict | None:
+def _judge_ignored(text: str) -> CaptureVerdict | None:
     """Return why *text* states nothing that lasts, or None when it may state something."""
     if len(_WORD.findall(text[: LEAST_CHARS * 4])) < LEAST_CHARS:
         return CaptureVerdict.ignoring(CaptureReason.NOTHING, "It holds no words.")
     if cue := cues.FORGET.search(text):
-        return _nothing(CaptureReason.FORGET, cue)
+        return _nothing_stated(CaptureReason.FORGET, cue)
     if _is_small_talk(text):
         return CaptureVerdict.ignoring(CaptureReason.SMALL_TALK, "It is said out of courtesy.")
     stated = cues.TAG_QUESTION.pattern.sub("", text) or text
     if cue := cues.QUESTION.search(stated):
-        return None if _states_before_asking(stated) else _nothing(CaptureReason.QUESTION, cue)
+        return None if _states_before_asking(stated) else _nothing_stated(CaptureReason.QUESTION, cue)
     return _of_the_moment(stated)
 
 
@@ -182,9 +182,9 @@ def _of_the_moment(text: str) -> CaptureVerdict | None:
     if cues.ASKED.search(text) or cues.MANNER.search(text) or cues.LASTING.search(text):
         return None
     if (cue := cues.COMMAND.search(text)) and not _is_more_than_a_command(text):
-        return _nothing(CaptureReason.COMMAND, cue)
+        return _nothing_stated(CaptureReason.COMMAND, cue)
     if (cue := cues.PASSING.search(text)) and not _is_personal(text):
-        return _nothing(CaptureReason.PASSING, cue)
+        return _nothing_stated(CaptureReason.PASSING, cue)
     return None
 
 
@@ -202,7 +202,7 @@ def _is_more_than_a_command(text: str) -> bool:
     return bool(cues.TASK.search(text) or cues.DECISION.search(text) or cues.PREFERENCE.search(text))
 
 
-def _remembered(text: str) -> CaptureVerdict | None:
+def _judge_remembered(text: str) -> CaptureVerdict | None:
     asked = cues.ASKED.search(text)
     reason, cue = _reason(text)
     if reason is None:
@@ -281,7 +281,7 @@ def _verdict(reason: CaptureReason, text: str, cue: re.Match[str] | None, *, lea
     return CaptureVerdict(
         remember=True,
         reason=reason,
-        detail=_quoted(cue),
+        detail=_quote_cue(cue),
         is_global=is_global,
         layer=form.layer,
         kind=form.kind,
@@ -298,11 +298,11 @@ def _tags(category: str, text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys((category, *named)))[:5]
 
 
-def _nothing(reason: CaptureReason, cue: re.Match[str]) -> CaptureVerdict:
-    return CaptureVerdict.ignoring(reason, _quoted(cue))
+def _nothing_stated(reason: CaptureReason, cue: re.Match[str]) -> CaptureVerdict:
+    return CaptureVerdict.ignoring(reason, _quote_cue(cue))
 
 
-def _quoted(cue: re.Match[str] | None) -> str:
+def _quote_cue(cue: re.Match[str] | None) -> str:
     if cue is None:
         return ""
     words = " ".join(cue[0].split())

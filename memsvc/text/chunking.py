@@ -20,7 +20,7 @@ _TINY_SHARE = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class ChunkPiece:
     """A part of a text, verbatim, with the headings above it and its lines: 1-based, both included."""
 
     text: str
@@ -44,7 +44,7 @@ class _Section:
         return self.blocks[-1].end
 
 
-def chunk(text: str, *, max_tokens: int = 400, overlap_tokens: int = 80) -> list[Piece]:
+def chunk(text: str, *, max_tokens: int = 400, overlap_tokens: int = 80) -> list[ChunkPiece]:
     """Return *text* as pieces of at most *max_tokens* in order, each a slice of it; no line that is not blank is lost.
 
     Text that fits is one piece with the whole text and no heading path: it is not parsed. Longer text is cut before
@@ -63,12 +63,12 @@ def chunk(text: str, *, max_tokens: int = 400, overlap_tokens: int = 80) -> list
     limit = max_tokens * QUARTERS
     overlap = min(overlap_tokens * QUARTERS, limit // 2)
     if quarter_tokens(text) <= limit:
-        return [Piece(text, (), 1, 1 + text.count("\n", 0, max(len(text) - 1, 0)))]
+        return [ChunkPiece(text, (), 1, 1 + text.count("\n", 0, max(len(text) - 1, 0)))]
     breaks = [place for place, character in enumerate(text) if character == "\n"]
-    pieces: list[Piece] = []
-    for section in _joined(_sections(text, blocks(text)), limit):
-        for start, end in _packed(text, section, limit, overlap):
-            pieces += _piece(text, section.path, _trimmed(text, start, end), breaks)
+    pieces: list[ChunkPiece] = []
+    for section in _join_sections(_sections(text, blocks(text)), limit):
+        for start, end in _pack_units(text, section, limit, overlap):
+            pieces += _piece(text, section.path, _trim(text, start, end), breaks)
     return pieces
 
 
@@ -90,14 +90,14 @@ def _section(text: str, titles: list[Block], members: list[Block]) -> _Section:
     return _Section(tuple(title.title for title in titles), tuple(members), cost)
 
 
-def _joined(sections: Iterator[_Section], limit: int) -> Iterator[_Section]:
+def _join_sections(sections: Iterator[_Section], limit: int) -> Iterator[_Section]:
     """Join a tiny section with the next when that is its child or fits whole."""
     current = next(sections)
     for section in sections:
         descends = len(section.path) > len(current.path) and section.path[: len(current.path)] == current.path
         fits = current.cost + section.cost <= limit
         if current.cost * _TINY_SHARE < limit and (descends or fits):
-            path = section.path if descends else _shared(current.path, section.path)
+            path = section.path if descends else _common_prefix(current.path, section.path)
             current = _Section(path, current.blocks + section.blocks, current.cost + section.cost)
         else:
             yield current
@@ -105,12 +105,12 @@ def _joined(sections: Iterator[_Section], limit: int) -> Iterator[_Section]:
     yield current
 
 
-def _shared(left: tuple[str, ...], right: tuple[str, ...]) -> tuple[str, ...]:
+def _common_prefix(left: tuple[str, ...], right: tuple[str, ...]) -> tuple[str, ...]:
     length = next((at for at, pair in enumerate(zip(left, right, strict=False)) if pair[0] != pair[1]), None)
     return left[: min(len(left), len(right)) if length is None else length]
 
 
-def _packed(text: str, section: _Section, limit: int, overlap: int) -> Iterator[tuple[int, int]]:
+def _pack_units(text: str, section: _Section, limit: int, overlap: int) -> Iterator[tuple[int, int]]:
     """Yield the extents of the pieces of *section*: units packed while they fit, then a step back for the overlap."""
     start = end = section.start
     used = 0
@@ -141,7 +141,7 @@ def _unit_ends(text: str, section: _Section, limit: int) -> Iterator[int]:
         beside = beside + cost if block.kind is BlockKind.HEADING else 0
 
 
-def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
+def _trim(text: str, start: int, end: int) -> tuple[int, int]:
     """Drop blank lines around a piece and white space at its cut ends; a first line keeps its indentation."""
     shown = text[start:end]
     blank = len(shown) - len(shown.lstrip())
@@ -152,10 +152,10 @@ def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
     return start, end - (len(shown) - len(shown.rstrip()))
 
 
-def _piece(text: str, path: tuple[str, ...], extent: tuple[int, int], breaks: list[int]) -> Iterator[Piece]:
+def _piece(text: str, path: tuple[str, ...], extent: tuple[int, int], breaks: list[int]) -> Iterator[ChunkPiece]:
     start, end = extent
     if start < end:
-        yield Piece(text[start:end], path, bisect_right(breaks, start - 1) + 1, bisect_right(breaks, end - 1) + 1)
+        yield ChunkPiece(text[start:end], path, bisect_right(breaks, start - 1) + 1, bisect_right(breaks, end - 1) + 1)
 
 
 # Positions at which to split a block that does not fit, and the start of the overlap.

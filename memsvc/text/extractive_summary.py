@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from memsvc.text.analysis import query_terms
-from memsvc.text.sentences import merged_sentences
+from memsvc.text.sentences import merge_sentences
 
 MOST_SENTENCES = 4_000
 """Later ones of a still longer conversation win over earlier ones."""
@@ -39,7 +39,7 @@ _CUE = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class SummaryLine:
     """A statement of a speaker."""
 
     speaker: str
@@ -56,7 +56,7 @@ class _Sentence:
     weight: float
 
 
-def summary_of(lines: Sequence[Line], *, most_tokens: int, count: Callable[[str], int]) -> str:
+def summary_of(lines: Sequence[SummaryLine], *, most_tokens: int, count: Callable[[str], int]) -> str:
     """Return the sentences of *lines* that say most, in their order, a line for each with its speaker.
 
     Together they take at most *most_tokens* as *count* counts them; when not even one sentence fits, the beginning of
@@ -66,27 +66,27 @@ def summary_of(lines: Sequence[Line], *, most_tokens: int, count: Callable[[str]
     chosen: list[_Sentence] = []
     used = 0
     for sentence in _by_worth(sentences):
-        cost = count(_shown(sentence)) + 1
+        cost = count(_display_text(sentence)) + 1
         if used + cost <= most_tokens:
             chosen.append(sentence)
             used += cost
     if not chosen:
-        return _beginning(sentences, lines, most_tokens, count)
-    return "\n".join(_shown(sentence) for sentence in sorted(chosen, key=lambda one: one.place))
+        return _truncate_sentence(sentences, lines, most_tokens, count)
+    return "\n".join(_display_text(sentence) for sentence in sorted(chosen, key=lambda one: one.place))
 
 
-def _sentences(lines: Sequence[Line]) -> list[_Sentence]:
+def _sentences(lines: Sequence[SummaryLine]) -> list[_Sentence]:
     found: list[_Sentence] = []
     seen: set[str] = set()
     for line in lines:
-        for text in merged_sentences(_CODE.sub(" ", line.text), min_chars=20, min_han_chars=8):
+        for text in merge_sentences(_CODE.sub(" ", line.text), min_chars=20, min_han_chars=8):
             flat = " ".join(text.split())
             if flat in seen:
                 continue
             seen.add(flat)
             terms = tuple(query_terms(flat))
             weight = line.weight * _worth(flat)
-            found.append(_Sentence(len(found), line.speaker, _cut(flat), terms, weight))
+            found.append(_Sentence(len(found), line.speaker, _truncate(flat), terms, weight))
     return [sentence for sentence in found[-MOST_SENTENCES:] if len(sentence.terms) >= _LEAST_TERMS]
 
 
@@ -126,11 +126,11 @@ def _score(sentence: _Sentence, weights: dict[str, float]) -> float:
     return sentence.weight * sum(weights[term] for term in sentence.terms) / math.sqrt(len(sentence.terms) + 4)
 
 
-def _beginning(
-    sentences: Sequence[_Sentence], lines: Sequence[Line], most_tokens: int, count: Callable[[str], int]
+def _truncate_sentence(
+    sentences: Sequence[_Sentence], lines: Sequence[SummaryLine], most_tokens: int, count: Callable[[str], int]
 ) -> str:
     if sentences:
-        text = _shown(_by_worth(sentences)[0])
+        text = _display_text(_by_worth(sentences)[0])
     else:
         text = next((" ".join(line.text.split()) for line in lines if line.text.strip()), "")
     while text and count(text) > most_tokens:
@@ -138,9 +138,9 @@ def _beginning(
     return text
 
 
-def _shown(sentence: _Sentence) -> str:
+def _display_text(sentence: _Sentence) -> str:
     return f"{sentence.speaker}: {sentence.text}" if sentence.speaker else sentence.text
 
 
-def _cut(text: str) -> str:
+def _truncate(text: str) -> str:
     return text if len(text) <= SENTENCE_CHARS else f"{text[: SENTENCE_CHARS - 1]}…"

@@ -31,7 +31,7 @@ _CANDIDATE = re.compile(rf"[`(<\s]({REF})[`)>\s]")
 _LINK_TOKENS = {"link_open": "href", "image": "src"}
 
 
-class Spanned(Protocol):
+class Span(Protocol):
     """A place in a text."""
 
     @property
@@ -45,7 +45,7 @@ class Spanned(Protocol):
         ...
 
 
-P = TypeVar("P", bound=Spanned)
+P = TypeVar("P", bound=Span)
 
 
 def refs_in(text: str) -> tuple[FileRef, ...]:
@@ -67,7 +67,7 @@ def refs_in(text: str) -> tuple[FileRef, ...]:
     return tuple(found)[: limits.FILE_REFS]
 
 
-def given_apart(content: str, refs: Sequence[FileRef]) -> tuple[FileRef, ...]:
+def refs_given_apart(content: str, refs: Sequence[FileRef]) -> tuple[FileRef, ...]:
     """Return those of a memory's references that its content does not hold: they were given apart from it."""
     if not refs:
         return ()
@@ -80,7 +80,7 @@ def content_with_block(content: str, refs: Sequence[FileRef]) -> str:
 
     `memsvc.domain.files.without_block` is the way back.
     """
-    return with_block(content, given_apart(content, refs), is_chinese=is_han(content))
+    return with_block(content, refs_given_apart(content, refs), is_chinese=is_han(content))
 
 
 def _pieces(text: str) -> Iterator[str]:
@@ -240,13 +240,13 @@ def inline_images(text: str) -> list[InlineImage]:
         return at >= 0 and place < spans[at][1]
 
     return [
-        InlineImage(one["type"], one["alt"], _decoded(one["data"]), *one.span("uri"))
+        InlineImage(one["type"], one["alt"], _decode(one["data"]), *one.span("uri"))
         for one in found
         if not is_code(one.start())
     ]
 
 
-def _decoded(data: str) -> bytes | None:
+def _decode(data: str) -> bytes | None:
     try:
         return b64decode(data, validate=True) or None
     except Error:

@@ -126,7 +126,7 @@ def gist_of(text: str, speaker: str = "") -> NormalizedText:
     said: list[NormalizedSentence] = []
     texts: list[str] = []
     for piece in pieces:
-        one = NormalizedSentence((piece.text,)) if piece.is_code else _said(piece.text, speaker, is_user=is_user)
+        one = NormalizedSentence((piece.text,)) if piece.is_code else _normalized(piece.text, speaker, is_user=is_user)
         if one.words:
             said.append(one)
             texts.append(piece.text)
@@ -163,7 +163,7 @@ def are_alike(one: NormalizedText, other: NormalizedText) -> bool:
     return says_all_of(one, other) or says_all_of(other, one)
 
 
-def joined(texts: Sequence[str], speaker: str = "") -> str:
+def join_texts(texts: Sequence[str], speaker: str = "") -> str:
     """Return the first of *texts* with the sentences of the others that say something new, in order."""
     known = list(gist_of(texts[0], speaker).said)
     added: list[str] = []
@@ -176,17 +176,17 @@ def joined(texts: Sequence[str], speaker: str = "") -> str:
     if not added:
         return texts[0]
     separator = "\n" if "\n" in texts[0].strip() else "" if re.search(rf"[{HAN}]", texts[0]) else " "
-    return separator.join([_ended(texts[0].rstrip()), *map(_ended, added[:-1]), added[-1]])
+    return separator.join([_with_full_stop(texts[0].rstrip()), *map(_with_full_stop, added[:-1]), added[-1]])
 
 
-def is_reworded(text: str, plain: str) -> bool:
+def is_rewording_of(text: str, plain: str) -> bool:
     """Return whether *text* says what *plain* says as far as words tell: none that matters is lost, added or denied."""
     if set(query_terms(text)) != set(query_terms(plain)) or len(text) > 2 * len(plain):
         return False
     return len(_DENIAL.findall(text)) == len(_DENIAL.findall(plain))
 
 
-def _ended(sentence: str) -> str:
+def _with_full_stop(sentence: str) -> str:
     if sentence[-1] in ".!?。！？…；;":
         return sentence
     return f"{sentence}。" if re.search(rf"[{HAN}]", sentence) else f"{sentence}."
@@ -200,7 +200,7 @@ def _is_turned(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
     return any(twice[start : start + len(other)] == other for start in range(1, len(one)))
 
 
-def _said(sentence: str, speaker: str, *, is_user: bool) -> NormalizedSentence:
+def _normalized(sentence: str, speaker: str, *, is_user: bool) -> NormalizedSentence:
     words = tuple(_words(sentence, is_user=is_user))
     stated = frozenset(facts_in(sentence, speaker=speaker))
     if not stated:

@@ -16,7 +16,7 @@ from operator import itemgetter
 from memsvc.domain.text_cache import remembered
 from memsvc.text.analysis import HAN, MARKS, STOP_WORDS, UNSPACED, is_han, normal_form, segmenter, terms
 from memsvc.text.date_mentions import date_terms
-from memsvc.text.stemming import bounded, fold
+from memsvc.text.stemming import fold, limit_term_bytes
 
 ANALYSIS_VERSION = "1"
 """Changes whenever the terms or passages of the same memory do: an index of another version is built anew."""
@@ -62,11 +62,11 @@ def previous_line(speaker: str, text: str) -> str:
 
 
 def _terms(text: str) -> tuple[str, ...]:
-    return _remembered_terms(text) if len(text) <= PREVIOUS_CHARS else tuple(terms(text))
+    return _cached_terms(text) if len(text) <= PREVIOUS_CHARS else tuple(terms(text))
 
 
 @remembered(256)
-def _remembered_terms(text: str) -> tuple[str, ...]:
+def _cached_terms(text: str) -> tuple[str, ...]:
     """Analyse a line once, though the next line of its session needs it too; days recur even more."""
     return tuple(terms(text))
 
@@ -121,7 +121,9 @@ def _ascii_words(text: str) -> list[str]:
     words = _ASCII_WORD.findall(lowered)
     if "'s" in lowered:
         words = [word.removesuffix("'s") for word in words]
-    return [word if len(word) <= _ASCII_BOUND else bounded(word) for word in words if len(word) >= WORD_MIN_LETTERS]
+    return [
+        word if len(word) <= _ASCII_BOUND else limit_term_bytes(word) for word in words if len(word) >= WORD_MIN_LETTERS
+    ]
 
 
 def _candidates(text: str) -> Iterator[str]:
@@ -132,7 +134,7 @@ def _candidates(text: str) -> Iterator[str]:
         else:
             word = fold(_POSSESSIVE.sub("", run[0]).replace("’", "'"))
             if len(word) >= WORD_MIN_LETTERS:
-                yield bounded(word)
+                yield limit_term_bytes(word)
 
 
 def _han_words(word: str) -> Iterator[str]:

@@ -15,7 +15,7 @@ _SLOT = re.compile(r"\\{(?:value|limit)\\}|\\{detail\\}")
 _LEFT_OUT = re.compile(r"(?:Left out: |未列出：).*[)）][.。]?|(?:No longer part of the context: |不再属于上下文：).*")
 
 
-def rendered_spans(text: str) -> list[tuple[int, int]]:
+def spans_of_rendered(text: str) -> list[tuple[int, int]]:
     """Return where the lines between the marks of remembered data begin and end, with the marks, in order."""
     return [match.span() for match in _DATA.finditer(text)] if "<memory>" in text else []
 
@@ -61,7 +61,7 @@ _CLAUSE = re.compile(r"\S\s+\S+\s+\S|[\u3400-\u9fff]{3}")
 """Three words, or three Han characters: fewer are a name."""
 
 
-def quoted_spans(text: str) -> list[tuple[int, int]]:
+def spans_of_quotes(text: str) -> list[tuple[int, int]]:
     """Return where the quotations of *text* begin and end, in order."""
     return [match.span() for match in QUOTATION.finditer(text)]
 
@@ -93,7 +93,7 @@ def citation(memory_id: str) -> str:
     return f"[mem:{memory_id}]"
 
 
-def cited_ids(text: str) -> list[str]:
+def ids_cited_in(text: str) -> list[str]:
     """Return the ids of the memories that *text* cites, in lower case, each once, in order."""
     return list(dict.fromkeys(match["id"].lower() for match in CITATION.finditer(text)))
 

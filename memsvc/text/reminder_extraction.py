@@ -61,12 +61,12 @@ def _in_sentence(sentence: str, today: date) -> Reminder | None:
     if yearly is not None:
         is_said = str(yearly.year) in sentence and YEARS[0] <= yearly.year <= YEARS[1]
         return Reminder(yearly.month, yearly.day, yearly.year if is_said else 0)
-    if len(days) != 1 or not clear or _is_told(sentence):
+    if len(days) != 1 or not clear or _is_narrated(sentence):
         return None
     asked = words.ASKED.search(sentence)
     if asked is None:
-        return _of_every_year(sentence, clear[0]) or _scheduled(sentence, clear[0], today)
-    return None if _is_of_others(asked, sentence[: asked.start()]) else _asked(sentence, clear[0], today)
+        return _of_every_year(sentence, clear[0]) or _scheduled_reminder(sentence, clear[0], today)
+    return None if _is_of_others(asked, sentence[: asked.start()]) else _requested_reminder(sentence, clear[0], today)
 
 
 def _is_never(sentence: str) -> bool:
@@ -80,13 +80,13 @@ def _is_yearly(sentence: str, named: NamedDay) -> bool:
     before, after = sentence[: named.start], sentence[named.end :]
     if words.YEARLY_BEFORE.search(before):
         # "For her birthday, March 5, I gave her a book" tells of the past.
-        return bool(words.PLAINLY.search(before)) or not _is_told(sentence)
+        return bool(words.PLAINLY.search(before)) or not _is_narrated(sentence)
     if words.YEARLY_AFTER.search(after) or words.HAN_YEARLY_AFTER.search(after):
-        return not _is_told(sentence)
+        return not _is_narrated(sentence)
     return False
 
 
-def _is_told(sentence: str) -> bool:
+def _is_narrated(sentence: str) -> bool:
     return bool(words.PAST.search(sentence) or words.HAN_DONE.search(sentence))
 
 
@@ -97,7 +97,7 @@ def _is_of_others(asked: re.Match[str], before: str) -> bool:
     return bool((asked["han_remind"] or asked["han_remember"]) and words.HAN_OTHERS.search(before))
 
 
-def _asked(sentence: str, named: NamedDay, today: date) -> Reminder | None:
+def _requested_reminder(sentence: str, named: NamedDay, today: date) -> Reminder | None:
     if words.EVERY_YEAR.search(sentence) or words.EVERY.search(sentence[: named.start]):
         return Reminder(named.month, named.day)
     return _ahead(sentence, named, today, most=None)
@@ -117,7 +117,7 @@ def _is_of_another(sentence: str, before: str, named: NamedDay) -> bool:
     return bool(words.NOTES.search(sentence) or words.OF_ANOTHER.match(after) or words.DATED.search(before))
 
 
-def _scheduled(sentence: str, named: NamedDay, today: date) -> Reminder | None:
+def _scheduled_reminder(sentence: str, named: NamedDay, today: date) -> Reminder | None:
     before = sentence[: named.start]
     if _is_of_another(sentence, before, named):
         return None

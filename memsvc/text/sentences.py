@@ -29,7 +29,7 @@ def sentences(text: str) -> list[str]:
     return [text[start:end] for start, end in _statement_spans(text)]
 
 
-def merged_sentences(text: str, *, min_chars: int = 80, min_han_chars: int = 40) -> list[str]:
+def merge_sentences(text: str, *, min_chars: int = 80, min_han_chars: int = 40) -> list[str]:
     """Return neighbouring sentences merged until each is long enough; a short rest joins the last one.
 
     Long enough is *min_han_chars* for mostly Han text and *min_chars* for other text. Merged sentences keep the white

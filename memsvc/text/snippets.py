@@ -37,12 +37,12 @@ def snippet(text: str, query_terms: Collection[str], *, width: int = 240) -> Sni
     """
     hits = matching_spans(text, frozenset(query_terms)) if query_terms else []
     if len(text) <= width:
-        return Snippet(text, _merged(hits, 0, len(text), 0), 1, _line(text, len(text) - 1))
+        return Snippet(text, _merge_ranges(hits, 0, len(text), 0), 1, _line(text, len(text) - 1))
     start, end = _window(text, hits, max(width - 2 * len(ELLIPSIS), 1))
     head = ELLIPSIS if start > 0 else ""
     tail = ELLIPSIS if end < len(text) else ""
     shown = f"{head}{text[start:end]}{tail}"
-    return Snippet(shown, _merged(hits, start, end, len(head)), _line(text, start), _line(text, end - 1))
+    return Snippet(shown, _merge_ranges(hits, start, end, len(head)), _line(text, start), _line(text, end - 1))
 
 
 def _window(text: str, hits: list[_Hit], width: int) -> tuple[int, int]:
@@ -96,7 +96,7 @@ def _is_border(text: str, place: int) -> bool:
     return not (_UNBREAKABLE.match(text[place - 1]) and _UNBREAKABLE.match(text[place]))
 
 
-def _merged(hits: list[_Hit], start: int, end: int, shift: int) -> tuple[tuple[int, int], ...]:
+def _merge_ranges(hits: list[_Hit], start: int, end: int, shift: int) -> tuple[tuple[int, int], ...]:
     """Return the hits inside [start, end) as merged ranges of the shown text."""
     moved = shift - start
     merged: list[tuple[int, int]] = []

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from memsvc.text.capture_cues import MATERIAL
-from memsvc.text.recalled_text import CITATION, LEADING_CITATION, is_rendered, quoted_spans, rendered_spans
+from memsvc.text.recalled_text import CITATION, LEADING_CITATION, is_rendered, spans_of_quotes, spans_of_rendered
 from memsvc.text.sentences import sentences
 
 _FENCE = re.compile(r"^[ \t]*(```|~~~)[^\n]*\n.*?(?:^[ \t]*\1[ \t]*$|\Z)", re.DOTALL | re.MULTILINE)
@@ -22,7 +22,7 @@ _TRAILING = re.compile(rf"(?:{CITATION.pattern.replace('(?P<id>', '(?:')}[\s.。
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class StatementPiece:
     """A sentence, a list item or fenced code. *line* is the whole line that it stands on.
 
     Attributes:
@@ -37,39 +37,41 @@ class Piece:
     is_recalled: bool = False
 
 
-def statements(text: str, *, most: int | None = None) -> list[Piece]:
+def statements(text: str, *, most: int | None = None) -> list[StatementPiece]:
     """Return the statements of *text* in order, trimmed, none blank; at most the first *most*.
 
     A sentence or line is one, without the mark of its list or heading; fenced code is one, as it is. A citation after a
     sentence belongs to it, unless the line begins with one, as those of a context do.
     """
-    return list(islice(_marking_cited(_Reading(text).pieces()), most))
+    return list(islice(_marking_cited(_StatementSplitter(text).pieces()), most))
 
 
-class _Reading:
+class _StatementSplitter:
     """One pass over a text, which remembers whether what it reads is still the user's."""
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._quotations = quoted_spans(text)
-        self._contexts = rendered_spans(text)
+        self._quotations = spans_of_quotes(text)
+        self._contexts = spans_of_rendered(text)
         self._is_pasted = self._ends_with_paragraph = False
 
-    def pieces(self) -> Iterator[Piece]:
+    def pieces(self) -> Iterator[StatementPiece]:
         start = 0
         for fence in _FENCE.finditer(self._text):
             yield from self._spoken(start, fence.start())
             code = fence[0].strip()
-            yield Piece(code, code, is_code=True, is_recalled=self._span(self._contexts, fence.start()) is not None)
+            yield StatementPiece(
+                code, code, is_code=True, is_recalled=self._span(self._contexts, fence.start()) is not None
+            )
             start = fence.end()
         yield from self._spoken(start, len(self._text))
 
-    def _spoken(self, start: int, end: int) -> Iterator[Piece]:
+    def _spoken(self, start: int, end: int) -> Iterator[StatementPiece]:
         for line in self._text[start:end].splitlines(keepends=True):
             yield from self._on_line(line, start)
             start += len(line)
 
-    def _on_line(self, line: str, start: int) -> Iterator[Piece]:
+    def _on_line(self, line: str, start: int) -> Iterator[StatementPiece]:
         whole = line.strip()
         if not whole and self._ends_with_paragraph:
             self._is_pasted = self._ends_with_paragraph = False
@@ -78,7 +80,7 @@ class _Reading:
             sentence, begin = line[first:last].rstrip(), start + first
             is_quoted = is_quoted_line or self._is_pasted or self._is_quotation(begin, sentence)
             is_recalled = self._span(self._contexts, begin) is not None or is_rendered(sentence)
-            yield Piece(sentence, whole, is_quoted=is_quoted, is_recalled=is_recalled)
+            yield StatementPiece(sentence, whole, is_quoted=is_quoted, is_recalled=is_recalled)
             if not is_quoted:
                 self._note_what_follows(sentence, start + last)
 
@@ -123,9 +125,9 @@ def _spans(line: str) -> list[tuple[int, int]]:
     return spans
 
 
-def _marking_cited(pieces: Iterable[Piece]) -> Iterator[Piece]:
+def _marking_cited(pieces: Iterable[StatementPiece]) -> Iterator[StatementPiece]:
     """Yield *pieces*, those before a line of nothing but citations as recalled."""
-    before: Piece | None = None
+    before: StatementPiece | None = None
     for piece in pieces:
         if before is not None:
             yield replace(before, is_recalled=True) if _TRAILING.fullmatch(piece.text) else before

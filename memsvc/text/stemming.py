@@ -72,12 +72,12 @@ def term_of(word: str) -> str:
     if folded.isalpha():
         folded = IRREGULAR_FORMS.get(folded, folded)
         language = _language(folded[0])
-        return bounded(_stemmers.stem(folded, language) if language else folded)
+        return limit_term_bytes(_stemmers.stem(folded, language) if language else folded)
     ordinal = _ORDINAL.fullmatch(folded)
-    return bounded(ordinal[1] if ordinal else folded)
+    return limit_term_bytes(ordinal[1] if ordinal else folded)
 
 
-def bounded(term: str) -> str:
+def limit_term_bytes(term: str) -> str:
     """Return *term*, or when over `MAX_TERM_BYTES` a prefix with a digest of the whole, so equal words stay equal."""
     if len(term) * 4 <= MAX_TERM_BYTES:
         return term

@@ -12,7 +12,7 @@ import grpc
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from memsvc.text.recalled_text import LEADING_CITATION, cited_ids
+from memsvc.text.recalled_text import LEADING_CITATION, ids_cited_in
 from memsvc.v1 import context_pb2 as pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import types_pb2 as types
@@ -96,7 +96,7 @@ def test_a_stream_is_plan_items_and_summary(stubs: Stubs, home: types.Scope) -> 
     frame = [event.plan.token_count + event.summary.text_token_count for event in events]
     assert sum(frame) + sum(item.token_count for item in items) == rendered.token_count
     assert "o200k_base" == events[0].plan.tokenizer
-    assert cited_ids(rendered.markdown) == [citation.memory_id for citation in rendered.citations]
+    assert ids_cited_in(rendered.markdown) == [citation.memory_id for citation in rendered.citations]
     for citation, item in zip(rendered.citations, items, strict=True):
         assert item.text.endswith(rendered.markdown[citation.start : citation.end])
         assert LEADING_CITATION.match(rendered.markdown[citation.start : citation.end])
@@ -180,7 +180,7 @@ def test_a_delta_tells_what_changed(stubs: Stubs, home: types.Scope) -> None:
     delta = render(stubs, home, query="otters sleep", earlier_cursor=first.summary.context_cursor)
     nothing = render(stubs, home, query="otters sleep", earlier_cursor=delta.summary.context_cursor)
 
-    assert cited_ids(delta.markdown) == [made["rule"].id, new.id, made["note"].id]
+    assert ids_cited_in(delta.markdown) == [made["rule"].id, new.id, made["note"].id]
     assert "回答要详细。" in delta.markdown
     assert [made["note"].id] == list(delta.summary.removed_ids)
     assert [] == list(nothing.citations)

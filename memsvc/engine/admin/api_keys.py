@@ -160,7 +160,7 @@ MAX_CACHED_KEYS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class _Looked:
+class _CachedKey:
     key: ApiKey
     time: datetime
 
@@ -179,7 +179,7 @@ class ApiKeyAuthenticator:
         self._refresh = refresh
         self._now = now
         self._lock = threading.Lock()
-        self._known: dict[str, _Looked] = {}
+        self._known: dict[str, _CachedKey] = {}
         self._changes = 0
         self._are_there = demand is KeyDemand.REQUIRED
         self._none_at: datetime | None = None
@@ -225,7 +225,7 @@ class ApiKeyAuthenticator:
         looked = self._known.get(_id_of(text))
         if looked is None or not self._is_fresh(looked.time):
             return None
-        return self._opened(looked.key, text)
+        return self._open_key(looked.key, text)
 
     def look(self, text: str) -> ApiKey:
         """Return the key with this text from the store.
@@ -245,10 +245,10 @@ class ApiKeyAuthenticator:
         with self._lock:
             if changes == self._changes:
                 self._known.pop(key_id, None)
-                self._known[key_id] = _Looked(key, moment)
+                self._known[key_id] = _CachedKey(key, moment)
                 if len(self._known) > MAX_CACHED_KEYS:
                     self._known.pop(next(iter(self._known)))
-        return self._opened(key, text)
+        return self._open_key(key, text)
 
     def forget(self, key_id: str) -> None:
         """Drop a changed key, and whether there is any key, from the cache."""
@@ -257,7 +257,7 @@ class ApiKeyAuthenticator:
             self._known.pop(key_id, None)
             self._none_at = None
 
-    def _opened(self, key: ApiKey, text: str) -> ApiKey:
+    def _open_key(self, key: ApiKey, text: str) -> ApiKey:
         # The text is checked first: only its holder learns the state of the key.
         if not key.is_opened_by(text):
             raise ApiKeyInvalidError

@@ -76,11 +76,11 @@ class BlobSource:
 
     Attributes:
         blobs: The bytes of files.
-        undisturbed: Defers removals of blobs while its context is open, except by erasures.
+        defer_removals: Defers removals of blobs while its context is open, except by erasures.
     """
 
     blobs: BlobStore
-    undisturbed: Callable[[], AbstractContextManager[None]]
+    defer_removals: Callable[[], AbstractContextManager[None]]
 
 
 class BackupService:
@@ -135,11 +135,11 @@ class BackupService:
         final = self._directory / name
         if final.exists():
             raise BackupExistsError(name)
-        with _unfinished(self._directory, name) as folder:
+        with _unfinished_folder(self._directory, name) as folder:
             (folder / STORE).mkdir()
             counts: Mapping[str, int] = {}
             # Blobs that the copy of the store refers to are not removed until they are copied.
-            with self._beside.undisturbed():
+            with self._beside.defer_removals():
                 for step in self._store.copies.copy(folder / STORE):
                     counts = step.counts
                     yield BackupProgress(BackupPhase.COPYING, name, step.done, step.total)
@@ -161,7 +161,7 @@ class BackupService:
                 continue
             target = folder / blob.sha256[:2] / blob.sha256
             target.parent.mkdir(parents=True, exist_ok=True)
-            if copied(path, target):
+            if copy_immutable(path, target):
                 done += 1
                 yield BackupProgress(BackupPhase.COPYING, name, done, 0)
 
@@ -192,7 +192,7 @@ class BackupService:
 
 
 @contextmanager
-def _unfinished(directory: Path, name: str) -> Iterator[Path]:
+def _unfinished_folder(directory: Path, name: str) -> Iterator[Path]:
     """Provide a folder for an unfinished backup; remnants of crashed ones are removed."""
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     for path in directory.glob(f"*{UNFINISHED}"):
@@ -205,7 +205,7 @@ def _unfinished(directory: Path, name: str) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def copied(source: Path, target: Path) -> bool:
+def copy_immutable(source: Path, target: Path) -> bool:
     """Copy an immutable file, and return whether it still existed.
 
     In the same file system the copy is a hard link and takes no space.

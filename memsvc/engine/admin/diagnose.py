@@ -60,8 +60,8 @@ class DiagnoseService:
         """Return the state of the service; an unhealthy backend is part of the result, not an error."""
         health = self.health()
         broken = {backend.port for backend in health if not backend.healthy}
-        outbox, reports, found = self._stored(broken, verify=verify)
-        found.extend(self._failing(broken))
+        outbox, reports, found = self._load_outbox(broken, verify=verify)
+        found.extend(self._backend_errors(broken))
         found.extend(self._not_embedding(broken))
         found.extend(self._other_model())
         found.extend(
@@ -76,7 +76,7 @@ class DiagnoseService:
             warnings=tuple(found),
         )
 
-    def _stored(
+    def _load_outbox(
         self, broken: set[str], *, verify: bool
     ) -> tuple[OutboxState | None, Sequence[IndexReport], list[HealthWarning]]:
         """Return the results that need the store: empty while it is down."""
@@ -108,10 +108,10 @@ class DiagnoseService:
             reports.append(self._with_progress(report))
             found.extend(_index_warnings(report))
             if verify and report.generation:
-                found.extend(self._probed(report.index))
+                found.extend(self._probe_index(report.index))
         return reports, found
 
-    def _probed(self, kind: IndexKind) -> Iterator[HealthWarning]:
+    def _probe_index(self, kind: IndexKind) -> Iterator[HealthWarning]:
         failed, asked = self._probing.run(kind)
         if failed:
             yield HealthWarning(
@@ -120,7 +120,7 @@ class DiagnoseService:
                 "their entries exist: files are damaged; run Reindex in mode REBUILD.",
             )
 
-    def _failing(self, broken: set[str]) -> Iterator[HealthWarning]:
+    def _backend_errors(self, broken: set[str]) -> Iterator[HealthWarning]:
         for port in ("vectors", "lexical"):
             for operation, message in self._last_errors.of(port).items() if port not in broken else ():
                 yield HealthWarning(
@@ -157,8 +157,8 @@ class DiagnoseService:
     def _vector_report(self, *, verify: bool) -> IndexReport:
         manifest = self._vectors.manifest
         if manifest is None:
-            return self._counted(IndexKind.VECTORS, 0, 0, verify=False)
-        report = self._counted(IndexKind.VECTORS, manifest.generation, manifest.position, verify=verify)
+            return self._count_entries(IndexKind.VECTORS, 0, 0, verify=False)
+        report = self._count_entries(IndexKind.VECTORS, manifest.generation, manifest.position, verify=verify)
         return replace(report, model=manifest.model, dimension=manifest.dimension, hnsw=manifest.hnsw)
 
     def _with_progress(self, report: IndexReport) -> IndexReport:
@@ -171,10 +171,10 @@ class DiagnoseService:
     def _words(self, *, verify: bool) -> IndexReport:
         manifest = self._lexical.manifest
         if manifest is None:
-            return self._counted(IndexKind.LEXICAL, 0, 0, verify=False)
-        return self._counted(IndexKind.LEXICAL, manifest.generation, manifest.position, verify=verify)
+            return self._count_entries(IndexKind.LEXICAL, 0, 0, verify=False)
+        return self._count_entries(IndexKind.LEXICAL, manifest.generation, manifest.position, verify=verify)
 
-    def _counted(self, kind: IndexKind, generation: int, position: int, *, verify: bool) -> IndexReport:
+    def _count_entries(self, kind: IndexKind, generation: int, position: int, *, verify: bool) -> IndexReport:
         if not verify or not generation:
             index = self._vectors if kind is IndexKind.VECTORS else self._lexical
             present = index.count() if generation else 0

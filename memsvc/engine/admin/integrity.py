@@ -34,13 +34,13 @@ Event: TypeAlias = Finding | CheckProgress | CheckSummary
 
 
 @dataclass(slots=True)
-class _Tally:
+class _CheckTally:
     memories: int = 0
     repaired: int = 0
     by_fault: Counter[str] = field(default_factory=Counter)
     unchecked: list[str] = field(default_factory=list)
 
-    def counted(self, findings: Sequence[Finding]) -> Sequence[Finding]:
+    def count(self, findings: Sequence[Finding]) -> Sequence[Finding]:
         self.by_fault.update(one.fault.value for one in findings)
         self.repaired += sum(one.is_repaired for one in findings)
         return findings
@@ -78,7 +78,7 @@ class IntegrityCheck:
             ReindexRunningError: An index needs repair while another reindex runs.
             BackendUnavailableError: The store cannot be reached.
         """
-        tally = _Tally()
+        tally = _CheckTally()
         yield from self._memories(reach, tally, repair=repair, cleaning=cleaning)
         yield from self._files(reach, tally, cleaning)
         yield from self._sessions(reach, tally)
@@ -90,18 +90,20 @@ class IntegrityCheck:
         found = dict(sorted(tally.by_fault.items()))
         yield CheckSummary(tally.memories, sum(found.values()), tally.repaired, found, tuple(tally.unchecked))
 
-    def _memories(self, reach: Reach | None, tally: _Tally, *, repair: bool, cleaning: FileCleanup) -> Iterator[Event]:
-        for one in self._reaches(reach):
+    def _memories(
+        self, reach: Reach | None, tally: _CheckTally, *, repair: bool, cleaning: FileCleanup
+    ) -> Iterator[Event]:
+        for one in self._reaches_to_check(reach):
             for page in self._faults.pages(one, size=PAGE):
                 found = self._faults.of(page, one)
                 if repair and found:
-                    found = self._faults.mended(found, one)
-                yield from tally.counted([finding for fault in found for finding in fault.findings])
+                    found = self._faults.repair(found, one)
+                yield from tally.count([finding for fault in found for finding in fault.findings])
                 if self._file_faults is not None and not cleaning.is_off:
                     mended = {fault.memory.row for fault in found if repair}
                     fresh = self._reread([memory for memory in page if memory.row in mended], one)
                     current = [fresh.get(memory.row, memory) for memory in page]
-                    yield from tally.counted(self._file_faults.of_memories(current, one, cleaning))
+                    yield from tally.count(self._file_faults.of_memories(current, one, cleaning))
                 tally.memories += len(page)
                 yield CheckProgress("memories", tally.memories)
 
@@ -109,16 +111,16 @@ class IntegrityCheck:
         found = self._store.memories.get([memory.id for memory in memories], reach=reach) if memories else {}
         return {memory.row: memory for memory in found.values()}
 
-    def _files(self, reach: Reach | None, tally: _Tally, cleaning: FileCleanup) -> Iterator[Event]:
+    def _files(self, reach: Reach | None, tally: _CheckTally, cleaning: FileCleanup) -> Iterator[Event]:
         if self._file_faults is None or cleaning.is_off:
             return
         checked = 0
         for page in self._file_faults.pages(reach, size=PAGE):
-            yield from tally.counted(self._file_faults.of_files(page, cleaning))
+            yield from tally.count(self._file_faults.of_files(page, cleaning))
             checked += len(page)
             yield CheckProgress("files", checked)
 
-    def _reaches(self, reach: Reach | None) -> Iterator[Reach]:
+    def _reaches_to_check(self, reach: Reach | None) -> Iterator[Reach]:
         if reach is not None:
             yield reach
             return
@@ -127,10 +129,10 @@ class IntegrityCheck:
             yield from (Reach(place.owner, (place.project_id,)) for place in places)
             after = places[-1]
 
-    def _sessions(self, reach: Reach | None, tally: _Tally) -> Iterator[Event]:
+    def _sessions(self, reach: Reach | None, tally: _CheckTally) -> Iterator[Event]:
         after = checked = 0
         while found := self._reads.emptied_sessions(reach=reach, after=after, limit=PAGE):
-            yield from tally.counted(
+            yield from tally.count(
                 [
                     Finding(
                         Fault.SESSION,
@@ -144,14 +146,14 @@ class IntegrityCheck:
             after, checked = found[-1].row, checked + len(found)
         yield CheckProgress("sessions", checked)
 
-    def _messages(self, reach: Reach | None, tally: _Tally, *, repair: bool) -> Iterator[Event]:
+    def _messages(self, reach: Reach | None, tally: _CheckTally, *, repair: bool) -> Iterator[Event]:
         after = 0
         while lost := self._reads.lost_messages(reach=reach, after=after, limit=PAGE):
             after = lost[-1].row
             rows = [one.row for one in lost]
             if repair:
                 self._committer.submit(lambda transaction, rows=rows: transaction.discard_messages(rows))  # type: ignore[misc]  # the default binds it
-            yield from tally.counted(
+            yield from tally.count(
                 [
                     Finding(
                         Fault.MESSAGE,
@@ -166,13 +168,13 @@ class IntegrityCheck:
             )
             yield CheckProgress("messages", len(lost))
 
-    def _conflicts(self, reach: Reach | None, tally: _Tally, *, repair: bool) -> Iterator[Event]:
+    def _conflicts(self, reach: Reach | None, tally: _CheckTally, *, repair: bool) -> Iterator[Event]:
         after = ""
         while found := self._reads.dangling_conflicts(reach=reach, after=after, limit=PAGE):
             after = found[-1].id
             if repair:
                 self._committer.submit(lambda transaction, found=found: transaction.discard_conflicts(found))  # type: ignore[misc]  # the default binds it
-            yield from tally.counted(
+            yield from tally.count(
                 [
                     Finding(
                         Fault.CONFLICT,
@@ -186,7 +188,7 @@ class IntegrityCheck:
             )
             yield CheckProgress("conflicts", len(found))
 
-    def _remains(self, reach: Reach | None, tally: _Tally, *, repair: bool) -> Iterator[Event]:
+    def _remains(self, reach: Reach | None, tally: _CheckTally, *, repair: bool) -> Iterator[Event]:
         owner = None if reach is None else reach.owner
         for part in CheckPart:
             after = -1
@@ -195,7 +197,7 @@ class IntegrityCheck:
                 if repair:
                     self._discard(part, found)
                 detail = f"{part.value} of a memory that does not exist."
-                yield from tally.counted(
+                yield from tally.count(
                     [Finding(Fault.REMAINS, detail, user_id=user_of(one.owner), is_repaired=repair) for one in found]
                 )
             yield CheckProgress("remains", tally.by_fault[Fault.REMAINS.value])
@@ -204,7 +206,7 @@ class IntegrityCheck:
         rows = [one.row for one in found]
         self._committer.submit(lambda transaction: transaction.discard_remains(part, rows))
 
-    def _index(self, kind: IndexKind, reach: Reach | None, tally: _Tally, *, repair: bool) -> Iterator[Event]:
+    def _index(self, kind: IndexKind, reach: Reach | None, tally: _CheckTally, *, repair: bool) -> Iterator[Event]:
         name = kind.value.lower()
         if not self._reindex.accepts_writes(kind):
             tally.unchecked.append(f"{name}: the index is being built, or needs to be: see Diagnose.")
@@ -224,7 +226,7 @@ class IntegrityCheck:
         for fault, rows in groups:
             for start in range(0, len(rows), PAGE):
                 part = rows[start : start + PAGE]
-                yield from tally.counted(self._index_findings(kind, fault, part, reach, repair=repair))
+                yield from tally.count(self._index_findings(kind, fault, part, reach, repair=repair))
                 done += len(part)
                 yield CheckProgress(name, done)
 
@@ -311,7 +313,7 @@ class MemoryChecker:
         ]
         return [one for one in found if one.findings]
 
-    def mended(self, found: Sequence[FaultyMemory], reach: Reach) -> list[FaultyMemory]:
+    def repair(self, found: Sequence[FaultyMemory], reach: Reach) -> list[FaultyMemory]:
         """Repair the memories; return them with findings marked as repaired, except those changed concurrently."""
 
         def work(transaction: Transaction) -> set[int]:
@@ -410,7 +412,7 @@ class FileChecker:
 
     def of_memories(self, memories: Sequence[Memory], reach: Reach, cleaning: FileCleanup) -> list[Finding]:
         """Return the dangling references to files, and remove them if *cleaning* says so."""
-        broken = self._broken(memories, reach.owner)
+        broken = self._find_broken(memories, reach.owner)
         done = self._unlinked(broken, reach) if broken and cleaning.removes_broken_refs else frozenset()
         return [
             Finding(
@@ -447,8 +449,8 @@ class FileChecker:
         """Return the faults of files, and remove orphans if *cleaning* says so."""
         latest = self._parts.now() - cleaning.grace
         old = [file for file in page if file.create_time <= latest]
-        orphans = self._unreferred(old)
-        removed = self._removed(orphans) if orphans and cleaning.removes_orphan_files else frozenset()
+        orphans = self._find_unreferenced(old)
+        removed = self._remove_orphans(orphans) if orphans and cleaning.removes_orphan_files else frozenset()
         found = [_about(file, Fault.FILE_ORPHANED, "No memory refers to it.", removed) for file in orphans]
         empty = [file for file in page if file.row not in removed and not self._has_bytes(file)]
         return [*found, *(_about(file, Fault.FILE_CONTENT, "Its bytes are missing.", frozenset()) for file in empty)]
@@ -456,7 +458,7 @@ class FileChecker:
     def _has_bytes(self, file: File) -> bool:
         return file.has_content and self._parts.has_bytes(file.sha256)
 
-    def _broken(self, memories: Sequence[Memory], owner: str) -> list[tuple[Memory, tuple[FileRef, ...]]]:
+    def _find_broken(self, memories: Sequence[Memory], owner: str) -> list[tuple[Memory, tuple[FileRef, ...]]]:
         named = dict.fromkeys(ref for memory in memories for ref in memory.file_refs)
         if not named:
             return []
@@ -493,7 +495,7 @@ class FileChecker:
         transaction.update(before, record, ChangeAction.UPDATED)
         return True
 
-    def _unreferred(self, files: Iterable[File]) -> list[File]:
+    def _find_unreferenced(self, files: Iterable[File]) -> list[File]:
         found: list[File] = []
         for owner, several in groupby(sorted(files, key=_owner), _owner):
             mine = list(several)
@@ -501,7 +503,7 @@ class FileChecker:
             found += [file for file in mine if _ref(file) not in referred]
         return sorted(found, key=lambda file: file.row)
 
-    def _removed(self, orphans: Sequence[File]) -> AbstractSet[int]:
+    def _remove_orphans(self, orphans: Sequence[File]) -> AbstractSet[int]:
         """Remove files in one transaction; return the rows of those that are still unreferenced."""
 
         def work(transaction: Transaction) -> list[File]:

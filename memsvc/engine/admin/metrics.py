@@ -61,13 +61,13 @@ class ServiceMetrics:
             waiting_writes=self._committer.queue_length,
             steps=self._steps.report(),
             building=self._reindex.progress,
-            memories=_known(feed.indexable),
-            pending=_known(feed.pending_count),
-            position=_known(feed.head_position),
+            memories=_or_none(feed.indexable),
+            pending=_or_none(feed.pending_count),
+            position=_or_none(feed.head_position),
             storage_bytes=_all_known({"store": self._store.storage_bytes}
                                      | {name: index.storage_bytes for name, index in indexes.items()}),
             entries=_all_known({name: index.count for name, index in indexes.items()}),
-            generations={name: number for name, index in indexes.items() if (number := _known(partial(_live, index)))},
+            generations={name: number for name, index in indexes.items() if (number := _or_none(partial(_live, index)))},
         )  # fmt: skip
 
 
@@ -75,7 +75,7 @@ def _live(index: VectorIndex | LexicalIndex) -> int:
     return 0 if index.manifest is None else index.manifest.generation
 
 
-def _known(ask: Callable[[], int]) -> int | None:
+def _or_none(ask: Callable[[], int]) -> int | None:
     try:
         return ask()
     except MemsvcError:
@@ -83,4 +83,4 @@ def _known(ask: Callable[[], int]) -> int | None:
 
 
 def _all_known(asked: Mapping[str, Callable[[], int]]) -> dict[str, int]:
-    return {name: value for name, ask in asked.items() if (value := _known(ask)) is not None}
+    return {name: value for name, ask in asked.items() if (value := _or_none(ask)) is not None}

@@ -47,7 +47,7 @@ class StatsService:
             BackendUnavailableError: The store or an index cannot be reached.
         """
         reach = Reach.from_scope(scope)
-        pending = self._indexer.pending
+        pending = self._indexer.pending_count
         counts = self._store.memories.counts(reach=reach)
         sessions = session_fills(self._store.sessions, reach)
         found = [

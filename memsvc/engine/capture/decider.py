@@ -72,7 +72,7 @@ class CaptureDecider:
         answer = model.json(prompt_of(statements), SCHEMA, deadline=own)
         for index, (verdict, content) in verdicts_of(answer, statements).items():
             statement = statements[index]
-            judged[places[index]] = StatementDecision(statement, _bounded(verdict, statement, content), content)
+            judged[places[index]] = StatementDecision(statement, _within_limits(verdict, statement, content), content)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ def _decide_by_rules(statement: SourceStatement) -> StatementDecision:
     return StatementDecision(statement, verdict, statement.text)
 
 
-def _bounded(verdict: CaptureVerdict, statement: SourceStatement, content: str) -> CaptureVerdict:
+def _within_limits(verdict: CaptureVerdict, statement: SourceStatement, content: str) -> CaptureVerdict:
     """Return the verdict of a model within the general limits."""
     layer = Layer.LONG_TERM if verdict.layer is Layer.SESSION else verdict.layer
     is_echo = statement.role is Role.ASSISTANT and verdict.kind is Kind.PREFERENCE

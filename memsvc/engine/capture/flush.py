@@ -36,7 +36,7 @@ from memsvc.engine.commit.idempotency import IdempotentResult, request_digest
 from memsvc.text.analysis import is_han
 from memsvc.text.capture_rules import title_of
 from memsvc.text.file_refs import refs_in
-from memsvc.text.recalled_text import rendered_spans
+from memsvc.text.recalled_text import spans_of_rendered
 
 _METHOD = "FlushMessages"
 _RECALLED = frozenset({CaptureReason.RECALLED, CaptureReason.KNOWN})
@@ -95,7 +95,7 @@ class ConversationFlusher:
 
     def _extract_all(
         self, scope: Scope, messages: Sequence[ChatMessage], artifacts: Sequence[FileRef], deadline: Deadline
-    ) -> _Extracted:
+    ) -> _ExtractedDrafts:
         extraction = self._extract(scope, messages, deadline)
         rounds = _rounds(messages)
         files_of = files_by_message(messages, extraction.statements)
@@ -107,7 +107,7 @@ class ConversationFlusher:
         drafts += _file_drafts(extraction, rounds, by_round, artifacts)
         kept = _most_important(drafts)
         files = tuple(dict.fromkeys([*(ref for refs in files_of for ref in refs), *artifacts]))
-        return _Extracted(tuple(kept), files, _note_from(extraction, files, left_out=len(drafts) - len(kept)))
+        return _ExtractedDrafts(tuple(kept), files, _note_from(extraction, files, left_out=len(drafts) - len(kept)))
 
     def _extract(self, scope: Scope, messages: Sequence[ChatMessage], deadline: Deadline) -> Extraction:
         """Extract statements from all messages; a memory cited in one counts as recalled in all."""
@@ -130,7 +130,7 @@ class ConversationFlusher:
 
 
 @dataclass(frozen=True, slots=True)
-class _Extracted:
+class _ExtractedDrafts:
     """The result of extraction: drafts by importance and position, all files, and the note."""
 
     drafts: tuple[Draft, ...]
@@ -261,7 +261,7 @@ def _refs_in_text(message: ChatMessage, unreferred: Sequence[str]) -> tuple[File
     if message.role is Role.SYSTEM:
         return ()
     found = refs_in(message.content)
-    contexts = rendered_spans(message.content) if found else []
+    contexts = spans_of_rendered(message.content) if found else []
     if not found or not (contexts or unreferred):
         return found
     start, parts = 0, []

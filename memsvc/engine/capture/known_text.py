@@ -16,8 +16,8 @@ from memsvc.domain.visibility import session_privacy, visible
 from memsvc.ports.indexes import LexicalIndex
 from memsvc.ports.metadata import MemoryReads
 from memsvc.text.analysis import terms
-from memsvc.text.recalled_text import CITATION, LEADING_CITATION, cited_ids, is_part_of, normal_text
-from memsvc.text.statement_split import Piece, statements
+from memsvc.text.recalled_text import CITATION, LEADING_CITATION, ids_cited_in, is_part_of, normal_text
+from memsvc.text.statement_split import StatementPiece, statements
 
 MOST_CITED = 256
 """Number of cited memories that are loaded; lines that cite others are recognised by the citation alone."""
@@ -37,7 +37,7 @@ class KnownTextFilter:
 
     def find_cited(self, scope: Scope, text: str) -> CitedMemories:
         """Return the memories that *text* cites."""
-        ids = cited_ids(text)
+        ids = ids_cited_in(text)
         if not ids:
             return CitedMemories()
         stored = self._reads.get(ids[:MOST_CITED], reach=Reach.from_scope(scope))
@@ -83,7 +83,7 @@ class CitedMemories:
     ids: frozenset[str] = frozenset()
     normal_texts: Mapping[str, str] = field(default_factory=dict)
 
-    def contains(self, piece: Piece) -> bool:
+    def contains(self, piece: StatementPiece) -> bool:
         """Return whether *piece* was recalled: it has a citation, or is part of a context or a cited memory.
 
         A line that starts with the citation of an unreadable memory counts as recalled as a whole.
@@ -98,7 +98,7 @@ class CitedMemories:
         if not LEADING_CITATION.match(piece.line):
             return False
         # On a line with a citation even "Yes." is recalled if the cited memory contains it.
-        return any(normal in self.normal_texts.get(memory_id, normal) for memory_id in cited_ids(piece.line))
+        return any(normal in self.normal_texts.get(memory_id, normal) for memory_id in ids_cited_in(piece.line))
 
 
 def _parts(content: str) -> set[str]:

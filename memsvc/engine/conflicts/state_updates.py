@@ -44,7 +44,7 @@ class ConflictStateUpdater:
             if gone in {conflict.older_id, conflict.newer_id} or older is None or newer is None:
                 updated = None
             else:
-                updated = self._updated(transaction, conflict, older, newer)
+                updated = self._update_one(transaction, conflict, older, newer)
             if updated == conflict:
                 continue
             transaction.settle_conflicts([updated or self.settle(conflict, ConflictState.CLOSED)])
@@ -86,7 +86,7 @@ class ConflictStateUpdater:
             if conflict.resolve_time is None or conflict.resolve_time < since:
                 continue
             _, newer = self.load_sides(transaction, conflict)
-            updated = None if newer is None else self._updated(transaction, conflict, older, newer)
+            updated = None if newer is None else self._update_one(transaction, conflict, older, newer)
             if updated is not None:
                 transaction.settle_conflicts([replace(updated, state=ConflictState.OPEN, resolve_time=None)])
                 is_any = True
@@ -99,7 +99,9 @@ class ConflictStateUpdater:
         transaction.update(before, record, ChangeAction.UPDATED)
         return after
 
-    def _updated(self, transaction: Transaction, conflict: Conflict, older: Memory, newer: Memory) -> Conflict | None:
+    def _update_one(
+        self, transaction: Transaction, conflict: Conflict, older: Memory, newer: Memory
+    ) -> Conflict | None:
         """Return the conflict in its current form, or None if it no longer holds."""
         holder = _successor(transaction, conflict, newer)
         if holder is None or holder.id == older.id:

@@ -66,11 +66,11 @@ class ConsolidateStep:
             self._scan.note(scan_batch, groups, now)
         is_over = scan_batch.following is None or scan_batch.is_paused
         following = BEGINNING if is_over else str(scan_batch.following)
-        return StepPart(tuple(map(_due, groups)), following, is_paused=scan_batch.is_paused)
+        return StepPart(tuple(map(_due_change, groups)), following, is_paused=scan_batch.is_paused)
 
     def apply(self, due: Sequence[DueChange]) -> StepResult:
         """Merge the groups that are still coherent."""
-        planned = [(one, self._planned(one)) for one in due]
+        planned = [(one, self._plan_merge(one)) for one in due]
 
         def work(transaction: Transaction) -> list[DueChange]:
             return [
@@ -80,7 +80,7 @@ class ConsolidateStep:
         changed = self._committer.submit(work).value
         return StepResult(tuple(changed), len(due) - len(changed))
 
-    def _planned(self, due: DueChange) -> PlannedMerge | None:
+    def _plan_merge(self, due: DueChange) -> PlannedMerge | None:
         reach = Reach(due.scope.owner, (due.scope.project_id,))
         names = (due.memory_id, *due.member_ids)
         members = newest_first(self._store.memories.get(names, reach=reach).values())
@@ -89,7 +89,7 @@ class ConsolidateStep:
         return self._merger.plan(MemoryGroup(members, self._threshold), Deadline())
 
 
-def _due(group: MemoryGroup) -> DueChange:
+def _due_change(group: MemoryGroup) -> DueChange:
     others = tuple(member.id for member in group.members[1:])
     return DueChange.of(UpkeepStep.CONSOLIDATE, MaintenanceReason.SIMILAR, group.newest, others)
 
@@ -114,7 +114,7 @@ class ScanKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Cursor:
+class ScanCursor:
     """The progress of a scan.
 
     Attributes:
@@ -134,7 +134,7 @@ class Cursor:
         return f"{self.walk}:{self.place}:{self.head}:{self.number}:{self.examined}"
 
     @classmethod
-    def of(cls, text: str) -> Cursor:
+    def of(cls, text: str) -> ScanCursor:
         """Return the cursor from its text."""
         walk, *numbers = text.split(":")
         return cls(ScanKind(walk), *map(int, numbers))
@@ -150,10 +150,10 @@ class ScanBatch:
         following: The next cursor; None at the end, for now if *is_paused*.
     """
 
-    cursor: Cursor
+    cursor: ScanCursor
     seeds: Sequence[Memory]
     candidates: Sequence[Memory]
-    following: Cursor | None
+    following: ScanCursor | None
     is_paused: bool = False
 
 
@@ -168,7 +168,7 @@ class _ScanState:
     """
 
     position: int | None = None
-    unfinished: Cursor | None = None
+    unfinished: ScanCursor | None = None
     again: set[int] = field(default_factory=set)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -186,7 +186,7 @@ class IncrementalScan:
 
     def next_batch(self, area: MaintenanceScope, after: str, limit: int) -> ScanBatch:
         """Return the next part of a scan over *area*."""
-        cursor = self._first_cursor(area) if after == BEGINNING else Cursor.of(after)
+        cursor = self._first_cursor(area) if after == BEGINNING else ScanCursor.of(after)
         left = self._most - cursor.examined if area == EVERYBODY else limit
         cursor, seeds, following = self._seeds(cursor, max(1, min(EXAMINED, limit, left)))
         in_area = [seed for seed in seeds if area.holds(seed.scope)]
@@ -219,15 +219,15 @@ class IncrementalScan:
         if following is None and cursor.walk is ScanKind.ALL:
             self._blocking.finish_pass(cursor.number)
 
-    def _first_cursor(self, area: MaintenanceScope) -> Cursor:
+    def _first_cursor(self, area: MaintenanceScope) -> ScanCursor:
         # Memories that the indexes do not contain yet cannot be found by vector: leave them to the next pass.
         head = self._feed.applied_position()
-        return Cursor(ScanKind.AGAIN, 0, head) if area == EVERYBODY else self._full_scan(head)
+        return ScanCursor(ScanKind.AGAIN, 0, head) if area == EVERYBODY else self._full_scan(head)
 
-    def _full_scan(self, head: int) -> Cursor:
-        return Cursor(ScanKind.ALL, 0, head, next(self._numbers))
+    def _full_scan(self, head: int) -> ScanCursor:
+        return ScanCursor(ScanKind.ALL, 0, head, next(self._numbers))
 
-    def _seeds(self, cursor: Cursor, most: int) -> tuple[Cursor, list[Memory], Cursor | None]:
+    def _seeds(self, cursor: ScanCursor, most: int) -> tuple[ScanCursor, list[Memory], ScanCursor | None]:
         """Return the next memories with the cursor that led to them and the following one."""
         if cursor.walk is ScanKind.AGAIN:
             with self._state.lock:
@@ -241,12 +241,12 @@ class IncrementalScan:
             else:
                 cursor = replace(unfinished or self._full_scan(cursor.head), examined=examined)
         if cursor.walk is ScanKind.CHANGED:
-            return cursor, *self._changed(cursor, most)
+            return cursor, *self._load_changed(cursor, most)
         documents = self._feed.scan(after_row=cursor.place, limit=most)
         following = replace(cursor, place=documents[-1].memory.row) if len(documents) == most else None
         return cursor, [document.memory for document in documents], following
 
-    def _changed(self, cursor: Cursor, most: int) -> tuple[list[Memory], Cursor | None]:
+    def _load_changed(self, cursor: ScanCursor, most: int) -> tuple[list[Memory], ScanCursor | None]:
         if cursor.place >= cursor.head:
             return [], None
         changes = self._feed.changes_after(cursor.place, limit=most)

@@ -27,7 +27,7 @@ from memsvc.engine.records.memory_builder import MemoryBuilder, PreparedMemory, 
 from memsvc.engine.records.provenance import SourceLookup
 from memsvc.ports.metadata import Transaction
 from memsvc.ports.models import LanguageModel, Prompt, UnusableAnswerError
-from memsvc.text.paraphrase import is_reworded, joined
+from memsvc.text.paraphrase import is_rewording_of, join_texts
 
 
 class GroupMerger:
@@ -45,14 +45,14 @@ class GroupMerger:
     def plan(self, group: MemoryGroup, deadline: Deadline) -> PlannedMerge:
         """Return the planned merge of *group*."""
         wording = self._text_writer.write(group.members, deadline)
-        return PlannedMerge(group, wording, self._prepared(group, wording))
+        return PlannedMerge(group, wording, self._prepare(group, wording))
 
     def preview(self, group: MemoryGroup) -> Consolidation:
         """Return the merge of *group* by the rule, without an id and at revision 0. Nothing is written.
 
         No model is asked; a language model may choose other words.
         """
-        memory = self._prepared(group, ConsolidatedText(self._text_writer.by_rule(group.members))).record.memory
+        memory = self._prepare(group, ConsolidatedText(self._text_writer.by_rule(group.members))).record.memory
         merged = replace(with_inherited_fields(memory, group.members), id="", revision=0)
         return Consolidation(merged, group.members, group.similarity)
 
@@ -81,7 +81,7 @@ class GroupMerger:
         self._conflict_states.update(transaction, archived)
         return Consolidation(stored, tuple(archived), planned.group.similarity, planned.wording.notice)
 
-    def _prepared(self, group: MemoryGroup, wording: ConsolidatedText) -> PreparedMemory:
+    def _prepare(self, group: MemoryGroup, wording: ConsolidatedText) -> PreparedMemory:
         draft = draft_of(group.members, wording.content)
         return self._memory_builder.prepare(replace(group.newest.scope, session_id=""), draft)
 
@@ -124,7 +124,7 @@ class MergedTextWriter:
     @staticmethod
     def by_rule(members: Sequence[Memory]) -> str:
         """Return the text of the first, newest member plus sentences of the others that add something, in order."""
-        return joined([member.content for member in members], members[0].speaker)[: limits.CONTENT]
+        return join_texts([member.content for member in members], members[0].speaker)[: limits.CONTENT]
 
     def write(self, members: Sequence[Memory], deadline: Deadline) -> ConsolidatedText:
         """Return the text for *members*, newest first; that of the rule if the text of the model is unusable."""
@@ -144,7 +144,7 @@ class MergedTextWriter:
         except (BackendUnavailableError, UnusableAnswerError) as error:
             log.warning("the language model did not merge memories; the rule merged them: %s", error)
             return ConsolidatedText(plain, "The language model did not answer; the rule merged the memories.")
-        if not is_reworded(text, plain):
+        if not is_rewording_of(text, plain):
             log.warning("the language model changed the content of memories; the rule merged them")
             return ConsolidatedText(
                 plain, "The language model changed the content of the memories; the rule merged them."

@@ -119,10 +119,12 @@ class ConsolidationService:
             if after is None:
                 return
 
-    def _merge(self, run: _Run, request: IdempotentRequest, group: MemoryGroup, deadline: Deadline) -> _Run:
+    def _merge(
+        self, run: _ConsolidationRun, request: IdempotentRequest, group: MemoryGroup, deadline: Deadline
+    ) -> _ConsolidationRun:
         planned = self._merger.plan(group, deadline)
 
-        def work(transaction: Transaction) -> _Run:
+        def work(transaction: Transaction) -> _ConsolidationRun:
             merged = self._merger.merge(transaction, planned)
             if merged is None:
                 return replace(run, skipped=run.skipped + 1)
@@ -132,7 +134,7 @@ class ConsolidationService:
 
         return self._committer.submit(work).value
 
-    def _finish(self, run: _Run, request: IdempotentRequest) -> _Run:
+    def _finish(self, run: _ConsolidationRun, request: IdempotentRequest) -> _ConsolidationRun:
         done = replace(run, done=True)
 
         def work(transaction: Transaction) -> None:
@@ -141,7 +143,7 @@ class ConsolidationService:
         self._committer.submit(work)
         return done
 
-    def _report(self, run: _Run, reach: Reach) -> ConsolidationReport:
+    def _report(self, run: _ConsolidationRun, reach: Reach) -> ConsolidationReport:
         groups = [self._load_group(noted, reach) for noted in run.groups]
         present = tuple(group for group in groups if group is not None)
         return ConsolidationReport(present, run.examined, run.skipped, position=run.position)
@@ -173,7 +175,7 @@ class ConsolidationRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class _ConsolidationRun:
     """The progress: ids and revisions of merged groups, and the next cursor (row None: at the end)."""
 
     groups: tuple[Mapping[str, Any], ...] = ()
@@ -196,7 +198,7 @@ class _Run:
         }
 
     @classmethod
-    def from_json(cls, answer: Mapping[str, Any]) -> _Run:
+    def from_json(cls, answer: Mapping[str, Any]) -> _ConsolidationRun:
         """Return the run from its stored form."""
         after = None if answer["after"] is None else PageCursor(*answer["after"])
         return cls(
@@ -204,11 +206,11 @@ class _Run:
         )
 
 
-def _start(transaction: Transaction, request: IdempotentRequest, wanted: ConsolidationRequest) -> _Run:
+def _start(transaction: Transaction, request: IdempotentRequest, wanted: ConsolidationRequest) -> _ConsolidationRun:
     answer = recall_answer(transaction, request)
     if answer is not None:
-        return _Run.from_json(answer)
-    run = _Run(after=wanted.after)
+        return _ConsolidationRun.from_json(answer)
+    run = _ConsolidationRun(after=wanted.after)
     remember_answer(transaction, request, run.as_json())
     return run
 

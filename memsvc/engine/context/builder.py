@@ -39,7 +39,7 @@ from memsvc.domain.near_duplicates import Shingles
 from memsvc.domain.provenance import speaks_for_the_user
 from memsvc.domain.search import SearchHit, SearchReply
 from memsvc.engine.context.core_memories import LIST
-from memsvc.engine.context.rendering import Line, LineRenderer
+from memsvc.engine.context.rendering import LineRenderer, RenderedLine
 from memsvc.engine.context.selection import Deduplicator, Ledger, SectionSelector
 from memsvc.engine.context.sources import (
     RECENT_MEMORIES,
@@ -73,7 +73,7 @@ class BuildInputs:
     source_reader: ContextSourceReader
     tokenizer: Tokenizer
     search: Callable[[Deadline], Future[SearchReply]]
-    lines: LruCache[Hashable, Line]
+    lines: LruCache[Hashable, RenderedLine]
     sayings: LruCache[Hashable, Shingles]
     session_size: Callable[[], tuple[int, int] | None] = lambda: None
     earlier: Mapping[str, ContextHolding] | None = None
@@ -142,7 +142,7 @@ class ContextBuilder:
             while (awaited := self._await_search()) is None:
                 yield []
             found = awaited
-        rest = [*self._retrieved(started, *found)]
+        rest = [*self._build_retrieved(started, *found)]
         if self._skipped:
             rest.append(self._warnings.late(self._skipped))
         rest.append(self._footer.summary(self.ledger, sections))
@@ -252,7 +252,7 @@ class ContextBuilder:
             return 0, limit
         return sum(self._lines.cost(memory.content) for memory in messages), limit
 
-    def _retrieved(self, started: Sequence[Section], hits: Sequence[SearchHit], lost: str) -> Iterator[Event]:
+    def _build_retrieved(self, started: Sequence[Section], hits: Sequence[SearchHit], lost: str) -> Iterator[Event]:
         if lost:
             yield self._warnings.incomplete(lost)
         scope = self.query.scope

@@ -14,7 +14,7 @@ from memsvc.domain.lru_cache import LruCache
 from memsvc.domain.memory import Memory
 from memsvc.ports.models import Tokenizer
 from memsvc.text.context_phrases import age, day_text, heading, local, origin_mark
-from memsvc.text.file_refs import given_apart
+from memsvc.text.file_refs import refs_given_apart
 from memsvc.text.recalled_text import citation
 
 ITEM_TOKENS = 1_024
@@ -47,7 +47,7 @@ _MARK = re.compile(rf"[\[\uff3b](?={_spaced_pattern('mem')}{_INVISIBLE}[:\uff1a]
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class RenderedLine:
     """A text and its token count.
 
     Attributes:
@@ -59,7 +59,7 @@ class Line:
     excerpt: str = ""
 
 
-NO_LINE = Line("", 0)
+NO_LINE = RenderedLine("", 0)
 
 
 def most_item_tokens(room: int) -> int:
@@ -85,23 +85,23 @@ class LineRenderer:
     """
 
     def __init__(
-        self, query: ContextQuery, now: datetime, tokenizer: Tokenizer, cache: LruCache[Hashable, Line]
+        self, query: ContextQuery, now: datetime, tokenizer: Tokenizer, cache: LruCache[Hashable, RenderedLine]
     ) -> None:
         """Render for *query* as of *now*, count tokens by *tokenizer*, and cache lines in *cache*."""
         self._locale, self._zone = query.locale, query.zone
         self._today = local(now, query.zone).date()
         self.cost = self._count = tokenizer.count
-        self._headings: dict[Section, Line] = {}
+        self._headings: dict[Section, RenderedLine] = {}
         self._cache = cache
 
-    def heading(self, section: Section) -> Line:
+    def heading(self, section: Section) -> RenderedLine:
         """Return the heading of a section."""
         if section not in self._headings:
             text = heading(section, self._locale)
-            self._headings[section] = Line(text, self._count(text))
+            self._headings[section] = RenderedLine(text, self._count(text))
         return self._headings[section]
 
-    def line(self, section: Section, memory: Memory, *, most: int, part: str = "") -> Line | None:
+    def line(self, section: Section, memory: Memory, *, most: int, part: str = "") -> RenderedLine | None:
         """Return the line of a memory with at most *most* tokens, or None if there is none.
 
         *part* replaces content that is too long, such as the chunk that matches the query.
@@ -117,9 +117,9 @@ class LineRenderer:
             line = self._whole(front, body, files, is_excerpt=is_excerpt)
             if line.tokens <= most:
                 return line
-        return self._cut(front, _as_data((part or memory.content)[: most * CHARS_A_TOKEN]), most)
+        return self._truncate(front, _as_data((part or memory.content)[: most * CHARS_A_TOKEN]), most)
 
-    def _short(self, section: Section, memory: Memory) -> Line:
+    def _short(self, section: Section, memory: Memory) -> RenderedLine:
         """Return the line that shows all of a memory, cached for a day."""
         key = (section is Section.SESSION, self._locale, self._zone.key, self._today, content_identity(memory))
         line = self._cache.get(key)
@@ -128,13 +128,13 @@ class LineRenderer:
             self._cache.put(key, line)
         return line
 
-    def _whole(self, front: str, body: str, files: str, *, is_excerpt: bool) -> Line:
+    def _whole(self, front: str, body: str, files: str, *, is_excerpt: bool) -> RenderedLine:
         text = f"{front}{_as_data(body)}{files}\n"
-        return Line(text, self._count(text), body if is_excerpt else "")
+        return RenderedLine(text, self._count(text), body if is_excerpt else "")
 
-    def _cut(self, front: str, body: str, most: int) -> Line | None:
+    def _truncate(self, front: str, body: str, most: int) -> RenderedLine | None:
         """Return the beginning of a body, close to the longest that fits."""
-        best: Line | None = None
+        best: RenderedLine | None = None
         low, high = _LEAST_CHARS, len(body)
         while low <= high and (best is None or best.tokens < most - _SLACK_TOKENS):
             middle = (low + high) // 2
@@ -142,14 +142,14 @@ class LineRenderer:
             text = f"{front}{piece}\n"
             tokens = self._count(text)
             if tokens <= most:
-                best, low = Line(text, tokens, piece), middle + 1
+                best, low = RenderedLine(text, tokens, piece), middle + 1
             else:
                 high = middle - 1
         return best
 
     def _files(self, memory: Memory) -> str:
         """Return the files that a memory refers to outside of its content, as a further line of the item."""
-        apart = given_apart(memory.content, memory.file_refs)[:FILES]
+        apart = refs_given_apart(memory.content, memory.file_refs)[:FILES]
         listed = ", ".join(f"`{format_ref(ref)}`" for ref in apart)
         return f"\n  {HEADINGS[self._locale.value.lower()]}: {listed}" if apart else ""
 

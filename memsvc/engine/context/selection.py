@@ -14,8 +14,8 @@ from memsvc.domain.search import SearchHit
 from memsvc.engine.context.rendering import (
     CHARS_A_TOKEN,
     NO_LINE,
-    Line,
     LineRenderer,
+    RenderedLine,
     content_identity,
     least_room,
     most_item_tokens,
@@ -53,21 +53,23 @@ class SectionSelector:
 
         A memory that does not fit is skipped.
         """
-        groups = [[Candidate(memory) for memory in group] for group in self._deduplicator.group_duplicates(memories)]
+        groups = [
+            [SelectionCandidate(memory) for memory in group] for group in self._deduplicator.group_duplicates(memories)
+        ]
         yield from self._yield_items(section, self._select(section, groups))
 
     def newest(self, section: Section, memories: Sequence[Memory]) -> Iterator[ContextItem]:
         """Select the newest memories that fit, without a gap, and yield them in the given order, newest last."""
-        groups = [[Candidate(memory)] for memory in reversed(memories)]
+        groups = [[SelectionCandidate(memory)] for memory in reversed(memories)]
         yield from self._yield_items(section, self._select(section, groups, may_have_gaps=False)[::-1])
 
     def best(self, section: Section, hits: Sequence[SearchHit]) -> Iterator[ContextItem]:
         """Select the best hits that fit, and yield them by date."""
-        chosen = self._select(section, [[Candidate(hit.memory, _part(hit), hit.score)] for hit in hits])
+        chosen = self._select(section, [[SelectionCandidate(hit.memory, _part(hit), hit.score)] for hit in hits])
         yield from self._yield_items(section, sorted(chosen, key=lambda pair: event_order(pair[0].memory)))
 
     def _select(
-        self, section: Section, groups: Sequence[Sequence[Candidate]], *, may_have_gaps: bool = True
+        self, section: Section, groups: Sequence[Sequence[SelectionCandidate]], *, may_have_gaps: bool = True
     ) -> list[_Choice]:
         """Return the first candidates that fit together, with their lines; at most one of each group."""
         room = self._room(section, groups)
@@ -77,7 +79,7 @@ class SectionSelector:
             if section not in _COMPLETE and self._deduplicator.find_duplicate(group[0].memory) is not None:
                 self._leave_out(section, OmissionReason.DUPLICATE, group)
                 continue
-            choice = self._fitting(section, group, most=min(most, room))
+            choice = self._choose_fitting(section, group, most=min(most, room))
             if choice is not None:
                 chosen.append(choice)
                 room -= choice[1].tokens
@@ -90,7 +92,7 @@ class SectionSelector:
                 break
         return chosen
 
-    def _room(self, section: Section, groups: Sequence[Sequence[Candidate]]) -> int:
+    def _room(self, section: Section, groups: Sequence[Sequence[SelectionCandidate]]) -> int:
         """Return the tokens for lines of a section; other sections are asked to spare some only if it is short."""
         room = self._allowance.open(section)
         if sum(_most_tokens(group[0].memory) for group in groups) > room:
@@ -112,13 +114,13 @@ class SectionSelector:
             longest = max(longest, line.tokens)
         return min(max(needed, heading + least_room(longest)), own)
 
-    def _fitting(self, section: Section, group: Sequence[Candidate], *, most: int) -> _Choice | None:
+    def _choose_fitting(self, section: Section, group: Sequence[SelectionCandidate], *, most: int) -> _Choice | None:
         for offer in group:
             if line := self._lines.line(section, offer.memory, most=most, part=offer.part):
                 return offer, line
         return None
 
-    def _leave_out(self, section: Section, reason: OmissionReason, offers: Sequence[Candidate]) -> None:
+    def _leave_out(self, section: Section, reason: OmissionReason, offers: Sequence[SelectionCandidate]) -> None:
         self._ledger.leave_out(section, reason, [offer.memory.id for offer in offers])
 
     def _yield_items(self, section: Section, chosen: Sequence[_Choice]) -> Iterator[ContextItem]:
@@ -156,7 +158,7 @@ class SectionSelector:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class SelectionCandidate:
     """A memory that a section may show.
 
     Attributes:
@@ -168,7 +170,7 @@ class Candidate:
     score: float = 0.0
 
 
-_Choice = tuple[Candidate, Line]
+_Choice = tuple[SelectionCandidate, RenderedLine]
 _FRONT_TOKENS = 80
 """Upper bound for citation, date, age and origin."""
 _COMPLETE = frozenset({Section.SESSION})

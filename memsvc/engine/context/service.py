@@ -19,7 +19,7 @@ from memsvc.domain.scope import Scope
 from memsvc.domain.search import SearchReply
 from memsvc.engine.context.builder import BuildInputs, ContextBuilder
 from memsvc.engine.context.core_memories import CoreMemoryCache
-from memsvc.engine.context.rendering import CachedTokenCounter, Line
+from memsvc.engine.context.rendering import CachedTokenCounter, RenderedLine
 from memsvc.engine.context.sources import AsOfContextSources, ContextSources, search_of
 from memsvc.engine.indexing.indexer import Indexer
 from memsvc.engine.search.search import SearchService
@@ -40,7 +40,10 @@ class ContextService:
     def __init__(self, dependencies: ContextDependencies, *, threads: int) -> None:
         self._dependencies = dependencies
         self._tokenizer = CachedTokenCounter(dependencies.tokenizer)
-        self._lines, self._sayings = LruCache[Hashable, Line](KEPT_LINES), LruCache[Hashable, Shingles](KEPT_LINES)
+        self._lines, self._sayings = (
+            LruCache[Hashable, RenderedLine](KEPT_LINES),
+            LruCache[Hashable, Shingles](KEPT_LINES),
+        )
         self._source_reader = ContextSources(dependencies.reads, dependencies.core)
         self._search_executor = ThreadPoolExecutor(threads, thread_name_prefix="context-search")
         self._lock = threading.Lock()
@@ -118,7 +121,7 @@ class ContextService:
 
     def _run_search(self, query: ContextQuery, deadline: Deadline) -> SearchReply:
         if self._dependencies.indexer.is_replaying:
-            raise NotReadyError(self._dependencies.indexer.pending)
+            raise NotReadyError(self._dependencies.indexer.pending_count)
         return self._dependencies.recall.search(search_of(query), deadline)
 
     def _held_at(self, run_id: bytes, index: int, scope: Scope) -> dict[str, ContextHolding]:

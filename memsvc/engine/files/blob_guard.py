@@ -32,7 +32,7 @@ class BlobGuard:
         self._put_off: set[str] = set()
 
     @contextmanager
-    def held(self, sha256: str) -> Iterator[None]:
+    def lock(self, sha256: str) -> Iterator[None]:
         """Hold the lock of a blob."""
         with self._lock:
             lock, holders = self._held.get(sha256, (threading.Lock(), 0))
@@ -47,7 +47,7 @@ class BlobGuard:
                     self._held[sha256] = (lock, holders - 1)
 
     @contextmanager
-    def undisturbed(self) -> Iterator[None]:
+    def defer_removals(self) -> Iterator[None]:
         """Defer removals of blobs, except by erasures, until all open contexts are closed."""
         with self._lock:
             self._guests += 1
@@ -81,7 +81,7 @@ class BlobGuard:
         """
         return sum(self._remove(sha256, apart_from=owner) for sha256 in set(digests))
 
-    def unused(self, digests: Iterable[str]) -> set[str]:
+    def find_unused(self, digests: Iterable[str]) -> set[str]:
         """Return the blobs that exist and that no file uses; wait for current holders.
 
         Raises:
@@ -97,11 +97,11 @@ class BlobGuard:
             log.warning("unused blobs could not be removed; a sweep will remove them", exc_info=True)
 
     def _is_unused(self, sha256: str) -> bool:
-        with self.held(sha256):
+        with self.lock(sha256):
             return self._blobs.find(sha256) is not None and not self._files.digests_in_use([sha256])
 
     def _remove(self, sha256: str, *, apart_from: str) -> bool:
-        with self.held(sha256):
+        with self.lock(sha256):
             if self._files.digests_in_use([sha256], apart_from=apart_from):
                 return False
             return self._blobs.delete(sha256)

@@ -71,7 +71,7 @@ class FileSweep:
         latest = self._now() - grace
         yield from without_files((blob for blob in self._blobs.blobs() if blob.put_time <= latest), self._files)
 
-    def broken(self) -> Iterator[File]:
+    def find_broken(self) -> Iterator[File]:
         """Yield the files of all owners whose content was stored but whose blob is lost, oldest first."""
         after = 0
         while part := self._files.every(after=after, limit=BATCH):
@@ -87,7 +87,7 @@ class FileSweep:
     def _remove_expired(self) -> int:
         removed, now = 0, self._now()
         while part := self._files.expired_files(now=now, limit=BATCH):
-            removed += self._committer.submit(_deleting(part)).value
+            removed += self._committer.submit(_deletion_of(part)).value
             self._blob_guard.try_to_remove_unused(file.sha256 for file in part)
         return removed
 
@@ -100,7 +100,7 @@ def without_files(blobs: Iterator[Blob], files: FileReads) -> Iterator[Blob]:
         yield from (blob for blob in part if blob.sha256 not in used)
 
 
-def _deleting(files: Sequence[File]) -> Callable[[Transaction], int]:
+def _deletion_of(files: Sequence[File]) -> Callable[[Transaction], int]:
     return lambda transaction: transaction.files.delete(files)
 
 

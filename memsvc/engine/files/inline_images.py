@@ -51,7 +51,9 @@ class InlineImageExtractor:
             raise InvalidRequestError(violations)
         text = with_references(content, images, lambda image: _ref(scope, image))
         # The description of the first of equal images becomes the name of the file.
-        return _ImagesAside(text, {format_ref(_ref(scope, image)): image for image in reversed(images)}, self._kept)
+        return _StoredImages(
+            text, {format_ref(_ref(scope, image)): image for image in reversed(images)}, self._store_image
+        )
 
     def _faults(self, images: list[InlineImage]) -> Iterator[str]:
         if len(images) > INLINE_IMAGES:
@@ -62,7 +64,7 @@ class InlineImageExtractor:
             elif fault := self._fault_of(image.media_type, len(image.data)):
                 yield f"holds an image, number {number}, that cannot be stored: {fault}"
 
-    def _kept(self, scope: Scope, image: InlineImage) -> FileRef:
+    def _store_image(self, scope: Scope, image: InlineImage) -> FileRef:
         data, ref = image.data or b"", _ref(scope, image)
         sha256 = _digest(image)
         file = File(
@@ -89,7 +91,7 @@ class InlineImageExtractor:
         try:
             with self._blobs.stage() as staged:
                 staged.write([data])
-                with self._blob_guard.held(sha256):
+                with self._blob_guard.lock(sha256):
                     staged.commit()
                     self._committer.submit(work)
                     is_kept = True
@@ -100,7 +102,7 @@ class InlineImageExtractor:
 
 
 @dataclass(frozen=True, slots=True)
-class _ImagesAside:
+class _StoredImages:
     """A text, its images by their references, and the function that stores one."""
 
     text: str

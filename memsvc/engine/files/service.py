@@ -86,7 +86,7 @@ class FileReader:
         return found[:limit], found[limit - 1].row if more else None
 
     @contextmanager
-    def opened(self, scope: Scope, file_id: str, *, offset: int = 0, length: int = 0) -> Iterator[OpenFile]:
+    def open(self, scope: Scope, file_id: str, *, offset: int = 0, length: int = 0) -> Iterator[OpenFile]:
         """Open a file at *offset* for *length* bytes, with 0 to its end; a shorter file ends earlier.
 
         Raises:
@@ -141,14 +141,14 @@ class FileRefResolver:
             return {}
         ids = list(dict.fromkeys(ref.id for ref in distinct))
         files = self._files.get(ids, reach=Reach.from_scope(scope), now=self._now())
-        return {ref: self._resolved(ref, files.get(ref.id)) for ref in distinct}
+        return {ref: self._resolve_one(ref, files.get(ref.id)) for ref in distinct}
 
     def of(self, file: File) -> ResolvedRef:
         """Return the resolved reference of a file."""
         ref = FileRef(file.category.value, file.id)
         return ResolvedRef(ref, file, url_of(self._templates.download, file), url_of(self._templates.preview, file))
 
-    def _resolved(self, ref: FileRef, file: File | None) -> ResolvedRef:
+    def _resolve_one(self, ref: FileRef, file: File | None) -> ResolvedRef:
         return self.of(file) if file is not None and file.category.value == ref.category else ResolvedRef(ref)
 
 

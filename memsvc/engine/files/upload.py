@@ -97,7 +97,7 @@ class FileUploader:
         """Return the restrictions on files."""
         return self._rules
 
-    def known(self, scope: Scope, new: NewFile, request_id: str) -> File | None:
+    def find_answer(self, scope: Scope, new: NewFile, request_id: str) -> File | None:
         """Return the stored response of the same request, if its header alone identifies it.
 
         Raises:
@@ -140,7 +140,7 @@ class FileUploader:
         request = _request(scope, new, sha256, request_id)
         kept: File | None = None
         try:
-            with self._blob_guard.held(sha256):
+            with self._blob_guard.lock(sha256):
                 staged.commit()
                 kept = run_once(self._committer, request, work, to_json=file_as_json, from_json=file_from_json).value
         finally:

@@ -26,7 +26,7 @@ from memsvc.engine.indexing.cached_embedder import CachedEmbedder
 from memsvc.engine.indexing.vector_entries import (
     EmbeddingGranularity,
     VectorEntries,
-    centred,
+    centre,
     lexical_entries,
     means_of,
     passages_of,
@@ -291,7 +291,7 @@ class AsOfVectorScorer:
         for entries in self._entries.entries(chosen, means).values():
             for entry in entries:
                 if entry.view in hits:
-                    score = float(centred(asked, means.get(entry.view)) @ entry.vector)
+                    score = float(centre(asked, means.get(entry.view)) @ entry.vector)
                     hits[entry.view].append(Hit(entry.entry_id, score))
         return hits, is_partial
 

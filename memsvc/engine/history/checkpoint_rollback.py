@@ -72,8 +72,8 @@ class CheckpointRollback:
         checkpoint = self._store.checkpoints.get(scope.owner, scope.project_id, name)
         if checkpoint is None:
             raise CheckpointNotFoundError(name)
-        run = _Run(scope, IdempotentRequest(_METHOD, "", "", checkpoint_reach(scope)), checkpoint, self._now())
-        for _, kind in self._differing(run):
+        run = _RollbackRun(scope, IdempotentRequest(_METHOD, "", "", checkpoint_reach(scope)), checkpoint, self._now())
+        for _, kind in self._find_differing(run):
             run.counts[kind.value] += 1
         self._note_purged(run)
         return run.report()
@@ -93,7 +93,7 @@ class CheckpointRollback:
         run, is_done = self._committer.submit(lambda transaction: self._start(transaction, scope, name, request)).value
         if is_done:
             return run.report()
-        items = [item for item, _ in self._differing(run)]
+        items = [item for item, _ in self._find_differing(run)]
         # Deletions first: they may free keys and contents that others need.
         items.sort(key=lambda item: not item.is_deleted)
         run = self._reconcile(self._roll_back_all(run, items, deadline))
@@ -103,18 +103,18 @@ class CheckpointRollback:
 
     def _start(
         self, transaction: Transaction, scope: Scope, name: str, request: IdempotentRequest
-    ) -> tuple[_Run, bool]:
+    ) -> tuple[_RollbackRun, bool]:
         checkpoint = transaction.find_checkpoint(scope.owner, scope.project_id, name)
         if checkpoint is None:
             raise CheckpointNotFoundError(name)
-        run = _Run(scope, request, checkpoint, self._now())
+        run = _RollbackRun(scope, request, checkpoint, self._now())
         answer = recall_answer(transaction, request)
         if answer is not None:
             return run.from_json(answer), bool(answer["done"])
         remember_answer(transaction, request, run.as_json(done=False))
         return run, False
 
-    def _differing(self, run: _Run) -> list[tuple[_Item, DifferenceKind]]:
+    def _find_differing(self, run: _RollbackRun) -> list[tuple[_Item, DifferenceKind]]:
         """Return the memories that differ from their earlier state, and the kind of each difference."""
         past = _past(self._store, run)
         rows = past.changed_rows(until=run.started)
@@ -131,7 +131,7 @@ class CheckpointRollback:
                     found.append((_Item(memory.id, row, is_deleted), _kind(memory, after)))
         return found
 
-    def _roll_back_all(self, run: _Run, items: Sequence[_Item], deadline: Deadline) -> _Run:
+    def _roll_back_all(self, run: _RollbackRun, items: Sequence[_Item], deadline: Deadline) -> _RollbackRun:
         waiting = list(items)
         while waiting:
             blocked: list[_Item] = []
@@ -148,11 +148,13 @@ class CheckpointRollback:
             waiting = blocked
         return run
 
-    def _roll_back_part(self, run: _Run, items: Sequence[_Item], names: set[str]) -> tuple[_Run, list[_Item]]:
+    def _roll_back_part(
+        self, run: _RollbackRun, items: Sequence[_Item], names: set[str]
+    ) -> tuple[_RollbackRun, list[_Item]]:
         past = _past(self._store, run)
         targets = past.reads.known_at([item.row for item in items], past.moment, reach=past.reach)
 
-        def work(transaction: Transaction) -> tuple[_Run, list[_Item]]:
+        def work(transaction: Transaction) -> tuple[_RollbackRun, list[_Item]]:
             own = _load_run(transaction, run)
             self._create_undo_checkpoint(transaction, own)
             part = _RollbackTransaction(
@@ -165,11 +167,11 @@ class CheckpointRollback:
 
         return self._committer.submit(work).value
 
-    def _release(self, run: _Run, stuck: Sequence[_Item]) -> _Run:
+    def _release(self, run: _RollbackRun, stuck: Sequence[_Item]) -> _RollbackRun:
         """Release keys and contents of memories that block each other in a cycle, each once, so that it ends."""
         chosen = [item.memory_id for item in stuck if item.memory_id not in run.released][:PART]
 
-        def work(transaction: Transaction) -> _Run:
+        def work(transaction: Transaction) -> _RollbackRun:
             own = _load_run(transaction, run)
             part = _RollbackTransaction(
                 transaction, self._record_builder, own, max(self._now(), own.started + _TICK), set()
@@ -181,10 +183,10 @@ class CheckpointRollback:
 
         return self._committer.submit(work).value
 
-    def _reconcile(self, run: _Run) -> _Run:
+    def _reconcile(self, run: _RollbackRun) -> _RollbackRun:
         """Bring conflicts and links in line with the rolled back memories."""
 
-        def work(transaction: Transaction) -> _Run:
+        def work(transaction: Transaction) -> _RollbackRun:
             own = _load_run(transaction, run)
             chosen = sorted(own.unsettled)[:PART]
             self._conflict_rollback.reconcile(
@@ -199,7 +201,7 @@ class CheckpointRollback:
         return run
 
     @staticmethod
-    def _create_undo_checkpoint(transaction: Transaction, run: _Run) -> None:
+    def _create_undo_checkpoint(transaction: Transaction, run: _RollbackRun) -> None:
         if run.undo:
             return
         owner, project = run.scope.owner, run.scope.project_id
@@ -208,7 +210,7 @@ class CheckpointRollback:
             note = f"Before the rollback to {run.checkpoint.name!r}."
             transaction.add_checkpoint(Checkpoint(owner, project, run.undo, run.started, run.started, note))
 
-    def _note_purged(self, run: _Run) -> None:
+    def _note_purged(self, run: _RollbackRun) -> None:
         reach, moment, row = checkpoint_reach(run.scope), run.checkpoint.known_time, 0
         while gone := self._store.checkpoints.tombstones(reach=reach, moment=moment, after_row=row, limit=SLICE):
             for tombstone in gone:
@@ -227,7 +229,7 @@ class _Item:
 
 
 @dataclass(slots=True)
-class _Run:
+class _RollbackRun:
     """A running rollback. It rolls back the state at *started*, and nothing written later.
 
     *unsettled* are the ids of memories whose conflicts and links are reconciled after all memories are rolled back.
@@ -245,7 +247,7 @@ class _Run:
     unsettled: set[str] = field(default_factory=set)
     position: int = 0
 
-    def copy(self) -> _Run:
+    def copy(self) -> _RollbackRun:
         """Return an independent copy: a transaction may run twice."""
         own = replace(self, counts=Counter(self.counts), unreturned=list(self.unreturned))
         return replace(own, released=set(self.released), unsettled=set(self.unsettled))
@@ -281,7 +283,7 @@ class _Run:
             "position": self.position,
         }
 
-    def from_json(self, answer: Mapping[str, Any]) -> _Run:
+    def from_json(self, answer: Mapping[str, Any]) -> _RollbackRun:
         """Return the run from its stored form."""
         return replace(
             self,
@@ -302,7 +304,12 @@ class _RollbackTransaction:
     """One transaction of a rollback."""
 
     def __init__(
-        self, transaction: Transaction, record_builder: RecordBuilder, run: _Run, now: datetime, waiting: set[str]
+        self,
+        transaction: Transaction,
+        record_builder: RecordBuilder,
+        run: _RollbackRun,
+        now: datetime,
+        waiting: set[str],
     ) -> None:
         self._transaction = transaction
         self._record_builder = record_builder
@@ -356,7 +363,7 @@ class _RollbackTransaction:
         return holder if holder is not None and holder.id in self._waiting else None
 
 
-def _past(store: MetadataStore, run: _Run) -> AsOfState:
+def _past(store: MetadataStore, run: _RollbackRun) -> AsOfState:
     return AsOfState(store.memories, run.scope, checkpoint_reach(run.scope), run.checkpoint.known_time)
 
 
@@ -364,18 +371,18 @@ def _kind(before: Memory, after: Memory) -> DifferenceKind:
     return difference_of(before, after) or DifferenceKind.CHANGED
 
 
-def _is_foreign_summary(memory: Memory, run: _Run) -> bool:
+def _is_foreign_summary(memory: Memory, run: _RollbackRun) -> bool:
     """Return whether a new memory summarises trimmed messages of another session, which the scope cannot restore."""
     is_summary = memory.kind is Kind.SUMMARY and memory.source == SOURCE
     return is_summary and memory.metadata.get("session_id") != run.scope.session_id
 
 
-def _load_run(transaction: Transaction, run: _Run) -> _Run:
+def _load_run(transaction: Transaction, run: _RollbackRun) -> _RollbackRun:
     """Return the stored state of the run, or a copy if none is stored."""
     answer = recall_answer(transaction, run.request)
     return run.copy() if answer is None else run.from_json(answer)
 
 
-def _finish(transaction: Transaction, run: _Run) -> _Run:
+def _finish(transaction: Transaction, run: _RollbackRun) -> _RollbackRun:
     remember_answer(transaction, run.request, run.as_json(done=True))
     return run

@@ -99,7 +99,7 @@ class CheckpointService:
         found: list[Difference] = []
         pages = 0
         while after is None or after.value is not None:
-            part, after = self._changed(past, after, limit)
+            part, after = self._load_changed(past, after, limit)
             pages += 1
             for cursor, difference in part:
                 found.append(difference)
@@ -109,9 +109,9 @@ class CheckpointService:
                 after = PageCursor(None, 0)
             elif pages == _MOST_PAGES:
                 return found, after
-        return self._purged(past, found, after, limit)
+        return self._load_purged(past, found, after, limit)
 
-    def _changed(
+    def _load_changed(
         self, past: AsOfState, after: PageCursor | None, limit: int
     ) -> tuple[list[tuple[PageCursor, Difference]], PageCursor | None]:
         since = Range(Field.UPDATE_TIME, above=to_micros(past.moment))
@@ -130,7 +130,7 @@ class CheckpointService:
         ]
         return found, cursor_of(page[-1], _BY_CHANGE) if len(page) == limit else None
 
-    def _purged(
+    def _load_purged(
         self, past: AsOfState, found: list[Difference], after: PageCursor, limit: int
     ) -> tuple[list[Difference], PageCursor | None]:
         room = limit - len(found)

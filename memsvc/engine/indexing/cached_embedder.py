@@ -56,7 +56,7 @@ class CachedEmbedder:
         known = self._cache.get(self.model, digests)
         missing = {digest: text for digest, text in zip(digests, texts, strict=True) if digest not in known}
         while missing:
-            known |= self._embed(missing)
+            known |= self._embed_missing(missing)
             missing = {digest: text for digest, text in missing.items() if digest not in known}
             self._single_flight.wait(missing)
             known |= self._cache.get(self.model, list(missing))
@@ -66,7 +66,7 @@ class CachedEmbedder:
             return np.empty((0, self.dimension), dtype=np.float32)
         return np.frombuffer(b"".join(known[digest] for digest in digests), dtype="<f4").reshape(len(texts), -1)
 
-    def _embed(self, missing: Mapping[bytes, str]) -> dict[bytes, bytes]:
+    def _embed_missing(self, missing: Mapping[bytes, str]) -> dict[bytes, bytes]:
         """Embed and store texts that no other thread is embedding; return their stored vectors by digest."""
         found: dict[bytes, bytes] = {}
         pairs = list(missing.items())

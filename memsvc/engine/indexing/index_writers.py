@@ -247,7 +247,7 @@ class VectorIndexWriter(BaseIndexWriter[VectorIndex]):
         """Replace the live entries of *rows* by those of *documents*; rows without a document have none."""
         manifest = self._index.manifest
         while (space := self._spaces.of(manifest)) is not None and manifest is not None:
-            written = self._written(manifest, space, rows, documents)
+            written = self._write_entries(manifest, space, rows, documents)
             live = self._index.manifest
             if written and live is not None and live.generation == manifest.generation:
                 return
@@ -261,7 +261,7 @@ class VectorIndexWriter(BaseIndexWriter[VectorIndex]):
         is_foreign = manifest is not None and self._spaces.of(manifest) is None
         return is_foreign and self._was_current and self.is_shared
 
-    def _written(
+    def _write_entries(
         self, manifest: VectorManifest, space: EmbeddingSpace, rows: Sequence[int], documents: Sequence[Document]
     ) -> bool:
         """Write by a manifest; return False if its generation is no longer live."""
@@ -327,7 +327,7 @@ class VectorIndexWriter(BaseIndexWriter[VectorIndex]):
         sums = {view: np.zeros(self._embedding.dimension, dtype=np.float64) for view in self._views}
         counts = dict.fromkeys(self._views, 0)
         memories = 0
-        for batch in _batched(islice(sample(), MEAN_SAMPLES), SAMPLE_BATCH):
+        for batch in _batches(islice(sample(), MEAN_SAMPLES), SAMPLE_BATCH):
             memories += len(batch)
             for _, passages, vectors in self._entries.raw(batch):
                 for passage, vector in zip(passages, vectors, strict=True):
@@ -336,6 +336,6 @@ class VectorIndexWriter(BaseIndexWriter[VectorIndex]):
         return {view: (sums[view] / max(counts[view], 1)).astype(np.float32) for view in self._views}, memories
 
 
-def _batched(documents: Iterator[Document], size: int) -> Iterator[list[Document]]:
+def _batches(documents: Iterator[Document], size: int) -> Iterator[list[Document]]:
     while batch := list(islice(documents, size)):
         yield batch

@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager, nullcontext
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError, MemsvcError, StoreMovedError
 from memsvc.domain.index_entries import Change, Document
 from memsvc.engine.indexing.index_writers import IndexWriter
-from memsvc.engine.indexing.vector_entries import ChangeBatch, EmbeddingPrefetcher, VectorEntries
+from memsvc.engine.indexing.vector_entries import EmbeddingBatch, EmbeddingPrefetcher, VectorEntries
 from memsvc.engine.runtime.latency_stats import LatencyStats
 from memsvc.ports.change_feed import IndexFeed
 
@@ -62,12 +62,12 @@ class Indexer:
         return not self._caught_up.is_set()
 
     @property
-    def applied(self) -> int:
+    def applied_position(self) -> int:
         """Return the position up to which every change is applied, as last read."""
         return self._applied
 
     @property
-    def pending(self) -> int:
+    def pending_count(self) -> int:
         """Return the number of pending changes."""
         return self._feed.pending_count()
 
@@ -102,8 +102,8 @@ class Indexer:
         It fails with BackendClosedError if the indexer stops first, with StoreMovedError if the store is moved.
         """
         if position <= self._applied:
-            return _done()
-        return self._queued(self._waiters.add_position(position))
+            return _done_future()
+        return self._enqueue(self._waiters.add_position(position))
 
     def when_applied(self, position: int, count: int = 1) -> Future[None]:
         """Return a future that resolves once the *count* changes that end at *position* are searchable.
@@ -111,10 +111,10 @@ class Indexer:
         They are applied ahead of the backlog, so that a single write does not wait for an import.
         """
         if count <= 0 or position <= self._applied:
-            return _done()
-        return self._queued(self._waiters.add_changes(range(position - count + 1, position + 1)))
+            return _done_future()
+        return self._enqueue(self._waiters.add_changes(range(position - count + 1, position + 1)))
 
-    def _queued(self, future: Future[None]) -> Future[None]:
+    def _enqueue(self, future: Future[None]) -> Future[None]:
         if self._stopping.is_set():
             self._waiters.fail(BackendClosedError(_NAME))
         self._waiters.resolve((), self._applied)
@@ -247,7 +247,7 @@ def _backoff(failures: int) -> float:
     return BACKOFF_SECONDS[min(failures, len(BACKOFF_SECONDS) - 1)]
 
 
-def _done() -> Future[None]:
+def _done_future() -> Future[None]:
     future: Future[None] = Future()
     future.set_result(None)
     return future
@@ -297,7 +297,11 @@ class ChangeApplier:
             BackendUnavailableError: An index or the embedder cannot be reached; batches yielded before are applied.
         """
         parts = list(self._parts(changes))
-        with closing(self._embedded(parts, should_stop)) if self._vectors.is_current() else nullcontext(parts) as ready:
+        with (
+            closing(self._embed_parts(parts, should_stop))
+            if self._vectors.is_current()
+            else nullcontext(parts) as ready
+        ):
             for part in ready:
                 with self._lock:
                     # Embedding may take longer than the claim of the changes lasts.
@@ -305,9 +309,9 @@ class ChangeApplier:
                     self.write(part.rows, part.documents)
                 yield part.changes
 
-    def _embedded(
-        self, parts: Sequence[ChangeBatch], should_stop: Callable[[], bool] | None
-    ) -> Generator[ChangeBatch, None, None]:
+    def _embed_parts(
+        self, parts: Sequence[EmbeddingBatch], should_stop: Callable[[], bool] | None
+    ) -> Generator[EmbeddingBatch, None, None]:
         if should_stop is not None:
             yield from self._prefetcher.iterate(parts, should_stop)
             return
@@ -339,7 +343,7 @@ class ChangeApplier:
         if side.is_current():
             side.write(rows, documents)
 
-    def _parts(self, changes: Sequence[Change]) -> Iterator[ChangeBatch]:
+    def _parts(self, changes: Sequence[Change]) -> Iterator[EmbeddingBatch]:
         rows = list(dict.fromkeys(change.row for change in changes))
         documents = {document.memory.row: document for document in self._feed.documents(rows)}
         costs = {row: self._entries.cost(document) for row, document in documents.items()}
@@ -355,10 +359,10 @@ class ChangeApplier:
             yield _part(part, documents, costs)
 
 
-def _part(changes: Sequence[Change], documents: Mapping[int, Document], costs: Mapping[int, int]) -> ChangeBatch:
+def _part(changes: Sequence[Change], documents: Mapping[int, Document], costs: Mapping[int, int]) -> EmbeddingBatch:
     rows = dict.fromkeys(change.row for change in changes)
     costly = sum(costs.get(row, 0) for row in rows)
-    return ChangeBatch(changes, [documents[row] for row in rows if row in documents], costly)
+    return EmbeddingBatch(changes, [documents[row] for row in rows if row in documents], costly)
 
 
 PAGE = 128

@@ -219,7 +219,7 @@ class IndexMonitor:
         self._compare()
         while not self._stopping.wait(self._interval_seconds):
             self._compare()
-            if due := self._still_broken() or self._due():
+            if due := self._still_broken() or self._find_due_kinds():
                 self._perform(due, ReindexMode.REBUILD)
 
     def _compare(self) -> None:
@@ -249,7 +249,7 @@ class IndexMonitor:
             self._sightings.clear()
         return due
 
-    def _due(self) -> list[IndexKind]:
+    def _find_due_kinds(self) -> list[IndexKind]:
         try:
             return self._reindex.find_due() if self._reindex.is_quiet(self._quiet_period) else []
         except BackendUnavailableError as error:

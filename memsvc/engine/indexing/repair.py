@@ -62,7 +62,7 @@ class IndexRepairer:
     def _differences(self, chunks: dict[int, int], prints: dict[int, set[int]], present: int) -> IndexDifferences:
         missing, stale, expected = [], [], 0
         waiting = {change.row for change in self._feed.pending_changes(limit=100_000)}
-        for memory in self._expected():
+        for memory in self._expected_entries():
             expected += min(memory.chunk_count, MAX_CHUNKS)
             count = chunks.pop(memory.row, 0)
             found = prints.pop(memory.row, set())
@@ -86,7 +86,7 @@ class IndexRepairer:
                 writer.write(part, documents)
             yield ReindexProgress(ReindexPhase.REPAIRED, writer.kind, start + len(part), len(rows), writer.generation())
 
-    def _expected(self) -> Iterator[ExpectedEntries]:
+    def _expected_entries(self) -> Iterator[ExpectedEntries]:
         after = -1
         while page := self._feed.expected_entries(after_row=after, limit=PAGE):
             yield from page
@@ -146,7 +146,7 @@ class SearchProbe:
             return None
         try:
             hits = self._lexical.search(
-                terms, reach=_reach(document), where=_row_filter(document), limit=1, deadline=_NO_DEADLINE
+                terms, reach=_reach_of(document), where=_row_filter(document), limit=1, deadline=_NO_DEADLINE
             )
         except BackendUnavailableError:
             return False
@@ -164,7 +164,7 @@ class SearchProbe:
             hits = self._vectors.search(
                 entry.vector,
                 view=entry.view,
-                reach=_reach(document),
+                reach=_reach_of(document),
                 where=_row_filter(document),
                 limit=1,
                 deadline=_NO_DEADLINE,
@@ -179,7 +179,7 @@ class SearchProbe:
         return bool(hits) and hits[0].score > LEAST_SIMILARITY
 
 
-def _reach(document: Document) -> Reach:
+def _reach_of(document: Document) -> Reach:
     scope = document.memory.scope
     return Reach(scope.owner, (scope.project_id,))
 

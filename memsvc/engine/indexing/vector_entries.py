@@ -19,7 +19,7 @@ from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
 from memsvc.ports.indexes import VectorEntry
 from memsvc.ports.models import Vector, Vectors
 from memsvc.text.passages import lexical_terms, passage, previous_line
-from memsvc.text.sentences import merged_sentences
+from memsvc.text.sentences import merge_sentences
 
 
 class EmbeddingGranularity(StrEnum):
@@ -69,7 +69,7 @@ def passages_of(document: Document, tier: EmbeddingGranularity) -> list[Passage]
 
 def _extra_passages(document: Document) -> list[Passage]:
     memory = document.memory
-    pieces = [piece for chunk in document.chunks for piece in merged_sentences(chunk.text)]
+    pieces = [piece for chunk in document.chunks for piece in merge_sentences(chunk.text)]
     found = [
         Passage(
             View.SENTENCES,
@@ -155,7 +155,7 @@ class VectorEntries:
         views = np.array([passage.view for _, passages in todo for passage in passages], dtype=np.int8)
         moved = np.empty(vectors.shape, dtype=np.float32)
         for view in View:
-            moved[views == view] = centred(vectors[views == view], means.get(view))
+            moved[views == view] = centre(vectors[views == view], means.get(view))
         rows = iter(moved)
         return {document.memory.row: _entries(document, passages, rows) for document, passages in todo}
 
@@ -259,7 +259,7 @@ def means_of(manifest: VectorManifest) -> Means:
     return {view: np.array(mean, dtype=np.float32) for view, mean in manifest.means.items() if mean}
 
 
-def centred(vectors: Vectors, mean: Vector | None) -> Vectors:
+def centre(vectors: Vectors, mean: Vector | None) -> Vectors:
     """Return normalise(v - mean) for each row, or normalise(v) without a mean; a zero row stays zero."""
     moved = vectors if mean is None else vectors - mean
     lengths = np.linalg.norm(moved, axis=-1, keepdims=True)
@@ -276,7 +276,7 @@ POLL_SECONDS = 0.02
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeBatch:
+class EmbeddingBatch:
     """Changes that become visible together, and the current state of the changed memories.
 
     Attributes:
@@ -305,8 +305,8 @@ class EmbeddingPrefetcher:
         self._pool.shutdown(cancel_futures=True)
 
     def iterate(
-        self, parts: Sequence[ChangeBatch], should_stop: Callable[[], bool]
-    ) -> Generator[ChangeBatch, None, None]:
+        self, parts: Sequence[EmbeddingBatch], should_stop: Callable[[], bool]
+    ) -> Generator[EmbeddingBatch, None, None]:
         """Yield the batches in order, each once its vectors are stored, and embed the next ones meanwhile.
 
         If *should_stop* returns True while a batch is being embedded, iteration ends; embeddings under way are finished
@@ -330,7 +330,7 @@ class EmbeddingPrefetcher:
                 if embedded is not None:
                     embedded.cancel()
 
-    def _begin(self, part: ChangeBatch) -> Future[None] | None:
+    def _begin(self, part: EmbeddingBatch) -> Future[None] | None:
         # A single passage is embedded when it is written: there is nothing to overlap it with.
         return self._pool.submit(self._entries.embed, part.documents) if part.costly > 1 else None
 

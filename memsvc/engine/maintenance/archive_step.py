@@ -48,7 +48,7 @@ class ArchiveStep:
 
     def find_due(self, area: MaintenanceScope, now: datetime, after: str, limit: int) -> StepPart:
         """Return memories unread for long, then those over the limit of their owner, least useful first."""
-        cursor = _Cursor.read(after)
+        cursor = _ArchiveCursor.read(after)
         return self._over_limit(area, now, cursor, limit) if cursor.owner else self._unread(area, now, cursor, limit)
 
     def apply(self, due: Sequence[DueChange]) -> StepResult:
@@ -63,14 +63,14 @@ class ArchiveStep:
         done = self._committer.submit(work).value
         return StepResult(tuple(done), len(due) - len(done))
 
-    def _unread(self, area: MaintenanceScope, now: datetime, cursor: _Cursor, limit: int) -> StepPart:
+    def _unread(self, area: MaintenanceScope, now: datetime, cursor: _ArchiveCursor, limit: int) -> StepPart:
         since = now - self._rules.unread_for
         found = self._reads.unread(area, since=since, after=place_of(cursor.place), limit=limit)
         place = cursor_of(found, limit)
-        following = str(_Cursor(place)) if place else self._next_owner(area, now, "")
+        following = str(_ArchiveCursor(place)) if place else self._next_owner(area, now, "")
         return StepPart(tuple(due_of(self.kind, MaintenanceReason.UNREAD, one) for one in found), following)
 
-    def _over_limit(self, area: MaintenanceScope, now: datetime, cursor: _Cursor, limit: int) -> StepPart:
+    def _over_limit(self, area: MaintenanceScope, now: datetime, cursor: _ArchiveCursor, limit: int) -> StepPart:
         since, excess = now - self._rules.unread_for, cursor.excess_bytes
         after = place_of(cursor.place)
         found = self._reads.least_useful(area, owner=cursor.owner, since=since, at=now, after=after, limit=limit)
@@ -82,7 +82,7 @@ class ArchiveStep:
             excess -= waiting.content_bytes
         place = cursor_of(found, limit)
         if excess > 0 and place:
-            return StepPart(tuple(due), str(_Cursor(place, cursor.owner, excess)))
+            return StepPart(tuple(due), str(_ArchiveCursor(place, cursor.owner, excess)))
         return StepPart(tuple(due), self._next_owner(area, now, cursor.owner))
 
     def _next_owner(self, area: MaintenanceScope, now: datetime, after: str) -> str:
@@ -92,7 +92,7 @@ class ArchiveStep:
             return BEGINNING
         above = self._reads.above(area, content_bytes=limit, since=now - self._rules.unread_for, at=now)
         following = min((owner for owner in above if owner > after), default=None)
-        return BEGINNING if following is None else str(_Cursor(BEGINNING, following, above[following]))
+        return BEGINNING if following is None else str(_ArchiveCursor(BEGINNING, following, above[following]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +110,7 @@ class ArchiveRules:
 
 
 @dataclass(frozen=True, slots=True)
-class _Cursor:
+class _ArchiveCursor:
     """Position in the list of unread memories, or among those of an owner over the limit.
 
     Attributes:
@@ -127,7 +127,7 @@ class _Cursor:
         return json.dumps([self.place, self.owner, self.excess_bytes])
 
     @classmethod
-    def read(cls, text: str) -> _Cursor:
+    def read(cls, text: str) -> _ArchiveCursor:
         return cls(*json.loads(text)) if text else cls()
 
 

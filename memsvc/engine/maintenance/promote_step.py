@@ -58,7 +58,7 @@ class PromoteStep:
 
     def find_due(self, area: MaintenanceScope, now: datetime, after: str, limit: int) -> StepPart:
         """Return frequently read memories that no other memory prevents from being promoted."""
-        cursor = _Cursor.read(after)
+        cursor = _PromoteCursor.read(after)
         found = self._reads.frequently_read(area, least=self._least, at=now, after=place_of(cursor.place), limit=limit)
         taken = dict.fromkeys(cursor.taken)
         due: list[DueChange] = []
@@ -68,7 +68,7 @@ class PromoteStep:
             if content:
                 taken[content] = None
         place = cursor_of(found, limit)
-        return StepPart(tuple(due), str(_Cursor(place, tuple(taken))) if place else BEGINNING)
+        return StepPart(tuple(due), str(_PromoteCursor(place, tuple(taken))) if place else BEGINNING)
 
     def apply(self, due: Sequence[DueChange]) -> StepResult:
         """Promote the memories."""
@@ -91,12 +91,12 @@ class PromoteStep:
         return StepResult(tuple(done), len(due) - len(done))
 
     def _free(self, often: Sequence[DueChange], now: datetime) -> Iterator[tuple[DueChange, str]]:
-        """Yield those of *often* whose content no other memory claims, as `_unclaimed` does. Read-only."""
+        """Yield those of *often* whose content no other memory claims, as `_with_unclaimed_content` does. Read-only."""
         for start in range(0, len(often), LOOKUP_BATCH):
             some = often[start : start + LOOKUP_BATCH]
 
             def look(transaction: Transaction, some: Sequence[DueChange] = some) -> list[tuple[DueChange, str]]:
-                return list(_unclaimed(transaction, some, now))
+                return list(_with_unclaimed_content(transaction, some, now))
 
             yield from self._committer.submit(look).value
 
@@ -115,7 +115,7 @@ class PromoteStep:
 
 
 @dataclass(frozen=True, slots=True)
-class _Cursor:
+class _PromoteCursor:
     """Position in the list of frequently read memories.
 
     Attributes:
@@ -130,12 +130,14 @@ class _Cursor:
         return json.dumps([self.place, self.taken])
 
     @classmethod
-    def read(cls, text: str) -> _Cursor:
+    def read(cls, text: str) -> _PromoteCursor:
         place, taken = json.loads(text) if text else (BEGINNING, ())
         return cls(place, tuple(taken))
 
 
-def _unclaimed(transaction: Transaction, often: Sequence[DueChange], now: datetime) -> Iterator[tuple[DueChange, str]]:
+def _with_unclaimed_content(
+    transaction: Transaction, often: Sequence[DueChange], now: datetime
+) -> Iterator[tuple[DueChange, str]]:
     """Yield changes whose content no other memory claims, with the name of an unclaimed content, else "".
 
     The claim of a memory that expires by *now* is ignored: EXPIRE runs before and releases it.

@@ -74,10 +74,10 @@ class MaintenanceRunner:
         steps = self._select_steps(kinds)
         self._flush_accesses()
         if plan is MaintenancePlan.DRY_RUN:
-            yield from self._run_steps(steps, _Run(area, plan, self._now(), None))
+            yield from self._run_steps(steps, _MaintenanceRun(area, plan, self._now(), None))
             return
         with self._election.lead() as lease:
-            yield from self._run_steps(steps, _Run(area, plan, self._now(), lease))
+            yield from self._run_steps(steps, _MaintenanceRun(area, plan, self._now(), lease))
 
     def _select_steps(self, kinds: Sequence[UpkeepStep]) -> list[MaintenanceStep]:
         missing = set(kinds) - {step.kind for step in self._steps}
@@ -86,7 +86,7 @@ class MaintenanceRunner:
             raise CapabilityMissingError(capability)
         return [step for step in self._steps if not kinds or step.kind in kinds]
 
-    def _run_steps(self, steps: Sequence[MaintenanceStep], run: _Run) -> Iterator[UpkeepProgress]:
+    def _run_steps(self, steps: Sequence[MaintenanceStep], run: _MaintenanceRun) -> Iterator[UpkeepProgress]:
         for step in steps:
             run.tallies[step.kind] = StepTally()
             yield run.progress(step.kind)
@@ -104,7 +104,7 @@ class MaintenanceRunner:
             run.lease.is_finished = run.area == EVERYBODY and routine <= run.tallies.keys()
         yield run.progress(None)
 
-    def _run_step(self, step: MaintenanceStep, run: _Run, started: float) -> Iterator[UpkeepProgress]:
+    def _run_step(self, step: MaintenanceStep, run: _MaintenanceRun, started: float) -> Iterator[UpkeepProgress]:
         cursor, left = BEGINNING, self._bounds.changes
         while left > 0:
             SEARCH_PRIORITY.yield_to_searches()
@@ -122,7 +122,9 @@ class MaintenanceRunner:
         yield run.progress(step.kind)
 
     @staticmethod
-    def _apply_part(step: MaintenanceStep, due: Sequence[DueChange], run: _Run) -> Iterator[Sequence[DueChange]]:
+    def _apply_part(
+        step: MaintenanceStep, due: Sequence[DueChange], run: _MaintenanceRun
+    ) -> Iterator[Sequence[DueChange]]:
         """Apply the changes of one part, or none in a dry run; yield what was, or would be, changed."""
         if run.lease is None:
             yield due
@@ -207,7 +209,7 @@ class StepMetrics:
 
 
 @dataclass(slots=True)
-class _Run:
+class _MaintenanceRun:
     """A running maintenance run."""
 
     area: MaintenanceScope

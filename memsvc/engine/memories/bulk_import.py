@@ -31,7 +31,7 @@ class BulkImporter:
         self, committer: GroupCommitter, memory_builder: MemoryBuilder, upserter: Upserter, accesses: AccessCounts
     ) -> None:
         """Import by these parts."""
-        self._parts = _Parts(committer, memory_builder, upserter, accesses)
+        self._parts = _ImportDependencies(committer, memory_builder, upserter, accesses)
 
     def begin(
         self, scope: Scope, *, request_id: str, on_duplicate: OnDuplicate, on_conflict: ConflictPolicy | None = None
@@ -47,7 +47,7 @@ class BulkImporter:
         request = IdempotentRequest(_METHOD, request_id, digest, Reach.from_scope(scope))
         progress = ImportProgress()
         if request_id:
-            progress = self._parts.committer.submit(lambda transaction: _opened(transaction, request)).value
+            progress = self._parts.committer.submit(lambda transaction: _load_progress(transaction, request)).value
         return ImportRun(self._parts, request, scope, _Choices(on_duplicate, on_conflict), progress)
 
 
@@ -55,7 +55,12 @@ class ImportRun:
     """A running import; one thread may prepare the next batch while another stores the previous one."""
 
     def __init__(
-        self, parts: _Parts, request: IdempotentRequest, scope: Scope, choices: _Choices, progress: ImportProgress
+        self,
+        parts: _ImportDependencies,
+        request: IdempotentRequest,
+        scope: Scope,
+        choices: _Choices,
+        progress: ImportProgress,
     ) -> None:
         """Continue from *progress*; obtained from `BulkImporter.begin`."""
         self._parts = parts
@@ -63,7 +68,7 @@ class ImportRun:
         self._scope = scope
         self._choices = choices
         self._progress = progress
-        self._pipeline: CommitPipeline[_Batch] = CommitPipeline(parts.committer)
+        self._pipeline: CommitPipeline[_StoredBatch] = CommitPipeline(parts.committer)
 
     @property
     def progress(self) -> ImportProgress:
@@ -96,13 +101,15 @@ class ImportRun:
             InvalidRequestError: The previous batch failed, as in `add`; nothing of this one is stored either.
         """
         SEARCH_PRIORITY.yield_to_searches()
-        return self._reached(self._pipeline.put(lambda transaction, before: self._store(transaction, prepared, before)))
+        return self._progress_after(
+            self._pipeline.put(lambda transaction, before: self._store(transaction, prepared, before))
+        )
 
     def settle(self) -> ImportProgress:
         """Return the progress once all started batches are durable; raises what `add` raises."""
-        return self._reached(self._pipeline.settle())
+        return self._progress_after(self._pipeline.settle())
 
-    def _reached(self, committed: CommitResult[_Batch] | None) -> ImportProgress:
+    def _progress_after(self, committed: CommitResult[_StoredBatch] | None) -> ImportProgress:
         if committed is None:
             return replace(self._progress, failures=())
         batch = committed.value
@@ -117,7 +124,7 @@ class ImportRun:
         self._progress = replace(batch.progress, position=max(position, self._progress.position))
         return self._progress
 
-    def _store(self, transaction: Transaction, prepared: PreparedBatch, before: _Batch | None) -> _Batch:
+    def _store(self, transaction: Transaction, prepared: PreparedBatch, before: _StoredBatch | None) -> _StoredBatch:
         # The stored progress counts, not that of this object: another stream of the same import may be ahead.
         answer = recall_answer(transaction, self._request)
         progress = ImportProgress(**answer) if answer is not None else before.progress if before else self._progress
@@ -127,19 +134,19 @@ class ImportRun:
             raise InvalidRequestError([Violation("batch.first_index", description)])
         waiting = prepared.items[max(0, known - prepared.start) :]
         if not waiting:
-            return _Batch(replace(progress, failures=()), ())
+            return _StoredBatch(replace(progress, failures=()), ())
         upserted = self._parts.upserter.upsert(
             transaction, waiting, self._choices.on_duplicate, self._choices.on_conflict
         )
         results = [as_rejection(result) for result in upserted]
         redacted = sum(isinstance(item, PreparedMemory) and bool(item.redactions) for item in waiting)
-        reached = _advanced(progress, results, transaction.position, redacted=redacted)
+        reached = _advance_progress(progress, results, transaction.position, redacted=redacted)
         remember_answer(transaction, self._request, _as_json(reached))
-        return _Batch(reached, results)
+        return _StoredBatch(reached, results)
 
 
 @dataclass(frozen=True, slots=True)
-class _Parts:
+class _ImportDependencies:
     """Dependencies of an import."""
 
     committer: GroupCommitter
@@ -157,7 +164,7 @@ class _Choices:
 
 
 @dataclass(frozen=True, slots=True)
-class _Batch:
+class _StoredBatch:
     """The result of one batch."""
 
     progress: ImportProgress
@@ -178,7 +185,7 @@ class PreparedBatch:
     items: Sequence[UpsertItem]
 
 
-def _opened(transaction: Transaction, request: IdempotentRequest) -> ImportProgress:
+def _load_progress(transaction: Transaction, request: IdempotentRequest) -> ImportProgress:
     answer = recall_answer(transaction, request)
     if answer is not None:
         return ImportProgress(**answer)
@@ -186,7 +193,7 @@ def _opened(transaction: Transaction, request: IdempotentRequest) -> ImportProgr
     return ImportProgress()
 
 
-def _advanced(
+def _advance_progress(
     progress: ImportProgress, results: Sequence[UpsertResult | RejectedItem], position: int, *, redacted: int
 ) -> ImportProgress:
     counts = {name: getattr(progress, name) for name in _COUNTS}

@@ -68,7 +68,7 @@ class MemoryCreator:
 
         def work(transaction: Transaction) -> list[UpsertResult | RejectedItem]:
             upserted = self._upserter.upsert(transaction, (prepared,), options.on_duplicate, options.on_conflict)
-            return [_raised(result) for result in upserted]
+            return [_raise_error(result) for result in upserted]
 
         (written,), _ = self._requests.run_once(request, work)
         if not isinstance(written, WriteResult):
@@ -119,7 +119,7 @@ def _item(answered: RequestResult) -> WriteResult | RejectedItem:
     return answered
 
 
-def _raised(result: ItemResult) -> UpsertResult | RejectedItem:
+def _raise_error(result: ItemResult) -> UpsertResult | RejectedItem:
     if isinstance(result, MemsvcError):
         raise result
     return result

@@ -141,12 +141,12 @@ def _draft(source: Memory, content: str, title: str) -> Draft:
         metadata=dict(source.metadata),
         session_id="",
         derived_from=(source.id,),
-        reminder=_inherited_reminder(source, content),
+        reminder=_inherit_reminder(source, content),
         **inherited,
     )
 
 
-def _inherited_reminder(source: Memory, content: str) -> Reminder | None:
+def _inherit_reminder(source: Memory, content: str) -> Reminder | None:
     """Return the reminder to keep: a detected one goes when its phrase is no longer in the content."""
     reminder = source.reminder
     if reminder is None or not content or not reminder.phrase or still_mentions(reminder, content):

@@ -192,7 +192,7 @@ class MemoryUpdater:
     ) -> UpsertResult:
         before = target.find(transaction)
         if before.status is Status.DELETED:
-            raise target.missing()
+            raise target.missing_error()
         if before.superseded_by_id and {"status", "key"} & patch.values.keys():
             raise MemorySupersededError(before.id, before.superseded_by_id)
         values = revalue(before, values_of_patch(before, patch), SourceLookup(transaction), self._memory_builder.policy)
@@ -230,7 +230,7 @@ class MemoryUpdater:
     def _delete(self, transaction: Transaction, target: _Target) -> UpsertResult:
         before = target.find(transaction)
         if before.status is Status.DELETED:
-            raise target.missing()
+            raise target.missing_error()
         after = replace(before, status=Status.DELETED, update_time=self._now(), revision=before.revision + 1)
         record = self._record_builder.record(before, after)
         return self._write(transaction, before, record, ChangeAction.DELETED)
@@ -244,7 +244,7 @@ class MemoryUpdater:
         after = replace(
             before,
             **restored_status(before, is_replaced=is_replaced),
-            expire_time=_renewed_expiry(before, now),
+            expire_time=_renew_expiry(before, now),
             update_time=now,
             revision=before.revision + 1,
         )
@@ -381,12 +381,12 @@ class _Target:
             memory_id = bearer.id if bearer is not None else ""
         memory = transaction.get(memory_id, reach=Reach.from_scope(self.scope)) if memory_id else None
         if memory is None or not visible(memory, self.scope):
-            raise self.missing()
+            raise self.missing_error()
         if self.expected_revision not in {0, memory.revision}:
             raise RevisionConflictError(memory.id, self.expected_revision, memory.revision)
         return memory
 
-    def missing(self) -> MemoryNotFoundError:
+    def missing_error(self) -> MemoryNotFoundError:
         """Return the error for a memory that does not exist."""
         return MemoryNotFoundError(self.memory_id or self.key)
 
@@ -430,7 +430,7 @@ def _refuse_cycle(transaction: Transaction, memory: Memory) -> None:
         successor = "" if found is None else found.superseded_by_id
 
 
-def _renewed_expiry(memory: Memory, now: datetime) -> datetime | None:
+def _renew_expiry(memory: Memory, now: datetime) -> datetime | None:
     if memory.expire_time is None or memory.expire_time > now:
         return memory.expire_time
     return now + SHORT_TERM_LIFETIME if memory.layer is Layer.SHORT_TERM else None

@@ -58,13 +58,17 @@ class Upserter:
         prepared = [item for item in resolved if isinstance(item, PreparedMemory)]
         if not prepared:
             return [item for item in resolved if not isinstance(item, PreparedMemory)]
-        batch = _Batch(transaction, self._record_builder, on_duplicate, self._memory_builder)
+        batch = _UpsertBatch(transaction, self._record_builder, on_duplicate, self._memory_builder)
         batch.look_up(prepared)
         results = [batch.upsert(item) if isinstance(item, PreparedMemory) else item for item in resolved]
         return self._detect_conflicts(transaction, batch, batch.finish(results), on_conflict)
 
     def _detect_conflicts(
-        self, transaction: Transaction, batch: _Batch, results: list[ItemResult], on_conflict: ConflictPolicy | None
+        self,
+        transaction: Transaction,
+        batch: _UpsertBatch,
+        results: list[ItemResult],
+        on_conflict: ConflictPolicy | None,
     ) -> list[ItemResult]:
         """Return the results with their conflicts, and their memories in the state after conflict detection."""
         if not batch.changed and (on_conflict is None or not batch.stating):
@@ -123,7 +127,7 @@ def as_rejection(result: ItemResult) -> UpsertResult | RejectedItem:
     return result
 
 
-class _Batch:
+class _UpsertBatch:
     """The state of one upsert: known keys and contents, and records that wait for insertion (their row is 0).
 
     Attributes:

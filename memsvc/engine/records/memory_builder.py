@@ -328,7 +328,7 @@ class MemoryBuilder:
             title=title,
             summary=draft.summary or "",
             tags=draft.tags or (),
-            keywords=normal_keywords(given) if given else extracted_keywords(title, draft.content),
+            keywords=normal_keywords(given) if given else keywords_from_content(title, draft.content),
             related_ids=draft.related_ids or (),
             file_refs=union(draft.file_refs or (), refs_in(draft.content)),
             importance=draft.importance or 3,
@@ -484,7 +484,7 @@ def content_name(memory: Memory) -> ContentName:
     return ContentName(memory.scope.project_id, memory.kind.value, memory.content_hash)
 
 
-def extracted_keywords(title: str, content: str) -> tuple[Keyword, ...]:
+def keywords_from_content(title: str, content: str) -> tuple[Keyword, ...]:
     """Return keywords extracted from title and content, highest weight first, ties by term."""
     found = extract_keywords(f"{title}\n{content}" if title else content)
     found.sort()

@@ -17,7 +17,7 @@ from memsvc.engine.records.memory_builder import (
     SHORT_TERM_LIFETIME,
     ReminderDetector,
     default_kind,
-    extracted_keywords,
+    keywords_from_content,
 )
 from memsvc.text.file_refs import refs_in
 
@@ -57,7 +57,7 @@ def values_of_patch(before: Memory, patch: Patch) -> dict[str, Any]:
         values["kind"] = default_kind(values.get("speaker", before.speaker))
     if "keywords" in values and not values["keywords"]:
         title, content = (values.get(name, getattr(before, name)) for name in ("title", "content"))
-        values["keywords"] = extracted_keywords(title, content)
+        values["keywords"] = keywords_from_content(title, content)
     return values
 
 
@@ -118,9 +118,9 @@ def _follow_content(before: Memory, differing: dict[str, Any], *, keywords_given
         differing["content_hash"] = content_hash(differing["content"])
     if keywords_given or not differing.keys() & {"title", "content"}:
         return
-    if set(before.keywords) == set(extracted_keywords(before.title, before.content)):
+    if set(before.keywords) == set(keywords_from_content(before.title, before.content)):
         title, content = (differing.get(name, getattr(before, name)) for name in ("title", "content"))
-        differing["keywords"] = extracted_keywords(title, content)
+        differing["keywords"] = keywords_from_content(title, content)
 
 
 def _differs(name: str, old: object, new: object) -> bool:

@@ -113,7 +113,7 @@ def revalue(before: Memory, values: Mapping[str, Any], sources: SourceLookup, po
     """
     new = dict(values)
     if new.keys() & _PROVENANCE:
-        new["trust"], found = _retrusted(before, new, sources, policy)
+        new["trust"], found = _revalue_trust(before, new, sources, policy)
         if new["trust"] < before.trust and policy.distrusts(new["trust"], found):
             new |= QUARANTINED
     if before.status is Status.QUARANTINED:
@@ -125,7 +125,7 @@ def revalue(before: Memory, values: Mapping[str, Any], sources: SourceLookup, po
     return new
 
 
-def _retrusted(
+def _revalue_trust(
     before: Memory, new: Mapping[str, Any], sources: SourceLookup, policy: TrustPolicy
 ) -> tuple[float, Sequence[Memory]]:
     """Return the trust of *before* with *new* values, and the sources that it follows from."""
@@ -134,11 +134,11 @@ def _retrusted(
     else:
         found, are_all = sources.find_existing(before.scope, before.derived_from)
     # The trust of purged sources is unknown; the current trust of the memory is an upper bound.
-    given = new["trust"] if "trust" in new and are_all else min(_given(new), before.trust)
+    given = new["trust"] if "trust" in new and are_all else min(_given_trust(new), before.trust)
     return policy.trust(new.get("origin", before.origin), given, found), found
 
 
-def _given(new: Mapping[str, Any]) -> float:
+def _given_trust(new: Mapping[str, Any]) -> float:
     trust = new.get("trust")
     return 1.0 if trust is None else float(trust)
 

@@ -169,7 +169,7 @@ _INDEX = {"search": "Search", "replace": "Replace", "switch": "Switch"}
 _EMBEDDER = {"embed_query": "EmbedQuery", "embed_passages": "EmbedPassages"}
 
 
-class _Timed:
+class _InstrumentedProxy:
     """A proxy for an object with some of its members replaced."""
 
     def __init__(self, inner: Any, members: Mapping[str, Any]) -> None:
@@ -190,7 +190,7 @@ class Instrumentation:
 
     def embedder(self, inner: Embedder) -> Embedder:
         """Return an instrumented embedder."""
-        return cast("Embedder", _Timed(inner, self._methods(inner, "embedder", _EMBEDDER)))
+        return cast("Embedder", _InstrumentedProxy(inner, self._methods(inner, "embedder", _EMBEDDER)))
 
     def store(self, inner: MetadataStore) -> MetadataStore:
         """Return an instrumented store: reads of memories, and whole transactions."""
@@ -206,27 +206,29 @@ class Instrumentation:
             finally:
                 self._performance.record("Transaction", "store", time.perf_counter() - started, failed=not is_done)
 
-        memories = _Timed(inner.memories, self._methods(inner.memories, "store", _READS))
-        return cast("MetadataStore", _Timed(inner, {"transaction": transaction, "memories": memories}))
+        memories = _InstrumentedProxy(inner.memories, self._methods(inner.memories, "store", _READS))
+        return cast("MetadataStore", _InstrumentedProxy(inner, {"transaction": transaction, "memories": memories}))
 
     def vectors(self, inner: VectorIndex) -> VectorIndex:
         """Return an instrumented vector index; a search begun early ends with its result."""
         begin = inner.begin_search
 
         def begin_search(*args: Any, **kwargs: Any) -> PendingSearch:
-            return _Pending(begin(*args, **kwargs), self._watched(_result, "vectors", "Search", time.perf_counter()))
+            return _InstrumentedSearch(
+                begin(*args, **kwargs), self._instrument(_result, "vectors", "Search", time.perf_counter())
+            )
 
         methods = self._methods(inner, "vectors", _INDEX) | {"begin_search": begin_search}
-        return cast("VectorIndex", _Timed(inner, methods))
+        return cast("VectorIndex", _InstrumentedProxy(inner, methods))
 
     def lexical(self, inner: LexicalIndex) -> LexicalIndex:
         """Return an instrumented lexical index."""
-        return cast("LexicalIndex", _Timed(inner, self._methods(inner, "lexical", _INDEX)))
+        return cast("LexicalIndex", _InstrumentedProxy(inner, self._methods(inner, "lexical", _INDEX)))
 
     def _methods(self, inner: Any, layer: str, named: Mapping[str, str]) -> dict[str, Callable[..., Any]]:
-        return {name: self._watched(getattr(inner, name), layer, operation) for name, operation in named.items()}
+        return {name: self._instrument(getattr(inner, name), layer, operation) for name, operation in named.items()}
 
-    def _watched(
+    def _instrument(
         self, method: Callable[..., Any], layer: str, operation: str, begun: float | None = None
     ) -> Callable[..., Any]:
         record, last_errors = self._performance.record, self._last_errors
@@ -248,7 +250,7 @@ class Instrumentation:
         return call
 
 
-class _Pending:
+class _InstrumentedSearch:
     """Instrumented `memsvc.ports.indexes.PendingSearch`."""
 
     __slots__ = ("_inner", "_take")

@@ -56,7 +56,7 @@ class ListScores:
     low: float = 0.0
     span: float = 1.0
 
-    def weighted(self, weight: float) -> Numbers:
+    def times_weight(self, weight: float) -> Numbers:
         """Return the scores times *weight*, in the order of the list."""
         numbers: Numbers = weight * ((self.ranking.scores - self.low) / self.span)
         return numbers
@@ -92,7 +92,7 @@ class FusedScores:
         """Return the fused score of one of the rows."""
         return float(self.totals[np.searchsorted(self.rows, row)])
 
-    def normalized(self, name: str, row: int) -> float:
+    def normalized_score(self, name: str, row: int) -> float:
         """Return the score of a memory in a list before its weight; 0 if the fusion is by rank."""
         return self.columns[name].number(row) if self.is_normalized and name in self.columns else 0.0
 
@@ -103,7 +103,7 @@ class FusedScores:
             return 0.0
         return self.total_of(row) if len(holders) == 1 else self.weights[name] * self.columns[name].number(row)
 
-    def scaled(self, factor: float) -> FusedScores:
+    def scale_by(self, factor: float) -> FusedScores:
         """Return the same with all totals multiplied by *factor*."""
         weights = {name: weight * factor for name, weight in self.weights.items()}
         return replace(self, totals=self.totals * factor, weights=weights)
@@ -185,7 +185,7 @@ def _totals(
     if not columns:
         return np.empty(0, dtype=np.int64), np.empty(0)
     rows = np.concatenate([column.ranking.rows for column in columns.values()])
-    shares = np.concatenate([column.weighted(weights[name]) for name, column in columns.items()])
+    shares = np.concatenate([column.times_weight(weights[name]) for name, column in columns.items()])
     # Sum in ascending order: the last bit depends on the order, which must not be that of the lists.
     order = np.lexsort((shares, rows))
     rows, shares = rows[order], shares[order]

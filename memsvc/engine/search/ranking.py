@@ -72,14 +72,14 @@ class Ranker:
         candidates = self._reads.candidates(fused.rows, reach=reach)
         candidates = candidates.where(_visible(candidates, query))
         totals = fused.totals_of(candidates.rows)
-        scored = self._boosted(query, totals, candidates, rankings)
+        scored = self._apply_boosts(query, totals, candidates, rankings)
         weights = apply_weighting(spread_low_scores(totals, scored), candidates, query.weighting, now)
         order = _best_first(weights.scores, query.min_score)
         timings = (("fuse", started, between - started), ("boost", between, time.perf_counter() - between))
         is_cut = len(order) < len(candidates)
         return RankedCandidates(order, is_cut, ScoreBreakdown(rankings, fused, candidates, scored, weights), timings)
 
-    def _boosted(
+    def _apply_boosts(
         self, query: SearchQuery, totals: ScoreColumn, candidates: Candidates, rankings: RankedLists
     ) -> BoostedScores:
         if _fusion_method(query) is not FusionMethod.DEFAULT:
@@ -160,7 +160,7 @@ class RankedMemory(NamedTuple):
     entry_id: int
     place: int
 
-    def scaled(self, factor: float) -> RankedMemory:
+    def scale_by(self, factor: float) -> RankedMemory:
         """Return the memory with its score multiplied by *factor*."""
         return self._replace(score=self.score * factor)
 
@@ -188,7 +188,7 @@ class ScoreBreakdown:
                 Retriever.DENSE if name in DENSE.values() else Retriever(name),
                 place + 1,
                 ranking.score_of(row),
-                self.fused.normalized(name, row),
+                self.fused.normalized_score(name, row),
                 self.fused.share(name, row),
             )
             for name, ranking in self.rankings.items()
@@ -255,19 +255,19 @@ def _fuse(query: SearchQuery, rankings: RankedLists, found: RetrievalResult) -> 
         ranks = reciprocal_rank(
             rankings, weights=weights, constant=fusion.rank_constant, single_retriever_factor=factor
         )
-        return ranks.scaled((fusion.rank_constant + 1) / whole if whole else 1.0)
+        return ranks.scale_by((fusion.rank_constant + 1) / whole if whole else 1.0)
     mean = weighted_sum(
-        _clipped(rankings) if fusion.normalization is Normalization.NONE else rankings,
+        _clip_scores(rankings) if fusion.normalization is Normalization.NONE else rankings,
         weights=weights,
         normalization=fusion.normalization,
         single_retriever_factor=factor,
     )
     # The mean is over lists with hits; a retriever that answered without hits gives every memory 0.
     used = sum(weights[name] for name in rankings)
-    return mean.scaled(used / whole) if 0.0 < used < whole else mean
+    return mean.scale_by(used / whole) if 0.0 < used < whole else mean
 
 
-def _clipped(rankings: RankedLists) -> RankedLists:
+def _clip_scores(rankings: RankedLists) -> RankedLists:
     return {name: ranking.with_scores(np.clip(ranking.scores, 0.0, 1.0)) for name, ranking in rankings.items()}
 
 

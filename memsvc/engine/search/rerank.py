@@ -147,7 +147,7 @@ class RefinedHits:
             return [*others]
         factor = self.least / others[0].score
         self.factors |= {place.memory_id: factor for place in others}
-        return [place.scaled(factor) for place in others]
+        return [place.scale_by(factor) for place in others]
 
 
 def _text(memory: Memory, chunk: str | None) -> str:

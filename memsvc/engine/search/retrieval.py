@@ -24,7 +24,7 @@ from memsvc.domain.index_entries import Chunk, Hit, VectorManifest, View
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach
 from memsvc.domain.search import FailedRetriever, FusionMethod, Mode, Retriever, SearchQuery
-from memsvc.engine.indexing.vector_entries import EmbeddingSpace, EmbeddingSpaces, Means, centred, means_of
+from memsvc.engine.indexing.vector_entries import EmbeddingSpace, EmbeddingSpaces, Means, centre, means_of
 from memsvc.ports.candidates import Candidates, Rows
 from memsvc.ports.indexes import LexicalIndex, PendingSearch, VectorIndex
 from memsvc.ports.metadata import MemoryReads
@@ -75,13 +75,13 @@ class HybridRetriever:
         failures: list[MemsvcError] = []
         dense = self._dense.begin(asked, inner) if Retriever.DENSE in found.asked else None
         if Retriever.BM25 in found.asked:
-            self._guarded(Retriever.BM25, lambda: self._bm25(asked, inner, found), found, failures)
+            self._collect_failures(Retriever.BM25, lambda: self._bm25(asked, inner, found), found, failures)
         if Retriever.KEYWORD_TABLE in found.asked:
-            self._guarded(Retriever.KEYWORD_TABLE, lambda: self._table(asked, found), found, failures)
+            self._collect_failures(Retriever.KEYWORD_TABLE, lambda: self._table(asked, found), found, failures)
         if dense is not None and early is not None and (found.bm25 or found.keyword_table):
             early(replace(found, asked=found.asked - {Retriever.DENSE}, timings=[*found.timings]))
         if dense is not None:
-            self._guarded(Retriever.DENSE, lambda: _collect(dense, found), found, failures)
+            self._collect_failures(Retriever.DENSE, lambda: _collect(dense, found), found, failures)
         if failures and len(failures) == len(found.asked):
             raise failures[0]
         return found
@@ -99,7 +99,9 @@ class HybridRetriever:
             )
 
     @staticmethod
-    def _guarded(name: Retriever, ask: Callable[[], None], found: RetrievalResult, failures: list[MemsvcError]) -> None:
+    def _collect_failures(
+        name: Retriever, ask: Callable[[], None], found: RetrievalResult, failures: list[MemsvcError]
+    ) -> None:
         started = time.perf_counter()
         try:
             ask()
@@ -138,7 +140,7 @@ class RetrievalResult:
     degraded: list[FailedRetriever] = field(default_factory=list)
     timings: list[Timing] = field(default_factory=list)
 
-    def reaches(self, depth: int) -> bool:
+    def is_full(self, depth: int) -> bool:
         """Return whether a retriever returned as many hits as requested, so that there may be more."""
         return any(len(hits) >= depth for hits in (*self.dense.values(), self.bm25, self.keyword_table))
 
@@ -245,12 +247,12 @@ class DenseRetriever:
             space = self._space(asked.query)
             query_vector = _known_vector(asked.query, space)
             if query_vector is None:
-                embedding = self._executor.submit(_embed, asked.query.text, space)
+                embedding = self._executor.submit(_embed_query, asked.query.text, space)
                 return lambda: self._search_when_embedded(embedding, asked, where, started)
             embedded = time.perf_counter()
             begun = self._begin(query_vector, asked, where)
         except MemsvcError as error:
-            return _failing(error)
+            return _raise_later(error)
         return lambda: self._result(begun, asked, where, (started, embedded))
 
     def _space(self, query: SearchQuery) -> EmbeddingSpace:
@@ -312,11 +314,11 @@ class DenseRetriever:
         if space is not query_vector.space:
             # A generation of another model went live since the query was embedded; this is rare.
             space = self._space(asked.query)
-            query_vector = _known_vector(asked.query, space) or _embed(asked.query.text, space)[0]
+            query_vector = _known_vector(asked.query, space) or _embed_query(asked.query.text, space)[0]
         means = self._means_of(manifest)
         pending = {
             view: self._vectors.begin_search(
-                centred(query_vector.vector, means.get(view)),
+                centre(query_vector.vector, means.get(view)),
                 view=view,
                 reach=asked.reach,
                 where=where,
@@ -343,11 +345,11 @@ def _known_vector(query: SearchQuery, space: EmbeddingSpace) -> _QueryVector | N
     return None if known is None else _QueryVector(known, space)
 
 
-def _embed(text: str, space: EmbeddingSpace) -> tuple[_QueryVector, float]:
+def _embed_query(text: str, space: EmbeddingSpace) -> tuple[_QueryVector, float]:
     return _QueryVector(space.embedding.query(text), space), time.perf_counter()
 
 
-def _failing(error: MemsvcError) -> Callable[[], DenseResult]:
+def _raise_later(error: MemsvcError) -> Callable[[], DenseResult]:
     def result() -> DenseResult:
         raise error
 

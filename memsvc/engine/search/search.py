@@ -141,7 +141,7 @@ class SearchService:
         shallow = retrieval.run(asked, early)
         first = ranker.rank(query, shallow, reach=place.reach, now=self._now())
         stop = query.offset + query.limit
-        if first.is_cut or len(first) > stop or not shallow.reaches(ranker.depth):
+        if first.is_cut or len(first) > stop or not shallow.is_full(ranker.depth):
             return self._refine(query, first, shallow, place)
         deep = retrieval.run(replace(asked, depth=max(SEARCH_DEPTH, ranker.depth)))
         # All scores: they are made comparable below.
@@ -227,7 +227,7 @@ def _extend(first: RankedCandidates, second: RankedCandidates, min_score: float)
         factor = 1.0
     else:
         factor = places[-1].score / others[0].score
-    lowered = [place.scaled(factor) for place in others]
+    lowered = [place.scale_by(factor) for place in others]
     return [*places, *(place for place in lowered if place.score >= min_score)], factor
 
 

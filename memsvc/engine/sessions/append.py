@@ -78,7 +78,7 @@ class MessageAppender:
             self._on_full(scope)
         return answer
 
-    def _prepare(self, scope: Scope, message: NewMessage, place: int) -> _Prepared:
+    def _prepare(self, scope: Scope, message: NewMessage, place: int) -> _PreparedMessage:
         message = self._redact_tool_calls(self._store_images(scope, message, place))
         called = tool_call_text(message.tool_calls)
         tokens = message.token_count
@@ -95,7 +95,7 @@ class MessageAppender:
             metadata=message.metadata,
             origin=ORIGINS[message.role],
         )
-        return _Prepared(message, self._memory_builder.prepare(scope, draft).record, tokens)
+        return _PreparedMessage(message, self._memory_builder.prepare(scope, draft).record, tokens)
 
     def _store_images(self, scope: Scope, message: NewMessage, place: int) -> NewMessage:
         content = self._memory_builder.store_text_images(scope, message.content, field=f"messages[{place}].content")
@@ -107,7 +107,7 @@ class MessageAppender:
         calls = tuple(replace(call, arguments=clean(dict(call.arguments))) for call in message.tool_calls)
         return replace(message, tool_calls=calls) if calls else message
 
-    def _append(self, transaction: Transaction, scope: Scope, prepared: Sequence[_Prepared]) -> AppendResult:
+    def _append(self, transaction: Transaction, scope: Scope, prepared: Sequence[_PreparedMessage]) -> AppendResult:
         status = active_session(transaction, scope)
         session = status.session
         _require_room(session, prepared)
@@ -166,7 +166,7 @@ class AppendResult:
 
 
 @dataclass(frozen=True, slots=True)
-class _Prepared:
+class _PreparedMessage:
     message: NewMessage
     record: Record
     token_count: int
@@ -192,7 +192,7 @@ def tool_call_text(calls: Sequence[ToolCall]) -> str:
     return "\n".join(f"{call.name}({json.dumps(dict(call.arguments), ensure_ascii=False)})" for call in calls)
 
 
-def _message_record(prepared: _Prepared, row: int, ordinal: int) -> MessageRecord:
+def _message_record(prepared: _PreparedMessage, row: int, ordinal: int) -> MessageRecord:
     message = prepared.message
     return MessageRecord(
         row=row,
@@ -206,7 +206,7 @@ def _message_record(prepared: _Prepared, row: int, ordinal: int) -> MessageRecor
     )
 
 
-def _require_room(session: Session, prepared: Sequence[_Prepared]) -> None:
+def _require_room(session: Session, prepared: Sequence[_PreparedMessage]) -> None:
     violations = [
         Violation(
             f"messages[{index}].content",

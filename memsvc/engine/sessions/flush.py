@@ -59,7 +59,7 @@ class SessionFlusher:
     def flush_when_due(self, scope: Scope) -> None:
         """Flush the session of *scope* if enough messages were appended since the last flush."""
         name = SessionName.from_scope(scope)
-        with self._locked(name):
+        with self._lock_session(name):
             # Read the status under the lock, after an earlier flush has finished.
             status = self._committer.submit(lambda transaction: transaction.sessions.status(name)).value
             if status is not None and self.is_due(status.unflushed_tokens):
@@ -80,11 +80,11 @@ class SessionFlusher:
     def flush(self, scope: Scope) -> None:
         """Flush all unflushed messages of the session of *scope*, if it exists."""
         name = SessionName.from_scope(scope)
-        with self._locked(name):
+        with self._lock_session(name):
             self._flush_all(name)
 
     @contextmanager
-    def _locked(self, name: SessionName) -> Iterator[None]:
+    def _lock_session(self, name: SessionName) -> Iterator[None]:
         with self._lock:
             session_lock = self._locks.setdefault(name, _SessionLock())
         with session_lock.lock:

@@ -184,7 +184,7 @@ class SessionReader:
         Raises:
             SessionNotFoundError: There is none.
         """
-        return self._counted([self._session(scope)])[0]
+        return self._count_messages([self._session(scope)])[0]
 
     def page(
         self, scope: Scope, *, states: Collection[SessionState], before: int | None, limit: int
@@ -195,7 +195,7 @@ class SessionReader:
         """
         found = self._reads.page(scope.owner, scope.project_id, states=states, before=before, limit=limit + 1)
         following = found[limit - 1].row if len(found) > limit else None
-        return self._counted(found[:limit]), following
+        return self._count_messages(found[:limit]), following
 
     def messages(self, scope: Scope, page: MessagePage) -> tuple[list[Message], int | None]:
         """Return the next messages of the session of *scope*, by ordinal, and the ordinal to continue from.
@@ -219,6 +219,6 @@ class SessionReader:
             raise SessionNotFoundError(scope.session_id)
         return session
 
-    def _counted(self, sessions: list[Session]) -> list[CountedSession]:
+    def _count_messages(self, sessions: list[Session]) -> list[CountedSession]:
         counts = self._reads.counts(sessions)
         return [CountedSession(session, counts[session.row]) for session in sessions]

@@ -11,7 +11,7 @@ from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.secrets import Redactor
 from memsvc.domain.sessions import Message, Role
 from memsvc.ports.models import LanguageModel, Prompt, Tokenizer, UnusableAnswerError
-from memsvc.text.extractive_summary import Line, summary_of
+from memsvc.text.extractive_summary import SummaryLine, summary_of
 
 _WEIGHTS = {Role.USER: 1.3, Role.ASSISTANT: 1.0, Role.TOOL: 0.4, Role.SYSTEM: 0.4}
 """Weight of sentences by role: users state facts, tools are verbose."""
@@ -52,7 +52,7 @@ class ExtractiveSummarizer:
         # Redact each text as a whole: a sentence may contain only half of a secret.
         clean = self._redactor.text
         lines = [
-            Line(speaker_of(message), clean(message.memory.content)[0], _WEIGHTS[message.record.role])
+            SummaryLine(speaker_of(message), clean(message.memory.content)[0], _WEIGHTS[message.record.role])
             for message in messages
         ]
         return summary_of(lines, most_tokens=most_tokens, count=self._tokenizer.count) or "…"
@@ -105,7 +105,7 @@ class LlmSummarizer:
         except (BackendUnavailableError, UnusableAnswerError) as error:
             log.warning("the language model did not summarise a session; the extractive summary was used: %s", error)
             return self._fallback.summarize(messages, most_tokens=most_tokens)
-        return self._cut(text, most_tokens)
+        return self._truncate(text, most_tokens)
 
     def _material(self, messages: Sequence[Message]) -> str:
         whole = "\n".join(f"{speaker_of(message)}: {message.memory.content}" for message in messages)
@@ -113,7 +113,7 @@ class LlmSummarizer:
             whole = self._fallback.summarize(messages, most_tokens=MATERIAL_TOKENS)
         return self._redactor.text(whole)[0]
 
-    def _cut(self, text: str, most_tokens: int) -> str:
+    def _truncate(self, text: str, most_tokens: int) -> str:
         """Return the longest beginning of a text within *most_tokens*."""
         least, most = 0, len(text)
         while least < most:

@@ -121,7 +121,7 @@ class SessionTrimmer:
         live = self._store.sessions.messages(
             session, states={MessageState.ACTIVE}, after=None, limit=_ALL, descending=False
         )
-        dropped = self._dropped(session, [message.record for message in live], trim_request)
+        dropped = self._ordinals_to_drop(session, [message.record for message in live], trim_request)
         dropped_messages = [message for message in live if message.record.ordinal in dropped]
         if not dropped_messages:
             return (), ""
@@ -129,7 +129,7 @@ class SessionTrimmer:
         most = min(self._rules.summary_tokens, max(share, LEAST_SUMMARY))
         return dropped_messages, self._summarizer.summarize(dropped_messages, most_tokens=most)
 
-    def _dropped(self, session: Session, live: Sequence[MessageRecord], trim_request: TrimRequest) -> set[int]:
+    def _ordinals_to_drop(self, session: Session, live: Sequence[MessageRecord], trim_request: TrimRequest) -> set[int]:
         """Return the ordinals to drop: rounds requested by the caller always stay, others if there is room."""
         share = int(session.token_limit * self._rules.to_share)
         target = share if trim_request.target_tokens is None else trim_request.target_tokens

@@ -81,7 +81,7 @@ class LogCompactor:
         """Return whether the current content of a log was summarised, and the log restored since."""
         if not log.related_ids:
             return False
-        related = self._store.memories.get(log.related_ids, reach=_reach(log))
+        related = self._store.memories.get(log.related_ids, reach=_reach_of(log))
         return any(sums_up(memory, log) for memory in related.values())
 
     def _plan(self, due: DueChange, before: str) -> tuple[Memory, PreparedMemory] | None:
@@ -98,7 +98,7 @@ class LogCompactor:
         return log, self._writers.memory_builder.prepare(replace(log.scope, session_id=""), draft)
 
     def _compact(self, transaction: Transaction, log: Memory, prepared: PreparedMemory) -> bool:
-        found = transaction.get(log.id, reach=_reach(log))
+        found = transaction.get(log.id, reach=_reach_of(log))
         if found is None or found.revision != log.revision:
             return False
         name = (log.scope.project_id, prepared.record.memory.key)
@@ -117,7 +117,7 @@ class LogCompactor:
         [placed] = self._writers.upserter.upsert(transaction, [prepared], OnDuplicate.KEEP_BOTH, None)
         if not isinstance(placed, UpsertResult) or placed.memory.status is not Status.ACTIVE:
             raise _SummaryNotUsableError
-        archived = _archived(log, placed.memory.id, self._now())
+        archived = _archive_log(log, placed.memory.id, self._now())
         transaction.update(log, self._writers.record_builder.record_with_same_content(archived), ChangeAction.UPDATED)
         self._conflict_states.update(transaction, [archived])
 
@@ -169,12 +169,12 @@ def _without_key(prepared: PreparedMemory) -> PreparedMemory:
     return replace(prepared, draft=draft, record=replace(record, memory=replace(record.memory, key="")))
 
 
-def _archived(log: Memory, summary_id: str, now: datetime) -> Memory:
+def _archive_log(log: Memory, summary_id: str, now: datetime) -> Memory:
     related = tuple(dict.fromkeys((summary_id, *log.related_ids)))[:RELATED_IDS]
     return replace(log, status=Status.ARCHIVED, related_ids=related, update_time=now, revision=log.revision + 1)
 
 
-def _reach(log: Memory) -> Reach:
+def _reach_of(log: Memory) -> Reach:
     return Reach(log.scope.owner, (log.scope.project_id,))
 
 

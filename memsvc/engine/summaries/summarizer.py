@@ -10,7 +10,7 @@ from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.secrets import Redactor
 from memsvc.ports.models import LanguageModel, Prompt, UnusableAnswerError
-from memsvc.text.extractive_summary import Line, summary_of
+from memsvc.text.extractive_summary import SummaryLine, summary_of
 
 MATERIAL_TOKENS = 16_000
 """Longer material is reduced by extraction before the model reads it."""
@@ -56,16 +56,16 @@ class TextSummarizer:
             log.warning("the language model did not summarise %s; the extractive summary was used: %s", what, error)
             notice = "The language model did not answer; the summary consists of sentences of the memories."
             return SummaryText(self._extract(clean, most_tokens), notice)
-        return SummaryText(self._cut(text, most_tokens))
+        return SummaryText(self._truncate(text, most_tokens))
 
     def _extract(self, texts: Sequence[str], most_tokens: int) -> str:
-        return summary_of([Line("", text) for text in texts], most_tokens=most_tokens, count=self._count)
+        return summary_of([SummaryLine("", text) for text in texts], most_tokens=most_tokens, count=self._count)
 
     def _material(self, texts: Sequence[str]) -> str:
         whole = "\n".join(texts)
         return self._extract(texts, MATERIAL_TOKENS) if self._count(whole) > MATERIAL_TOKENS else whole
 
-    def _cut(self, text: str, most_tokens: int) -> str:
+    def _truncate(self, text: str, most_tokens: int) -> str:
         """Return the longest beginning of a text within *most_tokens*."""
         least, most = 0, len(text)
         while least < most:

@@ -24,11 +24,11 @@ from memsvc.engine.user_data import schema
 from memsvc.engine.user_data.schema import (
     CheckpointLine,
     ConflictLine,
+    ExportLine,
     FileLine,
     FooterLine,
     HeaderLine,
-    Line,
-    MemoryFields,
+    MemoryFieldsLine,
     MemoryLine,
     MessagePart,
     RevisionLine,
@@ -46,7 +46,7 @@ FLOAT_BYTES = 4
 def decode_record(line: Any, scope: Scope) -> Value:
     """Return the record of a line, for the user of *scope*."""
     if isinstance(line, schema.MemoryLine):
-        return _stored(line, scope)
+        return _stored_memory(line, scope)
     if isinstance(line, schema.SessionLine):
         return _session(line, scope)
     if isinstance(line, schema.ConflictLine):
@@ -65,7 +65,7 @@ def _file(line: schema.FileLine, scope: Scope) -> File:
     return File(scope=place, has_content=False, **values)
 
 
-def _stored(line: schema.MemoryLine, scope: Scope) -> StoredMemory:
+def _stored_memory(line: schema.MemoryLine, scope: Scope) -> StoredMemory:
     given = line.given_vector
     return StoredMemory(
         memory_of(line, scope),
@@ -88,7 +88,7 @@ def _statements(line: schema.MemoryLine) -> tuple[Fact, ...]:
     return tuple(found[topic] for topic in sorted(found))
 
 
-def memory_of(line: schema.MemoryFields, scope: Scope) -> Memory:
+def memory_of(line: schema.MemoryFieldsLine, scope: Scope) -> Memory:
     """Return the memory of a line, in the revision of the line."""
     return Memory(
         id=line.id,
@@ -185,7 +185,7 @@ class _Sort(BaseModel):
 
 
 HEADER, FOOTER = "header", "footer"
-KINDS: Mapping[str, type[Line]] = {
+KINDS: Mapping[str, type[ExportLine]] = {
     HEADER: HeaderLine,
     "session": SessionLine,
     "memory": MemoryLine,
@@ -200,7 +200,7 @@ KINDS: Mapping[str, type[Line]] = {
 _KIND = re.compile(rb'^\s*\{\s*"record"\s*:\s*"([a-z_]+)"')
 
 
-def read_line(number: int, line: bytes) -> Line | str:
+def read_line(number: int, line: bytes) -> ExportLine | str:
     """Return the parsed line, or the name of an unknown kind that is marked as optional.
 
     Raises:
@@ -209,10 +209,10 @@ def read_line(number: int, line: bytes) -> Line | str:
     found = _KIND.match(line)
     name = found.group(1).decode() if found else ""
     if (model := KINDS.get(name)) is not None:
-        return _agreeing(number, _checked(number, lambda: model.model_validate_json(line)))
-    sort = _checked(number, lambda: _Sort.model_validate_json(line))
+        return _require_agreement(number, _check_line(number, lambda: model.model_validate_json(line)))
+    sort = _check_line(number, lambda: _Sort.model_validate_json(line))
     if (late := KINDS.get(sort.record)) is not None:
-        return _agreeing(number, _checked(number, lambda: late.model_validate_json(line)))
+        return _require_agreement(number, _check_line(number, lambda: late.model_validate_json(line)))
     if sort.optional:
         return sort.record
     known = ", ".join(KINDS)
@@ -224,7 +224,7 @@ def bad_line(number: int, field: str, description: str) -> InvalidRequestError:
     return InvalidRequestError([Violation(_path(number, (field,) if field else ()), description)])
 
 
-def _checked(number: int, read: Callable[[], M]) -> M:
+def _check_line(number: int, read: Callable[[], M]) -> M:
     try:
         return read()
     except ValidationError as error:
@@ -233,17 +233,17 @@ def _checked(number: int, read: Callable[[], M]) -> M:
         raise InvalidRequestError(violations) from None
 
 
-def _agreeing(number: int, line: Line) -> Line:
+def _require_agreement(number: int, line: ExportLine) -> ExportLine:
     """Return a line whose fields are consistent with each other, by the rules for writing memories.
 
     This runs for every memory, so the conditions that few memories meet are checked first.
     """
-    if isinstance(line, MemoryFields) and (violations := list(_disagreements(number, line))):
+    if isinstance(line, MemoryFieldsLine) and (violations := list(_disagreements(number, line))):
         raise InvalidRequestError(violations)
     return line
 
 
-def _disagreements(number: int, line: MemoryFields) -> Iterator[Violation]:
+def _disagreements(number: int, line: MemoryFieldsLine) -> Iterator[Violation]:
     if line.valid_to is not None and line.valid_from is not None and line.valid_to <= line.valid_from:
         yield Violation(_path(number, ("valid_to",)), "must be after valid_from")
     if line.layer is Layer.SESSION and not line.session_id:
@@ -297,7 +297,7 @@ def file_ref_positions(content: str) -> tuple[FileRefPosition, ...]:
     open_places = [FileRefPosition(*match.span(), ref) for match, ref in matches if ref is not None and is_uuid(ref.id)]
     real: list[FileRefPosition] = []
     for _ in range(MAX_PASSES):
-        new = _found(content, open_places)
+        new = _find_positions(content, open_places)
         if not new:
             break
         real += new
@@ -305,7 +305,7 @@ def file_ref_positions(content: str) -> tuple[FileRefPosition, ...]:
     return tuple(sorted(real, key=lambda place: place.start))
 
 
-def _found(content: str, places: Sequence[FileRefPosition]) -> set[FileRefPosition]:
+def _find_positions(content: str, places: Sequence[FileRefPosition]) -> set[FileRefPosition]:
     """Return those of *places* that are found when each has a unique id."""
     if not places:
         return set()

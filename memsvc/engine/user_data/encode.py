@@ -125,7 +125,7 @@ def session_line(session: Session) -> EncodedLine:
         "end_time": _moment(session.end_time),
         "trim_time": _moment(session.trim_time),
     }
-    return encode_line(_given(line))
+    return encode_line(_given_vector(line))
 
 
 def conflict_line(conflict: Conflict) -> EncodedLine:
@@ -134,7 +134,7 @@ def conflict_line(conflict: Conflict) -> EncodedLine:
     line = {"record": RecordKind.CONFLICT, **{name: getattr(conflict, name) for name in names}}
     line["create_time"] = _time(conflict.create_time)
     line["resolve_time"] = _moment(conflict.resolve_time)
-    return encode_line(_given(line))
+    return encode_line(_given_vector(line))
 
 
 def checkpoint_line(checkpoint: Checkpoint) -> EncodedLine:
@@ -147,7 +147,7 @@ def checkpoint_line(checkpoint: Checkpoint) -> EncodedLine:
         "create_time": _time(checkpoint.create_time),
         "note": checkpoint.note,
     }
-    return encode_line(_given(line))
+    return encode_line(_given_vector(line))
 
 
 def tombstone_line(left: Tombstone) -> EncodedLine:
@@ -160,7 +160,7 @@ def tombstone_line(left: Tombstone) -> EncodedLine:
         "create_time": _time(left.create_time),
         "time": _time(left.time),
     }
-    return encode_line(_given(line))
+    return encode_line(_given_vector(line))
 
 
 def file_line(file: File) -> EncodedLine:
@@ -179,7 +179,7 @@ def file_line(file: File) -> EncodedLine:
         "expire_time": _moment(file.expire_time),
         "metadata": dict(file.metadata),
     }
-    return encode_line(_given(line))
+    return encode_line(_given_vector(line))
 
 
 def _memory(record: RecordKind, memory: Memory, action: ChangeAction) -> Fields:
@@ -208,7 +208,7 @@ def _memory(record: RecordKind, memory: Memory, action: ChangeAction) -> Fields:
     if memory.metadata:
         line["metadata"] = dict(memory.metadata)
     if memory.reminder is not None:
-        line["reminder"] = _given(asdict(memory.reminder))
+        line["reminder"] = _given_vector(asdict(memory.reminder))
     line["action"] = action
     return line
 
@@ -226,7 +226,7 @@ def _message(record: MessageRecord) -> Fields:
         "tool_call_id": record.tool_call_id,
         "summary_id": record.summary_id,
     }
-    return _given(line)
+    return _given_vector(line)
 
 
 def _statement(statement: Fact) -> Fields:
@@ -235,7 +235,7 @@ def _statement(statement: Fact) -> Fields:
     return line if statement.positive else line | {"is_negative": True}
 
 
-def _given(line: Mapping[str, Any]) -> Fields:
+def _given_vector(line: Mapping[str, Any]) -> Fields:
     return {name: value for name, value in line.items() if value or (value == 0 and value is not False)}
 
 

@@ -47,12 +47,12 @@ class ErasureJournal:
     """The findings of an erasure before any removal.
 
     Attributes:
-        found: Numbers of records by kind, by store.
+        record_counts: Numbers of records by kind, by store.
         digests: The digests of all embedded texts.
         samples: Pieces of content to search for in files; *ids* likewise.
     """
 
-    found: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    record_counts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     digests: frozenset[bytes] = frozenset()
     samples: tuple[str, ...] = ()
     ids: tuple[str, ...] = ()
@@ -60,7 +60,7 @@ class ErasureJournal:
     @property
     def is_empty(self) -> bool:
         """Return whether nothing was found."""
-        return not any(counts for counts in self.found.values())
+        return not any(counts for counts in self.record_counts.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ def with_external_copies(found: Mapping[str, Mapping[str, int]], copies: Externa
 def journal_to_json(journal: ErasureJournal) -> str:
     """Return a journal as JSON."""
     digests = b64encode(b"".join(sorted(journal.digests))).decode()
-    found = {name: dict(counts) for name, counts in journal.found.items()}
+    found = {name: dict(counts) for name, counts in journal.record_counts.items()}
     samples, ids = (list(map(obfuscate, texts)) for texts in (journal.samples, journal.ids))
     return json.dumps({"found": found, "digests": digests, "samples": samples, "ids": ids})
 
@@ -264,7 +264,7 @@ class UserBlobs:
             BackendUnavailableError: The blobs cannot be reached.
         """
         found = {blob.sha256: blob.put_time for blob in without_files(self._blobs.blobs(), self._files)}
-        left = self._blob_guard.unused(found)
+        left = self._blob_guard.find_unused(found)
         return {sha256: put_time for sha256, put_time in found.items() if sha256 in left}
 
     def remove_orphans(self, digests: Collection[str], require_running: Callable[[], None]) -> int:
@@ -279,9 +279,9 @@ class UserBlobs:
             removed += self._blob_guard.erase([sha256], "")
         return removed
 
-    def remaining(self, digests: Collection[str]) -> int:
+    def count_remaining(self, digests: Collection[str]) -> int:
         """Return the number of these blobs that exist and are unused."""
-        return len(self._blob_guard.unused(digests))
+        return len(self._blob_guard.find_unused(digests))
 
     def _parts(self, owner: str) -> Iterator[set[str]]:
         after = 0
@@ -370,7 +370,7 @@ class UserEraser:
     def preview(self, scope: Scope) -> Receipt:
         """Return what `run` would remove, without changes."""
         now = self._now()
-        found = self._found(scope.owner, self._store.erasures.projects(scope.owner))
+        found = self._find_traces(scope.owner, self._store.erasures.projects(scope.owner))
         copies = ExternalCopies(orphans=len(self._removable(self._place.files.orphans())))
         stores = tuple(StoreErasure(name, removed) for name, removed in with_external_copies(found, copies).items())
         backups = tuple(self._place.backups())
@@ -431,7 +431,7 @@ class UserEraser:
             # Index files may still hold entries deleted earlier.
             self._clear_indexes()
             search = self._clearing.run(owner, journal)
-        copies = ExternalCopies(embeddings, removed, left=self._place.files.remaining(blobs | orphans.keys()))
+        copies = ExternalCopies(embeddings, removed, left=self._place.files.count_remaining(blobs | orphans.keys()))
         receipt = self._receipt(erasure, journal, copies, search)
         text = receipt_to_json(receipt, self._store.feed.head_position())
         done = replace(erasure, owner="", projects=(), end_time=receipt.end_time, receipt=text)
@@ -453,7 +453,7 @@ class UserEraser:
                     SEARCH_PRIORITY.yield_to_searches()
                     digests.update(text_digest(passage.text) for passage in own_passages(memory, self._indexes.tier))
                     samples += _sample(memory) if len(samples) < SAMPLES else []
-        return ErasureJournal(self._found(owner, projects), frozenset(digests), tuple(samples), tuple(ids))
+        return ErasureJournal(self._find_traces(owner, projects), frozenset(digests), tuple(samples), tuple(ids))
 
     def _remove(self, owner: str) -> set[str]:
         """Remove everything from the stores; return the hashes of the removed blobs."""
@@ -462,7 +462,7 @@ class UserEraser:
             memories = snapshot.memories()
             while part := [stored.memory.row for stored in islice(memories, MEMORIES_PER_TRANSACTION)]:
                 self._require_running()
-                self._committer.submit(_erasing(owner, part, ()))
+                self._committer.submit(_erasure_of(owner, part, ()))
         while self._committer.submit(
             lambda transaction: transaction.erase_rest(owner, limit=ROWS_PER_TRANSACTION)
         ).value:
@@ -480,7 +480,7 @@ class UserEraser:
         """Remove the embeddings that were not requested by others while the indexes were rewritten."""
         every, removed = sorted(digests), 0
         for start in range(0, len(every), DIGESTS):
-            part = _erasing(owner, (), every[start : start + DIGESTS])
+            part = _erasure_of(owner, (), every[start : start + DIGESTS])
             removed += self._committer.submit(part).value.get("embeddings", 0)
         return removed
 
@@ -513,8 +513,8 @@ class UserEraser:
     def _receipt(
         self, erasure: Erasure, journal: ErasureJournal, copies: ExternalCopies, search: ResidueScan
     ) -> Receipt:
-        found = with_external_copies(journal.found, copies)
-        left = self._found(erasure.owner, erasure.projects)
+        found = with_external_copies(journal.record_counts, copies)
+        left = self._find_traces(erasure.owner, erasure.projects)
         remaining = {name: sum(counts.values()) for name, counts in left.items()} | {
             BLOBS: copies.left,
             "files": len(search.holding),
@@ -530,7 +530,7 @@ class UserEraser:
             files_searched=search.files,
         )
 
-    def _found(self, owner: str, projects: Sequence[str]) -> dict[str, dict[str, int]]:
+    def _find_traces(self, owner: str, projects: Sequence[str]) -> dict[str, dict[str, int]]:
         traces = self._store.erasures.traces(owner)
         reach = Reach(owner, tuple(projects))
         return {
@@ -550,7 +550,9 @@ class UserEraser:
             raise BackendUnavailableError("service")
 
 
-def _erasing(owner: str, rows: Sequence[int], digests: Sequence[bytes]) -> Callable[[Transaction], Mapping[str, int]]:
+def _erasure_of(
+    owner: str, rows: Sequence[int], digests: Sequence[bytes]
+) -> Callable[[Transaction], Mapping[str, int]]:
     return lambda transaction: transaction.erase_memories(owner, rows, digests)
 
 

@@ -170,7 +170,7 @@ def _parts(lines: Iterable[EncodedLine], total: int) -> Iterator[ExportPart]:
         if waiting and size + len(line.raw) > PART_BYTES:
             whole = b"".join(waiting)
             digest.update(whole)
-            yield from _cut(whole, counts.total() - 1, total)
+            yield from _split(whole, counts.total() - 1, total)
             waiting, size = [], 0
         counts[line.record] += 1
         waiting.append(line.raw)
@@ -180,9 +180,9 @@ def _parts(lines: Iterable[EncodedLine], total: int) -> Iterator[ExportPart]:
     del counts["header"]
     done = counts.total()
     footer = {"record": "footer", "lines": done + 1, "counts": dict(counts), "sha256": digest.hexdigest()}
-    yield from _cut(rest + encode_line(footer).raw, done, total)
+    yield from _split(rest + encode_line(footer).raw, done, total)
 
 
-def _cut(data: bytes, records: int, total: int) -> Iterator[ExportPart]:
+def _split(data: bytes, records: int, total: int) -> Iterator[ExportPart]:
     for start in range(0, len(data), PART_BYTES):
         yield ExportPart(data[start : start + PART_BYTES], records, total)

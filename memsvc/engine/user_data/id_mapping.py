@@ -54,7 +54,7 @@ class IdMapping:
             return replace(file, id=named)
         return replace(file, id=named, metadata={**file.metadata, MEMORY_ID: self.of(attached)})
 
-    def stored(self, stored: StoredMemory, places: Places) -> StoredMemory:
+    def map_stored(self, stored: StoredMemory, places: Places) -> StoredMemory:
         """Return a memory with mapped ids; *places* are the references in its content."""
         if not (self._all_are_new or self._taken or self._files):
             return stored

@@ -121,7 +121,7 @@ class _BatchWriter:
             elif isinstance(record.value, File):
                 self._file(record, record.value)
             elif isinstance(record.value, StoredMemory):
-                memories.append((record, self._id_mapping.stored(record.value, record.places)))
+                memories.append((record, self._id_mapping.map_stored(record.value, record.places)))
             elif isinstance(record.value, Tombstone):
                 tombstones.append((record, record.value))
         self._memories(memories)
@@ -171,13 +171,13 @@ class _BatchWriter:
                 self._compare(record, stored, known[name])
             elif name in seen or record.late:
                 self._skip(record, ImportIssueReason.DIFFERS, "The memory occurs twice, or was not stored.")
-            elif (refused := claims.taken(stored)) is not None:
+            elif (refused := claims.find_claim(stored)) is not None:
                 reason, holder = refused
                 what = "key" if reason is ImportIssueReason.KEY_TAKEN else "content"
                 self._skip(record, reason, f"Another memory has the same {what}; this one was skipped.", holder)
             else:
                 seen.add(name)
-                new.append(self._restored(record, stored, before.get(stored.previous_id)))
+                new.append(self._restored_record(record, stored, before.get(stored.previous_id)))
         self._transaction.restore(new)
         self.outcome.stored[RecordKind.MEMORY] += len(new)
         self.outcome.stored[RecordKind.REVISION] += sum(len(one.earlier) for one in new)
@@ -194,7 +194,7 @@ class _BatchWriter:
         self.outcome.stored[RecordKind.REVISION] += added
         self.outcome.unchanged += len(earlier) - added + (0 if record.late else 1)
 
-    def _restored(self, record: ImportRecord, stored: StoredMemory, previous_row: int | None) -> RestoredRecord:
+    def _restored_record(self, record: ImportRecord, stored: StoredMemory, previous_row: int | None) -> RestoredRecord:
         session, stored = self._message_session(record, stored)
         memory = stored.memory
         if memory.previous_row != previous_row:
@@ -283,7 +283,7 @@ class _Claims:
             name: found.id for name, found in transaction.find_contents(owner, claimed).items()
         }
 
-    def taken(self, stored: StoredMemory) -> tuple[ImportIssueReason, str] | None:
+    def find_claim(self, stored: StoredMemory) -> tuple[ImportIssueReason, str] | None:
         """Return the reason that blocks a memory and the id of the holder, or claim its key and content."""
         memory, key = stored.memory, (stored.memory.scope.project_id, stored.memory.key)
         if _has_key(memory) and key in self._keys:
@@ -315,7 +315,7 @@ def _kind(record: ImportRecord) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Stored:
+class _StoredLines:
     """The result of a batch, the number of its last line, and the number of its vectors that were kept."""
 
     lines: int
@@ -345,7 +345,7 @@ class UserImport:
     ) -> None:
         """Import into the user of *scope*."""
         self._scope = scope
-        self._works: CommitPipeline[_Stored] = CommitPipeline(committer)
+        self._works: CommitPipeline[_StoredLines] = CommitPipeline(committer)
         self._embedding = embedding
         self._tier = tier
         self._parser = ExportParser(scope)
@@ -379,9 +379,9 @@ class UserImport:
         kept = self._keep_vectors(batch)
         all_are_new = header is not None and header.user_id != self._scope.user_id
         owner = self._scope.owner
-        return self._reached(
+        return self._progress_after(
             self._works.put(
-                lambda transaction, _: _Stored(
+                lambda transaction, _: _StoredLines(
                     batch.lines, kept, store_batch(transaction, batch, owner, all_are_new=all_are_new)
                 )
             )
@@ -389,9 +389,9 @@ class UserImport:
 
     def settle(self) -> TransferProgress:
         """Return the progress once all submitted batches are durable; raises what `store_batch` raises."""
-        return self._reached(self._works.settle())
+        return self._progress_after(self._works.settle())
 
-    def _reached(self, committed: CommitResult[_Stored] | None) -> TransferProgress:
+    def _progress_after(self, committed: CommitResult[_StoredLines] | None) -> TransferProgress:
         """Return the progress with the issues of one batch."""
         before, header = self.progress, self._parser.header
         if committed is None:

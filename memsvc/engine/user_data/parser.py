@@ -141,14 +141,14 @@ class ExportParser:
                 number, "record", "must be 'footer': the file was cut; send it whole, what is stored is kept"
             )
 
-    def _read(self, raw: bytes) -> schema.Line | str:
+    def _read(self, raw: bytes) -> schema.ExportLine | str:
         SEARCH_PRIORITY.yield_to_searches()
         self._lines += 1
         if self._footer is not None:
             raise bad_line(self._lines, "", "comes after the footer")
         return read_line(self._lines, raw)
 
-    def _take(self, line: schema.Line | str, size: int) -> Iterator[ImportBatch]:
+    def _take(self, line: schema.ExportLine | str, size: int) -> Iterator[ImportBatch]:
         if self.header is None:
             self.header = self._header(line)
             return

@@ -39,7 +39,7 @@ from memsvc.domain.reminders import is_day
 from memsvc.domain.sessions import AutoTrim, MessageState, Role, SessionState
 
 
-class Line(BaseModel):
+class ExportLine(BaseModel):
     """The base of all lines."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
@@ -47,7 +47,7 @@ class Line(BaseModel):
     record: str
 
 
-class EmbeddingSpace(BaseModel):
+class EmbeddingSpacePart(BaseModel):
     """The model of the vectors, and the version of the embedded texts."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
@@ -58,7 +58,7 @@ class EmbeddingSpace(BaseModel):
     tier: str = "S"
 
 
-class HeaderLine(Line):
+class HeaderLine(ExportLine):
     """The first line."""
 
     format: str
@@ -67,10 +67,10 @@ class HeaderLine(Line):
     create_time: Moment
     service: str = ""
     counts: dict[str, Count] = Field(default_factory=dict)
-    embedding: EmbeddingSpace | None = None
+    embedding: EmbeddingSpacePart | None = None
 
 
-class FooterLine(Line):
+class FooterLine(ExportLine):
     """The last line."""
 
     lines: Count
@@ -78,7 +78,7 @@ class FooterLine(Line):
     sha256: str
 
 
-class MemoryFields(Line):
+class MemoryFieldsLine(ExportLine):
     """The fields of a memory in one revision."""
 
     id: Id
@@ -123,7 +123,7 @@ class MemoryFields(Line):
     action: ChangeAction
 
 
-class MemoryLine(MemoryFields):
+class MemoryLine(MemoryFieldsLine):
     """A memory."""
 
     claims_content: bool = False
@@ -135,11 +135,11 @@ class MemoryLine(MemoryFields):
     acknowledged: list[AcknowledgedPart] = Field(default_factory=list, max_length=10_000)
 
 
-class RevisionLine(MemoryFields):
+class RevisionLine(MemoryFieldsLine):
     """An earlier revision of the preceding memory."""
 
 
-class SessionLine(Line):
+class SessionLine(ExportLine):
     """A session."""
 
     id: SessionId
@@ -160,7 +160,7 @@ class SessionLine(Line):
     trim_time: Moment | None = None
 
 
-class ConflictLine(Line):
+class ConflictLine(ExportLine):
     """A contradiction between two memories."""
 
     id: Id
@@ -176,7 +176,7 @@ class ConflictLine(Line):
     resolve_time: Moment | None = None
 
 
-class CheckpointLine(Line):
+class CheckpointLine(ExportLine):
     """A checkpoint."""
 
     id: CheckpointName
@@ -186,7 +186,7 @@ class CheckpointLine(Line):
     note: Note = ""
 
 
-class FileLine(Line):
+class FileLine(ExportLine):
     """The metadata of a file; its bytes are not in an export."""
 
     optional: bool = True
@@ -204,7 +204,7 @@ class FileLine(Line):
     metadata: Metadata = Field(default={})
 
 
-class TombstoneLine(Line):
+class TombstoneLine(ExportLine):
     """The tombstone of a purged memory."""
 
     id: Id
@@ -343,7 +343,7 @@ def _plain(text: str) -> str:
     return text
 
 
-def _named(text: str) -> str:
+def _require_name(text: str) -> str:
     if fault := control_fault(text):
         raise ValueError(fault)
     return text
@@ -379,14 +379,14 @@ def _moment(moment: datetime) -> datetime:
 def _json(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
     """Return an object that can be serialised again: its numbers are doubles, and its texts contain no NUL."""
     if value:
-        _serialised(value)
+        _to_json(value)
     return value
 
 
 def _small(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
     if not value:
         return value
-    text = _serialised(value)
+    text = _to_json(value)
     most = limits.METADATA_BYTES * (REDACTION_GROWTH if _REDACTED in text else 1)
     if len(text.encode()) > most:
         message = f"must take at most {limits.METADATA_BYTES} bytes as JSON"
@@ -396,7 +396,7 @@ def _small(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
     return value
 
 
-def _serialised(value: dict[str, JsonValue]) -> str:
+def _to_json(value: dict[str, JsonValue]) -> str:
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     except ValueError:
@@ -455,7 +455,7 @@ Zone = Annotated[str, StringConstraints(max_length=limits.CHECKPOINT_NOTE), Afte
 Metadata = Annotated[dict[str, JsonValue], AfterValidator(_small)]
 Arguments = Annotated[dict[str, JsonValue], AfterValidator(_json)]
 Plain = AfterValidator(_plain)
-Named = AfterValidator(_named)
+Named = AfterValidator(_require_name)
 ScopeId = Annotated[str, StringConstraints(max_length=limits.SCOPE_ID), Named]
 SessionId = Annotated[str, StringConstraints(min_length=1, max_length=limits.SCOPE_ID), Named]
 CheckpointName = Annotated[str, StringConstraints(min_length=1, max_length=limits.CHECKPOINT), Named]

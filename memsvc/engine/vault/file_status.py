@@ -82,24 +82,24 @@ class FileInspector:
         except NoteError as error:
             return FileStatus(path, VaultAction.INVALID, entry=entry, line=error.line, detail=error.description)
         if data is None:
-            return self._gone(path, entry, claimed)
+            return self._inspect_gone(path, entry, claimed)
         seen = FileStatus(path, VaultAction.UNCHANGED, place=place, data=data, entry=entry)
         if entry is not None and entry.digest == seen.digest:
             return seen
-        return self._edited(seen)
+        return self._inspect_edited(seen)
 
-    def _edited(self, seen: FileStatus) -> FileStatus:
+    def _inspect_edited(self, seen: FileStatus) -> FileStatus:
         if seen.entry is not None and seen.entry.session_id:
             return replace(
                 seen, action=VaultAction.READ_ONLY, detail="Transcripts are read-only; edits are not imported."
             )
         try:
             note = read_note(seen.data or b"")
-            return self._known(replace(seen, note=note, scope=self._scope(seen)))
+            return self._inspect_known(replace(seen, note=note, scope=self._scope(seen)))
         except NoteError as error:
             return replace(seen, action=VaultAction.INVALID, line=error.line, detail=error.description)
 
-    def _gone(self, path: str, entry: VaultEntry | None, claimed: AbstractSet[str]) -> FileStatus:
+    def _inspect_gone(self, path: str, entry: VaultEntry | None, claimed: AbstractSet[str]) -> FileStatus:
         if entry is None or entry.memory_id in claimed:
             return FileStatus(path, VaultAction.UNCHANGED, entry=entry)
         if entry.session_id:
@@ -115,7 +115,7 @@ class FileInspector:
             return FileStatus(path, VaultAction.CONFLICT, scope=scope, entry=entry, memory=memory, detail=detail)
         return FileStatus(path, VaultAction.DELETED, scope=scope, entry=entry, memory=memory)
 
-    def _known(self, seen: FileStatus) -> FileStatus:
+    def _inspect_known(self, seen: FileStatus) -> FileStatus:
         """Find the memory of a parsed file, and compare the two."""
         memory, entry = self._identity(seen)
         if memory is None:

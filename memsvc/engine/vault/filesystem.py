@@ -125,7 +125,7 @@ class VaultFilesystem:
                     temporary = f"{_TEMPORARY}{secrets.token_hex(8)}.tmp"
                     written.append((folder, temporary, _name(path)))
                     _write_new(temporary, data, folder)
-                states = [_synced(temporary, folder) for folder, temporary, _ in written]
+                states = [_sync_file(temporary, folder) for folder, temporary, _ in written]
                 for (path, _), state in zip(files, states, strict=True):
                     folder, temporary, name = written[0]
                     if path in over and _digest_at(name, folder) != over[path]:
@@ -134,7 +134,7 @@ class VaultFilesystem:
                     else:
                         self._note(path, state)
                         os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
-                        folders.changed(folder)
+                        folders.note_change(folder)
                     written.pop(0)
             finally:
                 for folder, temporary, _ in written:
@@ -157,7 +157,7 @@ class VaultFilesystem:
             if digest and _digest_at(_name(path), folder) != digest:
                 return
             os.unlink(_name(path), dir_fd=folder)
-            folders.changed(folder)
+            folders.note_change(folder)
             self._note(path, None)
             folders.sync()
         self._remove_empty(_parent(path))
@@ -172,7 +172,7 @@ class VaultFilesystem:
             folders = _Folders(self.root, stack)
             folder = folders.open(_parent(path))
             os.replace(_name(path), _name(other), src_dir_fd=folder, dst_dir_fd=folder)
-            folders.changed(folder)
+            folders.note_change(folder)
             self._note(path, None)
             folders.sync()
 
@@ -201,7 +201,7 @@ class VaultFilesystem:
                 with suppress(OSError):
                     Path(entry.path).unlink()
 
-    def misnamed(self, below: str = "") -> Iterator[str]:
+    def misnamed_paths(self, below: str = "") -> Iterator[str]:
         """Yield, in a readable form, the paths below a folder that would be notes if they were UTF-8."""
         for path, _ in self._files(below):
             if (readable := readable_misnamed_path(path)) is not None:
@@ -239,7 +239,7 @@ class _Folders:
 
     def __init__(self, root: Path, stack: ExitStack) -> None:
         self._stack = stack
-        self._open = {"": self._opened(str(root), None)}
+        self._open = {"": self._open_in(str(root), None)}
         self._changed: set[int] = set()
 
     def open(self, folder: str, *, make: bool = False) -> int:
@@ -253,10 +253,10 @@ class _Folders:
             with suppress(FileExistsError):
                 os.mkdir(name, 0o700, dir_fd=outer)
                 self._changed.add(outer)
-        self._open[folder] = self._opened(name, outer)
+        self._open[folder] = self._open_in(name, outer)
         return self._open[folder]
 
-    def changed(self, folder: int) -> None:
+    def note_change(self, folder: int) -> None:
         """Record that a name in this folder was created, replaced or removed."""
         self._changed.add(folder)
 
@@ -265,14 +265,14 @@ class _Folders:
         for descriptor in self._changed:
             os.fsync(descriptor)
 
-    def _opened(self, name: str, outer: int | None) -> int:
+    def _open_in(self, name: str, outer: int | None) -> int:
         descriptor = os.open(name, _DIRECTORY if outer is not None else os.O_RDONLY | os.O_DIRECTORY, dir_fd=outer)
         self._stack.callback(os.close, descriptor)
         return descriptor
 
 
 @contextmanager
-def _opened(name: str, flags: int, folder: int) -> Iterator[int]:
+def _open_in(name: str, flags: int, folder: int) -> Iterator[int]:
     descriptor = os.open(name, flags, 0o600, dir_fd=folder)
     try:
         yield descriptor
@@ -283,7 +283,7 @@ def _opened(name: str, flags: int, folder: int) -> Iterator[int]:
 def _digest_at(name: str, folder: int) -> str | None:
     """Return the digest of the file; None: there is none; empty: it is not a regular file."""
     try:
-        with _opened(name, _READ, folder) as descriptor:
+        with _open_in(name, _READ, folder) as descriptor:
             return digest_of(_plain_content(descriptor))
     except FileNotFoundError:
         return None
@@ -292,7 +292,7 @@ def _digest_at(name: str, folder: int) -> str | None:
 
 
 def _write_new(name: str, data: bytes, folder: int) -> None:
-    with _opened(name, _NEW, folder) as descriptor:
+    with _open_in(name, _NEW, folder) as descriptor:
         view = memoryview(data)
         while view:
             view = view[os.write(descriptor, view) :]
@@ -301,8 +301,8 @@ def _write_new(name: str, data: bytes, folder: int) -> None:
             os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-def _synced(name: str, folder: int) -> os.stat_result:
-    with _opened(name, _READ, folder) as descriptor:
+def _sync_file(name: str, folder: int) -> os.stat_result:
+    with _open_in(name, _READ, folder) as descriptor:
         os.fsync(descriptor)
         return os.fstat(descriptor)
 

@@ -74,7 +74,7 @@ class GitCommits:
         return self._trouble
 
     @property
-    def waiting(self) -> int:
+    def waiting_count(self) -> int:
         """Return the number of files pending a commit."""
         return len(self._pending)
 
@@ -87,29 +87,29 @@ class GitCommits:
         """Commit the pending files, and return the number of files committed."""
         done = 0
         with self._working:
-            while taken := self._taken():
+            while taken := self._take_paths():
                 try:
                     files = commit_files(
                         self._root, taken, signature=self._form.signature, message=self._message, now=self._now()
                     )
                 except (RepositoryBusyError, RepositoryUnsupportedError) as error:
-                    self._put_off(taken, str(error))
+                    self._postpone(taken, str(error))
                     break
                 except (NotGitRepository, OSError, ValueError, KeyError, AssertionError) as error:
                     # Dulwich raises these for a damaged repository or an unknown format.
-                    self._put_off(taken, f"{type(error).__name__}: {error}")
+                    self._postpone(taken, f"{type(error).__name__}: {error}")
                     break
                 self._trouble = ""
                 done += len(files)
         return done
 
-    def _taken(self) -> list[str]:
+    def _take_paths(self) -> list[str]:
         with self._lock:
             taken = sorted(self._pending)[:MAX_COMMIT_FILES]
             self._pending.difference_update(taken)
         return taken
 
-    def _put_off(self, paths: Iterable[str], trouble: str) -> None:
+    def _postpone(self, paths: Iterable[str], trouble: str) -> None:
         self.note(paths)
         if trouble != self._trouble:
             log.warning("changes of the vault are waiting to be committed to Git: %s", trouble)
@@ -182,7 +182,7 @@ class _Change:
 
 
 @dataclass(slots=True)
-class _Staged:
+class _StagedIndex:
     """The locked index and the changes to it."""
 
     entries: _Index
@@ -207,15 +207,15 @@ def commit_files(
         RepositoryBusyError: A merge or rebase is in progress, no branch is checked out, or the index is locked.
         RepositoryUnfitError: The repository has no work tree, or its index has an unsupported format.
     """
-    with _opened(root) as repository:
+    with _open_repository(root) as repository:
         branch = _branch(repository)
-        with _held_index(repository) as staged:
+        with _lock_index(repository) as staged:
             head = _head(repository, branch)
             changes = list(_changes(repository, root, paths, (head, staged)))
             if not changes:
                 return CommittedFiles()
-            files = _sorted_out(changes)
-            made = _made(repository, head, changes, f"{message(files).strip()}\n", signature, now)
+            files = _sort_changes(changes)
+            made = _make_commit(repository, head, changes, f"{message(files).strip()}\n", signature, now)
             if not repository.refs.set_if_equals(
                 branch,
                 None if head is None else head.id,
@@ -232,7 +232,7 @@ def commit_files(
 
 
 @contextmanager
-def _opened(root: Path) -> Iterator[Repo]:
+def _open_repository(root: Path) -> Iterator[Repo]:
     try:
         repository = Repo.discover(str(root))
     except NotGitRepository:
@@ -265,7 +265,7 @@ def _head(repository: Repo, branch: Ref) -> Commit | None:
 
 
 @contextmanager
-def _held_index(repository: Repo) -> Iterator[_Staged]:
+def _lock_index(repository: Repo) -> Iterator[_StagedIndex]:
     """Lock and read the index, and rewrite it if it was changed."""
     path = repository.index_path()
     try:
@@ -291,21 +291,21 @@ def _held_index(repository: Repo) -> Iterator[_Staged]:
         file.abort()
 
 
-def _read_index(repository: Repo, path: Path) -> _Staged:
+def _read_index(repository: Repo, path: Path) -> _StagedIndex:
     """Read the index. Optional extensions are caches that Git rebuilds; an index with required ones is unsupported."""
     if not path.exists():
-        return _Staged({}, 2)
+        return _StagedIndex({}, 2)
     data = path.read_bytes()
     reader = BytesIO(data)
     entries, version, _ = read_index_dict_with_version(reader, repository.object_format)
     if reader.tell() != len(data) - repository.object_format.oid_length:
         message = "Its index is split or sparse."
         raise RepositoryUnsupportedError(message)
-    return _Staged(entries, version)
+    return _StagedIndex(entries, version)
 
 
 def _changes(
-    repository: Repo, root: Path, paths: Sequence[str], known: tuple[Commit | None, _Staged]
+    repository: Repo, root: Path, paths: Sequence[str], known: tuple[Commit | None, _StagedIndex]
 ) -> Iterator[_Change]:
     """Yield differences from the last commit; files excluded by a sparse checkout do not count as removed."""
     head, staged = known
@@ -314,7 +314,7 @@ def _changes(
     ignored = IgnoreFilterManager.from_repo(repository)
     for path in sorted(set(paths)):
         name = os.fsencode(path if place == "." else f"{place}/{path}".replace(os.sep, "/"))
-        before = _committed(repository, head, name)
+        before = _create_commit(repository, head, name)
         entry = staged.entries.get(name)
         if isinstance(entry, IndexEntry) and entry.skip_worktree:
             continue
@@ -337,7 +337,7 @@ def _read(root: Path, path: str) -> tuple[bytes | None, os.stat_result | None]:
         return file.read(), os.fstat(descriptor)
 
 
-def _committed(repository: Repo, head: Commit | None, name: bytes) -> ObjectID | None:
+def _create_commit(repository: Repo, head: Commit | None, name: bytes) -> ObjectID | None:
     if head is None:
         return None
     try:
@@ -347,7 +347,7 @@ def _committed(repository: Repo, head: Commit | None, name: bytes) -> ObjectID |
     return identity if stat.S_ISREG(mode) else None
 
 
-def _made(
+def _make_commit(
     repository: Repo,
     head: Commit | None,
     changes: Sequence[_Change],
@@ -373,7 +373,7 @@ def _made(
     return commit
 
 
-def _stage(staged: _Staged, changes: Sequence[_Change]) -> None:
+def _stage(staged: _StagedIndex, changes: Sequence[_Change]) -> None:
     """Update the index with the committed files, except those with a different staged version."""
     for change in changes:
         entry = staged.entries.get(change.name)
@@ -387,7 +387,7 @@ def _stage(staged: _Staged, changes: Sequence[_Change]) -> None:
             staged.changes[change.name] = index_entry_from_stat(change.status, change.blob.id, FILE_MODE)
 
 
-def _sorted_out(changes: Sequence[_Change]) -> CommittedFiles:
+def _sort_changes(changes: Sequence[_Change]) -> CommittedFiles:
     return CommittedFiles(
         added=[change.path for change in changes if change.before is None],
         changed=[change.path for change in changes if change.before is not None and change.blob is not None],

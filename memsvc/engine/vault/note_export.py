@@ -69,16 +69,16 @@ class NoteExporter:
             SEARCH_PRIORITY.yield_to_searches()
             self._one(operations, memory, places.get(memory.id), entries.get(memory.id), known, forced=forced)
             if operations.size >= GROUP_BYTES:
-                done += self._finished(operations, dry_run=dry_run)
+                done += self._apply_operations(operations, dry_run=dry_run)
                 operations = _FileOperations(taken=operations.taken)
-        return done + self._finished(operations, dry_run=dry_run, position=position)
+        return done + self._apply_operations(operations, dry_run=dry_run, position=position)
 
     def hide(self, entries: Sequence[VaultEntry], *, dry_run: bool = False) -> list[FileResult]:
         """Remove the files of *entries*, whose memories no longer exist."""
         operations = _FileOperations()
         for entry in entries:
             self._hide(operations, entry)
-        return self._finished(operations, dry_run=dry_run)
+        return self._apply_operations(operations, dry_run=dry_run)
 
     def _one(
         self,
@@ -94,11 +94,11 @@ class NoteExporter:
             if entry is not None:
                 self._hide(operations, entry)
         elif entry is None or _must_move(entry, place):
-            self._placed(operations, memory, place, entry, known)
+            self._write_new_path(operations, memory, place, entry, known)
         elif forced or entry.revision != memory.revision:
-            self._rewritten(operations, memory, entry)
+            self._rewrite(operations, memory, entry)
 
-    def _rewritten(self, operations: _FileOperations, memory: Memory, entry: VaultEntry) -> None:
+    def _rewrite(self, operations: _FileOperations, memory: Memory, entry: VaultEntry) -> None:
         """Rewrite a file in place, unless a person changed it."""
         rendered = render_note(memory)
         digest = digest_of(rendered)
@@ -116,7 +116,7 @@ class NoteExporter:
         else:
             operations.done.append(FileResult(entry.path, VaultAction.CONFLICT, memory.id))
 
-    def _placed(
+    def _write_new_path(
         self,
         operations: _FileOperations,
         memory: Memory,
@@ -191,11 +191,13 @@ class NoteExporter:
             return ""
         return None if data is None else digest_of(data)
 
-    def _finished(self, operations: _FileOperations, *, dry_run: bool, position: int | None = None) -> list[FileResult]:
+    def _apply_operations(
+        self, operations: _FileOperations, *, dry_run: bool, position: int | None = None
+    ) -> list[FileResult]:
         """Write, record, remove, in this order. After a crash in between, repeating the steps is idempotent."""
         if dry_run:
             return operations.done
-        kept = set(self._written(operations))
+        kept = set(self._write_files(operations))
         failed = {path_key(path) for path in kept}
         entries = [entry for entry in operations.entries if path_key(entry.path) not in failed]
         for path, other in operations.kept_versions:
@@ -217,7 +219,7 @@ class NoteExporter:
                 done.append(one)
         return done
 
-    def _written(self, operations: _FileOperations) -> Iterator[str]:
+    def _write_files(self, operations: _FileOperations) -> Iterator[str]:
         """Write the files of a group; yield the paths of those that are not, or cannot be, written."""
         try:
             yield from self._context.folder.write_all(operations.files, operations.over)

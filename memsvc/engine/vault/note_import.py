@@ -97,7 +97,7 @@ class NoteImporter:
         ordered = sorted(known, key=lambda path: path not in present)
         for start in range(0, len(ordered), BATCH):
             with self._context.lock:
-                done = self._taken(ordered[start : start + BATCH])
+                done = self._import_files(ordered[start : start + BATCH])
             for taken in done:
                 self._on_result(taken)
             yield from done
@@ -114,9 +114,9 @@ class NoteImporter:
                 seen = self._inspector.look(path, claimed)
             if seen.data is not None and seen.memory is not None:
                 claimed.add(seen.memory.id)
-            yield _taken(seen)
+            yield _import_files(seen)
 
-    def _taken(self, paths: Sequence[str]) -> list[FileResult]:
+    def _import_files(self, paths: Sequence[str]) -> list[FileResult]:
         """Import files one by one, but create the memories of new ones in batches, which is faster."""
         done: dict[str, FileResult] = {}
         new: list[FileStatus] = []
@@ -126,14 +126,14 @@ class NoteImporter:
                 new.append(seen)
             else:
                 done[path] = self._take(path, seen)
-        done |= self._created(new)
+        done |= self._create_memories(new)
         return [done[path] for path in paths]
 
-    def _created(self, new: Sequence[FileStatus]) -> dict[str, FileResult]:
+    def _create_memories(self, new: Sequence[FileStatus]) -> dict[str, FileResult]:
         """Create the memories of new files, in few transactions."""
         by_scope: dict[Scope, list[tuple[FileStatus, Draft]]] = {}
         for seen in new:
-            scope, draft = self._drafted(seen)
+            scope, draft = self._draft_of(seen)
             by_scope.setdefault(scope, []).append((seen, draft))
         made: list[tuple[FileStatus, Memory]] = []
         for scope, drafts in by_scope.items():
@@ -144,7 +144,7 @@ class NoteImporter:
                 if isinstance(result, WriteResult) and result.outcome is Outcome.CREATED
             ]
         self._settle(made)
-        done = {seen.path: replace(_taken(seen), memory_id=memory.id) for seen, memory in made}
+        done = {seen.path: replace(_import_files(seen), memory_id=memory.id) for seen, memory in made}
         # Rejected files and duplicates are imported one by one.
         return done | {seen.path: self._take(seen.path) for seen in new if seen.path not in done}
 
@@ -152,23 +152,23 @@ class NoteImporter:
         for attempt in range(1, ATTEMPTS + 1):
             seen = self._inspector.look(path) if looked is None or attempt > 1 else looked
             try:
-                return self._done(seen)
+                return self._import_one(seen)
             except RevisionConflictError:
                 if attempt == ATTEMPTS:
                     raise
             except (BackendUnavailableError, BackendClosedError):
                 raise
             except MemsvcError as error:
-                return replace(_taken(seen), action=VaultAction.INVALID, detail=error.message)
+                return replace(_import_files(seen), action=VaultAction.INVALID, detail=error.message)
         raise AssertionError  # pragma: no cover - the last attempt returns or raises
 
-    def _done(self, seen: FileStatus) -> FileResult:
+    def _import_one(self, seen: FileStatus) -> FileResult:
         if seen.action in {VaultAction.IGNORED, VaultAction.INVALID}:
-            return _taken(seen)
+            return _import_files(seen)
         if seen.data is None:
             return self._without_file(seen)
         if seen.action is VaultAction.READ_ONLY:
-            return _taken(seen)
+            return _import_files(seen)
         if seen.action is VaultAction.CREATED:
             return self._create(seen)
         if seen.memory is None:
@@ -178,7 +178,7 @@ class NoteImporter:
     def _same_file(self, seen: FileStatus) -> FileResult:
         if seen.entry is not None and seen.entry.path != seen.path:
             self._context.manifest.record([replace(seen.entry, path=seen.path)])
-        return _taken(seen)
+        return _import_files(seen)
 
     def _without_file(self, seen: FileStatus) -> FileResult:
         """Soft-delete the memory of a removed file, unless the memory was changed since the file was written."""
@@ -191,10 +191,10 @@ class NoteImporter:
             )
         if seen.entry is not None:
             self._context.manifest.record(removed=[seen.entry.path])
-        return _taken(seen)
+        return _import_files(seen)
 
     def _change(self, seen: FileStatus, memory: Memory) -> FileResult:
-        patch, detail, note = dict(seen.patch or {}), "", _required(seen.note)
+        patch, detail, note = dict(seen.patch or {}), "", _require_note(seen.note)
         if seen.action is VaultAction.RESTORED:
             memory = self._context.revise.restore(
                 _scope_for(memory), memory.id, expected_revision=memory.revision, options=WriteOptions()
@@ -204,7 +204,7 @@ class NoteImporter:
             if base is not None and seen.entry is not None and not differences(note, base, note_of(base)):
                 # Only the formatting of the file was changed: it is rewritten from the memory.
                 self._context.manifest.record([replace(seen.entry, path=seen.path, digest=seen.digest)])
-                return replace(_taken(seen), action=VaultAction.UNCHANGED)
+                return replace(_import_files(seen), action=VaultAction.UNCHANGED)
             patch, detail = self._keep_other_version(seen, memory, self._merge.merge(base, note, memory))
         if patch:
             memory = self._context.revise.update(
@@ -217,7 +217,7 @@ class NoteImporter:
             ).memory
         self._settle([(seen, memory)])
         action = VaultAction.UPDATED if seen.is_behind and not detail else seen.action
-        return replace(_taken(seen), action=action, memory_id=memory.id, detail=detail)
+        return replace(_import_files(seen), action=action, memory_id=memory.id, detail=detail)
 
     def _base(self, seen: FileStatus, memory: Memory) -> Memory | None:
         """Return the memory as the file had it when it was written."""
@@ -237,14 +237,14 @@ class NoteImporter:
         return differences(merged.note, memory, note_of(memory)), f"The other version is kept in {conflict_file}"
 
     def _create(self, seen: FileStatus) -> FileResult:
-        scope, draft = self._drafted(seen)
+        scope, draft = self._draft_of(seen)
         written = self._context.remember.create(scope, draft, WriteOptions())
         if written.outcome is Outcome.DUPLICATE and self._has_file(written.memory):
             # The same content in two files is intended: both memories are kept.
             options = WriteOptions(on_duplicate=OnDuplicate.KEEP_BOTH)
             written = self._context.remember.create(scope, draft, options)
         memory = written.memory
-        status = _required(seen.note).values.get("status")
+        status = _require_note(seen.note).values.get("status")
         wanted = status if status in _STATUS_OF_NEW else None
         if wanted is None and seen.place is not None and seen.place.is_archived:
             wanted = Status.ARCHIVED
@@ -259,15 +259,15 @@ class NoteImporter:
                 options=WriteOptions(),
             ).memory
         self._settle([(seen, memory)])
-        return replace(_taken(seen), memory_id=memory.id)
+        return replace(_import_files(seen), memory_id=memory.id)
 
     def _has_file(self, memory: Memory) -> bool:
         entry = self._context.manifest.of([memory.id]).get(memory.id)
         return entry is not None and self._context.folder.exists(entry.path)
 
-    def _drafted(self, seen: FileStatus) -> tuple[Scope, Draft]:
+    def _draft_of(self, seen: FileStatus) -> tuple[Scope, Draft]:
         """Return the draft of a new memory from the file, with defaults from its folder and name."""
-        note, place, scope = _required(seen.note), seen.place, seen.scope
+        note, place, scope = _require_note(seen.note), seen.place, seen.scope
         assert place is not None  # noqa: S101 - for the type checker: the file was read
         assert scope is not None  # noqa: S101
         given = {name: value for name, value in note.values.items() if name != "status"}
@@ -296,7 +296,7 @@ class NoteImporter:
         """Record the entries of files, after rewriting those that differ from their memories."""
         files: list[tuple[str, bytes]] = []
         for seen, memory in changed:
-            note = _required(seen.note)
+            note = _require_note(seen.note)
             if note.memory_id != memory.id or differences(note, memory, note_of(memory)):
                 rendered = render_note(memory)
                 if rendered != seen.data:
@@ -328,7 +328,7 @@ def _entry(seen: FileStatus, memory: Memory, digest: str) -> VaultEntry:
     return VaultEntry(seen.path, owner, project, digest, memory.revision, anchor, memory.id)
 
 
-def _required(note: Note | None) -> Note:
+def _require_note(note: Note | None) -> Note:
     assert note is not None  # noqa: S101 - for the type checker: the file was read
     return note
 
@@ -347,7 +347,7 @@ def _subfolder(rest: tuple[str, ...]) -> str:
     return PurePosixPath(*rest[1:]).name[:64] if len(rest) > 1 else ""
 
 
-def _taken(seen: FileStatus) -> FileResult:
+def _import_files(seen: FileStatus) -> FileResult:
     memory_id = seen.memory.id if seen.memory is not None else seen.entry.memory_id if seen.entry is not None else ""
     return FileResult(seen.path, seen.action, memory_id, seen.line, seen.detail)
 
@@ -399,12 +399,12 @@ class ThreeWayMerge:
         if base is None:
             differs = any(not is_same(value, stored.get(name)) for name, value in note.values.items())
             return MergedNote(note, memory if differs else None)
-        merged = _fitting(merge_fields(note_of(base).values, stored, note.values), note)
+        merged = _fit_limits(merge_fields(note_of(base).values, stored, note.values), note)
         whole = Note(merged.values, note.memory_id, note.agent_id, note.session_id)
         return MergedNote(whole, memory if merged.conflicts else None)
 
 
-def _fitting(merged: MergedFields, theirs: Note) -> MergedFields:
+def _fit_limits(merged: MergedFields, theirs: Note) -> MergedFields:
     """Use the file's version of fields whose merged value exceeds a limit."""
     too_large = {name for name, value in merged.values.items() if not _fits(name, value)}
     values = {name: theirs.values[name] if name in too_large else value for name, value in merged.values.items()}

@@ -62,9 +62,9 @@ class OutboxFollower:
             if state is not None and self._is_gap(state.position, changes):
                 raise ChangesLostError
             if not changes:
-                return self._transcribed()
+                return self._export_transcripts()
             self._context.folder.vault_id()
-            return self._shown(changes)
+            return self._export_changes(changes)
 
     def behind(self) -> int:
         """Return the number of changes that are not written yet."""
@@ -75,7 +75,7 @@ class OutboxFollower:
         """Return whether changes after *position* are missing: positions are consecutive."""
         return changes[0].position > position + 1 if changes else self._feed.head_position() > position
 
-    def _shown(self, changes: Sequence[Change]) -> list[FileResult]:
+    def _export_changes(self, changes: Sequence[Change]) -> list[FileResult]:
         memories = self._context.manifest.present([change.row for change in changes])
         for memory in memories:
             if is_said(memory):
@@ -87,11 +87,11 @@ class OutboxFollower:
             for change in changes
             if change.action is ChangeAction.PURGED and change.memory_id and change.memory_id not in there
         ]
-        done = self._gone(gone) if gone else []
+        done = self._remove_purged(gone) if gone else []
         own = sorted((one for one in memories if not is_said(one)), key=lambda one: one.row)
         return done + self._exporter.show(own, position=changes[-1].position)
 
-    def _gone(self, memory_ids: Sequence[str]) -> list[FileResult]:
+    def _remove_purged(self, memory_ids: Sequence[str]) -> list[FileResult]:
         """Remove the files of purged memories, and purged messages from the transcripts."""
         entries = self._context.manifest.of(memory_ids)
         done = self._exporter.hide(list(entries.values()))
@@ -101,7 +101,7 @@ class OutboxFollower:
                 done += [] if taken is None else [taken]
         return done
 
-    def _transcribed(self) -> list[FileResult] | None:
+    def _export_transcripts(self) -> list[FileResult] | None:
         if not self._waiting:
             return None
         place, scope = next(iter(self._waiting.items()))
@@ -137,10 +137,10 @@ class VaultWorker:
         self._wake.set()
 
     def _run(self) -> None:
-        if not self._tried(lambda: self._begin(self._stopping.is_set)):
+        if not self._retry(lambda: self._begin(self._stopping.is_set)):
             return
         while not self._stopping.is_set():
-            if not self._tried(self._drain):
+            if not self._retry(self._drain):
                 return
             if self._wake.wait(IDLE_SECONDS):
                 # Gathers changes that are close together into one group.
@@ -159,7 +159,7 @@ class VaultWorker:
         except ChangesLostError:
             self._begin(self._stopping.is_set)
 
-    def _tried(self, work: Callable[[], None]) -> bool:
+    def _retry(self, work: Callable[[], None]) -> bool:
         """Retry *work* until it succeeds; return False when the service stops before."""
         failures = 0
         while not self._stopping.is_set():

@@ -53,12 +53,12 @@ _MISNAMED = "Its name, or that of a parent folder, is not UTF-8: rename it, and 
 
 
 @dataclass(slots=True)
-class _Tally:
+class _SyncTally:
     files: int = 0
     claimed: set[str] = field(default_factory=set)
     counts: Counter[VaultAction] = field(default_factory=Counter)
 
-    def reported(self, taken: FileResult) -> Iterator[FileResult]:
+    def report(self, taken: FileResult) -> Iterator[FileResult]:
         if taken.action not in QUIET:
             self.counts[taken.action] += 1
             yield taken
@@ -103,12 +103,12 @@ class VaultSync:
     def _run(self, plan: SyncPlan) -> Iterator[SyncEvent]:
         head = self._feed.head_position()
         is_new = self._require_vault(is_dry=plan.is_dry)
-        tally = _Tally()
+        tally = _SyncTally()
         yield from self._files(plan, tally)
         if not is_new or not plan.is_dry:
-            yield from self._missing(plan, tally)
+            yield from self._import_removals(plan, tally)
         yield from self._memories(plan, tally)
-        yield from self._lost(plan, tally)
+        yield from self._remove_purged(plan, tally)
         yield from self._sessions(plan, tally)
         if plan.owner is None and not plan.is_dry:
             with self._context.lock:
@@ -131,19 +131,19 @@ class VaultSync:
                 self._context.manifest.begin(vault_id)
         return True
 
-    def _files(self, plan: SyncPlan, tally: _Tally) -> Iterator[SyncEvent]:
+    def _files(self, plan: SyncPlan, tally: _SyncTally) -> Iterator[SyncEvent]:
         """Import new and edited files."""
         below = "" if plan.scope is None else user_folder(plan.scope)
         paths = self._context.folder.notes(below)
         while part := list(islice(paths, PAGE)):
             tally.files += len(part)
             for taken in self._importer.preview(part, tally.claimed) if plan.is_dry else self._importer.take_all(part):
-                yield from tally.reported(taken)
+                yield from tally.report(taken)
             yield VaultProgress("files", tally.files)
-        for path in self._context.folder.misnamed(below):
-            yield from tally.reported(FileResult(path, VaultAction.INVALID, detail=_MISNAMED))
+        for path in self._context.folder.misnamed_paths(below):
+            yield from tally.report(FileResult(path, VaultAction.INVALID, detail=_MISNAMED))
 
-    def _missing(self, plan: SyncPlan, tally: _Tally) -> Iterator[SyncEvent]:
+    def _import_removals(self, plan: SyncPlan, tally: _SyncTally) -> Iterator[SyncEvent]:
         """Import the removal of files; when forced, they are written again later."""
         after, seen = "", 0
         while page := self._context.manifest.page(owner=plan.owner, after=after, limit=PAGE):
@@ -154,10 +154,10 @@ class VaultSync:
                 for taken in (
                     self._importer.preview(gone, tally.claimed) if plan.is_dry else self._importer.take_all(gone)
                 ):
-                    yield from tally.reported(taken)
+                    yield from tally.report(taken)
             yield VaultProgress("missing", seen)
 
-    def _memories(self, plan: SyncPlan, tally: _Tally) -> Iterator[SyncEvent]:
+    def _memories(self, plan: SyncPlan, tally: _SyncTally) -> Iterator[SyncEvent]:
         """Write the memories whose files are out of date."""
         after, seen = 0, 0
         listing = partial(self._context.manifest.behind, owner=plan.owner, limit=PAGE, every=plan.is_forced)
@@ -169,10 +169,10 @@ class VaultSync:
                 done = self._exporter.show(fresh, forced=plan.is_forced, dry_run=plan.is_dry)
             after, seen = memories[-1].row, seen + len(memories)
             for taken in done:
-                yield from tally.reported(taken)
+                yield from tally.report(taken)
             yield VaultProgress("memories", seen)
 
-    def _lost(self, plan: SyncPlan, tally: _Tally) -> Iterator[SyncEvent]:
+    def _remove_purged(self, plan: SyncPlan, tally: _SyncTally) -> Iterator[SyncEvent]:
         """Remove the files of purged memories."""
         after = ""
         while page := self._context.manifest.entries_without_memory(owner=plan.owner, after=after, limit=PAGE):
@@ -180,9 +180,9 @@ class VaultSync:
             with self._context.lock:
                 done = self._exporter.hide(page, dry_run=plan.is_dry)
             for taken in done:
-                yield from tally.reported(taken)
+                yield from tally.report(taken)
 
-    def _sessions(self, plan: SyncPlan, tally: _Tally) -> Iterator[SyncEvent]:
+    def _sessions(self, plan: SyncPlan, tally: _SyncTally) -> Iterator[SyncEvent]:
         after, seen = 0, 0
         while page := self._context.manifest.transcripts(owner=plan.owner, after_row=after, limit=PAGE):
             after = page[-1].row
@@ -190,7 +190,7 @@ class VaultSync:
                 with self._context.lock:
                     taken = self._transcripts.show(said, dry_run=plan.is_dry, forced=plan.is_forced)
                 seen += 1
-                yield from () if taken is None else tally.reported(taken)
+                yield from () if taken is None else tally.report(taken)
             yield VaultProgress("sessions", seen)
 
 

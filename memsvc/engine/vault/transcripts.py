@@ -16,7 +16,7 @@ from memsvc.engine.vault.file_status import scope_of
 from memsvc.engine.vault.filesystem import digest_of
 from memsvc.engine.vault.note_import import VaultContext
 from memsvc.ports.features import Transcript
-from memsvc.text.front_matter import written_bytes
+from memsvc.text.front_matter import file_bytes
 
 PAGE = 500
 READ_ONLY = (
@@ -43,7 +43,7 @@ class Transcripts:
         messages = [message for message in self._messages(said.scope) if message.status not in ABSENT]
         if not messages:
             return None if entry is None else self._remove(entry, dry_run=dry_run)
-        data = _rendered(said, messages)
+        data = _render_transcript(said, messages)
         path = self._path(said, entry)
         present = self._present(path)
         after = VaultEntry(
@@ -116,7 +116,7 @@ class Transcripts:
         return sorted(found, key=lambda memory: memory.row)
 
 
-def _rendered(said: Transcript, messages: list[Memory]) -> bytes:
+def _render_transcript(said: Transcript, messages: list[Memory]) -> bytes:
     front: dict[str, Any] = {
         "session": said.scope.session_id,
         "read_only": True,
@@ -127,4 +127,4 @@ def _rendered(said: Transcript, messages: list[Memory]) -> bytes:
     for message in messages:
         moment = (message.event_time or message.create_time).strftime("%Y-%m-%d %H:%M:%S")
         parts.append(f"## {moment} {message.speaker or 'unknown'}\n\n{message.content}")
-    return written_bytes(front, "\n\n".join(parts))
+    return file_bytes(front, "\n\n".join(parts))

@@ -190,7 +190,9 @@ class VaultMonitor:
             message = "The file system reports no events, so the vault is polled every few seconds."
             found.append(HealthWarning("VAULT_POLLED", message, NoticeSeverity.INFO))
         if self._git is not None and self._git.trouble:
-            message = f"{self._git.waiting} files of the vault are waiting to be committed to Git: {self._git.trouble}."
+            message = (
+                f"{self._git.waiting_count} files of the vault are waiting to be committed to Git: {self._git.trouble}."
+            )
             found.append(HealthWarning("VAULT_COMMITS_WAIT", message, NoticeSeverity.INFO))
         return found
 

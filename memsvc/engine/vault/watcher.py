@@ -98,7 +98,7 @@ class Watcher:
         return self._state
 
     @property
-    def waiting(self) -> int:
+    def waiting_count(self) -> int:
         """Return the number of changed files that are not handed over yet."""
         return len(self._debouncer) + len(self._gone)
 
@@ -155,7 +155,7 @@ class Watcher:
     def _is_deaf(self, now: float) -> bool:
         if now >= self._sweep_at:
             self._event_check.expect(self._sweep(), now)
-        if self._event_check.missed(now) < MAX_MISSED_SWEEPS:
+        if self._event_check.missed_checks(now) < MAX_MISSED_SWEEPS:
             return False
         log.warning("the system does not report all file events of the vault: polling every few seconds instead")
         self._mode = WatchMode.POLLING
@@ -228,9 +228,9 @@ class Watcher:
                     present.append(path)
         for batch in _batches(present):
             self._hand(self._handler.present, batch)
-        self._bury(now)
+        self._hand_removed(now)
 
-    def _bury(self, now: float) -> None:
+    def _hand_removed(self, now: float) -> None:
         """Hand over removed files once no other file changes, or after the maximum delay."""
         patience = MAX_REMOVAL_DELAY_FACTOR * self._config.debounce_seconds
         if not self._gone or (len(self._debouncer) and now - min(self._gone.values()) < patience):
@@ -339,10 +339,10 @@ def file_events(root: Path, folders: Sequence[str], stopping: threading.Event) -
         recursive=False,
         ignore_permission_denied=True,
     ):
-        yield _sorted_out(root, known, {path for _, path in changes})
+        yield _sort_events(root, known, {path for _, path in changes})
 
 
-def _sorted_out(root: Path, folders: set[str], paths: set[str]) -> FileEvents:
+def _sort_events(root: Path, folders: set[str], paths: set[str]) -> FileEvents:
     relative = {"" if path == str(root) else os.path.relpath(path, root).replace(os.sep, "/") for path in paths}
     files = frozenset(filter(is_memory_path, relative))
     return FileEvents(files, any(_is_folder(root, path, folders) for path in relative))
@@ -381,7 +381,7 @@ class EventDeliveryCheck:
         """Record the paths of received events."""
         self._suspects.difference_update(paths)
 
-    def missed(self, now: float) -> int:
+    def missed_checks(self, now: float) -> int:
         """Return the number of checks up to *now* in which a change had no event."""
         if self._judge_at is not None and now >= self._judge_at:
             self._missed += bool(self._suspects)
@@ -489,7 +489,7 @@ MAX_DELAY_FACTOR = 5.0
 
 
 @dataclass(slots=True)
-class _Noted:
+class _NotedChange:
     first: float
     last: float
 
@@ -504,7 +504,7 @@ class Debouncer:
     def __init__(self, seconds: float) -> None:
         """Return paths after *seconds* without changes."""
         self._seconds = seconds
-        self._noted: dict[str, _Noted] = {}
+        self._noted: dict[str, _NotedChange] = {}
 
     def __len__(self) -> int:
         """Return the number of pending paths."""
@@ -519,20 +519,20 @@ class Debouncer:
         for path in paths:
             known = self._noted.get(path)
             if known is None:
-                self._noted[path] = _Noted(at, at)
+                self._noted[path] = _NotedChange(at, at)
             else:
                 known.last = at
 
     def take(self, at: float) -> list[str]:
         """Return and remove the paths that are due, sorted."""
-        due = [path for path, noted in self._noted.items() if self._due(noted) <= at]
+        due = [path for path, noted in self._noted.items() if self._due_time(noted) <= at]
         for path in due:
             del self._noted[path]
         return sorted(due)
 
     def next_time(self) -> float | None:
         """Return the time at which the next path is due, or None when none is pending."""
-        return min(map(self._due, self._noted.values()), default=None)
+        return min(map(self._due_time, self._noted.values()), default=None)
 
-    def _due(self, noted: _Noted) -> float:
+    def _due_time(self, noted: _NotedChange) -> float:
         return min(noted.last, noted.first + (MAX_DELAY_FACTOR - 1) * self._seconds) + self._seconds

@@ -216,7 +216,7 @@ class ChangeNotifier:
         self._waiting: dict[str, tuple[Ring, ...]] = {}
 
     @contextmanager
-    def heard(self, owner: str, ring: Ring) -> Iterator[None]:
+    def listen(self, owner: str, ring: Ring) -> Iterator[None]:
         """Call *ring* whenever memories of *owner* may have changed; it must return at once and not raise."""
         with self._lock:
             self._waiting[owner] = (*self._waiting.get(owner, ()), ring)
@@ -230,13 +230,13 @@ class ChangeNotifier:
                 else:
                     del self._waiting[owner]
 
-    def ring(self, owners: AbstractSet[str]) -> None:
+    def notify(self, owners: AbstractSet[str]) -> None:
         """Notify the listeners of *owners*."""
         for owner in owners:
             for ring in self._waiting.get(owner, ()):
                 ring()
 
-    def ring_all(self) -> None:
+    def notify_all(self) -> None:
         """Notify all listeners: another process may have changed data of any owner."""
         with self._lock:
             rings = [ring for waiting in self._waiting.values() for ring in waiting]
@@ -262,4 +262,4 @@ class CommitPoller:
         head = self._feed.head_position()
         if head != self._head:
             self._head = head
-            self._bell.ring_all()
+            self._bell.notify_all()

@@ -51,7 +51,7 @@ class FileServicer(pb_grpc.FileServiceServicer):
         with self._streams.acquired():
             header = await _receive_header(request_iterator)
             new = requests.upload_file_header(header, uploads.rules, now=self._server.now())
-            file = await self._threads.proceed(uploads.known, new.scope, new.file, new.request_id)
+            file = await self._threads.proceed(uploads.find_answer, new.scope, new.file, new.request_id)
             if file is None:
                 beginning = uploads.begin(new.scope, new.file, new.request_id)
                 async with _entered_in_thread(self._threads, beginning) as upload:
@@ -63,7 +63,7 @@ class FileServicer(pb_grpc.FileServiceServicer):
     ) -> AsyncGenerator[pb.DownloadFileResponse, None]:
         """Stream a file, or a part of it."""
         read = requests.download_file_request(request)
-        opening = self._files.reader.opened(read.scope, read.file_id, offset=read.offset, length=read.length)
+        opening = self._files.reader.open(read.scope, read.file_id, offset=read.offset, length=read.length)
         with self._streams.acquired():
             async with _entered_in_thread(self._threads, opening) as opened:
                 yield pb.DownloadFileResponse(file=file_to_proto(opened.file))

@@ -199,7 +199,7 @@ class SearchServicer(pb_grpc.SearchServiceServicer):
     def _require_replayed(self) -> None:
         indexer = self._app.indexer
         if indexer.is_replaying:
-            raise NotReadyError(indexer.pending)
+            raise NotReadyError(indexer.pending_count)
 
     def _fill(
         self, response: pb.SearchResponse, reply: SearchReply, request: pb.SearchRequest, query: SearchQuery

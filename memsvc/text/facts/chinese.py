@@ -62,14 +62,14 @@ def chinese_facts(sentences: Sequence[str], *, me: str | None, silent: str | Non
             if condition and not bare:
                 setting = condition
                 continue
-            found = list(_stated(bare, speaking)) if condition else []
+            found = list(_facts_of_clause(bare, speaking)) if condition else []
             if found:
                 yield from said_when(found, setting, condition)
             else:
-                yield from said_when(_stated(clause, speaking), setting)
+                yield from said_when(_facts_of_clause(clause, speaking), setting)
 
 
-def _stated(clause: str, speaking: HanSpeakerContext) -> Iterator[Fact]:
+def _facts_of_clause(clause: str, speaking: HanSpeakerContext) -> Iterator[Fact]:
     found = [*_home(clause, speaking), *_job(clause, speaking), *_employer(clause, speaking)]
     if not found:
         readings = (preferences, persons, general)
@@ -82,14 +82,14 @@ def _home(clause: str, speaking: HanSpeakerContext) -> Iterator[Fact]:
         match = pattern.match(clause)
         place = place_in(match["value"]) if match is not None else None
         if match is not None and place is not None:
-            yield from _said(match, speaking, "住处", Rule.LOCATION, place)
+            yield from _fact_of_match(match, speaking, "住处", Rule.LOCATION, place)
             return
 
 
 def _job(clause: str, speaking: HanSpeakerContext) -> Iterator[Fact]:
     match = _IDLE.match(clause)
     if match is not None:
-        yield from _said(match, speaking, "职业", Rule.OCCUPATION, ValuePart("title", match["value"]))
+        yield from _fact_of_match(match, speaking, "职业", Rule.OCCUPATION, ValuePart("title", match["value"]))
         return
     for pattern in _TITLES:
         match = pattern.match(clause)
@@ -98,9 +98,9 @@ def _job(clause: str, speaking: HanSpeakerContext) -> Iterator[Fact]:
         described, _, title = match["value"].removesuffix("了").rpartition("的")
         employer = match.groupdict().get("employer") or described
         if title.endswith(OCCUPATION_ENDINGS) and "、" not in title:
-            yield from _said(match, speaking, "职业", Rule.OCCUPATION, ValuePart("title", title))
+            yield from _fact_of_match(match, speaking, "职业", Rule.OCCUPATION, ValuePart("title", title))
             if _is_employer(employer):
-                yield from _said(match, speaking, "雇主", Rule.OCCUPATION, ValuePart("employer", employer))
+                yield from _fact_of_match(match, speaking, "雇主", Rule.OCCUPATION, ValuePart("employer", employer))
             return
 
 
@@ -112,9 +112,9 @@ def _employer(clause: str, speaking: HanSpeakerContext) -> Iterator[Fact]:
         value = match["value"].removesuffix("了").removesuffix("公司")
         if value in CITIES or value in COUNTRIES or value.endswith(("市", "省")):
             sort = "country" if value in COUNTRIES else "place"
-            yield from _said(match, speaking, "工作地", Rule.OCCUPATION, ValuePart(sort, value))
+            yield from _fact_of_match(match, speaking, "工作地", Rule.OCCUPATION, ValuePart(sort, value))
         elif _is_employer(value):
-            yield from _said(match, speaking, "雇主", Rule.OCCUPATION, ValuePart("employer", value.lower()))
+            yield from _fact_of_match(match, speaking, "雇主", Rule.OCCUPATION, ValuePart("employer", value.lower()))
         return
 
 
@@ -122,7 +122,9 @@ def _is_employer(name: str) -> bool:
     return 1 < len(name) <= 12 and name not in CITIES | COUNTRIES and _NO_EMPLOYER.search(name) is None  # noqa: PLR2004 - longer than any short name
 
 
-def _said(match: re.Match[str], speaking: HanSpeakerContext, slot: str, rule: Rule, part: ValuePart) -> Iterator[Fact]:
+def _fact_of_match(
+    match: re.Match[str], speaking: HanSpeakerContext, slot: str, rule: Rule, part: ValuePart
+) -> Iterator[Fact]:
     who = subject_of(match["who"], speaking)
     if who is not None:
         speaking.last = who
@@ -182,7 +184,7 @@ _HAS_NAME = ("叫", "叫做", "名叫")
 
 def general(clause: str, speaking: HanSpeakerContext) -> Iterator[Fact]:
     """Yield what a clause says of a definite subject: counts, words of a scale, typed values, an attribute's value."""
-    for read in (_count, _scale, _scheduled, _is):
+    for read in (_count, _scale, _schedule_fact, _is):
         found = list(read(clause, speaking))
         if found:
             yield from found
@@ -214,7 +216,7 @@ def _scale(clause: str, speaking: HanSpeakerContext) -> Iterator[Fact]:
             return
 
 
-def _scheduled(clause: str, speaking: HanSpeakerContext) -> Iterator[Fact]:
+def _schedule_fact(clause: str, speaking: HanSpeakerContext) -> Iterator[Fact]:
     match = _AT.match(clause) or _COSTS.match(clause)
     if match is None:
         return
@@ -272,7 +274,7 @@ _GAVE_UP = re.compile(
 
 def persons(clause: str, speaking: HanSpeakerContext) -> Iterator[Fact]:
     """Yield an age, a name, the one thing that is used for something, or that somebody has given up a habit."""
-    for pattern, reading in ((_AGE, _age), (_CALLED, _called), (_USES, _used), (_GAVE_UP, _gave_up)):
+    for pattern, reading in ((_AGE, _age), (_CALLED, _name_fact), (_USES, _usage_fact), (_GAVE_UP, _gave_up)):
         match = pattern.match(clause)
         if match is not None:
             yield from reading(match, speaking)
@@ -288,13 +290,13 @@ def _age(match: re.Match[str], speaking: HanSpeakerContext) -> Iterator[Fact]:
         yield Fact(Rule.GENERAL, f"{who} 年龄", (ValuePart("years", str(han_number(match["years"]))),))
 
 
-def _called(match: re.Match[str], speaking: HanSpeakerContext) -> Iterator[Fact]:
+def _name_fact(match: re.Match[str], speaking: HanSpeakerContext) -> Iterator[Fact]:
     who = subject_of(match["who"], speaking)
     if who is not None and is_han_name(match["value"].removesuffix("了")):
         yield Fact(Rule.GENERAL, f"{who} 名字", (ValuePart("value", match["value"].removesuffix("了").lower()),))
 
 
-def _used(match: re.Match[str], speaking: HanSpeakerContext) -> Iterator[Fact]:
+def _usage_fact(match: re.Match[str], speaking: HanSpeakerContext) -> Iterator[Fact]:
     if not match["attribute"].endswith(SINGLE):
         return
     said = match["who"] or "我们"
@@ -356,7 +358,7 @@ def preferences(clause: str, speaking: HanSpeakerContext) -> Iterator[Fact]:
 
 def _rather(match: re.Match[str], speaking: HanSpeakerContext) -> Iterator[Fact]:
     who = subject_of(match["who"], speaking)
-    chosen, other = _thing(match["value"]), _thing(match["other"])
+    chosen, other = _thing_of(match["value"]), _thing_of(match["other"])
     if who is not None and chosen and other:
         speaking.last = who
         pair = "或".join(sorted((chosen, other)))
@@ -367,7 +369,7 @@ def _pole(match: re.Match[str], speaking: HanSpeakerContext) -> Iterator[Fact]:
     who = subject_of(match["who"], speaking)
     if who is None:
         return
-    chosen = _thing(match["value"])
+    chosen = _thing_of(match["value"])
     for number, scale in enumerate(CONTRASTS):
         for pole, words in enumerate(scale):
             said = next((word for word in words if chosen.startswith(word)), None)
@@ -384,12 +386,12 @@ def _likes(match: re.Match[str], speaking: HanSpeakerContext) -> Iterator[Fact]:
         return
     speaking.last = who
     for value in _AND.split(match["value"]):
-        thing = _thing(value)
+        thing = _thing_of(value)
         if thing:
             topic = f"{who} 喜欢{thing}"
             yield Fact(Rule.PREFERENCE, topic, (ValuePart("liking", "喜欢"),), match["no"] is None)
 
 
-def _thing(text: str) -> str:
+def _thing_of(text: str) -> str:
     thing = _DOING.sub("", _PREFERENCE_TAIL.sub("", text.strip()))
     return thing.lower() if 0 < len(thing) <= _MOST_CHARS and "的是" not in thing else ""

@@ -69,8 +69,8 @@ def subject_of(text: str, speaking: HanSpeakerContext) -> str | None:
     owner = "用户" if said.startswith("用户") else said[0]
     if owner in _WORDS and not said.startswith("我们"):
         whose = _WORDS[owner](speaking)
-        return None if whose is None else f"{whose}:{_named(said.removeprefix(owner))}"
-    return _named(said) or None
+        return None if whose is None else f"{whose}:{_name_of(said.removeprefix(owner))}"
+    return _name_of(said) or None
 
 
 _WORDS: Mapping[str, Callable[[HanSpeakerContext], str | None]] = {
@@ -84,7 +84,7 @@ _WORDS: Mapping[str, Callable[[HanSpeakerContext], str | None]] = {
 """Words that stand for somebody."""
 
 
-def _named(text: str) -> str:
+def _name_of(text: str) -> str:
     return _GENERIC.sub("", text).lower() or text
 
 

@@ -85,14 +85,14 @@ def english_facts(sentences: Sequence[str], *, me: str | None, silent: str | Non
         whole, setting = english_setting(plain(sentence))
         for clause in clauses(whole):
             bare, condition = english_condition(clause)
-            found = list(_stated(bare, speaking)) if condition else []
+            found = list(_facts_of_clause(bare, speaking)) if condition else []
             if found:
                 yield from said_when(found, setting, condition)
             else:
-                yield from said_when(_stated(clause, speaking), setting)
+                yield from said_when(_facts_of_clause(clause, speaking), setting)
 
 
-def _stated(clause: str, speaking: SpeakerContext) -> Iterator[Fact]:
+def _facts_of_clause(clause: str, speaking: SpeakerContext) -> Iterator[Fact]:
     words = words_of(clause)
     for pattern, reading in _READINGS if _may_be_read(clause, words) else ():
         match = pattern.search(clause)
@@ -103,7 +103,7 @@ def _stated(clause: str, speaking: SpeakerContext) -> Iterator[Fact]:
         if who is None:
             continue
         found = [
-            Fact(rule, f"{slot} of {' '.join(who)}", parts, reading is not _left and not named.get("no"))
+            Fact(rule, f"{slot} of {' '.join(who)}", parts, reading is not _left_job and not named.get("no"))
             for slot, rule, parts in reading(match)
         ]
         if found:
@@ -149,7 +149,7 @@ def _works_in(match: re.Match[str]) -> Iterator[tuple[str, Rule, tuple[ValuePart
         yield "place of work", Rule.OCCUPATION, (place,)
 
 
-def _left(match: re.Match[str]) -> Iterator[tuple[str, Rule, tuple[ValuePart, ...]]]:
+def _left_job(match: re.Match[str]) -> Iterator[tuple[str, Rule, tuple[ValuePart, ...]]]:
     yield from _works_at(match)
 
 
@@ -174,7 +174,7 @@ _READINGS: tuple[tuple[re.Pattern[str], Reading], ...] = (
     (_WORKS_AS, _works_as),
     (_WORKS_AT, _works_at),
     (_WORKS_IN, _works_in),
-    (_LEFT, _left),
+    (_LEFT, _left_job),
 )
 _WHOLE = frozenset({_lives, _idle})
 """Readings that leave nothing of a clause to others."""
@@ -265,7 +265,7 @@ def _is(clause: str, match: re.Match[str], speaking: SpeakerContext, *, denied: 
     value = _END.sub("", match["value"].strip())
     verb = "is" if match.re is _IS else stem(match["verb"])
     topic = f"{verb} {' '.join(who)}"
-    scaled = _scaled(value)
+    scaled = _scale_value(value)
     if scaled is not None:
         yield Fact(Rule.GENERAL, f"{topic} scale {scaled.sort}", (scaled,), not denied)
         return
@@ -281,7 +281,7 @@ def _is(clause: str, match: re.Match[str], speaking: SpeakerContext, *, denied: 
         yield Fact(Rule.GENERAL, topic, parts, not denied)
 
 
-def _scaled(value: str) -> ValuePart | None:
+def _scale_value(value: str) -> ValuePart | None:
     words = value.lower().removeprefix("a ").removeprefix("an ").split()
     if not words or (len(words) > 1 and words[1] not in {"to", "with", "by", "for", "again", "today", "since"}):
         return None
@@ -343,7 +343,7 @@ def persons(clause: str, said: AbstractSet[str], speaking: SpeakerContext) -> It
         return
     match = None if _USE_WORDS.isdisjoint(said) else _USES.search(clause)
     if match is not None:
-        yield from _used(clause[: match.start()], match, speaking)
+        yield from _usage_fact(clause[: match.start()], match, speaking)
 
 
 def _age(said: str, match: re.Match[str], speaking: SpeakerContext) -> Iterator[Fact]:
@@ -356,7 +356,7 @@ def _age(said: str, match: re.Match[str], speaking: SpeakerContext) -> Iterator[
     yield Fact(Rule.GENERAL, f"age of {' '.join(who)}", (ValuePart("years", match["years"]),))
 
 
-def _used(said: str, match: re.Match[str], speaking: SpeakerContext) -> Iterator[Fact]:
+def _usage_fact(said: str, match: re.Match[str], speaking: SpeakerContext) -> Iterator[Fact]:
     attribute = match["attribute"].lower()
     user = subject_of(said, speaking)
     if user is None or stem(attribute.split()[-1]) not in SINGLE:
@@ -426,7 +426,7 @@ def _likes(clause: str, match: re.Match[str], speaking: SpeakerContext) -> Itera
     if who is None or _COMPARED.match(match[0]) or _UNLIKE.match(match["value"]):
         return
     speaking.last = who
-    for thing in _AND.split(_trimmed(match["value"])):
+    for thing in _AND.split(_trim(match["value"])):
         words = _content(thing)
         if words:
             topic = f"liking {' '.join(words)} of {' '.join(who)}"
@@ -439,7 +439,7 @@ def _prefers(clause: str, match: re.Match[str], speaking: SpeakerContext) -> Ite
         return
     speaking.last = who
     owner = " ".join(who)
-    chosen, other = _content(_trimmed(match["value"])), _content(_trimmed(match["other"] or ""))
+    chosen, other = _content(_trim(match["value"])), _content(_trim(match["other"] or ""))
     if chosen and other:
         pair = " or ".join(sorted((" ".join(chosen), " ".join(other))))
         yield Fact(Rule.PREFERENCE, f"choice of {pair} of {owner}", (ValuePart("choice", " ".join(chosen)),))
@@ -460,7 +460,7 @@ def _who(clause: str, match: re.Match[str], speaking: SpeakerContext) -> tuple[s
     return subject_of(said, speaking)
 
 
-def _trimmed(text: str) -> str:
+def _trim(text: str) -> str:
     text = text.strip().rstrip(".!")
     while True:
         shorter = _TAIL.sub("", text)

@@ -105,14 +105,14 @@ class SpeakerContext:
 def plain(sentence: str) -> str:
     """Return a sentence without contractions; quoted speech is left out, quoted names stay."""
     text = sentence.replace("’", "'").replace("‘", "'")
-    text = _QUOTED.sub(_unquoted, text)
+    text = _QUOTED.sub(_without_quotes, text)
     if "'" in text or "our" in text or "more" in text or "cannot" in text:
         for pattern, written in _CONTRACTIONS:
             text = pattern.sub(written, text)
     return text
 
 
-def _unquoted(match: re.Match[str]) -> str:
+def _without_quotes(match: re.Match[str]) -> str:
     said = match[1] if match[1] is not None else match[2]
     return said if len(said.split()) <= _MOST_QUOTED_WORDS else " said "
 
@@ -166,10 +166,10 @@ def subject_of(text: str, speaking: SpeakerContext) -> tuple[str, ...] | None:
     elif first == "we":
         found.append("we")
         words = words[1:]
-    return _told_apart(found, words)
+    return _distinguish(found, words)
 
 
-def _told_apart(found: list[str], words: list[str]) -> tuple[str, ...] | None:
+def _distinguish(found: list[str], words: list[str]) -> tuple[str, ...] | None:
     said = [stem(word) for word in words]
     if "old" in said or "and" in said or "or" in said:
         return None

@@ -6,6 +6,6 @@ throughout is read as if it had none of them.
 """
 
 from memsvc.text.front_matter.parser import read_note
-from memsvc.text.front_matter.renderer import note_of, render_note, written_bytes
+from memsvc.text.front_matter.renderer import file_bytes, note_of, render_note
 
-__all__ = ["note_of", "read_note", "render_note", "written_bytes"]
+__all__ = ["file_bytes", "note_of", "read_note", "render_note"]

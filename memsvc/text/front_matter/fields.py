@@ -48,20 +48,20 @@ class FieldError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class ParsedValue:
     """A value that was read; in a class of its own, since None is a value."""
 
     value: PatchValue
 
 
-def read_field(name: str, value: Any) -> Read | None:
+def read_field(name: str, value: Any) -> ParsedValue | None:
     """Return the value of a field as a memory holds it; None when there is no field of that name.
 
     Raises:
         FieldError: The field cannot have the value.
     """
     reader = _READERS.get(name)
-    return None if reader is None else Read(reader(value))
+    return None if reader is None else ParsedValue(reader(value))
 
 
 def read_metadata(given: Any, others: Mapping[str, Any]) -> dict[str, Json]:

@@ -13,7 +13,7 @@ from memsvc.domain import limits
 from memsvc.domain.vault import Note, NoteError
 from memsvc.domain.write_requests import PatchValue
 from memsvc.text.front_matter.fields import FieldError, read_field, read_metadata
-from memsvc.text.front_matter.renderer import DEFAULTS, listed_refs
+from memsvc.text.front_matter.renderer import DEFAULTS, refs_to_list
 
 FILE_BYTES = 8_000_000
 """A larger file is not read: no content may be that long."""
@@ -32,7 +32,7 @@ def read_note(data: bytes) -> Note:
         NoteError: It is no UTF-8, its front matter is no YAML or says what no memory can, or it has no content.
     """
     text = _text(data)
-    front, body, is_windows = _parted(text)
+    front, body, is_windows = _split_front_matter(text)
     values = _front_values(front)
     content = body.replace("\r\n", "\n") if is_windows else body
     note = _note(front, values, content)
@@ -50,7 +50,7 @@ def _text(data: bytes) -> str:
         raise NoteError(line, f"The file is not UTF-8 (byte {error.start + 1}); save it as UTF-8.") from error
 
 
-def _parted(text: str) -> tuple[str | None, str, bool]:
+def _split_front_matter(text: str) -> tuple[str | None, str, bool]:
     """Return front matter (None: there is none), content, and whether the file has Windows line ends throughout."""
     plain = text.removeprefix(_BOM)
     opening = _OPENING.match(plain)
@@ -99,7 +99,7 @@ def _note(front: str | None, given: Mapping[str, Any], content: str) -> Note:
     memory_id = _word(front, given, "id")
     values: dict[str, PatchValue] = {"content": content}
     if "file_refs" not in given:
-        values["content"], refs = listed_refs(content)
+        values["content"], refs = refs_to_list(content)
         if refs:
             values["file_refs"] = refs
     others: dict[str, Any] = {}
@@ -171,7 +171,7 @@ _BOOL = re.compile(r"(?:true|True|TRUE|false|False|FALSE)\Z")
 _NUMBERS = "int", "float", "bool"
 
 
-class _Written:
+class _ScalarAsWritten:
     """A value that is shown as it was written."""
 
     written: str
@@ -180,19 +180,19 @@ class _Written:
         return self.written
 
 
-class _Int(_Written, int):
+class _Int(_ScalarAsWritten, int):
     pass
 
 
-class _Float(_Written, float):
+class _Float(_ScalarAsWritten, float):
     pass
 
 
-class _Date(_Written, date):
+class _Date(_ScalarAsWritten, date):
     pass
 
 
-class _Moment(_Written, datetime):
+class _Moment(_ScalarAsWritten, datetime):
     pass
 
 

@@ -43,20 +43,20 @@ def render_note(memory: Memory) -> bytes:
     if body != memory.content and body.endswith("`\n"):
         body = body[:-1]
     front = _front(memory)
-    if listed_refs(body) != (memory.content, memory.file_refs):
+    if refs_to_list(body) != (memory.content, memory.file_refs):
         # What the content and the block do not tell stands in front; there is no block then.
         front["file_refs"] = [f"{ref.category}:{ref.id}" for ref in memory.file_refs]
         body = memory.content
-    return written_bytes(front, body)
+    return file_bytes(front, body)
 
 
-def listed_refs(body: str) -> tuple[str, tuple[FileRef, ...]]:
+def refs_to_list(body: str) -> tuple[str, tuple[FileRef, ...]]:
     """Return what the body of a file is without the block of references, and all that it refers to."""
     content, listed = without_block(body)
     return content, union(listed, refs_in(content))
 
 
-def written_bytes(front: Mapping[str, Any], content: str) -> bytes:
+def file_bytes(front: Mapping[str, Any], content: str) -> bytes:
     """Return a file of this front matter, its keys in the order given, and this content."""
     text = yaml.dump(dict(front), Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True, width=_WIDTH)
     return f"{FENCE}\n{text}{FENCE}\n\n{content}\n".encode()

@@ -111,8 +111,8 @@ USES: dict[str, Use] = {
     "expired files": lambda store: store.files.expired_files(now=NOW, limit=9),
     "referred": lambda store: store.files.digests_in_use(["a", "b"], apart_from=OWNER),
     "fill": _in_transaction(lambda transaction: transaction.files.fill(OWNER, "a")),
-    "held": _in_transaction(lambda transaction: transaction.files.held(OWNER, ["a", "b"])),
-    "stored files": _in_transaction(lambda transaction: transaction.files.stored(OWNER, ["a", "b"])),
+    "digests_of_owner": _in_transaction(lambda transaction: transaction.files.digests_of_owner(OWNER, ["a", "b"])),
+    "stored files": _in_transaction(lambda transaction: transaction.files.get_many(OWNER, ["a", "b"])),
     "file ids of others": _in_transaction(lambda transaction: transaction.files.ids_of_others(OWNER, ["a", "b"])),
     "checkpoint": lambda store: store.checkpoints.get(OWNER, "", "c"),
     "checkpoints": lambda store: store.checkpoints.page(OWNER, "", after=(NOW, "c"), limit=9),
@@ -133,7 +133,7 @@ USES: dict[str, Use] = {
     "mark_applied": lambda store: store.feed.mark_applied(store.feed.pending_changes(limit=1)),
     "embeddings": lambda store: store.embeddings.get("m", [b"a", b"b"]),
     "embedding count": lambda store: store.embeddings.count("m"),
-    "find_statements": _in_transaction(lambda transaction: transaction.find_statements(OWNER, "", ["a", "b"], limit=9)),
+    "find_facts": _in_transaction(lambda transaction: transaction.find_facts(OWNER, "", ["a", "b"], limit=9)),
     "open_conflicts": _in_transaction(lambda transaction: transaction.open_conflicts(OWNER, ["a", "b"])),
     "conflicts_over": _in_transaction(lambda transaction: transaction.conflicts_over(OWNER, "a", limit=9)),
     "get_conflict": _in_transaction(lambda transaction: transaction.get_conflict("a", reach=ADA)),
@@ -182,7 +182,7 @@ USES: dict[str, Use] = {
     "update session": _in_transaction(lambda transaction: transaction.sessions.update(SESSION_OF_MESSAGES)),
     "has droppable": _in_transaction(lambda tx: tx.sessions.has_droppable(SESSION_OF_MESSAGES, before=9)),
     "add tokens": _in_transaction(lambda transaction: transaction.sessions.add_tokens(1, 5)),
-    "summarised": _in_transaction(lambda transaction: transaction.sessions.summarised([1, 2], "s")),
+    "set_summary": _in_transaction(lambda transaction: transaction.sessions.set_summary([1, 2], "s")),
     "put_away": _put_away,
     "files found": lambda store: store.files.search(
         ["a", "b"], reach=ADA, categories=frozenset(FileCategory), now=NOW, limit=9

@@ -9,7 +9,7 @@ import pytest
 from memsvc.domain.memory import Kind, Layer, Tier
 from memsvc.domain.memory_keys import convention_of, fault_of, with_convention
 from memsvc.domain.write_requests import Draft
-from memsvc.text.recalled_text import citation, cited_ids, is_part_of, normal_text
+from memsvc.text.recalled_text import citation, ids_cited_in, is_part_of, normal_text
 
 ID = "0190163d-8694-739b-aea5-966c26f8ad91"
 
@@ -62,7 +62,7 @@ def test_citations_are_found_and_taken_out() -> None:
     """The one form, anywhere, in either case."""
     text = f"- {citation(ID)} 2026-02-06 (3 days ago): Ｔａｂｓ!"
 
-    assert cited_ids(text + citation(ID.upper()) + "[mem:x]") == [ID]
+    assert ids_cited_in(text + citation(ID.upper()) + "[mem:x]") == [ID]
     assert normal_text(f"Tabs, {citation(ID)} SPACES。") == "tabsspaces"
     assert is_part_of("tabsspaces", "xtabsspacesx")
     assert not is_part_of("tabs", "tabsspaces")

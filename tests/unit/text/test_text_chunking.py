@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memsvc.text.calibration_sentences import NEUTRAL_SENTENCES
-from memsvc.text.chunking import Piece, chunk, count_tokens
+from memsvc.text.chunking import ChunkPiece, chunk, count_tokens
 
 ENGLISH = " ".join(NEUTRAL_SENTENCES[:24])
 CHINESE = "".join(NEUTRAL_SENTENCES[24:])
@@ -27,7 +27,7 @@ LINES = st.sampled_from(
 DOCUMENTS = st.lists(LINES, max_size=40).map("\n".join) | st.text()
 
 
-def assert_covers(text: str, pieces: list[Piece], max_tokens: int) -> None:
+def assert_covers(text: str, pieces: list[ChunkPiece], max_tokens: int) -> None:
     """Check that pieces are slices of the lines they name, fit, come in order and leave no visible text out."""
     lines = text.split("\n")
     line_starts = [0]
@@ -51,8 +51,8 @@ def assert_covers(text: str, pieces: list[Piece], max_tokens: int) -> None:
 
 def test_text_that_fits_is_one_whole_piece() -> None:
     """Short content is not parsed: one piece, the text as it is, no heading path."""
-    assert chunk("# Title\n\n文字 text\n") == [Piece("# Title\n\n文字 text\n", (), 1, 3)]
-    assert chunk("") == [Piece("", (), 1, 1)]
+    assert chunk("# Title\n\n文字 text\n") == [ChunkPiece("# Title\n\n文字 text\n", (), 1, 3)]
+    assert chunk("") == [ChunkPiece("", (), 1, 1)]
 
 
 def test_sections_start_pieces_and_name_their_headings() -> None:

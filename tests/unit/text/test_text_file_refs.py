@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from memsvc.domain import limits
 from memsvc.domain.files import format_ref
 from memsvc.domain.memory import FileRef
-from memsvc.text.file_refs import READ_CHARS, content_with_block, given_apart, refs_in
+from memsvc.text.file_refs import READ_CHARS, content_with_block, refs_given_apart, refs_in
 from tests.unit.domain.test_file_refs import REFS
 
 SEED = """# 业务分析
@@ -111,7 +111,7 @@ def test_the_block_holds_what_the_content_does_not() -> None:
     """In the language of the content; a content that says all stays as it is."""
     refs = (FileRef("chart", "a"), FileRef("report", "b"))
 
-    assert given_apart("See `chart:a`.", refs) == (FileRef("report", "b"),)
+    assert refs_given_apart("See `chart:a`.", refs) == (FileRef("report", "b"),)
     assert content_with_block("See `chart:a`.", refs) == "See `chart:a`.\n\n**Related files**:\n- `report:b`\n"
     assert content_with_block("分析完成。", refs[:1]) == "分析完成。\n\n**关联文件**:\n- `chart:a`\n"
     assert content_with_block("`chart:a` `report:b`", refs) == "`chart:a` `report:b`"

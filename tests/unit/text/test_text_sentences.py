@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from memsvc.text.analysis import is_han
 from memsvc.text.calibration_sentences import NEUTRAL_SENTENCES
-from memsvc.text.sentences import merged_sentences, sentences
+from memsvc.text.sentences import merge_sentences, sentences
 
 TEXTS = st.text() | st.text(alphabet='Ab. !?。！”"中文…\n\r', max_size=80)
 
@@ -39,13 +39,13 @@ def test_sentences_lose_nothing_but_white_space(text: str) -> None:
     visible = "".join(text.split())
 
     assert "".join("".join(sentences(text)).split()) == visible
-    assert "".join("".join(merged_sentences(text)).split()) == visible
+    assert "".join("".join(merge_sentences(text)).split()) == visible
     assert all(sentence == sentence.strip() != "" for sentence in sentences(text))
 
 
 def test_english_sentences_merge_until_long_enough() -> None:
     """Neighbours are joined up to 80 characters; nothing is left short when there is enough text."""
-    merged = merged_sentences(" ".join(NEUTRAL_SENTENCES[:24]))
+    merged = merge_sentences(" ".join(NEUTRAL_SENTENCES[:24]))
 
     assert len(merged) > 1
     assert all(len(sentence) >= 80 for sentence in merged)
@@ -53,7 +53,7 @@ def test_english_sentences_merge_until_long_enough() -> None:
 
 def test_chinese_sentences_merge_at_half_the_length() -> None:
     """Han text is long enough at 40 characters."""
-    merged = merged_sentences("".join(NEUTRAL_SENTENCES[24:]))
+    merged = merge_sentences("".join(NEUTRAL_SENTENCES[24:]))
 
     assert len(merged) > 5
     assert all(40 <= len(sentence) < 120 for sentence in merged)
@@ -63,9 +63,9 @@ def test_short_rest_joins_the_last_sentence() -> None:
     """A short end is no chunk of its own; short text as a whole is one."""
     long = "This sentence goes on for quite a while so that it has more than eighty characters in it."
 
-    assert merged_sentences(f"{long} Yes.") == [f"{long} Yes."]
-    assert merged_sentences("Hi. 你好。") == ["Hi. 你好。"]
-    assert merged_sentences("") == []
+    assert merge_sentences(f"{long} Yes.") == [f"{long} Yes."]
+    assert merge_sentences("Hi. 你好。") == ["Hi. 你好。"]
+    assert merge_sentences("") == []
 
 
 def test_neutral_sentences_are_48_in_two_languages() -> None:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from memsvc.text.chunking import count_tokens
-from memsvc.text.extractive_summary import Line, summary_of
-from memsvc.text.sentences import merged_sentences
+from memsvc.text.extractive_summary import SummaryLine, summary_of
+from memsvc.text.sentences import merge_sentences
 
 Talk = Sequence[str]
 SPEAKERS = ("user", "assistant")
@@ -56,9 +56,9 @@ TALKS: dict[str, tuple[Talk, tuple[str, ...]]] = {
 ROOM = 80
 
 
-def lines(talk: Talk) -> list[Line]:
+def lines(talk: Talk) -> list[SummaryLine]:
     """Return a conversation as it is summed up: what the user says weighs more."""
-    return [Line(SPEAKERS[place % 2], text, (1.3, 1.0)[place % 2]) for place, text in enumerate(talk)]
+    return [SummaryLine(SPEAKERS[place % 2], text, (1.3, 1.0)[place % 2]) for place, text in enumerate(talk)]
 
 
 def filled(sentences: Sequence[str]) -> str:
@@ -79,10 +79,10 @@ def test_it_finds_the_facts_that_first_and_longest_sentences_miss() -> None:
     """Of twelve marked facts nearly all, and far more than plain ways find in the same room."""
 
     def first(talk: Talk) -> str:
-        return filled([sentence for text in talk for sentence in merged_sentences(text)])
+        return filled([sentence for text in talk for sentence in merge_sentences(text)])
 
     def longest(talk: Talk) -> str:
-        return filled(sorted((sentence for text in talk for sentence in merged_sentences(text)), key=len, reverse=True))
+        return filled(sorted((sentence for text in talk for sentence in merge_sentences(text)), key=len, reverse=True))
 
     def ours(talk: Talk) -> str:
         return summary_of(lines(talk), most_tokens=ROOM, count=count_tokens)
@@ -109,14 +109,19 @@ def test_it_keeps_to_its_room_and_order(name: str, room: int) -> None:
 
 def test_repetitions_and_code_are_left_out() -> None:
     """The same sentence is said once, and a block of code never."""
-    talk = [Line("user", "We decided to use tabs.")] * 5 + [Line("tool", "Here:\n```\nsecret = 42\n```\n")]
+    talk = [SummaryLine("user", "We decided to use tabs.")] * 5 + [
+        SummaryLine("tool", "Here:\n```\nsecret = 42\n```\n")
+    ]
     text = summary_of(talk, most_tokens=100, count=count_tokens)
 
     assert "user: We decided to use tabs." == text
 
 
-@pytest.mark.parametrize("talk", [[], [Line("user", "")], [Line("user", "ok")], [Line("", "🦭")], [Line("u", "```x")]])
-def test_a_conversation_of_nothing_has_a_summary_of_nothing_much(talk: list[Line]) -> None:
+@pytest.mark.parametrize(
+    "talk",
+    [[], [SummaryLine("user", "")], [SummaryLine("user", "ok")], [SummaryLine("", "🦭")], [SummaryLine("u", "```x")]],
+)
+def test_a_conversation_of_nothing_has_a_summary_of_nothing_much(talk: list[SummaryLine]) -> None:
     """No error, and no more words than were said."""
     text = summary_of(talk, most_tokens=10, count=count_tokens)
 

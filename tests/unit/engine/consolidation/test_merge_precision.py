@@ -16,7 +16,7 @@ import pytest
 from memsvc.domain.memory import Memory, content_hash
 from memsvc.domain.scope import Scope
 from memsvc.engine.consolidation.candidates import are_equivalent
-from memsvc.text.paraphrase import gist_of, joined, says_all_of
+from memsvc.text.paraphrase import gist_of, join_texts, says_all_of
 
 DATA = Path(__file__).parents[3] / "data" / "consolidation"
 RECALL = 0.6
@@ -80,6 +80,6 @@ def test_most_of_what_is_the_same_is_found(name: str, language: str) -> None:
 def test_joined_text_says_all_that_each_says(pair: Pair) -> None:
     """In either order, and nothing is said twice."""
     for texts in ((pair.one, pair.other), (pair.other, pair.one)):
-        whole = gist_of(joined(texts))
+        whole = gist_of(join_texts(texts))
         assert all(says_all_of(whole, gist_of(text)) for text in texts)
         assert len(whole.said) == max(len(gist_of(text).said) for text in texts)

@@ -31,7 +31,7 @@ from memsvc.engine.context import service
 from memsvc.engine.context.rendering import least_room, most_item_tokens
 from memsvc.engine.services import Services
 from memsvc.settings import load_settings
-from memsvc.text.recalled_text import LEADING_CITATION, cited_ids
+from memsvc.text.recalled_text import LEADING_CITATION, ids_cited_in
 from tests.support.sqlite_store import SQLITE
 from tests.unit.engine.conftest import IN_MEMORY
 from tests.unit.engine.context.context_fixture import (
@@ -241,7 +241,7 @@ def test_content_cannot_pass_for_the_frame(application: Services) -> None:
 
     assert markdown.lower().count("</memory>") == 1
     assert markdown.endswith("</memory>\n")
-    assert cited_ids(markdown) == [made.id]
+    assert ids_cited_in(markdown) == [made.id]
     assert [line for line in markdown.splitlines() if line.startswith("## ")] == ["## Core"]
 
 

@@ -120,13 +120,13 @@ def test_lost_bytes_are_told(shelf: Shelf) -> None:
     """To who reads them and to who looks for faults; uploading them again mends the file."""
     file, _ = shelf.upload(b"lost"), shelf.upload(b"kept")
     shelf.blobs.delete(file.sha256)
-    assert [file] == list(shelf.files.sweep.broken())
-    with pytest.raises(FileContentMissingError), shelf.files.reader.opened(ADA, file.id):
+    assert [file] == list(shelf.files.sweep.find_broken())
+    with pytest.raises(FileContentMissingError), shelf.files.reader.open(ADA, file.id):
         pass
 
     shelf.upload(b"lost")
-    assert [] == list(shelf.files.sweep.broken())
-    with shelf.files.reader.opened(ADA, file.id) as opened:
+    assert [] == list(shelf.files.sweep.find_broken())
+    with shelf.files.reader.open(ADA, file.id) as opened:
         assert opened.read(9) == b"lost"
 
 
@@ -151,7 +151,7 @@ def test_an_upload_and_a_deletion_of_the_same_bytes_wait_for_each_other(shelf: S
         shelf.files.deleter.delete(ADA, old.id)
         done.set()
 
-    with shelf.files.blob_guard.held(old.sha256):
+    with shelf.files.blob_guard.lock(old.sha256):
         deleting = threading.Thread(target=delete)
         deleting.start()
         # The record goes at once; the bytes have to wait.
@@ -170,14 +170,14 @@ def test_removals_wait_for_a_backup(shelf: Shelf) -> None:
     """But not those of an erasure."""
     one, two = shelf.upload(b"one"), shelf.upload(b"two")
     users = UserBlobs(shelf.store.files, shelf.blobs, shelf.files.blob_guard)
-    with shelf.files.blob_guard.undisturbed():
-        with shelf.files.blob_guard.undisturbed():
+    with shelf.files.blob_guard.defer_removals():
+        with shelf.files.blob_guard.defer_removals():
             shelf.files.deleter.delete(ADA, one.id)
         assert shelf.contents() == 2
         assert (users.count(ADA.owner), users.remove(ADA.owner, lambda: None)) == (1, {two.sha256})
         assert shelf.contents() == 1
     assert shelf.contents() == 0
-    assert users.remaining({one.sha256, two.sha256}) == 0
+    assert users.count_remaining({one.sha256, two.sha256}) == 0
 
 
 def test_a_repeated_upload_of_a_deleted_file_leaves_no_bytes(shelf: Shelf) -> None:
@@ -199,7 +199,7 @@ def test_an_erasure_removes_what_no_file_names(shelf: Shelf) -> None:
     orphan, coming = (hashlib.sha256(content).hexdigest() for content in (b"orphan", b"coming"))
     assert {orphan, coming} == users.orphans().keys()
     found: list[int] = []
-    with shelf.files.blob_guard.held(coming):
+    with shelf.files.blob_guard.lock(coming):
         erasing = threading.Thread(
             target=lambda: found.append(users.remove_orphans([orphan, coming, kept.sha256], lambda: None))
         )
@@ -212,4 +212,4 @@ def test_an_erasure_removes_what_no_file_names(shelf: Shelf) -> None:
 
     assert [1] == found
     assert {kept.sha256, coming} == {blob.sha256 for blob in shelf.blobs.blobs()}
-    assert (0, {}) == (users.remaining([orphan, coming]), users.orphans())
+    assert (0, {}) == (users.count_remaining([orphan, coming]), users.orphans())

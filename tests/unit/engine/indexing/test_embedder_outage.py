@@ -77,7 +77,7 @@ def test_words_go_ahead_and_meaning_follows(tmp_path: Path, endpoint: Endpoint, 
         (lost,) = hybrid.degraded
         with pytest.raises(BackendUnavailableError) as caught:
             search(application, query, Mode.SEMANTIC)
-        pending = application.indexer.pending
+        pending = application.indexer.pending_count
         notices = {notice.code: notice.message for notice in application.diagnosis.run(verify=False).warnings}
 
         endpoint.otherwise = answered
@@ -102,7 +102,7 @@ def test_words_go_ahead_of_a_long_backlog(tmp_path: Path, endpoint: Endpoint) ->
         for start in range(0, 1200, 300):
             progress = run.add(start, [Draft(content=f"Zebra{start + number}x walked.") for number in range(300)])
         until(lambda: contents(search(application, "zebra1199x", Mode.KEYWORD))[:1] == ["Zebra1199x walked."])
-        pending = application.indexer.pending
+        pending = application.indexer.pending_count
 
         endpoint.otherwise = answered
         application.indexer.when_reached(progress.position).result(PATIENCE)

@@ -11,7 +11,12 @@ import pytest
 from memsvc.domain.errors import BackendClosedError
 from memsvc.domain.index_entries import Change, ChangeAction, Chunk, Document
 from memsvc.engine.indexing.cached_embedder import CachedEmbedder
-from memsvc.engine.indexing.vector_entries import ChangeBatch, EmbeddingGranularity, EmbeddingPrefetcher, VectorEntries
+from memsvc.engine.indexing.vector_entries import (
+    EmbeddingBatch,
+    EmbeddingGranularity,
+    EmbeddingPrefetcher,
+    VectorEntries,
+)
 from memsvc.ports.metadata import MetadataStore
 from memsvc.ports.models import Embedder
 from memsvc.ports.plugin import BackendContext
@@ -35,14 +40,14 @@ def context(tmp_path: Path) -> BackendContext:
     return BackendContext(tmp_path, lambda: NOW)
 
 
-def part(first: int, *, costly: int = 3) -> ChangeBatch:
+def part(first: int, *, costly: int = 3) -> EmbeddingBatch:
     """Return a part of three memories of their own."""
     documents = [
         Document(one, (Chunk(0, one.content, (), 1, 1),))
         for one in (memory(f"Zebra number {row}", row=row) for row in range(first, first + 3))
     ]
     changes = [Change(one.memory.row, one.memory.row, one.memory.id, ChangeAction.CREATED, 1, 0) for one in documents]
-    return ChangeBatch(changes, documents, costly)
+    return EmbeddingBatch(changes, documents, costly)
 
 
 def never() -> bool:

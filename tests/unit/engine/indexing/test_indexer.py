@@ -80,7 +80,7 @@ def test_a_position_that_is_reached_needs_no_wait(application: Services) -> None
     remember(application, "one")
 
     assert application.indexer.when_reached(0).done()
-    assert application.indexer.when_reached(application.indexer.applied).done()
+    assert application.indexer.when_reached(application.indexer.applied_position).done()
     assert application.indexer.when_applied(1, 0).done()
 
 

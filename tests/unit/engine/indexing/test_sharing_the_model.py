@@ -184,7 +184,7 @@ def test_a_single_write_does_not_wait_for_an_import(
 
             assert found(application, query, Mode.KEYWORD) == [content]
             assert found(application, content, Mode.SEMANTIC) == [content]
-            assert application.indexer.applied < position
+            assert application.indexer.applied_position < position
         application.indexer.when_reached(position).result(PATIENCE)
         assert len(harbours(endpoint)) == 100
 

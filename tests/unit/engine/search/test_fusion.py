@@ -45,7 +45,8 @@ def _totals(fused: FusedScores) -> dict[int, float]:
 def _all(fused: FusedScores) -> tuple[dict[int, float], dict[str, list[tuple[float, float]]]]:
     """Return everything that can be told of what was fused."""
     told = {
-        name: [(fused.normalized(name, row), fused.share(name, row)) for row in range(14)] for name in fused.columns
+        name: [(fused.normalized_score(name, row), fused.share(name, row)) for row in range(14)]
+        for name in fused.columns
     }
     return _totals(fused), told
 
@@ -126,7 +127,7 @@ def test_weighted_sum_is_the_mean_of_min_max_scores() -> None:
     fused = weighted_sum({"dense": _ranking(0.9, 0.5, 0.1), "bm25": _ranking(7.0, 3.0)}, weights={"bm25": 3.0})
 
     assert _totals(fused) == pytest.approx({1: 1.0, 2: 0.125, 3: 0.0})
-    assert [fused.normalized("dense", row) for row in (1, 2, 3)] == pytest.approx([1.0, 0.5, 0.0])
+    assert [fused.normalized_score("dense", row) for row in (1, 2, 3)] == pytest.approx([1.0, 0.5, 0.0])
     assert [fused.share("bm25", row) for row in (1, 2)] == pytest.approx([0.75, 0.0])
 
 

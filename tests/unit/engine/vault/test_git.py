@@ -154,7 +154,7 @@ def test_nothing_is_committed_where_nothing_changed(vault: Path, git: Shell, our
 
     assert (ours.commit(), ours.commit()) == (0, 0)
 
-    assert (git("rev-parse", "HEAD"), ours.waiting) == (head, 0)
+    assert (git("rev-parse", "HEAD"), ours.waiting_count) == (head, 0)
 
 
 def _merging(git: Shell) -> Callable[[], object]:
@@ -189,11 +189,11 @@ def test_commits_wait_while_somebody_works_in_the_repository(
     release = hinder(git)
     ours.note(["x.md"])
 
-    assert (ours.commit(), ours.waiting, bool(ours.trouble)) == (0, 1, True)
+    assert (ours.commit(), ours.waiting_count, bool(ours.trouble)) == (0, 1, True)
 
     release()
     assert git("rev-parse", "HEAD") == head
-    assert (ours.commit(), ours.waiting, ours.trouble) == (1, 0, "")
+    assert (ours.commit(), ours.waiting_count, ours.trouble) == (1, 0, "")
     assert git("show", "HEAD:notes/vault/x.md") == "two"
 
 
@@ -203,7 +203,7 @@ def test_a_damaged_repository_is_a_trouble_and_no_error(vault: Path, git: Shell,
     (vault / "x.md").write_text("two\n")
     ours.note(["x.md"])
 
-    assert (ours.commit(), ours.waiting) == (0, 1)
+    assert (ours.commit(), ours.waiting_count) == (0, 1)
     assert ours.trouble
     assert not (git.folder / ".git" / "index.lock").exists()
 
