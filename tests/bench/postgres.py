@@ -19,7 +19,7 @@ from memsvc.domain.scope import Reach, Scope
 from memsvc.text.analysis import query_terms
 from memsvc.v1 import types_pb2 as types
 from memsvc_backends.postgres_index import bm25, vector_table
-from memsvc_backends.postgres_index.connections import Connection, reach_extension
+from memsvc_backends.postgres_index.connections import Connection, extend_search_path
 from memsvc_backends.postgres_index.filters import selection
 from memsvc_backends.postgres_index.lexical import KIND as WORDS
 from memsvc_backends.postgres_index.vectors import KIND as VECTORS
@@ -104,8 +104,8 @@ async def _writes(server: Server, dimension: int, count: int) -> list[Row]:
 def _measure_by_hand(url: str, questions: Sequence[Question]) -> _ByHand:
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("SET jit = off")
-        reach_extension(connection)
-        vector_table.know_vectors(connection)
+        extend_search_path(connection)
+        vector_table.register_vector_type(connection)
         live: dict[str, str] = dict(connection.execute("SELECT kind, base FROM index_generations WHERE is_live"))
         base, words = live[VECTORS.name], live[WORDS.name]
 

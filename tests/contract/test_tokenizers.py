@@ -13,7 +13,7 @@ from memsvc.ports.plugin import BackendContext, BackendSettings
 from memsvc.testing.factories import NOW
 from memsvc.testing.models import TokenizerContract
 from memsvc_backends.bpe import BPE, BpeSettings
-from memsvc_backends.bpe.tokenizer import Vocabulary
+from memsvc_backends.bpe.tokenizer import BpeVocabulary
 from memsvc_backends.in_memory import ESTIMATE
 
 CONTEXT = BackendContext(Path("unused"), lambda: NOW)
@@ -32,7 +32,7 @@ class TestEstimate(TokenizerContract):
 class TestBpe(TokenizerContract):
     """The one with OpenAI's vocabularies."""
 
-    @pytest.fixture(params=list(Vocabulary), ids=str)
+    @pytest.fixture(params=list(BpeVocabulary), ids=str)
     def tokenizer(self, request: pytest.FixtureRequest) -> Iterator[Tokenizer]:
         """Open it with each vocabulary."""
         with BPE.open(BpeSettings(vocabulary=request.param), CONTEXT) as tokenizer:
@@ -43,12 +43,12 @@ class TestBpe(TokenizerContract):
     ("vocabulary", "text", "tokens"),
     [
         # What tiktoken says of these.
-        (Vocabulary.O200K, "Hello world, 你好世界。 这是一个测试", 11),
-        (Vocabulary.CL100K, "Hello world, 你好世界。 这是一个测试 <|endoftext|>", 21),
-        (Vocabulary.CL100K, "我们决定下周三在上海开会，讨论新的数据库方案，王芳负责记录。" * 20, 620),
+        (BpeVocabulary.O200K, "Hello world, 你好世界。 这是一个测试", 11),
+        (BpeVocabulary.CL100K, "Hello world, 你好世界。 这是一个测试 <|endoftext|>", 21),
+        (BpeVocabulary.CL100K, "我们决定下周三在上海开会，讨论新的数据库方案，王芳负责记录。" * 20, 620),
     ],
 )
-def test_the_counts_are_those_of_the_models(vocabulary: Vocabulary, text: str, tokens: int) -> None:
+def test_the_counts_are_those_of_the_models(vocabulary: BpeVocabulary, text: str, tokens: int) -> None:
     """They were compared with tiktoken's."""
     with BPE.open(BpeSettings(vocabulary=vocabulary), CONTEXT) as tokenizer:
         assert (vocabulary.value, tokens) == (tokenizer.name, tokenizer.count(text))

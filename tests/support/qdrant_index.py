@@ -10,12 +10,12 @@ from typing import Any, ClassVar
 import pytest
 
 from memsvc.testing.derived_index import E, FullIndex, M
-from memsvc_backends.qdrant_server.connection import Connection
+from memsvc_backends.qdrant_server.connection import ServerConnection
 from memsvc_backends.qdrant_server.settings import QdrantServerSettings
 from tests.support.qdrant_targets import PLACES, context, place, skip_most_filters
 from tests.support.shared_index import SharedIndex
 
-Connect = Callable[[QdrantServerSettings, str], Connection]
+Connect = Callable[[QdrantServerSettings, str], ServerConnection]
 
 
 class QdrantIndex(SharedIndex[E, M]):

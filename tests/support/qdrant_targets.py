@@ -22,7 +22,7 @@ from qdrant_client import QdrantClient
 
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing import filter_contract
-from memsvc_backends.qdrant_server.connection import Connection, connected
+from memsvc_backends.qdrant_server.connection import ServerConnection, open_connection
 from memsvc_backends.qdrant_server.settings import QdrantServerSettings, QdrantSparseSettings
 from tests.support.qdrant_fake import stand_in
 
@@ -61,24 +61,24 @@ class Locked:
 
 
 @contextmanager
-def place(kind: str) -> Iterator[Callable[..., Connection]]:
+def place(kind: str) -> Iterator[Callable[..., ServerConnection]]:
     """Lend what connects to a place that is empty at first, and keeps what is written until the end."""
     if kind == "local":
         client = QdrantClient(":memory:")
         shared = Locked(client)
-        yield lambda settings, name: Connection(shared, shared, settings, name)  # type: ignore[arg-type]
+        yield lambda settings, name: ServerConnection(shared, shared, settings, name)  # type: ignore[arg-type]
         client.close()
         return
     if kind == "grpc":
         with stand_in() as address:
-            yield lambda settings, name: connected(settings.model_copy(update={"url": address}), name)
+            yield lambda settings, name: open_connection(settings.model_copy(update={"url": address}), name)
         return
     given = {"url": URL, "api_key": API_KEY}
     prefixes: set[str] = set()
 
-    def real(settings: QdrantServerSettings, name: str) -> Connection:
+    def real(settings: QdrantServerSettings, name: str) -> ServerConnection:
         prefixes.add(settings.prefix)
-        return connected(type(settings).model_validate({**settings.model_dump(), **given}), name)
+        return open_connection(type(settings).model_validate({**settings.model_dump(), **given}), name)
 
     yield real
     with closing(QdrantClient(**_options())) as client:

@@ -15,7 +15,7 @@ from memsvc.ports.plugin import BackendContext, BackendSettings, BackendSpec
 # The options of the bpe tokenizer.
 
 
-class Vocabulary(StrEnum):
+class BpeVocabulary(StrEnum):
     """The vocabularies there are."""
 
     O200K = "o200k_base"
@@ -27,7 +27,7 @@ class Vocabulary(StrEnum):
 class BpeSettings(BackendSettings):
     """Settings of the bpe tokenizer."""
 
-    vocabulary: Vocabulary = Vocabulary.O200K
+    vocabulary: BpeVocabulary = BpeVocabulary.O200K
     """Whose tokens are counted."""
 
 
@@ -36,7 +36,7 @@ PACKAGE = "bpe_openai"
 _SUFFIXES = frozenset({".so", ".pyd", ".dylib"})
 
 
-class _Encoding(Protocol):
+class _TiktokenEncoding(Protocol):
     def count(self, text: str) -> int: ...
 
 
@@ -46,10 +46,10 @@ class BpeTokenizer:
     adds_up = True
     """The vocabularies cut after a newline that no white space follows."""
 
-    def __init__(self, name: str, encoding: _Encoding) -> None:
+    def __init__(self, name: str, encoding: _TiktokenEncoding) -> None:
         """Count by a loaded *encoding*."""
         self.name = name
-        self._encoding: _Encoding | None = encoding
+        self._encoding: _TiktokenEncoding | None = encoding
 
     def count(self, text: str) -> int:
         """Count the tokens of *text*."""
@@ -68,13 +68,13 @@ class BpeTokenizer:
         """Give the vocabulary back; calls under way keep it until they end."""
         self._encoding = None
 
-    def _open_encoding(self) -> _Encoding:
+    def _open_encoding(self) -> _TiktokenEncoding:
         if self._encoding is None:
             raise BackendClosedError(NAME)
         return self._encoding
 
 
-def _load(vocabulary: str) -> _Encoding:
+def _load(vocabulary: str) -> _TiktokenEncoding:
     """Load the compiled module by its path, past the package's own `__init__`, and a vocabulary of it."""
     path = _module_path()
     spec = importlib.util.spec_from_file_location(f"{PACKAGE}._bindings", path)
@@ -83,7 +83,7 @@ def _load(vocabulary: str) -> _Encoding:
         raise ModuleNotFoundError(message, name=PACKAGE)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return cast("_Encoding", module.tokenizer_for_encoding(vocabulary))
+    return cast("_TiktokenEncoding", module.tokenizer_for_encoding(vocabulary))
 
 
 def _module_path() -> Path:

@@ -26,7 +26,7 @@ class FastembedEmbedder:
         """Embed by a loaded *model*."""
         self._loaded: TextEmbedding | None = model
         self._settings = settings
-        self.dimension = len(self._embed([PROBE])[0])
+        self.dimension = len(self._embed_texts([PROBE])[0])
         self.model = _space(settings, self.dimension)
 
     def embed_passages(self, texts: Sequence[str]) -> Vectors:
@@ -36,12 +36,14 @@ class FastembedEmbedder:
         size = self._settings.batch_items
         for start in range(0, len(texts), size):
             part = texts[start : start + size]
-            found[start : start + len(part)] = self._embed([self._settings.passage_prefix + text for text in part])
+            found[start : start + len(part)] = self._embed_texts(
+                [self._settings.passage_prefix + text for text in part]
+            )
         return found
 
     def embed_query(self, text: str) -> Vector:
         """Embed a query."""
-        found: Vector = self._embed([self._settings.query_prefix + text])[0]
+        found: Vector = self._embed_texts([self._settings.query_prefix + text])[0]
         return found
 
     def ping(self) -> None:
@@ -57,7 +59,7 @@ class FastembedEmbedder:
             raise BackendClosedError(NAME)
         return self._loaded
 
-    def _embed(self, texts: Sequence[str]) -> Vectors:
+    def _embed_texts(self, texts: Sequence[str]) -> Vectors:
         # The tokenizer is native and takes UTF-8; half a surrogate pair has none.
         whole = [text.encode("utf-8", "replace").decode("utf-8") for text in texts]
         vectors = np.array(list(self._model().embed(whole, batch_size=len(whole))), np.float32)
@@ -88,7 +90,7 @@ _POOLING = {
 }
 
 
-def loaded(settings: FastembedSettings, directory: Path) -> TextEmbedding:
+def load_model(settings: FastembedSettings, directory: Path) -> TextEmbedding:
     """Load the model; *directory* is where the embedder may keep what it downloads.
 
     Raises:
@@ -96,7 +98,7 @@ def loaded(settings: FastembedSettings, directory: Path) -> TextEmbedding:
     """
     logger.disable(NAME)  # it writes to stderr in a form of its own; what matters is raised
     cache = settings.cache_dir or directory / CACHE
-    name = _registered(settings)
+    name = _register_model(settings)
     more: dict[str, Any] = {} if settings.path is None else {"specific_model_path": str(settings.path)}
     try:
         return TextEmbedding(
@@ -104,11 +106,11 @@ def loaded(settings: FastembedSettings, directory: Path) -> TextEmbedding:
         )
     except Exception as error:
         # Whatever the packages below raise for a missing or broken file: they have no common class of errors.
-        problem = _broken(settings.path) if settings.path else _missing(settings, cache)
+        problem = _broken_model(settings.path) if settings.path else _missing_model(settings, cache)
         raise BackendUnavailableError(NAME, problem=problem) from error
 
 
-def _registered(settings: FastembedSettings) -> str:
+def _register_model(settings: FastembedSettings) -> str:
     """Return the name by which fastembed knows the model, which is told it first when it is none of its own."""
     known = {one["model"].lower() for one in TextEmbedding.list_supported_models()}
     if settings.model.lower() in known:
@@ -135,7 +137,7 @@ def _registered(settings: FastembedSettings) -> str:
     return name
 
 
-def _missing(settings: FastembedSettings, cache: Path) -> str:
+def _missing_model(settings: FastembedSettings, cache: Path) -> str:
     why = "could not download it" if settings.download else "may not download it"
     return (
         f"has no model {settings.model!r} in {str(cache)!r} and {why}. On a machine with a network run: python -c "
@@ -145,7 +147,7 @@ def _missing(settings: FastembedSettings, cache: Path) -> str:
     )
 
 
-def _broken(path: Path) -> str:
+def _broken_model(path: Path) -> str:
     return (
         f"cannot load the model in {str(path)!r}: it must hold tokenizer.json, tokenizer_config.json, "
         "special_tokens_map.json, config.json and the ONNX file that model_file names"

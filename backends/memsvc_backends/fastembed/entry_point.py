@@ -17,9 +17,9 @@ def _open(settings: FastembedSettings, context: BackendContext) -> Iterator[Embe
     except ModuleNotFoundError as error:
         message = "The embedder 'fastembed' needs a package that is not installed: pip install memsvc[fastembed]"
         raise ModuleNotFoundError(message, name=error.name) from error
-    from memsvc_backends.fastembed.embedder import FastembedEmbedder, loaded  # noqa: PLC0415
+    from memsvc_backends.fastembed.embedder import FastembedEmbedder, load_model  # noqa: PLC0415
 
-    embedder = FastembedEmbedder(loaded(settings, context.directory), settings)
+    embedder = FastembedEmbedder(load_model(settings, context.directory), settings)
     try:
         yield embedder
     finally:

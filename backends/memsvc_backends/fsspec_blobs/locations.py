@@ -31,7 +31,7 @@ class Location(Protocol):
         ...
 
     @contextmanager
-    def opened(self, name: str) -> Iterator[BlobReader]:
+    def open(self, name: str) -> Iterator[BlobReader]:
         """Open a blob."""
         ...
 
@@ -75,11 +75,11 @@ class LocalFolder:
             sync(self._root)
 
     @contextmanager
-    def opened(self, name: str) -> Iterator[_Descriptor]:
+    def open(self, name: str) -> Iterator[_DescriptorReader]:
         """Open a file."""
         descriptor = os.open(self._path(name), os.O_RDONLY)
         try:
-            yield _Descriptor(descriptor)
+            yield _DescriptorReader(descriptor)
         finally:
             os.close(descriptor)
 
@@ -128,10 +128,10 @@ class RemoteStore:
         self._system.put_file(str(source), self._path(name))
 
     @contextmanager
-    def opened(self, name: str) -> Iterator[_Opened]:
+    def open(self, name: str) -> Iterator[_RemoteReader]:
         """Open an object."""
         with self._system.open(self._path(name), "rb", block_size=_BLOCK_BYTES) as file:
-            yield _Opened(file)
+            yield _RemoteReader(file)
 
     def find(self, name: str) -> Blob:
         """Return what is known of an object."""
@@ -171,7 +171,7 @@ class RemoteStore:
         return Blob(name, int(about["size"]), put_time.astimezone(UTC))
 
 
-class _Descriptor:
+class _DescriptorReader:
     """An open file of this machine."""
 
     def __init__(self, descriptor: int) -> None:
@@ -182,7 +182,7 @@ class _Descriptor:
         return os.pread(self._descriptor, length, offset)
 
 
-class _Opened:
+class _RemoteReader:
     """An open file of fsspec."""
 
     def __init__(self, file: Any) -> None:

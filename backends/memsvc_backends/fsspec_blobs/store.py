@@ -65,7 +65,7 @@ class FsspecBlobStore:
         with translate():
             descriptor, path = staging_file(self._staging)
         try:
-            yield _Staged(self._place, descriptor, path)
+            yield _StagedFile(self._place, descriptor, path)
         finally:
             os.close(descriptor)
             path.unlink(missing_ok=True)
@@ -74,14 +74,14 @@ class FsspecBlobStore:
     def open(self, sha256: str) -> Iterator[BlobReader]:
         """Open a blob."""
         self._refuse_when_closed()
-        opening = self._place.opened(_checked(sha256))
+        opening = self._place.open(_require_hash(sha256))
         try:
             with translate():
                 reader = opening.__enter__()
         except FileNotFoundError:
             raise BlobNotFoundError(sha256) from None
         try:
-            yield _Reader(reader)
+            yield _FileReader(reader)
         finally:
             opening.__exit__(None, None, None)
 
@@ -90,7 +90,7 @@ class FsspecBlobStore:
         self._refuse_when_closed()
         try:
             with translate():
-                return self._place.find(_checked(sha256))
+                return self._place.find(_require_hash(sha256))
         except FileNotFoundError:
             return None
 
@@ -105,14 +105,14 @@ class FsspecBlobStore:
         self._refuse_when_closed()
         try:
             with translate():
-                self._place.delete(_checked(sha256))
+                self._place.delete(_require_hash(sha256))
         except FileNotFoundError:
             return False
         return True
 
     def local_path(self, sha256: str) -> Path | None:
         """Return the file that a blob is."""
-        path = self._place.path(_checked(sha256))
+        path = self._place.path(_require_hash(sha256))
         return path if path is not None and path.is_file() else None
 
     def ping(self) -> None:
@@ -133,7 +133,7 @@ class FsspecBlobStore:
             raise BackendClosedError(BACKEND)
 
 
-class _Staged:
+class _StagedFile:
     """`memsvc.ports.blobs.StagedBlob`: a file in the staging folder."""
 
     def __init__(self, place: Location, descriptor: int, path: Path) -> None:
@@ -189,7 +189,7 @@ class _Staged:
         self._begun = self._size
 
 
-class _Reader:
+class _FileReader:
     """`memsvc.ports.blobs.BlobReader`."""
 
     def __init__(self, reader: BlobReader) -> None:
@@ -204,7 +204,7 @@ class _Reader:
             raise BackendUnavailableError(BACKEND) from error
 
 
-def _checked(sha256: str) -> str:
+def _require_hash(sha256: str) -> str:
     """Return the name of a blob: a path is made of it, so that it must be a hash and nothing else."""
     if not is_name(sha256):
         message = f"{sha256!r} is no hash."

@@ -31,19 +31,19 @@ class InMemoryBlobStore:
     def stage(self) -> Iterator[StagedBlob]:
         """Collect bytes."""
         self._current()
-        yield _Staged(self._keep)
+        yield _StagedBytes(self._keep)
 
     @contextmanager
     def open(self, sha256: str) -> Iterator[BlobReader]:
         """Open a blob."""
-        found = self._current().get(_checked(sha256))
+        found = self._current().get(_require_hash(sha256))
         if found is None:
             raise BlobNotFoundError(sha256)
-        yield _Reader(found[0])
+        yield _BytesReader(found[0])
 
     def find(self, sha256: str) -> Blob | None:
         """Return what is known of a blob."""
-        found = self._current().get(_checked(sha256))
+        found = self._current().get(_require_hash(sha256))
         return None if found is None else Blob(sha256, len(found[0]), found[1])
 
     def blobs(self) -> Iterator[Blob]:
@@ -54,11 +54,11 @@ class InMemoryBlobStore:
     def delete(self, sha256: str) -> bool:
         """Remove a blob."""
         with self._lock:
-            return self._current().pop(_checked(sha256), None) is not None
+            return self._current().pop(_require_hash(sha256), None) is not None
 
     def local_path(self, sha256: str) -> Path | None:
         """Return nothing: there are no files."""
-        _checked(sha256)
+        _require_hash(sha256)
         return None
 
     def ping(self) -> None:
@@ -79,7 +79,7 @@ class InMemoryBlobStore:
         return self._blobs
 
 
-class _Staged:
+class _StagedBytes:
     def __init__(self, keep: Callable[[str, bytes], None]) -> None:
         self._keep = keep
         self._content = bytearray()
@@ -99,7 +99,7 @@ class _Staged:
         self._keep(self.sha256(), bytes(self._content))
 
 
-class _Reader:
+class _BytesReader:
     def __init__(self, content: bytes) -> None:
         self._content = content
 
@@ -107,7 +107,7 @@ class _Reader:
         return self._content[offset : offset + length]
 
 
-def _checked(sha256: str) -> str:
+def _require_hash(sha256: str) -> str:
     if len(sha256) != _DIGITS or not _HEX.issuperset(sha256):
         message = f"{sha256!r} is no hash."
         raise ValueError(message)

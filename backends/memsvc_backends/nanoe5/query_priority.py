@@ -122,7 +122,7 @@ class FairBatch:
             job = self._jobs.popleft() if self._jobs and not self._error else None
         try:
             if job is not None:
-                self._pool.submit(job).add_done_callback(self._done)
+                self._pool.submit(job).add_done_callback(self._on_done)
                 return
         except RuntimeError as error:
             self._note(error)
@@ -132,7 +132,7 @@ class FairBatch:
         if is_last:
             self._finish()
 
-    def _done(self, future: Future[None]) -> None:
+    def _on_done(self, future: Future[None]) -> None:
         if error := future.exception():
             self._note(error)
         self._go_on()

@@ -19,7 +19,7 @@ _NO_LIST = frozenset({404, 405})
 
 
 @contextmanager
-def opened_client(settings: EndpointSettings, *, retries: int) -> Iterator[openai.OpenAI]:
+def open_client(settings: EndpointSettings, *, retries: int) -> Iterator[openai.OpenAI]:
     """Make a client; nothing is asked yet."""
     with openai.OpenAI(
         base_url=settings.base_url,

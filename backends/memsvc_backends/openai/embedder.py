@@ -17,8 +17,14 @@ import openai
 
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError
 from memsvc.ports.models import Embedder, Vector, Vectors
-from memsvc_backends.openai.client import NAME, opened_client, ping, refuse_when_closed
-from memsvc_backends.openai.embedding_requests import Clock, EmbeddingRequester, MonotonicClock, Purpose, TooMuchError
+from memsvc_backends.openai.client import NAME, open_client, ping, refuse_when_closed
+from memsvc_backends.openai.embedding_requests import (
+    EmbeddingRequester,
+    Purpose,
+    TooMuchError,
+    WaitableClock,
+    WaitableMonotonicClock,
+)
 from memsvc_backends.openai.settings import OpenAiEmbedderSettings
 
 PROBE = "How long is a vector?"
@@ -31,7 +37,7 @@ SHORTEST = 64
 class OpenAiEmbedder:
     """A model at an endpoint. Passages go in batches, several at a time; a query goes at once and on its own."""
 
-    def __init__(self, client: openai.OpenAI, settings: OpenAiEmbedderSettings, clock: Clock) -> None:
+    def __init__(self, client: openai.OpenAI, settings: OpenAiEmbedderSettings, clock: WaitableClock) -> None:
         """Ask by *client*, which whoever opened it closes; `learn` must come before anything is embedded."""
         self._client = client
         self._settings = settings
@@ -63,8 +69,8 @@ class OpenAiEmbedder:
         self._refuse_when_closed()
         if not texts:
             return np.empty((0, self.dimension), np.float32)
-        sent = [self._sent(self._settings.passage_prefix, text) for text in texts]
-        batches = list(batched(sent, items=self._settings.batch_items, chars=self._settings.batch_chars))
+        sent = [self._text_to_send(self._settings.passage_prefix, text) for text in texts]
+        batches = list(batches_of(sent, items=self._settings.batch_items, chars=self._settings.batch_chars))
         if len(batches) == 1:
             return self._embed_batch(sent)
         try:
@@ -80,7 +86,7 @@ class OpenAiEmbedder:
     def embed_query(self, text: str) -> Vector:
         """Embed a query, waiting no longer than a search should."""
         self._refuse_when_closed()
-        found: Vector = self._embed([self._sent(self._settings.query_prefix, text)], self._queries)[0]
+        found: Vector = self._embed([self._text_to_send(self._settings.query_prefix, text)], self._queries)[0]
         return found
 
     def ping(self) -> None:
@@ -98,7 +104,7 @@ class OpenAiEmbedder:
             raise BackendClosedError(NAME)
         refuse_when_closed(self._client)
 
-    def _sent(self, prefix: str, text: str) -> str:
+    def _text_to_send(self, prefix: str, text: str) -> str:
         # Half a surrogate pair has no UTF-8, and some endpoints are written in C.
         text = text.encode("utf-8", "replace").decode("utf-8").replace("\0", " ")[: self._settings.text_chars]
         return prefix + (text if text.strip() else BLANK)
@@ -122,7 +128,7 @@ class OpenAiEmbedder:
             return self._embed([half], purpose)
 
 
-def batched(texts: Sequence[str], *, items: int, chars: int) -> Iterator[list[str]]:
+def batches_of(texts: Sequence[str], *, items: int, chars: int) -> Iterator[list[str]]:
     """Yield the texts in order, in lists of at most *items* that have at most *chars* together, or are alone."""
     batch: list[str] = []
     size = 0
@@ -150,16 +156,16 @@ def _vectors(settings: OpenAiEmbedderSettings) -> str:
 
 
 @contextmanager
-def opened_embedder(
-    settings: OpenAiEmbedderSettings, directory: Path, clock: Clock | None = None
+def open_embedder(
+    settings: OpenAiEmbedderSettings, directory: Path, clock: WaitableClock | None = None
 ) -> Iterator[Embedder]:
     """Open an embedder that remembers in *directory* what it learned of its model.
 
     Raises:
         BackendUnavailableError: How long the vectors are is neither set nor remembered, and the endpoint does not tell.
     """
-    own = MonotonicClock()
-    with opened_client(settings, retries=0) as client:
+    own = WaitableMonotonicClock()
+    with open_client(settings, retries=0) as client:
         embedder = OpenAiEmbedder(client, settings, clock or own)
         try:
             embedder.learn(directory)

@@ -52,7 +52,9 @@ class Purpose:
 class EmbeddingRequester:
     """Asks an endpoint. Safe to call from several threads."""
 
-    def __init__(self, client: openai.OpenAI, settings: OpenAiEmbedderSettings, clock: Clock, random: Random) -> None:
+    def __init__(
+        self, client: openai.OpenAI, settings: OpenAiEmbedderSettings, clock: WaitableClock, random: Random
+    ) -> None:
         self._client = client
         self._settings = settings
         self._clock = clock
@@ -156,7 +158,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 1.0, 5.0
 """How long an endpoint that failed is left alone, twice as long each time, unless it says itself how long."""
 
 
-class Clock(Protocol):
+class WaitableClock(Protocol):
     """Time, and waiting."""
 
     def time(self) -> float:
@@ -172,7 +174,7 @@ class Clock(Protocol):
         ...
 
 
-class MonotonicClock:
+class WaitableMonotonicClock:
     """The machine's."""
 
     def __init__(self) -> None:
@@ -192,10 +194,10 @@ class MonotonicClock:
         self._closed.set()
 
 
-class Allowance:
+class RateAllowance:
     """So many of something a minute. What is spent grows back evenly; 0 a minute: no limit."""
 
-    def __init__(self, per_minute: float, clock: Clock) -> None:
+    def __init__(self, per_minute: float, clock: WaitableClock) -> None:
         self._rate = per_minute / MINUTE
         self._full = max(1.0, self._rate * BURST_SECONDS)
         self._level = self._full
@@ -220,9 +222,9 @@ class Allowance:
 class RateLimiter:
     """Keeps requests and tokens a minute within their limits, for all threads together."""
 
-    def __init__(self, requests_per_minute: float, tokens_per_minute: float, clock: Clock) -> None:
-        self._requests = Allowance(requests_per_minute, clock)
-        self._tokens = Allowance(tokens_per_minute, clock)
+    def __init__(self, requests_per_minute: float, tokens_per_minute: float, clock: WaitableClock) -> None:
+        self._requests = RateAllowance(requests_per_minute, clock)
+        self._tokens = RateAllowance(tokens_per_minute, clock)
         self._clock = clock
         self._lock = threading.Lock()
 
@@ -232,12 +234,12 @@ class RateLimiter:
         Raises:
             BackendUnavailableError: It would take longer than *patience*.
         """
-        while wait := self._taken(tokens, is_urgent=patience is not None):
+        while wait := self._try_take(tokens, is_urgent=patience is not None):
             if patience is not None and wait > patience:
                 raise BackendUnavailableError(NAME, retry_seconds=wait, problem="is asked as often as its limit allows")
             self._clock.wait(wait)
 
-    def _taken(self, tokens: int, *, is_urgent: bool) -> float:
+    def _try_take(self, tokens: int, *, is_urgent: bool) -> float:
         with self._lock:
             wait = max(
                 self._requests.missing_seconds(1.0, is_urgent=is_urgent),
@@ -252,7 +254,7 @@ class RateLimiter:
 class Backoff:
     """While an endpoint is left alone, calls are refused at once: nobody waits for what will fail."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: WaitableClock) -> None:
         self._clock = clock
         self._lock = threading.Lock()
         self._until = 0.0

@@ -27,9 +27,9 @@ def _needing_the_package() -> Iterator[None]:
 def _open_language_model(settings: OpenAiLanguageModelSettings, _: BackendContext) -> Iterator[LanguageModel]:
     """Make the client; nothing is asked yet, so a service starts although the endpoint is down."""
     with _needing_the_package():
-        from memsvc_backends.openai.client import opened_client  # noqa: PLC0415 - an extra, and a second to import
+        from memsvc_backends.openai.client import open_client  # noqa: PLC0415 - an extra, and a second to import
         from memsvc_backends.openai.language_model import OpenAiLanguageModel  # noqa: PLC0415
-    with opened_client(settings, retries=settings.retries) as client:
+    with open_client(settings, retries=settings.retries) as client:
         yield OpenAiLanguageModel(client, settings)
 
 
@@ -37,8 +37,8 @@ def _open_language_model(settings: OpenAiLanguageModelSettings, _: BackendContex
 def _open_embedder(settings: OpenAiEmbedderSettings, context: BackendContext) -> Iterator[Embedder]:
     """Make the client; the endpoint is asked only when the length of its vectors is neither set nor known."""
     with _needing_the_package():
-        from memsvc_backends.openai.embedder import opened_embedder  # noqa: PLC0415 - an extra, and a second to import
-    with opened_embedder(settings, context.directory) as embedder:
+        from memsvc_backends.openai.embedder import open_embedder  # noqa: PLC0415 - an extra, and a second to import
+    with open_embedder(settings, context.directory) as embedder:
         yield embedder
 
 

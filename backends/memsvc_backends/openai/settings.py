@@ -54,7 +54,7 @@ class OpenAiLanguageModelSettings(EndpointSettings):
     """How the endpoint is asked for JSON: schema or object."""
 
 
-class Encoding(StrEnum):
+class VectorEncoding(StrEnum):
     """Encoding of vectors in transit."""
 
     BASE64 = "base64"
@@ -84,7 +84,7 @@ class OpenAiEmbedderSettings(EndpointSettings):
     sent."""
     query_input_type: str = ""
     """Likewise with what is searched with, such as "query" or "search_query"."""
-    encoding: Encoding = Encoding.BASE64
+    encoding: VectorEncoding = VectorEncoding.BASE64
     """How vectors travel: base64 or float."""
     batch_items: int = Field(default=64, ge=1, le=2048)
     """Texts in a request, at most."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from memsvc.ports.indexes import FUZZY_BOOST, FUZZY_MIN_LENGTH
 from memsvc.text.bm25 import K1, B, is_one_edit, rarity
 from memsvc_backends.postgres_index.connections import Connection
-from memsvc_backends.postgres_index.filters import Condition, held
+from memsvc_backends.postgres_index.filters import Condition, without_nul
 from memsvc_backends.postgres_index.postings import (
     ENTRIES,
     ENTRY_COUNT,
@@ -57,7 +57,7 @@ _BEST = (
 
 
 @dataclass(slots=True)
-class _Wanted:
+class _WantedPostings:
     """The postings to sum up.
 
     Attributes:
@@ -76,13 +76,13 @@ def search(
 
     The owner's key is the first parameter of *where*.
     """
-    asked = Counter(map(held, terms))
+    asked = Counter(map(without_nul, terms))
     keys = {word: word_key(word) for word in asked}
     counts = _counts(connection, base, keys.values())
     entries = counts.get(ENTRY_COUNT, 0)
     if not entries:
         return []
-    wanted = _Wanted()
+    wanted = _WantedPostings()
     owner_key = int(where.parameters[0])
     for number, (word, times) in enumerate(asked.items()):
         number_held = counts.get(keys[word], 0)
@@ -96,7 +96,7 @@ def search(
 
 
 def _best(
-    connection: Connection, base: str, wanted: _Wanted, where: Condition, *, average: float, limit: int
+    connection: Connection, base: str, wanted: _WantedPostings, where: Condition, *, average: float, limit: int
 ) -> list[tuple[int, float]]:
     if not wanted.weights and not wanted.near:
         return []

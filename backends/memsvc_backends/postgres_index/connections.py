@@ -39,14 +39,14 @@ _PREPARE = (
 
 
 @dataclass(slots=True)
-class _Kept:
+class _PooledConnection:
     """A connection, and how long its statements may take (0: any time)."""
 
     driver: Connection
     limit_ms: int = 0
 
 
-class Connections:
+class ConnectionPool:
     """Lends connections, each to one thread at a time; in autocommit."""
 
     def __init__(self, name: str, settings: PostgresSettings, prepare: Callable[[Connection], None]) -> None:
@@ -56,11 +56,11 @@ class Connections:
         self._prepare = prepare
         self._slots = threading.BoundedSemaphore(settings.connections)
         self._lock = threading.Lock()
-        self._idle: list[_Kept] = []
+        self._idle: list[_PooledConnection] = []
         self._is_closed = False
 
     @contextmanager
-    def lent(self, deadline: Deadline | None = None) -> Iterator[Connection]:
+    def borrow(self, deadline: Deadline | None = None) -> Iterator[Connection]:
         """Lend a connection; with a deadline, its statements are broken off soon after that passed.
 
         Raises:
@@ -72,9 +72,9 @@ class Connections:
             if deadline is not None and deadline.passed():
                 raise DeadlineExceededError(self.name)
             raise BackendUnavailableError(self.name)
-        kept: _Kept | None = None
+        kept: _PooledConnection | None = None
         try:
-            kept = self._taken(_limit_ms(deadline))
+            kept = self._take(_limit_ms(deadline))
             yield kept.driver
         finally:
             self._give_back(kept)
@@ -114,10 +114,10 @@ class Connections:
         left = None if deadline is None else deadline.remaining()
         return self._settings.wait_seconds if left is None else min(left, self._settings.wait_seconds)
 
-    def _taken(self, limit_ms: int) -> _Kept:
+    def _take(self, limit_ms: int) -> _PooledConnection:
         kept = self._idle_one(limit_ms)
         if kept is None:
-            kept = _Kept(self.connect())
+            kept = _PooledConnection(self.connect())
         if kept.limit_ms != limit_ms:
             try:
                 kept.driver.execute(f"SET statement_timeout = {limit_ms}")
@@ -128,7 +128,7 @@ class Connections:
             kept.limit_ms = limit_ms
         return kept
 
-    def _idle_one(self, limit_ms: int) -> _Kept | None:
+    def _idle_one(self, limit_ms: int) -> _PooledConnection | None:
         while True:
             with self._lock:
                 if not self._idle:
@@ -139,7 +139,7 @@ class Connections:
                 return kept
             _part_with(kept)
 
-    def _give_back(self, kept: _Kept | None) -> None:
+    def _give_back(self, kept: _PooledConnection | None) -> None:
         if kept is None:
             return
         is_clean = not kept.driver.closed and kept.driver.info.transaction_status == TransactionStatus.IDLE
@@ -176,7 +176,7 @@ def _is_usable(driver: Connection) -> bool:
     return not poll.poll(0)
 
 
-def _part_with(kept: _Kept) -> None:
+def _part_with(kept: _PooledConnection) -> None:
     with suppress(psycopg.Error):
         kept.driver.close()
 
@@ -249,7 +249,7 @@ def ensure_extension(connection: Connection) -> tuple[int, ...]:
     if found is None:
         _create(connection)
         found = connection.execute(_FIND).fetchone()
-    version = parsed(found[0]) if found is not None else ()
+    version = parse_version(found[0]) if found is not None else ()
     if version < _OLDEST:
         raise MemsvcError(
             f"The extension 'vector' of the PostgreSQL database is version {found[0] if found else '?'}; 0.5 or newer "
@@ -258,19 +258,19 @@ def ensure_extension(connection: Connection) -> tuple[int, ...]:
     return version
 
 
-def reach_extension(connection: Connection) -> None:
+def extend_search_path(connection: Connection) -> None:
     """Let a connection find the extension's types wherever they are; tables still go into its first schema."""
     found = connection.execute(_FIND).fetchone()
     if found is not None:
         connection.execute(_REACH, (found[1],))
 
 
-def looks_on(version: tuple[int, ...]) -> bool:
+def searches_iteratively(version: tuple[int, ...]) -> bool:
     """Return whether a graph of this version is searched on until a filter leaves enough."""
     return version >= _LOOKING_ON
 
 
-def parsed(version: str) -> tuple[int, ...]:
+def parse_version(version: str) -> tuple[int, ...]:
     """Return a version such as 0.8.1 as numbers; what is no number ends it."""
     parts: list[int] = []
     for part in version.split("."):

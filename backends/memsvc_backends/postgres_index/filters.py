@@ -32,27 +32,27 @@ _ALWAYS, _NEVER = Condition("true"), Condition("false")
 
 def selection(reach: Reach, where: Filter | None) -> Condition:
     """Return the condition that an entry lies in *reach* and passes the filter."""
-    owner = held(reach.owner)
+    owner = without_nul(reach.owner)
     within = Condition(
         "owner_key = %s AND owner = %s AND project_id = ANY(%s::text[])",
-        (key_of(owner), owner, all_held(reach.project_ids)),
+        (key_of(owner), owner, all_without_nul(reach.project_ids)),
     )
-    return within if where is None else joined("AND", [within, condition(where)])
+    return within if where is None else join_conditions("AND", [within, condition(where)])
 
 
 def condition(where: Filter) -> Condition:
     """Return the condition that an entry meets exactly when it matches *where*."""
     if isinstance(where, And):
-        return joined("AND", [_ALWAYS, *(condition(child) for child in where.children)])
+        return join_conditions("AND", [_ALWAYS, *(condition(child) for child in where.children)])
     if isinstance(where, Or):
-        return joined("OR", [_NEVER, *(condition(child) for child in where.children)])
+        return join_conditions("OR", [_NEVER, *(condition(child) for child in where.children)])
     if isinstance(where, Not):
         child = condition(where.child)
         return Condition(f"NOT ({child.words})", child.parameters)
     return _any_of(where) if isinstance(where, AnyOf) else _range(where)
 
 
-def joined(word: str, parts: list[Condition]) -> Condition:
+def join_conditions(word: str, parts: list[Condition]) -> Condition:
     """Return the parts joined by AND or OR."""
     words = f" {word} ".join(f"({part.words})" for part in parts)
     return Condition(words, tuple(parameter for part in parts for parameter in part.parameters))
@@ -60,7 +60,7 @@ def joined(word: str, parts: list[Condition]) -> Condition:
 
 def _any_of(test: AnyOf) -> Condition:
     if test.field not in NUMBERS:
-        texts = [held(value) for value in test.values if isinstance(value, str)]
+        texts = [without_nul(value) for value in test.values if isinstance(value, str)]
         operator = "&& %s::text[]" if test.field in _SEVERAL else "= ANY(%s::text[])"
         return Condition(f"{test.field.value} {operator}", (texts,)) if texts else _NEVER
     numbers = [value for value in test.values if not isinstance(value, str) and _MIN <= value <= _MAX]
@@ -101,7 +101,7 @@ def _range(bounds: Range) -> Condition:
 def _fractions(bounds: Range) -> Condition:
     tests = [(">", bounds.above), (">=", bounds.at_least), ("<", bounds.below), ("<=", bounds.at_most)]
     parts = [Condition(f"confidence {sign} %s::float8", (float(bound),)) for sign, bound in tests if bound is not None]
-    return joined("AND", [_ALWAYS, *parts])
+    return join_conditions("AND", [_ALWAYS, *parts])
 
 
 def _present(field: Field, test: Condition) -> Condition:
@@ -162,22 +162,22 @@ DEFINITIONS = ", ".join(f"{name} {kind} {constraint}" for name, kind, constraint
 def values_of(entry: int, attributes: Attributes) -> tuple[Any, ...]:
     """Return the values of `COLUMNS` in their order."""
     a = attributes
-    owner = held(a.owner)
+    owner = without_nul(a.owner)
     return (
         entry,
         key_of(owner),
         owner,
-        held(a.project_id),
-        held(a.agent_id),
-        held(a.session_id),
-        held(a.layer),
-        held(a.kind),
-        held(a.category),
-        held(a.tier),
-        held(a.status),
-        held(a.speaker),
-        all_held(a.tags),
-        all_held(a.metadata),
+        without_nul(a.project_id),
+        without_nul(a.agent_id),
+        without_nul(a.session_id),
+        without_nul(a.layer),
+        without_nul(a.kind),
+        without_nul(a.category),
+        without_nul(a.tier),
+        without_nul(a.status),
+        without_nul(a.speaker),
+        all_without_nul(a.tags),
+        all_without_nul(a.metadata),
         a.importance,
         float(a.confidence),
         a.create_time,
@@ -197,16 +197,16 @@ _ESCAPE = "\x01"
 _NUL = "\x00"
 
 
-def held(text: str) -> str:
+def without_nul(text: str) -> str:
     """Return *text* without NUL, which PostgreSQL refuses; different texts stay different."""
     if _NUL not in text and _ESCAPE not in text:
         return text
     return text.replace(_ESCAPE, f"{_ESCAPE}2").replace(_NUL, f"{_ESCAPE}1")
 
 
-def all_held(texts: Sequence[str]) -> list[str]:
-    """Return each of *texts* as `held` does."""
-    return [held(text) for text in texts]
+def all_without_nul(texts: Sequence[str]) -> list[str]:
+    """Return each of *texts* as `without_nul` does."""
+    return [without_nul(text) for text in texts]
 
 
 def key_of(text: str) -> int:

@@ -16,7 +16,7 @@ import psycopg
 from psycopg import sql
 
 from memsvc.domain.errors import BackendUnavailableError, MemsvcError, ReindexRunningError
-from memsvc_backends.postgres_index.connections import Connection, Connections, translate
+from memsvc_backends.postgres_index.connections import Connection, ConnectionPool, translate
 
 FRESH_SECONDS = 1.0
 """So long a manifest that was read is taken for the present one. Searches learn of a switch at once all the same."""
@@ -58,7 +58,7 @@ M = TypeVar("M", bound=AnyManifest)
 
 
 @dataclass(frozen=True, slots=True)
-class Kind(Generic[M]):
+class IndexTables(Generic[M]):
     """Differences between the vector and the lexical index.
 
     Attributes:
@@ -81,17 +81,17 @@ class Kind(Generic[M]):
 
 
 @dataclass(frozen=True, slots=True)
-class Live(Generic[M]):
+class LiveTables(Generic[M]):
     """The generation that is searched: how its tables' names begin, which is so once only, and what it is made of."""
 
     base: str
     manifest: M
 
 
-class Generations(Generic[M]):
+class TableGenerations(Generic[M]):
     """The manifests in the database, and this process's knowledge of the live one."""
 
-    def __init__(self, connections: Connections, kind: Kind[M]) -> None:
+    def __init__(self, connections: ConnectionPool, kind: IndexTables[M]) -> None:
         """Make the table of manifests, and remove what was left behind by who died.
 
         Raises:
@@ -100,9 +100,9 @@ class Generations(Generic[M]):
         self.kind = kind
         self._connections = connections
         self._looking = threading.Lock()
-        self._live: Live[M] | None = None
+        self._live: LiveTables[M] | None = None
         self._looked = 0.0
-        with translate(connections.name), connections.lent() as connection:
+        with translate(connections.name), connections.borrow() as connection:
             require_schema(connection)
             with connection.transaction():
                 # Two who make the same table at the same time fail.
@@ -111,7 +111,7 @@ class Generations(Generic[M]):
         self.refresh()
         self._remove_leftovers()
 
-    def live(self) -> Live[M] | None:
+    def live(self) -> LiveTables[M] | None:
         """Return the live generation as far as it is known, or None; what was read long ago is read again.
 
         A database that is away changes nothing where one is known: whoever then searches is told.
@@ -132,7 +132,7 @@ class Generations(Generic[M]):
                 self._looking.release()
         return self._live
 
-    def refresh(self) -> Live[M] | None:
+    def refresh(self) -> LiveTables[M] | None:
         """Read which generation is live.
 
         Raises:
@@ -141,7 +141,7 @@ class Generations(Generic[M]):
         with self._looking:
             return self._read()
 
-    def begin(self, manifest: M) -> Making[M]:
+    def begin(self, manifest: M) -> GenerationBuild[M]:
         """Note a generation that is to be made, which keeps every other process from making one.
 
         Raises:
@@ -159,11 +159,11 @@ class Generations(Generic[M]):
                 written = json.dumps(self.kind.to_json(manifest))
                 connection.execute(_NOTE, (self.kind.name, manifest.generation, base, written))
             except BaseException:
-                _let_go(connection)
+                _release(connection)
                 raise
-        return Making(self, Live(base, manifest), connection, self._connections.name)
+        return GenerationBuild(self, LiveTables(base, manifest), connection, self._connections.name)
 
-    def publish(self, made: Live[M], connection: Connection) -> None:
+    def publish(self, made: LiveTables[M], connection: Connection) -> None:
         """Make a generation the live one and drop the one before, in one step for all processes."""
         with connection.transaction():
             before = [base for (base,) in connection.execute(_RETIRE, (self.kind.name,)).fetchall()]
@@ -173,19 +173,19 @@ class Generations(Generic[M]):
         with self._looking:
             self._live, self._looked = made, time.monotonic()
 
-    def forget(self, made: Live[M], connection: Connection) -> None:
+    def forget(self, made: LiveTables[M], connection: Connection) -> None:
         """Remove a generation that never went live."""
         with connection.transaction():
             if connection.execute(_FORGET, (self.kind.name, made.base)).fetchone():
                 drop(connection, self.kind.tables(made.base))
 
-    def _read(self) -> Live[M] | None:
-        with translate(self._connections.name), self._connections.lent() as connection:
+    def _read(self) -> LiveTables[M] | None:
+        with translate(self._connections.name), self._connections.borrow() as connection:
             found = connection.execute(_LIVE, (self.kind.name,)).fetchone()
         if found is None:
             self._live = None
         elif self._live is None or self._live.base != found[0]:
-            self._live = Live(found[0], self.kind.from_json(json.loads(found[1])))
+            self._live = LiveTables(found[0], self.kind.from_json(json.loads(found[1])))
         self._looked = time.monotonic()
         return self._live
 
@@ -216,13 +216,15 @@ class Generations(Generic[M]):
             except ReindexRunningError:
                 _log.debug("a generation of %s is being made by another process", self.kind.name)
             finally:
-                _let_go(connection)
+                _release(connection)
 
 
-class Making(Generic[M]):
+class GenerationBuild(Generic[M]):
     """A generation that is being made: its tables, and the connection whose lock keeps others from making one."""
 
-    def __init__(self, generations: Generations[M], made: Live[M], connection: Connection, name: str) -> None:
+    def __init__(
+        self, generations: TableGenerations[M], made: LiveTables[M], connection: Connection, name: str
+    ) -> None:
         self.made = made
         self.connection = connection
         self.name = name
@@ -249,7 +251,7 @@ class Making(Generic[M]):
     def close(self) -> None:
         """Let others make one. What is unfinished is theirs to remove."""
         self._is_over = True
-        _let_go(self.connection)
+        _release(self.connection)
 
 
 def drop(connection: Connection, tables: Sequence[str]) -> None:
@@ -269,7 +271,7 @@ def require_schema(connection: Connection) -> None:
         )
 
 
-def _let_go(connection: Connection) -> None:
+def _release(connection: Connection) -> None:
     """Close a connection whose locks are gone when this returns: a server may take its time to notice the end."""
     with suppress(psycopg.Error):
         connection.execute(_LET_GO)

@@ -15,9 +15,9 @@ from memsvc.ports.indexes import LexicalIndex
 from memsvc.ports.plugin import BackendContext, BackendSpec
 from memsvc_backends.postgres_index import postings as tables
 from memsvc_backends.postgres_index.bm25 import search as find
-from memsvc_backends.postgres_index.connections import Connection, Connections
+from memsvc_backends.postgres_index.connections import Connection, ConnectionPool
 from memsvc_backends.postgres_index.filters import selection
-from memsvc_backends.postgres_index.generations import Kind, Live
+from memsvc_backends.postgres_index.generations import IndexTables, LiveTables
 from memsvc_backends.postgres_index.postings import Changes
 from memsvc_backends.postgres_index.settings import FulltextSettings
 from memsvc_backends.postgres_index.table_index import TableGeneration, TableIndex
@@ -33,7 +33,7 @@ def _from_json(content: dict[str, Any]) -> LexicalManifest:
     return LexicalManifest(**content)
 
 
-KIND: Kind[LexicalManifest] = Kind("index_words", tables.PARTS, tables.ENTRIES, _to_json, _from_json)
+KIND: IndexTables[LexicalManifest] = IndexTables("index_words", tables.PARTS, tables.ENTRIES, _to_json, _from_json)
 
 
 class FulltextGeneration(TableGeneration[LexicalEntry, LexicalManifest]):
@@ -53,16 +53,16 @@ class FulltextIndex(TableIndex[LexicalEntry, LexicalManifest]):
     """`memsvc.ports.indexes.LexicalIndex`."""
 
     def __init__(self, settings: FulltextSettings) -> None:
-        super().__init__(Connections(NAME, settings, lambda _connection: None), KIND, FulltextGeneration)
+        super().__init__(ConnectionPool(NAME, settings, lambda _connection: None), KIND, FulltextGeneration)
 
     def replace(self, changes: Changes) -> None:
         """Make the entries of each memory exactly those given, in one transaction."""
 
-        def write(connection: Connection, live: Live[LexicalManifest]) -> bool:
+        def write(connection: Connection, live: LiveTables[LexicalManifest]) -> bool:
             tables.replace(connection, live.base, changes)
             return True
 
-        if not self._reading.asked(self._require_live(), write, absent=False):
+        if not self._reading.query(self._require_live(), write, absent=False):
             raise BackendUnavailableError(NAME)
 
     def search(
@@ -76,10 +76,10 @@ class FulltextIndex(TableIndex[LexicalEntry, LexicalManifest]):
             return []
         within = selection(reach, where)
 
-        def best(connection: Connection, live: Live[LexicalManifest]) -> list[Hit]:
+        def best(connection: Connection, live: LiveTables[LexicalManifest]) -> list[Hit]:
             return [Hit(*hit) for hit in find(connection, live.base, terms, within, limit=limit)]
 
-        return self._reading.asked(live, best, [], deadline)
+        return self._reading.query(live, best, [], deadline)
 
 
 def _open(settings: FulltextSettings, _context: BackendContext) -> AbstractContextManager[LexicalIndex]:

@@ -19,7 +19,7 @@ from psycopg import sql
 
 from memsvc.domain.index_entries import LexicalEntry
 from memsvc_backends.postgres_index.connections import Connection, lock_rows
-from memsvc_backends.postgres_index.filters import DEFINITIONS, NAMES, ROW_SHIFT, TYPES, held, key_of, values_of
+from memsvc_backends.postgres_index.filters import DEFINITIONS, NAMES, ROW_SHIFT, TYPES, key_of, values_of, without_nul
 
 POSTINGS, ENTRIES, WORDS = "_p", "_e", "_w"
 PARTS = (POSTINGS, ENTRIES, WORDS)
@@ -78,7 +78,7 @@ def list_key(owner_key: int, word: int) -> int:
 def create(connection: Connection, base: str) -> None:
     """Make the tables."""
     for words in _MAKE:
-        connection.execute(_named(words, base))
+        connection.execute(_with_names(words, base))
 
 
 def settle(connection: Connection, base: str) -> None:
@@ -129,13 +129,13 @@ class _Counts:
         keys = sorted(every)
         # A word that is only counted out is there already, and its text stays.
         texts = [None if key in {ENTRY_COUNT, LENGTH_SUM} else self._words.get(key, "") for key in keys]
-        connection.execute(_named(_COUNT, base), (keys, texts, [every[key] for key in keys]))
+        connection.execute(_with_names(_COUNT, base), (keys, texts, [every[key] for key in keys]))
         if gone := [key for key in keys if every[key] < 0]:
-            connection.execute(_named(_FORGET, base), (gone,))
+            connection.execute(_with_names(_FORGET, base), (gone,))
 
 
 def _remove(connection: Connection, base: str, rows: list[int], counts: _Counts) -> None:
-    gone = connection.execute(_named(_REMOVE_ENTRIES, base), (rows,), binary=True).fetchall()
+    gone = connection.execute(_with_names(_REMOVE_ENTRIES, base), (rows,), binary=True).fetchall()
     lists: list[int] = []
     entries: list[int] = []
     for entry, owner_key, length, words in gone:
@@ -143,33 +143,33 @@ def _remove(connection: Connection, base: str, rows: list[int], counts: _Counts)
         lists.extend(list_key(owner_key, word) for word in words)
         entries.extend([entry] * len(words))
     if lists:
-        connection.execute(_named(_REMOVE_POSTINGS, base), (lists, entries))
+        connection.execute(_with_names(_REMOVE_POSTINGS, base), (lists, entries))
 
 
 def _add(connection: Connection, base: str, entries: Sequence[LexicalEntry], counts: _Counts) -> None:
     postings: list[tuple[int, int, int, int]] = []
-    with connection.cursor().copy(_named(_COPY_ENTRIES, base)) as copy:
+    with connection.cursor().copy(_with_names(_COPY_ENTRIES, base)) as copy:
         copy.set_types((*TYPES, "integer", "bigint[]"))
         for entry in entries:
             length = len(entry.terms)
-            times = Counter(map(held, entry.terms))
+            times = Counter(map(without_nul, entry.terms))
             words = {word_key(word): word for word in times}
             counts.add(words, length)
             copy.write_row((*values_of(entry.entry_id, entry.attributes), length, list(words)))
-            owner_key = key_of(held(entry.attributes.owner))
+            owner_key = key_of(without_nul(entry.attributes.owner))
             postings.extend(
                 (list_key(owner_key, key), entry.entry_id, times[word], length) for key, word in words.items()
             )
     # In the order of the index, neighbours are written together.
     postings.sort()
-    with connection.cursor().copy(_named(_COPY_POSTINGS, base)) as copy:
+    with connection.cursor().copy(_with_names(_COPY_POSTINGS, base)) as copy:
         copy.set_types(("bigint", "bigint", "integer", "integer"))
         for posting in postings:
             copy.write_row(posting)
 
 
 @lru_cache(256)
-def _named(words: str, base: str) -> sql.Composed:
+def _with_names(words: str, base: str) -> sql.Composed:
     return sql.SQL(words).format(
         entries=sql.Identifier(f"{base}{ENTRIES}"),
         postings=sql.Identifier(f"{base}{POSTINGS}"),

@@ -12,9 +12,9 @@ from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.scope import Reach
 from memsvc.ports.indexes import Generation, ListedEntry
-from memsvc_backends.postgres_index.connections import GONE, Connection, Connections, translate
+from memsvc_backends.postgres_index.connections import GONE, Connection, ConnectionPool, translate
 from memsvc_backends.postgres_index.filters import Condition, selection
-from memsvc_backends.postgres_index.generations import Generations, Kind, Live, M, Making
+from memsvc_backends.postgres_index.generations import GenerationBuild, IndexTables, LiveTables, M, TableGenerations
 
 # A generation that is being made in tables of its own, whatever its entries are.
 
@@ -27,7 +27,7 @@ _SLICE = 256
 class TableGeneration(ABC, Generic[E, M]):
     """`memsvc.ports.indexes.Generation`. One thread at a time uses its connection; others wait."""
 
-    def __init__(self, making: Making[M]) -> None:
+    def __init__(self, making: GenerationBuild[M]) -> None:
         """Make the tables.
 
         Raises:
@@ -77,17 +77,20 @@ class TableIndex(Generic[E, M]):
     is_shared = True
 
     def __init__(
-        self, connections: Connections, kind: Kind[M], make: Callable[[Making[M]], TableGeneration[E, M]]
+        self,
+        connections: ConnectionPool,
+        kind: IndexTables[M],
+        make: Callable[[GenerationBuild[M]], TableGeneration[E, M]],
     ) -> None:
         self._connections = connections
         self._make = make
         self._making: TableGeneration[E, M] | None = None
         try:
-            self._generations = Generations(connections, kind)
+            self._generations = TableGenerations(connections, kind)
         except BaseException:
             connections.close()
             raise
-        self._reading = Reading(connections, self._generations)
+        self._reading = TableReader(connections, self._generations)
 
     @property
     def manifest(self) -> M | None:
@@ -135,7 +138,7 @@ class TableIndex(Generic[E, M]):
         if self._making is not None:
             self._making.making.close()
 
-    def _require_live(self) -> Live[M]:
+    def _require_live(self) -> LiveTables[M]:
         """Return the live generation, or raise ValueError when there is none."""
         live = self._generations.live()
         if live is None:
@@ -157,15 +160,19 @@ _SIZE = (
 R = TypeVar("R")
 
 
-class Reading(Generic[M]):
+class TableReader(Generic[M]):
     """Asks the live generation, and counts and lists what it holds."""
 
-    def __init__(self, connections: Connections, generations: Generations[M]) -> None:
+    def __init__(self, connections: ConnectionPool, generations: TableGenerations[M]) -> None:
         self._connections = connections
         self._generations = generations
 
-    def asked(
-        self, live: Live[M] | None, ask: Callable[[Connection, Live[M]], R], absent: R, deadline: Deadline | None = None
+    def query(
+        self,
+        live: LiveTables[M] | None,
+        ask: Callable[[Connection, LiveTables[M]], R],
+        absent: R,
+        deadline: Deadline | None = None,
     ) -> R:
         """Return what *live* answers, or the next generation when it is gone by now, or *absent* when there is none.
 
@@ -178,7 +185,7 @@ class Reading(Generic[M]):
                 return absent
             with translate(self._connections.name, deadline):
                 try:
-                    with self._connections.lent(deadline) as connection:
+                    with self._connections.borrow(deadline) as connection:
                         return ask(connection, live)
                 except GONE:
                     live = self._generations.refresh()
@@ -189,13 +196,13 @@ class Reading(Generic[M]):
         after = -1
         while True:
 
-            def page(connection: Connection, live: Live[M], after: int = after) -> list[tuple[Any, ...]]:
+            def page(connection: Connection, live: LiveTables[M], after: int = after) -> list[tuple[Any, ...]]:
                 table = self._entries(live)
                 words = f'SELECT entry, fingerprint FROM "{table}" WHERE entry > %s ORDER BY entry LIMIT {_PAGE}'
                 return connection.execute(words.encode(), (after,), binary=True).fetchall()
 
             nothing: list[tuple[Any, ...]] = []
-            found = self.asked(self._generations.live(), page, nothing)
+            found = self.query(self._generations.live(), page, nothing)
             for entry, fingerprint in found:
                 yield ListedEntry(entry, fingerprint)
             if len(found) < _PAGE:
@@ -206,27 +213,27 @@ class Reading(Generic[M]):
         """Return how many entries meet a condition, or how many there are."""
         words, parameters = where or Condition("true")
 
-        def counted(connection: Connection, live: Live[M]) -> int:
+        def counted(connection: Connection, live: LiveTables[M]) -> int:
             return _number(connection, f'SELECT count(*) FROM "{self._entries(live)}" WHERE {words}', parameters)
 
-        return self.asked(self._generations.live(), counted, 0)
+        return self.query(self._generations.live(), counted, 0)
 
     def largest_owner(self) -> int:
         """Return how many entries of one view the owner has who has most."""
 
-        def most(connection: Connection, live: Live[M]) -> int:
+        def most(connection: Connection, live: LiveTables[M]) -> int:
             counts = f'SELECT count(*) AS held FROM "{self._entries(live)}" GROUP BY owner_key, view'
             return _number(connection, f"SELECT coalesce(max(held), 0)::bigint FROM ({counts}) AS counts", ())
 
-        return self.asked(self._generations.live(), most, 0)
+        return self.query(self._generations.live(), most, 0)
 
     def storage_bytes(self) -> int:
         """Return the bytes of all tables of the index, those of a generation being made too."""
         self._connections.require_open()
-        with translate(self._connections.name), self._connections.lent() as connection:
+        with translate(self._connections.name), self._connections.borrow() as connection:
             return _number(connection, _SIZE, (f"{self._generations.kind.name}_",))
 
-    def _entries(self, live: Live[M]) -> str:
+    def _entries(self, live: LiveTables[M]) -> str:
         return f"{live.base}{self._generations.kind.entries}"
 
 

@@ -54,7 +54,7 @@ class _VectorDumper(Dumper):
         return obj.size.to_bytes(2) + b"\0\0" + obj.astype(">f4").tobytes()
 
 
-def know_vectors(connection: Connection) -> None:
+def register_vector_type(connection: Connection) -> None:
     """Let a connection take arrays for vectors."""
     info = TypeInfo.fetch(connection, "vector")
     if info is None:
@@ -124,7 +124,7 @@ def build_graph(connection: Connection, table: str, settings: PgvectorSettings) 
     connection.execute(words)
 
 
-def normalised(vector: Vector) -> Vector:
+def normalise(vector: Vector) -> Vector:
     """Return the vector scaled to unit length; one of zeros stays."""
     length = float(np.linalg.norm(vector))
     return vector if length == 0.0 else np.asarray(vector / np.float32(length), dtype=np.float32)

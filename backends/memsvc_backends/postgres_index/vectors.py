@@ -21,14 +21,14 @@ from memsvc_backends.postgres_index import vector_table as tables
 from memsvc_backends.postgres_index.connections import (
     GONE,
     Connection,
-    Connections,
+    ConnectionPool,
     ensure_extension,
-    looks_on,
-    reach_extension,
+    extend_search_path,
+    searches_iteratively,
     translate,
 )
 from memsvc_backends.postgres_index.filters import selection
-from memsvc_backends.postgres_index.generations import Kind, Live, Making
+from memsvc_backends.postgres_index.generations import GenerationBuild, IndexTables, LiveTables
 from memsvc_backends.postgres_index.settings import PgvectorSettings
 from memsvc_backends.postgres_index.table_index import TableGeneration, TableIndex
 from memsvc_backends.postgres_index.vector_table import Changes
@@ -38,7 +38,7 @@ _REMEMBERED_OWNERS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class _Search:
+class _VectorSearch:
     """Parameters of a search."""
 
     vector: Vector
@@ -50,7 +50,7 @@ class _Search:
 
 
 @dataclass(frozen=True, slots=True)
-class _Begun:
+class _ThreadSearch:
     """A search that a thread does meanwhile."""
 
     hits: Future[list[Hit]]
@@ -73,7 +73,7 @@ class PgvectorIndex(TableIndex[VectorEntry, VectorManifest]):
         self._large: dict[tuple[str, int], tuple[float, bool]] = {}
         self._graph_pays: tuple[str, float, bool] = ("", 0.0, False)
         super().__init__(
-            Connections(NAME, settings, self._prepare), KIND, partial(PgvectorGeneration, settings=settings)
+            ConnectionPool(NAME, settings, self._prepare), KIND, partial(PgvectorGeneration, settings=settings)
         )
         self._threads = ThreadPoolExecutor(settings.connections, thread_name_prefix="pgvector")
 
@@ -87,7 +87,7 @@ class PgvectorIndex(TableIndex[VectorEntry, VectorManifest]):
         require_dimensions(changes, live.manifest.dimension)
         with translate(NAME):
             try:
-                with self._connections.lent() as connection:
+                with self._connections.borrow() as connection:
                     tables.replace(connection, live.base, changes)
             except GONE as error:
                 self._generations.refresh()
@@ -97,15 +97,15 @@ class PgvectorIndex(TableIndex[VectorEntry, VectorManifest]):
         self, vector: Vector, *, view: View, reach: Reach, where: Filter | None = None, limit: int, deadline: Deadline
     ) -> list[Hit]:
         """Return the entries of the view nearest to the vector, best first, equal scores by entry id."""
-        return self._searched(_Search(vector, view, reach, where, limit, deadline))
+        return self._search_live(_VectorSearch(vector, view, reach, where, limit, deadline))
 
     def begin_search(
         self, vector: Vector, *, view: View, reach: Reach, where: Filter | None = None, limit: int, deadline: Deadline
     ) -> PendingSearch:
         """Let a thread search, while the caller does something else."""
-        search = partial(self._searched, _Search(vector, view, reach, where, limit, deadline))
+        search = partial(self._search_live, _VectorSearch(vector, view, reach, where, limit, deadline))
         try:
-            return _Begun(self._threads.submit(search), deadline)
+            return _ThreadSearch(self._threads.submit(search), deadline)
         except RuntimeError:
             # The index was closed, which the result is to say.
             return DeferredSearch(search)
@@ -118,7 +118,7 @@ class PgvectorIndex(TableIndex[VectorEntry, VectorManifest]):
     def wants_graph(self) -> bool:
         """Return whether one owner has so many entries that a graph answers quicker than comparing them all."""
         live = self._generations.live()
-        if live is None or not looks_on(self._version) or live.manifest.dimension > tables.GRAPH_DIMENSIONS:
+        if live is None or not searches_iteratively(self._version) or live.manifest.dimension > tables.GRAPH_DIMENSIONS:
             return False
         base, looked, pays = self._graph_pays
         if base != live.base or time.monotonic() - looked > _REMEMBERED_SECONDS:
@@ -131,7 +131,7 @@ class PgvectorIndex(TableIndex[VectorEntry, VectorManifest]):
         super().close()
         self._threads.shutdown(cancel_futures=True)
 
-    def _searched(self, search: _Search) -> list[Hit]:
+    def _search_live(self, search: _VectorSearch) -> list[Hit]:
         live = self._generations.live()
         if search.deadline.passed():
             raise DeadlineExceededError(NAME)
@@ -139,13 +139,13 @@ class PgvectorIndex(TableIndex[VectorEntry, VectorManifest]):
             tables.require_dimension(search.vector, live.manifest.dimension)
         if search.limit <= 0:
             return []
-        return self._reading.asked(live, partial(self._nearest, search), [], search.deadline)
+        return self._reading.query(live, partial(self._nearest, search), [], search.deadline)
 
-    def _nearest(self, search: _Search, connection: Connection, live: Live[VectorManifest]) -> list[Hit]:
+    def _nearest(self, search: _VectorSearch, connection: Connection, live: LiveTables[VectorManifest]) -> list[Hit]:
         # Another generation than was asked at first may be of another length.
         tables.require_dimension(search.vector, live.manifest.dimension)
         within = selection(search.reach, search.where), int(search.view)
-        target = tables.normalised(search.vector)
+        target = tables.normalise(search.vector)
         find = partial(tables.search, connection, live.base, within, target, limit=search.limit)
         if live.manifest.hnsw and self._is_large(connection, live, search.reach, search.view):
             found = find(by_graph=True)
@@ -154,7 +154,7 @@ class PgvectorIndex(TableIndex[VectorEntry, VectorManifest]):
         # Also when a graph gave less than was asked for: it may have stopped before the filter was met often enough.
         return [Hit(*hit) for hit in find(by_graph=False)]
 
-    def _is_large(self, connection: Connection, live: Live[VectorManifest], reach: Reach, view: View) -> bool:
+    def _is_large(self, connection: Connection, live: LiveTables[VectorManifest], reach: Reach, view: View) -> bool:
         """Return whether the owner has so many entries that the graph is searched; looked up once a minute."""
         known = self._large.get((reach.owner, view))
         if known is not None and time.monotonic() - known[0] < _REMEMBERED_SECONDS:
@@ -171,9 +171,9 @@ class PgvectorIndex(TableIndex[VectorEntry, VectorManifest]):
     def _prepare(self, connection: Connection) -> None:
         if not self._version:
             self._version = ensure_extension(connection)
-        reach_extension(connection)
-        tables.know_vectors(connection)
-        if looks_on(self._version):
+        extend_search_path(connection)
+        tables.register_vector_type(connection)
+        if searches_iteratively(self._version):
             # Loads the extension's settings, which are not known before.
             connection.execute("SELECT '[1]'::vector")
             connection.execute("SELECT set_config('hnsw.iterative_scan', 'relaxed_order', false)")
@@ -196,13 +196,13 @@ PGVECTOR: BackendSpec[VectorIndex] = BackendSpec(settings=PgvectorSettings, open
 NAME = "pgvector"
 
 
-KIND: Kind[VectorManifest] = Kind("index_vectors", ("",), "", content_of, manifest_of)
+KIND: IndexTables[VectorManifest] = IndexTables("index_vectors", ("",), "", content_of, manifest_of)
 
 
 class PgvectorGeneration(TableGeneration[VectorEntry, VectorManifest]):
     """A generation of vectors, with a graph when the manifest asks for one."""
 
-    def __init__(self, making: Making[VectorManifest], settings: PgvectorSettings) -> None:
+    def __init__(self, making: GenerationBuild[VectorManifest], settings: PgvectorSettings) -> None:
         self._settings = settings
         self._manifest = making.made.manifest
         super().__init__(making)

@@ -59,10 +59,10 @@ def payload_of(attributes: Attributes, view: View, marks: Sequence[str] = ()) ->
     terms = [*marks, *terms_of(told)]
     bounds: Payload = {}
     if attributes.valid_from is not None:
-        terms.append(bounded_term(Field.VALID_FROM))
+        terms.append(term_within_limit(Field.VALID_FROM))
         bounds[Field.VALID_FROM.value] = attributes.valid_from
     if attributes.valid_to is not None:
-        terms.append(bounded_term(Field.VALID_TO))
+        terms.append(term_within_limit(Field.VALID_TO))
         bounds[Field.VALID_TO.value] = attributes.valid_to
     payload: Payload = {
         **bounds,
@@ -113,10 +113,10 @@ def slices_of(changes: Changes, *, dimension: int, size: int, is_bulk: bool = Fa
     for entries in changes.values():
         for entry in entries:
             require_dimension(entry.vector, dimension)
-    return (_slice(entries, memories, is_bulk=is_bulk) for entries, memories in _cut(changes, size))
+    return (_slice(entries, memories, is_bulk=is_bulk) for entries, memories in _split(changes, size))
 
 
-def _cut(changes: Changes, size: int) -> Iterator[tuple[list[VectorEntry], list[tuple[int, list[int]]]]]:
+def _split(changes: Changes, size: int) -> Iterator[tuple[list[VectorEntry], list[tuple[int, list[int]]]]]:
     batch: list[VectorEntry] = []
     memories: list[tuple[int, list[int]]] = []
     for row, entries in changes.items():
@@ -188,7 +188,7 @@ def terms_of(pairs: Sequence[tuple[str, str]]) -> list[str]:
     return [f"{field}={value}" for field, value in pairs]
 
 
-def bounded_term(field: Field) -> str:
+def term_within_limit(field: Field) -> str:
     """Return the token that a point has whose memory has a number in this field."""
     return f"{field.value}=set"
 
@@ -261,18 +261,18 @@ def _number_any(where: AnyOf) -> Condition:
 
 def _range(where: Range) -> Condition:
     if where.field is Field.CONFIDENCE:
-        bounds = given_bounds(where)
+        bounds = bounds_of(where)
         return NOTHING if bounds is None else {"key": where.field.value, "range": bounds}
     tests = [_part(where.field.value, part) for part in parts_of(where)]
     if not tests:
         return NOTHING
     if where.field in VALIDITY:
         # Few memories have such a number, and it has no index of its own: their term keeps the others from being read.
-        tests.insert(0, _terms([bounded_term(where.field)]))
+        tests.insert(0, _terms([term_within_limit(where.field)]))
     return tests[0] if len(tests) == 1 else {"must": tests}
 
 
-def _part(name: str, part: Part) -> Condition:
+def _part(name: str, part: FilterPart) -> Condition:
     within: Condition = {"key": name, "range": part.bounds}
     if not part.others:
         return within
@@ -280,7 +280,7 @@ def _part(name: str, part: Part) -> Condition:
     return {"should": [within, others]} if part.bounds else others
 
 
-def given_bounds(where: Range) -> dict[str, float] | None:
+def bounds_of(where: Range) -> dict[str, float] | None:
     """Return the bounds of a range of fractions, by Qdrant's names; None where one is no number: nothing is within."""
     bounds = {"gt": where.above, "gte": where.at_least, "lt": where.below, "lte": where.at_most}
     given = {name: float(bound) for name, bound in bounds.items() if bound is not None}
@@ -302,7 +302,7 @@ FIRST, LAST = to_micros(datetime.min.replace(tzinfo=UTC)), to_micros(datetime.ma
 """No number that is stored lies outside: of all whole numbers, the times reach farthest."""
 
 
-class Part(NamedTuple):
+class FilterPart(NamedTuple):
     """A test: a number passes that lies within all *bounds*, by the names of Qdrant's, or is one of *others*.
 
     Without bounds, none but the *others* pass; without these too, every number does.
@@ -312,16 +312,16 @@ class Part(NamedTuple):
     others: Sequence[int] = ()
 
 
-def parts_of(where: Range) -> list[Part]:
+def parts_of(where: Range) -> list[FilterPart]:
     """Return tests that exactly those numbers pass all of which lie in the range; no tests: it holds none."""
     named = (("gt", where.above), ("gte", where.at_least), ("lt", where.below), ("lte", where.at_most))
     near = {name: bound for name, bound in named if bound is not None}
     if all(type(bound) is int and -_EXACT < bound < _EXACT for bound in near.values()):
-        return [Part(near)]
+        return [FilterPart(near)]
     return _of_any(where.at_least, where.above, where.at_most, where.below)
 
 
-def _of_any(*given: float | None) -> list[Part]:
+def _of_any(*given: float | None) -> list[FilterPart]:
     """Return the tests for bounds of any sort, in the order at least, above, at most, below."""
     if any(bound is not None and math.isnan(bound) for bound in given):
         return []
@@ -334,7 +334,7 @@ def _of_any(*given: float | None) -> list[Part]:
     return _parts(max(lows, default=None), min(highs, default=None))
 
 
-def _parts(low: int | None, high: int | None) -> list[Part]:
+def _parts(low: int | None, high: int | None) -> list[FilterPart]:
     """Return the tests of the numbers from *low* to *high*, where these are given."""
     if (low is not None and low > LAST) or (high is not None and high < FIRST):
         return []
@@ -342,28 +342,28 @@ def _parts(low: int | None, high: int | None) -> list[Part]:
         if low > high:
             return []
         if low == high and abs(low) >= _EXACT:
-            return [Part({}, (low,))]
+            return [FilterPart({}, (low,))]
     ends = [] if low is None else [_from(low)]
     ends += [] if high is None else [_up_to(high)]
     plain = {name: bound for end in ends if not end.others for name, bound in end.bounds.items()}
     far = [end for end in ends if end.others]
-    return far if far and not plain else [Part(plain), *far]
+    return far if far and not plain else [FilterPart(plain), *far]
 
 
-def _from(low: int) -> Part:
+def _from(low: int) -> FilterPart:
     if abs(low) < _EXACT or low <= FIRST:
-        return Part({"gte": float(low)})
+        return FilterPart({"gte": float(low)})
     edge = float(low - 1)
     if edge < low - 1:
         edge = math.nextafter(edge, math.inf)
     # What is rounded to more than the edge is more, and what is as much as the next double is rounded to no less.
-    return Part({"gt": edge}, range(low, int(math.nextafter(edge, math.inf))))
+    return FilterPart({"gt": edge}, range(low, int(math.nextafter(edge, math.inf))))
 
 
-def _up_to(high: int) -> Part:
+def _up_to(high: int) -> FilterPart:
     if abs(high) < _EXACT or high >= LAST:
-        return Part({"lte": float(high)})
+        return FilterPart({"lte": float(high)})
     edge = float(high + 1)
     if edge > high + 1:
         edge = math.nextafter(edge, -math.inf)
-    return Part({"lt": edge}, range(int(math.nextafter(edge, -math.inf)) + 1, high + 1))
+    return FilterPart({"lt": edge}, range(int(math.nextafter(edge, -math.inf)) + 1, high + 1))

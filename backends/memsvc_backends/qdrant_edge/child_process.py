@@ -17,7 +17,7 @@ from typing import IO, Any
 
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError, DeadlineExceededError
-from memsvc_backends.qdrant_edge.ipc import Connection, Message
+from memsvc_backends.qdrant_edge.ipc import Message, PipeConnection
 
 _log = logging.getLogger(__name__)
 _STOP_SECONDS = 5.0
@@ -34,7 +34,7 @@ class Exchange:
 
     __slots__ = ("_connection", "_reading", "_reply", "child")
 
-    def __init__(self, child: Child, connection: Connection) -> None:
+    def __init__(self, child: Child, connection: PipeConnection) -> None:
         self.child = child
         self._connection = connection
         self._reply: Message | None = None
@@ -97,7 +97,7 @@ class Child:
     """
 
     def __init__(self, *, connections: int, niceness: int = 0) -> None:
-        pairs = [Connection.pair() for _ in range(connections)]
+        pairs = [PipeConnection.pair() for _ in range(connections)]
         reading_end, self._lifeline = os.pipe()
         try:
             self._process = _start(niceness, [reading_end, *(far.fileno() for _, far in pairs)])
@@ -148,7 +148,7 @@ class Child:
         exchange.send(message, blob)
         return exchange
 
-    def take_back(self, exchange: Exchange, connection: Connection, *, is_whole: bool) -> None:
+    def take_back(self, exchange: Exchange, connection: PipeConnection, *, is_whole: bool) -> None:
         """Take the connection of an exchange that is over, to use it again or to close it."""
         with self._lock:
             self._begun.pop(exchange, None)
@@ -239,7 +239,7 @@ class Supervisor:
 
     def open(self) -> None:
         """Start a child and open the shard in it, ready to be searched; what is raised is what `call` raises."""
-        self._running(None, NO_HURRY)
+        self._ensure_child(None, NO_HURRY)
 
     def begin(self, message: Message, blob: bytes = b"", *, deadline: Deadline = NO_HURRY) -> Exchange | None:
         """Send a request whose reply `call` is asked for later, or return None: then it has to be sent there."""
@@ -273,7 +273,7 @@ class Supervisor:
         for attempt in range(_ATTEMPTS):
             try:
                 if begun is None:
-                    child = self._running(child, deadline)
+                    child = self._ensure_child(child, deadline)
                     begun = child.begin(message, blob, deadline=deadline)
                 child = begun.child
                 return begun.result(deadline)
@@ -298,7 +298,7 @@ class Supervisor:
         if child is not None:
             child.stop()
 
-    def _running(self, failed: Child | None, deadline: Deadline) -> Child:
+    def _ensure_child(self, failed: Child | None, deadline: Deadline) -> Child:
         """Return a child that is not the one that failed."""
         child = self._child
         if child is not None and child is not failed:

@@ -87,7 +87,7 @@ class QdrantEdgeIndex:
         """Return the process id of the live generation's child, for diagnosis."""
         return None if self._live is None else self._live.shard.pid
 
-    def live(self) -> Live | None:
+    def live(self) -> LiveShard | None:
         """Return the live generation, or None when there is none, or raise BackendClosedError."""
         if self._is_closed:
             raise BackendClosedError(NAME)
@@ -136,7 +136,7 @@ class QdrantEdgeIndex:
             raise TypeError(message)
         generation.require_sealed()
         write_manifest(self._directory, generation.manifest)
-        self._live = self._searched(generation.manifest, generation.shard)
+        self._live = self._searchable(generation.manifest, generation.shard)
         generation.went_live()
         if before is not None:
             before.shard.retire()
@@ -198,7 +198,7 @@ class QdrantEdgeIndex:
     def _count(self, where: Condition | None) -> int:
         return self._ask(("count", where)) or 0
 
-    def _open_live(self) -> Live | None:
+    def _open_live(self) -> LiveShard | None:
         """Open the live generation; what cannot be read is given up, since it can be built again."""
         shard: Supervisor | None = None
         try:
@@ -212,10 +212,10 @@ class QdrantEdgeIndex:
             _log.warning("vector index given up, it has to be built again: %s", error)
             remove_manifest(self._directory)
             return None
-        return self._searched(manifest, shard)
+        return self._searchable(manifest, shard)
 
-    def _searched(self, manifest: VectorManifest, shard: Supervisor) -> Live:
-        return Live(manifest, shard, self._settings.graph_search_width if manifest.hnsw else None)
+    def _searchable(self, manifest: VectorManifest, shard: Supervisor) -> LiveShard:
+        return LiveShard(manifest, shard, self._settings.graph_search_width if manifest.hnsw else None)
 
 
 def _open(settings: QdrantEdgeSettings, context: BackendContext) -> AbstractContextManager[VectorIndex]:
@@ -230,7 +230,7 @@ EDGE: BackendSpec[VectorIndex] = BackendSpec(settings=QdrantEdgeSettings, open=_
 
 
 @dataclass(frozen=True, slots=True)
-class Live:
+class LiveShard:
     """The generation that is searched.
 
     Attributes:
@@ -263,7 +263,12 @@ class EdgeSearch:
     __slots__ = ("_begun", "_blob", "_deadline", "_find_live", "_limit", "_packed", "_sought", "_vector")
 
     def __init__(
-        self, find_live: Callable[[], Live | None], vector: Vector, sought: SearchSpec, limit: int, deadline: Deadline
+        self,
+        find_live: Callable[[], LiveShard | None],
+        vector: Vector,
+        sought: SearchSpec,
+        limit: int,
+        deadline: Deadline,
     ) -> None:
         self._find_live = find_live
         self._vector = vector
@@ -272,9 +277,9 @@ class EdgeSearch:
         self._packed: tuple[Sequence[View], bytes] | None = None
         self._limit = limit
         self._deadline = deadline
-        self._begun: tuple[Live, Exchange] | None = None
+        self._begun: tuple[LiveShard, Exchange] | None = None
 
-    def begin(self, live: Live | None) -> None:
+    def begin(self, live: LiveShard | None) -> None:
         """Send the request, if it can be sent; if not, `result` finds out why, and raises it or sends it then."""
         is_sound = live is not None and self._vector.shape == (live.manifest.dimension,) and self._limit > 0
         if live is None or not is_sound or self._deadline.passed():
@@ -296,19 +301,19 @@ class EdgeSearch:
             if self._limit <= 0:
                 break
             try:
-                return self._asked(live, exchange)
+                return self._ask_live(live, exchange)
             except RetiredError:
                 live, exchange = self._find_live(), None
         return Hits.of(())
 
-    def _asked(self, live: Live, exchange: Exchange | None) -> Hits:
+    def _ask_live(self, live: LiveShard, exchange: Exchange | None) -> Hits:
         try:
             ids, scores = live.shard.call(self._request(live), self._blob, deadline=self._deadline, begun=exchange)
         except (ChildDiedError, EdgeFaultError) as error:
             raise BackendUnavailableError(NAME) from error
         return Hits(np.frombuffer(ids, np.int64), np.frombuffer(scores, np.float64))
 
-    def _request(self, live: Live) -> Message:
+    def _request(self, live: LiveShard) -> Message:
         views = live.manifest.views
         if self._packed is None or self._packed[0] != views:
             self._packed = views, marshal.dumps(self._sought.within(views))

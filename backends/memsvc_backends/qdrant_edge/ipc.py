@@ -25,7 +25,7 @@ _BUFFER_BYTES = 1 << 14
 """Holds the frames of a search; it grows for larger ones, and is kept, since zeroed memory costs more than reading."""
 
 
-class Connection:
+class PipeConnection:
     """One end of a socket pair. Not safe to use from several threads at a time.
 
     The socket stays in blocking mode and its timeout is the kernel's: Python's own would cost two more system calls
@@ -39,7 +39,7 @@ class Connection:
         self._is_timed = False
 
     @classmethod
-    def pair(cls) -> tuple[Connection, socket.socket]:
+    def pair(cls) -> tuple[PipeConnection, socket.socket]:
         """Return a connection and the other end of it.
 
         The buffers hold any frame of a search whole, so that sending one never waits for the other side.

@@ -201,19 +201,19 @@ def to_filter(where: Json) -> edge.Filter:
 def _condition(where: Json) -> Any:
     # Version 2 writes equal conditions alike; later ones mark what the interpreter happens to share.
     packed = marshal.dumps(where, 2)
-    return _made(where) if len(packed) > _KEPT_BYTES else _kept(packed)
+    return _build_condition(where) if len(packed) > _KEPT_BYTES else _cached_condition(packed)
 
 
 @lru_cache(maxsize=512)
-def _kept(packed: bytes) -> Any:
+def _cached_condition(packed: bytes) -> Any:
     """Return the condition of marshalled JSON. From search to search only the owner and the moment change in it.
 
     Making a condition takes the engine 5 to 20 µs, all of those of a search a quarter of the search.
     """
-    return _made(marshal.loads(packed))  # noqa: S302 - from our own parent
+    return _build_condition(marshal.loads(packed))  # noqa: S302 - from our own parent
 
 
-def _made(where: Json) -> Any:
+def _build_condition(where: Json) -> Any:
     if "key" in where:
         return _field_condition(where)
     if "has_id" in where:

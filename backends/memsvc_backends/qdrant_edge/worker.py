@@ -24,7 +24,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from memsvc_backends.qdrant_edge.ipc import Connection, Message
+from memsvc_backends.qdrant_edge.ipc import Message, PipeConnection
 from memsvc_backends.qdrant_edge.shard import Shard
 
 ANSWER, FAULT = "answer", "fault"
@@ -87,13 +87,13 @@ class EdgeProcess:
 class Loop:
     """Reads requests from all connections and answers them, searches first."""
 
-    def __init__(self, connections: list[Connection]) -> None:
+    def __init__(self, connections: list[PipeConnection]) -> None:
         self._process = EdgeProcess()
         self._connections = {connection.fileno(): connection for connection in connections}
         self._poll = select.poll()
         for descriptor in self._connections:
             self._poll.register(descriptor, select.POLLIN)
-        self._slow: deque[tuple[Connection, Message, bytes]] = deque()
+        self._slow: deque[tuple[PipeConnection, Message, bytes]] = deque()
 
     def run(self) -> None:
         """Work until every connection is closed by the other side."""
@@ -103,7 +103,7 @@ class Loop:
             if self._slow:
                 self._reply(*self._slow.popleft())
 
-    def _read(self, connection: Connection) -> None:
+    def _read(self, connection: PipeConnection) -> None:
         try:
             message, blob = connection.receive()
         except OSError:
@@ -114,14 +114,14 @@ class Loop:
         else:
             self._reply(connection, message, blob)
 
-    def _reply(self, connection: Connection, message: Message, blob: bytes) -> None:
+    def _reply(self, connection: PipeConnection, message: Message, blob: bytes) -> None:
         reply = self._process.answer(message, blob)
         try:
             connection.send(reply)
         except OSError:
             self._drop(connection)
 
-    def _drop(self, connection: Connection) -> None:
+    def _drop(self, connection: PipeConnection) -> None:
         if self._connections.pop(connection.fileno(), None) is not None:
             self._poll.unregister(connection.fileno())
             connection.close()
@@ -135,7 +135,7 @@ def main(arguments: list[str]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     os.nice(int(niceness))
-    connections = [Connection(socket.socket(fileno=int(descriptor))) for descriptor in descriptors]
+    connections = [PipeConnection(socket.socket(fileno=int(descriptor))) for descriptor in descriptors]
     # What was loaded so far stays: no collection of garbage has to look through it, beside a search that waits.
     gc.freeze()
     Loop(connections).run()

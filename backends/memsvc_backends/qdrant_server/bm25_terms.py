@@ -34,7 +34,7 @@ def dimension_of(term: str) -> int:
     return int.from_bytes(hashlib.blake2b(_bytes(term), digest_size=4).digest(), "big")
 
 
-def weighed(terms: Sequence[str], average: float) -> models.SparseVector:
+def entry_vector(terms: Sequence[str], average: float) -> models.SparseVector:
     """Return the vector of an entry with these terms."""
     counts = Counter(map(dimension_of, terms))
     norm = length_norm(len(terms), average)
@@ -42,7 +42,7 @@ def weighed(terms: Sequence[str], average: float) -> models.SparseVector:
     return models.SparseVector(indices=list(counts), values=values)
 
 
-def wanted(terms: Iterable[str], weights: Iterable[float]) -> models.SparseVector:
+def query_vector(terms: Iterable[str], weights: Iterable[float]) -> models.SparseVector:
     """Return the vector of a search for these terms; a term that is named twice counts twice."""
     sums: Counter[int] = Counter()
     for term, weight in zip(terms, weights, strict=True):

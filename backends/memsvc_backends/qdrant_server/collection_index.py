@@ -15,9 +15,9 @@ from memsvc.domain.scope import Reach
 from memsvc.ports.candidates import Hits
 from memsvc.ports.indexes import Generation, ListedEntry
 from memsvc_backends.qdrant_common.points import FINGERPRINT
-from memsvc_backends.qdrant_server.connection import AbsentError, Connection
+from memsvc_backends.qdrant_server.connection import AbsentError, ServerConnection
 from memsvc_backends.qdrant_server.filters import filter_within, payload_indexes
-from memsvc_backends.qdrant_server.generations import Generations, Live, Manifest, ServerGeneration
+from memsvc_backends.qdrant_server.generations import CollectionGenerations, LiveCollection, Manifest, ServerGeneration
 from memsvc_backends.qdrant_server.points import E, operations
 from memsvc_backends.qdrant_server.settings import QdrantServerSettings
 
@@ -28,11 +28,11 @@ class CollectionIndex(ABC, Generic[E, Manifest]):
     is_shared = True
 
     def __init__(
-        self, connection: Connection, settings: QdrantServerSettings, generations: Generations[Manifest]
+        self, connection: ServerConnection, settings: QdrantServerSettings, generations: CollectionGenerations[Manifest]
     ) -> None:
         self._connection = connection
         self._generations = generations
-        self._reading = Reading(connection, generations)
+        self._reading = CollectionReader(connection, generations)
         self._batch_points = settings.batch_points
 
     @property
@@ -47,7 +47,7 @@ class CollectionIndex(ABC, Generic[E, Manifest]):
 
     def replace(self, changes: Mapping[int, Sequence[E]]) -> None:
         """Make the entries of each memory exactly those given, in the generation whose manifest this thread read."""
-        live = self._generations.written_for()
+        live = self._generations.live_for_write()
         if live is None:
             message = "The index has no generation yet."
             raise ValueError(message)
@@ -86,18 +86,18 @@ class CollectionIndex(ABC, Generic[E, Manifest]):
         """Return when the server answers, or raise BackendUnavailableError; then clear away what nobody wants."""
         self._connection.require_open()
         self._generations.refresh()
-        self._generations.clear_away()
+        self._generations.remove_leftovers()
 
     def close(self) -> None:
         """Close the connections, and refuse every later use."""
         self._connection.close()
 
     @abstractmethod
-    def _create(self, manifest: Manifest) -> Live[Manifest]:
+    def _create(self, manifest: Manifest) -> LiveCollection[Manifest]:
         """Make the collection of a generation."""
 
     @abstractmethod
-    def _put(self, live: Live[Manifest], changes: Mapping[int, Sequence[E]]) -> None:
+    def _put(self, live: LiveCollection[Manifest], changes: Mapping[int, Sequence[E]]) -> None:
         """Write to a generation. An AbsentError says that it is gone."""
 
     def _prepare(self, collection: str) -> None:
@@ -112,7 +112,10 @@ class CollectionIndex(ABC, Generic[E, Manifest]):
         self._generations.remove(collection)
 
     def _send(
-        self, live: Live[Manifest], changes: Mapping[int, Sequence[E]], point_of: Callable[[E], models.PointStruct]
+        self,
+        live: LiveCollection[Manifest],
+        changes: Mapping[int, Sequence[E]],
+        point_of: Callable[[E], models.PointStruct],
     ) -> None:
         """Write the points of a change, batch by batch."""
         for request in operations(changes, point_of, size=self._batch_points):
@@ -120,7 +123,7 @@ class CollectionIndex(ABC, Generic[E, Manifest]):
                 "batch_update_points", collection_name=live.collection, update_operations=request, wait=True
             )
 
-    def _write(self, live: Live[Manifest], changes: Mapping[int, Sequence[E]]) -> None:
+    def _write(self, live: LiveCollection[Manifest], changes: Mapping[int, Sequence[E]]) -> None:
         try:
             self._put(live, changes)
         except AbsentError as error:
@@ -138,14 +141,14 @@ _SWITCHES = 5
 """So many switches in a row nobody makes while one search is asked."""
 
 
-class Reading(Generic[Manifest]):
+class CollectionReader(Generic[Manifest]):
     """Reads the live generation, and the next one when it was removed meanwhile."""
 
-    def __init__(self, connection: Connection, generations: Generations[Manifest]) -> None:
+    def __init__(self, connection: ServerConnection, generations: CollectionGenerations[Manifest]) -> None:
         self._connection = connection
         self._generations = generations
 
-    def of_live(self, ask: Callable[[Live[Manifest]], T], absent: T | None = None) -> T:
+    def of_live(self, ask: Callable[[LiveCollection[Manifest]], T], absent: T | None = None) -> T:
         """Return what the live generation answers, or *absent* when there is none.
 
         Raises:
@@ -165,7 +168,7 @@ class Reading(Generic[Manifest]):
 
     def count(self, where: models.Filter | None) -> int:
         """Return how many points meet the filter, or how many there are."""
-        return self.of_live(lambda live: self._counted(live, where), 0)
+        return self.of_live(lambda live: self._count_points(live, where), 0)
 
     def inventory(self) -> Iterator[ListedEntry]:
         """List the points of the generation that is live at the first step, ascending."""
@@ -187,7 +190,7 @@ class Reading(Generic[Manifest]):
             if after is None:
                 return
 
-    def _counted(self, live: Live[Manifest], where: models.Filter | None) -> int:
+    def _count_points(self, live: LiveCollection[Manifest], where: models.Filter | None) -> int:
         found = self._connection.read("count", collection_name=live.collection, count_filter=where, exact=True)
         return int(found.count)
 

@@ -41,7 +41,7 @@ class AbsentError(Exception):
     """A collection is not there, perhaps no more. Never crosses the port."""
 
 
-class Connection:
+class ServerConnection:
     """Calls methods of a client by name, so that each has the same limits. Safe to use from several threads."""
 
     def __init__(self, reader: QdrantClient, writer: QdrantClient, settings: QdrantServerSettings, name: str) -> None:
@@ -114,10 +114,10 @@ class Connection:
             raise DeadlineExceededError(self.name) from error
 
 
-def connected(settings: QdrantServerSettings, name: str) -> Connection:
+def open_connection(settings: QdrantServerSettings, name: str) -> ServerConnection:
     """Return a connection to the server that the settings name. Nothing is sent yet."""
     reader, writer = (_client(settings, limit) for limit in (settings.timeout_seconds, settings.write_timeout_seconds))
-    return Connection(reader, writer, settings, name)
+    return ServerConnection(reader, writer, settings, name)
 
 
 def _client(settings: QdrantServerSettings, limit: float) -> QdrantClient:

@@ -15,7 +15,7 @@ from qdrant_client import models
 from memsvc.domain.filters import NUMBERS, And, AnyOf, Field, Filter, Or, Range
 from memsvc.domain.index_entries import View
 from memsvc.domain.scope import Reach
-from memsvc_backends.qdrant_common.points import OWNER, PROJECT, STATUS, VIEW, Part, given_bounds, parts_of
+from memsvc_backends.qdrant_common.points import OWNER, PROJECT, STATUS, VIEW, FilterPart, bounds_of, parts_of
 
 NOTHING = models.HasIdCondition(has_id=[])
 """The condition that no point meets. An empty list of "should" would be no condition at all."""
@@ -110,7 +110,7 @@ def _any_keyword(name: str, values: Sequence[str]) -> models.Condition:
 def _range(where: Range) -> models.Condition:
     name = where.field.value
     if where.field is Field.CONFIDENCE:
-        bounds = given_bounds(where)
+        bounds = bounds_of(where)
         return NOTHING if bounds is None else _within(name, bounds)
     tests = [_part(name, part) for part in parts_of(where)]
     if len(tests) > 1:
@@ -118,7 +118,7 @@ def _range(where: Range) -> models.Condition:
     return tests[0] if tests else NOTHING
 
 
-def _part(name: str, part: Part) -> models.Condition:
+def _part(name: str, part: FilterPart) -> models.Condition:
     if not part.others:
         return _within(name, part.bounds)
     others = models.FieldCondition(key=name, match=models.MatchAny(any=list(part.others)))

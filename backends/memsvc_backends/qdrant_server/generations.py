@@ -26,7 +26,7 @@ from qdrant_client import models
 
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError, ReindexRunningError
 from memsvc.domain.index_entries import LexicalManifest, VectorManifest, content_of, manifest_of
-from memsvc_backends.qdrant_server.connection import AbsentError, Connection
+from memsvc_backends.qdrant_server.connection import AbsentError, ServerConnection
 from memsvc_backends.qdrant_server.settings import QdrantServerSettings
 
 _log = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ _GRACE_SECONDS = 0.25
 """How long a call waits for word of which generation is live when it knows one: a server that hangs takes no longer."""
 
 
-class Numbered(Protocol):
+class AnyManifest(Protocol):
     """A manifest."""
 
     @property
@@ -47,11 +47,11 @@ class Numbered(Protocol):
         ...
 
 
-Manifest = TypeVar("Manifest", bound=Numbered)
+Manifest = TypeVar("Manifest", bound=AnyManifest)
 
 
 @dataclass(frozen=True, slots=True)
-class Live(Generic[Manifest]):
+class LiveCollection(Generic[Manifest]):
     """A generation: its collection, and what it is made of."""
 
     collection: str
@@ -59,12 +59,12 @@ class Live(Generic[Manifest]):
     metadata: Mapping[str, Any]
 
 
-class Generations(Generic[Manifest]):
+class CollectionGenerations(Generic[Manifest]):
     """Finds the live generation, makes new ones, switches, and clears away."""
 
     def __init__(
         self,
-        connection: Connection,
+        connection: ServerConnection,
         settings: QdrantServerSettings,
         alias: str,
         codec: tuple[Callable[[Manifest], str], Callable[[str], Manifest]],
@@ -77,7 +77,7 @@ class Generations(Generic[Manifest]):
         self._now = now
         # No other installation's, whose prefix begins like ours.
         self._ours = re.compile(rf"({re.escape(alias)}-(\d{{6,}})-[0-9a-f]{{8}})(-[a-z]+)?$")
-        self._live: Live[Manifest] | None = None
+        self._live: LiveCollection[Manifest] | None = None
         self._known_until = -1.0
         self._looked = -1.0
         self._foreign = ""
@@ -85,7 +85,7 @@ class Generations(Generic[Manifest]):
         self._refreshing = threading.Lock()
         self._seen = threading.local()
 
-    def live(self) -> Live[Manifest] | None:
+    def live(self) -> LiveCollection[Manifest] | None:
         """Return the live generation, as of a moment ago; while the server is away or hangs, the one live before.
 
         That there is none is never as of a moment ago: whoever has changes to write would take them for written.
@@ -98,43 +98,43 @@ class Generations(Generic[Manifest]):
             with self._refreshing:
                 self.refresh()
         elif time.monotonic() >= self._known_until and self._refreshing.acquire(blocking=False):
-            asking = threading.Thread(target=self._refresh_beside, name="qdrant-refresh", daemon=True)
+            asking = threading.Thread(target=self._refresh_in_background, name="qdrant-refresh", daemon=True)
             asking.start()
             asking.join(_GRACE_SECONDS)
         self._seen.live = self._live
         return self._live
 
-    def written_for(self) -> Live[Manifest] | None:
+    def live_for_write(self) -> LiveCollection[Manifest] | None:
         """Return the generation that this thread has made its entries for: the one whose manifest it read last."""
         self._connection.require_open()
-        seen: Live[Manifest] | None = getattr(self._seen, "live", None)
+        seen: LiveCollection[Manifest] | None = getattr(self._seen, "live", None)
         if seen is None or seen.collection in self._left:
             return self.live()
         return seen
 
-    def confirm(self, written: Live[Manifest]) -> None:
+    def confirm(self, written: LiveCollection[Manifest]) -> None:
         """Raise BackendUnavailableError unless the generation is live still."""
         now_live = self.refresh()
         if now_live is None or now_live.collection != written.collection:
             raise BackendUnavailableError(self._connection.name)
 
-    def refresh(self) -> Live[Manifest] | None:
+    def refresh(self) -> LiveCollection[Manifest] | None:
         """Ask the server which generation is live.
 
         Raises:
             BackendUnavailableError: The server cannot be reached.
         """
         for _ in range(3):
-            name = self._named()
+            name = self._read_alias()
             if name is None or (self._live is not None and self._live.collection == name):
                 return self._keep(None if name is None else self._live)
             try:
-                return self._keep(self._described(name))
+                return self._keep(self._read_metadata(name))
             except AbsentError:
                 continue
         raise BackendUnavailableError(self._connection.name)
 
-    def create(self, manifest: Manifest, extra: Mapping[str, Any], **arguments: Any) -> Live[Manifest]:
+    def create(self, manifest: Manifest, extra: Mapping[str, Any], **arguments: Any) -> LiveCollection[Manifest]:
         """Make the collection of a generation.
 
         Raises:
@@ -151,7 +151,7 @@ class Generations(Generic[Manifest]):
         if not (self._connection.ask("get_collection", collection_name=name).config.metadata or {}).get(_MANIFEST):
             self.remove(name)
             raise BackendUnavailableError(TOO_OLD)
-        return Live(name, manifest, metadata)
+        return LiveCollection(name, manifest, metadata)
 
     def collection(self, name: str, **arguments: Any) -> None:
         """Make a collection as the settings say."""
@@ -169,7 +169,7 @@ class Generations(Generic[Manifest]):
         """Note that a collection is wanted now."""
         self._connection.write("update_collection", collection_name=name, metadata={_WANTED: self._seconds()})
 
-    def switch(self, made: Live[Manifest]) -> None:
+    def switch(self, made: LiveCollection[Manifest]) -> None:
         """Move the alias; the generation before lingers for those who have not noticed.
 
         Raises:
@@ -187,7 +187,7 @@ class Generations(Generic[Manifest]):
             self._left.add(before.collection)
         self._connection.write("update_collection_aliases", change_aliases_operations=steps)
         self._keep(made)
-        self.clear_away()
+        self.remove_leftovers()
 
     def remove(self, name: str) -> None:
         """Remove a collection, if it is there."""
@@ -196,12 +196,12 @@ class Generations(Generic[Manifest]):
         except AbsentError:
             return
 
-    def clear_away(self) -> None:
+    def remove_leftovers(self) -> None:
         """Remove, now and then, the collections that are not live and that nobody has wanted for a while."""
         if time.monotonic() < self._looked + _LOOK_SECONDS and self._looked >= 0:
             return
         self._looked = time.monotonic()
-        live = self._named()
+        live = self._read_alias()
         found = self._connection.ask("get_collections").collections
         shapes = [shape for shape in map(self._ours.match, (one.name for one in found)) if shape]
         names = {shape[0] for shape in shapes}
@@ -224,11 +224,11 @@ class Generations(Generic[Manifest]):
             _log.info("collection %s is not wanted any more and is removed", name)
             self.remove(name)
 
-    def _refresh_beside(self) -> None:
+    def _refresh_in_background(self) -> None:
         try:
             self.refresh()
             # Here, since nobody may ever ping: what was erased is in the generation before, too.
-            self.clear_away()
+            self.remove_leftovers()
         except BackendUnavailableError:
             self._known_until = time.monotonic() + self._settings.refresh_seconds
         except BackendClosedError:
@@ -236,19 +236,19 @@ class Generations(Generic[Manifest]):
         finally:
             self._refreshing.release()
 
-    def _keep(self, live: Live[Manifest] | None) -> Live[Manifest] | None:
+    def _keep(self, live: LiveCollection[Manifest] | None) -> LiveCollection[Manifest] | None:
         self._live = live
         self._known_until = time.monotonic() + self._settings.refresh_seconds
         return live
 
-    def _named(self) -> str | None:
+    def _read_alias(self) -> str | None:
         aliases = self._connection.ask("get_aliases").aliases
         return next((str(one.collection_name) for one in aliases if one.alias_name == self.alias), None)
 
-    def _described(self, name: str) -> Live[Manifest] | None:
+    def _read_metadata(self, name: str) -> LiveCollection[Manifest] | None:
         metadata = self._connection.ask("get_collection", collection_name=name).config.metadata or {}
         try:
-            return Live(name, self._manifest_of(str(metadata.get(_MANIFEST))), metadata)
+            return LiveCollection(name, self._manifest_of(str(metadata.get(_MANIFEST))), metadata)
         except ForeignManifestError as error:
             level = logging.DEBUG if name == self._foreign else logging.WARNING
             _log.log(level, "collection %s is of another format, to be built anew: %s", name, error)
@@ -271,9 +271,9 @@ class ServerGeneration(Generic[E, Manifest]):
 
     def __init__(
         self,
-        generations: Generations[Manifest],
-        made: Live[Manifest],
-        write: Callable[[Live[Manifest], Mapping[int, Sequence[E]]], None],
+        generations: CollectionGenerations[Manifest],
+        made: LiveCollection[Manifest],
+        write: Callable[[LiveCollection[Manifest], Mapping[int, Sequence[E]]], None],
         remove: Callable[[str], None],
     ) -> None:
         self.made = made
@@ -327,7 +327,7 @@ class ForeignManifestError(Exception):
 
 def vector_text(manifest: VectorManifest) -> str:
     """Return the manifest as a string."""
-    return _written(content_of(manifest))
+    return _to_text(content_of(manifest))
 
 
 def vector_manifest(text: str) -> VectorManifest:
@@ -341,7 +341,7 @@ def vector_manifest(text: str) -> VectorManifest:
 
 def lexical_text(manifest: LexicalManifest) -> str:
     """Return the manifest as a string."""
-    return _written({"generation": manifest.generation, "position": manifest.position, "analysis": manifest.analysis})
+    return _to_text({"generation": manifest.generation, "position": manifest.position, "analysis": manifest.analysis})
 
 
 def lexical_manifest(text: str) -> LexicalManifest:
@@ -357,7 +357,7 @@ def _lexical_manifest_of(content: dict[str, Any]) -> LexicalManifest:
     return LexicalManifest(int(content["generation"]), int(content["position"]), str(content["analysis"]))
 
 
-def _written(content: dict[str, Any]) -> str:
+def _to_text(content: dict[str, Any]) -> str:
     return json.dumps({"format": FORMAT, **content})
 
 

@@ -12,7 +12,7 @@ from memsvc_backends.qdrant_common.points import FINGERPRINT, OWNER, PROJECT, ST
 from memsvc_backends.qdrant_server.filters import keyword, others_of
 
 
-class Entry(Protocol):
+class PointEntry(Protocol):
     """Entry to write, which has a number."""
 
     @property
@@ -21,7 +21,7 @@ class Entry(Protocol):
         ...
 
 
-E = TypeVar("E", bound=Entry)
+E = TypeVar("E", bound=PointEntry)
 
 
 def server_payload(attributes: Attributes, view: View | None = None) -> dict[str, Any]:

@@ -26,14 +26,19 @@ from memsvc.domain.scope import Reach
 from memsvc.ports.candidates import Hits
 from memsvc.ports.indexes import LexicalIndex
 from memsvc.ports.plugin import BackendContext, BackendSpec
-from memsvc_backends.qdrant_server.bm25_terms import is_forgivable, wanted, weighed
+from memsvc_backends.qdrant_server.bm25_terms import entry_vector, is_forgivable, query_vector
 from memsvc_backends.qdrant_server.collection_index import CollectionIndex, best_hits
-from memsvc_backends.qdrant_server.connection import Connection, connected
+from memsvc_backends.qdrant_server.connection import ServerConnection, open_connection
 from memsvc_backends.qdrant_server.filters import filter_within
-from memsvc_backends.qdrant_server.generations import Generations, Live, lexical_manifest, lexical_text
+from memsvc_backends.qdrant_server.generations import (
+    CollectionGenerations,
+    LiveCollection,
+    lexical_manifest,
+    lexical_text,
+)
 from memsvc_backends.qdrant_server.points import server_payload
 from memsvc_backends.qdrant_server.settings import QdrantSparseSettings
-from memsvc_backends.qdrant_server.vocabulary import Vocabulary
+from memsvc_backends.qdrant_server.vocabulary import ServerVocabulary
 
 NAME = "qdrant-sparse"
 VECTOR = "terms"
@@ -48,12 +53,12 @@ _ENTRY_BYTES = 1000
 class QdrantSparseIndex(CollectionIndex[LexicalEntry, LexicalManifest]):
     """`memsvc.ports.indexes.LexicalIndex`. A generation is two collections: one of entries, one of words."""
 
-    def __init__(self, connection: Connection, settings: QdrantSparseSettings, context: BackendContext) -> None:
+    def __init__(self, connection: ServerConnection, settings: QdrantSparseSettings, context: BackendContext) -> None:
         codec = (lexical_text, lexical_manifest)
-        generations = Generations(connection, settings, f"{settings.prefix}-lexical", codec, context.now)
+        generations = CollectionGenerations(connection, settings, f"{settings.prefix}-lexical", codec, context.now)
         super().__init__(connection, settings, generations)
         self._average_terms = settings.average_terms
-        self._vocabulary = Vocabulary(connection)
+        self._vocabulary = ServerVocabulary(connection)
 
     def search(
         self, terms: Sequence[str], *, reach: Reach, where: Filter | None = None, limit: int, deadline: Deadline
@@ -65,14 +70,19 @@ class QdrantSparseIndex(CollectionIndex[LexicalEntry, LexicalManifest]):
         if live is None or not terms or limit <= 0:
             return Hits.of(())
         within = filter_within(reach, None, where)
-        return self._reading.of_live(lambda found: self._found(found, list(terms), within, limit, deadline))
+        return self._reading.of_live(lambda found: self._search_terms(found, list(terms), within, limit, deadline))
 
     def storage_bytes(self) -> int:
         """Return about what the live generation takes; the server does not tell."""
         return self._reading.count(None) * _ENTRY_BYTES
 
-    def _found(
-        self, live: Live[LexicalManifest], terms: list[str], where: models.Filter, limit: int, deadline: Deadline
+    def _search_terms(
+        self,
+        live: LiveCollection[LexicalManifest],
+        terms: list[str],
+        where: models.Filter,
+        limit: int,
+        deadline: Deadline,
     ) -> Hits:
         """Search for what is held, and once more with what is meant where a term is held by nothing."""
         doubtful = [term for term in dict.fromkeys(terms) if is_forgivable(term)]
@@ -82,12 +92,12 @@ class QdrantSparseIndex(CollectionIndex[LexicalEntry, LexicalManifest]):
             near = self._vocabulary.near(live.collection, term, deadline)
             terms += near
             weights += [FORGIVEN] * len(near)
-        query = wanted(terms, weights)
-        return best_hits(partial(self._asked, live, query, where, deadline), limit)
+        query = query_vector(terms, weights)
+        return best_hits(partial(self._search_live, live, query, where, deadline), limit)
 
-    def _asked(
+    def _search_live(
         self,
-        live: Live[LexicalManifest],
+        live: LiveCollection[LexicalManifest],
         query: models.SparseVector,
         where: models.Filter,
         deadline: Deadline,
@@ -103,14 +113,14 @@ class QdrantSparseIndex(CollectionIndex[LexicalEntry, LexicalManifest]):
             limit=limit,
             with_payload=False,
         )
-        return [(int(point.id), _rounded(point.score)) for point in found.points if point.score > 0]
+        return [(int(point.id), _round_score(point.score)) for point in found.points if point.score > 0]
 
-    def _unknown(self, live: Live[LexicalManifest], terms: Sequence[str], deadline: Deadline) -> list[str]:
+    def _unknown(self, live: LiveCollection[LexicalManifest], terms: Sequence[str], deadline: Deadline) -> list[str]:
         """Return those of *terms* that no entry of anybody holds."""
         if not terms:
             return []
         requests = [
-            models.QueryRequest(query=wanted([term], [1.0]), using=VECTOR, limit=1, with_payload=False)
+            models.QueryRequest(query=query_vector([term], [1.0]), using=VECTOR, limit=1, with_payload=False)
             for term in terms
         ]
         found = self._connection.read(
@@ -118,7 +128,7 @@ class QdrantSparseIndex(CollectionIndex[LexicalEntry, LexicalManifest]):
         )
         return [term for term, reply in zip(terms, found, strict=True) if not any(p.score > 0 for p in reply.points)]
 
-    def _create(self, manifest: LexicalManifest) -> Live[LexicalManifest]:
+    def _create(self, manifest: LexicalManifest) -> LiveCollection[LexicalManifest]:
         sparse = models.SparseVectorParams(modifier=models.Modifier.IDF)
         return self._generations.create(
             manifest,
@@ -129,25 +139,25 @@ class QdrantSparseIndex(CollectionIndex[LexicalEntry, LexicalManifest]):
 
     def _prepare(self, collection: str) -> None:
         super()._prepare(collection)
-        self._generations.collection(Vocabulary.name_of(collection), **Vocabulary.layout())
+        self._generations.collection(ServerVocabulary.name_of(collection), **ServerVocabulary.layout())
         self._vocabulary.prepare(collection)
 
-    def _put(self, live: Live[LexicalManifest], changes: Mapping[int, Sequence[LexicalEntry]]) -> None:
+    def _put(self, live: LiveCollection[LexicalManifest], changes: Mapping[int, Sequence[LexicalEntry]]) -> None:
         self._send(live, changes, partial(_point, float(live.metadata[_AVERAGE])))
         terms = (term for entries in changes.values() for entry in entries for term in entry.terms)
         self._vocabulary.learn(live.collection, terms)
 
     def _remove(self, collection: str) -> None:
-        self._generations.remove(Vocabulary.name_of(collection))
+        self._generations.remove(ServerVocabulary.name_of(collection))
         super()._remove(collection)
 
     def _average(self) -> float:
         """Return how many terms the entries of the live generation have on average."""
         none: list[int] = []
-        lengths = self._reading.of_live(self._sampled, none)
+        lengths = self._reading.of_live(self._sample_lengths, none)
         return sum(lengths) / len(lengths) if any(lengths) else self._average_terms
 
-    def _sampled(self, live: Live[LexicalManifest]) -> list[int]:
+    def _sample_lengths(self, live: LiveCollection[LexicalManifest]) -> list[int]:
         found: Any = self._connection.read(
             "query_points",
             collection_name=live.collection,
@@ -161,17 +171,17 @@ class QdrantSparseIndex(CollectionIndex[LexicalEntry, LexicalManifest]):
 def _point(average: float, entry: LexicalEntry) -> models.PointStruct:
     payload = server_payload(entry.attributes)
     payload[_LENGTH] = len(entry.terms)
-    vector: dict[str, Any] = {VECTOR: weighed(entry.terms, average)} if entry.terms else {}
+    vector: dict[str, Any] = {VECTOR: entry_vector(entry.terms, average)} if entry.terms else {}
     return models.PointStruct(id=entry.entry_id, vector=vector, payload=payload)
 
 
-def _rounded(score: float) -> float:
+def _round_score(score: float) -> float:
     """Return six digits of a score: the last bits of a sum hang on the order in which a segment adds."""
     return round(score, 5 - math.floor(math.log10(score)))
 
 
 def _open(settings: QdrantSparseSettings, context: BackendContext) -> AbstractContextManager[LexicalIndex]:
-    return closing(QdrantSparseIndex(connected(settings, NAME), settings, context))
+    return closing(QdrantSparseIndex(open_connection(settings, NAME), settings, context))
 
 
 SPARSE: BackendSpec[LexicalIndex] = BackendSpec(settings=QdrantSparseSettings, open=_open)

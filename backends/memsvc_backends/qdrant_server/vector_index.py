@@ -25,9 +25,14 @@ from memsvc.ports.models import Vector
 from memsvc.ports.plugin import BackendContext, BackendSpec
 from memsvc_backends.qdrant_common.points import require_dimension
 from memsvc_backends.qdrant_server.collection_index import CollectionIndex, best_hits
-from memsvc_backends.qdrant_server.connection import Connection, connected
+from memsvc_backends.qdrant_server.connection import ServerConnection, open_connection
 from memsvc_backends.qdrant_server.filters import filter_within
-from memsvc_backends.qdrant_server.generations import Generations, Live, vector_manifest, vector_text
+from memsvc_backends.qdrant_server.generations import (
+    CollectionGenerations,
+    LiveCollection,
+    vector_manifest,
+    vector_text,
+)
 from memsvc_backends.qdrant_server.points import server_payload
 from memsvc_backends.qdrant_server.settings import QdrantServerSettings, Quantization
 
@@ -40,9 +45,9 @@ _FLOAT_BYTES = 4
 class QdrantServerIndex(CollectionIndex[VectorEntry, VectorManifest]):
     """`memsvc.ports.indexes.VectorIndex`."""
 
-    def __init__(self, connection: Connection, settings: QdrantServerSettings, context: BackendContext) -> None:
+    def __init__(self, connection: ServerConnection, settings: QdrantServerSettings, context: BackendContext) -> None:
         codec = (vector_text, vector_manifest)
-        generations = Generations(connection, settings, f"{settings.prefix}-vectors", codec, context.now)
+        generations = CollectionGenerations(connection, settings, f"{settings.prefix}-vectors", codec, context.now)
         super().__init__(connection, settings, generations)
         self._settings = settings
 
@@ -65,7 +70,9 @@ class QdrantServerIndex(CollectionIndex[VectorEntry, VectorManifest]):
                 quantization=models.QuantizationSearchParams(rescore=True, oversampling=2.0),
             ),
         }
-        return self._reading.of_live(lambda found: best_hits(partial(self._asked, found, arguments, deadline), limit))
+        return self._reading.of_live(
+            lambda found: best_hits(partial(self._search_live, found, arguments, deadline), limit)
+        )
 
     def begin_search(
         self, vector: Vector, *, view: View, reach: Reach, where: Filter | None = None, limit: int, deadline: Deadline
@@ -92,8 +99,8 @@ class QdrantServerIndex(CollectionIndex[VectorEntry, VectorManifest]):
             return 0
         return self._reading.count(None) * (live.manifest.dimension * _FLOAT_BYTES + _PAYLOAD_BYTES)
 
-    def _asked(
-        self, live: Live[VectorManifest], arguments: dict[str, Any], deadline: Deadline, limit: int
+    def _search_live(
+        self, live: LiveCollection[VectorManifest], arguments: dict[str, Any], deadline: Deadline, limit: int
     ) -> list[tuple[int, float]]:
         found = self._connection.read(
             "query_points",
@@ -105,7 +112,7 @@ class QdrantServerIndex(CollectionIndex[VectorEntry, VectorManifest]):
         )
         return [(int(point.id), float(point.score)) for point in found.points]
 
-    def _create(self, manifest: VectorManifest) -> Live[VectorManifest]:
+    def _create(self, manifest: VectorManifest) -> LiveCollection[VectorManifest]:
         settings = self._settings
         return self._generations.create(
             manifest,
@@ -122,7 +129,7 @@ class QdrantServerIndex(CollectionIndex[VectorEntry, VectorManifest]):
             quantization_config=_quantization(settings.quantization),
         )
 
-    def _put(self, live: Live[VectorManifest], changes: Mapping[int, Sequence[VectorEntry]]) -> None:
+    def _put(self, live: LiveCollection[VectorManifest], changes: Mapping[int, Sequence[VectorEntry]]) -> None:
         for entries in changes.values():
             for entry in entries:
                 require_dimension(entry.vector, live.manifest.dimension)
@@ -144,7 +151,7 @@ def _quantization(chosen: Quantization) -> models.QuantizationConfig | None:
 
 
 def _open(settings: QdrantServerSettings, context: BackendContext) -> AbstractContextManager[VectorIndex]:
-    return closing(QdrantServerIndex(connected(settings, NAME), settings, context))
+    return closing(QdrantServerIndex(open_connection(settings, NAME), settings, context))
 
 
 SERVER: BackendSpec[VectorIndex] = BackendSpec(settings=QdrantServerSettings, open=_open)

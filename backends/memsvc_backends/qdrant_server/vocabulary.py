@@ -16,7 +16,7 @@ from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.text.bm25 import is_one_edit
 from memsvc_backends.qdrant_server.bm25_terms import is_near_something, near_keys, word_number
-from memsvc_backends.qdrant_server.connection import NO_HURRY, AbsentError, Connection
+from memsvc_backends.qdrant_server.connection import NO_HURRY, AbsentError, ServerConnection
 
 _TERM, _NEAR = "term", "near"
 _BATCH = 500
@@ -25,10 +25,10 @@ _MOST_NEAR = 256
 """Words looked at for one misspelt word; those that are one edit away are few."""
 
 
-class Vocabulary:
+class ServerVocabulary:
     """Writes each word once, as far as this process remembers."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: ServerConnection) -> None:
         self._connection = connection
         self._known: dict[str, set[int]] = {}
         self._lock = threading.Lock()

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from memsvc.domain.api_keys import ApiKey, Role
 from memsvc.domain.clock import from_micros, to_micros
 from memsvc_backends.sql.database import Database
-from memsvc_backends.sql.dialect import execute, fixed, json_text
+from memsvc_backends.sql.dialect import cached_statement, execute, json_text
 from memsvc_backends.sql.memory_codec import micros_or_none, moment_or_none
 from memsvc_backends.sql.tables import api_keys
 from memsvc_backends.sql.write_session import WriteSession
@@ -29,7 +29,7 @@ class SqlKeyReads:
 
     def get(self, key_id: str) -> ApiKey | None:
         """Return a key."""
-        with self._database.reading() as connection:
+        with self._database.read_connection() as connection:
             return _read(connection, key_id)
 
     def page(self, *, after: str, limit: int, alive_at: datetime | None) -> Sequence[ApiKey]:
@@ -37,13 +37,13 @@ class SqlKeyReads:
         parameters: dict[str, Any] = {"after": after, "most": max(0, limit)}
         if alive_at is not None:
             parameters["now"] = to_micros(alive_at)
-        with self._database.reading() as connection:
+        with self._database.read_connection() as connection:
             rows = execute(connection, _select_page(only_alive=alive_at is not None), parameters)
             return [_key_from_row(row) for row in rows]
 
     def are_there(self) -> bool:
         """Return whether there is any."""
-        with self._database.reading() as connection:
+        with self._database.read_connection() as connection:
             return execute(connection, sa.select(_C.id).limit(1)).first() is not None
 
 
@@ -66,12 +66,12 @@ def _read(connection: sa.Connection, key_id: str) -> ApiKey | None:
     return None if row is None else _key_from_row(row)
 
 
-@fixed
+@cached_statement
 def _select_one() -> sa.Select[Any]:
     return sa.select(api_keys).where(_C.id == sa.bindparam("wanted", type_=sa.Text))
 
 
-@fixed
+@cached_statement
 def _select_page(*, only_alive: bool) -> sa.Select[Any]:
     statement = sa.select(api_keys).where(_C.id > sa.bindparam("after", type_=sa.Text))
     if only_alive:

@@ -63,10 +63,10 @@ class SqlStoreCopies:
 
     def renew(self) -> None:
         """Change the name that the database was given when it was made."""
-        with self._database.writing() as connection:
+        with self._database.write_transaction() as connection:
             # Of a move that was under way, or had ended, when the copy was made, the copy is no part.
             change_triggers.remove(connection)
-            change_triggers.take_down(connection)
+            change_triggers.remove_barrier(connection)
             migration_state.forget(connection, migration_state.OUT)
             migration_state.forget(connection, migration_state.INTO)
             execute(connection, sa.update(counters).values(store_id=uuid.uuid4().hex))

@@ -13,7 +13,7 @@ from memsvc.domain.conflicts import Conflict, ConflictState, Fact, Rule
 from memsvc.domain.scope import Reach
 from memsvc.ports.features import StoredFact
 from memsvc_backends.sql.database import Database, translate
-from memsvc_backends.sql.dialect import execute, fixed, is_listed, list_parameter
+from memsvc_backends.sql.dialect import cached_statement, execute, in_json_list, list_parameter
 from memsvc_backends.sql.row_writer import parts_of
 from memsvc_backends.sql.tables import IS_OPEN, conflicts, memories, statements
 from memsvc_backends.sql.write_session import WriteSession
@@ -40,7 +40,7 @@ class SqlConflictReads:
     def get(self, ids: Sequence[str], *, reach: Reach) -> dict[str, Conflict]:
         """Return those that are there."""
         parameters = {"wanted": list_parameter(ids), "owner": reach.owner}
-        with self._database.reading() as connection:
+        with self._database.read_connection() as connection:
             return {
                 row[0]: conflict_from_row(row)
                 for project in dict.fromkeys(reach.project_ids)
@@ -52,7 +52,7 @@ class SqlConflictReads:
     ) -> list[Conflict]:
         """Return a page: each project's own, merged, since each is read from an index in the order."""
         found: list[Conflict] = []
-        with self._database.reading() as connection:
+        with self._database.read_connection() as connection:
             for project in dict.fromkeys(reach.project_ids):
                 statement = _page(reach.owner, project, states, memory_id, before).limit(max(0, limit))
                 found += [conflict_from_row(row) for row in execute(connection, statement)]
@@ -114,7 +114,7 @@ class SqlConflictWrites(WriteSession):
 _SETTLED = ("newer_id", "older_value", "newer_value", "topic", "rule", "state", "resolve_time")
 
 
-@fixed
+@cached_statement
 def _select_statements() -> sa.Select[Any]:
     place = [statements.c[name] == sa.bindparam(name) for name in ("owner", "project_id", "topic")]
     joined = sa.join(statements, memories, memories.c.row == statements.c.row)
@@ -127,24 +127,24 @@ def _select_statements() -> sa.Select[Any]:
     )
 
 
-@fixed
+@cached_statement
 def _select_ids() -> sa.Select[Any]:
     place = [conflicts.c[name] == sa.bindparam(name) for name in ("owner", "project_id")]
-    return sa.select(*CONFLICT_COLUMNS).where(*place, is_listed(conflicts.c.id, "wanted"))
+    return sa.select(*CONFLICT_COLUMNS).where(*place, in_json_list(conflicts.c.id, "wanted"))
 
 
-@fixed
+@cached_statement
 def _select_open() -> sa.CompoundSelect[Any]:
     sides = [
         sa.select(*CONFLICT_COLUMNS).where(
-            is_listed(side, "wanted"), IS_OPEN, conflicts.c.owner == sa.bindparam("owner")
+            in_json_list(side, "wanted"), IS_OPEN, conflicts.c.owner == sa.bindparam("owner")
         )
         for side in (conflicts.c.older_id, conflicts.c.newer_id)
     ]
     return sa.union(*sides).order_by("id")
 
 
-@fixed
+@cached_statement
 def _select_over() -> sa.Select[Any]:
     place = [conflicts.c[name] == sa.bindparam(name) for name in ("owner", "older_id")]
     return sa.select(*CONFLICT_COLUMNS).where(*place).order_by(conflicts.c.id.desc()).limit(sa.bindparam("at_most"))

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from memsvc.domain.context import Essential
 from memsvc.domain.memory import Kind, Layer, Memory, Status, Tier
 from memsvc.domain.scope import Reach
-from memsvc_backends.sql.dialect import execute, fixed, rows_as_json, rows_of_text
+from memsvc_backends.sql.dialect import cached_statement, execute, rows_as_json, rows_of_text
 from memsvc_backends.sql.memory_codec import MEMORY_COLUMNS, memory_from_row
 from memsvc_backends.sql.tables import IS_ACTIVE_TIER, IS_CORE, IS_PREFERENCE, IS_SHORT_TERM, memories
 
@@ -32,7 +32,7 @@ def read_essentials(
     return sorted(found, key=lambda memory: (-memory.importance, memory.row))[:limit]
 
 
-@fixed
+@cached_statement
 def _select(essential: Essential) -> sa.Select[Any]:
     return (
         sa.select(*MEMORY_COLUMNS)
@@ -60,7 +60,7 @@ def read_next_essential(connection: sa.Connection, reach: Reach, now: int) -> in
     return min((moment for moment in found if moment is not None), default=None)
 
 
-@fixed
+@cached_statement
 def _select_next(essential: Essential) -> sa.Select[Any]:
     # Entered by the index of the few that are essential, however many others begin to hold some day.
     return sa.select(sa.func.min(memories.c.valid_from)).where(
@@ -93,7 +93,7 @@ def read_recent_rows(connection: sa.Connection, since: int, reach: Reach, now: i
     return [row for _, row in sorted(found, reverse=True)[:limit]]
 
 
-@fixed
+@cached_statement
 def _select_session() -> sa.Select[Any]:
     newest = _of_project(memories.c.row).where(
         memories.c.session_id == sa.bindparam("session"),
@@ -103,7 +103,7 @@ def _select_session() -> sa.Select[Any]:
     return sa.select(rows_as_json(rows.c.row))
 
 
-@fixed
+@cached_statement
 def _select_recent() -> sa.Select[Any]:
     latest = _of_project(memories.c.update_time, memories.c.row).where(
         IS_SHORT_TERM, memories.c.update_time >= sa.bindparam("since")

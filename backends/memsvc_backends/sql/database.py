@@ -39,15 +39,15 @@ class Database:
         self._is_closed = False
 
     @contextmanager
-    def reading(self) -> Iterator[sa.Connection]:
+    def read_connection(self) -> Iterator[sa.Connection]:
         """Lend a connection on which every statement sees all that was committed before it began."""
-        with translate(), self._borrowed() as connection:
+        with translate(), self._borrow() as connection:
             yield connection
 
     @contextmanager
     def snapshot(self) -> Iterator[sa.Connection]:
         """Lend a connection on which all statements see the same state."""
-        with translate(), self._borrowed() as connection:
+        with translate(), self._borrow() as connection:
             try:
                 self.driver.begin_snapshot(connection)
                 yield connection
@@ -55,26 +55,26 @@ class Database:
                 self.driver.undo(connection)
 
     @contextmanager
-    def writing(self) -> Iterator[sa.Connection]:
+    def write_transaction(self) -> Iterator[sa.Connection]:
         """Lend the writing connection in a transaction: committed when the block ends, undone when it raises."""
-        with self._writing_connection() as connection, self._committed(connection, self.driver.begin_write):
+        with self._writing_connection() as connection, self._commit_on_exit(connection, self.driver.begin_write):
             yield connection
 
     @contextmanager
-    def noting(self) -> Iterator[sa.Connection]:
+    def note_transaction(self) -> Iterator[sa.Connection]:
         """Lend a connection as `writing` does, for what is in no order with the changes of memories.
 
         Where several processes write, that does not wait in their line.
         """
         if not self.driver.is_shared:
-            with self.writing() as connection:
+            with self.write_transaction() as connection:
                 yield connection
             return
-        with translate(), self._borrowed() as connection, self._committed(connection, self.driver.begin_note):
+        with translate(), self._borrow() as connection, self._commit_on_exit(connection, self.driver.begin_note):
             yield connection
 
     @contextmanager
-    def maintaining(self) -> Iterator[sa.Connection]:
+    def maintenance_connection(self) -> Iterator[sa.Connection]:
         """Lend the writing connection without a transaction, for what cannot be done in one."""
         with self._writing_connection() as connection:
             yield connection
@@ -92,7 +92,7 @@ class Database:
         self.driver.close()
 
     @contextmanager
-    def _committed(self, connection: sa.Connection, begin: Callable[[sa.Connection], None]) -> Iterator[None]:
+    def _commit_on_exit(self, connection: sa.Connection, begin: Callable[[sa.Connection], None]) -> Iterator[None]:
         try:
             begin(connection)
             yield
@@ -102,19 +102,19 @@ class Database:
             raise
 
     @contextmanager
-    def _borrowed(self) -> Iterator[sa.Connection]:
+    def _borrow(self) -> Iterator[sa.Connection]:
         self._refuse_when_closed()
         if not self._slots.acquire(timeout=self._wait_seconds):
             raise BackendUnavailableError(BACKEND)
         connection: sa.Connection | None = None
         try:
-            connection = self._taken() or self.driver.connect()
+            connection = self._take_idle() or self.driver.connect()
             yield connection
         finally:
             self._give_back(connection)
             self._slots.release()
 
-    def _taken(self) -> sa.Connection | None:
+    def _take_idle(self) -> sa.Connection | None:
         """Return a connection that lay idle and can be used."""
         while True:
             with self._shelf:

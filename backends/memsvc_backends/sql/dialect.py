@@ -35,7 +35,7 @@ class SqlFunction(FunctionElement[Any]):
     postgresql: ClassVar[str]
 
 
-class Listed(SqlFunction):
+class JsonList(SqlFunction):
     """A table of the members of a JSON array, which are of *sql_type*; SQLite knows it."""
 
     name = "listed"
@@ -51,7 +51,7 @@ class Listed(SqlFunction):
         self.sql_type = _type_name(type_)
 
 
-class IsListed(SqlFunction):
+class InJsonList(SqlFunction):
     """Condition that a column is among the members of a JSON array, which are of *sql_type*; SQLite knows it."""
 
     name = "is_listed"
@@ -134,7 +134,7 @@ class NoIndex(SqlFunction):
         self.type = column.type
 
 
-class Place(SqlFunction):
+class TextPosition(SqlFunction):
     """Position at which one text begins in another; 0 when it does not."""
 
     name = "place"
@@ -144,7 +144,7 @@ class Place(SqlFunction):
     type = NUMBER
 
 
-class Truncated(SqlFunction):
+class IntegerPart(SqlFunction):
     """A number of at least 0 without its fraction."""
 
     name = "truncated"
@@ -157,12 +157,12 @@ class Truncated(SqlFunction):
 
 @compiles(SqlFunction)
 def _as_sqlite(element: SqlFunction, compiler: Any, **kw: Any) -> str:
-    return _written(element.sqlite, element, compiler, **kw)
+    return _format_function(element.sqlite, element, compiler, **kw)
 
 
 @compiles(SqlFunction, "postgresql")
 def _as_postgresql(element: SqlFunction, compiler: Any, **kw: Any) -> str:
-    return _written(element.postgresql, element, compiler, **kw)
+    return _format_function(element.postgresql, element, compiler, **kw)
 
 
 @compiles(OnConflictDoNothing, "postgresql")
@@ -177,7 +177,7 @@ def _on_conflict_do_update(element: Any, compiler: Any, **kw: Any) -> str:
     return clause
 
 
-def _written(words: str, element: SqlFunction, compiler: Any, **kw: Any) -> str:
+def _format_function(words: str, element: SqlFunction, compiler: Any, **kw: Any) -> str:
     arguments = [compiler.process(argument, **kw) for argument in element.clauses]
     return words.format(*arguments, arguments=", ".join(arguments), element=element)
 
@@ -200,30 +200,30 @@ BLOCK_PARAMETERS = 2000
 """How many values an insert of many rows is given; more at once is no quicker."""
 
 
-def listed(name: str, type_: TypeEngine[Any] = TEXT) -> sa.TableValuedAlias:
+def json_list(name: str, type_: TypeEngine[Any] = TEXT) -> sa.TableValuedAlias:
     """Return a table of one column `value` made of the JSON array in the parameter *name*, of texts or of numbers.
 
     However many values there are, the text of the statement stays the same, and is compiled once.
     """
-    return Listed(sa.bindparam(name, type_=sa.Text), type_).table_valued(
+    return JsonList(sa.bindparam(name, type_=sa.Text), type_).table_valued(
         sa.column("value", type_), name=f"listed_{name}"
     )
 
 
-def listed_values(values: Iterable[float | str], type_: TypeEngine[Any] = TEXT) -> sa.TableValuedAlias:
+def json_list_values(values: Iterable[float | str], type_: TypeEngine[Any] = TEXT) -> sa.TableValuedAlias:
     """Return a table of one column `value` made of these values."""
-    return Listed(sa.literal(list_parameter(values), sa.Text), type_).table_valued(
+    return JsonList(sa.literal(list_parameter(values), sa.Text), type_).table_valued(
         sa.column("value", type_), name="listed_values"
     )
 
 
-def is_listed(column: sa.ColumnElement[Any], name: str) -> sa.ColumnElement[bool]:
+def in_json_list(column: sa.ColumnElement[Any], name: str) -> sa.ColumnElement[bool]:
     """Return the condition that *column* is in the JSON array in the parameter *name*: an index finds it by that."""
-    return IsListed(column, name)
+    return InJsonList(column, name)
 
 
 def list_parameter(values: Iterable[float | str]) -> str:
-    """Return the parameter that `listed` reads."""
+    """Return the parameter that `json_list` reads."""
     return json_text(list(values))
 
 
@@ -262,7 +262,7 @@ def rows_of_text(text: str) -> list[list[Any]]:
     return rows
 
 
-def unindexed(column: sa.ColumnElement[T]) -> sa.ColumnElement[T]:
+def without_index(column: sa.ColumnElement[T]) -> sa.ColumnElement[T]:
     """Return the value of *column* such that the planner does not enter an index by it.
 
     Without statistics, which SQLite does not keep and PostgreSQL takes its time to make, it believes that one owner has
@@ -271,24 +271,24 @@ def unindexed(column: sa.ColumnElement[T]) -> sa.ColumnElement[T]:
     return NoIndex(column)
 
 
-def exploded(column: sa.ColumnElement[str]) -> sa.TableValuedAlias:
+def json_column_values(column: sa.ColumnElement[str]) -> sa.TableValuedAlias:
     """Return a table of one column `value` made of the texts in a JSON array, beside the row that it is of."""
-    return Listed(column, TEXT).table_valued(sa.column("value", TEXT), name="exploded")
+    return JsonList(column, TEXT).table_valued(sa.column("value", TEXT), name="exploded")
 
 
-def exploded_pairs(column: sa.ColumnElement[str]) -> sa.TableValuedAlias:
+def json_column_pairs(column: sa.ColumnElement[str]) -> sa.TableValuedAlias:
     """Return a table of the pairs in a JSON array, for `pair_of`, beside the row that they are of."""
     return JsonPairs(column).table_valued("value", name="exploded")
 
 
 def holds_text(column: sa.ColumnElement[str], part: str) -> sa.ColumnElement[bool]:
     """Return the condition that *part* is somewhere in *column*, as it is written."""
-    return Place(column, sa.literal(part, sa.Text)) > sa.literal_column("0")
+    return TextPosition(column, sa.literal(part, sa.Text)) > sa.literal_column("0")
 
 
-def truncated(value: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
+def integer_part(value: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
     """Return a number of at least 0 without its fraction."""
-    return Truncated(value)
+    return IntegerPart(value)
 
 
 class Rows(list[Any]):
@@ -330,7 +330,7 @@ class Rows(list[Any]):
         return self.one()[0]
 
 
-class _Compiled(NamedTuple):
+class _CompiledStatement(NamedTuple):
     """The text of a statement, the names of its parameters in order, and the values that it has itself."""
 
     text: str
@@ -339,12 +339,12 @@ class _Compiled(NamedTuple):
 
 
 _FIXED: dict[int, sa.Executable] = {}
-"""The statements that `fixed` made, by their identity."""
-_COMPILED: dict[tuple[str, int], _Compiled] = {}
+"""The statements that `cached_statement` made, by their identity."""
+_COMPILED: dict[tuple[str, int], _CompiledStatement] = {}
 """Their compiled form, by the name of the dialect and their identity."""
 
 
-def fixed(build: Callable[P, S]) -> Callable[P, S]:
+def cached_statement(build: Callable[P, S]) -> Callable[P, S]:
     """Make a statement once for each combination of arguments, of which there may be a few only.
 
     `execute` compiles it once and runs it on the driver's own cursor: the steps that SQLAlchemy takes each time cost
@@ -366,14 +366,14 @@ def execute(
     statement: str | sa.Executable,
     parameters: Mapping[str, Any] | Sequence[Any] | None = None,
 ) -> Rows:
-    """Run a statement: in the driver's own words, `fixed`, or built for this call; return its rows.
+    """Run a statement: in the driver's own words, `cached_statement`, or built for this call; return its rows.
 
     A text takes a sequence of values, any other statement a mapping by name, or a list of them to be run once for each.
     """
     if isinstance(statement, str):
         return _run(connection, statement, parameters or ())
     if id(statement) in _FIXED and not isinstance(parameters, list):
-        text, names, values = _compiled(connection.dialect, statement)
+        text, names, values = _compile(connection.dialect, statement)
         given = cast("Mapping[str, Any]", parameters or {})
         if values:
             given = {**values, **given}
@@ -410,14 +410,14 @@ def _run(connection: sa.Connection, text: str, values: Any) -> Rows:
         cursor.close()
 
 
-def _compiled(dialect: sa.Dialect, statement: Any) -> _Compiled:
+def _compile(dialect: sa.Dialect, statement: Any) -> _CompiledStatement:
     """Return a fixed statement as `_run` takes it."""
     key = (dialect.name, id(statement))
     found = _COMPILED.get(key)
     if found is None:
         compiled: Any = statement.compile(dialect=dialect)
         given = {name: bind.value for bind, name in compiled.bind_names.items() if not bind.required}
-        found = _COMPILED[key] = _Compiled(str(compiled), compiled.positiontup or (), given)
+        found = _COMPILED[key] = _CompiledStatement(str(compiled), compiled.positiontup or (), given)
     return found
 
 

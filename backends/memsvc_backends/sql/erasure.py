@@ -18,14 +18,14 @@ from memsvc.domain.user_data import Erasure, deobfuscate, obfuscate, owner_diges
 from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.dialect import (
     MAX_INTEGER,
+    cached_statement,
     execute,
-    fixed,
     holds_text,
-    is_listed,
+    in_json_list,
     json_text,
     json_value,
     list_parameter,
-    unindexed,
+    without_index,
 )
 from memsvc_backends.sql.row_writer import insert_many
 from memsvc_backends.sql.tables import embeddings, erasures, memories, memory_chunks, metadata, outbox, revisions
@@ -50,14 +50,14 @@ class SqlErasureReads:
     def find(self, owner: str) -> Erasure | None:
         """Return the latest erasure of an owner."""
         statement = sa.select(erasures).where(erasures.c.owner_digest == owner_digest(owner))
-        with self._database.reading() as connection:
+        with self._database.read_connection() as connection:
             row = execute(connection, statement).one_or_none()
         return None if row is None else _erasure(row)
 
     def unfinished(self) -> list[Erasure]:
         """Return the erasures under way."""
         statement = sa.select(erasures).where(erasures.c.end_time.is_(None)).order_by(erasures.c.owner_digest)
-        with self._database.reading() as connection:
+        with self._database.read_connection() as connection:
             return [_erasure(row) for row in execute(connection, statement)]
 
     def traces(self, owner: str) -> dict[str, int]:
@@ -75,14 +75,14 @@ class SqlErasureReads:
         """Return the projects."""
         tables = [table for table in (memories, *_OWNED) if "project_id" in table.c]
         parts = [sa.select(table.c.project_id.label("project")).where(table.c.owner == owner) for table in tables]
-        with self._database.reading() as connection:
+        with self._database.read_connection() as connection:
             return sorted(execute(connection, sa.union(*parts)).scalars())
 
     def is_elsewhere(self, text: str) -> bool:
         """Look into every content."""
         quoted = json_text(text)[1:-1]
         places = ((memories.c.content, text), (revisions.c.snapshot, quoted))
-        with self._database.reading() as connection:
+        with self._database.read_connection() as connection:
             return any(
                 execute(connection, sa.select(sa.literal(1)).where(holds_text(column, part)).limit(1)).first()
                 for column, part in places
@@ -90,7 +90,7 @@ class SqlErasureReads:
 
     def is_part_of_others(self, owner: str) -> bool:
         """Look into every table that names owners."""
-        with self._database.reading() as connection:
+        with self._database.read_connection() as connection:
             for table in (memories, *_OWNED, outbox):
                 others = (table.c.owner != owner, holds_text(table.c.owner, owner))
                 if execute(connection, sa.select(sa.literal(1)).where(*others).limit(1)).first():
@@ -103,12 +103,12 @@ class SqlErasureReads:
 
     def settle(self) -> bool:
         """Empty the log."""
-        with self._database.maintaining() as connection:
+        with self._database.maintenance_connection() as connection:
             return self._database.driver.settle(connection)
 
     def rewrite(self) -> None:
         """Write the file anew."""
-        with self._database.maintaining() as connection:
+        with self._database.maintenance_connection() as connection:
             self._database.driver.rewrite(connection)
         self._forget()
 
@@ -233,56 +233,56 @@ def _values(erasure: Erasure) -> dict[str, Any]:
 def _erasure(row: Sequence[Any]) -> Erasure:
     digest, owner, request_id, begin_time, end_time, projects, receipt = row
     ended = None if end_time is None else from_micros(end_time)
-    names = tuple(json_value(_uncovered(projects)))
-    return Erasure(digest, _uncovered(owner), request_id, from_micros(begin_time), ended, names, receipt)
+    names = tuple(json_value(_deobfuscate(projects)))
+    return Erasure(digest, _deobfuscate(owner), request_id, from_micros(begin_time), ended, names, receipt)
 
 
-def _uncovered(text: str) -> str:
+def _deobfuscate(text: str) -> str:
     """Return what was covered; what an earlier version noted is as it was: a name, or a list of names."""
     return text if OWNER_SEPARATOR in text or text.startswith("[") else deobfuscate(text)
 
 
-@fixed
+@cached_statement
 def _select_end() -> sa.Select[Any]:
     return sa.select(erasures.c.end_time).where(erasures.c.owner_digest == sa.bindparam("digest", type_=sa.Text))
 
 
-@fixed
+@cached_statement
 def _select_mine() -> sa.Select[Any]:
-    wanted = is_listed(memories.c.row, "wanted")
-    return sa.select(memories.c.row).where(wanted, unindexed(memories.c.owner) == sa.bindparam("owner"))
+    wanted = in_json_list(memories.c.row, "wanted")
+    return sa.select(memories.c.row).where(wanted, without_index(memories.c.owner) == sa.bindparam("owner"))
 
 
-@fixed
+@cached_statement
 def _delete_rows(table: sa.Table) -> sa.Delete:
-    return sa.delete(table).where(is_listed(table.c.row, "wanted"))
+    return sa.delete(table).where(in_json_list(table.c.row, "wanted"))
 
 
-@fixed
+@cached_statement
 def _delete_chunks() -> sa.Delete:
     entry = memory_chunks.c.entry
     return sa.delete(memory_chunks).where(entry.between(sa.bindparam("first"), sa.bindparam("last")))
 
 
-@fixed
+@cached_statement
 def _select_models() -> sa.Select[Any]:
     return sa.select(embeddings.c.model).distinct()
 
 
-@fixed
+@cached_statement
 def _delete_embedding() -> sa.Delete:
     at = (embeddings.c.model == sa.bindparam("at_model"), embeddings.c.digest == sa.bindparam("at_digest"))
     return sa.delete(embeddings).where(*at)
 
 
-@fixed
+@cached_statement
 def _delete_some(table: sa.Table) -> sa.Delete:
     key = list(table.primary_key)
     some = sa.select(*key).where(table.c.owner == sa.bindparam("owner")).limit(sa.bindparam("most", type_=sa.Integer))
     return sa.delete(table).where((sa.tuple_(*key) if len(key) > 1 else key[0]).in_(some))
 
 
-@fixed
+@cached_statement
 def _scrub_some() -> sa.Update:
     mine = sa.select(outbox.c.position).where(outbox.c.owner == sa.bindparam("of"))
     some = mine.limit(sa.bindparam("most", type_=sa.Integer))

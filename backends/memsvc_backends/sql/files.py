@@ -20,16 +20,16 @@ from memsvc.domain.search import FoundFile
 from memsvc.text.file_refs import file_terms as terms_of
 from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.dialect import (
+    cached_statement,
     execute,
-    fixed,
     holds_text,
-    is_listed,
+    in_json_list,
+    integer_part,
+    json_list,
     json_text,
     json_value,
     list_parameter,
-    listed,
-    truncated,
-    unindexed,
+    without_index,
 )
 from memsvc_backends.sql.memory_codec import Row, Values, micros_or_none, moment_or_none, ref_terms
 from memsvc_backends.sql.row_writer import insert_many
@@ -125,24 +125,24 @@ class SqlFileSearch:
             "now": to_micros(now),
             "most": limit,
         }
-        with self._database.reading() as connection:
+        with self._database.read_connection() as connection:
             rows = execute(connection, _search(), at).all()
         return [FoundFile(file_from_row(row[1:]), row[0] / (_SCALE * len(wanted))) for row in rows]
 
     def referred_to(self, owner: str, refs: Iterable[FileRef]) -> set[FileRef]:
         """Return those that a memory refers to."""
-        with self._database.reading() as connection:
-            return referred_to(connection, owner, refs)
+        with self._database.read_connection() as connection:
+            return digests_referred_to(connection, owner, refs)
 
     def existing_refs(self, owner: str, refs: Iterable[FileRef], *, now: datetime) -> set[FileRef]:
         """Return those that are files."""
         wanted = set(refs)
         at = {"owner": owner, "wanted": list_parameter(sorted({ref.id for ref in wanted})), "now": to_micros(now)}
-        with self._database.reading() as connection:
+        with self._database.read_connection() as connection:
             return {FileRef(*row) for row in execute(connection, _select_existing(), at)} & wanted
 
 
-def referred_to(connection: sa.Connection, owner: str, refs: Iterable[FileRef]) -> set[FileRef]:
+def digests_referred_to(connection: sa.Connection, owner: str, refs: Iterable[FileRef]) -> set[FileRef]:
     """Return those of *refs* that a memory of *owner* refers to."""
     named = dict(zip(ref_terms(refs := list(dict.fromkeys(refs))), refs, strict=True))
     found = execute(connection, _select_referred(), {"owner": owner, "wanted": list_parameter(named)})
@@ -167,14 +167,14 @@ def delete_terms(connection: sa.Connection, file: File) -> None:
 @lru_cache(maxsize=1)
 def _search() -> sa.Select[Any]:
     c = file_terms.c
-    total = sa.func.sum(truncated(c.weight * sa.literal_column(str(float(_SCALE))) + sa.literal_column("0.5")))
+    total = sa.func.sum(integer_part(c.weight * sa.literal_column(str(float(_SCALE))) + sa.literal_column("0.5")))
     score = sa.cast(total, sa.BigInteger).label("score")
     ranked = (
         sa.select(c.row.label("number"), score)
         .where(
             c.owner == sa.bindparam("owner"),
-            is_listed(c.project_id, "projects"),
-            is_listed(c.term, "terms"),
+            in_json_list(c.project_id, "projects"),
+            in_json_list(c.term, "terms"),
         )
         .group_by(c.row)
         .subquery("chosen")
@@ -183,7 +183,7 @@ def _search() -> sa.Select[Any]:
     return (
         sa.select(ranked.c.score, *FILE_COLUMNS)
         .join_from(ranked, files, files.c.row == ranked.c.number)
-        .where(alive, is_listed(files.c.category, "categories"))
+        .where(alive, in_json_list(files.c.category, "categories"))
         .order_by(ranked.c.score.desc(), files.c.row.desc())
         .limit(sa.bindparam("most", type_=sa.Integer))
     )
@@ -191,7 +191,7 @@ def _search() -> sa.Select[Any]:
 
 @lru_cache(maxsize=1)
 def _select_referred() -> sa.Select[Any]:
-    wanted = listed("wanted")
+    wanted = json_list("wanted")
     known = sa.exists().where(memory_refs.c.owner == sa.bindparam("owner"), memory_refs.c.term == wanted.c.value)
     return sa.select(wanted.c.value).where(known)
 
@@ -199,9 +199,9 @@ def _select_referred() -> sa.Select[Any]:
 @lru_cache(maxsize=1)
 def _select_existing() -> sa.Select[Any]:
     alive = sa.or_(files.c.expire_time.is_(None), files.c.expire_time > sa.bindparam("now"))
-    wanted = is_listed(files.c.id, "wanted")
+    wanted = in_json_list(files.c.id, "wanted")
     return sa.select(files.c.category, files.c.id).where(
-        wanted, unindexed(files.c.owner) == sa.bindparam("owner"), alive
+        wanted, without_index(files.c.owner) == sa.bindparam("owner"), alive
     )
 
 
@@ -209,7 +209,7 @@ def _select_existing() -> sa.Select[Any]:
 def _delete_terms() -> sa.Delete:
     c = file_terms.c
     names = ("owner", "project_id", "row")
-    terms = is_listed(c.term, "wanted")
+    terms = in_json_list(c.term, "wanted")
     return sa.delete(file_terms).where(*(c[name] == sa.bindparam(name) for name in names), terms)
 
 
@@ -251,11 +251,11 @@ class SqlFileReads(SqlFileSearch):
     def digests_in_use(self, digests: Iterable[str], *, apart_from: str = "") -> set[str]:
         """Return the digests that are in use."""
         at = {"wanted": list_parameter(digests), "owner": apart_from}
-        with self._database.reading() as connection:
+        with self._database.read_connection() as connection:
             return set(execute(connection, _select_referring(), at).scalars())
 
     def _read(self, statement: sa.Select[Any], parameters: dict[str, Any]) -> list[File]:
-        with self._database.reading() as connection:
+        with self._database.read_connection() as connection:
             return [file_from_row(row) for row in execute(connection, statement, parameters)]
 
 
@@ -291,7 +291,7 @@ class SqlFileWrites:
 
     def digests_of_owner(self, owner: str, digests: Iterable[str]) -> set[str]:
         """Return the digests of contents that the owner has."""
-        wanted = (is_listed(files.c.sha256, "wanted"), files.c.owner == owner, HAS_CONTENT)
+        wanted = (in_json_list(files.c.sha256, "wanted"), files.c.owner == owner, HAS_CONTENT)
         statement = sa.select(files.c.sha256).distinct().where(*wanted)
         return set(execute(self._connection, statement, {"wanted": list_parameter(digests)}).scalars())
 
@@ -309,11 +309,11 @@ class SqlFileWrites:
 
     def referred_to(self, owner: str, refs: Iterable[FileRef]) -> set[FileRef]:
         """Return those that a memory refers to."""
-        return referred_to(self._connection, owner, refs)
+        return digests_referred_to(self._connection, owner, refs)
 
     def ids_of_others(self, owner: str, ids: Iterable[str]) -> set[str]:
         """Return the ids of others."""
-        others = sa.select(files.c.id).where(is_listed(files.c.id, "wanted"), files.c.owner != owner)
+        others = sa.select(files.c.id).where(in_json_list(files.c.id, "wanted"), files.c.owner != owner)
         return set(execute(self._connection, others, {"wanted": list_parameter(ids)}).scalars())
 
     def get_many(self, owner: str, ids: Iterable[str]) -> dict[str, File]:
@@ -366,29 +366,29 @@ def _page(reach: Reach, conditions: Sequence[sa.ColumnElement[bool]], where: Fil
     )
 
 
-@fixed
+@cached_statement
 def _select_ids() -> sa.Select[Any]:
     mine = files.c.owner == sa.bindparam("owner")
-    within = is_listed(files.c.project_id, "projects")
+    within = in_json_list(files.c.project_id, "projects")
     alive = sa.or_(files.c.expire_time.is_(None), files.c.expire_time > sa.bindparam("now"))
-    return sa.select(*FILE_COLUMNS).where(is_listed(files.c.id, "wanted"), mine, within, alive)
+    return sa.select(*FILE_COLUMNS).where(in_json_list(files.c.id, "wanted"), mine, within, alive)
 
 
-@fixed
+@cached_statement
 def _select_stored() -> sa.Select[Any]:
     return (
         sa.select(*FILE_COLUMNS)
-        .where(is_listed(files.c.id, "wanted"), unindexed(files.c.owner) == sa.bindparam("owner"))
+        .where(in_json_list(files.c.id, "wanted"), without_index(files.c.owner) == sa.bindparam("owner"))
         .with_for_update()
     )
 
 
-@fixed
+@cached_statement
 def _select_referring() -> sa.Select[Any]:
     others = files.c.owner != sa.bindparam("owner")
-    return sa.select(files.c.sha256).distinct().where(is_listed(files.c.sha256, "wanted"), HAS_CONTENT, others)
+    return sa.select(files.c.sha256).distinct().where(in_json_list(files.c.sha256, "wanted"), HAS_CONTENT, others)
 
 
-@fixed
+@cached_statement
 def _delete_rows() -> sa.Delete:
-    return sa.delete(files).where(is_listed(files.c.row, "wanted"))
+    return sa.delete(files).where(in_json_list(files.c.row, "wanted"))

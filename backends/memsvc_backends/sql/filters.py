@@ -15,8 +15,8 @@ from sqlalchemy.types import TypeEngine
 from memsvc.domain.filters import NUMBERS, And, AnyOf, Field, Filter, Or, Range
 from memsvc.domain.memory import Status
 from memsvc.domain.scope import Reach
-from memsvc_backends.sql.dialect import FRACTION, MAX_INTEGER, MAX_PARAMETERS, NUMBER, TEXT, listed_values
-from memsvc_backends.sql.memory_codec import stored_term
+from memsvc_backends.sql.dialect import FRACTION, MAX_INTEGER, MAX_PARAMETERS, NUMBER, TEXT, json_list_values
+from memsvc_backends.sql.memory_codec import encode_term
 from memsvc_backends.sql.tables import IS_QUARANTINED, memories, memory_metadata, memory_tags
 
 Condition = sa.ColumnElement[bool]
@@ -54,7 +54,7 @@ def any_value(column: sa.ColumnElement[object], values: Sequence[int | str | flo
         type_, wanted = NUMBER, [int(value) for value in values if int(value) == value]
     if len(wanted) <= MAX_PARAMETERS:
         return column.in_([sa.literal(value, type_) for value in wanted])
-    return column.in_(sa.select(listed_values(wanted, type_).c.value))
+    return column.in_(sa.select(json_list_values(wanted, type_).c.value))
 
 
 def _any_of(test: AnyOf) -> Condition:
@@ -72,7 +72,7 @@ def _any_of(test: AnyOf) -> Condition:
 
 
 def _has_term(table: sa.Table, values: Sequence[int | str]) -> Condition:
-    terms = [stored_term(str(value)) for value in values] if table is memory_metadata else values
+    terms = [encode_term(str(value)) for value in values] if table is memory_metadata else values
     return sa.exists().where(
         table.c.owner == memories.c.owner, table.c.row == memories.c.row, any_value(table.c.term, terms)
     )

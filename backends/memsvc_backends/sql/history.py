@@ -17,12 +17,12 @@ from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.dialect import (
     MAX_INTEGER,
     NUMBER,
+    cached_statement,
     execute,
-    fixed,
-    is_listed,
+    in_json_list,
+    json_list,
     list_parameter,
-    listed,
-    unindexed,
+    without_index,
 )
 from memsvc_backends.sql.memory_codec import MEMORY_COLUMNS, memory_from_row, memory_from_snapshot
 from memsvc_backends.sql.tables import checkpoints, memories, revisions, tombstones
@@ -67,7 +67,7 @@ class SqlHistoryReads:
             known = {row: memory_from_snapshot(text) for row, text in found if text is not None}
             current = [row for row, text in found if text is None]
             if current:
-                statement = _current(reach).where(is_listed(memories.c.row, "rows"))
+                statement = _current(reach).where(in_json_list(memories.c.row, "rows"))
                 for row in execute(connection, statement, {"rows": list_parameter(current)}):
                     known[row[_ROW_AT]] = memory_from_row(row)
         return known
@@ -75,13 +75,13 @@ class SqlHistoryReads:
 
 def _current(reach: Reach) -> sa.Select[Any]:
     owner, projects = (
-        unindexed(memories.c.owner) == reach.owner,
-        unindexed(memories.c.project_id).in_(reach.project_ids),
+        without_index(memories.c.owner) == reach.owner,
+        without_index(memories.c.project_id).in_(reach.project_ids),
     )
     return sa.select(*MEMORY_COLUMNS).where(owner, projects)
 
 
-@fixed
+@cached_statement
 def _select_line() -> sa.Select[Any]:
     later = revisions.alias("later")
     until = (
@@ -100,7 +100,7 @@ def _select_line() -> sa.Select[Any]:
 
 
 def _select_known(reach: Reach) -> sa.Select[Any]:
-    wanted = listed("rows", NUMBER)
+    wanted = json_list("rows", NUMBER)
     each = revisions.alias("each")
     latest = (
         sa.select(each.c.revision)
@@ -115,7 +115,9 @@ def _select_known(reach: Reach) -> sa.Select[Any]:
     return (
         sa.select(_R.row, _R.snapshot)
         .select_from(joined)
-        .where(unindexed(memories.c.owner) == reach.owner, unindexed(memories.c.project_id).in_(reach.project_ids))
+        .where(
+            without_index(memories.c.owner) == reach.owner, without_index(memories.c.project_id).in_(reach.project_ids)
+        )
     )
 
 
@@ -135,7 +137,7 @@ class SqlCheckpoints:
 
     def get(self, owner: str, project_id: str, name: str) -> Checkpoint | None:
         """Return a checkpoint by its name."""
-        with self._database.reading() as connection:
+        with self._database.read_connection() as connection:
             return read_checkpoint(connection, owner, project_id, name)
 
     def page(self, owner: str, project_id: str, *, after: tuple[datetime, str] | None, limit: int) -> list[Checkpoint]:
@@ -146,7 +148,7 @@ class SqlCheckpoints:
             # The first half is implied by the second, and lets the index be entered at the cursor.
             statement = statement.where(_C.create_time <= time, sa.or_(_C.create_time < time, _C.name > name))
         ordered = statement.order_by(_C.create_time.desc(), _C.name).limit(max(0, limit))
-        with self._database.reading() as connection:
+        with self._database.read_connection() as connection:
             return [checkpoint_from_row(row) for row in execute(connection, ordered)]
 
     def tombstones(self, *, reach: Reach, moment: datetime, after_row: int, limit: int) -> list[Tombstone]:
@@ -159,7 +161,7 @@ class SqlCheckpoints:
             .order_by(_T.row)
             .limit(max(0, limit))
         )
-        with self._database.reading() as connection:
+        with self._database.read_connection() as connection:
             found = execute(connection, statement)
         return [
             Tombstone(row, memory_id, project_id, session_id, from_micros(created), from_micros(purged))

@@ -30,13 +30,13 @@ from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.dialect import (
     MAX_PARAMETERS,
     NUMBER,
+    cached_statement,
     execute,
-    fixed,
     hexadecimal,
+    in_json_list,
     insert_new,
-    is_listed,
+    json_list,
     list_parameter,
-    listed,
     rows_as_json,
     rows_of_text,
 )
@@ -47,11 +47,11 @@ from memsvc_backends.sql.memory_codec import (
     Found,
     chunk_from_row,
     found_in,
-    gathered_memories,
+    memories_as_json,
     memory_from_row,
     sole_chunk,
 )
-from memsvc_backends.sql.outbox import CHANGE_COLUMNS, Check, claimed, pending_among, unclaimed
+from memsvc_backends.sql.outbox import CHANGE_COLUMNS, Check, block_claims, claim_changes, pending_among
 from memsvc_backends.sql.tables import (
     IS_INDEXED,
     IS_PENDING,
@@ -77,7 +77,7 @@ class SqlIndexFeed:
         """Read from *database* what is no longer *fresh*."""
         self._database = database
         self._fresh = fresh
-        self._marks = Marks(database)
+        self._marks = AppliedMarks(database)
         self._checks = threading.local()
 
     def documents(self, rows: Sequence[int]) -> list[Document]:
@@ -100,7 +100,7 @@ class SqlIndexFeed:
     def expected_entries(self, *, after_row: int, limit: int) -> list[ExpectedEntries]:
         """Return what the indexes should hold."""
         columns = (memories.c.row, memories.c.fingerprint, memories.c.chunk_count)
-        with self._database.reading() as connection:
+        with self._database.read_connection() as connection:
             found = execute(connection, _after(sa.select(*columns), after_row, limit)).all()
         return [ExpectedEntries(*row) for row in found]
 
@@ -120,13 +120,16 @@ class SqlIndexFeed:
     def claim(self, wanted: Sequence[int], *, limit: int) -> Iterator[list[Change]]:
         """Lend changes that no other process has."""
         marked = self._marks.unwritten
-        with claimed(self._database, wanted, max(0, limit), without=marked) as (rows, check), self._held(check):
+        with (
+            claim_changes(self._database, wanted, max(0, limit), without=marked) as (rows, check),
+            self._hold_claim(check),
+        ):
             yield [_change(row) for row in rows]
 
     @contextmanager
     def pause(self) -> Iterator[None]:
         """Keep every process from being lent changes."""
-        with unclaimed(self._database) as check, self._held(check):
+        with block_claims(self._database) as check, self._hold_claim(check):
             yield
 
     def require_claim(self) -> None:
@@ -135,7 +138,7 @@ class SqlIndexFeed:
             check()
 
     @contextmanager
-    def _held(self, check: Check) -> Iterator[None]:
+    def _hold_claim(self, check: Check) -> Iterator[None]:
         before: tuple[Check, ...] = getattr(self._checks, "held", ())
         self._checks.held = (*before, check)
         try:
@@ -168,7 +171,7 @@ class SqlIndexFeed:
     def applied_position(self) -> int:
         """Return the position below the oldest change that is not applied."""
         marked = self._marks.unwritten
-        with self._database.reading() as connection:
+        with self._database.read_connection() as connection:
             [(position,)] = execute(connection, _select_applied(), {"marked": list_parameter(marked)})
         return int(position)
 
@@ -182,19 +185,19 @@ class SqlIndexFeed:
     def trim(self, *, before: datetime) -> int:
         """Remove the oldest changes."""
         self._marks.write()
-        with self._database.writing() as connection:
+        with self._database.write_transaction() as connection:
             kept = execute(connection, _select_first_kept(), {"before": to_micros(before)}).scalar_one_or_none()
             old = sa.true() if kept is None else outbox.c.position < kept
             return execute(connection, sa.delete(outbox).where(old)).rowcount
 
     def _number(self, statement: sa.Select[Any], **parameters: str) -> int:
-        with self._database.reading() as connection:
+        with self._database.read_connection() as connection:
             return int(execute(connection, statement, parameters).scalar_one())
 
     def _changes(self, statement: sa.Select[Any], parameters: Mapping[str, int]) -> list[Change]:
         if parameters["limit"] <= 0:
             return []
-        with self._database.reading() as connection:
+        with self._database.read_connection() as connection:
             [(text,)] = execute(connection, statement, parameters)
         return [_change(row) for row in sorted(rows_of_text(text))]
 
@@ -204,37 +207,37 @@ def _change(row: Sequence[Any]) -> Change:
     return Change(position, number, memory_id, _ACTIONS[action], revision, time)
 
 
-@fixed
+@cached_statement
 def _select_pending() -> sa.Select[Any]:
-    return _gathered_changes(IS_PENDING)
+    return _changes_as_json(IS_PENDING)
 
 
-@fixed
+@cached_statement
 def _select_since() -> sa.Select[Any]:
-    return _gathered_changes(outbox.c.position > sa.bindparam("after"))
+    return _changes_as_json(outbox.c.position > sa.bindparam("after"))
 
 
-def _gathered_changes(condition: sa.ColumnElement[bool]) -> sa.Select[Any]:
+def _changes_as_json(condition: sa.ColumnElement[bool]) -> sa.Select[Any]:
     chosen = sa.select(*CHANGE_COLUMNS).where(condition).order_by(outbox.c.position).limit(sa.bindparam("limit"))
     return sa.select(rows_as_json(*chosen.subquery("chosen").c))
 
 
 def _is_unmarked() -> sa.ColumnElement[bool]:
-    return sa.not_(is_listed(outbox.c.position, "marked"))
+    return sa.not_(in_json_list(outbox.c.position, "marked"))
 
 
-@fixed
+@cached_statement
 def _select_head() -> sa.Select[Any]:
     return sa.select(counters.c.last_position)
 
 
-@fixed
+@cached_statement
 def _select_applied() -> sa.Select[Any]:
     oldest = sa.select(sa.func.min(outbox.c.position)).where(IS_PENDING, _is_unmarked()).scalar_subquery()
     return sa.select(sa.func.coalesce(oldest - 1, counters.c.last_position))
 
 
-@fixed
+@cached_statement
 def _select_first_kept() -> sa.Select[Any]:
     # In the order of positions, so that no more is read than will be removed.
     is_kept = sa.or_(outbox.c.applied == ZERO, outbox.c.time >= sa.bindparam("before"))
@@ -253,14 +256,14 @@ def _live_memories(connection: sa.Connection, rows: Sequence[int]) -> Found:
     return found_in(text, lambda: execute(connection, _select_doubtful(), {"rows": wanted}).all())
 
 
-@fixed
+@cached_statement
 def _select_live() -> sa.Select[Any]:
-    return sa.select(gathered_memories()).where(is_listed(memories.c.row, "rows"), IS_INDEXED)
+    return sa.select(memories_as_json()).where(in_json_list(memories.c.row, "rows"), IS_INDEXED)
 
 
-@fixed
+@cached_statement
 def _select_doubtful() -> sa.Select[Any]:
-    return sa.select(*DOUBTFUL_COLUMNS).where(is_listed(memories.c.row, "rows"), IS_INDEXED, IS_DOUBTFUL)
+    return sa.select(*DOUBTFUL_COLUMNS).where(in_json_list(memories.c.row, "rows"), IS_INDEXED, IS_DOUBTFUL)
 
 
 def _documents(connection: sa.Connection, found: Found, given: _Given) -> list[Document]:
@@ -287,7 +290,7 @@ def _chunks(connection: sa.Connection, rows: Sequence[int]) -> dict[int, list[Ch
     if not rows:
         return {}
     # The chunks of a memory lie side by side: from its first possible number to its last.
-    firsts = listed("firsts", NUMBER)
+    firsts = json_list("firsts", NUMBER)
     last = firsts.c.value + MAX_ORDINAL
     joined = sa.join(firsts, memory_chunks, memory_chunks.c.entry.between(firsts.c.value, last))
     statement = sa.select(memory_chunks).select_from(joined).order_by(memory_chunks.c.entry)
@@ -305,10 +308,10 @@ def _vectors(connection: sa.Connection, rows: Sequence[int]) -> _Given:
     return {row: (model, bytes.fromhex(vector)) for row, model, vector in rows_of_text(text)}
 
 
-@fixed
+@cached_statement
 def _select_vectors() -> sa.Select[Any]:
     columns = (memory_vectors.c.row, memory_vectors.c.model, hexadecimal(memory_vectors.c.vector))
-    return sa.select(rows_as_json(*columns)).where(is_listed(memory_vectors.c.row, "rows"))
+    return sa.select(rows_as_json(*columns)).where(in_json_list(memory_vectors.c.row, "rows"))
 
 
 # Marks of changes that the indexes hold: known at once, written when the indexer has nothing else to do.
@@ -321,7 +324,7 @@ MOST = 512
 """So many marks are written at once: the most that a crash can have applied again."""
 
 
-class Marks:
+class AppliedMarks:
     """Safe to use from any number of threads."""
 
     def __init__(self, database: Database) -> None:
@@ -350,15 +353,15 @@ class Marks:
         noted = self._unwritten
         if not noted:
             return
-        with self._database.noting() as connection:
+        with self._database.note_transaction() as connection:
             execute(connection, _mark_applied(), {"positions": list_parameter(sorted(noted))})
         with self._lock:
             self._unwritten -= noted
 
 
-@fixed
+@cached_statement
 def _mark_applied() -> sa.Update:
-    return sa.update(outbox).values(applied=1).where(is_listed(outbox.c.position, "positions"), IS_PENDING)
+    return sa.update(outbox).values(applied=1).where(in_json_list(outbox.c.position, "positions"), IS_PENDING)
 
 
 # What was inserted lately, for the indexer: it asks for each new memory once, soon after it was written.
@@ -421,7 +424,7 @@ class SqlEmbeddingCache:
         for start in range(0, len(digests), MAX_PARAMETERS):
             wanted = embeddings.c.digest.in_(digests[start : start + MAX_PARAMETERS])
             statement = sa.select(embeddings.c.digest, embeddings.c.vector).where(embeddings.c.model == model, wanted)
-            with self._database.reading() as connection:
+            with self._database.read_connection() as connection:
                 found.update((digest, vector) for digest, vector in execute(connection, statement))
         return found
 
@@ -431,11 +434,11 @@ class SqlEmbeddingCache:
             return
         values = [{"model": model, "digest": digest, "vector": vectors[digest]} for digest in sorted(vectors)]
         # In the order of the key, so that two who store the same ones do not wait for each other.
-        with self._database.noting() as connection:
+        with self._database.note_transaction() as connection:
             execute(connection, insert_new(embeddings), values)
 
     def count(self, model: str) -> int:
         """Count the vectors of a model."""
         statement = sa.select(sa.func.count()).select_from(embeddings).where(embeddings.c.model == model)
-        with self._database.reading() as connection:
+        with self._database.read_connection() as connection:
             return int(execute(connection, statement).scalar_one())

@@ -19,17 +19,17 @@ from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.dialect import (
     NUMBER,
     TEXT,
+    cached_statement,
     execute,
-    fixed,
-    is_listed,
+    in_json_list,
+    json_list_values,
     list_parameter,
-    listed_values,
     pair_of,
     pairs,
     pairs_parameter,
-    unindexed,
+    without_index,
 )
-from memsvc_backends.sql.memory_codec import ref_terms, stored_terms
+from memsvc_backends.sql.memory_codec import decode_terms, ref_terms
 from memsvc_backends.sql.row_writer import rewrite_parts
 from memsvc_backends.sql.sessions import SESSION_COLUMNS, session_from_row
 from memsvc_backends.sql.tables import (
@@ -72,7 +72,7 @@ class SqlIntegrityReads:
     def places(self, *, after: RowCursor | None, limit: int) -> list[RowCursor]:
         """Return the next places, each found by one step into an index."""
         found: list[RowCursor] = []
-        with self._database.reading() as connection:
+        with self._database.read_connection() as connection:
             while len(found) < limit:
                 nearest = [
                     RowCursor(*row)
@@ -89,11 +89,11 @@ class SqlIntegrityReads:
         """Return those that are there."""
         if not ids:
             return set()
-        statement = sa.select(memories.c.id).where(is_listed(memories.c.id, "wanted"))
-        with self._database.reading() as connection:
+        statement = sa.select(memories.c.id).where(in_json_list(memories.c.id, "wanted"))
+        with self._database.read_connection() as connection:
             rows = execute(
                 connection,
-                statement.where(unindexed(memories.c.owner) == owner),
+                statement.where(without_index(memories.c.owner) == owner),
                 {"wanted": list_parameter(dict.fromkeys(ids))},
             )
             return set(rows.scalars())
@@ -133,7 +133,7 @@ class SqlIntegrityReads:
         statement = sa.select(row.label("row"), sa.func.min(told)).where(row > after, ~is_known(part)).group_by(row)
         if owner is not None:
             statement = statement.where(table.c.owner == owner)
-        with self._database.reading() as connection:
+        with self._database.read_connection() as connection:
             return [OrphanRow(*found) for found in execute(connection, statement.order_by(row).limit(limit))]
 
     def lost_messages(self, *, reach: Reach | None, after: int, limit: int) -> list[LostMessage]:
@@ -142,14 +142,14 @@ class SqlIntegrityReads:
         project = sa.func.coalesce(memories.c.project_id, sessions.c.project_id, "")
         statement = (
             sa.select(messages.c.row, owner, project, sa.func.coalesce(memories.c.id, ""))
-            .select_from(_joined_messages())
+            .select_from(_messages_with_memories())
             .where(messages.c.row > after, IS_LOST)
             .order_by(messages.c.row)
             .limit(limit)
         )
         if reach is not None:
             statement = statement.where(owner == reach.owner, project.in_(reach.project_ids))
-        with self._database.reading() as connection:
+        with self._database.read_connection() as connection:
             return [LostMessage(*row) for row in execute(connection, statement)]
 
     def emptied_sessions(self, *, reach: Reach | None, after: int, limit: int) -> list[Session]:
@@ -158,7 +158,7 @@ class SqlIntegrityReads:
         statement = sa.select(*SESSION_COLUMNS).where(sessions.c.row > after, sessions.c.last_ordinal > 0, ~has_some)
         if reach is not None:
             statement = statement.where(sessions.c.owner == reach.owner, sessions.c.project_id.in_(reach.project_ids))
-        with self._database.reading() as connection:
+        with self._database.read_connection() as connection:
             return [
                 session_from_row(row) for row in execute(connection, statement.order_by(sessions.c.row).limit(limit))
             ]
@@ -168,7 +168,7 @@ class SqlIntegrityReads:
         statement = sa.select(*CONFLICT_COLUMNS).where(conflicts.c.id > after, IS_DANGLING)
         if reach is not None:
             statement = statement.where(conflicts.c.owner == reach.owner, conflicts.c.project_id.in_(reach.project_ids))
-        with self._database.reading() as connection:
+        with self._database.read_connection() as connection:
             rows = execute(connection, statement.order_by(conflicts.c.id).limit(limit))
             return [conflict_from_row(row) for row in rows]
 
@@ -201,29 +201,29 @@ IS_DANGLING: sa.ColumnElement[bool] = sa.or_(*map(_side_is_missing, (conflicts.c
 """That a conflict lacks a memory."""
 
 
-def _joined_messages() -> sa.Join:
+def _messages_with_memories() -> sa.Join:
     with_memory = sa.outerjoin(messages, memories, memories.c.row == messages.c.row)
     return sa.outerjoin(with_memory, sessions, sessions.c.row == messages.c.session_row)
 
 
 def lost_rows(rows: Sequence[int]) -> sa.Select[Any]:
     """Return a query for those of *rows* that are messages which lack something."""
-    wanted = messages.c.row.in_(sa.select(listed_values(rows, NUMBER).c.value))
-    return sa.select(messages.c.row).select_from(_joined_messages()).where(wanted, IS_LOST)
+    wanted = messages.c.row.in_(sa.select(json_list_values(rows, NUMBER).c.value))
+    return sa.select(messages.c.row).select_from(_messages_with_memories()).where(wanted, IS_LOST)
 
 
 def _terms(table: sa.Table, memory: Memory) -> Sequence[str]:
     if table is memory_tags:
         return list(dict.fromkeys(memory.tags))
     if table is memory_metadata:
-        return list(dict.fromkeys(stored_terms(memory)))
+        return list(dict.fromkeys(decode_terms(memory)))
     if table is memory_refs:
         return ref_terms(memory.file_refs)
     # As the indexes, the table of keywords does not hold deleted memories.
     return [] if memory.status is Status.DELETED else list({keyword.term: 0 for keyword in memory.keywords})
 
 
-@fixed
+@cached_statement
 def _next_place(table: sa.Table, *, is_first: bool) -> sa.Select[Any]:
     place = (table.c.owner, table.c.project_id)
     later = sa.tuple_(*place) > sa.tuple_(sa.bindparam("owner"), sa.bindparam("project"))
@@ -235,15 +235,15 @@ def _after(place: RowCursor | None) -> dict[str, str]:
     return {} if place is None else {"owner": place.owner, "project": place.project_id}
 
 
-@fixed
+@cached_statement
 def _count_chunks() -> sa.Select[Any]:
     first = memories.c.row.op("<<")(_ROW_BITS)
     last = first + ((1 << ORDINAL_BITS) - 1)
     number = sa.select(sa.func.count()).where(memory_chunks.c.entry.between(first, last)).scalar_subquery()
-    return sa.select(memories.c.row, memories.c.chunk_count, number).where(is_listed(memories.c.row, "wanted"))
+    return sa.select(memories.c.row, memories.c.chunk_count, number).where(in_json_list(memories.c.row, "wanted"))
 
 
-@fixed
+@cached_statement
 def _count_terms(table: sa.Table) -> sa.Select[Any]:
     wanted = pairs("wanted")
     owner, term, row = pair_of(wanted, TEXT, TEXT, NUMBER)
@@ -264,7 +264,7 @@ class SqlIntegrityWrites(WriteSession):
     def discard_remains(self, part: CheckPart, rows: Sequence[int]) -> int:
         """Remove what is left of memories that are gone."""
         row = row_of_part(part)
-        gone = sa.and_(is_listed(row, "wanted"), ~is_known(part))
+        gone = sa.and_(in_json_list(row, "wanted"), ~is_known(part))
         wanted = {"wanted": list_parameter(rows)}
         found = len(execute(self._connection, sa.select(row).distinct().where(gone), wanted).all())
         execute(self._connection, sa.delete(PART_TABLES[part]).where(gone), wanted)
@@ -274,7 +274,7 @@ class SqlIntegrityWrites(WriteSession):
         """Remove messages that lack something."""
         lost = list(execute(self._connection, lost_rows(rows)).scalars())
         if lost:
-            wanted = is_listed(messages.c.row, "wanted")
+            wanted = in_json_list(messages.c.row, "wanted")
             execute(self._connection, sa.delete(messages).where(wanted), {"wanted": list_parameter(lost)})
         return len(lost)
 

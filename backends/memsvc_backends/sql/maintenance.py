@@ -14,7 +14,7 @@ from memsvc.domain.memory import Kind, Memory
 from memsvc.domain.scope import OWNER_SEPARATOR, Scope
 from memsvc.ports.operations import LogPlace, MaintenanceCandidate, ScanPosition
 from memsvc_backends.sql.database import Database
-from memsvc_backends.sql.dialect import execute, fixed, unindexed, upsert_when
+from memsvc_backends.sql.dialect import cached_statement, execute, upsert_when, without_index
 from memsvc_backends.sql.memory_codec import MEMORY_COLUMNS, memory_from_row, micros_or_none, moment_or_none
 from memsvc_backends.sql.tables import IS_ARCHIVABLE, IS_EXPIRING, IS_LOG, IS_PROMOTABLE, leases, memories
 
@@ -84,19 +84,19 @@ class SqlUpkeepReads:
         total = sa.func.sum(_LEASE.content_bytes)
         statement = (
             sa.select(_LEASE.owner, total - content_bytes)
-            .where(*_used(since, at), *_within(MaintenanceScope(area.owner)))
+            .where(*_is_used(since, at), *_within(MaintenanceScope(area.owner)))
             .group_by(_LEASE.owner)
             .having(total > content_bytes)
             .order_by(_LEASE.owner)
         )
-        with self._database.reading() as connection:
+        with self._database.read_connection() as connection:
             return {owner: int(more) for owner, more in execute(connection, statement)}
 
     def least_useful(
         self, area: MaintenanceScope, *, owner: str, since: datetime, at: datetime, after: ScanPosition, limit: int
     ) -> list[MaintenanceCandidate]:
         """Return what is of little use."""
-        conditions = (*_used(since, at), _LEASE.owner == owner)
+        conditions = (*_is_used(since, at), _LEASE.owner == owner)
         return self._list(area, conditions, (_LEASE.importance, _LEASE.access_count, _LEASE.row), after, limit)
 
     def _list(
@@ -113,11 +113,11 @@ class SqlUpkeepReads:
         statement = sa.select(*_COLUMNS, *order).where(*conditions, *_within(area))
         if after:
             statement = statement.where(sa.tuple_(*order) > sa.tuple_(*after))
-        with self._database.reading() as connection:
-            return [_waiting(row, half) for row in execute(connection, statement.order_by(*order).limit(limit))]
+        with self._database.read_connection() as connection:
+            return [_candidate_of(row, half) for row in execute(connection, statement.order_by(*order).limit(limit))]
 
 
-def _used(since: datetime, at: datetime) -> Iterator[sa.ColumnElement[bool]]:
+def _is_used(since: datetime, at: datetime) -> Iterator[sa.ColumnElement[bool]]:
     """Yield what says that a memory is settled, and was used since a moment."""
     moment = to_micros(since)
     yield IS_ARCHIVABLE
@@ -128,12 +128,12 @@ def _used(since: datetime, at: datetime) -> Iterator[sa.ColumnElement[bool]]:
 def _within(area: MaintenanceScope) -> Iterator[sa.ColumnElement[bool]]:
     # Not by the lists of the owner, which hold much that is not due.
     if area.owner is not None:
-        yield unindexed(_LEASE.owner) == area.owner
+        yield without_index(_LEASE.owner) == area.owner
         if area.project_id:
-            yield unindexed(_LEASE.project_id) == area.project_id
+            yield without_index(_LEASE.project_id) == area.project_id
 
 
-def _waiting(row: Sequence[Any], half: ScanPosition) -> MaintenanceCandidate:
+def _candidate_of(row: Sequence[Any], half: ScanPosition) -> MaintenanceCandidate:
     number, memory_id, owner, project_id, agent_id, session_id, work_in_progress, content_bytes, *place = row
     tenant_id, _, user_id = owner.partition(OWNER_SEPARATOR)
     scope = Scope(user_id, project_id, agent_id, session_id, tenant_id)
@@ -156,7 +156,7 @@ class SqlLeases:
     def take(self, name: str, *, holder: str, now: datetime, until: datetime) -> bool:
         """Take a name, in one statement: so of several who try one succeeds."""
         values = {"name": name, "holder": holder, "until": to_micros(until), "now": to_micros(now)}
-        with self._database.noting() as connection:
+        with self._database.note_transaction() as connection:
             return execute(connection, _take(), values).rowcount == 1
 
     def release(self, name: str, *, holder: str, ended: datetime | None) -> None:
@@ -165,16 +165,16 @@ class SqlLeases:
         values: dict[str, Any] = {"until": 0}
         if ended is not None:
             values["last_end"] = micros_or_none(ended)
-        with self._database.noting() as connection:
+        with self._database.note_transaction() as connection:
             execute(connection, mine.values(values))
 
     def last_end(self, name: str) -> datetime | None:
         """Return when work was finished last."""
-        with self._database.reading() as connection:
+        with self._database.read_connection() as connection:
             return moment_or_none(execute(connection, sa.select(_C.last_end).where(_C.name == name)).scalar())
 
 
-@fixed
+@cached_statement
 def _take() -> sa.Insert:
     new: Mapping[str, Any] = {name: sa.bindparam(name) for name in ("name", "holder", "until")}
     is_free = sa.or_(_C.holder == sa.bindparam("holder"), _C.until <= sa.bindparam("now"))
@@ -200,11 +200,11 @@ class SqlLogs:
         statement = _select(
             has_owner=area.owner is not None, has_project=bool(area.owner is not None and area.project_id)
         )
-        with self._database.reading() as connection:
+        with self._database.read_connection() as connection:
             return [memory_from_row(row) for row in execute(connection, statement, parameters)]
 
 
-@fixed
+@cached_statement
 def _select(*, has_owner: bool, has_project: bool) -> sa.Select[Any]:
     key, after = memories.c.key, sa.bindparam("after", type_=sa.Text)
     statement = sa.select(*MEMORY_COLUMNS).where(

@@ -224,12 +224,12 @@ def ref_terms(refs: Iterable[FileRef]) -> list[str]:
     return [f"{ref.category}:{ref.id}" for ref in dict.fromkeys(refs)]
 
 
-def stored_terms(memory: Memory) -> list[str]:
+def decode_terms(memory: Memory) -> list[str]:
     """Return the metadata terms of *memory* as the table keeps them."""
-    return [stored_term(term) for term in metadata_terms(memory.metadata)] if memory.metadata else []
+    return [encode_term(term) for term in metadata_terms(memory.metadata)] if memory.metadata else []
 
 
-def stored_term(term: str) -> str:
+def encode_term(term: str) -> str:
     """Return a metadata term, or, when it is too long for an index, its digest; terms hold an "=", digests do not."""
     return term if len(term) <= _MAX_TERM else f"sha256:{hashlib.sha256(term.encode()).hexdigest()}"
 
@@ -303,14 +303,14 @@ _COLUMNS = (*MEMORY_COLUMNS, memories.c.chunk_count)
 _ROW_COLUMN, _CONFIDENCE = ([column.name for column in MEMORY_COLUMNS].index(name) for name in ("row", "confidence"))
 
 
-def gathered_memories() -> sa.ColumnElement[str]:
+def memories_as_json() -> sa.ColumnElement[str]:
     """Return one text that holds memories, for `found_in`."""
     columns = [sa.case((_IS_CERTAIN, _WHOLE)) if column.name == "confidence" else column for column in _COLUMNS]
     return rows_as_json(*columns)
 
 
 def found_in(text: str, doubtful: Callable[[], Iterable[Sequence[Any]]]) -> Found:
-    """Return the memories of a text of `gathered_memories`; *doubtful* reads the confidences that it does not hold.
+    """Return the memories of a text of `memories_as_json`; *doubtful* reads the confidences that it does not hold.
 
     To be called in the snapshot that the text was read in.
     """
@@ -318,16 +318,16 @@ def found_in(text: str, doubtful: Callable[[], Iterable[Sequence[Any]]]) -> Foun
     missing = {row[_ROW_COLUMN]: row for row in rows if row[_CONFIDENCE] is None}
     for number, confidence in doubtful() if missing else ():
         missing[number][_CONFIDENCE] = confidence * _UNITS
-    return _found(rows)
+    return _memories_in(rows)
 
 
 def whole_in(text: str) -> Found | None:
-    """Return the memories of a text of `gathered_memories`, or None when it does not hold every confidence."""
+    """Return the memories of a text of `memories_as_json`, or None when it does not hold every confidence."""
     rows = rows_of_text(text)
-    return None if any(row[_CONFIDENCE] is None for row in rows) else _found(rows)
+    return None if any(row[_CONFIDENCE] is None for row in rows) else _memories_in(rows)
 
 
-def _found(rows: Iterable[list[Any]]) -> Found:
+def _memories_in(rows: Iterable[list[Any]]) -> Found:
     found: Found = {}
     for row in rows:
         row[_CONFIDENCE] /= _UNITS

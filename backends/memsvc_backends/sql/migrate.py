@@ -33,10 +33,10 @@ def bring_up_to_date(database: Database) -> None:
         SchemaVersionError: The database is newer than this code.
         BackendUnavailableError: The database cannot be opened.
     """
-    with database.reading() as connection:
+    with database.read_connection() as connection:
         found = _version(connection)
     if found != HEAD:
-        with database.writing() as connection:
+        with database.write_transaction() as connection:
             # Read again under the writers' lock: another process may have created or migrated them since.
             found = _version(connection)
             if found is None:

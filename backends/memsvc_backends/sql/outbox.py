@@ -22,7 +22,14 @@ from memsvc.domain.memory import Layer, Memory
 from memsvc.domain.scope import Reach
 from memsvc.ports.change_feed import ChangePage, LoggedChange
 from memsvc_backends.sql.database import BACKEND, Database, translate
-from memsvc_backends.sql.dialect import execute, fixed, is_listed, list_parameter, rows_as_json, rows_of_text
+from memsvc_backends.sql.dialect import (
+    cached_statement,
+    execute,
+    in_json_list,
+    list_parameter,
+    rows_as_json,
+    rows_of_text,
+)
 from memsvc_backends.sql.memory_codec import MEMORY_COLUMNS, memory_from_row, memory_from_snapshot
 from memsvc_backends.sql.row_writer import insert_many
 from memsvc_backends.sql.tables import EMPTY, IS_PENDING, counters, memories, outbox, revisions
@@ -37,7 +44,7 @@ def note_revisions(connection: sa.Connection, first: int, last: int, action: Cha
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeBatch:
+class ChangeRows:
     """Change of the memories with rows *first* to *last*, all of which exist.
 
     Attributes:
@@ -53,7 +60,7 @@ class ChangeBatch:
     was_public: bool = False
 
 
-def append_outbox(connection: sa.Connection, noted: ChangeBatch) -> None:
+def append_outbox(connection: sa.Connection, noted: ChangeRows) -> None:
     """Put a change of each memory into the outbox, by ascending row."""
     values = {
         "first": noted.first,
@@ -91,7 +98,7 @@ def _of_memory(memory: Memory) -> dict[str, str]:
     return {"memory_id": memory.id, "owner": scope.owner, "project_id": scope.project_id, "private_session": private}
 
 
-@fixed
+@cached_statement
 def _note_revisions() -> sa.Insert:
     values: dict[str, Any] = {
         "row": memories.c.row,
@@ -102,7 +109,7 @@ def _note_revisions() -> sa.Insert:
     return sa.insert(revisions).from_select(list(values), sa.select(*values.values()).where(_BETWEEN))
 
 
-@fixed
+@cached_statement
 def _note_changes() -> sa.Insert:
     values: dict[str, Any] = {
         "position": memories.c.row + sa.bindparam("offset", type_=sa.BigInteger),
@@ -152,7 +159,7 @@ Check = Callable[[], None]
 
 
 @contextmanager
-def claimed(
+def claim_changes(
     database: Database, wanted: Sequence[int], limit: int, *, without: AbstractSet[int]
 ) -> Iterator[tuple[list[list[Any]], Check]]:
     """Lend the rows of pending changes: of the *wanted* positions, or, when there are none, of the oldest.
@@ -160,31 +167,31 @@ def claimed(
     Where no other process can write, those *without* are left out: they are applied already.
     """
     if not database.driver.is_shared:
-        with database.reading() as connection:
-            found = _unmarked(connection, wanted, limit, without)
-        yield found, _nobody_else
+        with database.read_connection() as connection:
+            found = _unmarked_changes(connection, wanted, limit, without)
+        yield found, _is_unclaimed_by_others
         return
-    with database.noting() as connection:
+    with database.note_transaction() as connection:
         execute(connection, _CLAIM)
-        yield _found(connection, wanted, min(limit, CLAIMED), is_shared=True), partial(_require, connection)
+        yield _find_unclaimed(connection, wanted, min(limit, CLAIMED), is_shared=True), partial(_require, connection)
 
 
 @contextmanager
-def unclaimed(database: Database) -> Iterator[Check]:
+def block_claims(database: Database) -> Iterator[Check]:
     """Wait until nobody is lent anything, and keep it so.
 
     Who waits for the lock keeps others from claiming; so it is asked for a little while at a time.
     """
     if not database.driver.is_shared:
-        yield _nobody_else
+        yield _is_unclaimed_by_others
         return
-    with database.noting() as connection:
+    with database.note_transaction() as connection:
         if not any(_is_unclaimed(connection) for _ in range(PATIENCE)):
             raise BackendUnavailableError(BACKEND)
         yield partial(_require, connection)
 
 
-def _nobody_else() -> None:
+def _is_unclaimed_by_others() -> None:
     """Return: nobody else could be lent anything."""
 
 
@@ -210,20 +217,22 @@ def _is_unclaimed(connection: sa.Connection) -> bool:
 def pending_among(database: Database, positions: Sequence[int]) -> set[int]:
     """Return those of *positions* that are not applied."""
     statement = sa.select(outbox.c.position).where(IS_PENDING, _is_wanted())
-    with database.reading() as connection:
+    with database.read_connection() as connection:
         return set(execute(connection, statement, {"wanted": list_parameter(positions)}).scalars())
 
 
-def _unmarked(
+def _unmarked_changes(
     connection: sa.Connection, wanted: Sequence[int], limit: int, marked: AbstractSet[int]
 ) -> list[list[Any]]:
     # Of the oldest so many more are read that enough are left.
     asked = [position for position in wanted if position not in marked]
-    found = _found(connection, asked, limit + len(marked) if limit else 0, is_shared=False)
+    found = _find_unclaimed(connection, asked, limit + len(marked) if limit else 0, is_shared=False)
     return [row for row in found if row[0] not in marked][:limit]
 
 
-def _found(connection: sa.Connection, wanted: Sequence[int], limit: int, *, is_shared: bool) -> list[list[Any]]:
+def _find_unclaimed(
+    connection: sa.Connection, wanted: Sequence[int], limit: int, *, is_shared: bool
+) -> list[list[Any]]:
     found: list[list[Any]] = []
     if wanted:
         parameters = {"wanted": list_parameter(wanted), "far": len(wanted), "limit": limit}
@@ -240,15 +249,15 @@ def _rows(connection: sa.Connection, statement: sa.Select[Any], parameters: dict
 
 
 def _is_wanted() -> sa.ColumnElement[bool]:
-    return is_listed(outbox.c.position, "wanted")
+    return in_json_list(outbox.c.position, "wanted")
 
 
-@fixed
+@cached_statement
 def _select_wanted(*, is_shared: bool) -> sa.Select[Any]:
     return _select(sa.and_(IS_PENDING, _is_wanted()), is_shared=is_shared)
 
 
-@fixed
+@cached_statement
 def _select_oldest(*, is_shared: bool) -> sa.Select[Any]:
     return _select(IS_PENDING, is_shared=is_shared)
 
@@ -285,7 +294,7 @@ class SqlChangeFeed:
     def identity(self) -> str:
         """Return the name that the database was given when it was made."""
         if not self._identity:
-            with self._database.reading() as connection:
+            with self._database.read_connection() as connection:
                 self._identity = execute(connection, sa.select(counters.c.store_id)).scalar_one()
         return self._identity
 
@@ -299,7 +308,7 @@ class SqlChangeFeed:
             for project in reach.project_ids:
                 text = execute(connection, _select_changes(), {"project_id": project, **asked}).scalar_one()
                 found += rows_of_text(text)
-        changes = tuple(starmap(_logged, sorted(found)[:limit]))
+        changes = tuple(starmap(_logged_change, sorted(found)[:limit]))
         is_all = len(changes) < limit
         reached = max(position, head) if is_all else changes[-1].change.position
         return ChangePage(changes, reached, is_all, kept_after, head)
@@ -331,7 +340,7 @@ class SqlChangeFeed:
         return found
 
 
-def _logged(*values: Any) -> LoggedChange:
+def _logged_change(*values: Any) -> LoggedChange:
     position, row, memory_id, action, revision, time, private_session = values
     return LoggedChange(Change(position, row, memory_id, _ACTIONS[action], revision, time), private_session)
 
@@ -344,29 +353,29 @@ def _follows() -> sa.ColumnElement[bool]:
     )
 
 
-@fixed
+@cached_statement
 def _select_changes() -> sa.Select[Any]:
     chosen = sa.select(*_COLUMNS).where(_follows()).order_by(outbox.c.position).limit(sa.bindparam("limit"))
     return sa.select(rows_as_json(*chosen.subquery("chosen").c))
 
 
-@fixed
+@cached_statement
 def _count_changes() -> sa.Select[Any]:
     return sa.select(sa.func.count()).select_from(outbox).where(_follows())
 
 
-@fixed
+@cached_statement
 def _select_bounds() -> sa.Select[Any]:
     oldest = sa.select(sa.func.min(outbox.c.position)).scalar_subquery()
     return sa.select(sa.func.coalesce(oldest - 1, counters.c.last_position), counters.c.last_position)
 
 
-@fixed
+@cached_statement
 def _select_present() -> sa.Select[Any]:
-    return sa.select(*MEMORY_COLUMNS).where(is_listed(memories.c.row, "rows"))
+    return sa.select(*MEMORY_COLUMNS).where(in_json_list(memories.c.row, "rows"))
 
 
-@fixed
+@cached_statement
 def _select_snapshot() -> sa.Select[Any]:
     return sa.select(revisions.c.snapshot).where(
         revisions.c.row == sa.bindparam("row"), revisions.c.revision == sa.bindparam("revision")

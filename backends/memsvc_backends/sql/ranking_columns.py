@@ -20,8 +20,8 @@ from memsvc.domain.search import candidate_of
 from memsvc.domain.visibility import is_default_visible
 from memsvc.ports.candidates import ABSENT, NUMBERS, TEXTS, WIDTH, Candidates, Integers, Names, Rows, objects
 from memsvc_backends.sql.database import Database
-from memsvc_backends.sql.dialect import execute, fixed
-from memsvc_backends.sql.row_cache import Versions
+from memsvc_backends.sql.dialect import cached_statement, execute
+from memsvc_backends.sql.row_cache import RowVersions
 from memsvc_backends.sql.tables import ONE, ZERO, memories
 
 COLUMNS = (*NUMBERS, *TEXTS, "owner", "project_id", "plain", "id")
@@ -50,14 +50,14 @@ class CandidateColumns:
     """A table of some 200 bytes for each memory, the place of a memory being its row modulo the size of the table.
 
     Rows are given out in order, and of those with the same place the latest has it. What is known of a memory lies
-    together: a search looks at hundreds all over the table. `Versions` says in which order to read, keep and forget.
+    together: a search looks at hundreds all over the table. `RowVersions` says in which order to read, keep and forget.
     """
 
     def __init__(self, capacity: int) -> None:
         """Keep at most *capacity* memories, a power of two; 0: keep nothing."""
         self._capacity = capacity
         self._lock = threading.Lock()
-        self._versions = Versions(_REMEMBERED)
+        self._versions = RowVersions(_REMEMBERED)
         self._start_anew()
 
     @property
@@ -75,7 +75,7 @@ class CandidateColumns:
         """Return the number to `keep` with what is read from now on."""
         return self._versions.number
 
-    def found(self, rows: Rows, reach: Reach) -> tuple[Candidates, list[int]]:
+    def get_many(self, rows: Rows, reach: Reach) -> tuple[Candidates, list[int]]:
         """Return what is kept of *rows*, which differ, within the reach; and those of which nothing is kept."""
         wanted = np.asarray(rows, dtype=np.int64)
         if not self._capacity:
@@ -92,7 +92,7 @@ class CandidateColumns:
         """Return those of *rows*, which differ, that are known to lie within the reach and to be plain."""
         if not self._capacity:
             return frozenset()
-        found, _ = self.found(rows, reach)
+        found, _ = self.get_many(rows, reach)
         return frozenset(found.where(found.numbers[:, _PLAIN] == 1).rows.tolist())
 
     def keep(self, rows: Collection[Sequence[Any]], version: int) -> None:
@@ -100,7 +100,7 @@ class CandidateColumns:
         if not self._capacity or not rows:
             return
         with self._lock:
-            outdated = self._versions.outdated([row[0] for row in rows], version)
+            outdated = self._versions.find_outdated([row[0] for row in rows], version)
             current = [row for row in rows if row[0] not in outdated] if outdated else rows
             if not current:
                 return
@@ -118,7 +118,7 @@ class CandidateColumns:
         if not self._capacity or not counts:
             return
         with self._lock:
-            outdated = self._versions.outdated(counts.keys(), version)
+            outdated = self._versions.find_outdated(counts.keys(), version)
             self._versions.note(counts)
             rows = np.array(list(counts), dtype=np.int64)
             values = np.array([ABSENT if row in outdated else count for row, count in counts.items()], dtype=np.int64)
@@ -217,7 +217,7 @@ PAUSE_SECONDS = 0.02
 log = logging.getLogger(__name__)
 
 
-class Preloading:
+class RankingPreloader:
     """A thread that fills the columns with the latest memories, and ends."""
 
     def __init__(self, database: Database, columns: CandidateColumns) -> None:
@@ -254,13 +254,13 @@ class Preloading:
             log.debug("what ranking needs is not read ahead: %s", error.message)
 
     def _page(self, before: int | None, limit: int) -> Sequence[Sequence[Any]]:
-        with self._database.reading() as connection:
+        with self._database.read_connection() as connection:
             if before is None:
                 return execute(connection, _select_page(first=True), {"limit": limit}).all()
             return execute(connection, _select_page(first=False), {"limit": limit, "before": before}).all()
 
 
-@fixed
+@cached_statement
 def _select_page(*, first: bool) -> sa.Select[Any]:
     """Return the statement that reads memories by descending row."""
     chosen = sa.select(*SELECTED).order_by(memories.c.row.desc())

@@ -29,14 +29,14 @@ from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.dialect import (
     MAX_INTEGER,
     NUMBER,
+    cached_statement,
     execute,
-    fixed,
-    is_listed,
+    in_json_list,
+    integer_part,
     list_parameter,
     rows_as_json,
     rows_of_text,
-    truncated,
-    unindexed,
+    without_index,
 )
 from memsvc_backends.sql.filters import Condition, condition, within
 from memsvc_backends.sql.history import SqlHistoryReads
@@ -46,7 +46,7 @@ from memsvc_backends.sql.memory_codec import (
     MEMORY_COLUMNS,
     chunk_from_row,
     found_in,
-    gathered_memories,
+    memories_as_json,
     memory_from_row,
     memory_from_snapshot,
     whole_in,
@@ -55,7 +55,7 @@ from memsvc_backends.sql.ranking_columns import SELECTED, CandidateColumns, cand
 from memsvc_backends.sql.row_cache import RowCache
 from memsvc_backends.sql.tables import IS_NAMED, memories, memory_chunks, memory_keywords, revisions
 
-_UNINDEXED = (unindexed(memories.c.owner), unindexed(memories.c.project_id))
+_UNINDEXED = (without_index(memories.c.owner), without_index(memories.c.project_id))
 """For memories that are found by row or id: these say whether they may be seen, and not where they are."""
 KEPT_CANDIDATES = 1 << 19
 """Of how many memories, the latest ones, everything is kept that ranking needs: 100 MB when there are so many."""
@@ -75,7 +75,7 @@ class SqlMemoryReads(SqlHistoryReads):
         self._shown: RowCache[Memory] = RowCache(KEPT_MEMORIES * share)
 
     @property
-    def ranked(self) -> CandidateColumns:
+    def ranking_columns(self) -> CandidateColumns:
         """Return what is kept for ranking."""
         return self._ranked
 
@@ -105,14 +105,14 @@ class SqlMemoryReads(SqlHistoryReads):
         if not key:
             return None
         statement = _select_by_key(len(reach.project_ids))
-        with self._database.reading() as connection:
-            rows = execute(connection, statement, {"key": key} | _reach_parameters(reach)).all()
+        with self._database.read_connection() as connection:
+            rows = execute(connection, statement, {"key": key} | _parameters_of_reach(reach)).all()
         found = {memory.scope.project_id: memory for memory in map(memory_from_row, rows)}
         return next((found[project] for project in reach.project_ids if project in found), None)
 
     def by_rows(self, rows: Sequence[int], *, reach: Reach) -> dict[int, Memory]:
         """Return those that are there, by row."""
-        found = self._shown.found(rows)
+        found = self._shown.get_many(rows)
         if len(found) < len(rows):
             version = self._shown.version
             read = {memory.row: memory for memory in self._memories("row", _without(rows, found), reach)}
@@ -131,7 +131,7 @@ class SqlMemoryReads(SqlHistoryReads):
 
     def candidates(self, rows: Rows, *, reach: Reach) -> Candidates:
         """Return what ranking needs."""
-        found, missing = self._ranked.found(_each_once(np.asarray(rows, dtype=np.int64)), reach)
+        found, missing = self._ranked.get_many(_each_once(np.asarray(rows, dtype=np.int64)), reach)
         if missing:
             version = self._ranked.version
             read = self._read_candidates(missing, reach)
@@ -144,18 +144,18 @@ class SqlMemoryReads(SqlHistoryReads):
         if not terms or limit <= 0:
             return []
         with self._database.snapshot() as connection:
-            return search_keywords(connection, terms, Matching(reach, where, self._ranked), limit)
+            return search_keywords(connection, terms, KeywordMatcher(reach, where, self._ranked), limit)
 
     def rows_where(self, where: Filter, *, reach: Reach) -> list[int]:
         """Return the rows that match, ascending."""
         statement = sa.select(memories.c.row).where(within(reach), condition(where)).order_by(memories.c.row)
-        with self._database.reading() as connection:
+        with self._database.read_connection() as connection:
             return list(execute(connection, statement).scalars())
 
     def chunks(self, wanted: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Chunk]:
         """Return stored chunks."""
         entries = list_parameter(entry_id(row, View.CHUNK, ordinal) for row, ordinal in wanted)
-        with self._database.reading() as connection:
+        with self._database.read_connection() as connection:
             found = execute(connection, _select_chunks(), {"entry": entries}).all()
         return {(row_of(row[0]), ordinal_of(row[0])): chunk_from_row(row) for row in found}
 
@@ -176,14 +176,14 @@ class SqlMemoryReads(SqlHistoryReads):
         """Return the rows of a session."""
         if limit <= 0:
             return []
-        with self._database.reading() as connection:
+        with self._database.read_connection() as connection:
             return read_session_rows(connection, session_id, reach, to_micros(now), limit)
 
     def recent_rows(self, *, since: datetime, reach: Reach, now: datetime, limit: int) -> list[int]:
         """Return the rows of what was changed lately."""
         if limit <= 0:
             return []
-        with self._database.reading() as connection:
+        with self._database.read_connection() as connection:
             return read_recent_rows(connection, to_micros(since), reach, to_micros(now), limit)
 
     def revision(self, memory_id: str, revision: int, *, reach: Reach) -> Memory | None:
@@ -191,7 +191,7 @@ class SqlMemoryReads(SqlHistoryReads):
         if not 0 < revision <= MAX_INTEGER:
             return None
         with self._database.snapshot() as connection:
-            parameters = {"id": list_parameter([memory_id])} | _reach_parameters(reach)
+            parameters = {"id": list_parameter([memory_id])} | _parameters_of_reach(reach)
             row = execute(connection, _select_by("id", len(reach.project_ids)), parameters).one_or_none()
             if row is None:
                 return None
@@ -203,12 +203,12 @@ class SqlMemoryReads(SqlHistoryReads):
 
     def counts(self, *, reach: Reach) -> MemoryCounts:
         """Count the memories of the reach."""
-        with self._database.reading() as connection:
+        with self._database.read_connection() as connection:
             return count_memories(connection, reach)
 
     def _read_candidates(self, rows: Sequence[int], reach: Reach) -> list[list[Any]]:
-        parameters = {"row": list_parameter(rows)} | _reach_parameters(reach)
-        with self._database.reading() as connection:
+        parameters = {"row": list_parameter(rows)} | _parameters_of_reach(reach)
+        with self._database.read_connection() as connection:
             [(text,)] = execute(connection, _select_candidates(len(reach.project_ids)), parameters)
         return rows_of_text(text)
 
@@ -216,9 +216,9 @@ class SqlMemoryReads(SqlHistoryReads):
         if not values:
             return []
         projects = len(reach.project_ids)
-        parameters = {column: list_parameter(dict.fromkeys(values))} | _reach_parameters(reach)
+        parameters = {column: list_parameter(dict.fromkeys(values))} | _parameters_of_reach(reach)
         wanted = _select_gathered(column, projects)
-        with self._database.reading() as connection:
+        with self._database.read_connection() as connection:
             [(text,)] = execute(connection, wanted, parameters)
         if (found := whole_in(text)) is None:
             with self._database.snapshot() as connection:
@@ -240,7 +240,7 @@ def _is_within(scope: Scope, reach: Reach) -> bool:
     return scope.owner == reach.owner and scope.project_id in reach.project_ids
 
 
-def _reach_parameters(reach: Reach) -> dict[str, str]:
+def _parameters_of_reach(reach: Reach) -> dict[str, str]:
     projects = {f"project_{number}": project for number, project in enumerate(reach.project_ids)}
     return {"owner": reach.owner} | projects
 
@@ -255,42 +255,42 @@ def _in_reach(
     return sa.and_(owner == sa.bindparam("owner"), project.in_(names) if names else sa.false())
 
 
-@fixed
+@cached_statement
 def _select_by(column: str, projects: int) -> sa.Select[Any]:
     return _by(column, projects, *MEMORY_COLUMNS)
 
 
-@fixed
+@cached_statement
 def _select_gathered(column: str, projects: int) -> sa.Select[Any]:
-    return _by(column, projects, gathered_memories())
+    return _by(column, projects, memories_as_json())
 
 
-@fixed
+@cached_statement
 def _select_doubtful(column: str, projects: int) -> sa.Select[Any]:
     return _by(column, projects, *DOUBTFUL_COLUMNS).where(IS_DOUBTFUL)
 
 
 def _by(column: str, projects: int, *wanted: sa.ColumnElement[Any]) -> sa.Select[Any]:
-    return sa.select(*wanted).where(is_listed(memories.c[column], column), _in_reach(projects, *_UNINDEXED))
+    return sa.select(*wanted).where(in_json_list(memories.c[column], column), _in_reach(projects, *_UNINDEXED))
 
 
-@fixed
+@cached_statement
 def _select_candidates(projects: int) -> sa.Select[Any]:
     gathered = sa.select(rows_as_json(*SELECTED))
-    return gathered.where(is_listed(memories.c.row, "row"), _in_reach(projects, *_UNINDEXED))
+    return gathered.where(in_json_list(memories.c.row, "row"), _in_reach(projects, *_UNINDEXED))
 
 
-@fixed
+@cached_statement
 def _select_by_key(projects: int) -> sa.Select[Any]:
     return sa.select(*MEMORY_COLUMNS).where(_in_reach(projects), memories.c.key == sa.bindparam("key"), IS_NAMED)
 
 
-@fixed
+@cached_statement
 def _select_chunks() -> sa.Select[Any]:
-    return sa.select(memory_chunks).where(is_listed(memory_chunks.c.entry, "entry"))
+    return sa.select(memory_chunks).where(in_json_list(memory_chunks.c.entry, "entry"))
 
 
-@fixed
+@cached_statement
 def _select_snapshot() -> sa.Select[Any]:
     return sa.select(revisions.c.snapshot).where(
         revisions.c.row == sa.bindparam("row"), revisions.c.revision == sa.bindparam("revision", type_=NUMBER)
@@ -348,7 +348,7 @@ def read_page(
     """Return the memories that come after the cursor."""
     if not reach.project_ids:
         return []
-    column = _ordered_by(order, where)
+    column = _order_columns(order, where)
     is_nullable = memories.c[order.field.value].nullable
     matching = sa.true() if where is None else condition(where)
     found: list[Memory] = []
@@ -364,10 +364,10 @@ def read_page(
     return found
 
 
-def _ordered_by(order: Order, where: Filter | None) -> sa.ColumnElement[int]:
+def _order_columns(order: Order, where: Filter | None) -> sa.ColumnElement[int]:
     column: sa.ColumnElement[int] = memories.c[order.field.value]
     # A session is short: better to sort what its index gives than to look for it in a list of everything.
-    return unindexed(column) if _names_sessions(where) else column
+    return without_index(column) if _names_sessions(where) else column
 
 
 def _names_sessions(where: Filter | None) -> bool:
@@ -422,7 +422,7 @@ _PER_MATCH = 0.2
 
 
 @dataclass(frozen=True, slots=True)
-class Matching:
+class KeywordMatcher:
     """Filter of the memories that a search found.
 
     Attributes:
@@ -445,13 +445,13 @@ class Matching:
         return found
 
     def _statement(self) -> sa.Select[Any]:
-        owner, projects = unindexed(memories.c.owner), unindexed(memories.c.project_id)
+        owner, projects = without_index(memories.c.owner), without_index(memories.c.project_id)
         place = (owner == self.reach.owner, projects.in_(self.reach.project_ids))
-        statement = sa.select(memories.c.row).where(is_listed(memories.c.row, "rows"), *place)
+        statement = sa.select(memories.c.row).where(in_json_list(memories.c.row, "rows"), *place)
         return statement if self.where is None else statement.where(condition(self.where))
 
 
-def search_keywords(connection: sa.Connection, terms: Sequence[str], wanted: Matching, limit: int) -> list[Hit]:
+def search_keywords(connection: sa.Connection, terms: Sequence[str], wanted: KeywordMatcher, limit: int) -> list[Hit]:
     """Return the best hits; deleted memories have no keywords in the table.
 
     The ranking needs the table alone. Memories are looked up from the top down, and only until enough are found
@@ -475,7 +475,7 @@ def _ranking(terms: int) -> sa.Select[Any]:
     names = [sa.bindparam(f"term_{number}", type_=sa.Text) for number in range(terms)]
     weights = sa.func.sum(memory_keywords.c.weight)
     raw = weights * (_PER_WEIGHT * _SCALE) + sa.func.count() * (_PER_MATCH * _SCALE) + 0.5
-    score = truncated(sa.case((raw < _SCALE, raw), else_=float(_SCALE))).label("score")
+    score = integer_part(sa.case((raw < _SCALE, raw), else_=float(_SCALE))).label("score")
     return (
         sa.select(memory_keywords.c.row, score)
         .where(memory_keywords.c.owner == sa.bindparam("owner"), memory_keywords.c.term.in_(names))

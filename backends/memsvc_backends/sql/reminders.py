@@ -14,7 +14,7 @@ from memsvc.domain.reminders import Given, Window
 from memsvc.domain.scope import Reach
 from memsvc.ports.features import ReminderPlace
 from memsvc_backends.sql.database import Database
-from memsvc_backends.sql.dialect import execute, fixed, insert_new, is_listed, list_parameter
+from memsvc_backends.sql.dialect import cached_statement, execute, in_json_list, insert_new, list_parameter
 from memsvc_backends.sql.memory_codec import MEMORY_COLUMNS, memory_from_row
 from memsvc_backends.sql.row_writer import day_of, number_of
 from memsvc_backends.sql.tables import memories, reminders, reminders_given
@@ -34,7 +34,7 @@ class SqlReminderReads:
         """Return a page: the yearly ones and the others of each project, merged, each read in order."""
         most, (day, row) = max(0, limit), after or _START
         found: list[Any] = []
-        with self._database.reading() as connection:
+        with self._database.read_connection() as connection:
             for project in dict.fromkeys(reach.project_ids):
                 place = {"owner": reach.owner, "project_id": project, "after_day": day, "after_row": row, "most": most}
                 yearly = place | {"wanted": list_parameter(window.yearly)}
@@ -53,7 +53,7 @@ class SqlReminderReads:
             "owner": reach.owner, "projects": list_parameter(reach.project_ids),
         }  # fmt: skip
         found: dict[int, set[Given]] = {}
-        with self._database.reading() as connection:
+        with self._database.read_connection() as connection:
             for row, day, slot in execute(connection, _select_given(), parameters):
                 found.setdefault(row, set()).add((day_of(day), Slot(slot)))
         return {row: frozenset(given) for row, given in found.items()}
@@ -70,12 +70,12 @@ class SqlReminderWrites(WriteSession):
         return from_micros(noted)
 
 
-@fixed
+@cached_statement
 def _select_yearly() -> sa.Select[Any]:
-    return _page(is_listed(reminders.c.day, "wanted"))
+    return _page(in_json_list(reminders.c.day, "wanted"))
 
 
-@fixed
+@cached_statement
 def _select_span() -> sa.Select[Any]:
     return _page(reminders.c.day.between(sa.bindparam("first"), sa.bindparam("last")))
 
@@ -97,22 +97,22 @@ def _page(within: sa.ColumnElement[bool]) -> sa.Select[Any]:
     )
 
 
-@fixed
+@cached_statement
 def _select_given() -> sa.Select[Any]:
     noted = reminders_given.c
     return (
         sa.select(noted.row, noted.day, noted.slot)
         .select_from(sa.join(reminders_given, memories, memories.c.row == noted.row))
         .where(
-            is_listed(noted.row, "wanted"),
+            in_json_list(noted.row, "wanted"),
             noted.day >= sa.bindparam("since"),
             memories.c.owner == sa.bindparam("owner"),
-            is_listed(memories.c.project_id, "projects"),
+            in_json_list(memories.c.project_id, "projects"),
         )
     )
 
 
-@fixed
+@cached_statement
 def _select_noted() -> sa.Select[Any]:
     place = [reminders_given.c[name] == sa.bindparam(f"at_{name}") for name in ("row", "day", "slot")]
     return sa.select(reminders_given.c.time).where(*place)

@@ -12,21 +12,21 @@ V = TypeVar("V")
 
 
 class RowCache(Generic[V]):
-    """The values of the rows that were used last; `Versions` says in which order to read, keep and forget."""
+    """The values of the rows that were used last; `RowVersions` says in which order to read, keep and forget."""
 
     def __init__(self, capacity: int) -> None:
         """Hold between *capacity* and twice as many; 0: hold nothing."""
         self._capacity = capacity
         self._lock = threading.Lock()
         self._values = LruCache[int, V](capacity)
-        self._versions = Versions(capacity)
+        self._versions = RowVersions(capacity)
 
     @property
     def version(self) -> int:
         """Return the number to `keep` with what is read from now on."""
         return self._versions.number
 
-    def found(self, rows: Collection[int]) -> dict[int, V]:
+    def get_many(self, rows: Collection[int]) -> dict[int, V]:
         """Return those of *rows* that are held. The values are shared: they must not be changed."""
         return self._values.get_many(rows)
 
@@ -35,7 +35,7 @@ class RowCache(Generic[V]):
         if not self._capacity:
             return
         with self._lock:
-            outdated = self._versions.outdated(values.keys(), version)
+            outdated = self._versions.find_outdated(values.keys(), version)
             self._values.put_all({row: value for row, value in values.items() if row not in outdated})
 
     def forget(self, rows: Collection[int]) -> None:
@@ -47,7 +47,7 @@ class RowCache(Generic[V]):
             self._values.forget(rows)
 
 
-class Versions:
+class RowVersions:
     """Versions of rows, so that what was read before a change is not kept after it.
 
     Not safe to call from several threads: the holder of the values has a lock for both.
@@ -71,7 +71,7 @@ class Versions:
         if len(self._changed) > self._remembered:
             self._changed, self._since = {}, self.number
 
-    def outdated(self, rows: Collection[int], number: int) -> set[int]:
+    def find_outdated(self, rows: Collection[int], number: int) -> set[int]:
         """Return those of *rows* that may have changed since *number*."""
         if number < self._since:
             return set(rows)

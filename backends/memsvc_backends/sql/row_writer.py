@@ -25,12 +25,12 @@ from memsvc_backends.sql.dialect import (
     FRACTION,
     NUMBER,
     TEXT,
+    cached_statement,
     execute,
-    exploded,
-    exploded_pairs,
-    fixed,
+    in_json_list,
     insert_new,
-    is_listed,
+    json_column_pairs,
+    json_column_values,
     json_text,
     json_value,
     list_parameter,
@@ -41,12 +41,12 @@ from memsvc_backends.sql.dialect import (
 from memsvc_backends.sql.memory_codec import (
     Values,
     chunk_values,
+    decode_terms,
     memory_values,
     record_row,
     record_values,
     ref_terms,
     snapshot_text,
-    stored_terms,
 )
 from memsvc_backends.sql.tables import (
     IS_LIVE,
@@ -128,7 +128,7 @@ def rewrite_parts(connection: sa.Connection, memory: Memory, chunks: Sequence[Ch
         insert_rows(connection, table, sorted(rows))
 
 
-def put_away_rows(connection: sa.Connection, before: Sequence[Memory], after: Sequence[Memory]) -> None:
+def update_statuses(connection: sa.Connection, before: Sequence[Memory], after: Sequence[Memory]) -> None:
     """Write the next revision of memories that differ in status and time alone.
 
     Raises:
@@ -137,7 +137,7 @@ def put_away_rows(connection: sa.Connection, before: Sequence[Memory], after: Se
     status, moment = after[0].status, to_micros(after[0].update_time)
     stamped = [(old.row, old.revision, fingerprint(new)) for old, new in zip(before, after, strict=True)]
     changes = {"new_status": status.value, "new_time": moment}
-    if execute(connection, _put_away(), {"wanted": pairs_parameter(stamped), **changes}).rowcount != len(before):
+    if execute(connection, _update_status(), {"wanted": pairs_parameter(stamped), **changes}).rowcount != len(before):
         message = "A memory was changed by somebody else; repeat the transaction."
         raise UniquenessRaceError(message)
     kept = pairs_parameter((old.row, old.revision, snapshot_text(old)) for old in before)
@@ -154,7 +154,7 @@ def delete_rows(connection: sa.Connection, memory: Memory) -> None:
     delete_statements(connection, memory.row)
     delete_conflicts(connection, memory)
     delete_reminders(connection, [memory])
-    delete_given(connection, memory.row)
+    delete_acknowledgements(connection, memory.row)
     for table in (memory_vectors, revisions, messages, memories):
         execute(connection, _delete_by_row(table), {"at_row": memory.row})
 
@@ -199,7 +199,7 @@ def _term_rows(table: sa.Table, memory: Memory) -> Iterable[tuple[Any, ...]]:
     if table is memory_tags:
         return [(owner, tag, row) for tag in dict.fromkeys(memory.tags)]
     if table is memory_metadata:
-        return [(owner, term, row) for term in stored_terms(memory)]
+        return [(owner, term, row) for term in decode_terms(memory)]
     if table is memory_refs:
         return [(owner, term, row) for term in ref_terms(memory.file_refs)]
     if memory.status is Status.DELETED:
@@ -237,16 +237,16 @@ def _insert_sql(dialect: sa.Dialect, table: sa.Table, rows: int) -> str:
     return head + word + ", ".join([places] * rows)
 
 
-@fixed
+@cached_statement
 def _insert_tags() -> sa.Insert:
-    tag = exploded(memories.c.tags)
+    tag = json_column_values(memories.c.tags)
     rows = sa.select(memories.c.owner, tag.c.value, memories.c.row).select_from(memories, tag).where(_BETWEEN)
     return insert_new(memory_tags).from_select(list(memory_tags.c), rows.order_by(tag.c.value))
 
 
-@fixed
+@cached_statement
 def _insert_keywords() -> sa.Insert:
-    pair = exploded_pairs(memories.c.keywords)
+    pair = json_column_pairs(memories.c.keywords)
     term, weight = pair_of(pair, TEXT, FRACTION)
     # As the indexes, the table of keywords does not hold deleted memories.
     rows = sa.select(memories.c.owner, term, memories.c.row, weight).select_from(memories, pair)
@@ -255,12 +255,12 @@ def _insert_keywords() -> sa.Insert:
     )
 
 
-@fixed
+@cached_statement
 def _delete_by_row(table: sa.Table) -> sa.Delete:
     return sa.delete(table).where(table.c.row == sa.bindparam("at_row"))
 
 
-@fixed
+@cached_statement
 def _set_chunk_count() -> sa.Update:
     return (
         sa.update(memories)
@@ -269,19 +269,19 @@ def _set_chunk_count() -> sa.Update:
     )
 
 
-@fixed
+@cached_statement
 def _update_message_state() -> sa.Update:
     return sa.update(messages).where(messages.c.row == sa.bindparam("at_row")).values(state=sa.bindparam("new_state"))
 
 
-@fixed
+@cached_statement
 def _update_message_states() -> sa.Update:
-    wanted = is_listed(messages.c.row, "wanted")
+    wanted = in_json_list(messages.c.row, "wanted")
     return sa.update(messages).where(wanted).values(state=sa.bindparam("new_state"))
 
 
-@fixed
-def _put_away() -> sa.Update:
+@cached_statement
+def _update_status() -> sa.Update:
     wanted = pairs("wanted")
     row, revision, stamp = pair_of(wanted, NUMBER, NUMBER, NUMBER)
     return (
@@ -297,14 +297,14 @@ def _put_away() -> sa.Update:
     )
 
 
-@fixed
+@cached_statement
 def _keep_snapshots() -> sa.Update:
     wanted = pairs("wanted")
     row, revision, text = pair_of(wanted, NUMBER, NUMBER, TEXT)
     return sa.update(revisions).where(revisions.c.row == row, revisions.c.revision == revision).values(snapshot=text)
 
 
-@fixed
+@cached_statement
 def _delete_term(table: sa.Table) -> sa.Delete:
     return sa.delete(table).where(
         table.c.owner == sa.bindparam("at_owner"),
@@ -340,7 +340,7 @@ def statement_rows(records: Iterable[Record]) -> list[tuple[Any, ...]]:
     )
 
 
-def read_statements(connection: sa.Connection, rows: Iterable[int]) -> dict[int, tuple[Fact, ...]]:
+def read_facts(connection: sa.Connection, rows: Iterable[int]) -> dict[int, tuple[Fact, ...]]:
     """Return what the memories with these rows state, by topic; those that state nothing are left out."""
     found: dict[int, list[Fact]] = defaultdict(list)
     for row, rule, topic, parts, positive in execute(connection, _select_of_rows(), {"wanted": list_parameter(rows)}):
@@ -364,14 +364,14 @@ def parts_of(text: str) -> tuple[ValuePart, ...]:
     return tuple(ValuePart(sort, said) for sort, said in json_value(text))
 
 
-@fixed
+@cached_statement
 def _select_of_rows() -> sa.Select[Any]:
     columns = (statements.c.row, statements.c.rule, statements.c.topic, statements.c.parts, statements.c.positive)
-    wanted = is_listed(statements.c.row, "wanted")
+    wanted = in_json_list(statements.c.row, "wanted")
     return sa.select(*columns).where(wanted).order_by(statements.c.row, statements.c.topic)
 
 
-@fixed
+@cached_statement
 def _delete_statements() -> sa.Delete:
     return sa.delete(statements).where(statements.c.row == sa.bindparam("at_row"))
 
@@ -402,12 +402,12 @@ def delete_reminders(connection: sa.Connection, stored: Iterable[Memory]) -> Non
         execute(connection, _delete_one(), at)
 
 
-def delete_given(connection: sa.Connection, row: int) -> None:
+def delete_acknowledgements(connection: sa.Connection, row: int) -> None:
     """Remove what is noted of the reminders of a memory."""
-    execute(connection, _delete_given(), {"at_row": row})
+    execute(connection, _delete_acknowledgements(), {"at_row": row})
 
 
-def read_acknowledged(connection: sa.Connection, rows: Iterable[int]) -> dict[int, tuple[Acknowledged, ...]]:
+def read_acknowledgements(connection: sa.Connection, rows: Iterable[int]) -> dict[int, tuple[Acknowledged, ...]]:
     """Return what is noted of the reminders of memories, by row, in order; those without any are left out."""
     found: dict[int, list[Acknowledged]] = {}
     for row, day, slot, noted in execute(connection, _select_acknowledged(), {"wanted": list_parameter(rows)}):
@@ -415,7 +415,7 @@ def read_acknowledged(connection: sa.Connection, rows: Iterable[int]) -> dict[in
     return {row: tuple(sorted(noted)) for row, noted in found.items()}
 
 
-def acknowledged_values(row: int, acknowledged: Iterable[Acknowledged]) -> list[dict[str, Any]]:
+def acknowledgement_values(row: int, acknowledged: Iterable[Acknowledged]) -> list[dict[str, Any]]:
     """Return the rows of what is noted of the reminder of a memory."""
     return [
         {"row": row, "day": number_of(day), "slot": slot.value, "time": to_micros(noted)}
@@ -438,18 +438,18 @@ def day_of(number: int) -> date:
     return date(number // 10_000, number // 100 % 100, number % 100)
 
 
-@fixed
+@cached_statement
 def _select_acknowledged() -> sa.Select[Any]:
     noted = reminders_given.c
-    return sa.select(noted.row, noted.day, noted.slot, noted.time).where(is_listed(noted.row, "wanted"))
+    return sa.select(noted.row, noted.day, noted.slot, noted.time).where(in_json_list(noted.row, "wanted"))
 
 
-@fixed
+@cached_statement
 def _delete_one() -> sa.Delete:
     place = [reminders.c[name] == sa.bindparam(f"at_{name}") for name in ("owner", "project_id", "day", "row")]
     return sa.delete(reminders).where(*place)
 
 
-@fixed
-def _delete_given() -> sa.Delete:
+@cached_statement
+def _delete_acknowledgements() -> sa.Delete:
     return sa.delete(reminders_given).where(reminders_given.c.row == sa.bindparam("at_row"))

@@ -28,9 +28,9 @@ from memsvc.domain.sessions import (
 from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.dialect import (
     NUMBER,
+    cached_statement,
     execute,
-    fixed,
-    is_listed,
+    in_json_list,
     json_text,
     json_value,
     list_parameter,
@@ -46,7 +46,7 @@ from memsvc_backends.sql.memory_codec import (
     Row,
     Values,
     found_in,
-    gathered_memories,
+    memories_as_json,
     micros_or_none,
     moment_or_none,
 )
@@ -63,7 +63,7 @@ class SqlSessionReads:
 
     def get(self, name: SessionName) -> Session | None:
         """Return the session of this name."""
-        with self._database.reading() as connection:
+        with self._database.read_connection() as connection:
             return _get(connection, name)
 
     def page(
@@ -78,12 +78,12 @@ class SqlSessionReads:
             statement = statement.where(sessions.c.state.in_(sorted(state.value for state in states)))
         if before is not None:
             statement = statement.where(sessions.c.row < before)
-        with self._database.reading() as connection:
+        with self._database.read_connection() as connection:
             return [session_from_row(row) for row in execute(connection, statement)]
 
     def counts(self, wanted: Sequence[Session]) -> dict[int, SessionCounts]:
         """Return the counts by row."""
-        with self._database.reading() as connection:
+        with self._database.read_connection() as connection:
             return _counts(connection, wanted)
 
     def messages(
@@ -227,44 +227,44 @@ def _at(*names: str) -> list[sa.ColumnElement[bool]]:
     return [sessions.c[name] == sa.bindparam(name) for name in names]
 
 
-@fixed
+@cached_statement
 def _select_session() -> sa.Select[Any]:
     return sa.select(*SESSION_COLUMNS).where(*_at("owner", "project_id", "id")).with_for_update()
 
 
-@fixed
+@cached_statement
 def _select_active() -> sa.Select[Any]:
     is_active = sessions.c.state == SessionState.ACTIVE.value
     place = _at("owner", "project_id")
     return sa.select(*SESSION_COLUMNS).where(*place, is_active).order_by(sessions.c.row).with_for_update()
 
 
-@fixed
+@cached_statement
 def _update_session() -> sa.Update:
     values: dict[str, Any] = {name: sa.bindparam(name) for name in _CHANGEABLE}
     return sa.update(sessions).where(sessions.c.row == sa.bindparam("at_row")).values(values)
 
 
-@fixed
+@cached_statement
 def _select_counts() -> sa.Select[Any]:
     columns = (messages.c.session_row, messages.c.state)
     sums = (sa.func.count(), sa.func.sum(messages.c.token_count))
-    wanted = is_listed(messages.c.session_row, "wanted")
+    wanted = in_json_list(messages.c.session_row, "wanted")
     return sa.select(*columns, *sums).where(wanted).group_by(*columns)
 
 
-@fixed
+@cached_statement
 def _select_memories() -> sa.Select[Any]:
-    return sa.select(gathered_memories()).where(is_listed(memories.c.row, "wanted"))
+    return sa.select(memories_as_json()).where(in_json_list(memories.c.row, "wanted"))
 
 
-@fixed
+@cached_statement
 def _select_doubtful() -> sa.Select[Any]:
-    wanted = is_listed(memories.c.row, "wanted")
+    wanted = in_json_list(memories.c.row, "wanted")
     return sa.select(*DOUBTFUL_COLUMNS).where(wanted, IS_DOUBTFUL)
 
 
-@fixed
+@cached_statement
 def _select_standing() -> sa.Select[Any]:
     mine = messages.c.session_row == sessions.c.row
     kept = sa.select(messages.c.row).where(mine, messages.c.state != DELETED)
@@ -279,7 +279,7 @@ def _select_standing() -> sa.Select[Any]:
     return sa.select(*columns).where(*_at("owner", "project_id", "id"))
 
 
-@fixed
+@cached_statement
 def _count_live() -> sa.Select[Any]:
     wanted = pairs("wanted")
     row, revision = pair_of(wanted, NUMBER, NUMBER)
@@ -288,23 +288,23 @@ def _count_live() -> sa.Select[Any]:
     return sa.select(sa.func.count()).select_from(stored).where(*same)
 
 
-@fixed
+@cached_statement
 def _select_droppable() -> sa.Select[Any]:
     mine = (messages.c.session_row == sa.bindparam("session"), messages.c.ordinal < sa.bindparam("before"))
     free = (messages.c.is_pinned == 0, messages.c.role != Role.SYSTEM.value)
     return sa.select(messages.c.row).where(*mine, IS_LIVE_MESSAGE, *free).limit(1)
 
 
-@fixed
+@cached_statement
 def _update_tokens() -> sa.Update:
     counted = messages.c.token_count + sa.bindparam("more", type_=sa.Integer)
     at_least_none = sa.case((counted < 0, 0), else_=counted)
     return sa.update(messages).where(messages.c.row == sa.bindparam("at_row")).values(token_count=at_least_none)
 
 
-@fixed
+@cached_statement
 def _update_summaries() -> sa.Update:
-    wanted = is_listed(messages.c.row, "wanted")
+    wanted = in_json_list(messages.c.row, "wanted")
     return sa.update(messages).where(wanted).values(summary_id=sa.bindparam("summary"))
 
 

@@ -77,7 +77,7 @@ class SqliteDriver:
 
     def settle(self, connection: sa.Connection) -> bool:
         """Bring the log into the file and make it empty."""
-        with self._carrier.paused():
+        with self._carrier.pause():
             [(is_busy, _, _)] = execute(connection, "PRAGMA wal_checkpoint(TRUNCATE)")
         return not is_busy
 
@@ -166,7 +166,7 @@ class WalCheckpointer:
             self._wake()
 
     @contextmanager
-    def paused(self) -> Iterator[None]:
+    def pause(self) -> Iterator[None]:
         """Keep off the log while the context is open: SQLite lets one at a time carry it over and refuses others."""
         with self._file:
             yield

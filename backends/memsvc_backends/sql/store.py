@@ -35,7 +35,7 @@ from memsvc_backends.sql.maintenance import SqlLeases, SqlLogs, SqlUpkeepReads
 from memsvc_backends.sql.migrate import bring_up_to_date
 from memsvc_backends.sql.outbox import SqlChangeFeed
 from memsvc_backends.sql.postgres import PostgresDriver
-from memsvc_backends.sql.ranking_columns import Preloading
+from memsvc_backends.sql.ranking_columns import RankingPreloader
 from memsvc_backends.sql.reads import SqlMemoryReads
 from memsvc_backends.sql.reminders import SqlReminderReads
 from memsvc_backends.sql.sessions import SqlSessionReads
@@ -44,7 +44,7 @@ from memsvc_backends.sql.sqlite import SqliteDriver
 from memsvc_backends.sql.store_migration.migrator import SqlStoreMoves
 from memsvc_backends.sql.transaction import SqlTransaction
 from memsvc_backends.sql.user_export import SqlUserReads
-from memsvc_backends.sql.vault import SqlVaultBook
+from memsvc_backends.sql.vault import SqlVaultManifest
 
 DEFAULT_NAME = "memsvc.db"
 
@@ -57,7 +57,7 @@ class SqlMetadataStore:
         self._database = database
         self._now = now
         self._memories = SqlMemoryReads(database)
-        self._preloading = Preloading(database, self._memories.ranked)
+        self._preloading = RankingPreloader(database, self._memories.ranking_columns)
         self._sessions = SqlSessionReads(database)
         self._files = SqlFileReads(database)
         self._fresh = NewRecordBuffer(0 if database.driver.is_shared else CAPACITY)
@@ -72,10 +72,10 @@ class SqlMetadataStore:
         self._upkeep = SqlUpkeepReads(database)
         self._leases = SqlLeases(database)
         self._users = SqlUserReads(database)
-        self._erasures = SqlErasureReads(database, self._memories.ranked.clear)
+        self._erasures = SqlErasureReads(database, self._memories.ranking_columns.clear)
         self._keys = SqlKeyReads(database)
         self._copies = SqlStoreCopies(database, DEFAULT_NAME)
-        self._vault = SqlVaultBook(database)
+        self._vault = SqlVaultManifest(database)
         self._moves = moves
 
     @property
@@ -185,12 +185,16 @@ class SqlMetadataStore:
         counted: Mapping[int, int] = {}
         inserted: Sequence[Record] = ()
         try:
-            with self._database.writing() as connection:
+            with self._database.write_transaction() as connection:
                 transaction = SqlTransaction(connection, self._now())
-                changed, counted, inserted = transaction.changed, transaction.counted, transaction.inserted
+                changed, counted, inserted = (
+                    transaction.changed_rows,
+                    transaction.access_counts,
+                    transaction.inserted_records,
+                )
                 yield transaction
                 transaction.finish()
-                version = self._memories.ranked.version
+                version = self._memories.ranking_columns.version
                 # Before the commit: after it the indexer may ask for them at once.
                 self._fresh.keep(inserted)
                 self._fresh.forget({*changed, *counted})
@@ -204,18 +208,18 @@ class SqlMetadataStore:
         self._memories.keep(inserted, version)
 
     @property
-    def preloading(self) -> Preloading:
+    def preloader(self) -> RankingPreloader:
         """Read ahead what ranking needs."""
         return self._preloading
 
     def storage_bytes(self) -> int:
         """Return the bytes in use."""
-        with self._database.reading() as connection:
+        with self._database.read_connection() as connection:
             return self._database.driver.storage_bytes(connection)
 
     def ping(self) -> None:
         """Return when the store answers."""
-        with self._database.reading() as connection:
+        with self._database.read_connection() as connection:
             execute(connection, "SELECT 1")
 
 
@@ -232,11 +236,11 @@ def open_store(settings: SqlSettings, context: BackendContext) -> Iterator[Metad
         bring_up_to_date(database)
         moves = SqlStoreMoves(database, settings, context.directory / DEFAULT_NAME, context.now)
         store = SqlMetadataStore(database, context.now, moves)
-        store.preloading.start()
+        store.preloader.start()
         try:
             yield store
         finally:
-            store.preloading.stop()
+            store.preloader.stop()
     finally:
         database.close()
 

@@ -20,15 +20,15 @@ from memsvc.ports.metadata import ContentName, Record, RequestRecord
 from memsvc_backends.sql import write_session
 from memsvc_backends.sql.api_keys import SqlKeyWrites
 from memsvc_backends.sql.conflicts import SqlConflictWrites
-from memsvc_backends.sql.dialect import execute, fixed, is_listed, list_parameter
+from memsvc_backends.sql.dialect import cached_statement, execute, in_json_list, list_parameter
 from memsvc_backends.sql.erasure import SqlErasureWrites, forget_erasures
 from memsvc_backends.sql.files import SqlFileWrites
 from memsvc_backends.sql.history import insert_checkpoint, insert_tombstone, read_checkpoint
 from memsvc_backends.sql.integrity import SqlIntegrityWrites
 from memsvc_backends.sql.memory_codec import MEMORY_COLUMNS, memory_from_row, snapshot_text
-from memsvc_backends.sql.outbox import ChangeBatch, append_outbox, note_revisions, note_scattered
+from memsvc_backends.sql.outbox import ChangeRows, append_outbox, note_revisions, note_scattered
 from memsvc_backends.sql.reminders import SqlReminderWrites
-from memsvc_backends.sql.row_writer import delete_rows, put_away_rows, update_record
+from memsvc_backends.sql.row_writer import delete_rows, update_record, update_statuses
 from memsvc_backends.sql.sessions import SqlSessionWrites
 from memsvc_backends.sql.tables import IS_LIVE, IS_NAMED, IS_SUPERSEDED, IS_UNIQUE, memories, revisions
 from memsvc_backends.sql.user_import import SqlTransferWrites
@@ -44,12 +44,12 @@ class SqlTransaction(
         """Read and write sessions here."""
         # Made when asked for: kept here it would refer to what keeps it, and all that was written would stay in memory
         # until somebody looks for garbage, while every search waits.
-        return SqlSessionWrites(self._connected, self._allot_row, self._void_on_race, self.refuse_erased)
+        return SqlSessionWrites(self._connection_for_statement, self._allot_row, self._void_on_race, self.refuse_erased)
 
     @property
     def files(self) -> FileWrites:
         """Read and write what is known of files here."""
-        return SqlFileWrites(self._connected, self._allot_row, self._void_on_race, self.refuse_erased)
+        return SqlFileWrites(self._connection_for_statement, self._allot_row, self._void_on_race, self.refuse_erased)
 
     def find_keys(self, owner: str, names: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Memory]:
         """Return the bearers of keys."""
@@ -123,7 +123,7 @@ class SqlTransaction(
         execute(self._connection, sa.update(revisions).where(*earlier).values(snapshot=snapshot_text(before)))
         self._owners.add(before.scope.owner)
         was_public = before.layer is not Layer.SESSION
-        self._log(ChangeBatch(before.row, before.row, action, self._time, position, was_public=was_public))
+        self._log(ChangeRows(before.row, before.row, action, self._time, position, was_public=was_public))
 
     def set_status(self, memories: Sequence[Memory], status: Status) -> list[Memory]:
         """Write the next revision of many memories."""
@@ -134,7 +134,7 @@ class SqlTransaction(
         self._changed.update(memory.row for memory in memories)
         self._owners.update(memory.scope.owner for memory in memories)
         with self._void_on_race():
-            put_away_rows(self._connection, memories, after)
+            update_statuses(self._connection, memories, after)
         note_scattered(self._connection, after, ChangeAction.UPDATED, self._time, last)
         self._position = last
         return after
@@ -148,7 +148,7 @@ class SqlTransaction(
         self._changed.add(stored.row)
         _, position = self._allot(rows=0, positions=1)
         self._owners.add(stored.scope.owner)
-        append_outbox(self._connection, ChangeBatch(stored.row, stored.row, ChangeAction.PURGED, self._time, position))
+        append_outbox(self._connection, ChangeRows(stored.row, stored.row, ChangeAction.PURGED, self._time, position))
         self._position = position
         delete_rows(self._connection, stored)
         insert_tombstone(self._connection, stored, self._time)
@@ -173,7 +173,7 @@ class SqlTransaction(
     def recall_request(self, owner: str, method: str, request_id: str) -> RequestRecord | None:
         """Return what is remembered of a request."""
         request = (owner, method, request_id)
-        answer = self._waiting.answered(request)
+        answer = self._waiting.answer_of(request)
         if answer is None:
             answer = write_session.recall_answer(self._direct, request)
             self._waiting.answer(request, answer)
@@ -199,7 +199,7 @@ class SqlTransaction(
         with self._void_on_race():
             insert_checkpoint(self._connection, checkpoint)
 
-    def _log(self, noted: ChangeBatch) -> None:
+    def _log(self, noted: ChangeRows) -> None:
         note_revisions(self._connection, noted.first, noted.last, noted.action)
         append_outbox(self._connection, noted)
         self._position = noted.last_position
@@ -209,41 +209,41 @@ class SqlTransaction(
         return [memory_from_row(row) for row in found]
 
 
-@fixed
+@cached_statement
 def _select_keys() -> sa.Select[Any]:
     return sa.select(*MEMORY_COLUMNS).where(_at("owner"), _at("project_id"), _is_wanted("key"), IS_NAMED)
 
 
-@fixed
+@cached_statement
 def _select_contents() -> sa.Select[Any]:
     place = (_at("owner"), _at("project_id"), _at("kind"))
     return sa.select(*MEMORY_COLUMNS).where(*place, _is_wanted("content_hash"), IS_UNIQUE)
 
 
-@fixed
+@cached_statement
 def _select_one() -> sa.Select[Any]:
     # Where writers run side by side the row is locked; SQLite has one writer, and leaves the words out.
     place = (_at("id"), _at("owner"), _is_wanted("project_id"))
     return sa.select(*MEMORY_COLUMNS).where(*place).with_for_update()
 
 
-@fixed
+@cached_statement
 def _select_superseded() -> sa.Select[Any]:
     place = (_at("superseded_by_id"), IS_SUPERSEDED, _at("owner"))
     return sa.select(*MEMORY_COLUMNS).where(*place).order_by(memories.c.row).with_for_update()
 
 
-@fixed
+@cached_statement
 def _select_row() -> sa.Select[Any]:
     return sa.select(*MEMORY_COLUMNS).where(_at("row")).with_for_update()
 
 
-@fixed
+@cached_statement
 def _select_counts() -> sa.Select[Any]:
     return sa.select(memories.c.row, memories.c.access_count).where(_is_wanted("id"))
 
 
-@fixed
+@cached_statement
 def _select_last_row() -> sa.Select[Any]:
     place = (_at("owner"), _at("project_id"), _at("session_id"))
     return sa.select(memories.c.row).where(*place, IS_LIVE).order_by(memories.c.row.desc()).limit(1)
@@ -254,4 +254,4 @@ def _at(name: str) -> sa.ColumnElement[bool]:
 
 
 def _is_wanted(name: str) -> sa.ColumnElement[bool]:
-    return is_listed(memories.c[name], "wanted")
+    return in_json_list(memories.c[name], "wanted")

@@ -20,11 +20,11 @@ from memsvc.domain.sessions import Session
 from memsvc.domain.user_data import RecordKind, StoredMemory, StoredRevision
 from memsvc_backends.sql.conflicts import CONFLICT_COLUMNS, conflict_from_row
 from memsvc_backends.sql.database import Database
-from memsvc_backends.sql.dialect import execute, fixed, is_listed, list_parameter, stream, unindexed
+from memsvc_backends.sql.dialect import cached_statement, execute, in_json_list, list_parameter, stream, without_index
 from memsvc_backends.sql.files import FILE_COLUMNS, file_from_row
 from memsvc_backends.sql.history import checkpoint_from_row
 from memsvc_backends.sql.memory_codec import MEMORY_COLUMNS, memory_from_row, memory_from_snapshot
-from memsvc_backends.sql.row_writer import read_acknowledged, read_statements
+from memsvc_backends.sql.row_writer import read_acknowledgements, read_facts
 from memsvc_backends.sql.sessions import MESSAGE_COLUMNS, SESSION_COLUMNS, record_from_row, session_from_row
 from memsvc_backends.sql.tables import (
     checkpoints,
@@ -97,8 +97,8 @@ class SqlUserSnapshot:
         rows = array("q", sorted(execute(self._connection, of_owner).scalars()))
         for start in range(0, len(rows), PAGE):
             wanted = list_parameter(rows[start : start + PAGE])
-            stated = read_statements(self._connection, rows[start : start + PAGE])
-            noted = read_acknowledged(self._connection, rows[start : start + PAGE])
+            stated = read_facts(self._connection, rows[start : start + PAGE])
+            noted = read_acknowledgements(self._connection, rows[start : start + PAGE])
             for row in stream(self._connection, _select_rows(), {"wanted": wanted}):
                 yield stored_from_row(row, stated, noted)
 
@@ -166,7 +166,7 @@ def read_stored(connection: sa.Connection, owner: str, ids: Iterable[str]) -> di
     parameters = {"wanted": list_parameter(ids), "owner": owner}
     found = execute(connection, _select_ids(), parameters).all()
     rows = [row[_ROW] for row in found]
-    stated, noted = read_statements(connection, rows), read_acknowledged(connection, rows)
+    stated, noted = read_facts(connection, rows), read_acknowledgements(connection, rows)
     return {stored.memory.id: stored for stored in (stored_from_row(row, stated, noted) for row in found)}
 
 
@@ -187,18 +187,18 @@ def _select_stored() -> sa.Select[Any]:
     return sa.select(*MEMORY_COLUMNS, *_BESIDE, *MESSAGE_COLUMNS).select_from(joined)
 
 
-@fixed
+@cached_statement
 def _select_rows() -> sa.Select[Any]:
-    return _select_stored().where(is_listed(memories.c.row, "wanted")).order_by(memories.c.row)
+    return _select_stored().where(in_json_list(memories.c.row, "wanted")).order_by(memories.c.row)
 
 
-@fixed
+@cached_statement
 def _select_ids() -> sa.Select[Any]:
-    mine = unindexed(memories.c.owner) == sa.bindparam("owner")
-    return _select_stored().where(is_listed(memories.c.id, "wanted"), mine)
+    mine = without_index(memories.c.owner) == sa.bindparam("owner")
+    return _select_stored().where(in_json_list(memories.c.id, "wanted"), mine)
 
 
-@fixed
+@cached_statement
 def _select_earlier() -> sa.Select[Any]:
     earlier = (revisions.c.row == sa.bindparam("at_row"), revisions.c.snapshot.is_not(None))
     return sa.select(revisions.c.snapshot, revisions.c.action).where(*earlier).order_by(revisions.c.revision)

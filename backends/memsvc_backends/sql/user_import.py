@@ -15,10 +15,10 @@ from memsvc.domain.memory import Memory
 from memsvc.domain.sessions import Session
 from memsvc.domain.user_data import StoredMemory, StoredRevision
 from memsvc.ports.metadata import RestoredRecord
-from memsvc_backends.sql.dialect import execute, fixed, is_listed, list_parameter, unindexed
+from memsvc_backends.sql.dialect import cached_statement, execute, in_json_list, list_parameter, without_index
 from memsvc_backends.sql.memory_codec import snapshot_text, with_rows
-from memsvc_backends.sql.outbox import ChangeBatch, append_outbox
-from memsvc_backends.sql.row_writer import acknowledged_values, insert_many, insert_records
+from memsvc_backends.sql.outbox import ChangeRows, append_outbox
+from memsvc_backends.sql.row_writer import acknowledgement_values, insert_many, insert_records
 from memsvc_backends.sql.sessions import message_values
 from memsvc_backends.sql.tables import memories, messages, reminders_given, revisions, tombstones
 from memsvc_backends.sql.user_export import read_stored
@@ -56,15 +56,15 @@ class SqlTransferWrites(WriteSession):
         self.refuse_erased({one.record.memory.scope.owner for one in restored})
         last = self._allot(rows=len(restored), positions=len(restored))
         first = last.row - len(restored) + 1
-        written = _numbered(restored, first)
+        written = _assign_rows(restored, first)
         records = [with_memory(one.record, memory) for one, memory in zip(restored, written, strict=True)]
         with self._void_on_race():
             insert_records(self._connection, records)
             insert_many(self._connection, revisions, _revision_values(restored, written))
             insert_many(self._connection, messages, _message_values(restored, written))
-            insert_many(self._connection, reminders_given, _noted_values(restored, written))
+            insert_many(self._connection, reminders_given, _acknowledgement_values(restored, written))
         self._note_written(records, last)
-        append_outbox(self._connection, ChangeBatch(first, last.row, ChangeAction.CREATED, self._time, last.position))
+        append_outbox(self._connection, ChangeRows(first, last.row, ChangeAction.CREATED, self._time, last.position))
         return written
 
     def restore_earlier(self, memory: Memory, earlier: Sequence[StoredRevision]) -> int:
@@ -101,7 +101,7 @@ class SqlTransferWrites(WriteSession):
         insert_many(self._connection, tombstones, values)
 
 
-def _numbered(restored: Sequence[RestoredRecord], first: int) -> list[Memory]:
+def _assign_rows(restored: Sequence[RestoredRecord], first: int) -> list[Memory]:
     rows = {one.record.memory.id: row for row, one in enumerate(restored, start=first)}
     return [
         with_rows(one.record.memory, row, rows.get(one.stored.previous_id, one.record.memory.previous_row))
@@ -144,33 +144,33 @@ def _message_values(restored: Sequence[RestoredRecord], written: Sequence[Memory
     ]
 
 
-def _noted_values(restored: Sequence[RestoredRecord], written: Sequence[Memory]) -> list[dict[str, Any]]:
+def _acknowledgement_values(restored: Sequence[RestoredRecord], written: Sequence[Memory]) -> list[dict[str, Any]]:
     both = zip(restored, written, strict=True)
-    return [value for one, memory in both for value in acknowledged_values(memory.row, one.stored.acknowledged)]
+    return [value for one, memory in both for value in acknowledgement_values(memory.row, one.stored.acknowledged)]
 
 
 def _is_wanted(column: sa.ColumnElement[Any]) -> sa.ColumnElement[bool]:
-    return is_listed(column, "wanted")
+    return in_json_list(column, "wanted")
 
 
-@fixed
+@cached_statement
 def _select_others() -> sa.Select[Any]:
     return sa.select(memories.c.id).where(_is_wanted(memories.c.id), memories.c.owner != sa.bindparam("owner"))
 
 
-@fixed
+@cached_statement
 def _select_rows() -> sa.Select[Any]:
-    mine = unindexed(memories.c.owner) == sa.bindparam("owner")
+    mine = without_index(memories.c.owner) == sa.bindparam("owner")
     return sa.select(memories.c.id, memories.c.row).where(_is_wanted(memories.c.id), mine)
 
 
-@fixed
+@cached_statement
 def _select_ordinals() -> sa.Select[Any]:
     mine = messages.c.session_row == sa.bindparam("session")
     return sa.select(messages.c.ordinal).where(_is_wanted(messages.c.ordinal), mine)
 
 
-@fixed
+@cached_statement
 def _select_tombstones() -> sa.Select[Any]:
-    mine = unindexed(tombstones.c.owner) == sa.bindparam("owner")
+    mine = without_index(tombstones.c.owner) == sa.bindparam("owner")
     return sa.select(tombstones.c.memory_id).where(_is_wanted(tombstones.c.memory_id), mine)

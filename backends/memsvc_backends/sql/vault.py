@@ -14,7 +14,7 @@ from memsvc.domain.vault import VaultEntry
 from memsvc.domain.vault_layout import path_key
 from memsvc.ports.features import Transcript, VaultState
 from memsvc_backends.sql.database import Database
-from memsvc_backends.sql.dialect import execute, fixed, is_listed, list_parameter
+from memsvc_backends.sql.dialect import cached_statement, execute, in_json_list, list_parameter
 from memsvc_backends.sql.memory_codec import MEMORY_COLUMNS, memory_from_row
 from memsvc_backends.sql.row_writer import insert_many
 from memsvc_backends.sql.tables import memories, tombstones, vault_files, vault_state
@@ -25,7 +25,7 @@ _IS_SAID = sa.and_(_M.kind == sa.literal_column("'MESSAGE'"), _M.session_id != s
 _IS_ABSENT = sa.or_(_M.status == sa.literal_column("'DELETED'"), _M.status == sa.literal_column("'QUARANTINED'"))
 
 
-class SqlVaultBook:
+class SqlVaultManifest:
     """`memsvc.ports.features.VaultManifest`."""
 
     def __init__(self, database: Database) -> None:
@@ -34,13 +34,13 @@ class SqlVaultBook:
 
     def state(self) -> VaultState | None:
         """Return the state."""
-        with self._database.reading() as connection:
+        with self._database.read_connection() as connection:
             row = execute(connection, sa.select(vault_state.c.vault_id, vault_state.c.position)).one_or_none()
         return None if row is None else VaultState(*row)
 
     def begin(self, vault_id: str) -> None:
         """Begin anew."""
-        with self._database.writing() as connection:
+        with self._database.write_transaction() as connection:
             execute(connection, sa.delete(vault_files))
             execute(connection, sa.delete(vault_state))
             execute(connection, sa.insert(vault_state).values(one=1, vault_id=vault_id, position=0))
@@ -48,11 +48,13 @@ class SqlVaultBook:
     def at(self, paths: Iterable[str]) -> dict[str, VaultEntry]:
         """Return entries by path."""
         keys = [path_key(path) for path in paths]
-        return {path_key(entry.path): entry for entry in self._listed(_F.path_key, keys)}
+        return {path_key(entry.path): entry for entry in self._entries_with(_F.path_key, keys)}
 
     def of(self, memory_ids: Iterable[str]) -> dict[str, VaultEntry]:
         """Return entries by memory."""
-        return {entry.memory_id: entry for entry in self._listed(_F.memory_id, [one for one in memory_ids if one])}
+        return {
+            entry.memory_id: entry for entry in self._entries_with(_F.memory_id, [one for one in memory_ids if one])
+        }
 
     def of_session(self, scope: Scope) -> VaultEntry | None:
         """Return the entry of a transcript."""
@@ -67,12 +69,12 @@ class SqlVaultBook:
 
     def page(self, *, owner: str | None, after: str, limit: int) -> list[VaultEntry]:
         """Return the next entries."""
-        return self._entries(_paged(sa.select(*_COLUMNS), owner, after, limit))
+        return self._entries(_page_of(sa.select(*_COLUMNS), owner, after, limit))
 
     def count(self, *, owner: str | None) -> int:
         """Count the entries."""
         counted = sa.select(sa.func.count()).select_from(vault_files)
-        with self._database.reading() as connection:
+        with self._database.read_connection() as connection:
             return int(execute(connection, counted if owner is None else counted.where(_F.owner == owner)).scalar_one())
 
     def record(
@@ -80,7 +82,7 @@ class SqlVaultBook:
     ) -> None:
         """Write entries."""
         keys = [path_key(path) for path in removed]
-        with self._database.writing() as connection:
+        with self._database.write_transaction() as connection:
             gone = [*keys, *(path_key(entry.path) for entry in entries)]
             if gone:
                 execute(connection, _delete_listed(_F.path_key), {"values": list_parameter(gone)})
@@ -97,8 +99,8 @@ class SqlVaultBook:
 
     def present(self, rows: Sequence[int]) -> list[Memory]:
         """Return memories."""
-        wanted = sa.select(*MEMORY_COLUMNS).where(is_listed(_M.row, "values")).order_by(_M.row)
-        with self._database.reading() as connection:
+        wanted = sa.select(*MEMORY_COLUMNS).where(in_json_list(_M.row, "values")).order_by(_M.row)
+        with self._database.read_connection() as connection:
             found = execute(connection, wanted, {"values": list_parameter(sorted(set(rows)))})
             return [memory_from_row(row) for row in found]
 
@@ -110,19 +112,19 @@ class SqlVaultBook:
         statement = sa.select(*MEMORY_COLUMNS).select_from(joined).where(_M.row > after_row, ~_IS_SAID, is_behind)
         if owner is not None:
             statement = statement.where(_M.owner == owner)
-        with self._database.reading() as connection:
+        with self._database.read_connection() as connection:
             return [memory_from_row(row) for row in execute(connection, statement.order_by(_M.row).limit(limit))]
 
     def entries_without_memory(self, *, owner: str | None, after: str, limit: int) -> list[VaultEntry]:
         """Return entries of memories that are gone."""
         is_there = sa.exists().where(_M.id == _F.memory_id)
-        return self._entries(_paged(sa.select(*_COLUMNS).where(_HAS_MEMORY, ~is_there), owner, after, limit))
+        return self._entries(_page_of(sa.select(*_COLUMNS).where(_HAS_MEMORY, ~is_there), owner, after, limit))
 
     def places_of_purged(self, memory_ids: Iterable[str]) -> set[tuple[str, str]]:
         """Return where purged memories were."""
-        is_meant = is_listed(tombstones.c.memory_id, "values")
+        is_meant = in_json_list(tombstones.c.memory_id, "values")
         places = sa.select(tombstones.c.owner, tombstones.c.project_id).where(is_meant).distinct()
-        with self._database.reading() as connection:
+        with self._database.read_connection() as connection:
             found = execute(connection, places, {"values": list_parameter(list(memory_ids))})
             return {(owner, project) for owner, project in found}
 
@@ -134,18 +136,18 @@ class SqlVaultBook:
         if owner is not None:
             statement = statement.where(_M.owner == owner)
         statement = statement.group_by(*columns).having(first > after_row).order_by(first).limit(limit)
-        with self._database.reading() as connection:
-            return [_said(*row) for row in execute(connection, statement)]
+        with self._database.read_connection() as connection:
+            return [_transcript_of(*row) for row in execute(connection, statement)]
 
-    def _listed(self, column: sa.ColumnElement[str], values: Sequence[str]) -> list[VaultEntry]:
+    def _entries_with(self, column: sa.ColumnElement[str], values: Sequence[str]) -> list[VaultEntry]:
         if not values:
             return []
-        with self._database.reading() as connection:
+        with self._database.read_connection() as connection:
             found = execute(connection, _select_listed(column), {"values": list_parameter(values)})
             return [VaultEntry(*row) for row in found]
 
     def _entries(self, statement: sa.Select[Any]) -> list[VaultEntry]:
-        with self._database.reading() as connection:
+        with self._database.read_connection() as connection:
             return [VaultEntry(*row) for row in execute(connection, statement)]
 
 
@@ -153,15 +155,15 @@ _HAS_MEMORY = _F.memory_id != sa.literal_column("''")
 _HAS_SESSION = _F.session_id != sa.literal_column("''")
 
 
-@fixed
+@cached_statement
 def _select_listed(column: sa.ColumnElement[str]) -> sa.Select[Any]:
-    wanted = sa.select(*_COLUMNS).where(is_listed(column, "values"))
+    wanted = sa.select(*_COLUMNS).where(in_json_list(column, "values"))
     return wanted.where(_HAS_MEMORY) if column is _F.memory_id else wanted
 
 
-@fixed
+@cached_statement
 def _delete_listed(column: sa.ColumnElement[str]) -> sa.Delete:
-    wanted = is_listed(column, "values")
+    wanted = in_json_list(column, "values")
     return (
         sa.delete(vault_files).where(wanted, _HAS_MEMORY)
         if column is _F.memory_id
@@ -169,7 +171,7 @@ def _delete_listed(column: sa.ColumnElement[str]) -> sa.Delete:
     )
 
 
-@fixed
+@cached_statement
 def _delete_transcript() -> sa.Delete:
     place = (
         _F.owner == sa.bindparam("of"),
@@ -179,7 +181,7 @@ def _delete_transcript() -> sa.Delete:
     return sa.delete(vault_files).where(*place, _HAS_SESSION)
 
 
-def _paged(statement: sa.Select[Any], owner: str | None, after: str, limit: int) -> sa.Select[Any]:
+def _page_of(statement: sa.Select[Any], owner: str | None, after: str, limit: int) -> sa.Select[Any]:
     paged = statement.where(_F.path_key > after).order_by(_F.path_key).limit(limit)
     return paged if owner is None else paged.where(_F.owner == owner)
 
@@ -198,7 +200,7 @@ def _values(entry: VaultEntry) -> dict[str, Any]:
     }
 
 
-def _said(owner: str, project: str, session: str, first: int, stamp: int, row: int) -> Transcript:
+def _transcript_of(owner: str, project: str, session: str, first: int, stamp: int, row: int) -> Transcript:
     tenant, _, user = owner.partition(OWNER_SEPARATOR)
     scope = Scope(user, project, session_id=session, tenant_id=tenant)
     return Transcript(scope, from_micros(first), stamp, row)

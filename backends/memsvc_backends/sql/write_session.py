@@ -21,9 +21,9 @@ from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import UNNAMED, Memory, Status
 from memsvc.ports.metadata import ContentName, Record, RequestRecord, UniquenessRaceError
 from memsvc_backends.sql.database import translate
-from memsvc_backends.sql.dialect import execute, fixed, upsert
+from memsvc_backends.sql.dialect import cached_statement, execute, upsert
 from memsvc_backends.sql.memory_codec import with_rows
-from memsvc_backends.sql.outbox import ChangeBatch, append_outbox, note_revisions
+from memsvc_backends.sql.outbox import ChangeRows, append_outbox, note_revisions
 from memsvc_backends.sql.row_writer import insert_many, insert_records
 from memsvc_backends.sql.tables import counters, requests
 
@@ -37,7 +37,7 @@ class _Savepoint:
     answers: int
     position: int
     changes: int
-    last: Numbers | None
+    last: NextNumbers | None
     is_made: bool = False
 
 
@@ -62,15 +62,15 @@ class WriteSession:
         self._ahead = 0
         self._waiting = PendingWrites()
         self._parts: list[_Savepoint] = []
-        self._numbering = Numbering(connection)
+        self._numbering = NumberAllocator(connection)
 
     @property
-    def changed(self) -> AbstractSet[int]:
+    def changed_rows(self) -> AbstractSet[int]:
         """Return the rows of memories that were there before and may be otherwise now."""
         return self._changed
 
     @property
-    def counted(self) -> Mapping[int, int]:
+    def access_counts(self) -> Mapping[int, int]:
         """Return the access counts of memories of which nothing else was changed here, by row."""
         return self._counted
 
@@ -80,7 +80,7 @@ class WriteSession:
         return self._owners
 
     @property
-    def inserted(self) -> Sequence[Record]:
+    def inserted_records(self) -> Sequence[Record]:
         """Return the memories that were not there before, as they were inserted here."""
         return self._inserted
 
@@ -120,9 +120,9 @@ class WriteSession:
     @property
     def _connection(self) -> sa.Connection:
         """The connection for whatever is not told of those that wait: they are written first."""
-        return self._connected()
+        return self._connection_for_statement()
 
-    def _connected(self) -> sa.Connection:
+    def _connection_for_statement(self) -> sa.Connection:
         """Return the connection for one statement: what waits later is written before the next."""
         self._write_waiting()
         return self._direct
@@ -173,7 +173,7 @@ class WriteSession:
     def _allot_row(self) -> int:
         return self._allot(rows=1, positions=0).row
 
-    def _allot(self, *, rows: int, positions: int) -> Numbers:
+    def _allot(self, *, rows: int, positions: int) -> NextNumbers:
         """Take the next numbers of rows and positions; return the last of each."""
         self._write_waiting()
         self._changes += positions
@@ -185,7 +185,7 @@ class WriteSession:
         if not waits or len(self._inserted) - self._written + len(records) > MOST:
             self._write_waiting()
         last = self._numbering.take(rows=len(records), positions=len(records))
-        written = numbered([record.memory for record in records], last.row - len(records) + 1)
+        written = assign_rows([record.memory for record in records], last.row - len(records) + 1)
         records = [with_memory(*pair) for pair in zip(records, written, strict=True)]
         self._note_inserted(records, last)
         self._changes += len(records)
@@ -195,12 +195,12 @@ class WriteSession:
             self._write_waiting()
         return written
 
-    def _note_inserted(self, records: Sequence[Record], last: Numbers) -> None:
+    def _note_inserted(self, records: Sequence[Record], last: NextNumbers) -> None:
         self._inserted += records
         self._owners.update({record.memory.scope.owner for record in records})
         self._position = last.position
 
-    def _note_written(self, records: Sequence[Record], last: Numbers) -> None:
+    def _note_written(self, records: Sequence[Record], last: NextNumbers) -> None:
         """Take note of new memories that are in the tables already, with the numbers that they were allotted."""
         self._note_inserted(records, last)
         self._written = len(self._inserted)
@@ -239,7 +239,7 @@ class WriteSession:
         first, last = records[0].memory.row, records[-1].memory.row
         insert_records(self._direct, records)
         note_revisions(self._direct, first, last, ChangeAction.CREATED)
-        append_outbox(self._direct, ChangeBatch(first, last, ChangeAction.CREATED, self._time, last + self._ahead))
+        append_outbox(self._direct, ChangeRows(first, last, ChangeAction.CREATED, self._time, last + self._ahead))
 
 
 # New memories that wait within a transaction, so that those of several writers go into the tables together.
@@ -315,7 +315,7 @@ class PendingWrites:
         """Return the newest row of a session, by owner, project and id, that waits."""
         return self._latest.get(session)
 
-    def answered(self, request: Request) -> RequestRecord | None:
+    def answer_of(self, request: Request) -> RequestRecord | None:
         """Return the answer of a request that waits."""
         return self._answers.get(request)
 
@@ -349,14 +349,14 @@ def _key(memory: Memory) -> Key | None:
 # The numbers that a transaction gives: rows of new memories, and positions of changes.
 
 
-class Numbers(NamedTuple):
+class NextNumbers(NamedTuple):
     """The last row and the last position that were given."""
 
     row: int
     position: int
 
 
-class Numbering:
+class NumberAllocator:
     """Gives numbers out of memory: read at the first need, and noted when the transaction ends.
 
     Writers of all processes stand in one line, so that nobody else gives any meanwhile.
@@ -365,16 +365,16 @@ class Numbering:
     def __init__(self, connection: sa.Connection) -> None:
         """Number in the transaction of a connection."""
         self._connection = connection
-        self._noted: Numbers | None = None
-        self.last: Numbers | None = None
+        self._noted: NextNumbers | None = None
+        self.last: NextNumbers | None = None
 
-    def take(self, *, rows: int, positions: int) -> Numbers:
+    def take(self, *, rows: int, positions: int) -> NextNumbers:
         """Take the next numbers; return the last of each."""
         if self._noted is None:
             [row] = execute(self._connection, _select_numbers(), {})
-            self._noted = Numbers(*row)
+            self._noted = NextNumbers(*row)
         last = self.last or self._noted
-        self.last = Numbers(last.row + rows, last.position + positions)
+        self.last = NextNumbers(last.row + rows, last.position + positions)
         return self.last
 
     def note(self) -> None:
@@ -384,7 +384,7 @@ class Numbering:
             self._noted = self.last
 
 
-def numbered(new: Sequence[Memory], first: int) -> list[Memory]:
+def assign_rows(new: Sequence[Memory], first: int) -> list[Memory]:
     """Give rows from *first* on; a later line of a session is tied to the one before it here."""
     latest: dict[tuple[str, str, str], int] = {}
     found: list[Memory] = []
@@ -405,12 +405,12 @@ def with_memory(record: Record, memory: Memory) -> Record:
     return Record(memory, record.chunks, record.is_unique, *vector, record.statements)
 
 
-@fixed
+@cached_statement
 def _select_numbers() -> sa.Select[Any]:
     return sa.select(counters.c.last_row, counters.c.last_position)
 
 
-@fixed
+@cached_statement
 def _note_numbers() -> sa.Update:
     return sa.update(counters).values(last_row=sa.bindparam("row"), last_position=sa.bindparam("position"))
 
@@ -452,7 +452,7 @@ def _values(answered: Iterable[tuple[Request, RequestRecord]], time: int) -> lis
     ]
 
 
-@fixed
+@cached_statement
 def _select_one() -> sa.Select[Any]:
     place = [requests.c[name] == sa.bindparam(name) for name in _NAMES]
     return sa.select(requests.c.digest, requests.c.answer).where(*place)

@@ -38,7 +38,7 @@ class _Snapshot(NamedTuple):
 
     state: int
     searcher: Searcher
-    vocabulary: Vocabulary
+    vocabulary: TermVocabulary
 
 
 class TantivyGeneration:
@@ -120,7 +120,7 @@ class TantivyGeneration:
         seen, state = self._seen, self._states
         if seen is None or seen.state != state:
             searcher = self._index.searcher()
-            seen = self._seen = _Snapshot(state, searcher, Vocabulary(searcher))
+            seen = self._seen = _Snapshot(state, searcher, TermVocabulary(searcher))
         return seen
 
     def search(self, terms: Sequence[str], *, reach: Reach, where: Filter | None, limit: int) -> Hits:
@@ -185,17 +185,17 @@ def best_hits(searcher: Searcher, query: Query, *, limit: int) -> Hits:
         wanted = min(wanted * _GROWTH, total)
         found = searcher.search(query, wanted, count=False).hits
     entries = np.array(searcher.fast_field_values(ENTRY, [address for _, address in found]), np.int64)
-    scores = _rounded([score for score, _ in found])
+    scores = _round_scores([score for score, _ in found])
     order = np.lexsort((entries, -scores))[:limit]
     return Hits(entries[order], scores[order].astype(np.float64))
 
 
 def _is_tied(one: float, other: float) -> bool:
-    first, second = _rounded([one, other])
+    first, second = _round_scores([one, other])
     return bool(first == second)
 
 
-def _rounded(scores: Sequence[float]) -> npt.NDArray[np.float32]:
+def _round_scores(scores: Sequence[float]) -> npt.NDArray[np.float32]:
     # The sum of several terms differs in the last bits with the order of addition, which differs by segment.
     bits = np.array(scores, np.float32).view(np.uint32)
     return ((bits + _HALF) & _KEPT_BITS).view(np.float32)
@@ -210,7 +210,7 @@ _SURELY_HELD = 1000
 _MOST_WORDS = 20_000
 
 
-class Vocabulary:
+class TermVocabulary:
     """The words of one state of an index, looked up once each."""
 
     def __init__(self, searcher: Searcher) -> None:
@@ -224,16 +224,16 @@ class Vocabulary:
         if held is None:
             if len(self._held) >= _MOST_WORDS:
                 self._held.clear()
-            held = self._held[term] = _is_held(self._searcher, term, exact)
+            held = self._held[term] = _has_term(self._searcher, term, exact)
         return held
 
 
-def any_term(schema: Schema, vocabulary: Vocabulary, terms: Sequence[str]) -> Query:
+def any_term(schema: Schema, vocabulary: TermVocabulary, terms: Sequence[str]) -> Query:
     """Return the query for entries that hold one of the terms or more, scored by BM25."""
     return Query.boolean_query([(Occur.Should, _query_of(schema, vocabulary, term)) for term in terms])
 
 
-def _query_of(schema: Schema, vocabulary: Vocabulary, term: str) -> Query:
+def _query_of(schema: Schema, vocabulary: TermVocabulary, term: str) -> Query:
     exact = Query.term_query(schema, BODY, term_key(term), "freq")
     if not FUZZY_MIN_LENGTH <= len(term) <= _FUZZY_MAX_LENGTH or vocabulary.holds(term, exact):
         return exact
@@ -241,7 +241,7 @@ def _query_of(schema: Schema, vocabulary: Vocabulary, term: str) -> Query:
     return Query.boost_query(near, FUZZY_BOOST)
 
 
-def _is_held(searcher: Searcher, term: str, exact: Query) -> bool:
+def _has_term(searcher: Searcher, term: str, exact: Query) -> bool:
     # The frequency counts removed entries until their segment is merged, so a small one is looked into.
     frequency = searcher.doc_freq(BODY, term)
     if frequency == 0 or frequency > _SURELY_HELD:

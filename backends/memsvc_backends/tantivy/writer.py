@@ -45,13 +45,13 @@ class TantivyWriter:
 
     def write(self, changes: Mapping[int, Sequence[LexicalEntry]]) -> None:
         """Make the documents of each memory those of the entries given, all or none, with one commit."""
-        with self._lock, self._undone_on_failure() as writer:
+        with self._lock, self._undo_on_failure() as writer:
             self._put(writer, changes)
             writer.commit()
 
     def apply(self, changes: Mapping[int, Sequence[LexicalEntry]]) -> None:
         """Make the documents of each memory those of the entries given, to be committed later."""
-        with self._lock, self._undone_on_failure() as writer:
+        with self._lock, self._undo_on_failure() as writer:
             self._put(writer, changes)
             self._has_pending = True
 
@@ -59,7 +59,7 @@ class TantivyWriter:
         """Write all that was applied to the disk."""
         with self._lock:
             if self._has_pending:
-                with self._undone_on_failure() as writer:
+                with self._undo_on_failure() as writer:
                     writer.commit()
                 self._has_pending = False
 
@@ -87,7 +87,7 @@ class TantivyWriter:
                 self._highest_row = max(self._highest_row, row)
 
     @contextmanager
-    def _undone_on_failure(self) -> Iterator[IndexWriter]:
+    def _undo_on_failure(self) -> Iterator[IndexWriter]:
         if self._is_unusable:
             raise BackendUnavailableError(NAME)
         with translate():

@@ -20,12 +20,12 @@ NAME = "wordllama"
 MODEL = "wordllama/l2-supercat-256"
 
 
-class _Encoding(Protocol):
+class _TokenIds(Protocol):
     ids: list[int]
 
 
 class _Tokenizer(Protocol):
-    def encode(self, text: str, *, add_special_tokens: bool) -> _Encoding: ...
+    def encode(self, text: str, *, add_special_tokens: bool) -> _TokenIds: ...
 
 
 class _Table(Protocol):

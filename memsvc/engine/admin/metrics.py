@@ -64,11 +64,14 @@ class ServiceMetrics:
             memories=_or_none(feed.indexable),
             pending=_or_none(feed.pending_count),
             position=_or_none(feed.head_position),
-            storage_bytes=_all_known({"store": self._store.storage_bytes}
-                                     | {name: index.storage_bytes for name, index in indexes.items()}),
+            storage_bytes=_all_known(
+                {"store": self._store.storage_bytes} | {name: index.storage_bytes for name, index in indexes.items()}
+            ),
             entries=_all_known({name: index.count for name, index in indexes.items()}),
-            generations={name: number for name, index in indexes.items() if (number := _or_none(partial(_live, index)))},
-        )  # fmt: skip
+            generations={
+                name: number for name, index in indexes.items() if (number := _or_none(partial(_live, index)))
+            },
+        )
 
 
 def _live(index: VectorIndex | LexicalIndex) -> int:

@@ -62,7 +62,7 @@ def test_that_there_is_no_generation_is_never_guessed(stack: ExitStack, url: str
     index = opened(stack, url, connections=1, wait_seconds=0.05)
     assert index.manifest is None
 
-    with index._connections.lent(), pytest.raises(BackendUnavailableError):
+    with index._connections.borrow(), pytest.raises(BackendUnavailableError):
         _ = index.manifest
 
     assert index.manifest is None
@@ -73,7 +73,7 @@ def test_a_search_waits_for_a_connection_no_longer_than_its_caller(stack: ExitSt
     index = _words(stack, url, connections=1, wait_seconds=600.0)
     _renew(index, 1)
 
-    with index._connections.lent(), pytest.raises(DeadlineExceededError):
+    with index._connections.borrow(), pytest.raises(DeadlineExceededError):
         index.search(["tea"], reach=REACH, limit=9, deadline=Deadline.after(0.05))
 
     assert len(index.search(["tea"], reach=REACH, limit=9, deadline=NO_HURRY)) == 1
@@ -89,7 +89,7 @@ def test_time_limits_of_the_database_do_not_break_off_what_takes_long(stack: Exi
             connection.execute(sql.SQL("ALTER DATABASE {} SET {} = '1h'").format(database, sql.SQL(limit)))
         try:
             index = opened(stack, url)
-            with index._connections.lent() as ours:
+            with index._connections.borrow() as ours:
                 found = [ours.execute(f"SHOW {limit}").fetchone() for limit in limits]
         finally:
             for limit in limits:

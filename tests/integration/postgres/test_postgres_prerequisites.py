@@ -18,7 +18,7 @@ from memsvc.domain.errors import MemsvcError
 from memsvc.ports.plugin import BackendContext
 from memsvc.settings import BackendChoice, Settings
 from memsvc_backends.postgres_index import PGVECTOR
-from memsvc_backends.postgres_index.connections import looks_on, parsed
+from memsvc_backends.postgres_index.connections import parse_version, searches_iteratively
 from memsvc_backends.postgres_index.settings import PgvectorSettings
 from tests.support.postgres_server import server, without_tables
 
@@ -32,7 +32,7 @@ def stack() -> Iterator[ExitStack]:
 
 def test_old_versions_of_the_extension_search_without_a_graph() -> None:
     """Before 0.8 a graph gives up when a filter leaves too little."""
-    assert [looks_on(parsed(version)) for version in ("0.5.1", "0.7.4", "0.8.0", "0.8.5", "1.0", "0.9-dev")] == [
+    assert [searches_iteratively(parse_version(version)) for version in ("0.5.1", "0.7.4", "0.8.0", "0.8.5", "1.0", "0.9-dev")] == [
         False, False, True, True, True, False,
     ]  # fmt: skip
 

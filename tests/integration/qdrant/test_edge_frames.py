@@ -11,13 +11,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from memsvc_backends.qdrant_edge.ipc import Connection, Message
+from memsvc_backends.qdrant_edge.ipc import Message, PipeConnection
 
 
 @pytest.fixture
-def ends() -> Iterator[tuple[Connection, socket.socket]]:
+def ends() -> Iterator[tuple[PipeConnection, socket.socket]]:
     """Return a connection and the bare socket at its other end."""
-    near, far = Connection.pair()
+    near, far = PipeConnection.pair()
     try:
         yield near, far
     finally:
@@ -31,7 +31,7 @@ def frame(message: Message, blob: bytes = b"") -> bytes:
     return struct.pack("<II", len(head), len(blob)) + head + blob
 
 
-def test_frame_in_pieces_is_put_together_over_several_calls(ends: tuple[Connection, socket.socket]) -> None:
+def test_frame_in_pieces_is_put_together_over_several_calls(ends: tuple[PipeConnection, socket.socket]) -> None:
     """What has come when the time is over is kept, wherever it was cut."""
     near, far = ends
     whole = frame(("answer", [1, 2]), b"blob")
@@ -44,7 +44,7 @@ def test_frame_in_pieces_is_put_together_over_several_calls(ends: tuple[Connecti
         assert near.receive(time.monotonic() + 10) == (("answer", [1, 2]), b"blob")
 
 
-def test_frame_larger_than_every_buffer_arrives(ends: tuple[Connection, socket.socket]) -> None:
+def test_frame_larger_than_every_buffer_arrives(ends: tuple[PipeConnection, socket.socket]) -> None:
     """And so does a small one after it."""
     near, far = ends
     blob = bytes(range(256)) * 8_000
@@ -58,7 +58,7 @@ def test_frame_larger_than_every_buffer_arrives(ends: tuple[Connection, socket.s
     assert near.receive() == (("small",), b"")
 
 
-def test_frame_that_is_there_is_read_after_the_deadline(ends: tuple[Connection, socket.socket]) -> None:
+def test_frame_that_is_there_is_read_after_the_deadline(ends: tuple[PipeConnection, socket.socket]) -> None:
     """A reply in time is a reply, however late it is looked at."""
     near, far = ends
     far.sendall(frame(("answer", 1)))
@@ -66,7 +66,7 @@ def test_frame_that_is_there_is_read_after_the_deadline(ends: tuple[Connection, 
     assert near.receive(time.monotonic() - 1) == (("answer", 1), b"")
 
 
-def test_time_limit_of_one_call_does_not_hold_for_the_next(ends: tuple[Connection, socket.socket]) -> None:
+def test_time_limit_of_one_call_does_not_hold_for_the_next(ends: tuple[PipeConnection, socket.socket]) -> None:
     """A call without a limit waits as long as it takes after one with a limit."""
     near, far = ends
     with pytest.raises(TimeoutError):
@@ -78,7 +78,7 @@ def test_time_limit_of_one_call_does_not_hold_for_the_next(ends: tuple[Connectio
     sender.join()
 
 
-def test_closed_end_is_told(ends: tuple[Connection, socket.socket]) -> None:
+def test_closed_end_is_told(ends: tuple[PipeConnection, socket.socket]) -> None:
     """Both reading and writing fail, in the middle of a frame too."""
     near, far = ends
     far.sendall(frame(("answer", 1))[:5])

@@ -16,7 +16,7 @@ from memsvc.testing import factories
 from memsvc.testing.derived_index import NO_HURRY, REACH
 from memsvc.testing.lexical import lexical_entry
 from memsvc.testing.vectors import EAST, unit, vector_entry
-from memsvc_backends.qdrant_server.connection import connected
+from memsvc_backends.qdrant_server.connection import open_connection
 from memsvc_backends.qdrant_server.sparse_index import NAME as SPARSE_NAME
 from memsvc_backends.qdrant_server.sparse_index import QdrantSparseIndex
 from memsvc_backends.qdrant_server.vector_index import NAME, QdrantServerIndex
@@ -70,8 +70,8 @@ def place() -> Iterator[Place]:
     with served(keeper) as port, proxy(port) as between:
         address = f"http://127.0.0.1:{between.port}"
         dense, sparse = vector_settings(url=address, **QUICK), sparse_settings(url=address, **QUICK)
-        vectors = QdrantServerIndex(connected(dense, NAME), dense, context())
-        words = QdrantSparseIndex(connected(sparse, SPARSE_NAME), sparse, context())
+        vectors = QdrantServerIndex(open_connection(dense, NAME), dense, context())
+        words = QdrantSparseIndex(open_connection(sparse, SPARSE_NAME), sparse, context())
         made = Place(between, keeper, vectors, words)
         made.fill()
         yield made
@@ -148,7 +148,7 @@ def test_an_index_may_be_opened_before_its_server(place: Place) -> None:
     """Opening asks nobody; whoever asks for the manifest is told that it cannot be known, not that there is none."""
     place.proxy.refuse()
     settings = place.vectors._settings
-    early = QdrantServerIndex(connected(settings, NAME), settings, context())
+    early = QdrantServerIndex(open_connection(settings, NAME), settings, context())
     with pytest.raises(BackendUnavailableError):
         _ = early.manifest
 

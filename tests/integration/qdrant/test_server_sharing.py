@@ -18,8 +18,8 @@ from memsvc.testing import factories
 from memsvc.testing.derived_index import NO_HURRY, REACH
 from memsvc.testing.lexical import lexical_entry
 from memsvc.testing.vectors import EAST, unit, vector_entry
-from memsvc_backends.qdrant_server.bm25_terms import weighed
-from memsvc_backends.qdrant_server.connection import Connection
+from memsvc_backends.qdrant_server.bm25_terms import entry_vector
+from memsvc_backends.qdrant_server.connection import ServerConnection
 from memsvc_backends.qdrant_server.settings import QdrantServerSettings
 from memsvc_backends.qdrant_server.sparse_index import QdrantSparseIndex
 from memsvc_backends.qdrant_server.vector_index import NAME, QdrantServerIndex
@@ -59,7 +59,7 @@ def pair(client: QdrantClient, clock: Clock) -> Iterator[tuple[QdrantServerIndex
         made = []
         for _ in range(2):
             surroundings = BackendContext(directory=Path("/nonexistent"), now=clock)
-            index = QdrantServerIndex(Connection(shared, shared, settings, NAME), settings, surroundings)
+            index = QdrantServerIndex(ServerConnection(shared, shared, settings, NAME), settings, surroundings)
             stack.callback(index.close)
             made.append(index)
         yield made[0], made[1]
@@ -205,7 +205,7 @@ def test_installations_with_like_names_keep_apart(client: QdrantClient, clock: C
     for prefix in ("memsvc", "memsvc-vectors"):
         settings = QdrantServerSettings(prefix=prefix)
         surroundings = BackendContext(directory=Path("/nonexistent"), now=clock)
-        made.append(QdrantServerIndex(Connection(shared, shared, settings, NAME), settings, surroundings))
+        made.append(QdrantServerIndex(ServerConnection(shared, shared, settings, NAME), settings, surroundings))
         renew(made[-1], 1, len(made))
     clock.now += timedelta(days=1)
     for index in made:
@@ -231,7 +231,7 @@ def test_later_generations_know_how_long_entries_are() -> None:
 
 def test_terms_are_weighed_by_frequency_and_length() -> None:
     """The formula is that of BM25 without the rarity: f (k1 + 1) / (f + k1 (1 - b + b length / average))."""
-    vector = weighed(["tea", "tea", "milk", "cup"], average=8.0)
+    vector = entry_vector(["tea", "tea", "milk", "cup"], average=8.0)
 
     thinning = 1.2 * (1 - 0.75 + 0.75 * 4 / 8)
     assert sorted(vector.values) == pytest.approx(sorted([2 * 2.2 / (2 + thinning)] + [2.2 / (1 + thinning)] * 2))

@@ -54,14 +54,14 @@ def move(store: SqlMetadataStore, url: str = "") -> list[MoveProgress]:
 
 def put(store: SqlMetadataStore, table: sa.Table) -> None:
     """Insert some row."""
-    with database_of(store).writing() as connection:
+    with database_of(store).write_transaction() as connection:
         connection.execute(sa.insert(table), {column.name: _some(column) for column in table.columns})
 
 
 def change(store: SqlMetadataStore, table: sa.Table) -> None:
     """Change some row in all that is not its key."""
     values = {column.name: _some(column) for column in table.columns if not column.primary_key}
-    with database_of(store).writing() as connection:
+    with database_of(store).write_transaction() as connection:
         if values:
             connection.execute(sa.update(table).where(_is_last(table)).values(values))
 
@@ -69,19 +69,19 @@ def change(store: SqlMetadataStore, table: sa.Table) -> None:
 def rename(store: SqlMetadataStore, table: sa.Table) -> None:
     """Change the key of some row."""
     values = {column.name: _some(column) for column in table.primary_key}
-    with database_of(store).writing() as connection:
+    with database_of(store).write_transaction() as connection:
         connection.execute(sa.update(table).where(_is_last(table)).values(values))
 
 
 def drop(store: SqlMetadataStore, table: sa.Table) -> None:
     """Delete some row."""
-    with database_of(store).writing() as connection:
+    with database_of(store).write_transaction() as connection:
         connection.execute(sa.delete(table).where(_is_last(table)))
 
 
 def swap(store: SqlMetadataStore, table: sa.Table) -> None:
     """Delete some row, and insert one with the same values but for its key: whatever is unique changes hands."""
-    with database_of(store).writing() as connection:
+    with database_of(store).write_transaction() as connection:
         row = connection.execute(sa.select(table).where(_is_last(table))).first()
         if row is None:
             return

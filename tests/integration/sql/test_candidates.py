@@ -97,13 +97,13 @@ class Readers(RuleBasedStateMachine):
     @invariant()
     def nothing_acknowledged_is_missed(self) -> None:
         """What is kept is what is stored, unless its change is not acknowledged yet; nothing else is found."""
-        found, missing = self.columns.found(list(self.stored), ADA)
+        found, missing = self.columns.get_many(list(self.stored), ADA)
 
         assert sorted([*(one.row for one in found), *missing]) == sorted(self.stored)
         for one in found:
             is_told = one.row not in self.committed.union(*(counts for _, counts in self.counted))
             assert one == candidate_of(self.stored[one.row]) or not is_told
-        assert self.columns.found(list(self.stored), reach_of("bob"))[0][:] == []
+        assert self.columns.get_many(list(self.stored), reach_of("bob"))[0][:] == []
 
 
 TestReaders = Readers.TestCase
@@ -115,7 +115,7 @@ def test_the_table_grows_and_keeps_what_it_has() -> None:
     for first in range(1, 6001, 500):
         columns.keep([row_of_memory(stored(row)) for row in range(first, first + 500)], columns.version)
 
-    found, missing = columns.found(range(1, 6001), ADA)
+    found, missing = columns.get_many(range(1, 6001), ADA)
 
     assert sorted(missing) == list(range(1, 6001 - 4096))
     assert sorted(found) == sorted(candidate_of(stored(row)) for row in range(6001 - 4096, 6001))
@@ -126,7 +126,7 @@ def test_of_two_at_one_place_one_is_kept_whole() -> None:
     columns = CandidateColumns(1024)
     columns.keep([row_of_memory(stored(row)) for row in (5, 5 + 1024, 5 + 2048)], columns.version)
 
-    found, missing = columns.found([5, 5 + 1024, 5 + 2048], ADA)
+    found, missing = columns.get_many([5, 5 + 1024, 5 + 2048], ADA)
 
     assert ([*found], missing) == ([candidate_of(stored(5 + 2048))], [5, 5 + 1024])
 
@@ -139,7 +139,7 @@ def test_the_latest_have_their_places_whichever_is_kept_first() -> None:
         columns.keep([row_of_memory(stored(row)) for row in rows[last - 256 : last]], columns.version)
     columns.keep([row_of_memory(stored(rows[0]))], columns.version)
 
-    found, _ = columns.found(rows, ADA)
+    found, _ = columns.get_many(rows, ADA)
 
     assert sorted(one.row for one in found) == rows[-512:]
 
@@ -166,7 +166,7 @@ def test_texts_of_memories_that_are_gone_do_not_pile_up() -> None:
 
     columns.keep([row_of_memory(stored(7))], columns.version)
 
-    found, _ = columns.found([7], ADA)
+    found, _ = columns.get_many([7], ADA)
     assert [*found] == [candidate_of(stored(7))]
     assert len(found.names) < 100_000
 
@@ -185,14 +185,14 @@ def opened() -> Iterator[ExitStack]:
 def kept(store: MetadataStore, rows: list[int], reach: Reach = ADA) -> list[Candidate]:
     """Return what is known of memories without asking the database."""
     assert isinstance(store.memories, SqlMemoryReads)
-    return [*store.memories.ranked.found(rows, reach)[0]]
+    return [*store.memories.ranking_columns.get_many(rows, reach)[0]]
 
 
 def test_what_is_written_is_kept_and_what_is_changed_is_not(context: BackendContext, opened: ExitStack) -> None:
     """A search right behind a write needs no look at the database; one behind a change takes one."""
     store = opened.enter_context(SQL.open(SqlSettings(), context))
     assert isinstance(store, SqlMetadataStore)
-    store.preloading.join()
+    store.preloader.join()
     one, other, gone = insert(store, memory("tea"), memory("harbour"), memory("kettle"))
     rows = [one.row, other.row, gone.row]
     assert [each.row for each in kept(store, rows)] == rows
@@ -209,7 +209,7 @@ def test_what_is_read_is_kept_with_its_new_count(context: BackendContext, opened
     """A search counts what it shows, and the next one need not read that again."""
     store = opened.enter_context(SQL.open(SqlSettings(), context))
     assert isinstance(store, SqlMetadataStore)
-    store.preloading.join()
+    store.preloader.join()
     one, other = insert(store, memory("tea"), memory("harbour"))
     rows = [one.row, other.row]
 
@@ -225,7 +225,7 @@ def test_a_count_that_was_taken_back_is_not_kept(context: BackendContext, opened
     """Neither that of a part of a transaction, nor that of a whole one; nor one of a memory that was changed, too."""
     store = opened.enter_context(SQL.open(SqlSettings(), context))
     assert isinstance(store, SqlMetadataStore)
-    store.preloading.join()
+    store.preloader.join()
     memories = insert(store, memory("tea"), memory("harbour"), memory("kettle"))
     part, whole, changed = memories
     with store.transaction() as transaction:
@@ -252,7 +252,7 @@ def test_after_a_start_everything_is_read_ahead(context: BackendContext, opened:
 
     store = opened.enter_context(SQL.open(SqlSettings(), context))
     assert isinstance(store, SqlMetadataStore)
-    store.preloading.join()
+    store.preloader.join()
 
     expected = {one.row: candidate_of(one) for one in (*written, changed) if one != written[9]}
     rows = [one.row for one in written]
@@ -280,7 +280,7 @@ def test_of_plain_memories_it_is_known_that_they_match(context: BackendContext, 
     """Whether they were just written, read ahead after a start, or read when they were asked for."""
     with SQL.open(SqlSettings(), context) as store:
         assert isinstance(store, SqlMetadataStore)
-        store.preloading.join()
+        store.preloader.join()
         written = insert(store, *every_kind())
         changed = revise(store, written[0], status=Status.ARCHIVED)
         now = {one.row: one for one in (*written, changed)}
@@ -289,16 +289,16 @@ def test_of_plain_memories_it_is_known_that_they_match(context: BackendContext, 
         first = _found(store, [*now])
     again = opened.enter_context(SQL.open(SqlSettings(), context))
     assert isinstance(again, SqlMetadataStore)
-    again.preloading.join()
+    again.preloader.join()
     ahead = _found(again, [*now])
-    again.memories.ranked.clear()
+    again.memories.ranking_columns.clear()
     nothing = _found(again, [*now])
     again.memories.candidates([*now], reach=ADA)
 
     assert 10 < len(expected) < len(matching) < len(now) - 10
     assert [first, ahead, nothing] == [(expected, matching), (expected, matching), (set(), matching)]
     assert _found(again, [*now]) == (expected, matching)
-    assert again.memories.ranked.plain([*now], replace(ADA, owner="bob")) == set()
+    assert again.memories.ranking_columns.plain([*now], replace(ADA, owner="bob")) == set()
 
 
 def test_what_is_asked_for_is_asked_of_plain_memories_too(context: BackendContext, opened: ExitStack) -> None:
@@ -316,7 +316,7 @@ def test_what_is_asked_for_is_asked_of_plain_memories_too(context: BackendContex
 def _found(store: SqlMetadataStore, rows: list[int]) -> tuple[AbstractSet[int], AbstractSet[int]]:
     """Return the memories that are known to be plain, and those that a search for their keyword finds."""
     hits = store.memories.keyword_hits(["tea"], reach=ADA, where=usual(), limit=len(rows))
-    return store.memories.ranked.plain(rows, ADA), {row_of(hit.entry_id) for hit in hits}
+    return store.memories.ranking_columns.plain(rows, ADA), {row_of(hit.entry_id) for hit in hits}
 
 
 def test_what_is_kept_of_erased_memories_goes_when_the_file_is_written_anew(
@@ -325,7 +325,7 @@ def test_what_is_kept_of_erased_memories_goes_when_the_file_is_written_anew(
     """The texts, too: who spoke is nowhere in what later searches are told."""
     store = opened.enter_context(SQL.open(SqlSettings(), context))
     assert isinstance(store, SqlMetadataStore)
-    store.preloading.join()
+    store.preloader.join()
     other, gone = insert(store, memory("tea", speaker="Ben"), memory("harbour", speaker="Anna"))
     assert [one.speaker for one in kept(store, [other.row, gone.row])] == ["Ben", "Anna"]
     purge(store, gone)

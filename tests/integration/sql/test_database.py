@@ -119,7 +119,7 @@ def test_close_waits_for_nobody_but_lets_nobody_in(store: SqlMetadataStore, cont
     """Threads that read and write while the store is closed end in BackendClosedError and in no other way."""
     started = threading.Barrier(5)
     # Its connection would be closed when it is done, maybe only after the file was looked for.
-    store.preloading.join()
+    store.preloader.join()
 
     def use(number: int) -> int:
         started.wait()
@@ -171,8 +171,8 @@ def test_too_many_readers_wait_only_so_long(context: BackendContext) -> None:
     with SQL.open(SqlSettings(wait_seconds=0.05, readers=1), context) as store:
         assert isinstance(store, SqlMetadataStore)
         # It reads, too.
-        store.preloading.join()
-        with store._database.reading(), pytest.raises(BackendUnavailableError):
+        store.preloader.join()
+        with store._database.read_connection(), pytest.raises(BackendUnavailableError):
             store.ping()
         store.ping()
 
@@ -211,7 +211,7 @@ def test_unreachable_folder_is_unavailable(context: BackendContext) -> None:
 
 def test_database_that_breaks_is_unavailable(store: SqlMetadataStore) -> None:
     """When the tables are gone under the running store, a call fails in our words."""
-    with store._database.writing() as connection:
+    with store._database.write_transaction() as connection:
         connection.exec_driver_sql("DROP TABLE counters")
 
     with pytest.raises(BackendUnavailableError):
@@ -226,7 +226,7 @@ def test_durability_is_what_was_chosen(context: BackendContext, durability: Dura
     """The writing connection, as the reading ones, runs with the chosen setting, and the log is on."""
     with SQL.open(SqlSettings(durability=durability), context) as store:
         assert isinstance(store, SqlMetadataStore)
-        for lend in (store._database.writing, store._database.reading):
+        for lend in (store._database.write_transaction, store._database.read_connection):
             with lend() as connection:
                 assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == expected
                 assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"

@@ -48,7 +48,7 @@ def store(statements: list[str], context: BackendContext) -> Iterator[SqlMetadat
     with SQL.open(SqlSettings(), context) as store:
         assert isinstance(store, SqlMetadataStore)
         # What it says belongs to no writer.
-        store.preloading.join()
+        store.preloader.join()
         yield store
 
 

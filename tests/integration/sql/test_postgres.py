@@ -42,7 +42,7 @@ def shared(url: str, context: BackendContext) -> Iterator[SqlMetadataStore]:
 
 
 def _plan(store: SqlMetadataStore, statement: sa.Select[Any], parameters: Mapping[str, Any]) -> str:
-    with store._database.reading() as connection:
+    with store._database.read_connection() as connection:
         compiled: Any = statement.compile(dialect=connection.dialect)
         cursor = connection.connection.cursor()
         cursor.execute(f"EXPLAIN {compiled}", tuple(parameters[name] for name in compiled.positiontup))
@@ -75,7 +75,7 @@ def _outcome(store: MetadataStore) -> str:
 
 def test_connections_are_made_anew_when_the_server_was_away(shared: SqlMetadataStore) -> None:
     """While it is away every call says so, reads and writes; after it is back the first call works."""
-    with shared._database.reading():
+    with shared._database.read_connection():
         shared.ping()  # So that two connections lie idle.
     assert _outcome(shared) == "written"
     with down():
@@ -87,7 +87,7 @@ def test_a_connection_lost_in_a_transaction_loses_the_transaction(shared: SqlMet
     """It says so, at the latest when it would be committed, and the next one works."""
     with pytest.raises(BackendUnavailableError), shared.transaction() as transaction:
         transaction.insert([Record(factories.memory("lost"))])
-        with shared._database.reading() as other:
+        with shared._database.read_connection() as other:
             other.exec_driver_sql(
                 "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted"
             )
@@ -98,7 +98,7 @@ def test_a_connection_lost_in_a_transaction_loses_the_transaction(shared: SqlMet
 def test_a_failed_statement_that_was_passed_over_is_no_commit(shared: SqlMetadataStore) -> None:
     """PostgreSQL would take the transaction back without a word."""
     database = shared._database
-    with pytest.raises(MemsvcError), database.writing() as connection:
+    with pytest.raises(MemsvcError), database.write_transaction() as connection:
         connection.exec_driver_sql("UPDATE counters SET last_row = 7")
         with pytest.raises(MemsvcError), translate():
             connection.exec_driver_sql("SELECT 1 / 0")
@@ -128,7 +128,7 @@ def test_a_commit_waits_for_the_disk_as_was_chosen(
     address = f"{url}%20-csynchronous_commit%3Doff"
     with SQL.open(SqlSettings(url=SecretStr(address), durability=durability), context) as store:
         assert isinstance(store, SqlMetadataStore)
-        with store._database.reading() as connection:
+        with store._database.read_connection() as connection:
             assert connection.exec_driver_sql("SHOW synchronous_commit").scalar_one() == waits
 
 

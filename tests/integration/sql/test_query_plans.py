@@ -230,7 +230,7 @@ def store(context: BackendContext) -> Iterator[SqlMetadataStore]:
     with noted(), SQL.open(SqlSettings(), context) as store:
         assert isinstance(store, SqlMetadataStore)
         # It walks over everything, on purpose.
-        store.preloading.join()
+        store.preloader.join()
         yield store
 
 

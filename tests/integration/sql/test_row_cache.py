@@ -49,12 +49,12 @@ class Readers(RuleBasedStateMachine):
     @rule(rows=st.sets(ROWS))
     def look(self, rows: set[int]) -> None:
         """Move what is looked for to the young half."""
-        assert self.recent.found(rows).keys() <= rows
+        assert self.recent.get_many(rows).keys() <= rows
 
     @invariant()
     def nothing_acknowledged_is_missed(self) -> None:
         """A kept value is the stored one, unless its change is not acknowledged yet."""
-        for row, value in self.recent.found(range(10)).items():
+        for row, value in self.recent.get_many(range(10)).items():
             assert value == self.stored[row] or row in self.committed
 
 
@@ -66,9 +66,9 @@ def test_few_are_kept_and_the_lately_used_ones_stay() -> None:
     recent = RowCache[int](10)
     for row in range(100):
         recent.keep({row: row}, recent.version)
-        recent.found([0])
+        recent.get_many([0])
 
-    kept = recent.found(range(100))
+    kept = recent.get_many(range(100))
     assert 0 in kept
     assert kept.keys() >= set(range(91, 100))
     assert len(kept) <= 21

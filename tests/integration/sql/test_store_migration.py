@@ -123,12 +123,12 @@ def test_a_crash_between_the_two_last_commits_is_mended_by_the_next_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody takes writes in between; then the target does."""
-    from memsvc_backends.sql.store_migration.migrator import Run  # noqa: PLC0415 - to break off inside
+    from memsvc_backends.sql.store_migration.migrator import MigrationRun  # noqa: PLC0415 - to break off inside
 
     with schema() as url, opened(tmp_path) as source:
         put(source, TABLES[0])
         with monkeypatch.context() as patched:
-            patched.setattr(Run, "_ended", lambda *_: 1 / 0)
+            patched.setattr(MigrationRun, "_finish", lambda *_: 1 / 0)
             with pytest.raises(ZeroDivisionError):
                 move(source, url)
         with opened(tmp_path, url) as target:
@@ -215,7 +215,7 @@ def test_a_target_without_rights_is_refused_with_the_words_that_grant_them(tmp_p
     with schema() as url, opened(tmp_path) as source:
         name = "reader_of_nothing"
         database = opened(tmp_path / "x", url)
-        with database as owner, database_of(owner).maintaining() as connection:
+        with database as owner, database_of(owner).maintenance_connection() as connection:
             connection.exec_driver_sql(f"DROP ROLE IF EXISTS {name}")
             connection.exec_driver_sql(f"CREATE ROLE {name} LOGIN")
         with schema() as empty:
@@ -261,9 +261,9 @@ def test_a_digest_does_not_depend_on_the_order_and_rows_can_be_taken_out(rows: l
     one, other = Digest(), Digest()
     one.add(rows)
     other.add([*reversed(rows), ("more",)])
-    assert one.told("t") != other.told("t")
+    assert one.to_table("t") != other.to_table("t")
     other.remove([("more",)])
-    assert one.told("t") == other.told("t")
+    assert one.to_table("t") == other.to_table("t")
     row_copy.compare({"t": one}, {"t": other})
 
 
@@ -279,7 +279,7 @@ def _refusal(source: object, url: str, *, fill: object = None) -> str:
 
 
 def _objects(store: object) -> set[str]:
-    with database_of(store).reading() as connection:  # type: ignore[arg-type]
+    with database_of(store).read_connection() as connection:  # type: ignore[arg-type]
         if connection.dialect.name == "postgresql":
             return set(sa.inspect(connection).get_table_names())
         return set(connection.exec_driver_sql("SELECT name FROM sqlite_master").scalars())

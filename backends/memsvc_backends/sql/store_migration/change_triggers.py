@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from memsvc_backends.sql.database import MOVED as MOVED_MARK
-from memsvc_backends.sql.dialect import execute, fixed
+from memsvc_backends.sql.dialect import cached_statement, execute
 from memsvc_backends.sql.store_migration.table_rows import KEYS, MOVED, Key, key_columns
 from memsvc_backends.sql.tables import Number
 
@@ -66,13 +66,13 @@ def remove(connection: sa.Connection) -> None:
         execute(connection, f'DROP TABLE IF EXISTS "{log}"')
 
 
-def touched(connection: sa.Connection) -> list[sa.Table]:
+def tables_with_changes(connection: sa.Connection) -> list[sa.Table]:
     """Return the tables with changes that were not carried over yet."""
     found = execute(connection, _any_changes()).one()
     return [table for table, is_touched in zip(MOVED, found, strict=True) if is_touched]
 
 
-def changed(connection: sa.Connection, table: sa.Table) -> Iterator[tuple[list[int], list[Key]]]:
+def changed_keys(connection: sa.Connection, table: sa.Table) -> Iterator[tuple[list[int], list[Key]]]:
     """Yield the numbers of changes, and the keys of the rows, each key once, at its last change; in a snapshot."""
     statement, after = _changes(table), 0
     while found := execute(connection, statement, {"after": after}).all():
@@ -80,13 +80,13 @@ def changed(connection: sa.Connection, table: sa.Table) -> Iterator[tuple[list[i
         yield [row[0] for row in found], [tuple(row[2:]) for row in found if row[1]]
 
 
-@fixed
+@cached_statement
 def _any_changes() -> sa.Select[Any]:
     found: list[sa.ColumnElement[Any]] = [sa.exists(sa.select(log_of(table).c.moving_number)) for table in MOVED]
     return sa.select(*found)
 
 
-@fixed
+@cached_statement
 def _changes(table: sa.Table) -> sa.Select[Any]:
     log = log_of(table)
     later = log.alias()
@@ -108,7 +108,7 @@ def forget(connection: sa.Connection, table: sa.Table, spans: Sequence[tuple[int
         execute(connection, sa.delete(log_of(table)).where(number.between(first, last)))
 
 
-def waiting(connection: sa.Connection) -> int:
+def count_pending(connection: sa.Connection) -> int:
     """Return how many changes were not carried over yet."""
     counts = [sa.select(sa.func.count()).select_from(log_of(table)).scalar_subquery() for table in MOVED]
     return sum(execute(connection, sa.select(*counts)).one())
@@ -140,7 +140,7 @@ def _triggers(connection: sa.Connection, table: sa.Table) -> list[str]:
 _NAME = "moved_away"
 
 
-def put_up(connection: sa.Connection, place: str) -> None:
+def install_barrier(connection: sa.Connection, place: str) -> None:
     """Refuse writes from the end of the transaction on. To be called where they are let in."""
     said = (MOVED_MARK + place).replace("'", "''")
     if connection.dialect.name == "postgresql":
@@ -151,7 +151,7 @@ def put_up(connection: sa.Connection, place: str) -> None:
             execute(connection, statement)
 
 
-def take_down(connection: sa.Connection) -> None:
+def remove_barrier(connection: sa.Connection) -> None:
     """Let writes in again."""
     is_postgres = connection.dialect.name == "postgresql"
     for table in MOVED:

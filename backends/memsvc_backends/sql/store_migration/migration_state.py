@@ -68,7 +68,7 @@ def make_table(connection: sa.Connection) -> None:
     execute(connection, CreateTable(store_moves, if_not_exists=True))
 
 
-def found(connection: sa.Connection, role: str) -> Move | None:
+def load_move(connection: sa.Connection, role: str) -> Move | None:
     """Return what is said of a role."""
     if not sa.inspect(connection).has_table(store_moves.name):
         return None
@@ -91,7 +91,7 @@ def save(connection: sa.Connection, move: Move) -> None:
 
 def forget(connection: sa.Connection, role: str) -> None:
     """Say nothing of a role any more."""
-    if found(connection, role) is None:
+    if load_move(connection, role) is None:
         return
     execute(connection, sa.delete(store_moves).where(store_moves.c.role == role))
     if execute(connection, sa.select(store_moves.c.role)).first() is None:
@@ -104,7 +104,7 @@ def require_here(connection: sa.Connection) -> None:
     Raises:
         StoreMovedError: It is not.
     """
-    out, into = found(connection, OUT), found(connection, INTO)
+    out, into = load_move(connection, OUT), load_move(connection, INTO)
     if out is not None and out.state == LEFT:
         message = (
             f"The data of this store were moved to {out.place}: start the service with that as its store (see "

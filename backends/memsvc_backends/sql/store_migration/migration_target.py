@@ -54,7 +54,7 @@ class Target:
 
 
 @contextmanager
-def opened(settings: SqlSettings, target: MoveTarget, default_path: Path) -> Iterator[Target]:
+def open_target(settings: SqlSettings, target: MoveTarget, default_path: Path) -> Iterator[Target]:
     """Open the target, for this move alone; nothing is changed in it. *settings* are those of the source.
 
     Raises:
@@ -64,7 +64,7 @@ def opened(settings: SqlSettings, target: MoveTarget, default_path: Path) -> Ite
     place = EMBEDDED if chosen.url is None else place_of(chosen.url.get_secret_value())
     database = Database(_driver(chosen, default_path), chosen)
     try:
-        with _answering(database, place), _alone(database, place):
+        with _require_answer(database, place), _alone(database, place):
             yield Target(database, place)
     finally:
         database.close()
@@ -83,7 +83,7 @@ def place_of(url: str) -> str:
     return f"postgresql://{who}{host}{port}/{parts.database or ''}{schema}".replace("%", "?").replace("\\", "?")
 
 
-def judged(connection: sa.Connection, store_id: str, move_id: str, place: str) -> Readiness:
+def readiness_of(connection: sa.Connection, store_id: str, move_id: str, place: str) -> Readiness:
     """Return what the target has for a move of the store *store_id*.
 
     Raises:
@@ -92,8 +92,8 @@ def judged(connection: sa.Connection, store_id: str, move_id: str, place: str) -
     _require_rights(connection, place)
     names = set(sa.inspect(connection).get_table_names())
     into, out = (
-        migration_state.found(connection, migration_state.INTO),
-        migration_state.found(connection, migration_state.OUT),
+        migration_state.load_move(connection, migration_state.INTO),
+        migration_state.load_move(connection, migration_state.OUT),
     )
     if out is not None and out.state == migration_state.LEFT and out.store_id == store_id:
         return Readiness.STALE
@@ -154,11 +154,11 @@ def _driver(settings: SqlSettings, default_path: Path) -> Driver:
 
 
 @contextmanager
-def _answering(database: Database, place: str) -> Iterator[None]:
+def _require_answer(database: Database, place: str) -> Iterator[None]:
     """Say what is wrong when it does not answer at first."""
     reason = ""
     try:
-        with database.reading() as connection:
+        with database.read_connection() as connection:
             execute(connection, "SELECT 1")
     except BackendUnavailableError as error:
         reason = _reason(error)

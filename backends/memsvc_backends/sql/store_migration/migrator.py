@@ -26,14 +26,14 @@ from memsvc_backends.sql.store_migration.migration_target import (
     Readiness,
     Target,
     clear,
-    judged,
     make_ready,
-    opened,
+    open_target,
     place_of,
+    readiness_of,
     store_id_of,
     version_of,
 )
-from memsvc_backends.sql.store_migration.row_copy import Carried, Digests, carry_changes, into_of
+from memsvc_backends.sql.store_migration.row_copy import CopiedChanges, Digests, copy_changes, into_of
 from memsvc_backends.sql.store_migration.table_rows import INCIDENTAL, MOVED, Digest
 
 
@@ -56,23 +56,23 @@ class SqlStoreMoves:
     @property
     def arrival(self) -> str:
         """Look by which move the data came here."""
-        with self._database.reading() as connection:
-            into = migration_state.found(connection, migration_state.INTO)
+        with self._database.read_connection() as connection:
+            into = migration_state.load_move(connection, migration_state.INTO)
         return "" if into is None else into.move_id
 
     def require_here(self) -> None:
         """Look whether the data moved away."""
-        with self._database.reading() as connection:
+        with self._database.read_connection() as connection:
             migration_state.require_here(connection)
 
     def check(self, target: MoveTarget) -> MoveProgress:
         """Count, and look at the target."""
         with self._other(target) as other, self._database.snapshot() as source:
             self._require_not_left(source, other.place)
-            out = migration_state.found(source, migration_state.OUT)
-            with other.database.reading() as there:
-                ready = judged(there, store_id_of(source), out.move_id if out else "", other.place)
-                note = f"{version_of(source)} to {version_of(there)}; the target {_said(ready)}"
+            out = migration_state.load_move(source, migration_state.OUT)
+            with other.database.read_connection() as there:
+                ready = readiness_of(there, store_id_of(source), out.move_id if out else "", other.place)
+                note = f"{version_of(source)} to {version_of(there)}; the target {_describe(ready)}"
             tables = tuple(MovedTable(name, rows) for name, rows in table_rows.counts(source).items())
             size = self._database.driver.storage_bytes(source)
         total = sum(table.rows for table in tables)
@@ -81,17 +81,17 @@ class SqlStoreMoves:
     def run(self, target: MoveTarget, *, settle: Callable[[], None]) -> Generator[MoveProgress, None, None]:
         """Move."""
         with self._other(target) as other:
-            for step in Run(self._database, other, self._own_place(), self._now).steps(settle):
+            for step in MigrationRun(self._database, other, self._own_place(), self._now).steps(settle):
                 yield replace(step, place=other.place)
 
     def abort(self, target: MoveTarget) -> MoveProgress:
         """Forget the move on both sides."""
         with self._other(target) as other:
-            with self._database.reading() as source:
+            with self._database.read_connection() as source:
                 self._require_not_left(source, "")
                 store_id = store_id_of(source)
-            with other.database.writing() as there:
-                into = migration_state.found(there, migration_state.INTO)
+            with other.database.write_transaction() as there:
+                into = migration_state.load_move(there, migration_state.INTO)
                 if into is not None and into.state != migration_state.ARRIVED and into.store_id == store_id:
                     clear(there)
             self._let_go()
@@ -100,18 +100,18 @@ class SqlStoreMoves:
     def undo(self, target: MoveTarget, *, changes: MoveChanges) -> MoveProgress:
         """Close the target, then open the source again."""
         with self._other(target) as other:
-            with self._database.reading() as source:
-                out = migration_state.found(source, migration_state.OUT)
+            with self._database.read_connection() as source:
+                out = migration_state.load_move(source, migration_state.OUT)
             if out is None or out.state != migration_state.LEFT:
                 message = (
                     "Nothing was moved away from here, so there is nothing to undo. If something was, say it with the "
                     "settings of the store that it was moved away from."
                 )
                 raise MoveRefusedError(message)
-            with other.database.writing() as there:
+            with other.database.write_transaction() as there:
                 is_renewed = self._close(there, out, other.place, changes)
-            with self._database.writing() as source:
-                change_triggers.take_down(source)
+            with self._database.write_transaction() as source:
+                change_triggers.remove_barrier(source)
                 migration_state.forget(source, migration_state.OUT)
                 if is_renewed:
                     # Cursors of the target tell of changes that are not here.
@@ -124,8 +124,8 @@ class SqlStoreMoves:
     def _close(self, there: sa.Connection, out: Move, place: str, changes: MoveChanges) -> bool:
         """Have the target written to no more, and return whether that loses changes."""
         into, closed = (
-            migration_state.found(there, migration_state.INTO),
-            migration_state.found(there, migration_state.OUT),
+            migration_state.load_move(there, migration_state.INTO),
+            migration_state.load_move(there, migration_state.OUT),
         )
         if into is None or into.move_id != out.move_id:
             message = f"The data were moved to {out.place}, and {place} is another store; name the one they are at."
@@ -140,7 +140,7 @@ class SqlStoreMoves:
             )
             raise MoveRefusedError(message)
         store_id = out.move_id if changed else out.store_id
-        change_triggers.put_up(there, self._own_place())
+        change_triggers.install_barrier(there, self._own_place())
         left = Move(
             migration_state.OUT,
             migration_state.LEFT,
@@ -153,12 +153,12 @@ class SqlStoreMoves:
         return bool(changed)
 
     def _let_go(self) -> None:
-        with self._database.writing() as source:
+        with self._database.write_transaction() as source:
             change_triggers.remove(source)
             migration_state.forget(source, migration_state.OUT)
 
     def _require_not_left(self, source: sa.Connection, place: str) -> None:
-        out = migration_state.found(source, migration_state.OUT)
+        out = migration_state.load_move(source, migration_state.OUT)
         if out is not None and out.state == migration_state.LEFT and out.place != place:
             message = f"The data were moved to {out.place}; `memsvc migrate-backend --undo` takes that back."
             raise MoveRefusedError(message, subject="source")
@@ -172,7 +172,7 @@ class SqlStoreMoves:
         if not target.url and self._settings.url is None:
             message = "The store is the embedded one already; name a PostgreSQL database."
             raise MoveRefusedError(message)
-        with opened(self._settings, target, self._default_path) as other:
+        with open_target(self._settings, target, self._default_path) as other:
             yield other
 
 
@@ -188,7 +188,7 @@ def _changed_since(there: sa.Connection, into: Move) -> list[str]:
     return [name for name, final in last.items() if final != told[name]]
 
 
-def _said(ready: Readiness) -> str:
+def _describe(ready: Readiness) -> str:
     return "is empty" if ready is Readiness.EMPTY else ready.value
 
 
@@ -201,7 +201,7 @@ ROUNDS = 8
 """How often to carry changes over before writes are made to wait all the same."""
 
 
-class Run:
+class MigrationRun:
     """One run of a move."""
 
     def __init__(self, source: Database, other: Target, own_place: str, now: Callable[[], datetime]) -> None:
@@ -213,11 +213,11 @@ class Run:
 
     def steps(self, settle: Callable[[], None]) -> Iterator[MoveProgress]:
         """Do what is left to do."""
-        out = self._noted()
+        out = self._install_triggers()
         if out.state == migration_state.LEFT:
-            yield self._ended(out)
+            yield self._finish(out)
             return
-        into = self._readied(out)
+        into = self._prepare_target(out)
         if into.state == migration_state.COPYING:
             yield from self._copy(into)
             yield MoveProgress(MovePhase.FOLLOWING, note="making indexes")
@@ -230,12 +230,12 @@ class Run:
         settle()
         yield MoveProgress(MovePhase.SEALED, note="writes wait")
         seconds = self._switch(out, digests)
-        yield replace(self._ended(out), sealed_seconds=seconds)
+        yield replace(self._finish(out), sealed_seconds=seconds)
 
-    def _noted(self) -> Move:
+    def _install_triggers(self) -> Move:
         """Have changes noted from now on, unless they are already."""
-        with self._source.writing() as source:
-            out = migration_state.found(source, migration_state.OUT)
+        with self._source.write_transaction() as source:
+            out = migration_state.load_move(source, migration_state.OUT)
             if out is not None and out.state == migration_state.LEFT:
                 return out
             if out is not None and out.details.get("version") == HEAD and out.place == self._place:
@@ -248,18 +248,18 @@ class Run:
                 self._place,
                 to_micros(self._now()),
             ).at(migration_state.FOLLOWED, version=HEAD)
-            with self._target.reading() as there:
+            with self._target.read_connection() as there:
                 # Before anything is changed here.
-                judged(there, made.store_id, made.move_id, self._place)
+                readiness_of(there, made.store_id, made.move_id, self._place)
             change_triggers.install(source)
             migration_state.make_table(source)
             migration_state.save(source, made)
         return made
 
-    def _readied(self, out: Move) -> Move:
+    def _prepare_target(self, out: Move) -> Move:
         """Make the tables of the target, unless they are there."""
-        with self._target.writing() as there:
-            ready = judged(there, out.store_id, out.move_id, self._place)
+        with self._target.write_transaction() as there:
+            ready = readiness_of(there, out.store_id, out.move_id, self._place)
             if ready is Readiness.RESUMES:
                 return into_of(there)
             make_ready(there)
@@ -275,7 +275,7 @@ class Run:
         return made
 
     def _copy(self, into: Move) -> Iterator[MoveProgress]:
-        with self._source.reading() as source:
+        with self._source.read_connection() as source:
             counts = table_rows.counts(source)
         done, total = 0, sum(counts.values())
         copied = dict(into.details["copied"])
@@ -284,12 +284,12 @@ class Run:
             if known is True:
                 done += counts[table.name]
                 continue
-            after, limit = row_copy.decoded(table, known), table_rows.FIRST_PAGE
+            after, limit = row_copy.decode_key(table, known), table_rows.FIRST_PAGE
             while page := self._page(table, after, limit):
                 after = table_rows.key_of(table, page[-1])
                 is_last = len(page) < limit
-                copied[table.name] = True if is_last else row_copy.encoded(after)
-                with self._target.writing() as there:
+                copied[table.name] = True if is_last else row_copy.encode_key(after)
+                with self._target.write_transaction() as there:
                     table_rows.write_rows(there, table, page)
                     migration_state.save(there, into.at(migration_state.COPYING, copied=copied))
                 done += len(page)
@@ -299,13 +299,13 @@ class Run:
                 limit = table_rows.next_limit(limit, page)
 
     def _page(self, table: sa.Table, after: table_rows.Key | None, limit: int) -> list[table_rows.Row]:
-        with self._source.reading() as source:
+        with self._source.read_connection() as source:
             return table_rows.page_after(source, table, after, limit)
 
     def _follow(self, digests: Digests | None) -> Iterator[MoveProgress]:
         for _ in range(ROUNDS):
-            with self._source.reading() as source:
-                left = change_triggers.waiting(source)
+            with self._source.read_connection() as source:
+                left = change_triggers.count_pending(source)
             yield MoveProgress(MovePhase.FOLLOWING, 0, left, note="changes made meanwhile")
             if not left:
                 return
@@ -314,20 +314,20 @@ class Run:
             if carried.rows <= FEW:
                 return
 
-    def _carry(self, digests: Digests | None, *, ends: bool = False) -> Carried:
+    def _carry(self, digests: Digests | None, *, ends: bool = False) -> CopiedChanges:
         """Bring the target to the source's present state; where this *ends* the copying, make the indexes."""
-        with self._source.snapshot() as source, self._target.writing() as there:
-            carried = carry_changes(source, there, digests)
+        with self._source.snapshot() as source, self._target.write_transaction() as there:
+            carried = copy_changes(source, there, digests)
             if ends:
                 create_indexes(there)
                 migration_state.save(there, into_of(there).at(migration_state.FOLLOWING, copied={}))
         self._forget(carried)
         return carried
 
-    def _forget(self, carried: Carried) -> None:
+    def _forget(self, carried: CopiedChanges) -> None:
         if not carried.spans:
             return
-        with self._source.writing() as source:
+        with self._source.write_transaction() as source:
             for table in MOVED:
                 change_triggers.forget(source, table, carried.spans.get(table.name, ()))
 
@@ -335,8 +335,8 @@ class Run:
         """Compare every row of both sides, as of one moment, and keep the digests."""
         ours: Digests = {}
         with self._source.snapshot() as source:
-            with self._target.writing() as there:
-                carried = carry_changes(source, there, None)
+            with self._target.write_transaction() as there:
+                carried = copy_changes(source, there, None)
             total = 2 * sum(table_rows.counts(source).values())
             for name, digest in row_copy.digests_of(source):
                 ours[name] = digest
@@ -351,14 +351,14 @@ class Run:
     def _switch(self, out: Move, digests: Digests) -> float:
         """Carry over what is left while nobody can write, and say where the data are: the source says so first."""
         begun = time.perf_counter()
-        with self._source.writing() as source:
+        with self._source.write_transaction() as source:
             _keep_others_out(source)
-            with self._target.writing() as there:
-                carry_changes(source, there, digests)
+            with self._target.write_transaction() as there:
+                copy_changes(source, there, digests)
                 self._count(source, there, digests)
                 told = {name: [digest.rows, f"{digest.total:x}"] for name, digest in digests.items()}
                 migration_state.save(there, into_of(there).at(migration_state.VERIFIED, digests=told))
-            change_triggers.put_up(source, self._place)
+            change_triggers.install_barrier(source, self._place)
             migration_state.save(source, replace(out, state=migration_state.LEFT, time=to_micros(self._now())))
         return time.perf_counter() - begun
 
@@ -368,10 +368,10 @@ class Run:
         if wrong:
             raise row_copy.differ(wrong)
 
-    def _ended(self, out: Move) -> MoveProgress:
+    def _finish(self, out: Move) -> MoveProgress:
         """Have the target know that it is the place of the data."""
-        with self._target.writing() as there:
-            into = migration_state.found(there, migration_state.INTO)
+        with self._target.write_transaction() as there:
+            into = migration_state.load_move(there, migration_state.INTO)
             if (
                 into is None
                 or into.move_id != out.move_id
@@ -381,10 +381,10 @@ class Run:
                 raise MoveRefusedError(message)
             migration_state.save(there, replace(into, state=migration_state.ARRIVED))
         # It may have to wait for readers; and nothing is written down there any more.
-        with suppress(BackendUnavailableError), self._source.writing() as source:
+        with suppress(BackendUnavailableError), self._source.write_transaction() as source:
             change_triggers.remove(source)
         tables = tuple(
-            Digest(rows, int(total, 16)).told(name) for name, (rows, total) in into.details["digests"].items()
+            Digest(rows, int(total, 16)).to_table(name) for name, (rows, total) in into.details["digests"].items()
         )
         rows = sum(table.rows for table in tables)
         return MoveProgress(MovePhase.DONE, rows, rows, tables=tables, note="everything is there")

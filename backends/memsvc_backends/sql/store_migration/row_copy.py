@@ -15,7 +15,7 @@ Digests = dict[str, Digest]
 
 
 @dataclass
-class Carried:
+class CopiedChanges:
     """Changes that were carried over: how many rows, and the numbers of the changes, to be forgotten."""
 
     rows: int = 0
@@ -31,8 +31,8 @@ class Carried:
                 spans.append((number, number))
 
 
-def decoded(table: sa.Table, key: list[object] | None) -> Key | None:
-    """Return a key as `encoded` wrote it."""
+def decode_key(table: sa.Table, key: list[object] | None) -> Key | None:
+    """Return a key as `encode_key` wrote it."""
     if key is None:
         return None
     columns = table_rows.key_columns(table)
@@ -44,12 +44,12 @@ def decoded(table: sa.Table, key: list[object] | None) -> Key | None:
     )
 
 
-def encoded(key: Key) -> list[object]:
+def encode_key(key: Key) -> list[object]:
     """Return a key for JSON."""
     return [value.hex() if isinstance(value, bytes) else value for value in key]
 
 
-def carry_changes(source: sa.Connection, target: sa.Connection, digests: Digests | None) -> Carried:
+def copy_changes(source: sa.Connection, target: sa.Connection, digests: Digests | None) -> CopiedChanges:
     """Bring the target to the state that *source* shows, in the transaction of *target*; keep its digests.
 
     What was changed is taken out first, of all tables, and then put in: so no unique index is ever in the way. What was
@@ -58,28 +58,28 @@ def carry_changes(source: sa.Connection, target: sa.Connection, digests: Digests
     Raises:
         MoveRefusedError: The target does not give back what it was given.
     """
-    carried = Carried()
-    tables = change_triggers.touched(source)
+    carried = CopiedChanges()
+    tables = change_triggers.tables_with_changes(source)
     for table in tables:
-        for _, keys in change_triggers.changed(source, table):
+        for _, keys in change_triggers.changed_keys(source, table):
             if keys:
-                _take_out(target, table, keys, digests)
+                _delete_rows(target, table, keys, digests)
     for table in tables:
-        for numbers, keys in change_triggers.changed(source, table):
+        for numbers, keys in change_triggers.changed_keys(source, table):
             carried.note(table.name, numbers)
             if keys:
-                _put_in(source, target, table, keys, digests)
+                _insert_rows(source, target, table, keys, digests)
                 carried.rows += len(keys)
     return carried
 
 
-def _take_out(target: sa.Connection, table: sa.Table, keys: list[Key], digests: Digests | None) -> None:
+def _delete_rows(target: sa.Connection, table: sa.Table, keys: list[Key], digests: Digests | None) -> None:
     if digests is not None:
         digests[table.name].remove(table_rows.rows_with(target, table, keys))
     table_rows.delete_rows(target, table, keys)
 
 
-def _put_in(
+def _insert_rows(
     source: sa.Connection, target: sa.Connection, table: sa.Table, keys: list[Key], digests: Digests | None
 ) -> None:
     rows = table_rows.rows_with(source, table, keys)
@@ -107,7 +107,7 @@ def compare(ours: Digests, theirs: Digests) -> None:
     Raises:
         MoveRefusedError: They differ; the message names the tables.
     """
-    wrong = [name for name in ours if ours[name].told(name) != theirs[name].told(name)]
+    wrong = [name for name in ours if ours[name].to_table(name) != theirs[name].to_table(name)]
     if wrong:
         raise differ(wrong)
 
@@ -127,7 +127,7 @@ def into_of(connection: sa.Connection) -> migration_state.Move:
     Raises:
         MoveRefusedError: Nothing any more: somebody cleared it.
     """
-    into = migration_state.found(connection, migration_state.INTO)
+    into = migration_state.load_move(connection, migration_state.INTO)
     if into is None:
         message = "The target was cleared while the store was moved to it; begin again."
         raise MoveRefusedError(message)

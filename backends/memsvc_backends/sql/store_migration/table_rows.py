@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 from memsvc.ports.operations import MovedTable
 from memsvc_backends.sql import tables
-from memsvc_backends.sql.dialect import execute, fixed
+from memsvc_backends.sql.dialect import cached_statement, execute
 from memsvc_backends.sql.row_writer import insert_rows
 from memsvc_backends.sql.tables import (
     files,  # noqa: F401 - it belongs to all tables
@@ -133,17 +133,17 @@ class Digest:
             self.total -= _hash(row)
         self.total %= _MODULUS
 
-    def told(self, name: str) -> MovedTable:
+    def to_table(self, name: str) -> MovedTable:
         """Return it as it is shown."""
         return MovedTable(name, self.rows, f"{self.total:032x}")
 
     @classmethod
-    def from_told(cls, told: MovedTable) -> Digest:
+    def from_table(cls, told: MovedTable) -> Digest:
         """Return it as it was shown."""
         return cls(told.rows, int(told.digest, 16))
 
 
-@fixed
+@cached_statement
 def _counts() -> sa.Select[Any]:
     return sa.select(*(sa.select(sa.func.count()).select_from(table).scalar_subquery() for table in MOVED))
 

@@ -12,7 +12,7 @@ import pytest
 from memsvc.domain.errors import BackendUnavailableError
 from memsvc.ports.models import Embedder
 from memsvc_backends.openai import OpenAiEmbedderSettings
-from memsvc_backends.openai.embedder import opened_embedder
+from memsvc_backends.openai.embedder import open_embedder
 from tests.support.http_stub import Endpoint
 from tests.support.openai_embeddings_stub import DIMENSION, vector_of
 
@@ -41,7 +41,7 @@ class Opener:
     def __call__(self, **options: Any) -> Embedder:
         told = {"base_url": self.endpoint.url, "model": "m", "dimensions": DIMENSION} | options
         settings = OpenAiEmbedderSettings.model_validate(told)
-        return self.stack.enter_context(opened_embedder(settings, self.directory, self.clock))
+        return self.stack.enter_context(open_embedder(settings, self.directory, self.clock))
 
 
 def unit(text: str, dimension: int = DIMENSION) -> np.ndarray[Any, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from memsvc_backends.openai.embedder import batched
+from memsvc_backends.openai.embedder import batches_of
 from tests.integration.embedders.endpoint.support import Opener, unit
 from tests.support.http_stub import Endpoint, Reply, failed
 from tests.support.openai_embeddings_stub import DIMENSION, answered, vector_of
@@ -90,8 +90,8 @@ def test_batches_hold_as_much_as_they_may() -> None:
     """In order; a text that is larger than a batch goes alone."""
     texts = ["aa", "b", "cc", "ddddddd", "e", "f", "g", "h"]
 
-    assert list(batched(texts, items=3, chars=5)) == [["aa", "b", "cc"], ["ddddddd"], ["e", "f", "g"], ["h"]]
-    assert list(batched([], items=3, chars=5)) == []
+    assert list(batches_of(texts, items=3, chars=5)) == [["aa", "b", "cc"], ["ddddddd"], ["e", "f", "g"], ["h"]]
+    assert list(batches_of([], items=3, chars=5)) == []
 
 
 def test_what_is_too_much_is_sent_in_parts_and_cut(opened: Opener, endpoint: Endpoint) -> None:
