@@ -83,6 +83,8 @@ class Rule(StrEnum):
 
 WEEKDAY, WEEKLY = "weekday", "weekly"
 """The sorts of parts that name a day of the week, and say that every week is meant."""
+POLE = "pole"
+"""The sort of a part that names one of several opposites: their number, and the word after a colon, as in "0:brief"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +110,6 @@ class Fact:
     parts: tuple[ValuePart, ...]
     positive: bool = True
 
-    @property
-    def value(self) -> str:
-        """Return what is said of the topic, for people."""
-        said = " ".join(part.text for part in self.parts)
-        return said if self.positive else f"not {said}"
-
 
 def contradicts(older: Fact, newer: Fact) -> bool:
     """Return whether the two cannot both be so.
@@ -124,14 +120,19 @@ def contradicts(older: Fact, newer: Fact) -> bool:
     """
     if older.topic != newer.topic or not (older.positive or newer.positive):
         return False
-    left = {part.sort: part.text for part in older.parts}
-    right = {part.sort: part.text for part in newer.parts}
+    left = {part.sort: _comparable(part) for part in older.parts}
+    right = {part.sort: _comparable(part) for part in newer.parts}
     if (WEEKLY in left or WEEKLY in right) and not (WEEKDAY in left and WEEKDAY in right):
         return False
     shared = left.keys() & right.keys()
     if older.positive != newer.positive:
         return bool(shared) and all(left[sort] == right[sort] for sort in shared)
     return any(not _agree(left[sort], right[sort]) for sort in shared)
+
+
+def _comparable(part: ValuePart) -> str:
+    """Return what is compared of a part: "brief" and "short" are the same pole."""
+    return part.text.partition(":")[0] if part.sort == POLE else part.text
 
 
 def _agree(one: str, other: str) -> bool:

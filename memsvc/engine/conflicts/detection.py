@@ -25,6 +25,7 @@ from memsvc.engine.records.memory_builder import (
     states_more,
 )
 from memsvc.ports.metadata import Transaction
+from memsvc.text.facts.labels import topic_label, value_label
 
 CANDIDATES = 64
 """Number of statements compared for each topic, those of the newest memories first."""
@@ -120,8 +121,9 @@ class ConflictDetector:
                 pairs.setdefault(stated.memory_id, (stated.statement, own))
         if pairs and policy is ConflictPolicy.MARK:
             # A memory that states more stays in use as the older side: mark each conflict once.
+            labels = set(map(topic_label, own_statements))
             for known in transaction.open_conflicts(place[0], [memory.id, *pairs]):
-                if known.topic in own_statements:
+                if known.topic in labels:
                     pairs.pop(known.newer_id if known.older_id == memory.id else known.older_id, None)
         for older_id, pair in list(pairs.items())[:MOST]:
             older = transaction.get(older_id, reach=Reach.from_scope(memory.scope))
@@ -166,8 +168,8 @@ class ConflictDetector:
             older_id=older.id,
             newer_id=newer.id,
             rule=own_statements.rule,
-            topic=own_statements.topic,
-            older_value=before.value,
-            newer_value=own_statements.value,
+            topic=topic_label(own_statements.topic),
+            older_value=value_label(before),
+            newer_value=value_label(own_statements),
             create_time=self._memory_builder.now(),
         )

@@ -13,6 +13,7 @@ from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach
 from memsvc.engine.records.memory_builder import RecordBuilder, differs_in_project, find_contradiction, states_more
 from memsvc.ports.metadata import Transaction
+from memsvc.text.facts.labels import topic_label, value_label
 
 _IN_USE = frozenset({Status.ACTIVE, Status.CONFLICTED})
 _MOST_SUCCESSORS = 100
@@ -130,9 +131,9 @@ def _with_newer(conflict: Conflict, holder: Memory, found: tuple[Fact, Fact]) ->
         conflict,
         newer_id=holder.id,
         rule=said.rule,
-        topic=said.topic,
-        older_value=before.value,
-        newer_value=said.value,
+        topic=topic_label(said.topic),
+        older_value=value_label(before),
+        newer_value=value_label(said),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from memsvc.domain.conflicts import Fact, Rule, ValuePart
+from memsvc.domain.conflicts import POLE, Fact, Rule, ValuePart
 from memsvc.text.facts.chinese_clauses import HanSpeakerContext, clauses, place_in, subject_of
 from memsvc.text.facts.chinese_lexicon import (
     CITIES,
@@ -212,7 +212,7 @@ def _scale(clause: str, speaking: HanSpeakerContext) -> Iterator[Fact]:
             denied = before.endswith(("不", "没", "没有", "不再"))
             who = subject_of(re.sub(r"(?:不再|不|没有?)$", "", before), speaking)
             if who is not None and "和" not in who:
-                yield Fact(Rule.GENERAL, f"{who} 状态 {number}", (ValuePart("pole", str(pole)),), not denied)
+                yield Fact(Rule.GENERAL, f"{who} 状态 {number}", (ValuePart(POLE, str(pole)),), not denied)
             return
 
 
@@ -376,7 +376,7 @@ def _pole(match: re.Match[str], speaking: HanSpeakerContext) -> Iterator[Fact]:
             if said is not None:
                 rest = chosen.removeprefix(said).removeprefix("的")
                 topic = f"{who} 偏好{rest} {number}"
-                yield Fact(Rule.PREFERENCE, topic, (ValuePart("pole", f"{pole}:{said}"),))
+                yield Fact(Rule.PREFERENCE, topic, (ValuePart(POLE, f"{pole}:{said}"),))
                 return
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
-from memsvc.domain.conflicts import Fact, Rule, ValuePart
+from memsvc.domain.conflicts import POLE, Fact, Rule, ValuePart
 from memsvc.text.facts.english_clauses import (
     SpeakerContext,
     clauses,
@@ -17,7 +17,7 @@ from memsvc.text.facts.english_clauses import (
     subject_of,
     words_of,
 )
-from memsvc.text.facts.english_lexicon import COLORS, CONTRASTS, OCCUPATIONS, SCALES, SINGLE, STABLE_COUNTS, words
+from memsvc.text.facts.english_lexicon import COLORS, CONTRASTS, KIN, OCCUPATIONS, SCALES, SINGLE, STABLE_COUNTS, words
 from memsvc.text.facts.english_lexicon import words as listed
 from memsvc.text.facts.values import (
     NUMBERS,
@@ -323,11 +323,6 @@ _USES = re.compile(
     r"(?:\s+(?:now|instead|these days))?$",
     re.IGNORECASE,
 )
-_KIN = frozenset(
-    words("""
-    wife husband spouse partner girlfriend boyfriend fiance fiancee son daughter child kid brother sister mother father
-    mom mum dad grandmother grandfather grandma grandpa aunt uncle cousin niece nephew friend""")
-)
 
 
 _USE_WORDS = frozenset(words("use uses using chose picked adopted went switched moved migrated changed"))
@@ -348,9 +343,9 @@ def persons(clause: str, said: AbstractSet[str], speaking: SpeakerContext) -> It
 
 def _age(said: str, match: re.Match[str], speaking: SpeakerContext) -> Iterator[Fact]:
     who = subject_of(said, speaking)
-    if who is None or not (match["unit"] or speaking.me in who[:1] or not _KIN.isdisjoint(who)):
+    if who is None or not (match["unit"] or speaking.me in who[:1] or not KIN.isdisjoint(who)):
         return
-    if speaking.me in who and len(who) > 1 and _KIN.isdisjoint(who):
+    if speaking.me in who and len(who) > 1 and KIN.isdisjoint(who):
         return
     speaking.last = who
     yield Fact(Rule.GENERAL, f"age of {' '.join(who)}", (ValuePart("years", match["years"]),))
@@ -449,7 +444,7 @@ def _prefers(clause: str, match: re.Match[str], speaking: SpeakerContext) -> Ite
             if said:
                 rest = " ".join(word for word in chosen if word not in said)
                 topic = f"preferred {rest or 'choice'} {number} of {owner}"
-                yield Fact(Rule.PREFERENCE, topic, (ValuePart("pole", f"{pole}:{said[0]}"),))
+                yield Fact(Rule.PREFERENCE, topic, (ValuePart(POLE, f"{pole}:{said[0]}"),))
                 return
 
 

@@ -47,6 +47,13 @@ SINGLE = _words(
 )
 """Attributes that have one value at a time, whatever it is."""
 
+KIN = _words(
+    """
+    wife husband spouse partner girlfriend boyfriend fiance fiancee son daughter child kid brother sister mother father
+    mom mum dad grandmother grandfather grandma grandpa aunt uncle cousin niece nephew friend"""
+)
+"""Relatives and friends."""
+
 STABLE_COUNTS = _words(
     """child children kid kids son sons daughter daughters brother brothers sister sisters sibling siblings cat cats dog
     dogs pet pets grandchild grandchildren employee employees bedroom bedrooms monitor monitors"""

@@ -1,0 +1,63 @@
+"""Labels of topics and values: no scale numbers, stems of owners or pole numbers reach people."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from memsvc.domain.conflicts import contradicts
+from memsvc.text.facts import chinese_lexicon, english_lexicon, facts_in, labels
+
+LABELS = [
+    ("My favorite color is blue.", "favorite color", "blue"),
+    ("My sister's favorite color is red.", "sister's favorite color", "red"),
+    ("I prefer brief answers.", "preferred length of answer", "brief"),
+    ("I prefer python.", "preferred programming language", "python"),
+    ("I don't like sushi.", "liking sushi", "dislikes"),
+    ("My brother lives in Lisbon.", "home of brother", "lisbon"),
+    ("My dog is called Rex.", "dog name", "rex"),
+    ("I am married.", "marital status", "married"),
+    ("The API is public.", "api: public or private", "public"),
+    ("The meeting starts at 5 pm.", "meeting: start", "17:00"),
+    ("In winter I prefer tea.", "preferred drink in winter", "tea"),
+    ("我最喜欢的颜色是蓝色。", "最喜欢的颜色", "蓝色"),
+    ("我偏好简短的回答。", "偏好: 回答长短", "简短"),
+    ("我不喜欢咖啡。", "喜欢: 咖啡", "不喜欢"),
+    ("我结婚了", "婚姻状况", "已婚"),
+    ("小王住在北京", "小王 住处", "北京"),
+    ("数据库密码是abc123", "数据库密码", "abc123"),
+]
+
+
+@pytest.mark.parametrize(("said", "topic", "value"), LABELS)
+def test_topics_and_values_are_named_as_people_name_them(said: str, topic: str, value: str) -> None:
+    """The label says what the key says, in words."""
+    [fact] = facts_in(said)
+
+    assert (labels.topic_label(fact.topic), labels.value_label(fact)) == (topic, value)
+
+
+@pytest.mark.parametrize("said", [said for said, _, _ in LABELS])
+def test_labels_hold_nothing_internal(said: str) -> None:
+    """Neither the number of a scale nor the key of the user is shown."""
+    [fact] = facts_in(said)
+    shown = f"{labels.topic_label(fact.topic)} {labels.value_label(fact)}"
+
+    assert not re.search(r"\buser\b|scale|^\d:| \d$", shown)
+
+
+def test_every_scale_has_a_label() -> None:
+    """A scale that is added without one would fail when it is shown first."""
+    assert len(labels.CONTRAST_LABELS) == len(english_lexicon.CONTRASTS)
+    assert len(labels.SCALE_LABELS) == len(english_lexicon.SCALES)
+    assert len(labels.HAN_CONTRAST_LABELS) == len(chinese_lexicon.CONTRASTS)
+    assert len(labels.HAN_SCALE_LABELS) == len(chinese_lexicon.SCALES)
+
+
+def test_two_words_for_one_preference_do_not_contradict_each_other() -> None:
+    """Brief and short answers are the same; detailed ones are not."""
+    [brief], [short], [detailed] = (facts_in(f"I prefer {word} answers.") for word in ("brief", "short", "detailed"))
+
+    assert not contradicts(brief, short)
+    assert contradicts(brief, detailed)
