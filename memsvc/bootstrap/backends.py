@@ -12,9 +12,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from memsvc.bootstrap.plugins import load_backend
+from memsvc.data_directory import DataDirectory
 from memsvc.domain.clock import utc_now
 from memsvc.engine.admin.diagnose import Pingable
 from memsvc.engine.runtime.latency_stats import Instrumentation, LastErrors, LatencyStats
+from memsvc.engine.runtime.search_priority import SearchPriority
 from memsvc.ports.blobs import BlobStore
 from memsvc.ports.indexes import LexicalIndex, VectorIndex
 from memsvc.ports.metadata import MetadataStore
@@ -51,8 +53,8 @@ class Backends:
     reranker: Reranker | None = None
     previous_embedder: Embedder | None = None
 
-    def pinged(self) -> tuple[Pingable, ...]:
-        """Return how to ask each backend whether it is there."""
+    def pingables(self) -> tuple[Pingable, ...]:
+        """Return the health check of each backend."""
         return tuple(Pingable(port, name, getattr(self, port).ping) for port, name in self.names)
 
 
@@ -83,7 +85,7 @@ def open_backends(settings: Settings, directory: Path, now: Callable[[], datetim
 
 
 @contextmanager
-def opened_store(settings: Settings, directory: Path, now: Callable[[], datetime] = utc_now) -> Iterator[MetadataStore]:
+def open_store(settings: Settings, directory: Path, now: Callable[[], datetime] = utc_now) -> Iterator[MetadataStore]:
     """Open the metadata store alone, as `open_backends` does, wherever its data are, and close it again.
 
     Raises:
@@ -119,14 +121,14 @@ def options_of(
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
-    """The sinks of measurements and of the last errors of indexes."""
+class Instruments:
+    """Latency statistics, and the last errors of indexes."""
 
     performance: LatencyStats
     last_errors: LastErrors = field(default_factory=LastErrors)
 
-    def around(self, backends: Backends) -> Backends:
-        """Return the same backends, measured."""
+    def instrument(self, backends: Backends) -> Backends:
+        """Return wrappers of *backends* that record every relevant call."""
         timing = Instrumentation(self.performance, self.last_errors)
         return replace(
             backends,
@@ -135,3 +137,20 @@ class Measured:
             lexical=timing.lexical(backends.lexical),
             embedder=timing.embedder(backends.embedder),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Assembly:
+    """What all parts of the service are built from.
+
+    Attributes:
+        search_priority: One for the process, as there is one interpreter lock.
+        stack: Stops what was started, the last one first.
+    """
+
+    settings: Settings
+    directory: DataDirectory
+    backends: Backends
+    instruments: Instruments
+    search_priority: SearchPriority
+    stack: ExitStack

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import logging
 import uuid
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from memsvc.bootstrap.backends import Backends, Measured
+from memsvc.bootstrap.backends import Assembly, Backends
 from memsvc.data_directory import DataDirectory
 from memsvc.domain.diagnostics import IndexKind
 from memsvc.domain.errors import ReindexRunningError
@@ -20,64 +19,66 @@ from memsvc.engine.indexing.indexer import ChangeApplier, Indexer
 from memsvc.engine.indexing.reindex import IndexMonitor, IndexRebuilder, ReindexService
 from memsvc.engine.indexing.repair import IndexRepairer
 from memsvc.engine.indexing.vector_entries import EmbeddingGranularity, EmbeddingSpace, EmbeddingSpaces, VectorEntries
-from memsvc.engine.runtime.latency_stats import LastErrors, LatencyStats
+from memsvc.engine.runtime.latency_stats import LastErrors
 from memsvc.engine.runtime.leader_lease import LeaderElection
+from memsvc.engine.services import IndexServices
 from memsvc.ports.metadata import MetadataStore
 from memsvc.ports.models import Embedder
 from memsvc.settings import Settings
 
+FOLLOWED = "indexed-store.json"
+OWED = "indexes-to-compare"
+
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Indexing:
-    """The services that follow the store."""
+@dataclass(frozen=True)
+class IndexParts(IndexServices):
+    """The services that follow the store, and what they share with searches and diagnosis."""
 
-    indexer: Indexer
-    reindex: ReindexService
-    embedding: CachedEmbedder
     spaces: EmbeddingSpaces
     last_errors: LastErrors
-    performance: LatencyStats
 
 
-def indexing(
-    settings: Settings, directory: DataDirectory, backends: Backends, measured: Measured, stack: ExitStack
-) -> Indexing:
-    """Start what follows the store; *stack* stops it."""
-    performance, last_errors = measured.performance, measured.last_errors
-    feed = backends.metadata.feed
-    tier = settings.ranking.tier
-    spaces = _spaces(backends, tier)
-    embedding, entries = spaces.current.embedding, spaces.current.entries
-    sides: dict[IndexKind, VectorIndexWriter | LexicalIndexWriter] = {
-        IndexKind.VECTORS: VectorIndexWriter(backends.vectors, spaces, tier),
-        IndexKind.LEXICAL: LexicalIndexWriter(backends.lexical),
-    }
+def build_indexing(assembly: Assembly) -> IndexParts:
+    """Build and start the indexer and the monitor of the indexes."""
+    settings, backends, stack = assembly.settings, assembly.backends, assembly.stack
+    performance, last_errors = assembly.instruments.performance, assembly.instruments.last_errors
+    feed, tier = backends.metadata.feed, settings.ranking.tier
+    spaces = _spaces(assembly, tier)
+    vectors = VectorIndexWriter(backends.vectors, spaces, tier)
+    lexical = LexicalIndexWriter(backends.lexical, assembly.search_priority)
     _warn_of_own_indexes(backends)
-    change_applier = ChangeApplier(feed, sides[IndexKind.VECTORS], sides[IndexKind.LEXICAL], entries)
+    change_applier = ChangeApplier(feed, vectors, lexical, spaces.current.entries)
     stack.callback(change_applier.close)
     election = LeaderElection(
         backends.metadata.leases, backends.now, lambda: uuid.uuid4().hex, ("reindex", ReindexRunningError)
     )
     reindex = ReindexService(
-        feed, sides, IndexRebuilder(feed, change_applier), IndexRepairer(feed, change_applier), last_errors, election
+        feed,
+        {IndexKind.VECTORS: vectors, IndexKind.LEXICAL: lexical},
+        IndexRebuilder(feed, change_applier),
+        IndexRepairer(feed, change_applier),
+        last_errors,
+        election,
     )
     reindex.prepare()
     indexer = Indexer(feed, change_applier, performance)
-    compared = comparison(settings, directory, backends.metadata, backends.embedder.model)
-    upkeep = IndexMonitor(reindex, interval_seconds=settings.indexing.upkeep_seconds, comparison=compared)
+    pending = pending_comparison(settings, assembly.directory, backends.metadata, backends.embedder.model)
+    monitor = IndexMonitor(reindex, interval_seconds=settings.indexing.upkeep_seconds, comparison=pending)
     indexer.start()
     stack.callback(indexer.stop)
-    upkeep.start()
-    stack.callback(upkeep.stop)
-    return Indexing(indexer, reindex, embedding, spaces, last_errors, performance)
+    monitor.start()
+    stack.callback(monitor.stop)
+    return IndexParts(indexer, reindex, spaces.current.embedding, performance, spaces, last_errors)
 
 
-def _spaces(backends: Backends, tier: EmbeddingGranularity) -> EmbeddingSpaces:
+def _spaces(assembly: Assembly, tier: EmbeddingGranularity) -> EmbeddingSpaces:
+    backends = assembly.backends
+
     def space(embedder: Embedder, *, is_current: bool) -> EmbeddingSpace:
         embedding = CachedEmbedder(embedder, backends.metadata.embeddings)
-        return EmbeddingSpace(embedding, VectorEntries(embedding, tier), is_current)
+        return EmbeddingSpace(embedding, VectorEntries(embedding, tier, assembly.search_priority), is_current)
 
     previous = backends.previous_embedder
     return EmbeddingSpaces(
@@ -87,7 +88,7 @@ def _spaces(backends: Backends, tier: EmbeddingGranularity) -> EmbeddingSpaces:
 
 
 def _warn_of_own_indexes(backends: Backends) -> None:
-    """Say what several processes on one store would trip over: each change is applied by one of them alone."""
+    """Warn if several processes may share the store but not the indexes: each change is applied by one of them only."""
     own = [port for port in ("vectors", "lexical") if not getattr(backends, port).is_shared]
     if backends.metadata.is_shared and own:
         log.warning(
@@ -97,43 +98,39 @@ def _warn_of_own_indexes(backends: Backends) -> None:
         )
 
 
-# Whether the indexes of a data directory have followed the present store without a gap, and the comparison due if not.
+# Comparison of the indexes of a data directory with the store.
 #
-# Which changes are applied is noted in the store. When the store was elsewhere for a while, or other indexes or
-# another model were in use, the ones in the directory lack what was applied meanwhile, and the store would not tell
-# them. After an unclean stop nobody can tell. So they are compared with the store; that is owed until it was done
-# once, however often the service is stopped before.
-
-
-FOLLOWED = "indexed-store.json"
-OWED = "indexes-to-compare"
+# The store notes which changes are applied. When the store was elsewhere for a while, or other indexes or another model
+# were in use, the indexes of this directory lack the changes applied in between, and the store does not report them
+# again. After an unclean stop this cannot be known. So the indexes are compared with the store; the comparison stays
+# pending until it is done once, however often the service stops before.
 
 
 class Comparison:
-    """The comparison of the indexes with the store, which may be owed."""
+    """The comparison of the indexes with the store, pending while a mark file exists."""
 
     def __init__(self, directory: Path) -> None:
-        """Keep in *directory* whether it is."""
+        """Keep the mark file in *directory*."""
         self._mark = directory / OWED
 
     @property
     def is_pending(self) -> bool:
-        """Return whether it has yet to be done."""
+        """Return whether it is still to be done."""
         return self._mark.exists()
 
-    def owe(self) -> None:
-        """Have it done, by a later process if not by this one."""
+    def request(self) -> None:
+        """Mark it as pending, for a later process if not for this one."""
         write_synced(self._mark, "")
 
     def mark_done(self) -> None:
-        """Note that it was done."""
+        """Remove the mark."""
         self._mark.unlink(missing_ok=True)
 
 
-def comparison(settings: Settings, directory: DataDirectory, store: MetadataStore, model: str) -> Comparison:
-    """Return the comparison; it is owed when the last stop was unclean or the last start with something else.
+def pending_comparison(settings: Settings, directory: DataDirectory, store: MetadataStore, model: str) -> Comparison:
+    """Return the comparison; it is pending after an unclean stop, and when the last start used another store or index.
 
-    Of a directory without a record nothing more is known: it may be new.
+    A directory without a record counts as new.
     """
     found = Comparison(directory.path)
     present = {
@@ -150,7 +147,7 @@ def comparison(settings: Settings, directory: DataDirectory, store: MetadataStor
     except (FileNotFoundError, ValueError):
         before = None
     if not directory.was_closed_cleanly or before not in (None, present):
-        found.owe()
+        found.request()
     if before != present:
         write_synced(path, json.dumps(present))
     return found

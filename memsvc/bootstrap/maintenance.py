@@ -1,108 +1,108 @@
-"""Wiring of maintenance."""
+"""Wiring of maintenance, consolidation and summaries."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import timedelta
 from random import Random
 
-from memsvc.bootstrap.backends import Backends
-from memsvc.bootstrap.indexing import Indexing
-from memsvc.bootstrap.memories import MemoryServices
+from memsvc.bootstrap.backends import Assembly, Backends
+from memsvc.bootstrap.indexing import IndexParts
+from memsvc.bootstrap.memories import WriteParts
 from memsvc.domain.secrets import Redactor
 from memsvc.engine.consolidation.candidates import CandidateFinder
 from memsvc.engine.consolidation.maintenance_step import ConsolidateStep, IncrementalScan
 from memsvc.engine.consolidation.merge import GroupMerger, MergedTextWriter
 from memsvc.engine.consolidation.service import ConsolidationService
 from memsvc.engine.consolidation.undo import ConsolidationUndo
+from memsvc.engine.indexing.vector_entries import VectorEntries
 from memsvc.engine.maintenance.archive_step import ArchiveRules, ArchiveStep
 from memsvc.engine.maintenance.expire_step import ExpireStep
 from memsvc.engine.maintenance.promote_step import PromoteStep
 from memsvc.engine.maintenance.runner import MaintenanceRunner, RunLimits, StepMetrics
 from memsvc.engine.maintenance.scheduler import MaintenanceScheduler, Timetable
 from memsvc.engine.maintenance.step import MaintenanceStep
+from memsvc.engine.memories.promote import MemoryPromoter
 from memsvc.engine.runtime.leader_lease import LeaderElection
+from memsvc.engine.services import ConsolidationServices
 from memsvc.engine.summaries.compact_logs import CompactionRules, CompactionWriters, LogCompactor
 from memsvc.engine.summaries.periods import PeriodSummarizer, SummarySources
 from memsvc.engine.summaries.summarizer import TextSummarizer
-from memsvc.settings import MaintenanceSettings, Settings
+from memsvc.settings import MaintenanceSettings
 
 
-def upkeep(
-    settings: Settings,
-    backends: Backends,
+@dataclass(frozen=True)
+class ConsolidationParts(ConsolidationServices):
+    """The use cases that merge and summarise, and the maintenance steps that do so periodically."""
+
+    steps: tuple[MaintenanceStep, ...]
+
+
+def build_maintenance(
+    assembly: Assembly,
+    parts: WriteParts,
+    promoter: MemoryPromoter,
+    consolidation: ConsolidationParts,
     measures: StepMetrics,
-    writes: MemoryServices,
-    others: Sequence[MaintenanceStep],
-    stack: ExitStack,
 ) -> MaintenanceRunner:
-    """Make what runs the steps, *others* too, and start the clock that runs them; *stack* stops it."""
-    chosen, now = settings.maintenance, backends.now
+    """Build the runner of all steps, and start its schedule."""
+    settings, backends = assembly.settings.maintenance, assembly.backends
+    now = backends.now
     election = LeaderElection(backends.metadata.leases, now, lambda: uuid.uuid4().hex)
-    maintenance = MaintenanceRunner(
-        [*_steps(chosen, backends, writes), *others],
+    runner = MaintenanceRunner(
+        [*_steps(settings, backends, parts, promoter), *consolidation.steps],
         election,
         measures,
         now,
-        RunLimits(chosen.changes_per_step, chosen.steps),
-        flush_accesses=writes.accesses.flush,
+        RunLimits(settings.changes_per_step, settings.steps),
+        assembly.search_priority,
+        flush_accesses=parts.accesses.flush,
     )
-    if chosen.interval_minutes:
-        interval, jitter = timedelta(minutes=chosen.interval_minutes), timedelta(minutes=chosen.jitter_minutes)
-        timetable = Timetable(interval, jitter, chosen.steps)
-        schedule = MaintenanceScheduler(maintenance, election, timetable, now, Random())  # noqa: S311 - no secret
-        schedule.start()
-        stack.callback(schedule.stop)
-    return maintenance
+    if settings.interval_minutes:
+        interval, jitter = timedelta(minutes=settings.interval_minutes), timedelta(minutes=settings.jitter_minutes)
+        timetable = Timetable(interval, jitter, settings.steps)
+        scheduler = MaintenanceScheduler(runner, election, timetable, now, Random())  # noqa: S311 - no secret
+        scheduler.start()
+        assembly.stack.callback(scheduler.stop)
+    return runner
 
 
-def _steps(chosen: MaintenanceSettings, backends: Backends, writes: MemoryServices) -> list[MaintenanceStep]:
+def _steps(
+    settings: MaintenanceSettings, backends: Backends, parts: WriteParts, promoter: MemoryPromoter
+) -> list[MaintenanceStep]:
     reads, now = backends.metadata.upkeep, backends.now
-    committer, record_builder = writes.committer, writes.record_builder
-    rules = ArchiveRules(timedelta(days=chosen.archive_unread_days), chosen.storage_limit_bytes)
+    committer, record_builder = parts.committer, parts.record_builder
+    rules = ArchiveRules(timedelta(days=settings.archive_unread_days), settings.storage_limit_bytes)
     return [
-        ExpireStep(reads, committer, record_builder, writes.memory_builder.reminder_detector, now),
-        PromoteStep(reads, committer, writes.memory_promoter, now, least_accesses=chosen.promote_accesses),
+        ExpireStep(reads, committer, record_builder, parts.memory_builder.reminder_detector, now),
+        PromoteStep(reads, committer, promoter, now, least_accesses=settings.promote_accesses),
         ArchiveStep(reads, committer, record_builder, now, rules),
     ]
 
 
-# Wiring of consolidation and summaries.
-
-
-@dataclass(frozen=True, slots=True)
-class Consolidations:
-    """The use cases that merge and sum up, and the steps of upkeep that do so by themselves."""
-
-    consolidation: ConsolidationService
-    consolidation_undo: ConsolidationUndo
-    period_summarizer: PeriodSummarizer
-    steps: tuple[MaintenanceStep, ...]
-
-
-def consolidating(settings: Settings, backends: Backends, index: Indexing, writes: MemoryServices) -> Consolidations:
-    """Make what merges and sums up. It has no threads of its own."""
-    store, model, chosen = backends.metadata, backends.language_model, settings.consolidation
-    committer, memory_builder, record_builder = writes.committer, writes.memory_builder, writes.record_builder
+def build_consolidation(assembly: Assembly, index: IndexParts, parts: WriteParts) -> ConsolidationParts:
+    """Build the use cases and steps that merge and summarise memories. They have no threads of their own."""
+    settings, backends, search_priority = assembly.settings, assembly.backends, assembly.search_priority
+    store, model, options = backends.metadata, backends.language_model, settings.consolidation
+    committer, memory_builder, record_builder = parts.committer, parts.memory_builder, parts.record_builder
     redactor = Redactor(is_on=settings.redaction.capture)
-    finding = CandidateFinder(store, backends.vectors, index.embedding, settings.ranking.tier)
-    merging = GroupMerger(memory_builder, record_builder, MergedTextWriter(model, redactor))
-    summing = TextSummarizer(model, backends.tokenizer.count, redactor)
-    material = SummarySources(store.memories, backends.lexical)
-    writers = CompactionWriters(committer, memory_builder, record_builder, writes.upserter)
-    walking = IncrementalScan(store.feed, chosen.run_memories)
-    rules = CompactionRules(chosen.log_days, chosen.log_tokens)
-    return Consolidations(
-        consolidation=ConsolidationService(finding, merging, committer, store.memories, chosen.threshold),
-        consolidation_undo=ConsolidationUndo(memory_builder, record_builder, writes.requests, store.memories),
+    entries = VectorEntries(index.embedding, settings.ranking.tier, search_priority)
+    finder = CandidateFinder(store, backends.vectors, entries, search_priority)
+    merger = GroupMerger(memory_builder, record_builder, MergedTextWriter(model, redactor))
+    summarizer = TextSummarizer(model, backends.tokenizer.count, redactor)
+    sources = SummarySources(store.memories, backends.lexical, search_priority)
+    writers = CompactionWriters(committer, memory_builder, record_builder, parts.upserter)
+    scan = IncrementalScan(store.feed, options.run_memories, search_priority)
+    rules = CompactionRules(options.log_days, options.log_tokens)
+    return ConsolidationParts(
+        consolidation=ConsolidationService(finder, merger, committer, store.memories, options.threshold),
+        consolidation_undo=ConsolidationUndo(memory_builder, record_builder, parts.requests, store.memories),
         period_summarizer=PeriodSummarizer(
-            memory_builder, writes.upserter, writes.requests, material, summing, most_tokens=chosen.summary_tokens
+            memory_builder, parts.upserter, parts.requests, sources, summarizer, most_tokens=options.summary_tokens
         ),
         steps=(
-            LogCompactor(store, writers, summing, rules),
-            ConsolidateStep(store, finding, merging, committer, chosen.threshold, walking),
+            LogCompactor(store, writers, summarizer, rules),
+            ConsolidateStep(store, finder, merger, committer, options.threshold, scan),
         ),
     )

@@ -1,4 +1,4 @@
-"""Keys: for a running service, and for commands while none runs."""
+"""API keys of a running service; key, migration and restore commands while no service runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import cast
 
-from memsvc.bootstrap.backends import Backends, opened_store
+from memsvc.bootstrap.backends import Assembly, open_store
 from memsvc.bootstrap.plugins import load_backend
 from memsvc.data_directory import owned
 from memsvc.domain.clock import utc_now
@@ -19,23 +19,27 @@ from memsvc.engine.admin.api_keys import ApiKeyAccess, ApiKeyAuthenticator, ApiK
 from memsvc.engine.admin.backup import STORE, BackupError, read_backup
 from memsvc.engine.admin.store_migration import StoreMigration
 from memsvc.engine.commit.group_committer import GroupCommitter
+from memsvc.engine.runtime.search_priority import SearchPriority
 from memsvc.fsync import sync
 from memsvc.ports.plugin import BackendContext
 from memsvc.settings import Settings
 
+RESTORING = ".restoring"
 
-def access_of(settings: Settings, backends: Backends, committer: GroupCommitter) -> ApiKeyAccess:
-    """Return what makes the keys of a running service, and what knows them again."""
-    access, reads = settings.access, backends.metadata.api_keys
-    refresh = timedelta(seconds=access.refresh_seconds)
-    keyring = ApiKeyAuthenticator(reads, demand=access.keys, refresh=refresh, now=backends.now)
-    made = ApiKeyService(reads, committer, now=backends.now, random=secrets.token_bytes, changed=keyring.forget)
-    return ApiKeyAccess(made, keyring)
+
+def build_key_access(assembly: Assembly, committer: GroupCommitter) -> ApiKeyAccess:
+    """Build the service that manages the API keys of a running service, and their authenticator."""
+    settings, backends = assembly.settings.access, assembly.backends
+    keys, now = backends.metadata.api_keys, backends.now
+    refresh = timedelta(seconds=settings.refresh_seconds)
+    authenticator = ApiKeyAuthenticator(keys, demand=settings.keys, refresh=refresh, now=now)
+    service = ApiKeyService(keys, committer, now=now, random=secrets.token_bytes, changed=authenticator.forget)
+    return ApiKeyAccess(service, authenticator)
 
 
 @contextmanager
 def offline_keys(settings: Settings, *, now: Callable[[], datetime] = utc_now) -> Iterator[ApiKeyService]:
-    """Open the store alone, and yield what makes keys in it.
+    """Open only the store, and yield the service that manages its API keys.
 
     Raises:
         DataDirectoryLockedError: A service has the data directory open: ask it.
@@ -44,7 +48,7 @@ def offline_keys(settings: Settings, *, now: Callable[[], datetime] = utc_now) -
         BackendUnavailableError: It cannot be opened.
         StoreMovedError: Its data are elsewhere.
     """
-    with owned(settings.data_dir, visits=True) as directory, opened_store(settings, directory.path, now) as store:
+    with owned(settings.data_dir, visits=True) as directory, open_store(settings, directory.path, now) as store:
         store.moves.require_here()
         committer = GroupCommitter(store)
         with closing(committer):
@@ -52,7 +56,7 @@ def offline_keys(settings: Settings, *, now: Callable[[], datetime] = utc_now) -
 
 
 def has_keys(settings: Settings) -> bool:
-    """Return whether a key was ever made, while no service runs. Where nothing is stored yet, nothing is left behind.
+    """Return whether a key was ever created, while no service runs. A data directory is not created for it.
 
     Raises:
         DataDirectoryLockedError: A service has the data directory open.
@@ -60,16 +64,13 @@ def has_keys(settings: Settings) -> bool:
     is_elsewhere = bool(settings.metadata.options)
     if not is_elsewhere and not settings.data_dir.exists():
         return False
-    with owned(settings.data_dir, visits=True) as directory, opened_store(settings, directory.path) as store:
+    with owned(settings.data_dir, visits=True) as directory, open_store(settings, directory.path) as store:
         return store.api_keys.are_there()
-
-
-# Migration of the store, for a running service and for a command while none runs.
 
 
 @contextmanager
 def offline_migration(settings: Settings, *, now: Callable[[], datetime] = utc_now) -> Iterator[StoreMigration]:
-    """Open the store alone, wherever its data are, and yield what moves it.
+    """Open only the store, wherever its data are, and yield its migration.
 
     Raises:
         DataDirectoryLockedError: A service has the data directory open: ask it.
@@ -77,20 +78,14 @@ def offline_migration(settings: Settings, *, now: Callable[[], datetime] = utc_n
         StartError: Its options are wrong.
         BackendUnavailableError: It cannot be opened.
     """
-    with owned(settings.data_dir, visits=True) as directory, opened_store(settings, directory.path, now) as store:
-        yield StoreMigration(store, lambda: None)
+    with owned(settings.data_dir, visits=True) as directory, open_store(settings, directory.path, now) as store:
+        yield StoreMigration(store, lambda: None, SearchPriority())
 
 
-# Restoring: a data directory made of a backup.
+def restore(backup: Path, data_dir: Path, report: Callable[[int, int, str], None]) -> Mapping[str, int]:
+    """Create *data_dir*, which must be empty or absent, from a backup; return the counts of its records.
 
-
-RESTORING = ".restoring"
-
-
-def restore(backup: Path, data_dir: Path, tell: Callable[[int, int, str], None]) -> Mapping[str, int]:
-    """Make *data_dir*, which must be empty or not there, of a backup; return the counts of what is in it.
-
-    *tell* is told steps done, steps in all, and what is being done. Nothing is left of a restore that fails.
+    *report* receives the steps done, the number of steps, and the current step. A failed restore leaves nothing.
 
     Raises:
         BackupError: The directory is not empty, or the backup is not whole; nothing was changed.
@@ -98,22 +93,22 @@ def restore(backup: Path, data_dir: Path, tell: Callable[[int, int, str], None])
     if data_dir.exists() and (not data_dir.is_dir() or any(data_dir.iterdir())):
         message = f"{str(data_dir)!r} is not empty; restore into a new directory."
         raise BackupError(message)
-    tell(0, 3, "verifying")
+    report(0, 3, "verifying")
     manifest = read_backup(backup)
-    beside = data_dir.absolute().with_name(f"{data_dir.absolute().name}{RESTORING}")
-    shutil.rmtree(beside, ignore_errors=True)
+    partial = data_dir.absolute().with_name(f"{data_dir.absolute().name}{RESTORING}")
+    shutil.rmtree(partial, ignore_errors=True)
     try:
-        tell(1, 3, "copying")
-        beside.mkdir(parents=True, mode=0o700)
+        report(1, 3, "copying")
+        partial.mkdir(parents=True, mode=0o700)
         for file in manifest["files"]:
-            _copy(backup / file["path"], beside / file["path"])
-        tell(2, 3, "opening")
-        counts = _opened(beside, manifest)
-        beside.replace(data_dir)
+            _copy(backup / file["path"], partial / file["path"])
+        report(2, 3, "opening")
+        counts = _open_restored(partial, manifest)
+        partial.replace(data_dir)
         sync(data_dir.absolute().parent)
     finally:
-        shutil.rmtree(beside, ignore_errors=True)
-    tell(3, 3, "done")
+        shutil.rmtree(partial, ignore_errors=True)
+    report(3, 3, "done")
     return counts
 
 
@@ -125,7 +120,7 @@ def _copy(source: Path, target: Path) -> None:
         os.fsync(file.fileno())
 
 
-def _opened(directory: Path, manifest: Mapping[str, object]) -> Mapping[str, int]:
+def _open_restored(directory: Path, manifest: Mapping[str, object]) -> Mapping[str, int]:
     """Open the restored store once: it must hold what the manifest says, and gets a name of its own."""
     spec = load_backend("metadata", str(manifest["backend"]))
     context = BackendContext(directory=directory / STORE, now=utc_now)

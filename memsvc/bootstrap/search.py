@@ -4,57 +4,46 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from contextlib import ExitStack
-from dataclasses import dataclass
 
-from memsvc.bootstrap.backends import Backends
-from memsvc.bootstrap.indexing import Indexing
-from memsvc.bootstrap.memories import MemoryServices
+from memsvc.bootstrap.backends import Assembly
+from memsvc.bootstrap.indexing import IndexParts
+from memsvc.bootstrap.memories import WriteParts
 from memsvc.domain.scope import Scope
 from memsvc.domain.sessions import SessionName
 from memsvc.engine.context.core_memories import CoreMemoryCache
 from memsvc.engine.context.service import ContextDependencies, ContextService
 from memsvc.engine.history.as_of_search import AsOfSearch, AsOfVectorScorer
 from memsvc.engine.indexing.cached_embedder import CachedEmbedder
+from memsvc.engine.indexing.vector_entries import VectorEntries
+from memsvc.engine.memories.reminders import ReminderService
 from memsvc.engine.search.ranking import Ranker
 from memsvc.engine.search.rerank import ResultRefiner
 from memsvc.engine.search.retrieval import HybridRetriever
 from memsvc.engine.search.scoring import BoostConstants
-from memsvc.engine.search.search import SearchReaders, SearchService
+from memsvc.engine.search.search import GlobalSearch, SearchReaders, SearchService
+from memsvc.engine.services import SearchServices
 from memsvc.ports.metadata import MetadataStore
 from memsvc.settings import Settings
 
 
-@dataclass(frozen=True, slots=True)
-class SearchServices:
-    """The use cases that search, and build contexts."""
-
-    search: SearchService
-    core_memories: CoreMemoryCache
-    contexts: ContextService
-
-
-def reading(
-    settings: Settings,
-    backends: Backends,
-    index: Indexing,
-    writes: MemoryServices,
-    stack: ExitStack,
+def build_search_services(
+    assembly: Assembly, index: IndexParts, parts: WriteParts, reminders: ReminderService
 ) -> SearchServices:
-    """Make what searches; *stack* stops its threads."""
-    store, performance = backends.metadata, index.performance
-    reads, threads = store.memories, settings.server.search_threads
-    retrieval = HybridRetriever(reads, backends.vectors, backends.lexical, index.spaces, threads)
-    stack.callback(retrieval.close)
-    ranker, refining = Ranker(reads, _constants(settings)), ResultRefiner(reads, backends.reranker)
-    readers = SearchReaders(reads, retrieval, ranker, refining, writes.accesses, performance)
-    recall = SearchService(readers, backends.now, _looking_back(settings, backends, index.embedding).readers)
-    core = CoreMemoryCache(reads, store.feed, backends.now, writes.reminders, is_shared=store.is_shared)
-    writes.committer.on_commit(core.note_commit)
-    sources = ContextDependencies(
+    """Build the use cases that search and build contexts, with their threads."""
+    settings, backends, stack = assembly.settings, assembly.backends, assembly.stack
+    store, threads = backends.metadata, settings.server.search_threads
+    reads = store.memories
+    retriever = HybridRetriever(reads, backends.vectors, backends.lexical, index.spaces, threads)
+    stack.callback(retriever.close)
+    ranker, refiner = Ranker(reads, _constants(settings)), ResultRefiner(reads, backends.reranker)
+    readers = SearchReaders(reads, retriever, ranker, refiner, parts.accesses, index.performance)
+    search = SearchService(readers, backends.now, _as_of_search(assembly, index.embedding).readers)
+    core = CoreMemoryCache(reads, store.feed, backends.now, reminders, is_shared=store.is_shared)
+    parts.committer.on_commit(core.note_commit)
+    dependencies = ContextDependencies(
         reads,
         core,
-        recall,
+        search,
         index.indexer,
         backends.tokenizer,
         backends.now,
@@ -62,14 +51,16 @@ def reading(
         _session_size(store),
         settings.provenance.trust_agent,
     )
-    contexts = ContextService(sources, threads=threads)
+    contexts = ContextService(dependencies, threads=threads)
     stack.callback(contexts.close)
-    return SearchServices(recall, core, contexts)
+    return SearchServices(search, GlobalSearch(search, store.files, backends.now), core, contexts)
 
 
-def _looking_back(settings: Settings, backends: Backends, embedding: CachedEmbedder) -> AsOfSearch:
-    vectors = AsOfVectorScorer(backends.vectors, embedding, settings.ranking.tier)
-    return AsOfSearch(backends.metadata.memories, backends.metadata.feed, vectors)
+def _as_of_search(assembly: Assembly, embedding: CachedEmbedder) -> AsOfSearch:
+    backends, tier = assembly.backends, assembly.settings.ranking.tier
+    entries = VectorEntries(embedding, tier, assembly.search_priority)
+    vectors = AsOfVectorScorer(backends.vectors, embedding, entries, tier)
+    return AsOfSearch(backends.metadata.memories, backends.metadata.feed, vectors, assembly.search_priority)
 
 
 def _constants(settings: Settings) -> BoostConstants:

@@ -2,41 +2,45 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
-
-from memsvc.bootstrap.backends import Backends
-from memsvc.bootstrap.memories import MemoryServices
+from memsvc.bootstrap.backends import Assembly
+from memsvc.bootstrap.memories import WriteParts
 from memsvc.domain.scope import Scope
 from memsvc.domain.secrets import Redactor
 from memsvc.domain.sessions import AutoTrim, OnOpen, SessionName
+from memsvc.engine.capture.capture import CaptureService, CaptureWriter
 from memsvc.engine.capture.decider import CaptureDecider
 from memsvc.engine.capture.flush import ConversationFlusher
 from memsvc.engine.capture.known_text import KnownTextFilter
 from memsvc.engine.capture.statement_extraction import StatementExtractor
-from memsvc.engine.services import SessionService
+from memsvc.engine.services import CaptureServices, SessionService
 from memsvc.engine.sessions.append import MessageAppender
 from memsvc.engine.sessions.flush import SessionFlusher
 from memsvc.engine.sessions.service import SessionDefaults, SessionLifecycle, SessionReader
 from memsvc.engine.sessions.summarizers import ExtractiveSummarizer, LlmSummarizer, Summarizer
 from memsvc.engine.sessions.trim import BackgroundTrimmer, SessionTrimmer, TrimHooks, TrimRules
-from memsvc.settings import Settings
 
 
-def listening(settings: Settings, backends: Backends) -> StatementExtractor:
-    """Make what decides what is worth remembering of what was said."""
-    return StatementExtractor(
+def build_capture_services(assembly: Assembly, parts: WriteParts) -> CaptureServices:
+    """Build the use cases that capture memories from conversations, and those of sessions."""
+    settings, backends = assembly.settings, assembly.backends
+    extractor = StatementExtractor(
         Redactor(is_on=settings.redaction.capture),
         KnownTextFilter(backends.metadata.memories, backends.lexical),
         CaptureDecider(backends.language_model),
     )
+    writer = CaptureWriter(parts.memory_builder, parts.upserter, parts.requests, parts.accesses)
+    flusher = ConversationFlusher(extractor, writer)
+    return CaptureServices(
+        capture=CaptureService(extractor, writer, backends.metadata.memories),
+        conversation_flusher=flusher,
+        sessions=_session_service(assembly, parts, flusher),
+    )
 
 
-def sessions(
-    settings: Settings, backends: Backends, writes: MemoryServices, flush: ConversationFlusher, stack: ExitStack
-) -> SessionService:
-    """Make what keeps conversations; *stack* stops its thread."""
+def _session_service(assembly: Assembly, parts: WriteParts, flush: ConversationFlusher) -> SessionService:
+    settings, backends, stack = assembly.settings, assembly.backends, assembly.stack
     chosen = settings.sessions
-    store, committer, memory_builder = backends.metadata, writes.committer, writes.memory_builder
+    store, committer, memory_builder = backends.metadata, parts.committer, parts.memory_builder
     rules = TrimRules(chosen.trim_to, chosen.keep_rounds, chosen.summary_tokens)
     redactor = Redactor(is_on=settings.redaction.capture)
     extractive = ExtractiveSummarizer(backends.tokenizer, redactor)
@@ -55,7 +59,7 @@ def sessions(
 
     background_trimmer = BackgroundTrimmer(keep_up)
     stack.callback(background_trimmer.close)
-    # First of all: a service that stops need not finish a long conversation.
+    # Stopped first: a service that stops need not finish a long conversation.
     stack.callback(flusher.stop)
     defaults = SessionDefaults(
         token_limit=chosen.token_limit,

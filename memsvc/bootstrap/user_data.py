@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import logging
-from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib.metadata import version
 from threading import Thread
 
-from memsvc.bootstrap.backends import Backends
-from memsvc.bootstrap.indexing import Indexing
-from memsvc.bootstrap.memories import MemoryServices
-from memsvc.bootstrap.search import SearchServices
-from memsvc.data_directory import DataDirectory
+from memsvc.bootstrap.backends import Assembly
+from memsvc.bootstrap.indexing import IndexParts
+from memsvc.bootstrap.memories import WriteParts
 from memsvc.domain.errors import MemsvcError
 from memsvc.domain.text_cache import forget_texts
 from memsvc.engine.admin.backup import BLOBS, BackupManifest, BackupService, BlobSource
-from memsvc.engine.services import FileService
+from memsvc.engine.services import FileService, SearchServices, UserDataServices
 from memsvc.engine.user_data.erasure import CacheInvalidation, DataLocations, DerivedIndexes, UserBlobs, UserEraser
 from memsvc.engine.user_data.export import UserExporter
 from memsvc.engine.user_data.import_user import UserImporter
 from memsvc.engine.vault.vault import Vault
-from memsvc.settings import Settings
 
 BACKUPS = "backups"
 """The folder of backups in a data directory."""
@@ -30,71 +26,67 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class UserDataServices:
-    """The use cases that forget users, that carry them elsewhere, and that make backups."""
+class ErasureScope:
+    """The services whose data and caches an erasure clears."""
 
-    user_eraser: UserEraser
-    backups: BackupService
-    user_exporter: UserExporter
-    user_importer: UserImporter
+    index: IndexParts
+    search: SearchServices
+    files: FileService
+    vault: Vault | None
 
 
-def forgetting(
-    settings: Settings,
-    directory: DataDirectory,
-    backends: Backends,
-    parts: tuple[Indexing, MemoryServices, SearchServices, FileService],
-    vault: Vault | None,
-    stack: ExitStack,
-) -> UserDataServices:
-    """Make them, and finish the erasures that an earlier run of the process began; *stack* stops that."""
-    index, writes, reads, files = parts
-    users_files = UserBlobs(backends.metadata.files, backends.blobs, files.blob_guard)
-    folder = settings.backup.directory or directory.path / BACKUPS
-    about = BackupManifest(version("memsvc"), settings.metadata.backend, index.embedding.model)
-    beside = BlobSource(backends.blobs, files.blob_guard.defer_removals)
-    backups = BackupService(backends.metadata, beside, folder, about, backends.now)
-    forget_files = () if vault is None else (vault.forget,)
-    erase = UserEraser(
-        backends.metadata,
-        writes.committer,
-        DerivedIndexes(
-            backends.vectors, backends.lexical, index.indexer, index.reindex, index.embedding, settings.ranking.tier
-        ),
-        CacheInvalidation(
-            writes.accesses.flush,
-            (
-                reads.core_memories.forget,
-                reads.contexts.forget,
-                lambda _: index.embedding.forget_queries(),
-                *forget_files,
-                lambda _: forget_texts(),
-            ),
-        ),
-        DataLocations(directory.path, backups.names, users_files, (folder, directory.path / BLOBS)),
+def build_user_data_services(assembly: Assembly, parts: WriteParts, erased: ErasureScope) -> UserDataServices:
+    """Build the use cases, and finish the erasures that an earlier process began."""
+    settings, backends, directory = assembly.settings, assembly.backends, assembly.directory.path
+    index, tier, store = erased.index, settings.ranking.tier, backends.metadata
+    priority, blob_guard = assembly.search_priority, erased.files.blob_guard
+    folder = settings.backup.directory or directory / BACKUPS
+    manifest = BackupManifest(version("memsvc"), settings.metadata.backend, index.embedding.model)
+    blob_source = BlobSource(backends.blobs, blob_guard.defer_removals)
+    backups = BackupService(store, blob_source, folder, manifest, backends.now)
+    user_blobs = UserBlobs(store.files, backends.blobs, blob_guard, priority)
+    eraser = UserEraser(
+        store,
+        parts.committer,
+        DerivedIndexes(backends.vectors, backends.lexical, index.indexer, index.reindex, index.embedding, tier),
+        _cache_invalidation(parts, erased),
+        DataLocations(directory, backups.names, user_blobs, (folder, directory / BLOBS)),
         backends.now,
+        priority,
     )
-    _finish_begun(backends, erase, stack)
-    tier = settings.ranking.tier
+    _finish_begun(assembly, eraser)
     return UserDataServices(
-        user_eraser=erase,
+        user_exporter=UserExporter(store, parts.accesses, index.embedding, tier, backends.now, priority),
+        user_importer=UserImporter(parts.committer, index.embedding, tier, priority),
+        user_eraser=eraser,
         backups=backups,
-        user_exporter=UserExporter(backends.metadata, writes.accesses, index.embedding, tier, backends.now),
-        user_importer=UserImporter(writes.committer, index.embedding, tier),
     )
 
 
-def _finish_begun(backends: Backends, erase: UserEraser, stack: ExitStack) -> None:
-    if not backends.metadata.erasures.unfinished():
+def _cache_invalidation(parts: WriteParts, erased: ErasureScope) -> CacheInvalidation:
+    return CacheInvalidation(
+        parts.accesses.flush,
+        (
+            erased.search.core_memories.forget,
+            erased.search.contexts.forget,
+            lambda _: erased.index.embedding.forget_queries(),
+            *(() if erased.vault is None else (erased.vault.forget,)),
+            lambda _: forget_texts(),
+        ),
+    )
+
+
+def _finish_begun(assembly: Assembly, eraser: UserEraser) -> None:
+    if not assembly.backends.metadata.erasures.unfinished():
         return
 
     def finish() -> None:
         try:
-            erase.finish_begun()
+            eraser.finish_begun()
         except MemsvcError:
             log.warning("an erasure that was begun could not be finished; call EraseUser again", exc_info=True)
 
     thread = Thread(target=finish, name="erasing", daemon=True)
     thread.start()
-    stack.callback(thread.join)
-    stack.callback(erase.stop)
+    assembly.stack.callback(thread.join)
+    assembly.stack.callback(eraser.stop)

@@ -4,79 +4,78 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import ExitStack
-from datetime import datetime
 from pathlib import Path
 
-from memsvc.bootstrap.backends import Backends
-from memsvc.bootstrap.diagnostics import Diagnostics
-from memsvc.bootstrap.memories import MemoryServices
+from memsvc.bootstrap.backends import Assembly
+from memsvc.bootstrap.memories import WriteParts
 from memsvc.data_directory import owned
 from memsvc.domain.vault_layout import path_key
 from memsvc.engine.runtime.periodic_task import PeriodicTask
+from memsvc.engine.services import DiagnosticServices, MemoryServices
 from memsvc.engine.vault.filesystem import SERVICE_FOLDER, VaultFilesystem
 from memsvc.engine.vault.git import CommitFormat, CommitSignature, GitCommits
 from memsvc.engine.vault.note_import import ThreeWayMerge, VaultContext
-from memsvc.engine.vault.vault import Vault, VaultMonitor, build_vault
+from memsvc.engine.vault.vault import Vault, VaultMonitor, create_vault
 from memsvc.engine.vault.watcher import WatchConfig
 from memsvc.ports.features import VaultManifest
-from memsvc.settings import Settings
 from memsvc.settings.groups import VaultWatchingSettings
-
-
-def vault(
-    settings: Settings, backends: Backends, writes: MemoryServices, looks: Diagnostics, stack: ExitStack
-) -> Vault | None:
-    """Make the vault, bring it up to date in a thread, and have it follow; *stack* stops that. None: there is none.
-
-    Its files are watched; *looks* tell what about them deserves attention.
-
-    Raises:
-        DataDirectoryLockedError: Another service keeps the vault.
-        OSError: The folder cannot be made or written to.
-    """
-    if settings.vault.directory is None:
-        return None
-    root, store = settings.vault.directory.absolute(), backends.metadata
-    attends = attending(settings.vault, root, store.vault, backends.now, stack)
-    folder = VaultFilesystem(root, attends.note_own)
-    stack.enter_context(owned(folder.root / SERVICE_FOLDER))
-    folder.prepare()
-    context = VaultContext(
-        folder, store.vault, store.memories, writes.memory_creator, writes.memory_updater, threading.RLock()
-    )
-    made = build_vault(context, store.feed, ThreeWayMerge(), attends.note_taken)
-    writes.committer.on_commit(made.nudge)
-    looks.statistics.add_notice_source(attends.notices_of)
-    looks.diagnosis.add_notice_source(attends.notices)
-    attends.start(made.take)
-    made.start()
-    stack.callback(made.stop)
-    stack.callback(attends.stop)
-    return made
-
-
-# Wiring of the vault's watcher and Git commits.
-
 
 PAGE = 1_000
 
 
-def attending(
-    settings: VaultWatchingSettings, root: Path, manifest: VaultManifest, now: Callable[[], datetime], stack: ExitStack
+def build_vault(
+    assembly: Assembly, parts: WriteParts, memories: MemoryServices, diagnostics: DiagnosticServices
+) -> Vault | None:
+    """Build the vault, synchronise it in a thread, and watch its files; None if no directory is configured.
+
+    Raises:
+        DataDirectoryLockedError: Another service uses the vault.
+        OSError: The folder cannot be created or written to.
+    """
+    settings, stack = assembly.settings.vault, assembly.stack
+    if settings.directory is None:
+        return None
+    root, store = settings.directory.absolute(), assembly.backends.metadata
+    monitor = _vault_monitor(settings, root, store.vault, assembly)
+    folder = VaultFilesystem(root, monitor.note_own)
+    stack.enter_context(owned(folder.root / SERVICE_FOLDER))
+    folder.prepare()
+    context = VaultContext(
+        folder,
+        store.vault,
+        store.memories,
+        memories.memory_creator,
+        memories.memory_updater,
+        assembly.search_priority,
+        threading.RLock(),
+    )
+    vault = create_vault(context, store.feed, ThreeWayMerge(), monitor.note_taken)
+    parts.committer.on_commit(vault.nudge)
+    diagnostics.statistics.add_notice_source(monitor.notices_of)
+    diagnostics.diagnosis.add_notice_source(monitor.notices)
+    monitor.start(vault.take)
+    vault.start()
+    stack.callback(vault.stop)
+    stack.callback(monitor.stop)
+    return vault
+
+
+def _vault_monitor(
+    settings: VaultWatchingSettings, root: Path, manifest: VaultManifest, assembly: Assembly
 ) -> VaultMonitor:
-    """Make it, and the thread that commits; *stack* stops that, after a last commit. The watcher is not yet started."""
+    """Build the monitor, and start the thread that commits; it commits once more when it stops."""
     config = WatchConfig(settings.watch, settings.debounce_seconds, settings.poll_seconds, settings.sweep_seconds)
     git: GitCommits | None = None
     if settings.git.enabled:
         form = CommitFormat(CommitSignature(settings.git.author_name, settings.git.author_email), settings.git.message)
-        git = GitCommits(root, form, now)
-        stack.callback(PeriodicTask("vault-git", settings.git.batch_seconds, _committing(git, manifest)).stop)
+        git = GitCommits(root, form, assembly.backends.now)
+        task = PeriodicTask("vault-git", settings.git.batch_seconds, _commit_task(git, manifest))
+        assembly.stack.callback(task.stop)
     return VaultMonitor(root, config, git)
 
 
-def _committing(git: GitCommits, manifest: VaultManifest) -> Callable[[], None]:
-    """Return what commits; the first time also what an earlier run of the process had no time for."""
+def _commit_task(git: GitCommits, manifest: VaultManifest) -> Callable[[], None]:
+    """Return a function that commits; its first call also commits files that an earlier process did not."""
     is_first = True
 
     def commit() -> None:

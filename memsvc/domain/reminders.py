@@ -10,8 +10,8 @@ import calendar
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from memsvc.domain.field_rules import time_zone
 from memsvc.domain.memory import Memory, Recurrence, Reminder, Slot, Status
 
 AFTERNOON_HOUR = 15
@@ -178,10 +178,8 @@ def reminds(memory: Memory) -> bool:
 
 
 def _zone(reminder: Reminder, moment: Moment) -> tzinfo:
-    try:
-        return ZoneInfo(reminder.time_zone) if reminder.time_zone else moment.zone
-    except (ZoneInfoNotFoundError, ValueError, OSError):  # another machine knew it, or an import believed it
-        return moment.zone
+    # An unknown zone comes from an import: the exporting machine knew it.
+    return (time_zone(reminder.time_zone) if reminder.time_zone else None) or moment.zone
 
 
 def _missed_day(reminder: Reminder, today: date, days: int) -> date | None:

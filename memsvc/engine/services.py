@@ -1,4 +1,4 @@
-"""The running engine: every use case, wired."""
+"""The use cases of the running engine, in groups that the bootstrap builds one by one."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from memsvc.engine.memories.review import ReviewService
 from memsvc.engine.memories.supersede import MemorySuperseder
 from memsvc.engine.memories.update import MemoryArchiver, MemoryUpdater
 from memsvc.engine.runtime.latency_stats import LatencyStats
-from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY, SearchPriority
+from memsvc.engine.runtime.search_priority import SearchPriority
 from memsvc.engine.search.search import GlobalSearch, SearchService
 from memsvc.engine.sessions.append import MessageAppender
 from memsvc.engine.sessions.flush import SessionFlusher
@@ -57,79 +57,6 @@ from memsvc.engine.watch.watch import WatchService
 
 
 @dataclass(frozen=True, slots=True)
-class Services:
-    """All that the wire, or a program without a wire, may ask of memsvc."""
-
-    memory_creator: MemoryCreator
-    memory_appender: MemoryAppender
-    document_ingester: DocumentIngester
-    capture: CaptureService
-    conversation_flusher: ConversationFlusher
-    memory_updater: MemoryUpdater
-    bulk_importer: BulkImporter
-    memory_superseder: MemorySuperseder
-    memory_promoter: MemoryPromoter
-    consolidation: ConsolidationService
-    consolidation_undo: ConsolidationUndo
-    period_summarizer: PeriodSummarizer
-    memory_archiver: MemoryArchiver
-    maintenance: MaintenanceRunner
-    conflict_resolver: ConflictResolver
-    memory_reader: MemoryReader
-    search: SearchService
-    global_search: GlobalSearch
-    sessions: SessionService
-    files: FileService
-    as_of_reader: AsOfReader
-    checkpoints: CheckpointService
-    checkpoint_rollback: CheckpointRollback
-    core_memories: CoreMemoryCache
-    contexts: ContextService
-    indexer: Indexer
-    reindex: ReindexService
-    statistics: StatsService
-    diagnosis: DiagnoseService
-    integrity: IntegrityCheck
-    metrics: ServiceMetrics
-    step_counts: StepCounts
-    performance: LatencyStats
-    embedding: CachedEmbedder
-    watch: WatchService
-    review: ReviewService
-    reminders: ReminderService
-    user_exporter: UserExporter
-    user_importer: UserImporter
-    user_eraser: UserEraser
-    backups: BackupService
-    migration: StoreMigration
-    api_keys: ApiKeyAccess
-    vault: Vault | None
-
-    @property
-    def dimension(self) -> int:
-        """Return the length that a given vector must have."""
-        return self.embedding.dimension
-
-    @property
-    def search_priority(self) -> SearchPriority:
-        """Return the priority of searches over bulk work."""
-        return SEARCH_PRIORITY
-
-    def rollback_memory(
-        self, scope: Scope, memory_id: str, *, revision: int, expected_revision: int, options: WriteOptions
-    ) -> WriteResult:
-        """Make a memory say again what it said at *revision*; raises as `MemoryUpdater.rollback` does."""
-        # What was does not change, so it may be read before the transaction.
-        target = self.as_of_reader.reads.revision(memory_id, revision, reach=Reach.from_scope(scope))
-        return self.memory_updater.rollback(
-            scope, memory_id, target, revision=revision, expected_revision=expected_revision, options=options
-        )
-
-
-# All that can be done with sessions, in one place.
-
-
-@dataclass(frozen=True, slots=True)
 class SessionService:
     """The use cases of sessions."""
 
@@ -138,9 +65,6 @@ class SessionService:
     reader: SessionReader
     trimmer: SessionTrimmer
     flusher: SessionFlusher
-
-
-# All that is done with files, in one place.
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,3 +77,119 @@ class FileService:
     sweep: FileSweep
     blob_guard: BlobGuard
     ref_resolver: FileRefResolver
+
+
+@dataclass(frozen=True)
+class MemoryServices:
+    """The use cases that write memories, and those that read what was written."""
+
+    memory_creator: MemoryCreator
+    memory_appender: MemoryAppender
+    document_ingester: DocumentIngester
+    memory_updater: MemoryUpdater
+    bulk_importer: BulkImporter
+    memory_superseder: MemorySuperseder
+    memory_promoter: MemoryPromoter
+    memory_archiver: MemoryArchiver
+    memory_reader: MemoryReader
+    conflict_resolver: ConflictResolver
+    as_of_reader: AsOfReader
+    checkpoints: CheckpointService
+    checkpoint_rollback: CheckpointRollback
+    review: ReviewService
+    reminders: ReminderService
+    watch: WatchService
+
+
+@dataclass(frozen=True)
+class CaptureServices:
+    """The use cases that find out what is worth remembering, and those of sessions."""
+
+    capture: CaptureService
+    conversation_flusher: ConversationFlusher
+    sessions: SessionService
+
+
+@dataclass(frozen=True)
+class ConsolidationServices:
+    """The use cases that merge and summarise memories."""
+
+    consolidation: ConsolidationService
+    consolidation_undo: ConsolidationUndo
+    period_summarizer: PeriodSummarizer
+
+
+@dataclass(frozen=True)
+class SearchServices:
+    """The use cases that search and build contexts."""
+
+    search: SearchService
+    global_search: GlobalSearch
+    core_memories: CoreMemoryCache
+    contexts: ContextService
+
+
+@dataclass(frozen=True)
+class IndexServices:
+    """The indexer, the rebuilds of indexes, and what they measure."""
+
+    indexer: Indexer
+    reindex: ReindexService
+    embedding: CachedEmbedder
+    performance: LatencyStats
+
+
+@dataclass(frozen=True)
+class DiagnosticServices:
+    """Statistics, diagnosis, integrity checks and metrics."""
+
+    statistics: StatsService
+    diagnosis: DiagnoseService
+    integrity: IntegrityCheck
+    metrics: ServiceMetrics
+    step_counts: StepCounts
+
+
+@dataclass(frozen=True)
+class UserDataServices:
+    """Export, import and erasure of users, and backups."""
+
+    user_exporter: UserExporter
+    user_importer: UserImporter
+    user_eraser: UserEraser
+    backups: BackupService
+
+
+@dataclass(frozen=True)
+class Services(
+    MemoryServices,
+    CaptureServices,
+    ConsolidationServices,
+    SearchServices,
+    IndexServices,
+    DiagnosticServices,
+    UserDataServices,
+):
+    """All use cases, for the gRPC server or for a program that embeds the engine."""
+
+    files: FileService
+    maintenance: MaintenanceRunner
+    migration: StoreMigration
+    api_keys: ApiKeyAccess
+    vault: Vault | None
+    search_priority: SearchPriority
+
+    @property
+    def dimension(self) -> int:
+        """Return the required length of a given vector."""
+        return self.embedding.dimension
+
+    def rollback_memory(
+        self, scope: Scope, memory_id: str, *, revision: int, expected_revision: int, options: WriteOptions
+    ) -> WriteResult:
+        """Restore the state of *revision* as a new revision; raises as `MemoryUpdater.rollback` does."""
+        # Earlier revisions do not change, so the target may be read before the transaction.
+        target = self.as_of_reader.reads.revision(memory_id, revision, reach=Reach.from_scope(scope))
+        return self.memory_updater.rollback(
+            scope, memory_id, target, revision=revision, expected_revision=expected_revision, options=options
+        )

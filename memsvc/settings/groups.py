@@ -5,11 +5,11 @@ from __future__ import annotations
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Self
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from memsvc.domain.api_keys import KeyDemand
+from memsvc.domain.field_rules import time_zone
 from memsvc.domain.files import fault_of_template
 from memsvc.domain.maintenance import UpkeepStep
 from memsvc.engine.indexing.vector_entries import EmbeddingGranularity
@@ -145,11 +145,11 @@ class ReminderSettings(SettingsGroup):
     @field_validator("time_zone")
     @classmethod
     def _is_known(cls, name: str) -> str:
-        try:
-            return ZoneInfo(name).key
-        except (ZoneInfoNotFoundError, ValueError, OSError):
-            message = f"{name!r} is no time zone that this machine knows; take an IANA name such as 'Asia/Shanghai'"
-            raise ValueError(message) from None
+        zone = time_zone(name) if name else None
+        if zone is None:
+            message = f"{name!r} is not a time zone that this machine knows; use an IANA name such as 'Asia/Shanghai'"
+            raise ValueError(message)
+        return zone.key
 
 
 class ConsolidationSettings(SettingsGroup):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from memsvc.bootstrap.app import running
-from memsvc.bootstrap.indexing import FOLLOWED, OWED, Comparison, comparison
+from memsvc.bootstrap.indexing import FOLLOWED, OWED, Comparison, pending_comparison
 from memsvc.data_directory import CLEAN, DataDirectory, owned
 from memsvc.ports.metadata import MetadataStore
 from memsvc.ports.plugin import BackendContext
@@ -40,7 +40,7 @@ def test_indexes_of_another_store_kind_or_model_are_compared(
     directory = DataDirectory(tmp_path, was_closed_cleanly=True)
 
     def is_owed(settings: Settings, store: MetadataStore, model: str = "m") -> bool:
-        found = comparison(settings, directory, store, model)
+        found = pending_comparison(settings, directory, store, model)
         owed = found.is_pending
         found.mark_done()
         return owed
@@ -64,12 +64,12 @@ def test_it_is_owed_until_it_is_done(tmp_path: Path, stores: tuple[MetadataStore
     """By the next process too, however cleanly this one ends."""
     store, settings = stores[0], Settings()
     unclean, clean = DataDirectory(tmp_path, was_closed_cleanly=False), DataDirectory(tmp_path, was_closed_cleanly=True)
-    assert comparison(settings, unclean, store, "m").is_pending
-    assert comparison(settings, clean, store, "m").is_pending
+    assert pending_comparison(settings, unclean, store, "m").is_pending
+    assert pending_comparison(settings, clean, store, "m").is_pending
 
     Comparison(tmp_path).mark_done()
 
-    assert not comparison(settings, clean, store, "m").is_pending
+    assert not pending_comparison(settings, clean, store, "m").is_pending
 
 
 @contextmanager
@@ -93,6 +93,6 @@ def test_a_service_settles_what_is_owed(tmp_path: Path) -> None:
     with _served(tmp_path):
         _until_settled(tmp_path)
     with owned(tmp_path):
-        Comparison(tmp_path).owe()
+        Comparison(tmp_path).request()
     with _served(tmp_path):
         _until_settled(tmp_path)

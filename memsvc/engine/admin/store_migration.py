@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator
 from enum import StrEnum
 
 from memsvc.domain.errors import MoveRunningError
-from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
+from memsvc.engine.runtime.search_priority import SearchPriority
 from memsvc.ports.metadata import MetadataStore
 from memsvc.ports.operations import MoveChanges, MovePhase, MoveProgress, MoveTarget
 
@@ -24,10 +24,11 @@ class MoveAction(StrEnum):
 class StoreMigration:
     """The migration of the store, one at a time."""
 
-    def __init__(self, store: MetadataStore, settle: Callable[[], None]) -> None:
+    def __init__(self, store: MetadataStore, settle: Callable[[], None], search_priority: SearchPriority) -> None:
         """Migrate *store*; *settle* flushes pending writes, such as access counts."""
         self._store = store
         self._settle = settle
+        self._search_priority = search_priority
         self._running = threading.Lock()
 
     def run(
@@ -64,4 +65,4 @@ class StoreMigration:
             for step in moves.run(target, settle=self._settle):
                 yield step
                 if step.phase is not MovePhase.SEALED:
-                    SEARCH_PRIORITY.yield_to_searches()
+                    self._search_priority.yield_to_searches()

@@ -24,10 +24,9 @@ from memsvc.domain.filters import AnyOf, Field, conjunction
 from memsvc.domain.index_entries import Hit, View, row_of
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach
-from memsvc.engine.indexing.cached_embedder import CachedEmbedder
-from memsvc.engine.indexing.vector_entries import EmbeddingGranularity, VectorEntries, means_of
+from memsvc.engine.indexing.vector_entries import VectorEntries, means_of
 from memsvc.engine.records.memory_builder import find_contradiction
-from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
+from memsvc.engine.runtime.search_priority import SearchPriority
 from memsvc.ports.indexes import PendingSearch, VectorEntry, VectorIndex
 from memsvc.ports.metadata import MetadataStore
 from memsvc.text.paraphrase import NOTHING, NormalizedText, are_alike, gist_of
@@ -42,13 +41,13 @@ class CandidateFinder:
     """Finds groups around given memories. Read-only."""
 
     def __init__(
-        self, store: MetadataStore, vectors: VectorIndex, embedding: CachedEmbedder, tier: EmbeddingGranularity
+        self, store: MetadataStore, vectors: VectorIndex, entries: VectorEntries, search_priority: SearchPriority
     ) -> None:
-        """Search *vectors* with vectors from *embedding*; load memories from *store*."""
+        """Search *vectors* with the vectors of *entries*; load memories from *store*."""
         self._store = store
         self._vectors = vectors
-        self._embedding = embedding
-        self._entries = VectorEntries(embedding, tier)
+        self._entries = entries
+        self._search_priority = search_priority
 
     def groups(
         self,
@@ -71,7 +70,7 @@ class CandidateFinder:
         taken: set[str] = set()
         groups: list[MemoryGroup] = []
         for start in range(0, len(waiting), SLICE):
-            SEARCH_PRIORITY.yield_to_searches()
+            self._search_priority.yield_to_searches()
             for found in self._near(waiting[start : start + SLICE], threshold, deadline):
                 group = self._group(found, taken, is_ready)
                 if group is not None:
@@ -82,7 +81,7 @@ class CandidateFinder:
     def _near(self, seeds: Sequence[Memory], threshold: float, deadline: Deadline) -> list[_Neighbours]:
         """Return the similar rows of each seed, without its own."""
         manifest = self._vectors.manifest
-        if manifest is None or manifest.model != self._embedding.model:
+        if manifest is None or manifest.model != self._entries.model:
             raise BackendUnavailableError("vectors (the index is being built)")
         documents = self._store.feed.documents([seed.row for seed in seeds])
         entries = self._entries.entries(documents, means_of(manifest))
@@ -237,8 +236,9 @@ class BlockingIndex:
     known, all are candidates.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, search_priority: SearchPriority) -> None:
         """Start empty."""
+        self._search_priority = search_priority
         self._lock = threading.Lock()
         self._pass_id: Hashable = None
         self._keys: set[int] = set()
@@ -256,7 +256,7 @@ class BlockingIndex:
             if self._pass_id != pass_id or len(self._keys) > MOST:
                 self._pass_id, self._keys = None, set()
                 return list(memories)
-            return [memory for memory in memories if _add_keys(memory, self._keys)]
+            return [memory for memory in memories if self._add_keys(memory, self._keys)]
 
     def finish_pass(self, pass_id: Hashable) -> None:
         """Treat a finished pass as complete: memories changed from now on are compared with its keys."""
@@ -270,15 +270,14 @@ class BlockingIndex:
             if self._complete_keys is None or len(self._complete_keys) > MOST:
                 self._complete_keys = None
                 return list(memories)
-            return [memory for memory in memories if _add_keys(memory, self._complete_keys)]
+            return [memory for memory in memories if self._add_keys(memory, self._complete_keys)]
 
-
-def _add_keys(memory: Memory, keys: set[int]) -> bool:
-    SEARCH_PRIORITY.yield_to_searches()
-    own_keys = set(_blocking_keys(memory))
-    is_known = not own_keys.isdisjoint(keys)
-    keys |= own_keys
-    return is_known
+    def _add_keys(self, memory: Memory, keys: set[int]) -> bool:
+        self._search_priority.yield_to_searches()
+        own_keys = set(_blocking_keys(memory))
+        is_known = not own_keys.isdisjoint(keys)
+        keys |= own_keys
+        return is_known
 
 
 def _blocking_keys(memory: Memory) -> Iterator[int]:

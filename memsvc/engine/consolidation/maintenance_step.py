@@ -18,6 +18,7 @@ from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.consolidation.candidates import BlockingIndex, CandidateFinder, are_coherent, unchanged_since
 from memsvc.engine.consolidation.merge import GroupMerger, PlannedMerge
 from memsvc.engine.maintenance.step import BEGINNING, StepPart, StepResult
+from memsvc.engine.runtime.search_priority import SearchPriority
 from memsvc.ports.change_feed import IndexFeed
 from memsvc.ports.metadata import MetadataStore, Transaction
 
@@ -176,12 +177,12 @@ class _ScanState:
 class IncrementalScan:
     """Scans of the memories of a store; progress is kept for scans over all users."""
 
-    def __init__(self, feed: IndexFeed, most: int) -> None:
+    def __init__(self, feed: IndexFeed, most: int, search_priority: SearchPriority) -> None:
         """Examine at most *most* memories in a run over all users."""
         self._feed = feed
         self._most = most
         self._state = _ScanState()
-        self._blocking, self._area_blocking = BlockingIndex(), BlockingIndex()
+        self._blocking, self._area_blocking = BlockingIndex(search_priority), BlockingIndex(search_priority)
         self._numbers = count(1)
 
     def next_batch(self, area: MaintenanceScope, after: str, limit: int) -> ScanBatch:

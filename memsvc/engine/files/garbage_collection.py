@@ -13,7 +13,7 @@ from memsvc.domain.errors import MemsvcError
 from memsvc.domain.files import File
 from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.files.blob_guard import BlobGuard
-from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
+from memsvc.engine.runtime.search_priority import SearchPriority
 from memsvc.ports.blobs import Blob, BlobStore
 from memsvc.ports.features import FileReads
 from memsvc.ports.metadata import Transaction
@@ -45,6 +45,7 @@ class FileSweep:
         blobs: BlobStore,
         blob_guard: BlobGuard,
         now: Callable[[], datetime],
+        search_priority: SearchPriority,
     ) -> None:
         """Sweep *files* and *blobs*; *now* is the clock."""
         self._committer = committer
@@ -52,6 +53,7 @@ class FileSweep:
         self._blobs = blobs
         self._blob_guard = blob_guard
         self._now = now
+        self._search_priority = search_priority
 
     def run(self, *, grace: timedelta = GRACE, is_dry_run: bool = False) -> SweepCounts:
         """Remove expired files, and blobs without files that are older than *grace*; return the counts.
@@ -69,14 +71,15 @@ class FileSweep:
     def orphans(self, *, grace: timedelta = GRACE) -> Iterator[Blob]:
         """Yield the blobs that no file uses and that are older than *grace*."""
         latest = self._now() - grace
-        yield from without_files((blob for blob in self._blobs.blobs() if blob.put_time <= latest), self._files)
+        blobs = (blob for blob in self._blobs.blobs() if blob.put_time <= latest)
+        yield from without_files(blobs, self._files, self._search_priority)
 
     def find_broken(self) -> Iterator[File]:
         """Yield the files of all owners whose content was stored but whose blob is lost, oldest first."""
         after = 0
         while part := self._files.every(after=after, limit=BATCH):
             for file in part:
-                SEARCH_PRIORITY.yield_to_searches()
+                self._search_priority.yield_to_searches()
                 if file.has_content and self._blobs.find(file.sha256) is None:
                     yield file
             after = part[-1].row
@@ -92,10 +95,10 @@ class FileSweep:
         return removed
 
 
-def without_files(blobs: Iterator[Blob], files: FileReads) -> Iterator[Blob]:
+def without_files(blobs: Iterator[Blob], files: FileReads, search_priority: SearchPriority) -> Iterator[Blob]:
     """Yield those of *blobs* that no file uses; the upload of one may be about to finish."""
     while part := list(islice(blobs, BATCH)):
-        SEARCH_PRIORITY.yield_to_searches()
+        search_priority.yield_to_searches()
         used = files.digests_in_use(blob.sha256 for blob in part)
         yield from (blob for blob in part if blob.sha256 not in used)
 

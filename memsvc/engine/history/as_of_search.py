@@ -32,7 +32,7 @@ from memsvc.engine.indexing.vector_entries import (
     passages_of,
 )
 from memsvc.engine.records.memory_builder import chunks_of
-from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
+from memsvc.engine.runtime.search_priority import SearchPriority
 from memsvc.engine.search.retrieval import RetrievalRequest, RetrievalResult, RetrievalSource, table_terms
 from memsvc.engine.search.search import SearchReaders
 from memsvc.ports.candidates import Candidates, Rows
@@ -52,11 +52,14 @@ _PER_WEIGHT, _PER_MATCH = 0.3, 0.2
 class AsOfSearch:
     """Conversion of search readers for a search with a known_time."""
 
-    def __init__(self, reads: MemoryReads, feed: IndexFeed, vectors: AsOfVectorScorer) -> None:
+    def __init__(
+        self, reads: MemoryReads, feed: IndexFeed, vectors: AsOfVectorScorer, search_priority: SearchPriority
+    ) -> None:
         """Read from *reads*; *feed* provides the words of unchanged memories."""
         self._reads = reads
         self._feed = feed
         self._vectors = vectors
+        self._search_priority = search_priority
 
     def readers(self, query: SearchQuery, readers: SearchReaders) -> SearchReaders:
         """Return *readers* as of the known_time of the query."""
@@ -64,7 +67,7 @@ class AsOfSearch:
         reach = Reach.from_scope(query.scope, query.selection.visibility)
         past = AsOfState(self._reads, query.scope, reach, query.known_time, query.selection.sessions)
         states = ChangedMemories(past, MOST_CHANGED)
-        retrieval = AsOfRetrieval(readers.retrieval, states, self._feed, self._vectors)
+        retrieval = AsOfRetrieval(readers.retrieval, states, self._feed, self._vectors, self._search_priority)
         reads = AsOfCandidateReader(states)
         return replace(
             readers,
@@ -162,8 +165,14 @@ class AsOfRetrieval:
     """`memsvc.engine.search.retrieval.RetrievalSource` as of a moment: live retrievers plus changed memories."""
 
     def __init__(
-        self, live: RetrievalSource, states: ChangedMemories, feed: IndexFeed, vectors: AsOfVectorScorer
+        self,
+        live: RetrievalSource,
+        states: ChangedMemories,
+        feed: IndexFeed,
+        vectors: AsOfVectorScorer,
+        search_priority: SearchPriority,
     ) -> None:
+        self._search_priority = search_priority
         self._live = live
         self._states = states
         self._feed = feed
@@ -177,7 +186,7 @@ class AsOfRetrieval:
             self._is_loaded = True
         found = self._live.run(replace(asked, where=conjunction(asked.where, self._states.unchanged)))
         if self._states.documents:
-            with SEARCH_PRIORITY.without_yielding():
+            with self._search_priority.without_yielding():
                 self._add(asked, found)
         if self._states.is_partial:
             message = f"Too many memories changed since: only the newest {MOST_CHANGED} of them were searched."
@@ -264,11 +273,13 @@ EMBEDDED = 32
 class AsOfVectorScorer:
     """Scores documents as the live generation of the vector index would."""
 
-    def __init__(self, vectors: VectorIndex, embedding: CachedEmbedder, tier: EmbeddingGranularity) -> None:
+    def __init__(
+        self, vectors: VectorIndex, embedding: CachedEmbedder, entries: VectorEntries, tier: EmbeddingGranularity
+    ) -> None:
         """Centre by the manifest of *vectors*; read stored vectors from *embedding*."""
         self._vectors = vectors
         self._embedding = embedding
-        self._entries = VectorEntries(embedding, tier)
+        self._entries = entries
         self._tier = tier
 
     def nearest(

@@ -20,6 +20,7 @@ from memsvc.engine.indexing.vector_entries import (
     lexical_entries,
     means_of,
 )
+from memsvc.engine.runtime.search_priority import SearchPriority
 from memsvc.ports.indexes import Generation, LexicalIndex, ListedEntry, VectorEntry, VectorIndex
 from memsvc.text.calibration_sentences import NEUTRAL_SENTENCES
 from memsvc.text.passages import ANALYSIS_VERSION
@@ -162,6 +163,10 @@ class LexicalIndexWriter(BaseIndexWriter[LexicalIndex]):
 
     kind = IndexKind.LEXICAL
 
+    def __init__(self, index: LexicalIndex, search_priority: SearchPriority) -> None:
+        super().__init__(index)
+        self._search_priority = search_priority
+
     def is_current(self) -> bool:
         """Return whether there is a live generation."""
         return self._index.manifest is not None
@@ -183,9 +188,12 @@ class LexicalIndexWriter(BaseIndexWriter[LexicalIndex]):
         manifest = LexicalManifest(self.generation() + 1, position, ANALYSIS_VERSION)
         return EntryGenerationBuilder(manifest.generation, self._index.begin(manifest), self._make, self._index.switch)
 
-    @staticmethod
-    def _make(documents: Sequence[Document]) -> dict[int, list[LexicalEntry]]:
-        return {document.memory.row: lexical_entries(document) for document in documents}
+    def _make(self, documents: Sequence[Document]) -> dict[int, list[LexicalEntry]]:
+        made: dict[int, list[LexicalEntry]] = {}
+        for document in documents:
+            self._search_priority.yield_to_searches()
+            made[document.memory.row] = lexical_entries(document)
+        return made
 
 
 MEAN_MINIMUM = 200

@@ -15,7 +15,7 @@ import numpy as np
 from memsvc.domain.index_entries import MAX_ORDINAL, Change, Document, LexicalEntry, VectorManifest, View, entry_id
 from memsvc.domain.memory import Layer, Memory, Status
 from memsvc.engine.indexing.cached_embedder import CachedEmbedder
-from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
+from memsvc.engine.runtime.search_priority import SearchPriority
 from memsvc.ports.indexes import VectorEntry
 from memsvc.ports.models import Vector, Vectors
 from memsvc.text.passages import lexical_terms, passage, previous_line
@@ -46,7 +46,6 @@ class Passage:
 
 def passages_of(document: Document, tier: EmbeddingGranularity) -> list[Passage]:
     """Return the texts to embed for one memory, the chunk view first, ordinals ascending within a view."""
-    SEARCH_PRIORITY.yield_to_searches()
     memory = document.memory
     found = [
         Passage(
@@ -87,7 +86,6 @@ def _extra_passages(document: Document) -> list[Passage]:
 
 def lexical_entries(document: Document) -> list[LexicalEntry]:
     """Return the lexical entries of one memory, one for each chunk; the first includes the previous line."""
-    SEARCH_PRIORITY.yield_to_searches()
     memory, before = document.memory, _visible_previous(document)
     return [
         LexicalEntry(
@@ -126,9 +124,16 @@ _GIVEN_VECTOR_PASSAGE = Passage(View.CHUNK, 0, "")
 class VectorEntries:
     """Creation of vector entries: raw vectors, from which means are computed, and centred ones."""
 
-    def __init__(self, embedding: CachedEmbedder, tier: EmbeddingGranularity) -> None:
+    def __init__(self, embedding: CachedEmbedder, tier: EmbeddingGranularity, search_priority: SearchPriority) -> None:
+        """Embed by *embedding* the views of *tier*; each document yields to searches."""
         self._embedding = embedding
         self._tier = tier
+        self._search_priority = search_priority
+
+    @property
+    def model(self) -> str:
+        """Return the name of the model."""
+        return self._embedding.model
 
     def raw(self, documents: Sequence[Document]) -> list[tuple[Document, list[Passage], Vectors]]:
         """Return every document with its passages and their raw vectors, embedding unknown ones.
@@ -167,6 +172,7 @@ class VectorEntries:
         """
         texts: list[str] = []
         for document in documents:
+            self._search_priority.yield_to_searches()
             has_vector = self._has_vector(document)
             texts += [passage.text for passage in self._passages(document, has_vector=has_vector)[has_vector:]]
         self._embedding.passages(texts)
@@ -183,7 +189,7 @@ class VectorEntries:
         is_given: list[bool] = []
         model, dimension = self._embedding.model, self._embedding.dimension
         for document in documents:
-            SEARCH_PRIORITY.yield_to_searches()
+            self._search_priority.yield_to_searches()
             has_vector = _has_vector(document, model, dimension)
             passages = self._passages(document, has_vector=has_vector)
             if has_vector:

@@ -28,19 +28,20 @@ from memsvc.domain.maintenance import (
 from memsvc.engine.maintenance.step import BEGINNING, MaintenanceStep, StepResult
 from memsvc.engine.runtime.latency_stats import LatencyStats
 from memsvc.engine.runtime.leader_lease import LeaderElection, Lease
-from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
+from memsvc.engine.runtime.search_priority import SearchPriority
 
 
 class MaintenanceRunner:
     """Runs maintenance steps, one run at a time on a store."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a part each
         self,
         steps: Sequence[MaintenanceStep],
         election: LeaderElection,
         measures: StepMetrics,
         now: Callable[[], datetime],
         bounds: RunLimits,
+        search_priority: SearchPriority,
         *,
         flush_accesses: Callable[[], None],
     ) -> None:
@@ -54,6 +55,7 @@ class MaintenanceRunner:
         self._measures = measures
         self._now = now
         self._bounds = bounds
+        self._search_priority = search_priority
         self._flush_accesses = flush_accesses
 
     def run(
@@ -107,7 +109,7 @@ class MaintenanceRunner:
     def _run_step(self, step: MaintenanceStep, run: _MaintenanceRun, started: float) -> Iterator[UpkeepProgress]:
         cursor, left = BEGINNING, self._bounds.changes
         while left > 0:
-            SEARCH_PRIORITY.yield_to_searches()
+            self._search_priority.yield_to_searches()
             part = step.find_due(run.area, run.now, cursor, min(PART, left))
             left -= len(part.due)
             run.tallies[step.kind] = _with_due(run.tallies[step.kind], len(part.due))
@@ -121,9 +123,8 @@ class MaintenanceRunner:
         run.tallies[step.kind] = replace(run.tallies[step.kind], seconds=time.perf_counter() - started)
         yield run.progress(step.kind)
 
-    @staticmethod
     def _apply_part(
-        step: MaintenanceStep, due: Sequence[DueChange], run: _MaintenanceRun
+        self, step: MaintenanceStep, due: Sequence[DueChange], run: _MaintenanceRun
     ) -> Iterator[Sequence[DueChange]]:
         """Apply the changes of one part, or none in a dry run; yield what was, or would be, changed."""
         if run.lease is None:
@@ -131,7 +132,7 @@ class MaintenanceRunner:
             return
         waiting = iter(due)
         while batch := list(islice(waiting, step.batch)):
-            SEARCH_PRIORITY.yield_to_searches()
+            self._search_priority.yield_to_searches()
             run.lease.require()
             applied = _apply_batch(step, batch)
             run.tallies[step.kind] = _with_done(run.tallies[step.kind], len(applied.changed), applied.skipped)

@@ -16,7 +16,7 @@ from memsvc.engine.commit.idempotency import IdempotentRequest, recall_answer, r
 from memsvc.engine.memories.lookup import AccessCounts
 from memsvc.engine.memories.upsert import Upserter, UpsertItem, as_rejection
 from memsvc.engine.records.memory_builder import MemoryBuilder, PreparedMemory
-from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
+from memsvc.engine.runtime.search_priority import SearchPriority
 from memsvc.ports.metadata import Transaction
 
 _METHOD = "ImportMemories"
@@ -28,10 +28,15 @@ class BulkImporter:
     """Starts and resumes imports."""
 
     def __init__(
-        self, committer: GroupCommitter, memory_builder: MemoryBuilder, upserter: Upserter, accesses: AccessCounts
+        self,
+        committer: GroupCommitter,
+        memory_builder: MemoryBuilder,
+        upserter: Upserter,
+        accesses: AccessCounts,
+        search_priority: SearchPriority,
     ) -> None:
         """Import by these parts."""
-        self._parts = _ImportDependencies(committer, memory_builder, upserter, accesses)
+        self._parts = _ImportDependencies(committer, memory_builder, upserter, accesses, search_priority)
 
     def begin(
         self, scope: Scope, *, request_id: str, on_duplicate: OnDuplicate, on_conflict: ConflictPolicy | None = None
@@ -100,7 +105,7 @@ class ImportRun:
         Raises:
             InvalidRequestError: The previous batch failed, as in `add`; nothing of this one is stored either.
         """
-        SEARCH_PRIORITY.yield_to_searches()
+        self._parts.search_priority.yield_to_searches()
         return self._progress_after(
             self._pipeline.put(lambda transaction, before: self._store(transaction, prepared, before))
         )
@@ -153,6 +158,7 @@ class _ImportDependencies:
     memory_builder: MemoryBuilder
     upserter: Upserter
     accesses: AccessCounts
+    search_priority: SearchPriority
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ from memsvc.domain.scope import Scope
 from memsvc.domain.secrets import Redactor
 from memsvc.domain.write_requests import Draft, Redaction, RejectedItem
 from memsvc.engine.records.provenance import Provenance, TrustEvaluator
-from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
+from memsvc.engine.runtime.search_priority import SearchPriority
 from memsvc.ports.change_feed import IndexFeed
 from memsvc.ports.metadata import ContentName, Record, Transaction
 from memsvc.text.chunking import chunk, count_tokens
@@ -203,6 +203,7 @@ class MemoryBuilder:
         model: str,
         dimension: int,
         now: Callable[[], datetime],
+        search_priority: SearchPriority,
         random: Callable[[int], bytes] = os.urandom,
         redactor: Redactor = NO_REDACTOR,
         policy: TrustPolicy = STANDARD_POLICY,
@@ -217,6 +218,7 @@ class MemoryBuilder:
         self._model = model
         self._dimension = dimension
         self.now = now
+        self._search_priority = search_priority
         self._random = random
         self.redactor = redactor
         self.policy = policy
@@ -274,7 +276,7 @@ class MemoryBuilder:
         prepare, lifted = self.prepare, self.store_images
         items: list[PreparedMemory | RejectedItem] = []
         for draft in drafts:
-            SEARCH_PRIORITY.yield_to_searches()
+            self._search_priority.yield_to_searches()
             try:
                 if isinstance(draft, RejectedItem):
                     items.append(draft)

@@ -112,7 +112,3 @@ class _ThreadState(threading.local):
     asked = 0.0
     worked = 0.0
     owed = 0.0
-
-
-SEARCH_PRIORITY = SearchPriority()
-"""One instance for the process, like the interpreter lock."""

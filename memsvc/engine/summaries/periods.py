@@ -25,7 +25,7 @@ from memsvc.engine.commit.idempotency import (
 )
 from memsvc.engine.memories.upsert import Upserter
 from memsvc.engine.records.memory_builder import MemoryBuilder, PreparedMemory
-from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
+from memsvc.engine.runtime.search_priority import SearchPriority
 from memsvc.engine.summaries.summarizer import SummaryText, TextSummarizer
 from memsvc.ports.indexes import LexicalIndex
 from memsvc.ports.metadata import MemoryReads, Transaction
@@ -186,10 +186,11 @@ _LABELS = "the check of tags and categories"
 class SummarySources:
     """Loads memories of a period, of a topic, or of both."""
 
-    def __init__(self, reads: MemoryReads, lexical: LexicalIndex) -> None:
+    def __init__(self, reads: MemoryReads, lexical: LexicalIndex, search_priority: SearchPriority) -> None:
         """Read from *reads*; find memories about a topic by *lexical*."""
         self._reads = reads
         self._lexical = lexical
+        self._search_priority = search_priority
 
     def load(self, scope: Scope, period: Period, topic: str, deadline: Deadline) -> list[Memory]:
         """Return memories of exactly the scope's project in the order of their time, at most the newest `MOST`.
@@ -232,7 +233,7 @@ class SummarySources:
                 return
             if deadline.passed():
                 raise DeadlineExceededError(_LABELS)
-            SEARCH_PRIORITY.yield_to_searches()
+            self._search_priority.yield_to_searches()
             after = PageCursor(to_micros(when(page[-1])), page[-1].row)
 
     def _page(

@@ -27,7 +27,7 @@ from memsvc.engine.indexing.cached_embedder import CachedEmbedder
 from memsvc.engine.indexing.indexer import Indexer
 from memsvc.engine.indexing.reindex import ReindexService
 from memsvc.engine.indexing.vector_entries import EmbeddingGranularity
-from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
+from memsvc.engine.runtime.search_priority import SearchPriority
 from memsvc.engine.user_data.export import own_passages, text_digest
 from memsvc.engine.user_data.residue_scan import ResidueScan, search_files
 from memsvc.ports.blobs import BlobStore
@@ -230,11 +230,14 @@ ORPHANS = "orphan_blobs"
 class UserBlobs:
     """A finder and remover of the blobs of users."""
 
-    def __init__(self, files: FileReads, blobs: BlobStore, blob_guard: BlobGuard) -> None:
+    def __init__(
+        self, files: FileReads, blobs: BlobStore, blob_guard: BlobGuard, search_priority: SearchPriority
+    ) -> None:
         """Read *files*, and remove from *blobs* through *blob_guard*."""
         self._files = files
         self._blobs = blobs
         self._blob_guard = blob_guard
+        self._search_priority = search_priority
 
     def count(self, owner: str) -> int:
         """Return the number of blobs used only by *owner*."""
@@ -263,7 +266,10 @@ class UserBlobs:
         Raises:
             BackendUnavailableError: The blobs cannot be reached.
         """
-        found = {blob.sha256: blob.put_time for blob in without_files(self._blobs.blobs(), self._files)}
+        found = {
+            blob.sha256: blob.put_time
+            for blob in without_files(self._blobs.blobs(), self._files, self._search_priority)
+        }
         left = self._blob_guard.find_unused(found)
         return {sha256: put_time for sha256, put_time in found.items() if sha256 in left}
 
@@ -347,7 +353,7 @@ class DataLocations:
 class UserEraser:
     """The erasure of users, one at a time. After a crash it is finished at the next start, or by the next call."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - a part each
         self,
         store: MetadataStore,
         committer: GroupCommitter,
@@ -355,6 +361,7 @@ class UserEraser:
         blob_guard: CacheInvalidation,
         place: DataLocations,
         now: Callable[[], datetime],
+        search_priority: SearchPriority,
     ) -> None:
         """Erase from the given stores, indexes, caches and files."""
         self._store = store
@@ -363,6 +370,7 @@ class UserEraser:
         self._blob_guard = blob_guard
         self._place = place
         self._now = now
+        self._search_priority = search_priority
         self._lock = threading.Lock()
         self._pause = threading.Event()
         self._clearing = StorageScrubber(store.erasures, place.directory, place.without, self._pause)
@@ -450,7 +458,7 @@ class UserEraser:
                 ids += [stored.memory.id] if len(ids) < SAMPLES else []
                 pasts = (earlier.memory for earlier in snapshot.earlier(stored.memory))
                 for memory in (stored.memory, *pasts):
-                    SEARCH_PRIORITY.yield_to_searches()
+                    self._search_priority.yield_to_searches()
                     digests.update(text_digest(passage.text) for passage in own_passages(memory, self._indexes.tier))
                     samples += _sample(memory) if len(samples) < SAMPLES else []
         return ErasureJournal(self._find_traces(owner, projects), frozenset(digests), tuple(samples), tuple(ids))

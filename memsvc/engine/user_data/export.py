@@ -20,7 +20,7 @@ from memsvc.engine.indexing.cached_embedder import CachedEmbedder
 from memsvc.engine.indexing.vector_entries import EmbeddingGranularity, Passage, passages_of
 from memsvc.engine.memories.lookup import AccessCounts
 from memsvc.engine.records.memory_builder import chunks_of
-from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
+from memsvc.engine.runtime.search_priority import SearchPriority
 from memsvc.engine.user_data import encode
 from memsvc.engine.user_data.encode import EncodedLine, Fields, encode_line
 from memsvc.ports.metadata import MetadataStore, UserSnapshot
@@ -53,6 +53,7 @@ class UserExporter:
         embedding: CachedEmbedder,
         tier: EmbeddingGranularity,
         now: Callable[[], datetime],
+        search_priority: SearchPriority,
     ) -> None:
         """Read from *store*; vectors come from *embedding*, for the views of *tier*."""
         self._store = store
@@ -60,6 +61,7 @@ class UserExporter:
         self._embedding = embedding
         self._tier = tier
         self._now = now
+        self._search_priority = search_priority
         self._slots = threading.BoundedSemaphore(MAX_CONCURRENT_EXPORTS)
 
     def run(self, scope: Scope, *, with_vectors: bool, service: str = "") -> Generator[ExportPart, None, None]:
@@ -112,7 +114,7 @@ class UserExporter:
         yield from map(encode.file_line, snapshot.files())
         memories = snapshot.memories()
         for stored, vectors in self._with_vectors(memories) if with_vectors else zip(memories, repeat(())):
-            SEARCH_PRIORITY.yield_to_searches()
+            self._search_priority.yield_to_searches()
             yield encode.memory_line(stored, vectors)
             if stored.memory.revision > 1:
                 yield from map(encode.revision_line, snapshot.earlier(stored.memory))

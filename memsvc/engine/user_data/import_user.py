@@ -27,6 +27,7 @@ from memsvc.engine.commit.group_committer import CommitPipeline, CommitResult, G
 from memsvc.engine.indexing.cached_embedder import CachedEmbedder
 from memsvc.engine.indexing.vector_entries import EmbeddingGranularity
 from memsvc.engine.records.memory_builder import chunks_of, content_name
+from memsvc.engine.runtime.search_priority import SearchPriority
 from memsvc.engine.user_data.export import own_passages, text_digest
 from memsvc.engine.user_data.id_mapping import IdMapping, attached_to, file_ids_in, ids_in, new_file_ids
 from memsvc.engine.user_data.parser import ExportParser, ImportBatch, ImportRecord
@@ -326,29 +327,41 @@ class _StoredLines:
 class UserImporter:
     """The factory of imports of users."""
 
-    def __init__(self, committer: GroupCommitter, embedding: CachedEmbedder, tier: EmbeddingGranularity) -> None:
+    def __init__(
+        self,
+        committer: GroupCommitter,
+        embedding: CachedEmbedder,
+        tier: EmbeddingGranularity,
+        search_priority: SearchPriority,
+    ) -> None:
         """Write through *committer*, and store vectors in the cache of *embedding*."""
         self._committer = committer
         self._embedding = embedding
         self._tier = tier
+        self._search_priority = search_priority
 
     def begin(self, scope: Scope) -> UserImport:
         """Return an import into the user of *scope*, for an export of any user."""
-        return UserImport(scope, self._committer, self._embedding, self._tier)
+        return UserImport(scope, self._committer, self._embedding, self._tier, self._search_priority)
 
 
 class UserImport:
     """A running import; one caller may parse the next bytes while another stores the previous batch."""
 
     def __init__(
-        self, scope: Scope, committer: GroupCommitter, embedding: CachedEmbedder, tier: EmbeddingGranularity
+        self,
+        scope: Scope,
+        committer: GroupCommitter,
+        embedding: CachedEmbedder,
+        tier: EmbeddingGranularity,
+        search_priority: SearchPriority,
     ) -> None:
         """Import into the user of *scope*."""
         self._scope = scope
         self._works: CommitPipeline[_StoredLines] = CommitPipeline(committer)
         self._embedding = embedding
         self._tier = tier
-        self._parser = ExportParser(scope)
+        self._parser = ExportParser(scope, search_priority)
         self._stored: Counter[RecordKind] = Counter()
         self.progress = TransferProgress()
 

@@ -10,7 +10,7 @@ from typing import Any
 from memsvc.domain.errors import InvalidRequestError
 from memsvc.domain.scope import Scope
 from memsvc.domain.user_data import FORMAT, VERSION, StoredMemory, StoredRevision
-from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
+from memsvc.engine.runtime.search_priority import SearchPriority
 from memsvc.engine.user_data import schema
 from memsvc.engine.user_data.decode import (
     FileRefPosition,
@@ -78,8 +78,9 @@ class ImportBatch:
 class ExportParser:
     """A parser of lines. After the first error it yields nothing more."""
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: Scope, search_priority: SearchPriority) -> None:
         """Parse for the user of *scope*."""
+        self._search_priority = search_priority
         self._scope = scope
         self._rest = bytearray()
         self._digest = hashlib.sha256()
@@ -142,7 +143,7 @@ class ExportParser:
             )
 
     def _read(self, raw: bytes) -> schema.ExportLine | str:
-        SEARCH_PRIORITY.yield_to_searches()
+        self._search_priority.yield_to_searches()
         self._lines += 1
         if self._footer is not None:
             raise bad_line(self._lines, "", "comes after the footer")

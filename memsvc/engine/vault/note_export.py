@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from memsvc.domain.memory import Memory
 from memsvc.domain.vault import FileResult, NoteError, VaultAction, VaultEntry
 from memsvc.domain.vault_layout import NoteLocation, conflict_path, has_file, location_of, path_key
-from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
 from memsvc.engine.vault.filesystem import digest_of
 from memsvc.engine.vault.note_import import NoteImporter, VaultContext
 from memsvc.text.front_matter import render_note
@@ -66,7 +65,7 @@ class NoteExporter:
         )
         operations, done = _FileOperations(), []
         for memory in memories:
-            SEARCH_PRIORITY.yield_to_searches()
+            self._context.search_priority.yield_to_searches()
             self._one(operations, memory, places.get(memory.id), entries.get(memory.id), known, forced=forced)
             if operations.size >= GROUP_BYTES:
                 done += self._apply_operations(operations, dry_run=dry_run)

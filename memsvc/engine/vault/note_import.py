@@ -24,6 +24,7 @@ from memsvc.domain.vault_layout import conflict_path, fields_of_name, location_o
 from memsvc.domain.write_requests import Draft, OnDuplicate, Outcome, Patch, PatchValue, WriteOptions, WriteResult
 from memsvc.engine.memories.create import MemoryCreator
 from memsvc.engine.memories.update import MemoryUpdater
+from memsvc.engine.runtime.search_priority import SearchPriority
 from memsvc.engine.vault.file_status import FileInspector, FileStatus
 from memsvc.engine.vault.filesystem import VaultFilesystem, digest_of
 from memsvc.ports.features import VaultManifest
@@ -50,8 +51,9 @@ class VaultContext:
     folder: VaultFilesystem
     manifest: VaultManifest
     reads: MemoryReads
-    remember: MemoryCreator
-    revise: MemoryUpdater
+    memory_creator: MemoryCreator
+    memory_updater: MemoryUpdater
+    search_priority: SearchPriority
     lock: threading.RLock
 
 
@@ -137,7 +139,9 @@ class NoteImporter:
             by_scope.setdefault(scope, []).append((seen, draft))
         made: list[tuple[FileStatus, Memory]] = []
         for scope, drafts in by_scope.items():
-            results = self._context.remember.create_batch(scope, [draft for _, draft in drafts], WriteOptions()).results
+            results = self._context.memory_creator.create_batch(
+                scope, [draft for _, draft in drafts], WriteOptions()
+            ).results
             made += [
                 (seen, result.memory)
                 for (seen, _), result in zip(drafts, results, strict=True)
@@ -186,7 +190,7 @@ class NoteImporter:
             scope = _scope_for(seen.memory)
             options = WriteOptions()
             memory = seen.memory
-            self._context.revise.delete(
+            self._context.memory_updater.delete(
                 scope, memory.id, hard=False, expected_revision=memory.revision, options=options
             )
         if seen.entry is not None:
@@ -196,7 +200,7 @@ class NoteImporter:
     def _change(self, seen: FileStatus, memory: Memory) -> FileResult:
         patch, detail, note = dict(seen.patch or {}), "", _require_note(seen.note)
         if seen.action is VaultAction.RESTORED:
-            memory = self._context.revise.restore(
+            memory = self._context.memory_updater.restore(
                 _scope_for(memory), memory.id, expected_revision=memory.revision, options=WriteOptions()
             ).memory
         elif seen.is_behind:
@@ -207,7 +211,7 @@ class NoteImporter:
                 return replace(_import_files(seen), action=VaultAction.UNCHANGED)
             patch, detail = self._keep_other_version(seen, memory, self._merge.merge(base, note, memory))
         if patch:
-            memory = self._context.revise.update(
+            memory = self._context.memory_updater.update(
                 _scope_for(memory),
                 memory_id=memory.id,
                 key="",
@@ -238,11 +242,11 @@ class NoteImporter:
 
     def _create(self, seen: FileStatus) -> FileResult:
         scope, draft = self._draft_of(seen)
-        written = self._context.remember.create(scope, draft, WriteOptions())
+        written = self._context.memory_creator.create(scope, draft, WriteOptions())
         if written.outcome is Outcome.DUPLICATE and self._has_file(written.memory):
             # The same content in two files is intended: both memories are kept.
             options = WriteOptions(on_duplicate=OnDuplicate.KEEP_BOTH)
-            written = self._context.remember.create(scope, draft, options)
+            written = self._context.memory_creator.create(scope, draft, options)
         memory = written.memory
         status = _require_note(seen.note).values.get("status")
         wanted = status if status in _STATUS_OF_NEW else None
@@ -250,7 +254,7 @@ class NoteImporter:
             wanted = Status.ARCHIVED
         if wanted is not None and memory.status is not wanted:
             patch = Patch({"status": wanted})
-            memory = self._context.revise.update(
+            memory = self._context.memory_updater.update(
                 _scope_for(memory),
                 memory_id=memory.id,
                 key="",

@@ -11,7 +11,6 @@ from memsvc.domain.memory import Kind, Memory
 from memsvc.domain.scope import Reach, Scope
 from memsvc.domain.vault import FileResult, NoteError, VaultAction, VaultEntry
 from memsvc.domain.vault_layout import ABSENT, conflict_path, path_key, transcript_path
-from memsvc.engine.runtime.search_priority import SEARCH_PRIORITY
 from memsvc.engine.vault.file_status import scope_of
 from memsvc.engine.vault.filesystem import digest_of
 from memsvc.engine.vault.note_import import VaultContext
@@ -111,7 +110,7 @@ class Transcripts:
         rows = self._context.reads.rows_where(where, reach=Reach(scope.owner, (scope.project_id,)))
         found: list[Memory] = []
         for start in range(0, len(rows), PAGE):
-            SEARCH_PRIORITY.yield_to_searches()
+            self._context.search_priority.yield_to_searches()
             found += self._context.manifest.present(rows[start : start + PAGE])
         return sorted(found, key=lambda memory: memory.row)
 

@@ -106,7 +106,7 @@ def _ignore_result(taken: FileResult) -> None:
     del taken
 
 
-def build_vault(
+def create_vault(
     context: VaultContext,
     feed: IndexFeed,
     merge: MergeStrategy,

@@ -16,6 +16,7 @@ from memsvc.engine.indexing.index_writers import LexicalIndexWriter, VectorIndex
 from memsvc.engine.indexing.indexer import ChangeApplier
 from memsvc.engine.indexing.reindex import IndexRebuilder
 from memsvc.engine.indexing.vector_entries import EmbeddingGranularity, EmbeddingSpace, EmbeddingSpaces, VectorEntries
+from memsvc.engine.runtime.search_priority import SearchPriority
 from memsvc.ports.metadata import MetadataStore, Record
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing.factories import memory
@@ -34,14 +35,16 @@ class Process:
     def __init__(self, stack: ExitStack, url: str, store: MetadataStore, dimension: int) -> None:
         settings = EMBEDDER.settings.model_validate({"dimension": dimension})
         embedding = CachedEmbedder(stack.enter_context(EMBEDDER.open(settings, CONTEXT)), store.embeddings)
-        entries = VectorEntries(embedding, EmbeddingGranularity.S)
+        entries = VectorEntries(embedding, EmbeddingGranularity.S, SearchPriority())
         self.index = stack.enter_context(PGVECTOR.open(PgvectorSettings(url=SecretStr(url)), CONTEXT))
         self.side = VectorIndexWriter(
             self.index, EmbeddingSpaces(EmbeddingSpace(embedding, entries)), EmbeddingGranularity.S
         )
         self._store = store
         lexical = stack.enter_context(LEXICAL.open(LEXICAL.settings(), CONTEXT))
-        self._change_applier = ChangeApplier(store.feed, self.side, LexicalIndexWriter(lexical), entries)
+        self._change_applier = ChangeApplier(
+            store.feed, self.side, LexicalIndexWriter(lexical, SearchPriority()), entries
+        )
         stack.callback(self._change_applier.close)
 
     def build(self) -> None:

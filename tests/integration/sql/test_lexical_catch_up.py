@@ -14,6 +14,7 @@ from memsvc.engine.indexing.cached_embedder import CachedEmbedder
 from memsvc.engine.indexing.index_writers import LexicalIndexWriter
 from memsvc.engine.indexing.indexer import ChangeApplier, LexicalCatchUp
 from memsvc.engine.indexing.vector_entries import EmbeddingGranularity, VectorEntries
+from memsvc.engine.runtime.search_priority import SearchPriority
 from memsvc.ports.indexes import LexicalIndex
 from memsvc.ports.metadata import MetadataStore
 from memsvc.ports.plugin import BackendContext
@@ -36,8 +37,10 @@ class Bench:
         made = self.index.begin(LexicalManifest(1, 0, "a"))
         made.seal()
         self.index.switch(made)
-        side = LexicalIndexWriter(self.index)
-        entries = VectorEntries(CachedEmbedder(embedder, self.store.embeddings), EmbeddingGranularity.S)
+        side = LexicalIndexWriter(self.index, SearchPriority())
+        entries = VectorEntries(
+            CachedEmbedder(embedder, self.store.embeddings), EmbeddingGranularity.S, SearchPriority()
+        )
         change_applier = ChangeApplier(self.store.feed, side, side, entries)
         stack.callback(change_applier.close)
         self.words = LexicalCatchUp(self.store.feed, change_applier)

@@ -14,6 +14,7 @@ from memsvc.engine.indexing.cached_embedder import CachedEmbedder
 from memsvc.engine.indexing.index_writers import LexicalIndexWriter
 from memsvc.engine.indexing.indexer import ChangeApplier
 from memsvc.engine.indexing.vector_entries import EmbeddingGranularity, VectorEntries
+from memsvc.engine.runtime.search_priority import SearchPriority
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
 from memsvc.testing.store_harness import insert
@@ -38,8 +39,8 @@ def test_nothing_is_written_of_what_another_process_may_have_been_lent(context: 
         made.seal()
         index.switch(made)
         embedder = stack.enter_context(EMBEDDER.open(EMBEDDER.settings(), context))
-        entries = VectorEntries(CachedEmbedder(embedder, store.embeddings), EmbeddingGranularity.S)
-        side = LexicalIndexWriter(index)
+        entries = VectorEntries(CachedEmbedder(embedder, store.embeddings), EmbeddingGranularity.S, SearchPriority())
+        side = LexicalIndexWriter(index, SearchPriority())
         change_applier = ChangeApplier(store.feed, side, side, entries)
         stack.callback(change_applier.close)
         insert(store, factories.memory("tea"))

@@ -29,7 +29,7 @@ async def _proceed(look: Callable[[], Any]) -> Any:
 
 def test_readiness_is_told_soon_after_the_indexes_caught_up() -> None:
     """Not only when backends are looked at the next time, though they caught up right after probes were told not."""
-    application = SimpleNamespace(indexer=CatchingUp(), diagnose=SimpleNamespace(health=list))
+    application = SimpleNamespace(indexer=CatchingUp(), diagnosis=SimpleNamespace(health=list))
     executors, options = SimpleNamespace(meta=SimpleNamespace(proceed=_proceed)), SimpleNamespace(health_seconds=3600.0)
     health = Health(SimpleNamespace(application=application, executors=executors, options=options))  # type: ignore[arg-type]  # as much of it as is asked
 

@@ -17,6 +17,7 @@ from memsvc.domain.scope import Reach
 from memsvc.domain.write_requests import WriteOptions
 from memsvc.engine.admin.integrity import FileCheckComponents, FileChecker
 from memsvc.engine.records.memory_builder import MemoryBuilder, RecordBuilder
+from memsvc.engine.runtime.search_priority import SearchPriority
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
 from tests.unit.engine.memories.write_path import ADA, DIMENSION, MODEL, Desk, open_desk
@@ -54,7 +55,9 @@ class Shelf:
 @pytest.fixture
 def shelf(tmp_path: Path) -> Iterator[Shelf]:
     with open_desk(tmp_path) as desk:
-        memory_builder = MemoryBuilder(model=MODEL, dimension=DIMENSION, now=desk.clock)
+        memory_builder = MemoryBuilder(
+            model=MODEL, dimension=DIMENSION, now=desk.clock, search_priority=SearchPriority()
+        )
         record_builder = RecordBuilder(memory_builder, desk.store.feed)
         lost: set[str] = set()
         unused: list[str] = []

@@ -23,6 +23,7 @@ from memsvc.engine.files.garbage_collection import GRACE, FileSweep, SweepCounts
 from memsvc.engine.files.service import FileDeleter, FileReader, FileRefResolver
 from memsvc.engine.files.upload import AttachmentLinker, FileRules, FileUploader, NewFile
 from memsvc.engine.records.memory_builder import MemoryBuilder, RecordBuilder
+from memsvc.engine.runtime.search_priority import SearchPriority
 from memsvc.engine.services import FileService
 from memsvc.engine.user_data.erasure import UserBlobs
 from memsvc.ports.blobs import BlobStore
@@ -48,7 +49,9 @@ class Shelf:
         self.committer = GroupCommitter(self.store)
         stack.callback(self.committer.close)
         keeping = BlobGuard(self.store.files, self.blobs)
-        record_builder = RecordBuilder(MemoryBuilder(model="toy", dimension=4, now=self.clock), self.store.feed)
+        record_builder = RecordBuilder(
+            MemoryBuilder(model="toy", dimension=4, now=self.clock, search_priority=SearchPriority()), self.store.feed
+        )
         rules = FileRules(1_000, lifetimes={FileCategory.TEMP: HOUR})
         self.files = FileService(
             FileUploader(
@@ -56,7 +59,7 @@ class Shelf:
             ),
             FileReader(self.store.files, self.blobs, self.clock),
             FileDeleter(self.committer, keeping, self.clock),
-            FileSweep(self.committer, self.store.files, self.blobs, keeping, self.clock),
+            FileSweep(self.committer, self.store.files, self.blobs, keeping, self.clock, SearchPriority()),
             keeping,
             FileRefResolver(self.store.files, UrlTemplates(), self.clock),
         )
@@ -169,7 +172,7 @@ def test_an_upload_and_a_deletion_of_the_same_bytes_wait_for_each_other(shelf: S
 def test_removals_wait_for_a_backup(shelf: Shelf) -> None:
     """But not those of an erasure."""
     one, two = shelf.upload(b"one"), shelf.upload(b"two")
-    users = UserBlobs(shelf.store.files, shelf.blobs, shelf.files.blob_guard)
+    users = UserBlobs(shelf.store.files, shelf.blobs, shelf.files.blob_guard, SearchPriority())
     with shelf.files.blob_guard.defer_removals():
         with shelf.files.blob_guard.defer_removals():
             shelf.files.deleter.delete(ADA, one.id)
@@ -195,7 +198,7 @@ def test_an_erasure_removes_what_no_file_names(shelf: Shelf) -> None:
     kept = shelf.upload(b"kept", BOB)
     orphaned(shelf, b"orphan")
     orphaned(shelf, b"coming")
-    users = UserBlobs(shelf.store.files, shelf.blobs, shelf.files.blob_guard)
+    users = UserBlobs(shelf.store.files, shelf.blobs, shelf.files.blob_guard, SearchPriority())
     orphan, coming = (hashlib.sha256(content).hexdigest() for content in (b"orphan", b"coming"))
     assert {orphan, coming} == users.orphans().keys()
     found: list[int] = []

@@ -19,6 +19,7 @@ from memsvc.engine.history.as_of_reads import AsOfReader
 from memsvc.engine.history.checkpoint_rollback import CheckpointRollback
 from memsvc.engine.history.checkpoints import CheckpointService
 from memsvc.engine.records.memory_builder import MemoryBuilder, RecordBuilder
+from memsvc.engine.runtime.search_priority import SearchPriority
 from tests.unit.engine.memories.write_path import ADA, DIMENSION, MODEL, Desk, open_desk
 
 PLAIN = WriteOptions()
@@ -122,7 +123,9 @@ def open_archive(directory: Path) -> Iterator[Archive]:
     """Open an archive; the same directory again is the same data."""
     with open_desk(directory) as desk:
         committer = desk.writing.committer
-        memory_builder = MemoryBuilder(model=MODEL, dimension=DIMENSION, now=desk.clock)
+        memory_builder = MemoryBuilder(
+            model=MODEL, dimension=DIMENSION, now=desk.clock, search_priority=SearchPriority()
+        )
         yield Archive(
             desk=desk,
             retrospect=AsOfReader(desk.store.memories),

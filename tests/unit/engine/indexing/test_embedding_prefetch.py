@@ -17,6 +17,7 @@ from memsvc.engine.indexing.vector_entries import (
     EmbeddingPrefetcher,
     VectorEntries,
 )
+from memsvc.engine.runtime.search_priority import SearchPriority
 from memsvc.ports.metadata import MetadataStore
 from memsvc.ports.models import Embedder
 from memsvc.ports.plugin import BackendContext
@@ -28,7 +29,9 @@ from tests.support.sqlite_store import sqlite_store
 @contextmanager
 def ahead_of(store: MetadataStore, embedder: Embedder) -> Iterator[EmbeddingPrefetcher]:
     """Open what is tested."""
-    ahead = EmbeddingPrefetcher(VectorEntries(CachedEmbedder(embedder, store.embeddings), EmbeddingGranularity.S))
+    ahead = EmbeddingPrefetcher(
+        VectorEntries(CachedEmbedder(embedder, store.embeddings), EmbeddingGranularity.S, SearchPriority())
+    )
     try:
         yield ahead
     finally:

@@ -19,6 +19,7 @@ from memsvc.engine.indexing.index_writers import VectorIndexWriter
 from memsvc.engine.indexing.indexer import ChangeApplier
 from memsvc.engine.indexing.reindex import IndexRebuilder
 from memsvc.engine.indexing.vector_entries import EmbeddingGranularity, EmbeddingSpace, EmbeddingSpaces, VectorEntries
+from memsvc.engine.runtime.search_priority import SearchPriority
 from memsvc.engine.search.retrieval import DenseRetriever, RetrievalRequest
 from memsvc.ports.indexes import VectorIndex
 from memsvc.ports.metadata import MetadataStore, Record
@@ -69,7 +70,9 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
         def space(dimension: int, *, is_current: bool) -> EmbeddingSpace:
             settings = EMBEDDER.settings.model_validate({"dimension": dimension})
             embedding = CachedEmbedder(stack.enter_context(EMBEDDER.open(settings, context)), store.embeddings)
-            return EmbeddingSpace(embedding, VectorEntries(embedding, EmbeddingGranularity.S), is_current)
+            return EmbeddingSpace(
+                embedding, VectorEntries(embedding, EmbeddingGranularity.S, SearchPriority()), is_current
+            )
 
         with store.transaction() as transaction:
             transaction.insert([Record(memory(f"{name} swims")) for name in ("walrus", "gannet", "badger")])
@@ -111,7 +114,9 @@ def test_a_richer_tier_writes_what_the_live_generation_has_views_for(bench: Benc
         )
         [written] = transaction.insert([Record(memory(content))])
     spaces = EmbeddingSpaces(
-        EmbeddingSpace(bench.old.embedding, VectorEntries(bench.old.embedding, EmbeddingGranularity.E))
+        EmbeddingSpace(
+            bench.old.embedding, VectorEntries(bench.old.embedding, EmbeddingGranularity.E, SearchPriority())
+        )
     )
     side = VectorIndexWriter(bench.index, spaces, EmbeddingGranularity.E)
 

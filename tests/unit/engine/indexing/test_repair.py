@@ -16,6 +16,7 @@ from memsvc.engine.indexing.indexer import ChangeApplier
 from memsvc.engine.indexing.reindex import IndexRebuilder
 from memsvc.engine.indexing.repair import IndexDifferences, IndexRepairer
 from memsvc.engine.indexing.vector_entries import EmbeddingGranularity, VectorEntries
+from memsvc.engine.runtime.search_priority import SearchPriority
 from memsvc.ports.indexes import LexicalIndex
 from memsvc.ports.metadata import MetadataStore, Record
 from memsvc.ports.plugin import BackendContext
@@ -46,8 +47,8 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
         LEXICAL.open(LEXICAL.settings(), context) as index,
         EMBEDDER.open(EMBEDDER.settings(), context) as embedder,
     ):
-        side = LexicalIndexWriter(index)
-        entries = VectorEntries(CachedEmbedder(embedder, store.embeddings), EmbeddingGranularity.S)
+        side = LexicalIndexWriter(index, SearchPriority())
+        entries = VectorEntries(CachedEmbedder(embedder, store.embeddings), EmbeddingGranularity.S, SearchPriority())
         applying = ChangeApplier(store.feed, side, side, entries)
         with store.transaction() as transaction:
             transaction.insert([Record(memory(f"Zebra number {number}")) for number in range(3)])

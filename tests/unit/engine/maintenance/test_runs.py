@@ -29,6 +29,7 @@ from memsvc.engine.maintenance.runner import MaintenanceRunner, RunLimits, StepM
 from memsvc.engine.maintenance.step import MaintenanceStep, StepPart, StepResult
 from memsvc.engine.runtime.latency_stats import LatencyStats
 from memsvc.engine.runtime.leader_lease import TERM, LeaderElection
+from memsvc.engine.runtime.search_priority import SearchPriority
 from memsvc.ports.operations import Leases
 from tests.unit.engine.maintenance.engine_fixture import House, open_house
 from tests.unit.engine.memories.write_path import Clock, open_desk
@@ -174,7 +175,9 @@ def maintenance(
     """Return what runs *steps*."""
     names = iter("abc")
     leading, performance = LeaderElection(leases, clock, lambda: next(names)), LatencyStats(clock)
-    run = MaintenanceRunner(steps, leading, StepMetrics(performance), clock, RunLimits(), flush_accesses=lambda: None)
+    run = MaintenanceRunner(
+        steps, leading, StepMetrics(performance), clock, RunLimits(), SearchPriority(), flush_accesses=lambda: None
+    )
     return run, leading, performance
 
 

@@ -16,6 +16,7 @@ from memsvc.engine.maintenance.scheduler import CHECK_SECONDS, MaintenanceSchedu
 from memsvc.engine.records.memory_builder import MemoryBuilder, RecordBuilder, ReminderDetector
 from memsvc.engine.runtime.latency_stats import LatencyStats
 from memsvc.engine.runtime.leader_lease import TERM, LeaderElection
+from memsvc.engine.runtime.search_priority import SearchPriority
 from tests.unit.engine.memories.write_path import DIMENSION, MODEL, Clock, Desk, open_desk
 
 HOUR = timedelta(hours=1)
@@ -27,7 +28,7 @@ def replica(
 ) -> Iterator[tuple[Desk, MaintenanceScheduler]]:
     """Open the store as one of several processes would, with upkeep every hour that nobody starts."""
     with open_desk(directory, clock) as desk:
-        memory_builder = MemoryBuilder(model=MODEL, dimension=DIMENSION, now=clock)
+        memory_builder = MemoryBuilder(model=MODEL, dimension=DIMENSION, now=clock, search_priority=SearchPriority())
         step = ExpireStep(
             desk.store.upkeep,
             desk.writing.committer,
@@ -38,7 +39,13 @@ def replica(
         numbers = iter(range(100))
         leading = LeaderElection(desk.store.leases, clock, lambda: f"{name}{next(numbers)}")
         runs = MaintenanceRunner(
-            [step], leading, StepMetrics(LatencyStats(clock)), clock, RunLimits(), flush_accesses=lambda: None
+            [step],
+            leading,
+            StepMetrics(LatencyStats(clock)),
+            clock,
+            RunLimits(),
+            SearchPriority(),
+            flush_accesses=lambda: None,
         )
         timetable = Timetable(HOUR, jitter, (UpkeepStep.EXPIRE,))
         yield desk, MaintenanceScheduler(runs, leading, timetable, clock, Random(7))

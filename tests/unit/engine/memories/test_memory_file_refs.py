@@ -14,6 +14,7 @@ from memsvc.domain.write_requests import Draft, Patch, WriteOptions
 from memsvc.engine.commit.idempotency import IdempotentExecutor
 from memsvc.engine.memories.append import MemoryAppender
 from memsvc.engine.records.memory_builder import MemoryBuilder, RecordBuilder
+from memsvc.engine.runtime.search_priority import SearchPriority
 from tests.unit.engine.memories.write_path import ADA, DIMENSION, MODEL, Desk, open_desk
 
 
@@ -79,7 +80,7 @@ def test_writing_under_a_key_again_follows_the_new_content(desk: Desk) -> None:
 
 def test_an_append_adds_what_it_refers_to(desk: Desk) -> None:
     """To those that are there."""
-    memory_builder = MemoryBuilder(model=MODEL, dimension=DIMENSION, now=desk.clock)
+    memory_builder = MemoryBuilder(model=MODEL, dimension=DIMENSION, now=desk.clock, search_priority=SearchPriority())
     requests = IdempotentExecutor(desk.writing.committer, desk.store.memories, desk.store.conflicts)
     record_builder = RecordBuilder(memory_builder, desk.store.feed)
     append = MemoryAppender(memory_builder, record_builder, requests, desk.store.memories, desk.clock)

@@ -13,11 +13,14 @@ from memsvc.domain.memory import Keyword, Kind, Layer, Memory, Status, Tier, con
 from memsvc.domain.scope import Scope
 from memsvc.domain.write_requests import Draft
 from memsvc.engine.records.memory_builder import MemoryBuilder
+from memsvc.engine.runtime.search_priority import SearchPriority
 from memsvc.testing.factories import NOW
 
 SCOPE = Scope("ada", project_id="apollo", agent_id="scout", session_id="s1", tenant_id="t")
 LONG = "# Notes\n\n" + "\n\n".join(f"Paragraph {number} tells about the harbour of Lisbon." for number in range(200))
-memory_builder = MemoryBuilder(model="toy", dimension=2, now=lambda: NOW, random=bytes)
+memory_builder = MemoryBuilder(
+    model="toy", dimension=2, now=lambda: NOW, random=bytes, search_priority=SearchPriority()
+)
 
 
 def prepared(content: str = "Anna lives in Lisbon.", **fields: Any) -> Memory:
@@ -121,4 +124,4 @@ def test_a_batch_keeps_its_order_and_rejects_the_bad_alone() -> None:
     """A bad draft becomes its rejection at its place."""
     items = memory_builder.prepare_all(SCOPE, [Draft("a"), Draft("b", vector=[1.0]), Draft("c")])
 
-    assert [type(item).__name__ for item in items] == ["PreparedMemory", "Rejected", "PreparedMemory"]
+    assert [type(item).__name__ for item in items] == ["PreparedMemory", "RejectedItem", "PreparedMemory"]

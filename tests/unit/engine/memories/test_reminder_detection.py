@@ -11,6 +11,7 @@ from memsvc.domain.memory import Kind, Layer, Origin
 from memsvc.domain.scope import Scope
 from memsvc.domain.write_requests import Draft
 from memsvc.engine.records.memory_builder import MemoryBuilder, ReminderDetector
+from memsvc.engine.runtime.search_priority import SearchPriority
 from memsvc.testing.factories import NOW
 from tests.unit.engine.memories.write_path import open_desk
 
@@ -29,7 +30,7 @@ SAID = "Mom's birthday is March 5."
 def test_not_every_memory_is_looked_at(fields: dict[str, Any]) -> None:
     """Not what was merely said, holds for everybody, is private, or comes from a tool or a document."""
     scope = Scope("ada", session_id="s")
-    memory_builder = MemoryBuilder(model="m", dimension=1, now=lambda: NOW)
+    memory_builder = MemoryBuilder(model="m", dimension=1, now=lambda: NOW, search_priority=SearchPriority())
 
     assert memory_builder.prepare(scope, Draft(SAID)).record.memory.reminder is not None
     assert memory_builder.prepare(scope, Draft(SAID, **fields)).record.memory.reminder is None
@@ -38,7 +39,11 @@ def test_not_every_memory_is_looked_at(fields: dict[str, Any]) -> None:
 def test_looking_can_be_turned_off() -> None:
     """By the settings."""
     memory_builder = MemoryBuilder(
-        model="m", dimension=1, now=lambda: NOW, reminder_detector=ReminderDetector(is_on=False)
+        model="m",
+        dimension=1,
+        now=lambda: NOW,
+        reminder_detector=ReminderDetector(is_on=False),
+        search_priority=SearchPriority(),
     )
 
     assert memory_builder.prepare(Scope("ada"), Draft(SAID)).record.memory.reminder is None

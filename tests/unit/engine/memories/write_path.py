@@ -23,6 +23,7 @@ from memsvc.engine.memories.supersede import MemorySuperseder
 from memsvc.engine.memories.update import MemoryUpdater
 from memsvc.engine.memories.upsert import Upserter
 from memsvc.engine.records.memory_builder import MemoryBuilder, RecordBuilder
+from memsvc.engine.runtime.search_priority import SearchPriority
 from memsvc.ports.metadata import MetadataStore
 from memsvc.testing.factories import NOW
 from tests.support.sqlite_store import sqlite_store
@@ -97,7 +98,7 @@ def open_desk(directory: Path, clock: Clock | None = None) -> Iterator[Desk]:
 def _assembled(store: MetadataStore, clock: Clock) -> Writing:
     committer = GroupCommitter(store)
     accesses = AccessCounts(committer, clock)
-    memory_builder = MemoryBuilder(model=MODEL, dimension=DIMENSION, now=clock)
+    memory_builder = MemoryBuilder(model=MODEL, dimension=DIMENSION, now=clock, search_priority=SearchPriority())
     record_builder = RecordBuilder(memory_builder, store.feed)
     upserter = Upserter(memory_builder, record_builder)
     requests = IdempotentExecutor(committer, store.memories, store.conflicts)
@@ -106,7 +107,7 @@ def _assembled(store: MetadataStore, clock: Clock) -> Writing:
         accesses=accesses,
         remember=MemoryCreator(memory_builder, upserter, requests, accesses),
         revise=MemoryUpdater(memory_builder, record_builder, requests, store.memories, clock),
-        importing=BulkImporter(committer, memory_builder, upserter, accesses),
+        importing=BulkImporter(committer, memory_builder, upserter, accesses, SearchPriority()),
         supersede=MemorySuperseder(memory_builder, record_builder, requests, store.memories),
         resolve=ConflictResolver(memory_builder, record_builder, requests, store),
     )

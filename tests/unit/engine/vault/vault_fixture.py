@@ -13,10 +13,11 @@ from memsvc.domain.memory import Memory
 from memsvc.domain.vault import FileResult, VaultAction, VaultSummary
 from memsvc.domain.vault_layout import location_of
 from memsvc.domain.write_requests import Patch, WriteOptions
+from memsvc.engine.runtime.search_priority import SearchPriority
 from memsvc.engine.vault.filesystem import VaultFilesystem
 from memsvc.engine.vault.note_import import KeepBothMerge, NoteImporter, VaultContext
 from memsvc.engine.vault.sync import SyncPlan
-from memsvc.engine.vault.vault import Vault, build_vault
+from memsvc.engine.vault.vault import Vault, create_vault
 from tests.unit.engine.memories.write_path import Desk as WriteDesk
 from tests.unit.engine.memories.write_path import open_desk
 
@@ -92,8 +93,10 @@ def open_bench(directory: Path) -> Iterator[Bench]:
         if store.vault.state() is None:
             store.vault.begin(vault_id)
         parts = writes.writing
-        context = VaultContext(folder, store.vault, store.memories, parts.remember, parts.revise, threading.RLock())
-        vault = build_vault(context, store.feed, KeepBothMerge())
+        context = VaultContext(
+            folder, store.vault, store.memories, parts.remember, parts.revise, SearchPriority(), threading.RLock()
+        )
+        vault = create_vault(context, store.feed, KeepBothMerge())
         yield Bench(folder.root, writes, context, NoteImporter(context, KeepBothMerge()), vault)
 
 
