@@ -11,12 +11,12 @@ from memsvc.bootstrap.backends import Assembly
 from memsvc.bootstrap.indexing import IndexParts
 from memsvc.bootstrap.memories import WriteParts
 from memsvc.domain.errors import MemsvcError
-from memsvc.domain.text_cache import forget_texts
 from memsvc.engine.admin.backup import BLOBS, BackupManifest, BackupService, BlobSource
 from memsvc.engine.services import FileService, SearchServices, UserDataServices
 from memsvc.engine.user_data.erasure import CacheInvalidation, DataLocations, DerivedIndexes, UserBlobs, UserEraser
 from memsvc.engine.user_data.export import UserExporter
 from memsvc.engine.user_data.import_user import UserImporter
+from memsvc.engine.user_data.text_caches import clear_text_caches
 from memsvc.engine.vault.vault import Vault
 
 BACKUPS = "backups"
@@ -71,7 +71,7 @@ def _cache_invalidation(parts: WriteParts, erased: ErasureScope) -> CacheInvalid
             erased.search.contexts.forget,
             lambda _: erased.index.embedding.forget_queries(),
             *(() if erased.vault is None else (erased.vault.forget,)),
-            lambda _: forget_texts(),
+            lambda _: clear_text_caches(),
         ),
     )
 

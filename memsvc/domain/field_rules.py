@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from functools import cache
+from functools import lru_cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from memsvc.domain import limits
@@ -72,7 +72,7 @@ def json_depth_fault(depth: int) -> str:
     return f"must be nested at most {limits.METADATA_DEPTH} deep" if depth > limits.METADATA_DEPTH else ""
 
 
-@cache
+@lru_cache(maxsize=1_000)
 def time_zone(name: str) -> ZoneInfo | None:
     """Return the time zone with an IANA name, UTC for an empty name, or None for an unknown name."""
     try:

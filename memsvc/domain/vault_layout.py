@@ -16,12 +16,12 @@ import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import PurePosixPath
 
 from memsvc.domain.memory import Kind, Layer, Memory, Status
 from memsvc.domain.memory_keys import CONTEXT, DAILY, KNOWLEDGE, convention_of
 from memsvc.domain.scope import Scope
-from memsvc.domain.text_cache import remembered
 from memsvc.domain.vault import is_text
 
 TENANTS, USERS, PROJECTS, SESSIONS, ARCHIVE = "tenants", "users", "projects", "sessions", "archive"
@@ -270,7 +270,7 @@ _FORBIDDEN = re.compile(r'[\x00-\x20\x7f-\xa0<>:"/\\|?*~%!#^`$&;\'{}\[\]()]+')
 _HOLES = re.compile(r"[-\s]*-[-\s]*")
 
 
-@remembered(4096)
+@lru_cache(maxsize=4096)
 def folder_of_id(name: str) -> str:
     """Return the folder of a user, project or tenant: different ids have different ones, whatever the file system.
 

@@ -8,11 +8,10 @@ import unicodedata
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from itertools import chain, pairwise
 from typing import Protocol, cast
 
-from memsvc.domain.text_cache import remembered
 from memsvc.text.stemming import MAX_TERM_BYTES, fold, limit_term_bytes, term_of
 
 # Words of spaced scripts, from plain ones to identifiers, paths, versions and contractions.
@@ -38,7 +37,7 @@ _HUMP = re.compile(r"[A-Z]+(?![a-z])[0-9]*|[A-Z]?[a-z]+[0-9]*|[0-9]+")
 Span = tuple[str, int, int]
 
 
-@remembered(_CACHED_WORDS)
+@lru_cache(maxsize=_CACHED_WORDS)
 def word_spans(word: str) -> tuple[Span, ...]:
     """Return the terms of *word* with their offsets in it, parts before the whole they make.
 
@@ -54,7 +53,7 @@ def word_spans(word: str) -> tuple[Span, ...]:
     return tuple(spans)
 
 
-@remembered(_CACHED_WORDS)
+@lru_cache(maxsize=_CACHED_WORDS)
 def word_terms(word: str) -> tuple[str, ...]:
     """Return the terms of *word* in the order of `word_spans`."""
     return tuple(term for term, _, _ in word_spans(word))
@@ -311,7 +310,7 @@ def matching_spans(text: str, wanted: AbstractSet[str]) -> list[tuple[str, int, 
     """Return those of `term_spans` whose term is in *wanted*, without locating the terms of words that hold none."""
     is_ascii = text.isascii()
     if not is_ascii and len(text) <= _SHORT_CHARS:
-        return [span for span in _short_spans(text) if span[0] in wanted]
+        return [span for span in short_spans(text) if span[0] in wanted]
     is_away = frozenset(wanted).isdisjoint
     spans: list[tuple[str, int, int]] = []
     if is_ascii:
@@ -325,8 +324,8 @@ def matching_spans(text: str, wanted: AbstractSet[str]) -> list[tuple[str, int, 
     return spans
 
 
-@remembered(_SHORT_TEXTS)
-def _short_spans(text: str) -> list[tuple[str, int, int]]:
+@lru_cache(maxsize=_SHORT_TEXTS)
+def short_spans(text: str) -> list[tuple[str, int, int]]:
     """Return the spans of a text that hits show whole: the same memories are found again and again."""
     return term_spans(text)
 

@@ -12,10 +12,9 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 
 from memsvc.domain.conflicts import Fact
-from memsvc.domain.text_cache import remembered
 from memsvc.text.analysis import HAN, query_terms, segmenter
 from memsvc.text.facts import USER, facts_in
 from memsvc.text.facts.values import MONTHS, NUMBERS, han_number
@@ -114,7 +113,7 @@ NOTHING = NormalizedText()
 """The gist of what cannot be compared."""
 
 
-@remembered(4096)
+@lru_cache(maxsize=4096)
 def gist_of(text: str, speaker: str = "") -> NormalizedText:
     """Return what *text*, said by *speaker*, says; `NOTHING` for one that is too long, or without words."""
     if len(text) > MOST_CHARS:

@@ -13,7 +13,6 @@ from datetime import datetime
 from functools import lru_cache
 from operator import itemgetter
 
-from memsvc.domain.text_cache import remembered
 from memsvc.text.analysis import HAN, MARKS, STOP_WORDS, UNSPACED, is_han, normal_form, segmenter, terms
 from memsvc.text.date_mentions import date_terms
 from memsvc.text.stemming import fold, limit_term_bytes
@@ -62,11 +61,11 @@ def previous_line(speaker: str, text: str) -> str:
 
 
 def _terms(text: str) -> tuple[str, ...]:
-    return _cached_terms(text) if len(text) <= PREVIOUS_CHARS else tuple(terms(text))
+    return cached_terms(text) if len(text) <= PREVIOUS_CHARS else tuple(terms(text))
 
 
-@remembered(256)
-def _cached_terms(text: str) -> tuple[str, ...]:
+@lru_cache(maxsize=256)
+def cached_terms(text: str) -> tuple[str, ...]:
     """Analyse a line once, though the next line of its session needs it too; days recur even more."""
     return tuple(terms(text))
 

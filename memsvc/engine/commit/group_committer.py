@@ -18,8 +18,9 @@ T = TypeVar("T")
 CALL_START: ContextVar[int] = ContextVar("call_start", default=0)
 """Start of the current call in microseconds since the epoch; 0: now.
 
-The store refuses writes of calls that began before an erasure of their owner. Work on behalf of a call carries its
-start.
+The store refuses writes of calls that began before an erasure of their owner, and work carries the start of its call.
+A context variable, not an argument: every write of every use case needs it, none of them looks at it, and threads that
+work on behalf of a call inherit it. It is scoped to one call; no code reads the value of another call.
 """
 _NAME = "committer"
 _ATTEMPTS = 8

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import lru_cache
 from typing import TypeAlias
 
 import numpy as np
@@ -19,7 +20,6 @@ import numpy.typing as npt
 from memsvc.domain.clock import to_micros
 from memsvc.domain.memory import Layer
 from memsvc.domain.search import TimeWeighting
-from memsvc.domain.text_cache import remembered
 from memsvc.engine.search.fusion import RankedList
 from memsvc.ports.candidates import ABSENT, Candidates, Integers
 
@@ -225,8 +225,8 @@ def _speaker(candidates: Candidates, named: frozenset[str], weight: float) -> Sc
     return np.where(np.isin(candidates.speakers, others), -weight, 0.0)
 
 
-@remembered(4096)
-def _names_of(speaker: str) -> tuple[str, ...]:
+@lru_cache(maxsize=4096)
+def names_of_speaker(speaker: str) -> tuple[str, ...]:
     """Return the names by which a query may refer to a speaker, in lower case, full name first; none for roles."""
     whole = speaker.casefold().strip()
     if not whole or whole in ROLES:
@@ -236,7 +236,7 @@ def _names_of(speaker: str) -> tuple[str, ...]:
 
 
 def _is_named(speaker: str, query: str) -> bool:
-    names = _names_of(speaker)
+    names = names_of_speaker(speaker)
     mentioned = [name for name in names if name in query]
     if not mentioned:
         return False

@@ -356,7 +356,7 @@ def _key(text: str) -> str:
 
 
 @lru_cache(maxsize=1_000)
-def _zone(name: str) -> str:
+def zone_name(name: str) -> str:
     """Return the name of a time zone. An unknown one is accepted: the exporting machine may know it."""
     try:
         ZoneInfo(name or "UTC")
@@ -451,7 +451,7 @@ Count = Annotated[int, Field(strict=True, ge=0, le=MAX_COUNT)]
 Number = Annotated[int, Field(strict=True, ge=1, le=MAX_COUNT)]
 Revision = Annotated[int, Field(strict=True, ge=1, le=MAX_REVISION)]
 Importance = Annotated[int, Field(strict=True, ge=limits.IMPORTANCE_MIN, le=limits.IMPORTANCE_MAX)]
-Zone = Annotated[str, StringConstraints(max_length=limits.CHECKPOINT_NOTE), AfterValidator(_zone)]
+Zone = Annotated[str, StringConstraints(max_length=limits.CHECKPOINT_NOTE), AfterValidator(zone_name)]
 Metadata = Annotated[dict[str, JsonValue], AfterValidator(_small)]
 Arguments = Annotated[dict[str, JsonValue], AfterValidator(_json)]
 Plain = AfterValidator(_plain)

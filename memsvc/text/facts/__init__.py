@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from memsvc.domain.conflicts import Fact
-from memsvc.domain.text_cache import remembered
 from memsvc.text.analysis import is_han
 from memsvc.text.facts.chinese import chinese_facts
 from memsvc.text.facts.english import english_facts
@@ -22,7 +22,7 @@ _USERS = frozenset({"", "user", "human", "用户", "我"})
 _MACHINES = frozenset({"assistant", "agent", "ai", "bot", "system", "tool", "助手"})
 
 
-@remembered(2048)
+@lru_cache(maxsize=2048)
 def facts_in(text: str, *, speaker: str = "", is_titled: bool = False) -> tuple[Fact, ...]:
     """Return what *text* states, at most `MAX_STATEMENTS`, each topic once: the last word on it counts.
 

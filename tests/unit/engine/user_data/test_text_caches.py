@@ -1,4 +1,4 @@
-"""What functions of texts remember, and that all of it can be forgotten."""
+"""Caches of functions of texts: an erasure clears every one."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from typing import Any
 import memsvc.domain
 import memsvc.engine
 import memsvc.text
-from memsvc.domain.text_cache import forget_texts, remembered
+from memsvc.engine.user_data.text_caches import TEXT_CACHES, clear_text_caches
 from memsvc.text.analysis import matching_spans, query_terms
 from memsvc.text.paraphrase import gist_of
 
 TEXT = "Anna's brother lives in Genf, 他喜欢爬山。"
 
 
-def remembering() -> Iterator[_lru_cache_wrapper[Any]]:
-    """Yield the functions that remember a bounded number of answers about texts."""
+def cached_functions() -> Iterator[_lru_cache_wrapper[Any]]:
+    """Yield the functions of memsvc with a bounded cache that take a text."""
     for package in (memsvc.domain, memsvc.text, memsvc.engine):
         for module in map(_imported, pkgutil.walk_packages(package.__path__, f"{package.__name__}.")):
             for value in vars(module).values():
@@ -35,29 +35,17 @@ def _imported(found: pkgutil.ModuleInfo) -> ModuleType:
     return import_module(found.name)
 
 
-def test_no_text_is_left_after_forgetting() -> None:
-    """In no function of the service, whoever adds one."""
+def test_every_cache_of_texts_is_cleared_by_an_erasure() -> None:
+    """A cached function that takes a text is listed, whatever module it is in."""
+    assert set(cached_functions()) == set(TEXT_CACHES)
+
+
+def test_no_text_is_left_after_clearing() -> None:
+    """The caches hold texts before, and none afterwards."""
     gist_of(TEXT)
     matching_spans(TEXT, frozenset(query_terms("brother 爬山")))
-    assert sum(one.cache_info().currsize for one in remembering()) > 3
+    assert sum(one.cache_info().currsize for one in TEXT_CACHES) > 3
 
-    forget_texts()
+    clear_text_caches()
 
-    assert {one.__qualname__: 0 for one in remembering()} == {
-        one.__qualname__: one.cache_info().currsize for one in remembering()
-    }
-
-
-def test_answers_are_remembered() -> None:
-    """Until they are forgotten."""
-    asked: list[str] = []
-
-    @remembered(2)
-    def length(text: str) -> int:
-        asked.append(text)
-        return len(text)
-
-    assert [3, 3] == [length("abc"), length("abc")]
-    forget_texts()
-    assert length("abc") == 3
-    assert ["abc", "abc"] == asked
+    assert [one.__qualname__ for one in TEXT_CACHES if one.cache_info().currsize] == []
