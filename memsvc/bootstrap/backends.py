@@ -141,7 +141,7 @@ class Instruments:
 
 @dataclass(frozen=True, slots=True)
 class Assembly:
-    """What all parts of the service are built from.
+    """The common inputs of the functions that build the service.
 
     Attributes:
         search_priority: One for the process, as there is one interpreter lock.

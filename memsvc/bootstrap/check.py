@@ -20,7 +20,7 @@ _SERVERS = {"qdrant": "Qdrant", "qdrant-sparse": "Qdrant", "pgvector": "PostgreS
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class BackendCheck:
     """State of a backend: *trouble* is empty when it works, *advice* says what to do; *model* names its model."""
 
     port: str
@@ -31,7 +31,7 @@ class Checked:
     seconds: float
 
 
-def check_backends(settings: Settings, directory: Path) -> list[Checked]:
+def check_backends(settings: Settings, directory: Path) -> list[BackendCheck]:
     """Open and ping every chosen backend, one after another, and close it again.
 
     Raises:
@@ -63,7 +63,7 @@ def configuration_warnings(settings: Settings) -> Iterator[str]:
         )
 
 
-def _checked(port: str, choice: BackendChoice, directory: Path, shared: Mapping[str, Any]) -> Checked:
+def _checked(port: str, choice: BackendChoice, directory: Path, shared: Mapping[str, Any]) -> BackendCheck:
     spec = load_backend(SAME_PORT.get(port, port), choice.backend)
     options = options_of(port, choice, spec.settings, {} if port == "metadata" else shared)
     begun, trouble, advice, model = perf_counter(), "", "", ""
@@ -79,7 +79,7 @@ def _checked(port: str, choice: BackendChoice, directory: Path, shared: Mapping[
         advice = _advice(port, choice, options) if error.problem == UNREACHED else ""
     except MemsvcError as error:
         seconds, trouble = perf_counter() - begun, error.message
-    return Checked(port, choice.backend, trouble, advice, model, seconds)
+    return BackendCheck(port, choice.backend, trouble, advice, model, seconds)
 
 
 def _advice(port: str, choice: BackendChoice, options: object) -> str:

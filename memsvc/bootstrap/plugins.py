@@ -27,7 +27,7 @@ class PluginError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundBackend:
     """A backend that some installed distribution offers."""
 
     port: str
@@ -36,11 +36,11 @@ class Found:
     target: str
 
 
-def found_backends() -> list[Found]:
+def found_backends() -> list[FoundBackend]:
     """Return every backend that can be chosen, by port and name."""
     return sorted(
         (
-            Found(port, point.name, _distribution(point), point.value)
+            FoundBackend(port, point.name, _distribution(point), point.value)
             for port, group in GROUPS.items()
             for point in entry_points(group=group)
         ),

@@ -17,7 +17,7 @@ from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from memsvc.bootstrap.plugins import GROUPS, Found, PluginError, found_backends, load_backend
+from memsvc.bootstrap.plugins import GROUPS, FoundBackend, PluginError, found_backends, load_backend
 from memsvc.settings import Settings
 from memsvc.settings.groups import BackendChoice
 
@@ -110,7 +110,7 @@ def _group(path: str, model: type[BaseModel]) -> Iterator[Setting]:
         yield from _settings(f"{path}.{name}", field)
 
 
-def _options(backend: Found) -> Iterator[Setting]:
+def _options(backend: FoundBackend) -> Iterator[Setting]:
     """Return the options of a backend.
 
     Raises:

@@ -77,7 +77,7 @@ def _cache_invalidation(parts: WriteParts, erased: ErasureScope) -> CacheInvalid
 
 
 def _finish_begun(assembly: Assembly, eraser: UserEraser) -> None:
-    if not assembly.backends.metadata.erasures.unfinished():
+    if not assembly.backends.metadata.erasures.unfinished_erasures():
         return
 
     def finish() -> None:

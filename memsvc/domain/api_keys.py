@@ -24,19 +24,19 @@ KEY_TEXT = re.compile(r"memsvc_([0-9a-f]{20})_([0-9A-Za-z]{43})([0-9A-Za-z]{6})"
 KEY_ID = re.compile(r"[0-9a-f]{20}", re.ASCII)
 
 
-class Role(StrEnum):
+class ApiKeyRole(StrEnum):
     """Role of a key; each role may do all that the one before it may."""
 
     READ_ONLY = "READ_ONLY"
     READ_WRITE = "READ_WRITE"
     ADMIN = "ADMIN"
 
-    def covers(self, needed: Role) -> bool:
+    def covers(self, needed: ApiKeyRole) -> bool:
         """Return whether this role may do what needs the role *needed*."""
         return _RANKS[self] >= _RANKS[needed]
 
 
-_RANKS = {role: rank for rank, role in enumerate(Role)}
+_RANKS = {role: rank for rank, role in enumerate(ApiKeyRole)}
 
 
 class KeyState(StrEnum):
@@ -73,7 +73,7 @@ class ApiKey:
 
     id: str
     name: str
-    role: Role
+    role: ApiKeyRole
     digest: bytes
     create_time: datetime
     tenant_id: str = ""

@@ -86,7 +86,7 @@ class CaptureVerdict:
     tags: tuple[str, ...] = ()
 
     @classmethod
-    def ignoring(cls, reason: CaptureReason, detail: str) -> CaptureVerdict:
+    def ignore(cls, reason: CaptureReason, detail: str) -> CaptureVerdict:
         """Return the verdict that a statement is not to be remembered."""
         return cls(remember=False, reason=reason, detail=detail)
 

@@ -31,11 +31,11 @@ class Deadline:
         """Return the deadline that lies *seconds* from now, or none."""
         return cls(None if seconds is None else time.monotonic() + seconds)
 
-    def remaining(self) -> float | None:
+    def remaining_seconds(self) -> float | None:
         """Return the seconds left, at least 0.0, or None without a deadline."""
         return None if self.at is None else max(0.0, self.at - time.monotonic())
 
-    def passed(self) -> bool:
+    def has_passed(self) -> bool:
         """Return whether the time is over."""
         return self.at is not None and time.monotonic() >= self.at
 

@@ -197,7 +197,7 @@ class ReminderReads(Protocol):
         """
         ...
 
-    def acknowledged(self, rows: Sequence[int], *, since: date, reach: Reach) -> dict[int, frozenset[Given]]:
+    def acknowledgements(self, rows: Sequence[int], *, since: date, reach: Reach) -> dict[int, frozenset[Given]]:
         """Return on which days, not before *since*, and in which slots the reminders of memories were acknowledged.
 
         By row; a memory without any is left out.

@@ -415,7 +415,7 @@ class ErasureReads(Protocol):
         """Return the latest erasure of *owner* that is not forgotten yet."""
         ...
 
-    def unfinished(self) -> list[Erasure]:
+    def unfinished_erasures(self) -> list[Erasure]:
         """Return the erasures that were begun and have not ended."""
         ...
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
-from memsvc.domain.api_keys import Role
+from memsvc.domain.api_keys import ApiKeyRole
 from memsvc.domain.clock import Deadline
 
 
@@ -21,7 +21,7 @@ class Principal:
 
     tenant_id: str = ""
     key_id: str = ""
-    role: Role = Role.ADMIN
+    role: ApiKeyRole = ApiKeyRole.ADMIN
     user_ids: frozenset[str] = frozenset()
     project_ids: frozenset[str] = frozenset()
 

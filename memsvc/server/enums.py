@@ -7,8 +7,7 @@ from enum import StrEnum
 from typing import Generic, Protocol, TypeVar
 
 from memsvc.domain import maintenance
-from memsvc.domain.api_keys import KeyState
-from memsvc.domain.api_keys import Role as ApiKeyRole
+from memsvc.domain.api_keys import ApiKeyRole, KeyState
 from memsvc.domain.capture import CaptureReason, Decider
 from memsvc.domain.conflicts import ConflictPolicy, ConflictState, Resolution, Rule
 from memsvc.domain.context import NoticeSeverity, Section

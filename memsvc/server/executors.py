@@ -79,7 +79,7 @@ class NamedExecutor:
 
 
 def _run_before_deadline(call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    if call_context.deadline.get().passed():
+    if call_context.deadline.get().has_passed():
         waiting_for = "a free thread"
         raise DeadlineExceededError(waiting_for)
     return call(*args, **kwargs)

@@ -81,7 +81,7 @@ async def _until(future: Future[None], waiting_for: str) -> None:
     if future.done():
         return future.result()
     try:
-        async with asyncio.timeout(call_context.deadline.get().remaining()):
+        async with asyncio.timeout(call_context.deadline.get().remaining_seconds()):
             return await asyncio.wrap_future(future)
     except TimeoutError:
         raise DeadlineExceededError(waiting_for) from None

@@ -169,7 +169,7 @@ def load_settings(config: Path | None = None, **overrides: Any) -> Settings:
         raise FileNotFoundError(message)
     secrets = _secrets_directory()
 
-    class _Sourced(Settings):
+    class _SettingsFromSources(Settings):
         @classmethod
         def settings_customise_sources(
             cls,
@@ -187,7 +187,7 @@ def load_settings(config: Path | None = None, **overrides: Any) -> Settings:
                 ProfileDefaults(settings_cls),
             )
 
-    return _Sourced(**_unknown_groups(secrets), **overrides)
+    return _SettingsFromSources(**_unknown_groups(secrets), **overrides)
 
 
 def _secrets_directory() -> Path | None:

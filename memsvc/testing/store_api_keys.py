@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 
-from memsvc.domain.api_keys import ApiKey, Role
+from memsvc.domain.api_keys import ApiKey, ApiKeyRole
 from memsvc.ports.metadata import MetadataStore
 from memsvc.testing.factories import NOW
 from memsvc.testing.store_harness import StoreSeams
@@ -14,7 +14,7 @@ _HOUR = timedelta(hours=1)
 
 
 def _key(number: int, **fields: object) -> ApiKey:
-    values = {"name": "", "role": Role.READ_WRITE, "digest": bytes([number]) * 32, "create_time": NOW}
+    values = {"name": "", "role": ApiKeyRole.READ_WRITE, "digest": bytes([number]) * 32, "create_time": NOW}
     return ApiKey(id=f"{number:020x}", **(values | fields))  # type: ignore[arg-type]  # fields of a key
 
 
@@ -30,7 +30,8 @@ class StoreKeysContract(StoreSeams):
     def test_a_key_is_kept_whole(self, store: MetadataStore) -> None:
         """Every field comes back; an id that is not there gives nothing."""
         whole = _key(
-            1, name="机器人 🤖", role=Role.ADMIN, tenant_id="acme", user_ids=("ada", "ada-2"), project_ids=("网", ""),
+            1, name="机器人 🤖", role=ApiKeyRole.ADMIN, tenant_id="acme",
+            user_ids=("ada", "ada-2"), project_ids=("网", ""),
             expire_time=NOW + _HOUR, revoke_time=NOW + 2 * _HOUR, calls_per_second=0.5, concurrent_calls=3,
         )  # fmt: skip
         _add(store, whole, _key(2))

@@ -161,14 +161,14 @@ class StoreErasureContract(StoreSeams):
         """While it runs with the owner, afterwards with the receipt alone, and then for a while."""
         with store.transaction() as transaction:
             transaction.begin_erasure(BEGUN)
-        assert store.erasures.unfinished() == [BEGUN]
+        assert store.erasures.unfinished_erasures() == [BEGUN]
         assert store.erasures.find(OWNER) == BEGUN
 
         done = replace(DONE, end_time=NOW)
         with store.transaction() as transaction:
             transaction.end_erasure(done)
         assert ([], done, None) == (
-            store.erasures.unfinished(),
+            store.erasures.unfinished_erasures(),
             store.erasures.find(OWNER),
             store.erasures.find("\x1fad"),
         )

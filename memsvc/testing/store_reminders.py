@@ -110,7 +110,7 @@ class StoreRemindersContract(StoreSeams):
             transaction.acknowledge(memory, TODAY, Slot.MORNING, NOW)
             raise ZeroDivisionError
 
-        assert store.reminders.acknowledged([memory.row], since=TODAY, reach=ADA) == {}
+        assert store.reminders.acknowledgements([memory.row], since=TODAY, reach=ADA) == {}
 
     def test_what_was_given_is_noted_once(self, store: MetadataStore) -> None:
         """The first time stays, whatever becomes of the memory short of a purge."""
@@ -126,12 +126,12 @@ class StoreRemindersContract(StoreSeams):
         rows = [one.row, two.row, other.row]
 
         today = {(TODAY, Slot.MORNING), (TODAY, Slot.AFTERNOON)}
-        assert store.reminders.acknowledged(rows, since=TODAY, reach=ADA) == {one.row: today}
-        assert store.reminders.acknowledged(rows, since=date(1, 1, 1), reach=ADA)[one.row] > today
-        assert store.reminders.acknowledged([], since=TODAY, reach=ADA) == {}
-        assert store.reminders.acknowledged(rows, since=TODAY, reach=reach_of("bob")) == {}
+        assert store.reminders.acknowledgements(rows, since=TODAY, reach=ADA) == {one.row: today}
+        assert store.reminders.acknowledgements(rows, since=date(1, 1, 1), reach=ADA)[one.row] > today
+        assert store.reminders.acknowledgements([], since=TODAY, reach=ADA) == {}
+        assert store.reminders.acknowledgements(rows, since=TODAY, reach=reach_of("bob")) == {}
         purge(store, changed)
-        assert store.reminders.acknowledged(rows, since=TODAY, reach=ADA) == {}
+        assert store.reminders.acknowledgements(rows, since=TODAY, reach=ADA) == {}
 
     def test_what_was_given_outlives_the_store(self, store: MetadataStore, reopen: Callable[[], MetadataStore]) -> None:
         """A store that keeps its data knows what was given when it is opened again."""
@@ -141,6 +141,6 @@ class StoreRemindersContract(StoreSeams):
         again = reopen()
 
         assert found(again) == [memory]
-        assert again.reminders.acknowledged([memory.row], since=TODAY, reach=ADA) == {
+        assert again.reminders.acknowledgements([memory.row], since=TODAY, reach=ADA) == {
             memory.row: {(TODAY, Slot.MORNING)}
         }

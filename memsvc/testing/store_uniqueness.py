@@ -165,9 +165,9 @@ class StoreNamesContract(StoreSeams):
         with store.transaction() as transaction:
             assert transaction.find_keys(OWNER, [("", "k"), ("", "lost")]) == {}
             [one] = _taken(transaction, "k")
-            with suppress(_StopError), transaction.savepoint():
+            with suppress(_AbortError), transaction.savepoint():
                 _taken(transaction, "lost")
-                raise _StopError
+                raise _AbortError
 
             assert transaction.find_keys(OWNER, [("", "k"), ("", "lost")]) == {("", "k"): one}
             assert transaction.find_contents(OWNER, [_name(one)]) == {_name(one): one}
@@ -194,7 +194,7 @@ class StoreNamesContract(StoreSeams):
         assert store.feed.head_position() == 0
 
 
-class _StopError(Exception):
+class _AbortError(Exception):
     """Ends a part early."""
 
 

@@ -73,7 +73,7 @@ _FORMS: Mapping[CaptureReason, _CaptureForm] = {
 }
 
 
-_QUOTED = CaptureVerdict.ignoring(CaptureReason.QUOTED, "It is quoted, or pasted to be worked on.")
+_QUOTED = CaptureVerdict.ignore(CaptureReason.QUOTED, "It is quoted, or pasted to be worked on.")
 
 
 def judge(text: str, role: Role = Role.USER, *, is_code: bool = False, is_quoted: bool = False) -> CaptureVerdict:
@@ -83,9 +83,9 @@ def judge(text: str, role: Role = Role.USER, *, is_code: bool = False, is_quoted
     """
     shown = text.strip()[:CUE_CHARS].translate(_WIDE)
     if role in {Role.SYSTEM, Role.TOOL}:
-        return CaptureVerdict.ignoring(CaptureReason.ROLE, f"What the {role.value.lower()} says is not remembered.")
+        return CaptureVerdict.ignore(CaptureReason.ROLE, f"What the {role.value.lower()} says is not remembered.")
     if is_code or cues.CODE.search(shown):
-        return CaptureVerdict.ignoring(CaptureReason.CODE, "It is code, a log or data.")
+        return CaptureVerdict.ignore(CaptureReason.CODE, "It is code, a log or data.")
     if role is Role.ASSISTANT:
         return _of_agent(shown)
     if is_quoted:
@@ -110,7 +110,7 @@ def _in_own_words(text: str) -> CaptureVerdict:
     return (
         _judge_ignored(text)
         or _judge_remembered(text)
-        or CaptureVerdict.ignoring(CaptureReason.NOTHING, "It states nothing that lasts.")
+        or CaptureVerdict.ignore(CaptureReason.NOTHING, "It states nothing that lasts.")
     )
 
 
@@ -152,7 +152,7 @@ def _of_agent(text: str) -> CaptureVerdict:
             return _verdict(CaptureReason.DECISION, text, cue)
         if cue := cues.DONE_BY_AGENT.search(text):
             return _verdict(CaptureReason.EXPERIENCE, text, cue)
-    return CaptureVerdict.ignoring(
+    return CaptureVerdict.ignore(
         CaptureReason.ROLE, "What an assistant says is remembered only when it was done or decided."
     )
 
@@ -160,11 +160,11 @@ def _of_agent(text: str) -> CaptureVerdict:
 def _judge_ignored(text: str) -> CaptureVerdict | None:
     """Return why *text* states nothing that lasts, or None when it may state something."""
     if len(_WORD.findall(text[: LEAST_CHARS * 4])) < LEAST_CHARS:
-        return CaptureVerdict.ignoring(CaptureReason.NOTHING, "It holds no words.")
+        return CaptureVerdict.ignore(CaptureReason.NOTHING, "It holds no words.")
     if cue := cues.FORGET.search(text):
         return _nothing_stated(CaptureReason.FORGET, cue)
     if _is_small_talk(text):
-        return CaptureVerdict.ignoring(CaptureReason.SMALL_TALK, "It is said out of courtesy.")
+        return CaptureVerdict.ignore(CaptureReason.SMALL_TALK, "It is said out of courtesy.")
     stated = cues.TAG_QUESTION.pattern.sub("", text) or text
     if cue := cues.QUESTION.search(stated):
         return None if _states_before_asking(stated) else _nothing_stated(CaptureReason.QUESTION, cue)
@@ -299,7 +299,7 @@ def _tags(category: str, text: str) -> tuple[str, ...]:
 
 
 def _nothing_stated(reason: CaptureReason, cue: re.Match[str]) -> CaptureVerdict:
-    return CaptureVerdict.ignoring(reason, _quote_cue(cue))
+    return CaptureVerdict.ignore(reason, _quote_cue(cue))
 
 
 def _quote_cue(cue: re.Match[str] | None) -> str:

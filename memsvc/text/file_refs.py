@@ -106,7 +106,7 @@ def _slices(text: str) -> Iterator[str]:
     yield text[start:]
 
 
-class _Own(threading.local):
+class _ThreadParser(threading.local):
     """A parser for each thread: it costs more to make than to use, and builds caches while parsing."""
 
     def __init__(self) -> None:
@@ -118,7 +118,7 @@ class _Own(threading.local):
 
 def _read(piece: str) -> Iterator[FileRef]:
     env: dict[str, dict[str, dict[str, str]]] = {}
-    texts = list(_targets(_own.parser.parse(piece, env)))
+    texts = list(_targets(_parsers.parser.parse(piece, env)))
     texts += [definition["href"] for definition in env.get("references", {}).values()]
     yield from (ref for text in texts if (ref := ref_from(text)) is not None)
 
@@ -141,7 +141,7 @@ def _as_written(url: str) -> str:
     return url
 
 
-_own = _Own()
+_parsers = _ThreadParser()
 
 
 def with_references(text: str, places: Iterable[P], ref_of: Callable[[P], FileRef]) -> str:

@@ -102,3 +102,106 @@ def call_paths() -> dict[str, list[str]]:
 def test_a_call_runs_through_few_files(call_paths: dict[str, list[str]], method: str) -> None:
     """Somebody who follows a call from its arrival to the disk opens a number of files that a day suffices for."""
     assert 20 < len(call_paths[method]) <= MOST_FILES_OF_A_CALL[method]
+
+
+MIRRORS = ("memsvc/cli/", "memsvc/client/", "memsvc/mcp/")
+"""Packages that speak the API and must not import the domain: their classes repeat its names for the same things."""
+NOUNS_IN_ED_OR_ING = {"Finding", "Pooling", "Setting", "Tracing"}
+PARTICIPLES_OF_CALLERS = {
+    "running": "the context manager that the command line opens a service by: `with running(settings)`",
+    "owned": "the context manager of the data directory: `with owned(directory)`",
+    "configured": "what the command line reads as `tracing.configured(…)`",
+    "gone": "the handler that the command line gives the vault's watcher",
+}
+WORDS_IN_ED_OR_ING = {"embed", "feed", "heading", "ping", "seed"}
+"""Verbs, and nouns that end like a participle."""
+IMMUTABLE = {
+    "Cue": "a pattern of a word list, compiled at its first use",
+    "EnumTable": "the numbers of one enumeration",
+    "NoImageExtractor": "has no state",
+    "Redactor": "has no state but its switch",
+    "_ThreadParser": "the Markdown parser of each thread, which is not thread-safe; results depend on the text alone",
+    "_ThreadStemmers": "the stemmers of each thread, which are not thread-safe; results depend on the word alone",
+    "_Unreadable": "a marker for a request that is not a message",
+}
+"""Classes that modules hold an instance of, which is no hidden input: why."""
+CONTEXT_VARIABLES = {"CALL_START", "audit_scope", "deadline", "principal", "request_id"}
+"""State of one call, which threads that work for it inherit."""
+
+
+def _classes() -> dict[str, list[tuple[str, ast.ClassDef]]]:
+    found: dict[str, list[tuple[str, ast.ClassDef]]] = {}
+    for path in hand_written():
+        where = str(path.relative_to(ROOT))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                found.setdefault(node.name, []).append((where, node))
+    return found
+
+
+def test_a_class_name_means_one_thing() -> None:
+    """No two classes of the service have the same name, private ones included."""
+    several = {
+        name: places
+        for name, nodes in _classes().items()
+        if len(places := [where for where, _ in nodes if not where.startswith(MIRRORS)]) > 1
+    }
+
+    assert several == {}
+
+
+def test_classes_and_functions_are_not_named_by_bare_participles() -> None:
+    """A class is a thing and a function an operation: `WriteResult`, not `Written`; `normalise`, not `normalised`."""
+    wrong: list[str] = []
+    for path in hand_written():
+        where = str(path.relative_to(ROOT))
+        if where.startswith((*MIRRORS, "memsvc/server/", "memsvc/testing/")):
+            continue
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        functions = [node for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                functions += [one for one in node.body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)]
+                name = node.name.lstrip("_")
+                is_one_word = sum(letter.isupper() for letter in name) == 1
+                if is_one_word and name.endswith(ENDINGS) and name not in NOUNS_IN_ED_OR_ING:
+                    wrong.append(f"{where}: {node.name}")
+        wrong += [
+            f"{where}: {one.name}"
+            for one in functions
+            if "_" not in one.name
+            and one.name.endswith(ENDINGS)
+            and not one.name.endswith(NOUNS)
+            and one.name not in FIELD_TERMS | WORDS_IN_ED_OR_ING | PARTICIPLES_OF_CALLERS.keys()
+        ]
+
+    assert wrong == []
+
+
+def _is_frozen(node: ast.ClassDef) -> bool:
+    bases = {ast.unparse(base).split("[")[0] for base in node.bases}
+    is_value = any(base.endswith("Enum") for base in bases) or "NamedTuple" in bases
+    return is_value or any("frozen=True" in ast.unparse(decorator) for decorator in node.decorator_list)
+
+
+def test_modules_hold_no_mutable_instances() -> None:
+    """State that functions of a module share is a hidden input: it belongs in an object that callers pass in."""
+    frozen = {
+        name: all(_is_frozen(node) for where, node in nodes if not where.startswith(MIRRORS))
+        for name, nodes in _classes().items()
+    }
+    wrong: list[str] = []
+    for path in hand_written():
+        if str(path.relative_to(ROOT)).startswith(MIRRORS):
+            continue
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if not (isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Call)):
+                continue
+            maker = node.value.func
+            name = ast.unparse(maker).split("[")[0].split(".")[-1]
+            target = ast.unparse(node.targets[0] if isinstance(node, ast.Assign) else node.target)
+            is_own = name in frozen and not frozen[name] and name not in IMMUTABLE
+            if is_own or (name == "ContextVar" and target not in CONTEXT_VARIABLES):
+                wrong.append(f"{path.relative_to(ROOT)}: {target} = {name}(…)")
+
+    assert wrong == []

@@ -91,7 +91,7 @@ class InMemoryLexicalIndex:
     ) -> list[Hit]:
         """Return the entries that hold one of the terms or more, best first, equal scores by entry id."""
         live = self._open()
-        if deadline.passed():
+        if deadline.has_passed():
             raise DeadlineExceededError(NAME)
         scores = _scores([] if live is None else live.entries(), terms)
         hits = [

@@ -27,7 +27,7 @@ class InMemoryReranker:
     def rerank(self, query: str, texts: Sequence[str], *, deadline: Deadline) -> list[float]:
         """Score texts."""
         self.ping()
-        if deadline.passed():
+        if deadline.has_passed():
             waiting_for = "the reranker"
             raise DeadlineExceededError(waiting_for)
         wanted = _words(query)

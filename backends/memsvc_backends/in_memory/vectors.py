@@ -86,7 +86,7 @@ class InMemoryVectorIndex:
     ) -> list[Hit]:
         """Return the entries of the view nearest to the vector, best first, equal scores by entry id."""
         live = self._open()
-        if deadline.passed():
+        if deadline.has_passed():
             raise DeadlineExceededError(NAME)
         if live is None:
             return []

@@ -58,7 +58,7 @@ class OpenAiLanguageModel:
 
     def _answer(self, prompt: Prompt, more: dict[str, Any], deadline: Deadline) -> str:
         refuse_when_closed(self._client)
-        remaining = deadline.remaining()
+        remaining = deadline.remaining_seconds()
         if remaining is not None and remaining <= 0:
             raise BackendUnavailableError(NAME)
         if prompt.most_tokens:
@@ -77,7 +77,7 @@ class OpenAiLanguageModel:
 
     def _within(self, deadline: Deadline) -> openai.OpenAI:
         """Return the client with no more patience, over all tries, than the deadline has time left."""
-        remaining = deadline.remaining()
+        remaining = deadline.remaining_seconds()
         if remaining is None:
             return self._client
         tries = self._settings.retries + 1

@@ -69,7 +69,7 @@ class ConnectionPool:
         """
         self.require_open()
         if not self._slots.acquire(timeout=self._patience(deadline)):
-            if deadline is not None and deadline.passed():
+            if deadline is not None and deadline.has_passed():
                 raise DeadlineExceededError(self.name)
             raise BackendUnavailableError(self.name)
         kept: _PooledConnection | None = None
@@ -111,7 +111,7 @@ class ConnectionPool:
         self._give_up_idle()
 
     def _patience(self, deadline: Deadline | None) -> float:
-        left = None if deadline is None else deadline.remaining()
+        left = None if deadline is None else deadline.remaining_seconds()
         return self._settings.wait_seconds if left is None else min(left, self._settings.wait_seconds)
 
     def _take(self, limit_ms: int) -> _PooledConnection:
@@ -161,7 +161,7 @@ class ConnectionPool:
 
 
 def _limit_ms(deadline: Deadline | None) -> int:
-    left = None if deadline is None else deadline.remaining()
+    left = None if deadline is None else deadline.remaining_seconds()
     if left is None:
         return 0
     return next((limit for limit in _TIMES_MS if limit >= left * 1000), 0)
@@ -214,7 +214,7 @@ def translate(name: str, deadline: Deadline | None = None) -> Iterator[None]:
     try:
         yield
     except errors.QueryCanceled as error:
-        if deadline is not None and deadline.passed():
+        if deadline is not None and deadline.has_passed():
             raise DeadlineExceededError(name) from error
         raise BackendUnavailableError(name) from error
     except psycopg.Error as error:

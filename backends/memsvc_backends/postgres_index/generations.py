@@ -45,7 +45,7 @@ _PLACE = "SELECT current_schema()"
 _log = logging.getLogger(__name__)
 
 
-class AnyManifest(Protocol):
+class TableManifest(Protocol):
     """Fields that every manifest has."""
 
     @property
@@ -54,7 +54,7 @@ class AnyManifest(Protocol):
         ...
 
 
-M = TypeVar("M", bound=AnyManifest)
+M = TypeVar("M", bound=TableManifest)
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,7 +70,7 @@ class FulltextIndex(TableIndex[LexicalEntry, LexicalManifest]):
     ) -> list[Hit]:
         """Return the entries that hold one of the terms or more, best first, equal scores by entry id."""
         live = self._generations.live()
-        if deadline.passed():
+        if deadline.has_passed():
             raise DeadlineExceededError(NAME)
         if not terms or limit <= 0 or not reach.project_ids:
             return []

@@ -59,7 +59,7 @@ class _ThreadSearch:
     def result(self) -> list[Hit]:
         """Wait for the hits, no longer than the deadline allows."""
         try:
-            return self.hits.result(self.deadline.remaining())
+            return self.hits.result(self.deadline.remaining_seconds())
         except FutureTimeoutError as error:
             raise DeadlineExceededError(NAME) from error
 
@@ -133,7 +133,7 @@ class PgvectorIndex(TableIndex[VectorEntry, VectorManifest]):
 
     def _search_live(self, search: _VectorSearch) -> list[Hit]:
         live = self._generations.live()
-        if search.deadline.passed():
+        if search.deadline.has_passed():
             raise DeadlineExceededError(NAME)
         if live is not None:
             tables.require_dimension(search.vector, live.manifest.dimension)

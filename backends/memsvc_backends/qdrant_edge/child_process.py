@@ -68,7 +68,7 @@ class Exchange:
 
     def settle(self, deadline: Deadline) -> Message:
         """Read the reply unless that is done, give the connection back, and return the reply."""
-        remaining = deadline.remaining()
+        remaining = deadline.remaining_seconds()
         if not self._reading.acquire(timeout=-1 if remaining is None else remaining):
             raise DeadlineExceededError(NAME)
         try:
@@ -303,7 +303,7 @@ class Supervisor:
         child = self._child
         if child is not None and child is not failed:
             return child
-        remaining = deadline.remaining()
+        remaining = deadline.remaining_seconds()
         if not self._lock.acquire(timeout=-1 if remaining is None else remaining):
             raise DeadlineExceededError(NAME)
         try:

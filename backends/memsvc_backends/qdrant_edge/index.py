@@ -282,7 +282,7 @@ class EdgeSearch:
     def begin(self, live: LiveShard | None) -> None:
         """Send the request, if it can be sent; if not, `result` finds out why, and raises it or sends it then."""
         is_sound = live is not None and self._vector.shape == (live.manifest.dimension,) and self._limit > 0
-        if live is None or not is_sound or self._deadline.passed():
+        if live is None or not is_sound or self._deadline.has_passed():
             return
         exchange = live.shard.begin(self._request(live), self._blob, deadline=self._deadline)
         if exchange is not None:
@@ -294,7 +294,7 @@ class EdgeSearch:
         exchange: Exchange | None = None
         if self._begun is not None:
             live, exchange = self._begun
-        elif self._deadline.passed():
+        elif self._deadline.has_passed():
             raise DeadlineExceededError(NAME)
         while live is not None:
             require_dimension(self._vector, live.manifest.dimension)

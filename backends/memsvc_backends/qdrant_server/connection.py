@@ -90,7 +90,7 @@ class ServerConnection:
         wait = self._settings.backoff_seconds
         for left in range(self._settings.attempts - 1, -1, -1):
             self.require_open()
-            if deadline.passed():
+            if deadline.has_passed():
                 raise DeadlineExceededError(self.name)
             timing = {} if limit is None else {"timeout": _whole_seconds(limit, deadline)}
             try:
@@ -100,7 +100,7 @@ class ServerConnection:
                 if not left or not is_passing(error):
                     raise BackendUnavailableError(self.name) from error
                 _log.debug("qdrant did not answer, %s attempts left: %s", left, type(error).__name__)
-            time.sleep(min(wait, deadline.remaining() or wait))
+            time.sleep(min(wait, deadline.remaining_seconds() or wait))
             wait *= 2
         raise BackendUnavailableError(self.name)
 
@@ -110,7 +110,7 @@ class ServerConnection:
             raise BackendClosedError(self.name) from error
         if is_absent(error):
             raise AbsentError from error
-        if is_late(error) and deadline.passed():
+        if is_late(error) and deadline.has_passed():
             raise DeadlineExceededError(self.name) from error
 
 
@@ -147,7 +147,7 @@ def _client(settings: QdrantServerSettings, limit: float) -> QdrantClient:
 
 def _whole_seconds(limit: float, deadline: Deadline) -> int:
     """Return the limit as the client takes it: whole seconds, at least one."""
-    remaining = deadline.remaining()
+    remaining = deadline.remaining_seconds()
     return max(1, math.ceil(limit if remaining is None else min(limit, remaining)))
 
 

@@ -38,7 +38,7 @@ _GRACE_SECONDS = 0.25
 """How long a call waits for word of which generation is live when it knows one: a server that hangs takes no longer."""
 
 
-class AnyManifest(Protocol):
+class CollectionManifest(Protocol):
     """A manifest."""
 
     @property
@@ -47,7 +47,7 @@ class AnyManifest(Protocol):
         ...
 
 
-Manifest = TypeVar("Manifest", bound=AnyManifest)
+Manifest = TypeVar("Manifest", bound=CollectionManifest)
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,7 +65,7 @@ class QdrantSparseIndex(CollectionIndex[LexicalEntry, LexicalManifest]):
     ) -> Hits:
         """Return the entries that hold one of the terms or more, best first, equal scores by entry id."""
         live = self._generations.live()
-        if deadline.passed():
+        if deadline.has_passed():
             raise DeadlineExceededError(NAME)
         if live is None or not terms or limit <= 0:
             return Hits.of(())

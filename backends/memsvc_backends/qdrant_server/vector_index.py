@@ -56,7 +56,7 @@ class QdrantServerIndex(CollectionIndex[VectorEntry, VectorManifest]):
     ) -> Hits:
         """Return the entries of the view nearest to the vector, best first, equal scores by entry id."""
         live = self._generations.live()
-        if deadline.passed():
+        if deadline.has_passed():
             raise DeadlineExceededError(NAME)
         if live is not None:
             require_dimension(vector, live.manifest.dimension)

@@ -9,7 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from memsvc.domain.api_keys import ApiKey, Role
+from memsvc.domain.api_keys import ApiKey, ApiKeyRole
 from memsvc.domain.clock import from_micros, to_micros
 from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.dialect import cached_statement, execute, json_text
@@ -105,7 +105,7 @@ def _key_from_row(row: Sequence[Any]) -> ApiKey:
     return ApiKey(
         id=key_id,
         name=name,
-        role=Role(role),
+        role=ApiKeyRole(role),
         tenant_id=tenant_id,
         user_ids=tuple(json.loads(user_ids)),
         project_ids=tuple(json.loads(project_ids)),

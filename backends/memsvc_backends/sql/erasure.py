@@ -54,7 +54,7 @@ class SqlErasureReads:
             row = execute(connection, statement).one_or_none()
         return None if row is None else _erasure(row)
 
-    def unfinished(self) -> list[Erasure]:
+    def unfinished_erasures(self) -> list[Erasure]:
         """Return the erasures under way."""
         statement = sa.select(erasures).where(erasures.c.end_time.is_(None)).order_by(erasures.c.owner_digest)
         with self._database.read_connection() as connection:

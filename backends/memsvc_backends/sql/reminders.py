@@ -44,7 +44,7 @@ class SqlReminderReads:
         found.sort(key=lambda one: (one[0], one[1]))
         return [memory_from_row(values[2:]) for values in found[:most]]
 
-    def acknowledged(self, rows: Sequence[int], *, since: date, reach: Reach) -> dict[int, frozenset[Given]]:
+    def acknowledgements(self, rows: Sequence[int], *, since: date, reach: Reach) -> dict[int, frozenset[Given]]:
         """Return what was acknowledged."""
         if not rows:
             return {}

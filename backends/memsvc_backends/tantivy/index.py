@@ -71,7 +71,7 @@ class TantivyLexicalIndex:
     ) -> Hits:
         """Return the entries that hold one of the terms or more, best first, equal scores by entry id."""
         live = self._require_open()
-        if deadline.passed():
+        if deadline.has_passed():
             raise DeadlineExceededError(NAME)
         if live is None or not terms:
             return Hits.of(())

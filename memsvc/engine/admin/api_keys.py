@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from memsvc.domain.api_keys import ApiKey, KeyDemand, KeyState, Role, digest_of_key, key_id_of, new_key_text
+from memsvc.domain.api_keys import ApiKey, ApiKeyRole, KeyDemand, KeyState, digest_of_key, key_id_of, new_key_text
 from memsvc.domain.errors import (
     ApiKeyExpiredError,
     ApiKeyInvalidError,
@@ -32,7 +32,7 @@ class NewApiKey:
     """The properties of a new key; the fields are those of `ApiKey`, and *ttl* may replace expire_time."""
 
     name: str = ""
-    role: Role = Role.READ_WRITE
+    role: ApiKeyRole = ApiKeyRole.READ_WRITE
     tenant_id: str = ""
     user_ids: tuple[str, ...] = ()
     project_ids: tuple[str, ...] = ()

@@ -63,7 +63,7 @@ class CaptureDecider:
     @staticmethod
     def _ask(model: LanguageModel, places: Sequence[int], judged: list[StatementDecision], deadline: Deadline) -> None:
         """Replace decisions of the rules by those of the model; statements that it omits keep those of the rules."""
-        remaining = deadline.remaining()
+        remaining = deadline.remaining_seconds()
         if remaining is not None and remaining <= RESERVE_SECONDS:
             message = "There is no time left to ask it."
             raise UnusableAnswerError(message)

@@ -66,7 +66,7 @@ class StatementExtractor:
         known = self._known_text.find_known(scope, judged.content, deadline)
         if known is None:
             return ExtractedStatement(judged.statement, judged.verdict, judged.content)
-        verdict = CaptureVerdict.ignoring(CaptureReason.KNOWN, f"Memory {known.id} states this already.")
+        verdict = CaptureVerdict.ignore(CaptureReason.KNOWN, f"Memory {known.id} states this already.")
         return ExtractedStatement(judged.statement, verdict, judged.content, known)
 
 
@@ -132,5 +132,5 @@ def draft_from_statement(
 
 
 def _as_recalled(statement: SourceStatement) -> ExtractedStatement:
-    verdict = CaptureVerdict.ignoring(CaptureReason.RECALLED, "The text was recalled from memory.")
+    verdict = CaptureVerdict.ignore(CaptureReason.RECALLED, "The text was recalled from memory.")
     return ExtractedStatement(statement, verdict, statement.text)

@@ -137,7 +137,7 @@ class MergedTextWriter:
             return ConsolidatedText(
                 plain, "The memories contain a secret, which is not sent to a language model; the rule merged them."
             )
-        left = deadline.remaining()
+        left = deadline.remaining_seconds()
         seconds = SECONDS if left is None else min(SECONDS, left)
         try:
             text = self._model.text(Prompt(_INSTRUCTIONS, clean), deadline=Deadline.after(seconds))

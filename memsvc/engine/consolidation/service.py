@@ -102,7 +102,7 @@ class ConsolidationService:
         threshold = self._threshold if wanted.threshold is None else wanted.threshold
         is_first = True
         while examined < MOST_EXAMINED:
-            left = deadline.remaining()
+            left = deadline.remaining_seconds()
             if not is_first and left is not None and left < RESERVE_SECONDS:
                 return
             page = self._reads.page(reach=reach, where=mergeable(), order=_NEWEST_FIRST, after=after, limit=PAGE)

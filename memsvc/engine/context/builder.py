@@ -185,7 +185,7 @@ class ContextBuilder:
         """Return whether a section is possible and there is time for it."""
         if not self._is_possible(section):
             return False
-        remaining = self.deadline.remaining()
+        remaining = self.deadline.remaining_seconds()
         if remaining is not None and remaining < LEAST_SECONDS:
             self._skipped.append(section)
             return False
@@ -284,7 +284,7 @@ class ContextBuilder:
         """Return the hits, and why they may be incomplete; None if the context was abandoned."""
         if self._pending is None or self._pending.cancelled():
             self._pending = self._inputs.search(self.deadline)
-        pending, remaining = self._pending, self.deadline.remaining()
+        pending, remaining = self._pending, self.deadline.remaining_seconds()
         try:
             reply = pending.result(None if remaining is None else max(0.0, remaining - MARGIN_SECONDS))
         except CancelledError:

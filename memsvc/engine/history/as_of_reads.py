@@ -82,7 +82,7 @@ class AsOfReader:
         where = conjunction(selection.where, session_privacy(scope, selection.sessions))
         # Read unchanged memories first: one that changes in between is then read twice, not missed.
         same = self.reads.page(
-            reach=past.reach, where=conjunction(where, past.unchanged), order=order, after=after, limit=limit + 1
+            reach=past.reach, where=conjunction(where, past.unchanged_filter), order=order, after=after, limit=limit + 1
         )
         changed = past.changed_rows()
         others = (one for part in past.states(changed) for one in part if memory_matches(where, one))
@@ -193,7 +193,7 @@ class AsOfState:
     sessions: SessionVisibility = SessionVisibility.CURRENT
 
     @property
-    def unchanged(self) -> Filter:
+    def unchanged_filter(self) -> Filter:
         """Return the filter for memories that are unchanged since."""
         return Range(Field.UPDATE_TIME, at_most=to_micros(self.moment))
 

@@ -103,7 +103,7 @@ class ChangedMemories:
         found: list[Memory] = []
         for part in self.past.states(rows[-self._most :]):
             found += [one for one in part if one.status is not Status.DELETED and memory_matches(asked.where, one)]
-            if asked.deadline.passed():
+            if asked.deadline.has_passed():
                 self.is_partial = True
                 break
         before = self._previous_messages(found)
@@ -112,10 +112,10 @@ class ChangedMemories:
             self.documents[memory.row] = Document(memory, chunks_of(memory.content) or _single_chunk(memory), previous)
 
     @property
-    def unchanged(self) -> Filter:
+    def unchanged_filter(self) -> Filter:
         """Return the filter that excludes memories changed since."""
         if len(self.rows) > EXCLUDED_BY_ROW:
-            return self.past.unchanged
+            return self.past.unchanged_filter
         return Not(AnyOf(Field.ROW, tuple(self.rows))) if self.rows else And(())
 
     def _previous_messages(self, memories: Sequence[Memory]) -> dict[int, Memory]:
@@ -184,7 +184,7 @@ class AsOfRetrieval:
         if not self._is_loaded:
             self._states.load(asked)
             self._is_loaded = True
-        found = self._live.run(replace(asked, where=conjunction(asked.where, self._states.unchanged)))
+        found = self._live.run(replace(asked, where=conjunction(asked.where, self._states.unchanged_filter)))
         if self._states.documents:
             with self._search_priority.without_yielding():
                 self._add(asked, found)

@@ -137,7 +137,7 @@ class CheckpointRollback:
             blocked: list[_Item] = []
             names = {item.memory_id for item in waiting}
             for start in range(0, len(waiting), PART):
-                if deadline.passed():
+                if deadline.has_passed():
                     left = len(waiting) - start + len(blocked)
                     message = f"the rollback ({left} of {len(items)} memories are left; repeat the request to continue)"
                     raise DeadlineExceededError(message)

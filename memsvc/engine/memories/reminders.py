@@ -88,7 +88,7 @@ class ReminderService:
     def _due_of_page(self, scope: Scope, reach: Reach, page: list[Memory], moment: Moment) -> list[DueReminder]:
         visible_now = [one for one in page if visible(one, scope) and is_in_use(one, moment.now)]
         since = (moment.now - timedelta(days=moment.overdue_days + 2)).date()
-        given = self._store.reminders.acknowledged([one.row for one in visible_now], since=since, reach=reach)
+        given = self._store.reminders.acknowledgements([one.row for one in visible_now], since=since, reach=reach)
         listed: list[DueReminder] = []
         for memory in visible_now:
             if memory.reminder is not None:

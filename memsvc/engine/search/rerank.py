@@ -177,5 +177,5 @@ def _vector_of(vectors: Mapping[int, TermVector], place: RankedMemory) -> TermVe
 
 
 def _is_short_of(deadline: Deadline, seconds: float) -> bool:
-    remaining = deadline.remaining()
+    remaining = deadline.remaining_seconds()
     return remaining is not None and remaining < seconds

@@ -273,7 +273,7 @@ class DenseRetriever:
         where: Filter | None,
         started: float,
     ) -> DenseResult:
-        remaining = asked.deadline.remaining()
+        remaining = asked.deadline.remaining_seconds()
         try:
             query_vector, embedded = embedding.result(None if remaining is None else remaining * EMBEDDING_SHARE)
         except TimeoutError as error:

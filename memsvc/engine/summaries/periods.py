@@ -231,7 +231,7 @@ class SummarySources:
             yield from page
             if len(page) < PAGE:
                 return
-            if deadline.passed():
+            if deadline.has_passed():
                 raise DeadlineExceededError(_LABELS)
             self._search_priority.yield_to_searches()
             after = PageCursor(to_micros(when(page[-1])), page[-1].row)

@@ -47,7 +47,7 @@ class TextSummarizer:
         clean = [self._redactor.text(text)[0] for text in texts]
         if self._model is None:
             return SummaryText(self._extract(clean, most_tokens))
-        left = deadline.remaining()
+        left = deadline.remaining_seconds()
         seconds = SECONDS if left is None else min(SECONDS, left)
         prompt = Prompt(_INSTRUCTIONS.format(what=what, most_tokens=most_tokens), self._material(clean))
         try:

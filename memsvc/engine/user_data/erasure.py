@@ -401,7 +401,7 @@ class UserEraser:
 
     def finish_begun(self) -> None:
         """Finish an erasure begun by an earlier process; a failure is logged, and the next call resumes."""
-        for erasure in self._store.erasures.unfinished():
+        for erasure in self._store.erasures.unfinished_erasures():
             with self._lock:
                 current = self._store.erasures.find(erasure.owner)
                 if current is not None and current.end_time is None and not self._pause.is_set():

@@ -10,7 +10,7 @@ from typing import Any
 
 from google.protobuf.message import Message
 
-from memsvc.domain.api_keys import ApiKey, Role
+from memsvc.domain.api_keys import ApiKey, ApiKeyRole
 from memsvc.domain.errors import (
     ApiKeyExpiredError,
     ApiKeyInvalidError,
@@ -153,13 +153,13 @@ WITHOUT_SCOPE = frozenset({"CheckIntegrity", "RunMaintenance", "SyncVault"})
 """Methods that are about all users when the request has no scope."""
 
 
-def role_for(method: str, request: Any) -> Role:
+def role_for(method: str, request: Any) -> ApiKeyRole:
     """Return the role that a call needs."""
     if method in READS:
-        return Role.READ_ONLY
+        return ApiKeyRole.READ_ONLY
     if method in WRITES and not (method in WITHOUT_SCOPE and _lacks_scope(request)):
-        return Role.READ_ONLY if _is_preview(method, request) else Role.READ_WRITE
-    return Role.ADMIN
+        return ApiKeyRole.READ_ONLY if _is_preview(method, request) else ApiKeyRole.READ_WRITE
+    return ApiKeyRole.ADMIN
 
 
 def is_audited(method: str) -> bool:

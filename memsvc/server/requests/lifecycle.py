@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, tzinfo
 
 from memsvc.domain import limits
-from memsvc.domain.api_keys import KEY_ID, Role
+from memsvc.domain.api_keys import KEY_ID, ApiKeyRole
 from memsvc.domain.diagnostics import ORPHAN_GRACE, FileCleanup, IndexKind, ReindexMode
 from memsvc.domain.maintenance import MaintenancePlan, MaintenanceScope, UpkeepStep
 from memsvc.domain.memory import Slot
@@ -479,7 +479,7 @@ def create_api_key_request(message: keys_pb2.CreateApiKeyRequest) -> tuple[NewAp
     """Return the key to create, and the request id."""
     decoder = RequestDecoder()
     name = decoder.name("name", message.name, most=limits.KEY_NAME)
-    role = decoder.enum("role", message.role, API_KEY_ROLE, Role.READ_WRITE)
+    role = decoder.enum("role", message.role, API_KEY_ROLE, ApiKeyRole.READ_WRITE)
     key = NewApiKey(
         name=name,
         role=role,
@@ -528,8 +528,8 @@ def sync_vault_request(message: vault_pb2.SyncVaultRequest) -> SyncPlan:
     return SyncPlan(scope, is_forced=message.force, is_dry=message.dry_run)
 
 
-def _key_bounds(decoder: RequestDecoder, field: str, values: Sequence[str], role: Role) -> tuple[str, ...]:
-    if role is Role.ADMIN and values:
+def _key_bounds(decoder: RequestDecoder, field: str, values: Sequence[str], role: ApiKeyRole) -> tuple[str, ...]:
+    if role is ApiKeyRole.ADMIN and values:
         decoder.add(field, "must be empty for the role ADMIN, which is about everybody")
         return ()
     decoder.count(field, values, most=limits.KEY_BOUNDS)

@@ -13,7 +13,7 @@ from typing import Any
 import grpc
 
 from memsvc.bootstrap.offline import offline_keys
-from memsvc.domain.api_keys import Role
+from memsvc.domain.api_keys import ApiKeyRole
 from memsvc.engine.admin.api_keys import CreatedApiKey, NewApiKey
 from memsvc.settings import load_settings
 from tests.support.server_process import FAST, ServerProcess, Stubs
@@ -69,15 +69,15 @@ class Keyed:
 
 
 NEW_KEYS: dict[str, NewApiKey] = {
-    "admin": NewApiKey(role=Role.ADMIN),
+    "admin": NewApiKey(role=ApiKeyRole.ADMIN),
     "writer": NewApiKey(tenant_id="acme"),
-    "reader": NewApiKey(role=Role.READ_ONLY, tenant_id="acme"),
+    "reader": NewApiKey(role=ApiKeyRole.READ_ONLY, tenant_id="acme"),
     "other tenant": NewApiKey(tenant_id="acme-corp"),
     "ada": NewApiKey(tenant_id="acme", user_ids=("ada",)),
     "web": NewApiKey(tenant_id="acme", project_ids=("web", "网")),
     "slow": NewApiKey(tenant_id="acme", calls_per_second=0.01),
     "narrow": NewApiKey(tenant_id="acme", concurrent_calls=1),
-    "revoked": NewApiKey(role=Role.ADMIN),
+    "revoked": NewApiKey(role=ApiKeyRole.ADMIN),
     "to be revoked": NewApiKey(tenant_id="acme"),
 }
 
@@ -86,7 +86,7 @@ NEW_KEYS: dict[str, NewApiKey] = {
 def keyed(data_dir: Path, environment: dict[str, str]) -> Iterator[Keyed]:
     """Make the keys, and run a service on them."""
     made: dict[str, CreatedApiKey] = {name: make_key(data_dir, new) for name, new in NEW_KEYS.items()}
-    made["expired"] = make_key(data_dir, NewApiKey(role=Role.ADMIN, ttl=DAY), ago=2 * DAY)
+    made["expired"] = make_key(data_dir, NewApiKey(role=ApiKeyRole.ADMIN, ttl=DAY), ago=2 * DAY)
     with offline_keys(load_settings(data_dir=data_dir)) as keys:
         keys.revoke(made["revoked"].key.id)
     with ServerProcess(data_dir, environment) as server:

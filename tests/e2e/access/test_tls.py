@@ -13,7 +13,7 @@ import pytest
 import trustme
 
 from memsvc.client import Memsvc, MemsvcCallError, Tls
-from memsvc.domain.api_keys import Role
+from memsvc.domain.api_keys import ApiKeyRole
 from memsvc.engine.admin.api_keys import NewApiKey
 from memsvc.v1 import memory_service_pb2 as pb
 from memsvc.v1 import types_pb2 as types
@@ -167,7 +167,7 @@ def test_a_new_certificate_is_shown_without_a_restart(secure: SecureProcess, pap
 
 def test_beyond_this_machine_a_key_will_do(papers: Papers, tmp_path: Path) -> None:
     """With TLS our client sends it by call credentials; on a Unix socket beside it without."""
-    key = make_key(tmp_path / "data", NewApiKey(role=Role.READ_WRITE)).text
+    key = make_key(tmp_path / "data", NewApiKey(role=ApiKeyRole.READ_WRITE)).text
     socket = f"unix:{tmp_path / 's'}"
     process = SecureProcess(tmp_path / "data", papers.environment(), f"0.0.0.0:0,{socket}")
     process.credentials = grpc.ssl_channel_credentials(papers.ca_file.read_bytes())

@@ -18,7 +18,7 @@ import pytest
 from mcp import Client
 
 from memsvc.client import Memsvc
-from memsvc.domain.api_keys import Role
+from memsvc.domain.api_keys import ApiKeyRole
 from memsvc.engine.admin.api_keys import NewApiKey
 from memsvc.v1 import search_service_pb2 as searches
 from memsvc.v1.search_service_pb2_grpc import SearchServiceServicer, add_SearchServiceServicer_to_server
@@ -112,7 +112,7 @@ def test_a_key_that_may_only_read(tmp_path: Path) -> None:
     """What it may not do is told to the model; without any key it is told where to set one."""
     data = tmp_path / "data"
     writer = make_key(data, NewApiKey(tenant_id="acme")).text
-    reader = make_key(data, NewApiKey(role=Role.READ_ONLY, tenant_id="acme")).text
+    reader = make_key(data, NewApiKey(role=ApiKeyRole.READ_ONLY, tenant_id="acme")).text
     with ServerProcess(data, ASKING) as server:
         with Memsvc(server.bound, user_id="ada", api_key=writer) as client:
             client.create("I am the writer.")

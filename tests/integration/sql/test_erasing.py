@@ -34,7 +34,7 @@ def test_the_note_of_a_running_erasure_is_not_found_by_a_search(store: SqlMetada
 
     assert store.erasures.settle()
     assert () == search_files(tmp_path, [OWNER, "burrows"]).holding
-    assert [BEGUN] == store.erasures.unfinished()
+    assert [BEGUN] == store.erasures.unfinished_erasures()
     assert [tmp_path / "memsvc.db", tmp_path / "memsvc.db-wal"] == list(store.erasures.files())
 
 

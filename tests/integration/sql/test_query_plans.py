@@ -150,7 +150,7 @@ USES: dict[str, Use] = {
     "reminders": lambda store: store.reminders.page(
         reach=ADA, window=window(NOW, 7), after=ReminderPlace(1, 1), limit=9
     ),
-    "reminders given": lambda store: store.reminders.acknowledged([1, 2], since=NOW.date(), reach=ADA),
+    "reminders given": lambda store: store.reminders.acknowledgements([1, 2], since=NOW.date(), reach=ADA),
     "acknowledge": _acknowledge,
     "find_keys": _in_transaction(lambda transaction: transaction.find_keys(OWNER, [("", "k"), ("web", "k")])),
     "find_contents": _in_transaction(lambda tx: tx.find_contents(OWNER, [ContentName("", "FACT", "h")])),

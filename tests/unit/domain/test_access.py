@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsvc.domain.api_keys import ApiKey, KeyState, Role, digest_of_key, key_id_of, new_key_text
+from memsvc.domain.api_keys import ApiKey, ApiKeyRole, KeyState, digest_of_key, key_id_of, new_key_text
 from memsvc.domain.secrets import redact
 from memsvc.testing.factories import NOW
 
@@ -53,7 +53,7 @@ def test_ids_ascend_with_time() -> None:
 
 def test_only_its_own_text_opens_a_key() -> None:
     """What is kept is a digest."""
-    key = ApiKey(ID, "", Role.READ_ONLY, digest_of_key(TEXT), NOW)
+    key = ApiKey(ID, "", ApiKeyRole.READ_ONLY, digest_of_key(TEXT), NOW)
     _, other = new_key_text(NOW, os.urandom)
 
     assert key.is_opened_by(TEXT)
@@ -63,16 +63,20 @@ def test_only_its_own_text_opens_a_key() -> None:
 
 def test_a_role_may_what_the_one_before_may() -> None:
     """In the order of their names in the enum."""
-    covered = {role: [needed for needed in Role if role.covers(needed)] for role in Role}
+    covered = {role: [needed for needed in ApiKeyRole if role.covers(needed)] for role in ApiKeyRole}
 
-    assert covered == {Role.READ_ONLY: list(Role)[:1], Role.READ_WRITE: list(Role)[:2], Role.ADMIN: list(Role)}
+    assert covered == {
+        ApiKeyRole.READ_ONLY: list(ApiKeyRole)[:1],
+        ApiKeyRole.READ_WRITE: list(ApiKeyRole)[:2],
+        ApiKeyRole.ADMIN: list(ApiKeyRole),
+    }
 
 
 def test_a_key_ends_at_its_moment_and_stays_revoked() -> None:
     """At the moment itself it is good no more; who revoked it meant it."""
     hour = timedelta(hours=1)
-    key = ApiKey(ID, "", Role.ADMIN, b"", NOW, expire_time=NOW + hour)
-    revoked = ApiKey(ID, "", Role.ADMIN, b"", NOW, expire_time=NOW + hour, revoke_time=NOW)
+    key = ApiKey(ID, "", ApiKeyRole.ADMIN, b"", NOW, expire_time=NOW + hour)
+    revoked = ApiKey(ID, "", ApiKeyRole.ADMIN, b"", NOW, expire_time=NOW + hour, revoke_time=NOW)
 
     states = [key.state(moment) for moment in (NOW, NOW + hour - timedelta(microseconds=1), NOW + hour)]
     assert states == [KeyState.ACTIVE, KeyState.ACTIVE, KeyState.EXPIRED]

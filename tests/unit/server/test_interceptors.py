@@ -239,7 +239,7 @@ def test_a_unary_call_without_a_deadline_gets_the_servers() -> None:
     """A handler that takes longer is ended, and the client is told why."""
 
     async def slow(request: Any, context: Any) -> None:
-        assert call_context.deadline.get().remaining() is not None
+        assert call_context.deadline.get().remaining_seconds() is not None
         await asyncio.Event().wait()
 
     context = FakeContext()
@@ -253,7 +253,7 @@ def test_a_clients_deadline_takes_the_place_of_the_servers() -> None:
     """What is below knows how much is left."""
 
     async def left(request: Any, context: Any) -> float | None:
-        return call_context.deadline.get().remaining()
+        return call_context.deadline.get().remaining_seconds()
 
     remaining = serve("unary_unary", left, FakeContext(remaining=1000.0))
 
@@ -264,7 +264,7 @@ def test_a_stream_without_a_deadline_may_last() -> None:
     """An import has none of the server's making."""
 
     async def left(request: Any, context: Any) -> AsyncGenerator[float | None, None]:
-        yield call_context.deadline.get().remaining()
+        yield call_context.deadline.get().remaining_seconds()
 
     context = FakeContext()
     serve("unary_stream", left, context)

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from memsvc.domain.api_keys import ApiKey, Role
+from memsvc.domain.api_keys import ApiKey, ApiKeyRole
 from memsvc.domain.errors import LimitExceededError
 from memsvc.server.interceptors.authentication import BUSY_RETRY_SECONDS, KeyRateLimiter
 from memsvc.testing.factories import NOW
@@ -14,7 +14,7 @@ from memsvc.testing.factories import NOW
 
 def key(name: str = "a", **limits: float) -> ApiKey:
     """Return a key with limits of its own."""
-    return ApiKey(name * 20, "", Role.READ_ONLY, b"", NOW, **limits)  # type: ignore[arg-type]  # limits are numbers
+    return ApiKey(name * 20, "", ApiKeyRole.READ_ONLY, b"", NOW, **limits)  # type: ignore[arg-type]  # limits are numbers
 
 
 class Ticks:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from memsvc.domain.api_keys import Role
+from memsvc.domain.api_keys import ApiKeyRole
 from memsvc.server.addresses import is_local_peer
 from memsvc.server.interceptors.authentication import ADMINS, PREVIEWS, READS, WITHOUT_SCOPE, WRITES, role_for
 from memsvc.v1 import integrity_pb2, maintenance_pb2
@@ -53,9 +53,9 @@ def test_what_is_about_everybody_needs_an_admin() -> None:
     }
 
     for method, request in requests.items():
-        assert role_for(method, request()) is Role.ADMIN
-        assert role_for(method, request(scope=scope)) is Role.READ_WRITE
-    assert role_for("SomethingNew", None) is Role.ADMIN
+        assert role_for(method, request()) is ApiKeyRole.ADMIN
+        assert role_for(method, request(scope=scope)) is ApiKeyRole.READ_WRITE
+    assert role_for("SomethingNew", None) is ApiKeyRole.ADMIN
 
 
 def test_every_request_that_may_only_look_is_in_the_table() -> None:
@@ -80,17 +80,17 @@ def test_what_only_looks_is_for_readers(method: str) -> None:
     fields = dict(PREVIEWS[method])
     scope = types.Scope(user_id="ada")
 
-    def role(**changed: bool) -> Role:
+    def role(**changed: bool) -> ApiKeyRole:
         return role_for(method, METHODS[method].request(scope=scope, **(fields | changed)))
 
-    assert role() is Role.READ_ONLY
+    assert role() is ApiKeyRole.READ_ONLY
     assert {name: role(**{name: not wanted}) for name, wanted in fields.items()} == dict.fromkeys(
-        fields, Role.READ_WRITE
+        fields, ApiKeyRole.READ_WRITE
     )
     whole = role_for(method, METHODS[method].request(**fields))
-    assert whole is (Role.ADMIN if method in WITHOUT_SCOPE else Role.READ_ONLY)
+    assert whole is (ApiKeyRole.ADMIN if method in WITHOUT_SCOPE else ApiKeyRole.READ_ONLY)
     # Bytes that are no request, and requests to come, say nothing of themselves.
-    assert role_for(method, object()) is role_for(method, None) is Role.READ_WRITE
+    assert role_for(method, object()) is role_for(method, None) is ApiKeyRole.READ_WRITE
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from memsvc.domain.api_keys import KeyDemand, Role, new_key_text
+from memsvc.domain.api_keys import ApiKeyRole, KeyDemand, new_key_text
 from memsvc.domain.errors import (
     ApiKeyExpiredError,
     ApiKeyInvalidError,
@@ -195,7 +195,7 @@ def test_a_repeated_request_makes_no_second_key(keys: ApiKeyService, store: Meta
 
 def test_revoking_again_changes_nothing(keys: ApiKeyService, clock: Clock) -> None:
     """The first time counts, with an id of the request and without."""
-    made = keys.create(NewApiKey(role=Role.ADMIN))
+    made = keys.create(NewApiKey(role=ApiKeyRole.ADMIN))
     revoked = keys.revoke(made.key.id, request_id="r")
     clock.moment += REFRESH
 

@@ -32,7 +32,7 @@ def test_what_is_repeated_or_to_be_forgotten_refers_to_nothing() -> None:
     forget = "Forget `report:gone`."
     message = ChatMessage(Role.USER, f"{context}{forget} Look at `chart:new`.")
     heard = ExtractedStatement(
-        SourceStatement(forget, Role.USER, 0), CaptureVerdict.ignoring(CaptureReason.FORGET, ""), forget
+        SourceStatement(forget, Role.USER, 0), CaptureVerdict.ignore(CaptureReason.FORGET, ""), forget
     )
 
     assert found(message, heard=(heard,)) == [["chart:new"]]
