@@ -12,7 +12,7 @@ import pytest
 from memsvc.ports.models import Embedder
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing.models import EmbedderContract
-from memsvc_backends.in_memory.embedder import EMBEDDER, InMemoryEmbedderSettings
+from memsvc_backends.in_memory.models import EMBEDDER, InMemoryEmbedderSettings
 
 
 class TestInMemory(EmbedderContract):

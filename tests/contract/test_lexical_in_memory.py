@@ -12,7 +12,7 @@ import pytest
 from memsvc.ports.indexes import LexicalIndex
 from memsvc.ports.plugin import BackendContext, BackendSettings
 from memsvc.testing.lexical import LexicalIndexContract
-from memsvc_backends.in_memory.lexical import LEXICAL
+from memsvc_backends.in_memory.indexes import LEXICAL
 
 
 class TestInMemoryLexical(LexicalIndexContract):

@@ -12,7 +12,7 @@ import pytest
 from memsvc.ports.indexes import VectorIndex
 from memsvc.ports.plugin import BackendContext, BackendSettings
 from memsvc.testing.vectors import VectorIndexContract
-from memsvc_backends.in_memory.vectors import VECTORS
+from memsvc_backends.in_memory.indexes import VECTORS
 
 
 class TestInMemoryVectors(VectorIndexContract):

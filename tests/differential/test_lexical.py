@@ -20,7 +20,7 @@ from memsvc.domain.scope import Reach
 from memsvc.ports.indexes import LexicalIndex
 from memsvc.ports.plugin import BackendContext, BackendSettings
 from memsvc.testing import factories
-from memsvc_backends.in_memory.lexical import LEXICAL
+from memsvc_backends.in_memory.indexes import LEXICAL
 from memsvc_backends.postgres_index import FULLTEXT
 from memsvc_backends.postgres_index.settings import FulltextSettings
 from memsvc_backends.qdrant_server.sparse_index import NAME, QdrantSparseIndex

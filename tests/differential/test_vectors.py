@@ -22,7 +22,7 @@ from memsvc.ports.indexes import VectorEntry, VectorIndex
 from memsvc.ports.plugin import BackendContext, BackendSettings
 from memsvc.testing import factories
 from memsvc.testing.derived_index import NO_HURRY
-from memsvc_backends.in_memory.vectors import VECTORS
+from memsvc_backends.in_memory.indexes import VECTORS
 from memsvc_backends.postgres_index import PGVECTOR
 from memsvc_backends.postgres_index.settings import PgvectorSettings
 from memsvc_backends.qdrant_edge import EDGE

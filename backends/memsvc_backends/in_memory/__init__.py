@@ -4,10 +4,7 @@ Tests use them where another backend is not the subject, and compare the other b
 """
 
 from memsvc_backends.in_memory.blobs import BLOBS
-from memsvc_backends.in_memory.embedder import EMBEDDER
-from memsvc_backends.in_memory.lexical import LEXICAL
-from memsvc_backends.in_memory.reranker import RERANKER
-from memsvc_backends.in_memory.tokenizer import ESTIMATE
-from memsvc_backends.in_memory.vectors import VECTORS
+from memsvc_backends.in_memory.indexes import LEXICAL, VECTORS
+from memsvc_backends.in_memory.models import EMBEDDER, ESTIMATE, RERANKER
 
 __all__ = ["BLOBS", "EMBEDDER", "ESTIMATE", "LEXICAL", "RERANKER", "VECTORS"]

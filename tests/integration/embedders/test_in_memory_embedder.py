@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from memsvc.ports.plugin import BackendContext
-from memsvc_backends.in_memory.embedder import EMBEDDER, InMemoryEmbedderSettings
+from memsvc_backends.in_memory.models import EMBEDDER, InMemoryEmbedderSettings
 
 
 @pytest.mark.parametrize("dimension", [2, 64, 384])

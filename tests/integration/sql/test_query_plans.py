@@ -267,7 +267,7 @@ def test_rows_are_entered_by_number(store: SqlMetadataStore, plans: Plans, use: 
 
 
 LISTED: dict[str, tuple[str, Use]] = {
-    "stored": ("memories", _in_transaction(lambda tx: tx.stored(OWNER, ["a", "b"]))),
+    "get_many": ("memories", _in_transaction(lambda tx: tx.get_many(OWNER, ["a", "b"]))),
     "rows": ("memories", _in_transaction(lambda tx: tx.rows(OWNER, ["a", "b"]))),
     "ids of others": ("memories", _in_transaction(lambda tx: tx.ids_of_others(OWNER, ["a", "b"]))),
     "tombstones": ("tombstones", _in_transaction(lambda tx: tx.find_tombstones(OWNER, ["a", "b"]))),
