@@ -17,6 +17,9 @@ from memsvc.settings import BackendChoice, Settings
 from memsvc.settings.profile import BACKENDS, Profile
 
 _SERVERS = {"qdrant": "Qdrant", "qdrant-sparse": "Qdrant", "pgvector": "PostgreSQL", "pg-fulltext": "PostgreSQL"}
+EMBEDDERS = ("embedder", "previous_embedder")
+MODELS = ("language_model",)
+PROBE = "Does the model answer?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +97,6 @@ def _advice(port: str, choice: BackendChoice, options: object) -> str:
 
 
 # Description of a backend: its model, and the dimension of its vectors.
-
-
-EMBEDDERS = ("embedder", "previous_embedder")
-MODELS = ("language_model",)
-PROBE = "Does the model answer?"
 
 
 def describe_backend(port: str, backend: Any) -> str:

@@ -12,6 +12,18 @@ from memsvc.domain.memory import FileRef, Kind, Layer, Memory
 from memsvc.domain.sessions import Role
 from memsvc.domain.write_requests import Outcome, Redaction
 
+KNOWLEDGE_CATEGORIES: Mapping[Kind, str] = {
+    Kind.FACT: "world",
+    Kind.KNOWLEDGE: "world",
+    Kind.DECISION: "world",
+    Kind.TASK: "world",
+    Kind.NOTE: "world",
+    Kind.EXPERIENCE: "experience",
+    Kind.OPINION: "opinions",
+    Kind.PREFERENCE: "opinions",
+}
+"""Whether a memory is a fact of the world (W), an experience (B) or an opinion (O)."""
+
 
 class CaptureReason(StrEnum):
     """Why a statement is remembered, or why not."""
@@ -170,16 +182,3 @@ class FlushResult:
     notice: str
     position: int
     conflicts: tuple[Contradiction, ...] = ()
-
-
-KNOWLEDGE_CATEGORIES: Mapping[Kind, str] = {
-    Kind.FACT: "world",
-    Kind.KNOWLEDGE: "world",
-    Kind.DECISION: "world",
-    Kind.TASK: "world",
-    Kind.NOTE: "world",
-    Kind.EXPERIENCE: "experience",
-    Kind.OPINION: "opinions",
-    Kind.PREFERENCE: "opinions",
-}
-"""Whether a memory is a fact of the world (W), an experience (B) or an opinion (O)."""

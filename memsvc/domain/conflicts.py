@@ -8,6 +8,11 @@ from enum import StrEnum
 
 from memsvc.domain.memory import Memory
 
+WEEKDAY, WEEKLY = "weekday", "weekly"
+"""The sorts of parts that name a day of the week, and say that every week is meant."""
+POLE = "pole"
+"""The sort of a part that names one of several opposites: their number, and the word after a colon, as in "0:brief"."""
+
 
 class ConflictPolicy(StrEnum):
     """Action of a write on an older memory that it contradicts."""
@@ -79,12 +84,6 @@ class Rule(StrEnum):
     OCCUPATION = "OCCUPATION"
     PREFERENCE = "PREFERENCE"
     GENERAL = "GENERAL"
-
-
-WEEKDAY, WEEKLY = "weekday", "weekly"
-"""The sorts of parts that name a day of the week, and say that every week is meant."""
-POLE = "pole"
-"""The sort of a part that names one of several opposites: their number, and the word after a colon, as in "0:brief"."""
 
 
 @dataclass(frozen=True, slots=True)

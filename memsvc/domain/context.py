@@ -26,6 +26,10 @@ NEARLY = 0.9
 NEARLY_FULL = 0.70
 ALMOST_FULL = 0.85
 """Shares of its limit above which a session is warned of, the second time urgently."""
+REMINDER_TAGS = ("reminder", "提醒")
+_REMINDERS = frozenset(REMINDER_TAGS)
+REMINDER_SPAN = timedelta(hours=24)
+"""What lies so far back or ahead is due."""
 
 
 class Section(StrEnum):
@@ -205,12 +209,6 @@ Event: TypeAlias = ContextPlan | ContextItem | ContextNotice | ContextSummary
 
 
 # Core memories: the memories that an agent loads at its start.
-
-
-REMINDER_TAGS = ("reminder", "提醒")
-_REMINDERS = frozenset(REMINDER_TAGS)
-REMINDER_SPAN = timedelta(hours=24)
-"""What lies so far back or ahead is due."""
 
 
 class Essential(StrEnum):

@@ -10,6 +10,9 @@ from enum import StrEnum
 from memsvc.domain.context import NoticeSeverity
 from memsvc.domain.memory import FileRef
 
+ORPHAN_GRACE = timedelta(days=7)
+"""For how long a file may be without a memory that refers to it, unless somebody says otherwise."""
+
 
 class IndexKind(StrEnum):
     """One of the two derived indexes."""
@@ -190,10 +193,6 @@ class OperationPerformance:
 
 
 # Integrity: faults of stored data, and the report of a check.
-
-
-ORPHAN_GRACE = timedelta(days=7)
-"""For how long a file may be without a memory that refers to it, unless somebody says otherwise."""
 
 
 class Fault(StrEnum):

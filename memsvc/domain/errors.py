@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
 
+UNREACHED = "cannot be reached"
+"""The problem of a backend of which nothing more is known."""
+
 # Base of all errors of the domain.
 
 
@@ -205,10 +208,6 @@ class LimitExceededError(MemsvcError):
     def __init__(self, limit: str, *, retry_seconds: float = 0.1) -> None:
         super().__init__(f"The service is at its limit: {limit}.", limit=limit)
         self.retry_seconds = retry_seconds
-
-
-UNREACHED = "cannot be reached"
-"""The problem of a backend of which nothing more is known."""
 
 
 class BackendUnavailableError(MemsvcError):

@@ -18,6 +18,14 @@ from memsvc.domain.scope import Scope
 
 SHA256_DIGITS = 64
 """How many hexadecimal digits a content hash has."""
+HEADINGS = {"zh": "关联文件", "en": "Related files"}
+"""What stands above the block, by language."""
+_PLAIN_FIRST = re.compile(r"\w")
+_PLAIN = re.compile(r"[\w.:/@+~-]")
+_HEADING = re.compile(rf"\n\n\*\*(?:{'|'.join(HEADINGS.values())})\*\*:\n")
+_DOTS = re.compile(r"\.{1,2}")
+PLACES = frozenset({"category", "id", "name", "sha256", "user_id", "project_id", "tenant_id"})
+"""What a template may name in braces."""
 
 
 class FileCategory(StrEnum):
@@ -124,13 +132,8 @@ FILE_CATEGORIES = tuple(category.value for category in FileCategory)
 REF = rf"(?:{'|'.join(FILE_CATEGORIES)}):(?:\w|%[0-9A-Fa-f]{{2}})(?:[\w.:/@+~-]|%[0-9A-Fa-f]{{2}})*"
 """A reference in a text, as a regular expression without groups."""
 
-HEADINGS = {"zh": "关联文件", "en": "Related files"}
-"""What stands above the block, by language."""
 
 _REF = re.compile(REF)
-_PLAIN_FIRST = re.compile(r"\w")
-_PLAIN = re.compile(r"[\w.:/@+~-]")
-_HEADING = re.compile(rf"\n\n\*\*(?:{'|'.join(HEADINGS.values())})\*\*:\n")
 _ITEMS = re.compile(rf"(?:- `{REF}`(?:\n|\Z))*\s*")
 _ITEM = re.compile(rf"- `({REF})`")
 
@@ -201,12 +204,6 @@ def _percent_encode(text: str, plain: re.Pattern[str]) -> str:
 
 
 # URLs of files, made from a template.
-
-
-_DOTS = re.compile(r"\.{1,2}")
-
-PLACES = frozenset({"category", "id", "name", "sha256", "user_id", "project_id", "tenant_id"})
-"""What a template may name in braces."""
 
 
 @dataclass(frozen=True, slots=True)

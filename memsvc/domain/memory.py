@@ -15,6 +15,12 @@ from memsvc.domain.clock import to_micros
 from memsvc.domain.scope import Scope
 
 Json: TypeAlias = "bool | float | int | str | list[Json] | dict[str, Json] | None"
+_MILLISECOND_MICROS = 1_000
+_FRACTIONS = 4_096
+_VERSION_7 = 7 << 76
+_VARIANT = 0b10 << 62
+_RANDOM_BYTES = 8
+_RANDOM_MASK = (1 << 62) - 1
 
 
 class Layer(StrEnum):
@@ -208,14 +214,6 @@ def fingerprint(memory: Memory) -> int:
 
 
 # Ids of memories: UUIDs of version 7, which sort by their time.
-
-
-_MILLISECOND_MICROS = 1_000
-_FRACTIONS = 4_096
-_VERSION_7 = 7 << 76
-_VARIANT = 0b10 << 62
-_RANDOM_BYTES = 8
-_RANDOM_MASK = (1 << 62) - 1
 
 
 def uuid7(now: datetime, random: Callable[[int], bytes] = os.urandom) -> str:

@@ -19,6 +19,7 @@ TRUST_OF_ORIGIN: Mapping[Origin, float] = {
     Origin.TOOL: 0.5,
 }
 """How far each class of sources is trusted unless the settings say otherwise."""
+_OWN = frozenset({Origin.USER, Origin.AGENT})
 
 
 class ReviewVerdict(StrEnum):
@@ -26,9 +27,6 @@ class ReviewVerdict(StrEnum):
 
     APPROVE = "APPROVE"
     REJECT = "REJECT"
-
-
-_OWN = frozenset({Origin.USER, Origin.AGENT})
 
 
 def speaks_for_the_user(memory: Memory, least_trust: float) -> bool:

@@ -28,6 +28,17 @@ _EQUALS = (
 )
 _VALUE = r"[!#-&(-+\--:=?-_a-~]"
 """A character of a password: printable ASCII other than quotation marks, commas and what encloses."""
+_NO_PASSWORDS = frozenset(
+    {
+        "string", "required", "optional", "hidden", "number", "undefined", "boolean", "secret", "password", "incorrect",
+        "invalid", "changed", "missing",
+    }
+)  # fmt: skip
+"""What stands after "password:" in programs and messages without being one."""
+_METHOD = re.compile(r"(?i)(?:sha|md|argon|pbkdf|oauth|base|utf|http|v|bcrypt|scrypt)-?[0-9][0-9a-z.]*$")
+"""What is said of passwords, and is none: sha256, argon2id, v2.1."""
+_DIGITS = re.compile(r"[0-9][0-9 -]{11}")
+_FIELDS = ("content", "title", "summary", "source", "speaker", "category", "tags", "metadata")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +53,6 @@ class _Shape:
     marks: tuple[str, ...]
     pattern: re.Pattern[str]
     holds: Callable[[str], bool] = lambda _: True
-
-
-_NO_PASSWORDS = frozenset(
-    {
-        "string", "required", "optional", "hidden", "number", "undefined", "boolean", "secret", "password", "incorrect",
-        "invalid", "changed", "missing",
-    }
-)  # fmt: skip
-"""What stands after "password:" in programs and messages without being one."""
-_METHOD = re.compile(r"(?i)(?:sha|md|argon|pbkdf|oauth|base|utf|http|v|bcrypt|scrypt)-?[0-9][0-9a-z.]*$")
-"""What is said of passwords, and is none: sha256, argon2id, v2.1."""
 
 
 def _shape(kind: str, marks: str, pattern: str, holds: Callable[[str], bool] = lambda _: True) -> _Shape:
@@ -174,7 +174,6 @@ _SHAPES = (
     ),
     _shape("card-number", "", r"(?<![A-Za-z0-9_.-])[2-6](?:[ -]?[0-9]){12,18}(?![A-Za-z0-9_-]|\.[0-9])", _is_card),
 )
-_DIGITS = re.compile(r"[0-9][0-9 -]{11}")
 
 
 def redact(text: str) -> tuple[str, tuple[Redaction, ...]]:
@@ -250,9 +249,6 @@ class Redactor:
         found: list[tuple[Redaction, ...]] = []
         cleaned = {name: _redact_value(value, found) if name in _FIELDS else value for name, value in values.items()}
         return cleaned, sum_redactions(found)
-
-
-_FIELDS = ("content", "title", "summary", "source", "speaker", "category", "tags", "metadata")
 
 
 def _redact_value(value: T, found: list[tuple[Redaction, ...]]) -> T:

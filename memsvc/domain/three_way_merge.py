@@ -20,6 +20,10 @@ EFFORT = 4_000_000
 """The most pairs of equal lines that are compared; beyond, the texts are not merged but in conflict."""
 
 Lines: TypeAlias = Sequence[str]
+TEXT = frozenset({"content", "summary"})
+"""Fields whose lines are merged."""
+SETS = frozenset({"tags", "related_ids", "file_refs", "keywords"})
+"""Fields to which each side may add, and from which each may take away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +127,6 @@ def _effort(one: Lines, other: Lines) -> int:
 
 
 # Three-way merge of a memory, field by field.
-
-
-TEXT = frozenset({"content", "summary"})
-"""Fields whose lines are merged."""
-SETS = frozenset({"tags", "related_ids", "file_refs", "keywords"})
-"""Fields to which each side may add, and from which each may take away."""
 
 
 @dataclass(frozen=True, slots=True)

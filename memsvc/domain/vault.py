@@ -11,6 +11,14 @@ from enum import StrEnum
 from memsvc.domain.memory import Memory
 from memsvc.domain.write_requests import PatchValue
 
+SUFFIX = ".md"
+_PASSING = (
+    re.compile(r"\.conflict-[^/]*\.md$", re.IGNORECASE),  # our own: the other side of a conflict
+    re.compile(r"^#.*#$"),  # Emacs saves unsaved work so
+    re.compile(r"^~"),  # Office, Syncthing
+    re.compile(r"_(BACKUP|BASE|LOCAL|REMOTE)_[0-9]+\.md$", re.IGNORECASE),  # git mergetool
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Note:
@@ -174,15 +182,6 @@ def _same(name: str, new: object, old: object) -> bool:
 
 
 # Files of a vault that are no memories: those that editors, systems and tools leave.
-
-
-SUFFIX = ".md"
-_PASSING = (
-    re.compile(r"\.conflict-[^/]*\.md$", re.IGNORECASE),  # our own: the other side of a conflict
-    re.compile(r"^#.*#$"),  # Emacs saves unsaved work so
-    re.compile(r"^~"),  # Office, Syncthing
-    re.compile(r"_(BACKUP|BASE|LOCAL|REMOTE)_[0-9]+\.md$", re.IGNORECASE),  # git mergetool
-)
 
 
 def is_memory_path(path: str) -> bool:

@@ -42,6 +42,15 @@ _FOLDERS = {layer: folder for folder, layer in _LAYERS.items()}
 _NAMED = re.compile(r"(?P<date>[0-9]{8})_(?P<category>[^_]+)_(?P<title>.+)")
 _CONFLICT = re.compile(r"\.conflict-[^/]*\.md$", re.IGNORECASE)
 _KINDS = {kind.value.lower(): kind for kind in Kind if kind is not Kind.MESSAGE}
+SEGMENT_BYTES = 120
+"""The most that a name takes in UTF-8, so that there is room for an ending, and for deep folders on Windows."""
+_PLAIN = frozenset("-_.@+=, ")
+_SHORT_MARK = "~"
+_DIGEST = 16
+_RESERVED = re.compile(r"(?:con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]|conin\$|conout\$)(?:\..*)?", re.IGNORECASE)
+_FORBIDDEN = re.compile(r'[\x00-\x20\x7f-\xa0<>:"/\\|?*~%!#^`$&;\'{}\[\]()]+')
+_HOLES = re.compile(r"[-\s]*-[-\s]*")
+_UNFIT = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,16 +269,6 @@ def _fit_name(stem: str) -> str:
 # Names of files and folders that every file system takes: no path tricks, no reserved names, no two of one case.
 
 
-SEGMENT_BYTES = 120
-"""The most that a name takes in UTF-8, so that there is room for an ending, and for deep folders on Windows."""
-_PLAIN = frozenset("-_.@+=, ")
-_SHORT_MARK = "~"
-_DIGEST = 16
-_RESERVED = re.compile(r"(?:con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]|conin\$|conout\$)(?:\..*)?", re.IGNORECASE)
-_FORBIDDEN = re.compile(r'[\x00-\x20\x7f-\xa0<>:"/\\|?*~%!#^`$&;\'{}\[\]()]+')
-_HOLES = re.compile(r"[-\s]*-[-\s]*")
-
-
 @lru_cache(maxsize=4096)
 def folder_of_id(name: str) -> str:
     """Return the folder of a user, project or tenant: different ids have different ones, whatever the file system.
@@ -330,9 +329,6 @@ def file_name(stem: str) -> str:
 def path_key(path: str) -> str:
     """Return what two paths share that are one on some file system: without case, composed."""
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", path).casefold())
-
-
-_UNFIT = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"})
 
 
 def _escape(char: str) -> str:

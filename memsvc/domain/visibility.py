@@ -10,6 +10,12 @@ from memsvc.domain.index_entries import Attributes
 from memsvc.domain.memory import Layer, Memory, Status, Tier
 from memsvc.domain.scope import Scope, SessionVisibility
 
+_STATUS = Status.ACTIVE.value
+_ARCHIVED, _SESSION = Tier.ARCHIVED.value, Layer.SESSION.value
+_NEVER = {Field.TIER: _ARCHIVED, Field.LAYER: _SESSION}
+"""Values that no plain memory has; of the others it may have any."""
+_ABSENT = frozenset({Field.EXPIRE_TIME, Field.VALID_FROM, Field.VALID_TO})
+
 
 def visible(memory: Memory, scope: Scope, sessions: SessionVisibility = SessionVisibility.CURRENT) -> bool:
     """Return whether a caller in *scope*, within whose reach *memory* lies, may know that it exists.
@@ -39,13 +45,6 @@ def session_privacy(scope: Scope, sessions: SessionVisibility = SessionVisibilit
 # A search that asks for nothing special tests status, tier, expiry, both ends of validity and layer of every memory. So
 # where many are tested a memory says in one number whether it passes whatever a plain memory passes, and the conditions
 # themselves are only looked at for the others.
-
-
-_STATUS = Status.ACTIVE.value
-_ARCHIVED, _SESSION = Tier.ARCHIVED.value, Layer.SESSION.value
-_NEVER = {Field.TIER: _ARCHIVED, Field.LAYER: _SESSION}
-"""Values that no plain memory has; of the others it may have any."""
-_ABSENT = frozenset({Field.EXPIRE_TIME, Field.VALID_FROM, Field.VALID_TO})
 
 
 def is_default_visible(one: Attributes | Memory) -> bool:

@@ -11,6 +11,16 @@ from memsvc.domain.conflicts import ConflictPolicy, Contradiction
 from memsvc.domain.errors import Violation
 from memsvc.domain.memory import FileRef, Json, Keyword, Kind, Layer, Memory, Origin, Reminder, Status, Tier
 
+PATCHABLE = frozenset(
+    {
+        "key", "layer", "kind", "category", "speaker", "title", "content", "summary", "tags", "keywords",
+        "related_ids", "file_refs", "importance", "tier", "confidence", "status", "event_time", "expire_time",
+        "work_in_progress", "source", "metadata", "ttl", "origin", "trust", "derived_from",
+        "valid_from", "valid_to", "reminder",
+    }
+)  # fmt: skip
+"""What an update may change: fields of `Memory`, and ttl, which sets expire_time from the moment of the change."""
+
 
 @dataclass(frozen=True, slots=True)
 class Redaction:
@@ -88,16 +98,6 @@ class Draft:
     status: Status | None = None
     reminder: Reminder | None = None
 
-
-PATCHABLE = frozenset(
-    {
-        "key", "layer", "kind", "category", "speaker", "title", "content", "summary", "tags", "keywords",
-        "related_ids", "file_refs", "importance", "tier", "confidence", "status", "event_time", "expire_time",
-        "work_in_progress", "source", "metadata", "ttl", "origin", "trust", "derived_from",
-        "valid_from", "valid_to", "reminder",
-    }
-)  # fmt: skip
-"""What an update may change: fields of `Memory`, and ttl, which sets expire_time from the moment of the change."""
 
 PatchValue = (
     str | int | float | bool | None | datetime | timedelta | tuple[str, ...] | tuple[Keyword, ...] | tuple[FileRef, ...]

@@ -13,6 +13,9 @@ from memsvc.domain.scope import Reach
 from memsvc.ports.models import Vector
 
 E_contra = TypeVar("E_contra", contravariant=True)
+FUZZY_MIN_LENGTH = 5
+"""Query terms of at least this many characters may be matched one edit away."""
+FUZZY_BOOST = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,11 +193,6 @@ class VectorIndex(DerivedIndex[VectorEntry], Protocol):
 
 
 # The port to the full-text index. Text analysis is not its job: it is given terms, and searched with terms.
-
-
-FUZZY_MIN_LENGTH = 5
-"""Query terms of at least this many characters may be matched one edit away."""
-FUZZY_BOOST = 3.0
 
 
 class LexicalIndex(DerivedIndex[LexicalEntry], Protocol):

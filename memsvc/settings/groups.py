@@ -15,6 +15,9 @@ from memsvc.domain.maintenance import UpkeepStep
 from memsvc.engine.indexing.vector_entries import EmbeddingGranularity
 from memsvc.engine.vault.watcher import SWEEP_SECONDS, WatchMode
 
+SHARES_TOLERANCE = 0.001
+_NAME = r"^[^<>\x00-\x1f]+$"
+
 # Base of all groups of settings.
 
 
@@ -25,9 +28,6 @@ class SettingsGroup(BaseModel):
 
 
 # Settings of what is done with memories: ranking, contexts, sessions, trust, reminders, maintenance.
-
-
-SHARES_TOLERANCE = 0.001
 
 
 class RankingSettings(SettingsGroup):
@@ -229,9 +229,6 @@ class FileSettings(SettingsGroup):
 
 
 # Settings of how the vault is watched and committed to Git.
-
-
-_NAME = r"^[^<>\x00-\x1f]+$"
 
 
 class GitSettings(SettingsGroup):

@@ -9,6 +9,13 @@ from typing import Any
 from pydantic.fields import FieldInfo
 from pydantic_settings import PydanticBaseSettingsSource
 
+_OF_ONE_SERVER = ("url", "api_key", "ca_file", "cert_file", "key_file", "prefix")
+"""Options of a server that need be said for one of its two indexes only."""
+MISSING_URL = (
+    "metadata.options.url: the profile {profile!r} keeps the store in PostgreSQL; set "
+    "MEMSVC_METADATA__OPTIONS__URL=postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
+)
+
 
 class Profile(StrEnum):
     """Profile: the set of backends that hold the data."""
@@ -27,12 +34,6 @@ BACKENDS: Mapping[Profile, Mapping[str, str]] = {
     Profile.POSTGRES: {"metadata": "sql", "vectors": "pgvector", "lexical": "pg-fulltext"},
 }
 """What each profile chooses for each port."""
-_OF_ONE_SERVER = ("url", "api_key", "ca_file", "cert_file", "key_file", "prefix")
-"""Options of a server that need be said for one of its two indexes only."""
-MISSING_URL = (
-    "metadata.options.url: the profile {profile!r} keeps the store in PostgreSQL; set "
-    "MEMSVC_METADATA__OPTIONS__URL=postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
-)
 
 
 class ProfileDefaults(PydanticBaseSettingsSource):

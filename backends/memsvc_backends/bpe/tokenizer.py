@@ -12,6 +12,10 @@ from memsvc.domain.errors import BackendClosedError
 from memsvc.ports.models import Tokenizer
 from memsvc.ports.plugin import BackendContext, BackendSettings, BackendSpec
 
+NAME = "bpe"
+PACKAGE = "bpe_openai"
+_SUFFIXES = frozenset({".so", ".pyd", ".dylib"})
+
 # The options of the bpe tokenizer.
 
 
@@ -29,11 +33,6 @@ class BpeSettings(BackendSettings):
 
     vocabulary: BpeVocabulary = BpeVocabulary.O200K
     """Whose tokens are counted."""
-
-
-NAME = "bpe"
-PACKAGE = "bpe_openai"
-_SUFFIXES = frozenset({".so", ".pyd", ".dylib"})
 
 
 class _TiktokenEncoding(Protocol):

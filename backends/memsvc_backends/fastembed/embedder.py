@@ -17,6 +17,15 @@ from memsvc.ports.models import Vector, Vectors
 from memsvc_backends.fastembed.settings import FastembedSettings, Pooling
 
 PROBE = "How long is a vector?"
+NAME = "fastembed"
+CACHE = "models"
+"""The folder of the data directory that models are downloaded to."""
+_POOLING = {
+    Pooling.MEAN: PoolingType.MEAN,
+    Pooling.CLS: PoolingType.CLS,
+    Pooling.LAST: PoolingType.LAST_TOKEN,
+    Pooling.NONE: PoolingType.DISABLED,
+}
 
 
 class FastembedEmbedder:
@@ -77,17 +86,6 @@ def _space(settings: FastembedSettings, dimension: int) -> str:
 
 
 # Loading a model: one that fastembed knows, or any other one whose files are here.
-
-
-NAME = "fastembed"
-CACHE = "models"
-"""The folder of the data directory that models are downloaded to."""
-_POOLING = {
-    Pooling.MEAN: PoolingType.MEAN,
-    Pooling.CLS: PoolingType.CLS,
-    Pooling.LAST: PoolingType.LAST_TOKEN,
-    Pooling.NONE: PoolingType.DISABLED,
-}
 
 
 def load_model(settings: FastembedSettings, directory: Path) -> TextEmbedding:

@@ -21,6 +21,11 @@ NAME_DIGITS = 64
 _HEX = frozenset("0123456789abcdef")
 _BLOCK_BYTES = 4 * 1024 * 1024
 """How much is read ahead from elsewhere."""
+BACKEND = "blobs"
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+_REMOTE = (("botocore.exceptions", "BotoCoreError"), ("botocore.exceptions", "ClientError"), ("aiohttp", "ClientError"))
+"""What s3fs lets through of the libraries below it, beside OSError."""
+_FULL_RETRY_SECONDS = 60.0
 
 
 class Location(Protocol):
@@ -208,13 +213,6 @@ def staging_file(folder: Path) -> tuple[int, Path]:
 
 
 # What goes wrong in file systems, in the port's words.
-
-
-BACKEND = "blobs"
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
-_REMOTE = (("botocore.exceptions", "BotoCoreError"), ("botocore.exceptions", "ClientError"), ("aiohttp", "ClientError"))
-"""What s3fs lets through of the libraries below it, beside OSError."""
-_FULL_RETRY_SECONDS = 60.0
 
 
 @contextmanager

@@ -24,6 +24,14 @@ from memsvc_backends.fsspec_blobs.locations import (
     translate,
 )
 
+CONTENT = "content"
+"""The folder of blobs, within the backend's own."""
+STAGING = "staging"
+"""The folder of what is on its way in; beside the blobs, so that it can be renamed to one."""
+_FLUSH_BYTES = 8 * 1024 * 1024
+_MOST_PARTS = 512
+"""Fewer than what one call of the system takes."""
+
 # The options of the blob store.
 
 
@@ -38,15 +46,6 @@ class FsspecSettings(BackendSettings):
     """What fsspec's file system of that sort is made with, such as endpoint_url for an S3-compatible server."""
     secrets: dict[str, SecretStr] = Field(default_factory=dict)
     """Likewise, but never shown: `key` and `secret` for S3. Without them AWS's own variables and files count."""
-
-
-CONTENT = "content"
-"""The folder of blobs, within the backend's own."""
-STAGING = "staging"
-"""The folder of what is on its way in; beside the blobs, so that it can be renamed to one."""
-_FLUSH_BYTES = 8 * 1024 * 1024
-_MOST_PARTS = 512
-"""Fewer than what one call of the system takes."""
 
 
 class FsspecBlobStore:

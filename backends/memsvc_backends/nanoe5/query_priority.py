@@ -15,6 +15,7 @@ from memsvc.domain.errors import BackendClosedError
 
 PATIENCE_SECONDS = 0.05
 """How long a passage gives way to queries before it goes ahead, so that a stream of queries starves no import."""
+_QUOTA = Path("/sys/fs/cgroup/cpu.max")
 
 
 class QueryPriority:
@@ -149,9 +150,6 @@ class FairBatch:
 
 
 # How many processors this process may use.
-
-
-_QUOTA = Path("/sys/fs/cgroup/cpu.max")
 
 
 def usable_processors() -> int:

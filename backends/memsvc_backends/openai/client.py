@@ -16,6 +16,14 @@ NO_KEY = "none"
 """The client wants a key even where the endpoint does not."""
 _NO_LIST = frozenset({404, 405})
 """What an endpoint that offers no list of models answers."""
+NAME = "openai"
+_REFUSED_KEY = "refuses the key: check api_key or api_key_file among its options"
+_PROBLEMS = {
+    401: _REFUSED_KEY,
+    403: _REFUSED_KEY,
+    404: "knows no such model, or is not at this address: check base_url and model among its options",
+    429: "takes no more requests for now",
+}
 
 
 @contextmanager
@@ -67,16 +75,6 @@ def _read(path: Path | None) -> str:
 
 
 # OpenAI's errors in the words of the domain.
-
-
-NAME = "openai"
-_REFUSED_KEY = "refuses the key: check api_key or api_key_file among its options"
-_PROBLEMS = {
-    401: _REFUSED_KEY,
-    403: _REFUSED_KEY,
-    404: "knows no such model, or is not at this address: check base_url and model among its options",
-    429: "takes no more requests for now",
-}
 
 
 @contextmanager

@@ -32,6 +32,7 @@ BLANK = "."
 """Sent for texts of nothing but space, which endpoints refuse."""
 SHORTEST = 64
 """Characters of a text that is not cut further, although it is refused."""
+FILE = "dimensions.json"
 
 
 class OpenAiEmbedder:
@@ -176,9 +177,6 @@ def open_embedder(
 
 
 # How long a model's vectors are: set, remembered from an earlier start, or learned by asking once.
-
-
-FILE = "dimensions.json"
 
 
 def dimension_of(space: str, directory: Path, ask: Callable[[], int]) -> int:

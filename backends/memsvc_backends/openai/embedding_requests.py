@@ -28,6 +28,13 @@ _MAY_PASS = frozenset({408, 409, 425, 429})
 _SERVER_FAULTS = 500
 _TOO_MUCH = frozenset({400, 413, 422})
 """How endpoints say that a request, or one text of it, is too long for them, among other things."""
+MINUTE = 60.0
+BURST_SECONDS = 10.0
+"""So much of what is allowed may be spent at once, after a while of silence."""
+QUERY_SHARE = 0.1
+"""So much of a minute's allowance queries may overdraw, which passages then wait for."""
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 5.0
+"""How long an endpoint that failed is left alone, twice as long each time, unless it says itself how long."""
 
 
 class TooMuchError(Exception):
@@ -147,15 +154,6 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 # How fast an endpoint may be asked, and when it wants to be left alone.
-
-
-MINUTE = 60.0
-BURST_SECONDS = 10.0
-"""So much of what is allowed may be spent at once, after a while of silence."""
-QUERY_SHARE = 0.1
-"""So much of a minute's allowance queries may overdraw, which passages then wait for."""
-FIRST_PAUSE, LONGEST_PAUSE = 1.0, 5.0
-"""How long an endpoint that failed is left alone, twice as long each time, unless it says itself how long."""
 
 
 class WaitableClock(Protocol):

@@ -36,6 +36,22 @@ _PREPARE = (
     # A change that was reported is kept, whatever the server is told to do in general.
     f"set_config('synchronous_commit', CASE {_PRESENT} WHEN 'off' THEN 'on' ELSE {_PRESENT} END, false)"
 )
+_ROW_LOCKS = 64
+"""A transaction takes no more locks than this, whatever it changes: the lock table of the server is small."""
+_LOCK_ROWS = "SELECT pg_advisory_xact_lock(hashtext(%s), lock) FROM unnest(%s::int[]) AS lock"
+GONE = (errors.UndefinedTable, errors.DeadlockDetected)
+"""What a statement meets whose tables a switch is taking away, or has taken away."""
+_FIND = (
+    "SELECT extversion, nspname FROM pg_extension JOIN pg_namespace ON pg_namespace.oid = extnamespace "
+    "WHERE extname = 'vector'"
+)
+_WHERE = "SELECT 1 FROM pg_namespace WHERE nspname = 'public' AND has_schema_privilege(oid, 'CREATE')"
+_ONE_BY_ONE = "SELECT pg_advisory_xact_lock(1835363711)"
+_REACH = "SELECT set_config('search_path', current_setting('search_path') || ', ' || quote_ident(%s), false)"
+_LOOKING_ON = (0, 8)
+"""The first version that looks on in a graph when a filter leaves too little."""
+_OLDEST = (0, 5)
+"""The first version with graphs."""
 
 
 @dataclass(slots=True)
@@ -181,11 +197,6 @@ def _part_with(kept: _PooledConnection) -> None:
         kept.driver.close()
 
 
-_ROW_LOCKS = 64
-"""A transaction takes no more locks than this, whatever it changes: the lock table of the server is small."""
-_LOCK_ROWS = "SELECT pg_advisory_xact_lock(hashtext(%s), lock) FROM unnest(%s::int[]) AS lock"
-
-
 def lock_rows(connection: Connection, table: str, rows: Iterable[int]) -> None:
     """Make transactions that replace entries of the same memories in *table* run one after another.
 
@@ -197,10 +208,6 @@ def lock_rows(connection: Connection, table: str, rows: Iterable[int]) -> None:
 
 
 # What the client library raises, in the words of the domain.
-
-
-GONE = (errors.UndefinedTable, errors.DeadlockDetected)
-"""What a statement meets whose tables a switch is taking away, or has taken away."""
 
 
 @contextmanager
@@ -223,18 +230,6 @@ def translate(name: str, deadline: Deadline | None = None) -> Iterator[None]:
 
 # The extension pgvector: is it there, and of which version?
 
-
-_FIND = (
-    "SELECT extversion, nspname FROM pg_extension JOIN pg_namespace ON pg_namespace.oid = extnamespace "
-    "WHERE extname = 'vector'"
-)
-_WHERE = "SELECT 1 FROM pg_namespace WHERE nspname = 'public' AND has_schema_privilege(oid, 'CREATE')"
-_ONE_BY_ONE = "SELECT pg_advisory_xact_lock(1835363711)"
-_REACH = "SELECT set_config('search_path', current_setting('search_path') || ', ' || quote_ident(%s), false)"
-_LOOKING_ON = (0, 8)
-"""The first version that looks on in a graph when a filter leaves too little."""
-_OLDEST = (0, 5)
-"""The first version with graphs."""
 
 _log = logging.getLogger(__name__)
 

@@ -18,6 +18,37 @@ ROW_SHIFT = VIEW_BITS + ORDINAL_BITS
 _MIN, _MAX = -(2**63), 2**63 - 1
 _NULLABLE = {Field.EVENT_TIME, Field.EXPIRE_TIME, Field.VALID_FROM, Field.VALID_TO}
 _SEVERAL = {Field.TAGS, Field.METADATA}
+COLUMNS = (
+    ("entry", "bigint", "NOT NULL"),
+    ("owner_key", "bigint", "NOT NULL"),
+    ("owner", "text", "NOT NULL"),
+    ("project_id", "text", "NOT NULL"),
+    ("agent_id", "text", "NOT NULL"),
+    ("session_id", "text", "NOT NULL"),
+    ("layer", "text", "NOT NULL"),
+    ("kind", "text", "NOT NULL"),
+    ("category", "text", "NOT NULL"),
+    ("tier", "text", "NOT NULL"),
+    ("status", "text", "NOT NULL"),
+    ("speaker", "text", "NOT NULL"),
+    ("tags", "text[]", "NOT NULL"),
+    ("metadata", "text[]", "NOT NULL"),
+    ("importance", "bigint", "NOT NULL"),
+    ("confidence", "float8", "NOT NULL"),
+    ("create_time", "bigint", "NOT NULL"),
+    ("update_time", "bigint", "NOT NULL"),
+    ("event_time", "bigint", ""),
+    ("expire_time", "bigint", ""),
+    ("valid_from", "bigint", ""),
+    ("valid_to", "bigint", ""),
+    ("fingerprint", "bigint", "NOT NULL"),
+)
+"""Name, type and constraint of each; the memory's row is the upper part of the entry's number."""
+NAMES = tuple(name for name, _, _ in COLUMNS)
+TYPES = tuple(kind for _, kind, _ in COLUMNS)
+DEFINITIONS = ", ".join(f"{name} {kind} {constraint}" for name, kind, constraint in COLUMNS)
+_ESCAPE = "\x01"
+_NUL = "\x00"
 
 
 class Condition(NamedTuple):
@@ -128,37 +159,6 @@ def _before(bound: float) -> int:
 # The columns that hold an entry's attributes, the same in the tables of both indexes.
 
 
-COLUMNS = (
-    ("entry", "bigint", "NOT NULL"),
-    ("owner_key", "bigint", "NOT NULL"),
-    ("owner", "text", "NOT NULL"),
-    ("project_id", "text", "NOT NULL"),
-    ("agent_id", "text", "NOT NULL"),
-    ("session_id", "text", "NOT NULL"),
-    ("layer", "text", "NOT NULL"),
-    ("kind", "text", "NOT NULL"),
-    ("category", "text", "NOT NULL"),
-    ("tier", "text", "NOT NULL"),
-    ("status", "text", "NOT NULL"),
-    ("speaker", "text", "NOT NULL"),
-    ("tags", "text[]", "NOT NULL"),
-    ("metadata", "text[]", "NOT NULL"),
-    ("importance", "bigint", "NOT NULL"),
-    ("confidence", "float8", "NOT NULL"),
-    ("create_time", "bigint", "NOT NULL"),
-    ("update_time", "bigint", "NOT NULL"),
-    ("event_time", "bigint", ""),
-    ("expire_time", "bigint", ""),
-    ("valid_from", "bigint", ""),
-    ("valid_to", "bigint", ""),
-    ("fingerprint", "bigint", "NOT NULL"),
-)
-"""Name, type and constraint of each; the memory's row is the upper part of the entry's number."""
-NAMES = tuple(name for name, _, _ in COLUMNS)
-TYPES = tuple(kind for _, kind, _ in COLUMNS)
-DEFINITIONS = ", ".join(f"{name} {kind} {constraint}" for name, kind, constraint in COLUMNS)
-
-
 def values_of(entry: int, attributes: Attributes) -> tuple[Any, ...]:
     """Return the values of `COLUMNS` in their order."""
     a = attributes
@@ -191,10 +191,6 @@ def values_of(entry: int, attributes: Attributes) -> tuple[Any, ...]:
 
 
 # Strings as PostgreSQL can hold them, and their keys.
-
-
-_ESCAPE = "\x01"
-_NUL = "\x00"
 
 
 def without_nul(text: str) -> str:

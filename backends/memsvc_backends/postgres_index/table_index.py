@@ -22,6 +22,14 @@ from memsvc_backends.postgres_index.generations import GenerationBuild, IndexTab
 E = TypeVar("E")
 _SLICE = 256
 """Memories of one transaction while a generation is made."""
+_PAGE = 5_000
+_TRIES = 4
+_SIZE = (
+    "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c "
+    "JOIN pg_namespace n ON n.oid = c.relnamespace "
+    "WHERE n.nspname = current_schema() AND c.relkind = 'r' AND starts_with(c.relname, %s)"
+)
+R = TypeVar("R")
 
 
 class TableGeneration(ABC, Generic[E, M]):
@@ -148,16 +156,6 @@ class TableIndex(Generic[E, M]):
 
 
 # What both indexes read alike: the live generation, or the next one where that is gone meanwhile.
-
-
-_PAGE = 5_000
-_TRIES = 4
-_SIZE = (
-    "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c "
-    "JOIN pg_namespace n ON n.oid = c.relnamespace "
-    "WHERE n.nspname = current_schema() AND c.relkind = 'r' AND starts_with(c.relname, %s)"
-)
-R = TypeVar("R")
 
 
 class TableReader(Generic[M]):

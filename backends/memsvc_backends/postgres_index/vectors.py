@@ -35,6 +35,8 @@ from memsvc_backends.postgres_index.vector_table import Changes
 
 _REMEMBERED_SECONDS = 60.0
 _REMEMBERED_OWNERS = 10_000
+NAME = "pgvector"
+KIND: IndexTables[VectorManifest] = IndexTables("index_vectors", ("",), "", content_of, manifest_of)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,12 +193,6 @@ PGVECTOR: BackendSpec[VectorIndex] = BackendSpec(settings=PgvectorSettings, open
 
 
 # A generation of vectors: how its manifest is written, and how it is made.
-
-
-NAME = "pgvector"
-
-
-KIND: IndexTables[VectorManifest] = IndexTables("index_vectors", ("",), "", content_of, manifest_of)
 
 
 class PgvectorGeneration(TableGeneration[VectorEntry, VectorManifest]):

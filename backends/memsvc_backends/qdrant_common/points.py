@@ -24,6 +24,24 @@ Payload: TypeAlias = dict[str, str | float]
 Changes: TypeAlias = Mapping[int, Sequence[VectorEntry]]
 
 FINGERPRINT = "fingerprint"
+OWNER, PROJECT, VIEW, STATUS = "owner", "project_id", "view", "status"
+TERMS = "terms"
+PLAIN = "plain"
+"""1 where the memory is plain, and absent where it is not."""
+NOTHING: Condition = {"has_id": []}
+"""The condition that no point meets."""
+SEALED_TERM = "sealed=1"
+"""The term of a point that was there when its generation was sealed: it lies packed, and under the graph if any."""
+SEALED: Condition = {"key": TERMS, "match": {"text_any": SEALED_TERM}}
+IS_PLAIN: Condition = {"key": PLAIN, "match": {"value": 1}}
+_SPLITTING = re.compile(r"[\s%]")
+"""What may not be in a token: white space, of which Python knows more than the engine, and the escape itself."""
+_MANY_VALUES = 64
+"""From here on, reading the number from the payload is quicker than one range for each value. Rows have an index."""
+_EXACT = 2**53
+"""Each whole number nearer to 0 than this is a double, and no other is rounded to it."""
+FIRST, LAST = to_micros(datetime.min.replace(tzinfo=UTC)), to_micros(datetime.max.replace(tzinfo=UTC))
+"""No number that is stored lies outside: of all whole numbers, the times reach farthest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,23 +174,6 @@ def _slice(entries: Sequence[VectorEntry], memories: list[tuple[int, list[int]]]
 Condition: TypeAlias = dict[str, object]
 """One condition, or a whole filter, as Qdrant's JSON has it."""
 
-OWNER, PROJECT, VIEW, STATUS = "owner", "project_id", "view", "status"
-TERMS = "terms"
-PLAIN = "plain"
-"""1 where the memory is plain, and absent where it is not."""
-NOTHING: Condition = {"has_id": []}
-"""The condition that no point meets."""
-
-SEALED_TERM = "sealed=1"
-"""The term of a point that was there when its generation was sealed: it lies packed, and under the graph if any."""
-SEALED: Condition = {"key": TERMS, "match": {"text_any": SEALED_TERM}}
-IS_PLAIN: Condition = {"key": PLAIN, "match": {"value": 1}}
-
-_SPLITTING = re.compile(r"[\s%]")
-"""What may not be in a token: white space, of which Python knows more than the engine, and the escape itself."""
-_MANY_VALUES = 64
-"""From here on, reading the number from the payload is quicker than one range for each value. Rows have an index."""
-
 
 def term(field: str, value: str) -> str:
     """Return the token that stands for a string field's value; different values give different tokens."""
@@ -294,12 +295,6 @@ def bounds_of(where: Range) -> dict[str, float] | None:
 # the year 9999, are named one by one, since Qdrant matches whole numbers as such. That is right whether the engine
 # compares with an index, as whole numbers, or with the payload, as doubles. So points hold nothing for it, and a search
 # with bounds in the years above, as nearly all have, is asked with these alone.
-
-
-_EXACT = 2**53
-"""Each whole number nearer to 0 than this is a double, and no other is rounded to it."""
-FIRST, LAST = to_micros(datetime.min.replace(tzinfo=UTC)), to_micros(datetime.max.replace(tzinfo=UTC))
-"""No number that is stored lies outside: of all whole numbers, the times reach farthest."""
 
 
 class FilterPart(NamedTuple):

@@ -24,6 +24,12 @@ _STOP_SECONDS = 5.0
 _DIED: Message = ("died", None)
 """What stands for a reply that will never come."""
 NO_HURRY = Deadline()
+_ATTEMPTS = 4
+"""How often an operation is tried; all are idempotent."""
+_FIRST_PAUSE_SECONDS = 0.1
+_LONGEST_PAUSE_SECONDS = 5.0
+NAME = "qdrant-edge"
+"""What the backend is called in errors."""
 
 
 class Exchange:
@@ -212,12 +218,6 @@ def _start(niceness: int, descriptors: list[int]) -> subprocess.Popen[bytes]:
 # Keeps one child process running for a generation, with its shard open, whatever becomes of it.
 
 
-_ATTEMPTS = 4
-"""How often an operation is tried; all are idempotent."""
-_FIRST_PAUSE_SECONDS = 0.1
-_LONGEST_PAUSE_SECONDS = 5.0
-
-
 class Supervisor:
     """Calls the child of one shard, and starts another when it has died. Safe to call from several threads."""
 
@@ -342,10 +342,6 @@ class Supervisor:
 
 
 # What can go wrong between the adapter and its child process; nothing of this crosses the port.
-
-
-NAME = "qdrant-edge"
-"""What the backend is called in errors."""
 
 
 class ChildDiedError(Exception):

@@ -21,6 +21,13 @@ from memsvc_backends.qdrant_server.generations import CollectionGenerations, Liv
 from memsvc_backends.qdrant_server.points import E, operations
 from memsvc_backends.qdrant_server.settings import QdrantServerSettings
 
+T = TypeVar("T")
+_PAGE = 1000
+_FIRST = 1024
+_GROWTH = 4
+_SWITCHES = 5
+"""So many switches in a row nobody makes while one search is asked."""
+
 
 class CollectionIndex(ABC, Generic[E, Manifest]):
     """`memsvc.ports.indexes.DerivedIndex`. A down server makes calls fail, and nothing else: it may come back."""
@@ -131,14 +138,6 @@ class CollectionIndex(ABC, Generic[E, Manifest]):
 
 
 # What both indexes over a server read alike: the best hits, counts and inventories of the live generation.
-
-
-T = TypeVar("T")
-_PAGE = 1000
-_FIRST = 1024
-_GROWTH = 4
-_SWITCHES = 5
-"""So many switches in a row nobody makes while one search is asked."""
 
 
 class CollectionReader(Generic[Manifest]):

@@ -35,6 +35,10 @@ _OPTIONS = {
     "grpc.max_send_message_length": -1,
 }
 NO_HURRY = Deadline()
+VENDOR_ERRORS = (grpc.RpcError, QdrantException, ApiException, ValueError, RuntimeError, OSError)
+"""The local mode, which tests use, raises ValueError where the server says NOT_FOUND."""
+_PASSING = frozenset({"UNAVAILABLE", "RESOURCE_EXHAUSTED", "ABORTED", "CANCELLED"})
+_LATE = "DEADLINE_EXCEEDED"
 
 
 class AbsentError(Exception):
@@ -152,12 +156,6 @@ def _whole_seconds(limit: float, deadline: Deadline) -> int:
 
 
 # What Qdrant's client raises, in the words of the domain, and what of it is worth another attempt.
-
-
-VENDOR_ERRORS = (grpc.RpcError, QdrantException, ApiException, ValueError, RuntimeError, OSError)
-"""The local mode, which tests use, raises ValueError where the server says NOT_FOUND."""
-_PASSING = frozenset({"UNAVAILABLE", "RESOURCE_EXHAUSTED", "ABORTED", "CANCELLED"})
-_LATE = "DEADLINE_EXCEEDED"
 
 
 def status_of(error: BaseException) -> str:

@@ -36,6 +36,11 @@ _LOOK_SECONDS = 10.0
 """How often to look for collections that nobody wants any more."""
 _GRACE_SECONDS = 0.25
 """How long a call waits for word of which generation is live when it knows one: a server that hangs takes no longer."""
+E = TypeVar("E")
+_TOUCH_SECONDS = 30.0
+FORMAT = 1
+"""Raise it with every change of payloads, of the hash of terms or of the manifest: such an index is built anew."""
+M = TypeVar("M")
 
 
 class CollectionManifest(Protocol):
@@ -262,10 +267,6 @@ class CollectionGenerations(Generic[Manifest]):
 # A generation that is being made on a Qdrant server.
 
 
-E = TypeVar("E")
-_TOUCH_SECONDS = 30.0
-
-
 class ServerGeneration(Generic[E, Manifest]):
     """A collection that no alias names yet. From one thread at a time."""
 
@@ -314,11 +315,6 @@ class ServerGeneration(Generic[E, Manifest]):
 
 
 # Manifests as one string of a collection's metadata, which all who share the server read.
-
-
-FORMAT = 1
-"""Raise it with every change of payloads, of the hash of terms or of the manifest: such an index is built anew."""
-M = TypeVar("M")
 
 
 class ForeignManifestError(Exception):

@@ -28,6 +28,7 @@ CONFLICT_COLUMNS = tuple(
 )  # fmt: skip
 """In the order of the fields of `Conflict`."""
 _RULE, _CREATED, _STATE, _RESOLVED = 5, 9, 10, 11
+_SETTLED = ("newer_id", "older_value", "newer_value", "topic", "rule", "state", "resolve_time")
 
 
 class SqlConflictReads:
@@ -109,9 +110,6 @@ class SqlConflictWrites(WriteSession):
             return []
         parameters = {"wanted": list_parameter(memory_ids), "owner": owner}
         return [conflict_from_row(row) for row in execute(self._connection, _select_open(), parameters)]
-
-
-_SETTLED = ("newer_id", "older_value", "newer_value", "topic", "rule", "state", "resolve_time")
 
 
 @cached_statement

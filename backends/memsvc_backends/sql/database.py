@@ -16,6 +16,30 @@ from memsvc.domain.errors import UNREACHED, BackendClosedError, BackendUnavailab
 from memsvc.ports.metadata import UniquenessRaceError
 from memsvc_backends.sql.settings import SqlSettings
 
+BACKEND = "sql"
+_UNIQUE_VIOLATION = "23505"
+MOVED = "memsvc: moved to "
+"""What a database refuses writes with whose data have moved away; the place follows."""
+_PROBLEMS = {
+    r"failed to resolve host|could not translate host": (
+        "cannot be reached: the host in its url is not known; write special characters of a password in the url as "
+        "%40 (@), %3A (:), %2F (/)"
+    ),
+    r"timeout expired|connection .*(Connection refused|No such file|No route to host)": (
+        "cannot be reached: is PostgreSQL up, and are host and port in its url right?"
+    ),
+    "password authentication failed": "refuses the connection: correct user and password in its url",
+    "no password supplied": "refuses the connection: its url needs a password",
+    r'role ".*" does not exist': "refuses the connection: it has no user of the name in its url",
+    r'database ".*" does not exist': (
+        "refuses the connection: create the database that its url names, or correct the name"
+    ),
+    r"no pg_hba\.conf entry": "refuses the connection: let this machine and user in by its pg_hba.conf",
+    "too many (clients|connections)|remaining connection slots": "has no connection left: raise its max_connections",
+    "invalid .*(value|option|port|parameter)": "cannot be reached: its url has a wrong part; check port and parameters",
+}
+"""What PostgreSQL's client says of a connection that failed, and what to do."""
+
 
 class Database:
     """Lends connections and translates what goes wrong with them.
@@ -264,31 +288,6 @@ class Driver(Protocol):
 
 
 # Where the errors of SQLAlchemy and the driver become the domain's.
-
-
-BACKEND = "sql"
-_UNIQUE_VIOLATION = "23505"
-MOVED = "memsvc: moved to "
-"""What a database refuses writes with whose data have moved away; the place follows."""
-_PROBLEMS = {
-    r"failed to resolve host|could not translate host": (
-        "cannot be reached: the host in its url is not known; write special characters of a password in the url as "
-        "%40 (@), %3A (:), %2F (/)"
-    ),
-    r"timeout expired|connection .*(Connection refused|No such file|No route to host)": (
-        "cannot be reached: is PostgreSQL up, and are host and port in its url right?"
-    ),
-    "password authentication failed": "refuses the connection: correct user and password in its url",
-    "no password supplied": "refuses the connection: its url needs a password",
-    r'role ".*" does not exist': "refuses the connection: it has no user of the name in its url",
-    r'database ".*" does not exist': (
-        "refuses the connection: create the database that its url names, or correct the name"
-    ),
-    r"no pg_hba\.conf entry": "refuses the connection: let this machine and user in by its pg_hba.conf",
-    "too many (clients|connections)|remaining connection slots": "has no connection left: raise its max_connections",
-    "invalid .*(value|option|port|parameter)": "cannot be reached: its url has a wrong part; check port and parameters",
-}
-"""What PostgreSQL's client says of a connection that failed, and what to do."""
 
 
 class SchemaVersionError(Exception):

@@ -25,6 +25,19 @@ from sqlalchemy.types import TypeEngine
 TEXT = sa.Text()
 NUMBER = sa.BigInteger()
 FRACTION: sa.Double[float] = sa.Double()
+T = TypeVar("T")
+P = ParamSpec("P")
+S = TypeVar("S", bound=sa.Executable)
+MAX_INTEGER = (1 << 63) - 1
+"""The largest number of a column; drivers refuse larger parameters."""
+MAX_PARAMETERS = 500
+"""How many values one statement is given as parameters of their own."""
+BLOCK_PARAMETERS = 2000
+"""How many values an insert of many rows is given; more at once is no quicker."""
+_FIXED: dict[int, sa.Executable] = {}
+"""The statements that `cached_statement` made, by their identity."""
+_COMPILED: dict[tuple[str, int], _CompiledStatement] = {}
+"""Their compiled form, by the name of the dialect and their identity."""
 
 
 class SqlFunction(FunctionElement[Any]):
@@ -188,18 +201,6 @@ def _type_name(type_: TypeEngine[Any]) -> str:
     return "double precision" if isinstance(type_, sa.Double) else "text"
 
 
-T = TypeVar("T")
-P = ParamSpec("P")
-S = TypeVar("S", bound=sa.Executable)
-
-MAX_INTEGER = (1 << 63) - 1
-"""The largest number of a column; drivers refuse larger parameters."""
-MAX_PARAMETERS = 500
-"""How many values one statement is given as parameters of their own."""
-BLOCK_PARAMETERS = 2000
-"""How many values an insert of many rows is given; more at once is no quicker."""
-
-
 def json_list(name: str, type_: TypeEngine[Any] = TEXT) -> sa.TableValuedAlias:
     """Return a table of one column `value` made of the JSON array in the parameter *name*, of texts or of numbers.
 
@@ -336,12 +337,6 @@ class _CompiledStatement(NamedTuple):
     text: str
     names: Sequence[str]
     values: Mapping[str, Any]
-
-
-_FIXED: dict[int, sa.Executable] = {}
-"""The statements that `cached_statement` made, by their identity."""
-_COMPILED: dict[tuple[str, int], _CompiledStatement] = {}
-"""Their compiled form, by the name of the dialect and their identity."""
 
 
 def cached_statement(build: Callable[P, S]) -> Callable[P, S]:

@@ -37,6 +37,8 @@ _OWNED = tuple(
 """The tables whose rows name their owner: those of later versions too."""
 _BESIDE = tuple(table for table in metadata.sorted_tables if "row" in table.c and "owner" not in table.c)
 """The tables whose rows belong to a memory and name it by its row alone."""
+KNOWN: AbstractSet[str] = frozenset(table.name for table in (*_OWNED, *_BESIDE, memories, memory_chunks, outbox))
+"""The tables in which an erasure looks; a test holds it against all tables."""
 
 
 class SqlErasureReads:
@@ -291,7 +293,3 @@ def _scrub_some() -> sa.Update:
         .where(outbox.c.position.in_(some))
         .values(owner="", project_id="", memory_id="", private_session="")
     )
-
-
-KNOWN: AbstractSet[str] = frozenset(table.name for table in (*_OWNED, *_BESIDE, memories, memory_chunks, outbox))
-"""The tables in which an erasure looks; a test holds it against all tables."""

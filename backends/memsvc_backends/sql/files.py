@@ -44,6 +44,8 @@ _NAMES = (
 )  # fmt: skip
 FILE_COLUMNS = tuple(files.c[name] for name in _NAMES)
 """What `file_from_row` reads, in this order."""
+_SCALE = 1_000_000_000
+"""Scores are compared as whole numbers: sums of fractions differ in the last bits with the order of adding."""
 
 
 def file_from_row(row: Row) -> File:
@@ -93,10 +95,6 @@ def file_values(file: File) -> Values:
 
 
 # Finding files by words, and by who refers to them.
-
-
-_SCALE = 1_000_000_000
-"""Scores are compared as whole numbers: sums of fractions differ in the last bits with the order of adding."""
 
 
 class SqlFileSearch:

@@ -29,6 +29,8 @@ from memsvc_backends.sql.tables import checkpoints, memories, revisions, tombsto
 
 _R = revisions.c
 _ROW_AT = MEMORY_COLUMNS.index(memories.c.row)
+_C, _T = checkpoints.c, tombstones.c
+_TOMBSTONE = (_T.row, _T.memory_id, _T.project_id, _T.session_id, _T.create_time, _T.time)
 
 
 class SqlHistoryReads:
@@ -122,10 +124,6 @@ def _select_known(reach: Reach) -> sa.Select[Any]:
 
 
 # Checkpoints, and what is left of purged memories.
-
-
-_C, _T = checkpoints.c, tombstones.c
-_TOMBSTONE = (_T.row, _T.memory_id, _T.project_id, _T.session_id, _T.create_time, _T.time)
 
 
 class SqlCheckpoints:

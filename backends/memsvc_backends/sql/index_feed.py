@@ -68,6 +68,10 @@ _Given: TypeAlias = dict[int, tuple[str, bytes]]
 """Given vectors with their models, by row."""
 _NOT_GIVEN = ("", b"")
 _ACTIONS = {action.value: action for action in ChangeAction}
+MOST = 512
+"""So many marks are written at once: the most that a crash can have applied again."""
+CAPACITY = 8_192
+"""An indexer that lags behind by more than this many memories reads those beyond from the database."""
 
 
 class SqlIndexFeed:
@@ -320,10 +324,6 @@ def _select_vectors() -> sa.Select[Any]:
 # more. What is marked is lent to nobody; a crash may forget it, and it is applied again.
 
 
-MOST = 512
-"""So many marks are written at once: the most that a crash can have applied again."""
-
-
 class AppliedMarks:
     """Safe to use from any number of threads."""
 
@@ -365,10 +365,6 @@ def _mark_applied() -> sa.Update:
 
 
 # What was inserted lately, for the indexer: it asks for each new memory once, soon after it was written.
-
-
-CAPACITY = 8_192
-"""An indexer that lags behind by more than this many memories reads those beyond from the database."""
 
 
 class NewRecordBuffer:

@@ -60,6 +60,8 @@ PART_TABLES: Mapping[CheckPart, sa.Table] = {
 }
 _ROW_BITS: sa.ColumnElement[int] = sa.literal_column(str(VIEW_BITS + ORDINAL_BITS))
 _TERMS = (memory_keywords, memory_tags, memory_metadata, memory_refs)
+IS_LOST: sa.ColumnElement[bool] = sa.or_(memories.c.row.is_(None), sessions.c.row.is_(None))
+"""That a message, joined with its memory and its session, lacks one of them."""
 
 
 class SqlIntegrityReads:
@@ -195,8 +197,6 @@ def _side_is_missing(side: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
     return ~sa.exists().where(memories.c.id == side, memories.c.owner == conflicts.c.owner)
 
 
-IS_LOST: sa.ColumnElement[bool] = sa.or_(memories.c.row.is_(None), sessions.c.row.is_(None))
-"""That a message, joined with its memory and its session, lacks one of them."""
 IS_DANGLING: sa.ColumnElement[bool] = sa.or_(*map(_side_is_missing, (conflicts.c.older_id, conflicts.c.newer_id)))
 """That a conflict lacks a memory."""
 

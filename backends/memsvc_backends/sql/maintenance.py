@@ -31,6 +31,7 @@ _COLUMNS = (
 )
 _NEVER_READ, _READ = 0, 1
 """The two halves of the list of unread memories: the first number of a place in it."""
+_C = leases.c
 
 
 class SqlUpkeepReads:
@@ -141,9 +142,6 @@ def _candidate_of(row: Sequence[Any], half: ScanPosition) -> MaintenanceCandidat
 
 
 # Leases: one row for each name.
-
-
-_C = leases.c
 
 
 class SqlLeases:

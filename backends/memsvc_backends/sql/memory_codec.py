@@ -62,6 +62,17 @@ _REMINDER_NAMES = [field.name for field in fields(Reminder)]
 _EMPTY_LIST = "[]"
 _EMPTY_OBJECT = "{}"
 _MAX_TERM = 200
+# Fractions lose digits in a gathered row, whole numbers do not. From 2**-10 on every confidence is a whole number of
+# 2**-62; those few that are not are asked for one by one.
+_UNITS = 1 << 62
+_IN_UNITS: sa.ColumnElement[float] = memories.c.confidence * sa.literal_column(f"{_UNITS}.0", sa.Double)
+_WHOLE = sa.cast(_IN_UNITS, sa.BigInteger)
+_IS_CERTAIN = sa.cast(_WHOLE, sa.Double) == _IN_UNITS
+IS_DOUBTFUL = sa.not_(_IS_CERTAIN)
+"""What the rows of `DOUBTFUL_COLUMNS` that `found_in` asks for meet."""
+DOUBTFUL_COLUMNS = (memories.c.row, memories.c.confidence)
+_COLUMNS = (*MEMORY_COLUMNS, memories.c.chunk_count)
+_ROW_COLUMN, _CONFIDENCE = ([column.name for column in MEMORY_COLUMNS].index(name) for name in ("row", "confidence"))
 
 
 def memory_from_row(row: Row) -> Memory:
@@ -289,18 +300,6 @@ def sole_chunk(memory: Memory) -> Chunk:
 
 Found = dict[int, tuple[Memory, int]]
 """Memories and the number of their chunks, by row."""
-
-# Fractions lose digits in a gathered row, whole numbers do not. From 2**-10 on every confidence is a whole number of
-# 2**-62; those few that are not are asked for one by one.
-_UNITS = 1 << 62
-_IN_UNITS: sa.ColumnElement[float] = memories.c.confidence * sa.literal_column(f"{_UNITS}.0", sa.Double)
-_WHOLE = sa.cast(_IN_UNITS, sa.BigInteger)
-_IS_CERTAIN = sa.cast(_WHOLE, sa.Double) == _IN_UNITS
-IS_DOUBTFUL = sa.not_(_IS_CERTAIN)
-"""What the rows of `DOUBTFUL_COLUMNS` that `found_in` asks for meet."""
-DOUBTFUL_COLUMNS = (memories.c.row, memories.c.confidence)
-_COLUMNS = (*MEMORY_COLUMNS, memories.c.chunk_count)
-_ROW_COLUMN, _CONFIDENCE = ([column.name for column in MEMORY_COLUMNS].index(name) for name in ("row", "confidence"))
 
 
 def memories_as_json() -> sa.ColumnElement[str]:

@@ -35,6 +35,25 @@ from memsvc_backends.sql.row_writer import insert_many
 from memsvc_backends.sql.tables import EMPTY, IS_PENDING, counters, memories, outbox, revisions
 
 _BETWEEN = memories.c.row.between(sa.bindparam("first"), sa.bindparam("last"))
+CLAIMED = 128
+"""Changes lent at once where others want some too: each takes a lock, of which a server has a few thousand."""
+LOOKED_AT = 1024
+"""How far down the list of pending changes one looks for some that nobody has."""
+PATIENCE = 60
+"""How often the moment is waited for in which nobody is lent anything."""
+WAIT_MS = 1_000
+_LOCK = 1_835_363_700
+_ALL = 1_835_363_701
+"""The class of the lock that all who are lent changes share, and whoever wants none lent has alone."""
+_CLAIM = f"SELECT pg_advisory_xact_lock_shared({_ALL}, hashtext(current_schema()))"
+_KEEP = f"SELECT pg_advisory_xact_lock({_ALL}, hashtext(current_schema()))"
+_STILL = "SELECT 1"
+_NOT_IN_TIME = "55P03"
+CHANGE_COLUMNS = tuple(outbox.c[name] for name in ("position", "row", "memory_id", "action", "revision", "time"))
+_ACTIONS = {action.value: action for action in ChangeAction}
+_COLUMNS = tuple(
+    outbox.c[name] for name in ("position", "row", "memory_id", "action", "revision", "time", "private_session")
+)
 
 
 def note_revisions(connection: sa.Connection, first: int, last: int, action: ChangeAction) -> None:
@@ -135,23 +154,6 @@ def _note_changes() -> sa.Insert:
 # advisory lock of the memory's row, which ends with the claim's transaction, also when the process dies. Locks on the
 # rows of the outbox would keep the claimant itself from marking, part by part, what it has applied, and an erasure
 # from going on.
-
-
-CLAIMED = 128
-"""Changes lent at once where others want some too: each takes a lock, of which a server has a few thousand."""
-LOOKED_AT = 1024
-"""How far down the list of pending changes one looks for some that nobody has."""
-PATIENCE = 60
-"""How often the moment is waited for in which nobody is lent anything."""
-WAIT_MS = 1_000
-_LOCK = 1_835_363_700
-_ALL = 1_835_363_701
-"""The class of the lock that all who are lent changes share, and whoever wants none lent has alone."""
-_CLAIM = f"SELECT pg_advisory_xact_lock_shared({_ALL}, hashtext(current_schema()))"
-_KEEP = f"SELECT pg_advisory_xact_lock({_ALL}, hashtext(current_schema()))"
-_STILL = "SELECT 1"
-_NOT_IN_TIME = "55P03"
-CHANGE_COLUMNS = tuple(outbox.c[name] for name in ("position", "row", "memory_id", "action", "revision", "time"))
 
 
 Check = Callable[[], None]
@@ -274,12 +276,6 @@ def _select(condition: sa.ColumnElement[bool], *, is_shared: bool) -> sa.Select[
 
 
 # The log of changes, for those who watch memories.
-
-
-_ACTIONS = {action.value: action for action in ChangeAction}
-_COLUMNS = tuple(
-    outbox.c[name] for name in ("position", "row", "memory_id", "action", "revision", "time", "private_session")
-)
 
 
 class SqlChangeFeed:

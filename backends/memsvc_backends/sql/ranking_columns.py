@@ -44,6 +44,10 @@ _REMEMBERED = 16_384
 _LOAD = 0.75
 _SPARE_NAMES = 65_536
 """So many texts more than places are kept of memories that are not there any more; then all begins anew."""
+PAGE = 1_024
+"""Memories read at a time."""
+PAUSE_SECONDS = 0.02
+"""Between two pages, for whatever else the process does: starting, at first."""
 
 
 class CandidateColumns:
@@ -208,11 +212,6 @@ def _within(reach: Reach, found: Candidates) -> Candidates:
 
 # Reading ahead, after a start, what ranking needs: so the first searches are as fast as later ones.
 
-
-PAGE = 1_024
-"""Memories read at a time."""
-PAUSE_SECONDS = 0.02
-"""Between two pages, for whatever else the process does: starting, at first."""
 
 log = logging.getLogger(__name__)
 

@@ -61,6 +61,12 @@ KEPT_CANDIDATES = 1 << 19
 """Of how many memories, the latest ones, everything is kept that ranking needs: 100 MB when there are so many."""
 KEPT_MEMORIES = 4_096
 """Half of how many are kept at most: the memories of the users that are searching now."""
+_BYTES_PER_TOKEN = 4
+_GROUPS = (memories.c.layer, memories.c.kind, memories.c.tier, memories.c.status)
+_SCALE = 1_000_000_000
+"""Scores are compared as whole numbers: sums of fractions differ in the last bits with the order of adding."""
+_PER_WEIGHT = 0.3
+_PER_MATCH = 0.2
 
 
 class SqlMemoryReads(SqlHistoryReads):
@@ -300,10 +306,6 @@ def _select_snapshot() -> sa.Select[Any]:
 # Counting memories.
 
 
-_BYTES_PER_TOKEN = 4
-_GROUPS = (memories.c.layer, memories.c.kind, memories.c.tier, memories.c.status)
-
-
 def count_memories(connection: sa.Connection, reach: Reach) -> MemoryCounts:
     """Count the memories of *reach*, deleted ones only by status; a token is taken for four bytes of content."""
     tokens = (memories.c.content_bytes + (_BYTES_PER_TOKEN - 1)) // _BYTES_PER_TOKEN
@@ -413,12 +415,6 @@ def _in_order(keys: sa.Subquery, order: Order) -> tuple[sa.ColumnElement[int], s
 
 
 # Searching the keyword table.
-
-
-_SCALE = 1_000_000_000
-"""Scores are compared as whole numbers: sums of fractions differ in the last bits with the order of adding."""
-_PER_WEIGHT = 0.3
-_PER_MATCH = 0.2
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,22 @@ from memsvc_backends.sql.memory_codec import (
 from memsvc_backends.sql.row_writer import insert_many
 from memsvc_backends.sql.tables import DELETED, IS_LIVE_MESSAGE, memories, messages, sessions
 
+_FIXED = frozenset({"row", "owner", "project_id", "id", "create_time"})
+_CHANGEABLE = frozenset(sessions.columns.keys()) - _FIXED
+_SESSION_NAMES = (
+    "row", "owner", "project_id", "agent_id", "id", "title", "state", "auto_trim", "metadata", "token_limit",
+    "last_ordinal", "trim_count", "create_time", "update_time", "last_message_time", "end_time", "trim_time",
+    "flushed_ordinal",
+)  # fmt: skip
+SESSION_COLUMNS = tuple(sessions.c[name] for name in _SESSION_NAMES)
+"""What `session_from_row` reads, in this order."""
+_MESSAGE_NAMES = (
+    "row", "ordinal", "role", "token_count", "state", "is_pinned", "has_content", "tool_calls", "tool_call_id",
+    "summary_id",
+)  # fmt: skip
+MESSAGE_COLUMNS = tuple(messages.c[name] for name in _MESSAGE_NAMES)
+"""What `record_from_row` reads, in this order."""
+
 
 class SqlSessionReads:
     """`memsvc.ports.features.SessionReads`."""
@@ -192,10 +208,6 @@ class SqlSessionWrites:
         return self._connect()
 
 
-_FIXED = frozenset({"row", "owner", "project_id", "id", "create_time"})
-_CHANGEABLE = frozenset(sessions.columns.keys()) - _FIXED
-
-
 def _get(connection: sa.Connection, name: SessionName) -> Session | None:
     place = {"owner": name.owner, "project_id": name.project_id, "id": name.session_id}
     row = execute(connection, _select_session(), place).one_or_none()
@@ -309,22 +321,6 @@ def _update_summaries() -> sa.Update:
 
 
 # Sessions and messages to rows and back.
-
-
-_SESSION_NAMES = (
-    "row", "owner", "project_id", "agent_id", "id", "title", "state", "auto_trim", "metadata", "token_limit",
-    "last_ordinal", "trim_count", "create_time", "update_time", "last_message_time", "end_time", "trim_time",
-    "flushed_ordinal",
-)  # fmt: skip
-SESSION_COLUMNS = tuple(sessions.c[name] for name in _SESSION_NAMES)
-"""What `session_from_row` reads, in this order."""
-
-_MESSAGE_NAMES = (
-    "row", "ordinal", "role", "token_count", "state", "is_pinned", "has_content", "tool_calls", "tool_call_id",
-    "summary_id",
-)  # fmt: skip
-MESSAGE_COLUMNS = tuple(messages.c[name] for name in _MESSAGE_NAMES)
-"""What `record_from_row` reads, in this order."""
 
 
 def session_from_row(row: Row) -> Session:

@@ -17,6 +17,11 @@ from memsvc_backends.sql.settings import Durability, SqlSettings
 
 LOG_BYTES = 64 * 1024 * 1024
 """What the log may keep of the disk after a large transaction."""
+ROWS = 2048
+"""Rows that are changed before what they wrote to the log is carried over: some 4 MB of an import."""
+LONG_PAGES = 4096
+"""Pages of the log, of 4 KiB, from which on a commit carries over what is left, so that the log begins anew."""
+_FAILED = "SQLite's log grows, it cannot be brought into the file: %s"
 
 
 class SqliteDriver:
@@ -129,12 +134,6 @@ def _prepare(connection: Any, settings: SqlSettings) -> None:
 # SQLite's log is brought into the database file beside the writer, not in its commits.
 
 
-ROWS = 2048
-"""Rows that are changed before what they wrote to the log is carried over: some 4 MB of an import."""
-LONG_PAGES = 4096
-"""Pages of the log, of 4 KiB, from which on a commit carries over what is left, so that the log begins anew."""
-
-_FAILED = "SQLite's log grows, it cannot be brought into the file: %s"
 _log = logging.getLogger(__name__)
 
 

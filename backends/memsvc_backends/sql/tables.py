@@ -95,6 +95,7 @@ _IS_KEPT_UP = sa.and_(
 IS_EXPIRING = sa.and_(_IS_KEPT_UP, memories.c.expire_time.is_not(None))
 IS_PROMOTABLE = sa.and_(_IS_KEPT_UP, IS_SHORT_TERM)
 IS_ARCHIVABLE = sa.and_(_IS_KEPT_UP, memories.c.layer == sa.literal_column("'LONG_TERM'"))
+ACTIVE: sa.ColumnElement[str] = sa.literal_column("'ACTIVE'")
 
 
 def _memory_index(name: str, *columns: sa.ColumnElement[object], unique: bool = False) -> sa.Index:
@@ -313,7 +314,6 @@ messages = sa.Table(
     sa.Column("summary_id", sa.Text, nullable=False),
     sa.Column("tool_calls", sa.Text, nullable=False),
 )
-ACTIVE: sa.ColumnElement[str] = sa.literal_column("'ACTIVE'")
 IS_LIVE_MESSAGE = messages.c.state == ACTIVE
 sa.Index("unique_message_ordinal", messages.c.session_row, messages.c.ordinal, unique=True)
 sa.Index("messages_state", messages.c.session_row, messages.c.state, messages.c.token_count)

@@ -23,6 +23,8 @@ _F, _M = vault_files.c, memories.c
 _COLUMNS = (_F.path, _F.owner, _F.project_id, _F.digest, _F.revision, _F.anchor, _F.memory_id, _F.session_id)
 _IS_SAID = sa.and_(_M.kind == sa.literal_column("'MESSAGE'"), _M.session_id != sa.literal_column("''"))
 _IS_ABSENT = sa.or_(_M.status == sa.literal_column("'DELETED'"), _M.status == sa.literal_column("'QUARANTINED'"))
+_HAS_MEMORY = _F.memory_id != sa.literal_column("''")
+_HAS_SESSION = _F.session_id != sa.literal_column("''")
 
 
 class SqlVaultManifest:
@@ -149,10 +151,6 @@ class SqlVaultManifest:
     def _entries(self, statement: sa.Select[Any]) -> list[VaultEntry]:
         with self._database.read_connection() as connection:
             return [VaultEntry(*row) for row in execute(connection, statement)]
-
-
-_HAS_MEMORY = _F.memory_id != sa.literal_column("''")
-_HAS_SESSION = _F.session_id != sa.literal_column("''")
 
 
 @cached_statement

@@ -27,6 +27,11 @@ from memsvc_backends.sql.outbox import ChangeRows, append_outbox, note_revisions
 from memsvc_backends.sql.row_writer import insert_many, insert_records
 from memsvc_backends.sql.tables import counters, requests
 
+T = TypeVar("T")
+MOST = 128
+"""So many wait at the most: more at once are no cheaper."""
+_NAMES = ("owner", "method", "request_id")
+
 
 @dataclass(slots=True)
 class _Savepoint:
@@ -245,11 +250,6 @@ class WriteSession:
 # New memories that wait within a transaction, so that those of several writers go into the tables together.
 
 
-T = TypeVar("T")
-
-MOST = 128
-"""So many wait at the most: more at once are no cheaper."""
-
 Key = tuple[str, str, str]
 """Owner, project and key, or owner, project and session."""
 Content = tuple[str, ContentName]
@@ -420,7 +420,6 @@ def _note_numbers() -> sa.Update:
 
 Request = tuple[str, str, str]
 """Owner, method and request id."""
-_NAMES = ("owner", "method", "request_id")
 
 
 def recall_answer(connection: sa.Connection, request: Request) -> RequestRecord | None:

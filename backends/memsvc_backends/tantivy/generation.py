@@ -31,6 +31,17 @@ from memsvc_backends.tantivy.schema import (
 from memsvc_backends.tantivy.writer import TantivyWriter
 
 _PAGE = 10_000
+_HALF = np.uint32(1 << 3)
+_KEPT_BITS = np.uint32(0xFFFF_FFF0)
+"""Six digits of a score."""
+_MARGIN = 16
+_GROWTH = 4
+_MOST = 16_384
+"""Of more entries than this with the same score at the limit, those are returned that Tantivy meets first."""
+_FUZZY_MAX_LENGTH = 255
+"""The automaton of a longer term costs more than it is worth; such terms are matched exactly alone."""
+_SURELY_HELD = 1000
+_MOST_WORDS = 20_000
 
 
 class _Snapshot(NamedTuple):
@@ -162,15 +173,6 @@ class TantivyGeneration:
 # The best hits in an order that does not depend on how the index happens to be cut into segments.
 
 
-_HALF = np.uint32(1 << 3)
-_KEPT_BITS = np.uint32(0xFFFF_FFF0)
-"""Six digits of a score."""
-_MARGIN = 16
-_GROWTH = 4
-_MOST = 16_384
-"""Of more entries than this with the same score at the limit, those are returned that Tantivy meets first."""
-
-
 def best_hits(searcher: Searcher, query: Query, *, limit: int) -> Hits:
     """Return the best *limit* entries, equal scores by entry id."""
     # Tantivy allocates for as many hits as are asked for (and aborts the process), and panics at none.
@@ -202,12 +204,6 @@ def _round_scores(scores: Sequence[float]) -> npt.NDArray[np.float32]:
 
 
 # Search terms as Tantivy's query. No term ever meets a query parser.
-
-
-_FUZZY_MAX_LENGTH = 255
-"""The automaton of a longer term costs more than it is worth; such terms are matched exactly alone."""
-_SURELY_HELD = 1000
-_MOST_WORDS = 20_000
 
 
 class TermVocabulary:

@@ -24,6 +24,9 @@ from memsvc.ports.plugin import BackendContext, BackendSettings, BackendSpec
 from memsvc_backends.tantivy.generation import TantivyGeneration
 from memsvc_backends.tantivy.schema import FORMAT, NAME, translate
 
+_NAME = "manifest.json"
+_DRAFT = "manifest.json.tmp"
+
 # The options of the Tantivy index.
 
 
@@ -183,10 +186,6 @@ TANTIVY: BackendSpec[LexicalIndex] = BackendSpec(settings=TantivySettings, open=
 
 
 # The file that names the live generation.
-
-
-_NAME = "manifest.json"
-_DRAFT = "manifest.json.tmp"
 
 
 class UnreadableManifestError(ValueError):

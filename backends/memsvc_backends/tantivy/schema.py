@@ -37,6 +37,10 @@ _NUMBERS = (
 _MAX_KEY = 512
 _MAX_TERM = 16_000
 """Characters; Tantivy drops terms of more than 65 530 bytes without a word."""
+NAME = "tantivy"
+_MIN, _MAX = -(2**63), 2**63 - 1
+_MANY_VALUES = 1000
+"""Measured over 100 000 entries: up to here single terms are quicker than a set of terms, beyond they are slower."""
 
 
 def build_schema() -> Schema:
@@ -87,9 +91,6 @@ def _digest(value: str) -> str:
 # What Tantivy raises, in the words of the domain.
 
 
-NAME = "tantivy"
-
-
 @contextmanager
 def translate() -> Iterator[None]:
     """Raise BackendUnavailableError in place of anything that Tantivy raises."""
@@ -110,11 +111,6 @@ def is_panic(error: BaseException) -> bool:
 
 
 # The filter tree and the reach as Tantivy's queries; none of them adds to a score.
-
-
-_MIN, _MAX = -(2**63), 2**63 - 1
-_MANY_VALUES = 1000
-"""Measured over 100 000 entries: up to here single terms are quicker than a set of terms, beyond they are slower."""
 
 
 def selection(schema: Schema, reach: Reach, where: Filter | None) -> Query:

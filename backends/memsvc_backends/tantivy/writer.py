@@ -26,6 +26,11 @@ from memsvc_backends.tantivy.schema import (
     translate,
 )
 
+NICENESS = 10
+_TASKS = Path("/proc/self/task")
+_MERGE = "merge_thread"
+"""How Tantivy names these threads."""
+
 
 class TantivyWriter:
     """Adds and removes documents by memory; one call at a time.
@@ -168,12 +173,6 @@ def _add_numbers(document: Document, attributes: Attributes) -> None:
 
 
 # The threads that merge segments step back for the rest of the service: nobody waits for a merge.
-
-
-NICENESS = 10
-_TASKS = Path("/proc/self/task")
-_MERGE = "merge_thread"
-"""How Tantivy names these threads."""
 
 
 def step_back() -> None:

@@ -25,6 +25,8 @@ from memsvc.ports.metadata import Transaction
 
 _NOBODYS = Reach(Scope("").owner, ())
 """The owner of stored requests about keys: no user has an empty id."""
+MAX_CACHED_KEYS = 10_000
+"""Maximum number of cached keys; the oldest lookups are evicted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,10 +155,6 @@ def _key(new: NewApiKey, key_id: str, digest: bytes, now: datetime) -> ApiKey:
 
 
 # Authentication: from the cache, or from the store when the entry is stale.
-
-
-MAX_CACHED_KEYS = 10_000
-"""Maximum number of cached keys; the oldest lookups are evicted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,8 @@ PAGE = 100
 LOOK_ONLY = FileCleanup()
 
 Event: TypeAlias = Finding | CheckProgress | CheckSummary
+_SINGLE = ("supersedes_id", "superseded_by_id")
+_SEVERAL = ("related_ids", "derived_from")
 
 
 @dataclass(slots=True)
@@ -261,10 +263,6 @@ def user_of(owner: str) -> str:
 
 
 # Faults of memories: links, content, and dependent rows.
-
-
-_SINGLE = ("supersedes_id", "superseded_by_id")
-_SEVERAL = ("related_ids", "derived_from")
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,11 @@ from memsvc.ports.metadata import MetadataStore
 
 LAG_WARNING = 1_000
 """Minimum lag of an index behind the store, in changes, for a warning."""
+MAX_SESSIONS = 100
+"""Maximum number of sessions per project whose tokens are counted: the most recently opened."""
+MAX_NAMED_SESSIONS = 10
+LITTLE_SPACE = 0.10
+NO_SPACE = 0.03
 
 
 class StatsService:
@@ -93,13 +98,6 @@ def indexer_warnings(pending: int, *, replaying: bool, building: ReindexProgress
 
 
 # Warnings about the counts of a scope.
-
-
-MAX_SESSIONS = 100
-"""Maximum number of sessions per project whose tokens are counted: the most recently opened."""
-MAX_NAMED_SESSIONS = 10
-LITTLE_SPACE = 0.10
-NO_SPACE = 0.03
 
 
 def session_fills(sessions: SessionReads, reach: Reach) -> list[SessionFill]:

@@ -44,6 +44,8 @@ _UNSPOKEN = _RECALLED | {CaptureReason.FORGET, CaptureReason.ROLE, CaptureReason
 """Reasons of statements that the memory of files alone must not quote."""
 ASKED_CHARS = 200
 _CUT = f"Only the first {limits.FLUSHED_STATEMENTS} statements were processed; flush fewer messages at a time."
+_UNREFERRED = frozenset({CaptureReason.RECALLED, CaptureReason.FORGET})
+"""Reasons of statements that do not refer to files: they repeat memories or ask to forget."""
 
 
 class ConversationFlusher:
@@ -234,10 +236,6 @@ def _result(answer: IdempotentResult) -> FlushResult:
         position=answer.position,
         conflicts=tuple(conflict for result in written for conflict in result.conflicts),
     )
-
-
-_UNREFERRED = frozenset({CaptureReason.RECALLED, CaptureReason.FORGET})
-"""Reasons of statements that do not refer to files: they repeat memories or ask to forget."""
 
 
 def files_by_message(

@@ -17,6 +17,8 @@ from memsvc.ports.metadata import MemoryReads, Transaction
 
 LONGEST_CHAIN = 1_000
 """Number of links followed before a chain counts as a cycle."""
+LONGEST_SHOWN_CHAIN = 100
+"""Maximum number of memories returned in each direction of a chain."""
 
 
 class SupersessionLinks:
@@ -182,10 +184,6 @@ def find_in_reach(transaction: Transaction, memory_id: str, reach: Reach) -> Mem
 
 
 # Reads on behalf of a caller, which apply visibility.
-
-
-LONGEST_SHOWN_CHAIN = 100
-"""Maximum number of memories returned in each direction of a chain."""
 
 
 def require_memory(transaction: Transaction, scope: Scope, memory_id: str, *, expected_revision: int = 0) -> Memory:

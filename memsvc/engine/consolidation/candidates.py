@@ -35,6 +35,8 @@ SLICE = 4
 """Vector searches pending at a time. Other searches queue behind them: with 64 they waited for seconds."""
 REVISIONS = 100
 """Number of past revisions checked for undone consolidations."""
+MOST = 1_000_000
+"""Maximum number of remembered keys; beyond it all memories are candidates."""
 
 
 class CandidateFinder:
@@ -222,10 +224,6 @@ def _gist(memory: Memory, other: Memory) -> NormalizedText:
 
 
 # Blocking: most memories cannot be equivalent to an earlier one, by their first sentence, and need no search.
-
-
-MOST = 1_000_000
-"""Maximum number of remembered keys; beyond it all memories are candidates."""
 
 
 class BlockingIndex:

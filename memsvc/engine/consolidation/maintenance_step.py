@@ -24,6 +24,8 @@ from memsvc.ports.metadata import MetadataStore, Transaction
 
 BATCH = 8
 """Groups merged at a time; a language model may be asked for each."""
+EXAMINED = 256
+"""Memories examined for one part."""
 
 
 class ConsolidateStep:
@@ -100,10 +102,6 @@ def _by_project(memories: Iterable[Memory]) -> list[list[Memory]]:
     for memory in memories:
         projects.setdefault((memory.scope.owner, memory.scope.project_id), []).append(memory)
     return list(projects.values())
-
-
-EXAMINED = 256
-"""Memories examined for one part."""
 
 
 class ScanKind(StrEnum):

@@ -55,6 +55,13 @@ MARGIN_SECONDS = 0.05
 """Time before the deadline at which the search is abandoned, to return what is available."""
 LEAST_SECONDS = 0.02
 """With less time left no further section is started, to leave time for the summary."""
+NAMED_IDS = 100
+"""Number of ids named for each reason of omission."""
+REMOVED_MARKS = 20
+RESERVED_TOKENS = 160
+"""Tokens reserved for the line about omitted memories; a twentieth of a small budget."""
+_PART = 20
+_HELD = frozenset({OmissionReason.UNCHANGED, OmissionReason.UNCERTAIN})
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,15 +302,6 @@ class ContextBuilder:
         except MemsvcError as error:
             return (), error.message
         return reply.hits, ", ".join(f"{one.retriever} {one.reason}" for one in reply.degraded)
-
-
-NAMED_IDS = 100
-"""Number of ids named for each reason of omission."""
-REMOVED_MARKS = 20
-RESERVED_TOKENS = 160
-"""Tokens reserved for the line about omitted memories; a twentieth of a small budget."""
-_PART = 20
-_HELD = frozenset({OmissionReason.UNCHANGED, OmissionReason.UNCERTAIN})
 
 
 class LedgerView(Protocol):

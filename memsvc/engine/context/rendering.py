@@ -36,6 +36,7 @@ _INVISIBLE = (
     "\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]*"
 )
 """White space and invisible characters, which could separate the letters of a word."""
+KEPT_COUNTS = 8_192
 
 
 def _spaced_pattern(letters: str) -> str:
@@ -186,9 +187,6 @@ def _as_data(text: str) -> str:
 
 
 # Token counts are cached: a context that is built again has nearly the same lines.
-
-
-KEPT_COUNTS = 8_192
 
 
 class CachedTokenCounter:

@@ -23,6 +23,13 @@ from memsvc.engine.context.rendering import (
 from memsvc.engine.context.sources import event_order
 from memsvc.text.context_phrases import day_text
 
+_FRONT_TOKENS = 80
+"""Upper bound for citation, date, age and origin."""
+_COMPLETE = frozenset({Section.SESSION})
+"""Sections shown with their repetitions; a repetition of one of their lines in another section is omitted."""
+THRESHOLD = 0.85
+COMPARED_CHARS = 2_000
+
 
 class SectionSelector:
     """Fills the sections of one context, one after another."""
@@ -171,10 +178,6 @@ class SelectionCandidate:
 
 
 _Choice = tuple[SelectionCandidate, RenderedLine]
-_FRONT_TOKENS = 80
-"""Upper bound for citation, date, age and origin."""
-_COMPLETE = frozenset({Section.SESSION})
-"""Sections shown with their repetitions; a repetition of one of their lines in another section is omitted."""
 
 
 def _most_tokens(memory: Memory) -> int:
@@ -188,8 +191,6 @@ def _part(hit: SearchHit) -> str:
     return hit.snippet if len(hit.memory.content) > SNIPPET_MAX else ""
 
 
-THRESHOLD = 0.85
-COMPARED_CHARS = 2_000
 _Bucket = tuple[str, tuple[str, ...]]
 
 

@@ -23,6 +23,13 @@ SESSION_MESSAGES = 1_000
 """Number of messages of the session that are read, the newest."""
 RECENT_MEMORIES = 500
 """Number of recent memories that are read, the latest."""
+_SHARED = Not(AnyOf(Field.LAYER, (Layer.SESSION.value,)))
+_IS_CORE = Or((AnyOf(Field.LAYER, (Layer.CORE.value,)), AnyOf(Field.TIER, (Tier.CORE.value,))))
+_IS_ACTIVE = AnyOf(Field.TIER, (Tier.ACTIVE.value,))
+_BY_IMPORTANCE = Order(OrderField.IMPORTANCE, descending=True)
+_LATEST = Order(OrderField.UPDATE_TIME, descending=True)
+_NEWEST = Order(OrderField.CREATE_TIME, descending=True)
+_RECENT_MICROS = RECENT_DAYS * 86_400_000_000
 
 
 class ContextSourceReader(Protocol):
@@ -102,15 +109,6 @@ def section_of(memory: Memory, scope: Scope) -> Section:
 def event_order(memory: Memory) -> tuple[datetime, int]:
     """Return the sort key by event time, or else by time of writing."""
     return memory.event_time or memory.create_time, memory.row
-
-
-_SHARED = Not(AnyOf(Field.LAYER, (Layer.SESSION.value,)))
-_IS_CORE = Or((AnyOf(Field.LAYER, (Layer.CORE.value,)), AnyOf(Field.TIER, (Tier.CORE.value,))))
-_IS_ACTIVE = AnyOf(Field.TIER, (Tier.ACTIVE.value,))
-_BY_IMPORTANCE = Order(OrderField.IMPORTANCE, descending=True)
-_LATEST = Order(OrderField.UPDATE_TIME, descending=True)
-_NEWEST = Order(OrderField.CREATE_TIME, descending=True)
-_RECENT_MICROS = RECENT_DAYS * 86_400_000_000
 
 
 class AsOfContextSources:

@@ -20,6 +20,8 @@ from memsvc.ports.blobs import BlobNotFoundError, BlobReader, BlobStore
 from memsvc.ports.features import FileReads
 from memsvc.ports.metadata import Transaction
 
+METHOD = "DeleteFile"
+
 
 class OpenFile:
     """An open file, or a range of it. Not thread-safe."""
@@ -153,9 +155,6 @@ class FileRefResolver:
 
 
 # Deletion of a file, and of its blob when no other file uses it.
-
-
-METHOD = "DeleteFile"
 
 
 class FileDeleter:

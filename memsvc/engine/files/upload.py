@@ -25,6 +25,10 @@ from memsvc.ports.blobs import BlobStore, StagedBlob
 from memsvc.ports.metadata import Transaction
 
 METHOD = "UploadFile"
+MEMORY_ID = "memory_id"
+"""The key in a file's metadata with the id of the memory that it is attached to."""
+_SCOPE = ("user_id", "project_id", "agent_id", "session_id", "tenant_id")
+_PLAIN = ("id", "name", "media_type", "size_bytes", "sha256", "has_content", "row")
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,10 +218,6 @@ def _request(scope: Scope, new: NewFile, sha256: str, request_id: str) -> Idempo
 # Attachments: files of the category memory that name the memory they belong to.
 
 
-MEMORY_ID = "memory_id"
-"""The key in a file's metadata with the id of the memory that it is attached to."""
-
-
 class AttachmentLinker:
     """A linker of a file to its memory, in the transaction that stores the file."""
 
@@ -249,10 +249,6 @@ class AttachmentLinker:
 
 
 # Files as JSON in stored responses and exported lines.
-
-
-_SCOPE = ("user_id", "project_id", "agent_id", "session_id", "tenant_id")
-_PLAIN = ("id", "name", "media_type", "size_bytes", "sha256", "has_content", "row")
 
 
 def file_as_json(file: File) -> dict[str, Any]:

@@ -24,6 +24,8 @@ PAGE_CHARS = 4_000_000
 _BATCH = 10
 
 _SortKey: TypeAlias = tuple[bool, int, int]
+SLICE = 500
+"""Memories read between two checks of the deadline."""
 
 
 class AsOfReader:
@@ -172,10 +174,6 @@ def _value(memory: Memory, order: Order) -> int | None:
 
 # A state at a known time: most memories are unchanged since, by their update_time. The others are few; they are found
 # by the index on update_time and read from their revisions.
-
-
-SLICE = 500
-"""Memories read between two checks of the deadline."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,9 @@ EXCLUDED_BY_ROW = 2_000
 """Number of changed memories excluded by row; more are excluded by update_time, which is slower."""
 PARTIAL = "PARTIAL"
 _PER_WEIGHT, _PER_MATCH = 0.3, 0.2
+_ROW_SHIFT = entry_id(1, View.CHUNK, 0).bit_length() - 1
+EMBEDDED = 32
+"""Memories without stored vectors that one search embeds; more would take seconds."""
 
 
 class AsOfSearch:
@@ -230,9 +233,6 @@ class AsOfRetrieval:
             found.degraded.append(FailedRetriever(Retriever.DENSE, PARTIAL, message))
 
 
-_ROW_SHIFT = entry_id(1, View.CHUNK, 0).bit_length() - 1
-
-
 @dataclass(frozen=True, slots=True)
 class _Match:
     """The weights of the matching keywords of one memory."""
@@ -264,10 +264,6 @@ def _single_chunk(memory: Memory) -> tuple[Chunk]:
 
 
 # Vectors of texts that no index contains any longer come from the embedding cache.
-
-
-EMBEDDED = 32
-"""Memories without stored vectors that one search embeds; more would take seconds."""
 
 
 class AsOfVectorScorer:

@@ -27,6 +27,20 @@ from memsvc.text.passages import ANALYSIS_VERSION
 
 E = TypeVar("E")
 X = TypeVar("X", bound=LexicalIndex | VectorIndex)
+MEAN_MINIMUM = 200
+"""With fewer passages the mean of neutral sentences is used."""
+MEAN_SAMPLES = 5_000
+"""More samples do not change a mean."""
+MEAN_GROWTH = 2
+"""Growth of the number of passages after which a mean is recomputed: the first hundreds may be one conversation."""
+LOOSE_MINIMUM = 5_000
+LOOSE_SHARE = 0.2
+"""A new generation is due if more entries than both limits were written since the live one was sealed."""
+SAMPLE_BATCH = 256
+OUTDATED_PROCESS = (
+    "was rebuilt by another process with another model: configure that model here, or restart this process to rebuild "
+    "the index with its own model"
+)
 
 
 class GenerationBuilder(Protocol):
@@ -194,22 +208,6 @@ class LexicalIndexWriter(BaseIndexWriter[LexicalIndex]):
             self._search_priority.yield_to_searches()
             made[document.memory.row] = lexical_entries(document)
         return made
-
-
-MEAN_MINIMUM = 200
-"""With fewer passages the mean of neutral sentences is used."""
-MEAN_SAMPLES = 5_000
-"""More samples do not change a mean."""
-MEAN_GROWTH = 2
-"""Growth of the number of passages after which a mean is recomputed: the first hundreds may be one conversation."""
-LOOSE_MINIMUM = 5_000
-LOOSE_SHARE = 0.2
-"""A new generation is due if more entries than both limits were written since the live one was sealed."""
-SAMPLE_BATCH = 256
-OUTDATED_PROCESS = (
-    "was rebuilt by another process with another model: configure that model here, or restart this process to rebuild "
-    "the index with its own model"
-)
 
 
 class VectorIndexWriter(BaseIndexWriter[VectorIndex]):

@@ -37,6 +37,12 @@ _NAME = "indexer"
 BACKOFF_SECONDS = (0.1, 0.5, 1.0, 2.0, 5.0)
 
 log = logging.getLogger(__name__)
+COSTLY = 32
+"""Passages to embed between two commits of the indexes."""
+CHEAP = 512
+"""Memories with given vectors between two commits of the indexes."""
+PAGE = 128
+"""Changes between two commits of the lexical index, and claimed at once where processes share a store."""
 
 
 class Indexer:
@@ -253,12 +259,6 @@ def _done_future() -> Future[None]:
     return future
 
 
-COSTLY = 32
-"""Passages to embed between two commits of the indexes."""
-CHEAP = 512
-"""Memories with given vectors between two commits of the indexes."""
-
-
 class ChangeApplier:
     """Writes the current state of changed memories into the live indexes.
 
@@ -363,10 +363,6 @@ def _part(changes: Sequence[Change], documents: Mapping[int, Document], costs: M
     rows = dict.fromkeys(change.row for change in changes)
     costly = sum(costs.get(row, 0) for row in rows)
     return EmbeddingBatch(changes, [documents[row] for row in rows if row in documents], costly)
-
-
-PAGE = 128
-"""Changes between two commits of the lexical index, and claimed at once where processes share a store."""
 
 
 class LexicalCatchUp:

@@ -29,6 +29,18 @@ STOP_SECONDS = 2.0
 """Time that a stop waits for the monitor to finish."""
 
 log = logging.getLogger(__name__)
+MOST_PENDING = 256
+"""More pending changes than this indicate an import that the indexes cannot keep up with."""
+IMPORT_RATE = 100.0
+"""More changes a second than this indicate an import. An embedder is slower: its imports are not waited for."""
+LONGEST_SECONDS = 120.0
+"""Maximum time that rebuilds wait for an import."""
+BATCH = 256
+"""Memories read, embedded and written at a time."""
+CATCH_UP = 1_000
+"""Changes applied at a time after the bulk load."""
+FREEZE_LIMIT = 64
+"""Maximum number of changes left to apply while the live indexes are frozen."""
 
 
 class ReindexService:
@@ -294,14 +306,6 @@ def _is_surely_stale(writer: IndexWriter) -> bool:
         return False
 
 
-MOST_PENDING = 256
-"""More pending changes than this indicate an import that the indexes cannot keep up with."""
-IMPORT_RATE = 100.0
-"""More changes a second than this indicate an import. An embedder is slower: its imports are not waited for."""
-LONGEST_SECONDS = 120.0
-"""Maximum time that rebuilds wait for an import."""
-
-
 class QuietPeriodDetector:
     """Defers rebuilds while a bulk import is running, from checks of the outbox head at a fixed interval.
 
@@ -329,14 +333,6 @@ class QuietPeriodDetector:
             self._waited = 0.0
             return True
         return not rushes
-
-
-BATCH = 256
-"""Memories read, embedded and written at a time."""
-CATCH_UP = 1_000
-"""Changes applied at a time after the bulk load."""
-FREEZE_LIMIT = 64
-"""Maximum number of changes left to apply while the live indexes are frozen."""
 
 
 class IndexRebuilder:

@@ -21,6 +21,13 @@ PAGE = 1_000
 REPAIR_BATCH = 256
 """Memories repaired while the live indexes are frozen."""
 MAX_CHUNKS = 1 << 14
+SAMPLE = 64
+"""Maximum number of probed memories, spread over all rows."""
+PENDING = 100_000
+LEAST_SIMILARITY = 0.98
+"""Similarity of a vector with itself that counts as found: indexes may store vectors in fewer bits."""
+TERMS = 8
+_NO_DEADLINE = Deadline()
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,15 +101,6 @@ class IndexRepairer:
 
 
 # A search probe checks that listed entries are found, which an inventory cannot show.
-
-
-SAMPLE = 64
-"""Maximum number of probed memories, spread over all rows."""
-PENDING = 100_000
-LEAST_SIMILARITY = 0.98
-"""Similarity of a vector with itself that counts as found: indexes may store vectors in fewer bits."""
-TERMS = 8
-_NO_DEADLINE = Deadline()
 
 
 class SearchProbe:

@@ -21,6 +21,12 @@ from memsvc.ports.models import Vector, Vectors
 from memsvc.text.passages import lexical_terms, passage, previous_line
 from memsvc.text.sentences import merge_sentences
 
+_FLOAT_BYTES = 4
+DEPTH = 2
+"""Batches embedded concurrently: while one is stored, or waits for its last text, the model processes another."""
+POLL_SECONDS = 0.02
+"""Interval of checks for more urgent changes while vectors are embedded."""
+
 
 class EmbeddingGranularity(StrEnum):
     """Vectors for each memory: S one for each chunk; E also one for each run of sentences, and a window."""
@@ -117,7 +123,6 @@ def _visible_previous(document: Document) -> Memory | None:
     return before
 
 
-_FLOAT_BYTES = 4
 _GIVEN_VECTOR_PASSAGE = Passage(View.CHUNK, 0, "")
 
 
@@ -273,12 +278,6 @@ def centre(vectors: Vectors, mean: Vector | None) -> Vectors:
 
 
 # Prefetching embeds the next batches while earlier ones are written: embedding takes most of the time.
-
-
-DEPTH = 2
-"""Batches embedded concurrently: while one is stored, or waits for its last text, the model processes another."""
-POLL_SECONDS = 0.02
-"""Interval of checks for more urgent changes while vectors are embedded."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,14 @@ from memsvc.ports.metadata import Transaction
 from memsvc.ports.operations import UpkeepReads
 from memsvc.text.analysis import is_han
 
+FINISHED = "finished"
+"""Tag of finished work."""
+_UNFINISHED = frozenset(
+    {"wip", "work-in-progress", "work_in_progress", "work in progress", "in-progress", "in_progress", "in progress"}
+    | {"进行中", "進行中", "未完成"}
+)
+"""Tags removed from finished work, in lower case."""
+
 
 class ExpireStep:
     """Makes memories EXPIRED after their expire_time, which removes them from the indexes; no data is deleted."""
@@ -79,15 +87,6 @@ def _is_over(memory: Memory, now: datetime) -> bool:
 
 
 # Work in progress does not expire: it is marked as finished.
-
-
-FINISHED = "finished"
-"""Tag of finished work."""
-_UNFINISHED = frozenset(
-    {"wip", "work-in-progress", "work_in_progress", "work in progress", "in-progress", "in_progress", "in progress"}
-    | {"进行中", "進行中", "未完成"}
-)
-"""Tags removed from finished work, in lower case."""
 
 
 def finished_values(memory: Memory, now: datetime) -> dict[str, Any]:

@@ -30,6 +30,11 @@ from memsvc.engine.runtime.latency_stats import LatencyStats
 from memsvc.engine.runtime.leader_lease import LeaderElection, Lease
 from memsvc.engine.runtime.search_priority import SearchPriority
 
+OPERATION = "Maintenance"
+"""Name of runs in latency statistics; the layer is the step."""
+PART = 200
+"""Due changes searched at a time."""
+
 
 class MaintenanceRunner:
     """Runs maintenance steps, one run at a time on a store."""
@@ -173,12 +178,6 @@ class StepCounts:
         """Return the counts by step."""
         with self._lock:
             return [self._steps[step] for step in sorted(self._steps)]
-
-
-OPERATION = "Maintenance"
-"""Name of runs in latency statistics; the layer is the step."""
-PART = 200
-"""Due changes searched at a time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,11 @@ from memsvc.engine.commit.group_committer import GroupCommitter
 from memsvc.engine.conflicts.supersession import supersession_chain
 from memsvc.ports.metadata import MemoryReads
 
+INTERVAL = timedelta(hours=1)
+"""Accesses of a memory count at most once within this time."""
+_MOST_TRACKED = 100_000
+"""Number of memories whose latest access is kept in memory; beyond it the oldest may count again too early."""
+
 
 class MemoryReader:
     """Reads from the store, so that every acknowledged change is visible."""
@@ -90,13 +95,6 @@ def _cursor(memory: Memory, order: Order) -> PageCursor:
 
 
 # Access counts are recorded in memory and written in batches, so that reads stay fast.
-
-
-INTERVAL = timedelta(hours=1)
-"""Accesses of a memory count at most once within this time."""
-
-_MOST_TRACKED = 100_000
-"""Number of memories whose latest access is kept in memory; beyond it the oldest may count again too early."""
 
 
 class AccessCounts:

@@ -55,6 +55,7 @@ _RESTORABLE = frozenset({Status.DELETED, Status.ARCHIVED, Status.EXPIRED, Status
 """Statuses from which a restore leads to ACTIVE; DEPRECATED only without a successor. CONFLICTED needs a resolution."""
 _CHAIN = 100
 """Limit of the supersession links followed."""
+_ARCHIVABLE = frozenset({Status.ACTIVE, Status.CONFLICTED})
 
 
 class MemoryUpdater:
@@ -464,6 +465,3 @@ def remove_attachments(transaction: Transaction, gone: Memory) -> set[str]:
     attached = [file for file in files.values() if file.category is FileCategory.MEMORY]
     transaction.files.delete(attached)
     return {file.sha256 for file in attached}
-
-
-_ARCHIVABLE = frozenset({Status.ACTIVE, Status.CONFLICTED})

@@ -47,6 +47,13 @@ from memsvc.text.passages import extract_keywords
 from memsvc.text.reminder_extraction import reminder_in, still_mentions
 from memsvc.text.sentences import sentences
 
+_REMINDER_KINDS = frozenset({Kind.FACT, Kind.PREFERENCE, Kind.EXPERIENCE, Kind.DECISION, Kind.TASK, Kind.NOTE})
+_REMINDER_ORIGINS = frozenset({Origin.USER, Origin.AGENT, Origin.IMPORT})
+NO_REDACTOR = Redactor(is_on=False)
+STANDARD_POLICY = TrustPolicy()
+SHORT_TERM_LIFETIME = timedelta(days=SHORT_TERM_DAYS)
+STATEMENT_KINDS = frozenset({Kind.FACT, Kind.PREFERENCE, Kind.EXPERIENCE, Kind.OPINION, Kind.KNOWLEDGE, Kind.DECISION})
+
 # Embedded images are extracted from content before it is stored; the implementation is in `memsvc.engine.files`.
 
 
@@ -135,10 +142,6 @@ def _scope_of(scope: Scope, draft: Draft) -> Scope:
 # make an agent act.
 
 
-_REMINDER_KINDS = frozenset({Kind.FACT, Kind.PREFERENCE, Kind.EXPERIENCE, Kind.DECISION, Kind.TASK, Kind.NOTE})
-_REMINDER_ORIGINS = frozenset({Origin.USER, Origin.AGENT, Origin.IMPORT})
-
-
 @dataclass(frozen=True, slots=True)
 class ReminderDetector:
     """Detection of reminders in content.
@@ -171,11 +174,8 @@ class ReminderDetector:
         return self.detect(after, now)
 
 
-NO_REDACTOR = Redactor(is_on=False)
-STANDARD_POLICY = TrustPolicy()
 DEFAULT_REMINDER_DETECTOR = ReminderDetector()
 NO_IMAGE_EXTRACTOR = NoImageExtractor()
-SHORT_TERM_LIFETIME = timedelta(days=SHORT_TERM_DAYS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -510,9 +510,6 @@ def _own_scope(scope: Scope, draft: Draft) -> Scope:
 #
 # Excluded are records of events (messages, notes, tasks), long texts, which one sentence would put into conflict, and
 # memories private to a session.
-
-
-STATEMENT_KINDS = frozenset({Kind.FACT, Kind.PREFERENCE, Kind.EXPERIENCE, Kind.OPINION, Kind.KNOWLEDGE, Kind.DECISION})
 
 
 def statements_of(memory: Memory) -> tuple[Fact, ...]:

@@ -27,6 +27,21 @@ ROOT_LAYERS = frozenset({"edge", "engine"})
 """Layers whose slow operations are listed; operations of other layers are part of these."""
 Listener: TypeAlias = Callable[[str, str, float, Sequence[tuple[str, float]]], None]
 """Receives operation, layer, seconds and stages."""
+K = TypeVar("K", bound=Hashable)
+_READS = {
+    "get": "Get",
+    "get_by_key": "Get",
+    "by_rows": "ReadRows",
+    "page": "ReadPage",
+    "candidates": "ReadCandidates",
+    "keyword_hits": "SearchKeywords",
+    "rows_where": "FindRows",
+    "chunks": "ReadChunks",
+    "essentials": "ReadEssentials",
+    "counts": "Count",
+}
+_INDEX = {"search": "Search", "replace": "Replace", "switch": "Switch"}
+_EMBEDDER = {"embed_query": "EmbedQuery", "embed_passages": "EmbedPassages"}
 
 
 class LatencyStats:
@@ -122,9 +137,6 @@ class _Durations:
         return replace(self, recent=self.recent.copy())
 
 
-K = TypeVar("K", bound=Hashable)
-
-
 def _of(known: dict[K, _Durations], name: K) -> _Durations:
     found = known.get(name)
     if found is None:
@@ -151,22 +163,6 @@ def _percentiles(durations: _Durations) -> Percentiles:
 
 
 # Instrumentation of backends: wrappers with the same interface that record every relevant call.
-
-
-_READS = {
-    "get": "Get",
-    "get_by_key": "Get",
-    "by_rows": "ReadRows",
-    "page": "ReadPage",
-    "candidates": "ReadCandidates",
-    "keyword_hits": "SearchKeywords",
-    "rows_where": "FindRows",
-    "chunks": "ReadChunks",
-    "essentials": "ReadEssentials",
-    "counts": "Count",
-}
-_INDEX = {"search": "Search", "replace": "Replace", "switch": "Switch"}
-_EMBEDDER = {"embed_query": "EmbedQuery", "embed_passages": "EmbedPassages"}
 
 
 class _InstrumentedProxy:

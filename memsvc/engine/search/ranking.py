@@ -45,6 +45,18 @@ DENSE = {View.CHUNK: Retriever.DENSE.value, View.SENTENCES: "DENSE_SENTENCES", V
 """Names of the dense lists; each view of granularity E is a list of its own."""
 RankedLists: TypeAlias = Mapping[str, RankedList]
 """The ranked lists by name, best first, without empty lists."""
+BM25 = Retriever.BM25.value
+TABLE = Retriever.KEYWORD_TABLE.value
+RECIPE_S = {DENSE[View.CHUNK]: 1.0, BM25: 1.0, TABLE: 0.0}
+RECIPE_E = {**dict.fromkeys(DENSE.values(), 1.0), BM25: 2.0, TABLE: 0.0}
+GIVEN_KEYWORDS = 0.5
+"""Weight of the keyword table in the recipe when the caller gives keywords."""
+_DELETED, _PRIVATE = Status.DELETED.value, Layer.SESSION.value
+KEYWORD_MODE = 0.1
+"""Its weight in a keyword search without given keywords: memories that match by keywords only come last."""
+NO_DATES: ScoreColumn = np.empty(0)
+NO_BOOSTS = BoostConstants(neighbour=0.0, session=0.0, date=0.0, speaker=0.0)
+"""A fusion requested by name applies no other term of the recipe."""
 
 
 class Ranker:
@@ -194,20 +206,6 @@ class ScoreBreakdown:
             for name, ranking in self.rankings.items()
             if (place := ranking.place_of(row)) >= 0
         ]
-
-
-BM25 = Retriever.BM25.value
-TABLE = Retriever.KEYWORD_TABLE.value
-RECIPE_S = {DENSE[View.CHUNK]: 1.0, BM25: 1.0, TABLE: 0.0}
-RECIPE_E = {**dict.fromkeys(DENSE.values(), 1.0), BM25: 2.0, TABLE: 0.0}
-GIVEN_KEYWORDS = 0.5
-"""Weight of the keyword table in the recipe when the caller gives keywords."""
-_DELETED, _PRIVATE = Status.DELETED.value, Layer.SESSION.value
-KEYWORD_MODE = 0.1
-"""Its weight in a keyword search without given keywords: memories that match by keywords only come last."""
-NO_DATES: ScoreColumn = np.empty(0)
-NO_BOOSTS = BoostConstants(neighbour=0.0, session=0.0, date=0.0, speaker=0.0)
-"""A fusion requested by name applies no other term of the recipe."""
 
 
 def _fusion_method(query: SearchQuery) -> FusionMethod:

@@ -45,6 +45,10 @@ DEGRADED_REASONS: tuple[tuple[type[MemsvcError], str], ...] = (
 )
 """Reported reason of a failed retriever, by the first matching class."""
 log = logging.getLogger(__name__)
+BEING_BUILT = "vectors (the index is being built)"
+EMBEDDING = "the vector of the query"
+EMBEDDING_SHARE = 0.75
+"""Share of the remaining time for embedding the query; the rest is left for an answer by words."""
 
 
 class HybridRetriever:
@@ -194,10 +198,6 @@ def _resolve(where: Filter, rows_where: Callable[[Filter], Sequence[int]]) -> Fi
 # Dense retrieval: embed the query, and search every view of the vector index in parallel to the other retrievers.
 
 
-BEING_BUILT = "vectors (the index is being built)"
-EMBEDDING = "the vector of the query"
-EMBEDDING_SHARE = 0.75
-"""Share of the remaining time for embedding the query; the rest is left for an answer by words."""
 Timing: TypeAlias = tuple[str, float, float]
 """A stage, its start and its duration."""
 

@@ -44,6 +44,11 @@ _MOST_IMPORTANT = 5
 _MIN_FIRST_NAME = 3
 _NONE: ScoreColumn = np.empty(0)
 """A column without values."""
+TIME_WEIGHTING = "time_weighting"
+LAYER = "layer"
+CEILING = "ceiling"
+LEAST = 1e-6
+"""Scores of 0 or less are mapped between 0 and this value, which keeps their order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,13 +251,6 @@ def _is_named(speaker: str, query: str) -> bool:
 
 
 # Time weighting keeps scores in 0..1.
-
-
-TIME_WEIGHTING = "time_weighting"
-LAYER = "layer"
-CEILING = "ceiling"
-LEAST = 1e-6
-"""Scores of 0 or less are mapped between 0 and this value, which keeps their order."""
 
 
 def _empty() -> ScoreColumn:

@@ -46,6 +46,8 @@ from memsvc.text.snippets import snippet
 DEPTH = "depth"
 """Name of the factor that ranks hits of a deeper retrieval below all earlier hits."""
 EarlyReplyListener: TypeAlias = Callable[[SearchReply], None]
+SINGLE_CHUNK_CHARS = 300
+"""Content up to this length is always a single chunk, with every tokenizer."""
 
 
 class SearchService:
@@ -248,10 +250,6 @@ def _with_explanations(hits: Sequence[SearchHit], found: _SearchResult) -> tuple
         return known if factor == 1.0 else replace(known, boosts=(*known.boosts, (RERANK, factor)))
 
     return tuple(replace(hit, explanation=explanation(hit.memory.id)) for hit in hits)
-
-
-SINGLE_CHUNK_CHARS = 300
-"""Content up to this length is always a single chunk, with every tokenizer."""
 
 
 class HitHydrator:

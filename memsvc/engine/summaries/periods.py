@@ -34,6 +34,11 @@ from memsvc.text.context_phrases import day_text
 from memsvc.text.stemming import fold
 
 METHOD = "SummarizePeriod"
+MOST = 1_000
+"""Maximum number of memories in one summary, the newest first."""
+PAGE = 250
+"""Memories read at a time to check their tags and categories."""
+_LABELS = "the check of tags and categories"
 
 
 class PeriodSummarizer:
@@ -174,13 +179,6 @@ def _result_of(answer: IdempotentResult) -> PeriodSummary:
     note = answer.note
     assert isinstance(note, dict)  # noqa: S101 - narrows the type
     return PeriodSummary(written, int(str(note["sources"])), str(note["notice"]))
-
-
-MOST = 1_000
-"""Maximum number of memories in one summary, the newest first."""
-PAGE = 250
-"""Memories read at a time to check their tags and categories."""
-_LABELS = "the check of tags and categories"
 
 
 class SummarySources:

@@ -41,6 +41,27 @@ Value = StoredMemory | Session | Conflict | Checkpoint | Tombstone | File
 Vectors = tuple[tuple[str, int, bytes], ...]
 """View, ordinal and float32 bytes."""
 FLOAT_BYTES = 4
+M = TypeVar("M", bound=BaseModel)
+HEADER, FOOTER = "header", "footer"
+KINDS: Mapping[str, type[ExportLine]] = {
+    HEADER: HeaderLine,
+    "session": SessionLine,
+    "memory": MemoryLine,
+    "revision": RevisionLine,
+    "conflict": ConflictLine,
+    "checkpoint": CheckpointLine,
+    "tombstone": TombstoneLine,
+    "file": FileLine,
+    FOOTER: FooterLine,
+}
+"""A new kind of record needs a class here, and a way to store it in `memsvc.engine.user_data.import_user`."""
+_KIND = re.compile(rb'^\s*\{\s*"record"\s*:\s*"([a-z_]+)"')
+MAX_PASSES = 8
+"""Maximum number of passes over a content; each finds as many references as a memory may have."""
+_REF = re.compile(REF)
+_MARKS = tuple(f"{category}:" for category in FILE_CATEGORIES)
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
+_STAND_INS = UUID("ffffffff-ffff-ffff-ffff-000000000000").int
 
 
 def decode_record(line: Any, scope: Scope) -> Value:
@@ -174,30 +195,11 @@ def vectors_of(number: int, line: schema.MemoryLine, header: schema.HeaderLine |
 # Parsing and validation of lines.
 
 
-M = TypeVar("M", bound=BaseModel)
-
-
 class _Sort(BaseModel):
     """The kind of a line, and whether readers may skip it."""
 
     record: str
     optional: bool = False
-
-
-HEADER, FOOTER = "header", "footer"
-KINDS: Mapping[str, type[ExportLine]] = {
-    HEADER: HeaderLine,
-    "session": SessionLine,
-    "memory": MemoryLine,
-    "revision": RevisionLine,
-    "conflict": ConflictLine,
-    "checkpoint": CheckpointLine,
-    "tombstone": TombstoneLine,
-    "file": FileLine,
-    FOOTER: FooterLine,
-}
-"""A new kind of record needs a class here, and a way to store it in `memsvc.engine.user_data.import_user`."""
-_KIND = re.compile(rb'^\s*\{\s*"record"\s*:\s*"([a-z_]+)"')
 
 
 def read_line(number: int, line: bytes) -> ExportLine | str:
@@ -261,14 +263,6 @@ def _path(number: int, location: tuple[str | int, ...]) -> str:
 
 
 # References to files in contents, and their renaming.
-
-
-MAX_PASSES = 8
-"""Maximum number of passes over a content; each finds as many references as a memory may have."""
-_REF = re.compile(REF)
-_MARKS = tuple(f"{category}:" for category in FILE_CATEGORIES)
-_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
-_STAND_INS = UUID("ffffffff-ffff-ffff-ffff-000000000000").int
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,29 @@ from memsvc.ports.operations import ErasureReads
 
 
 DIGEST_BYTES = 32
+QUICK_BYTES = 512 * 1024 * 1024
+"""Up to this size the store's files are rewritten after every erasure: writers wait some three seconds."""
+OWNER_BYTES = 8
+"""Minimum length of an owner's name for the scan: a shorter one occurs in any large file by chance."""
+SETTLE_TRIES = 25
+BATCH = 200
+"""Files read per batch."""
+BLOBS = "blobs"
+ORPHANS = "orphan_blobs"
+"""The kind under which blobs without a file are counted."""
+MEMORIES_PER_TRANSACTION = 200
+"""Memories removed in one transaction."""
+ROWS_PER_TRANSACTION = 2_000
+"""Rows of each other table removed in one transaction."""
+DIGESTS = 5_000
+SAMPLES = 8
+"""Number of contents, and of ids, to search for in the files afterwards."""
+SAMPLE_CHARS = 40
+SAMPLE_MINIMUM = 16
+"""Bytes."""
+PATIENCE_SECONDS = 600.0
+PAUSE_SECONDS = 0.2
+CHECKED = ("metadata", "vectors", "lexical", BLOBS, "files")
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,13 +163,6 @@ def receipt_from_json(text: str) -> Receipt:
 # Scrubbing of the data directory: files are rewritten, and scanned for residue.
 
 
-QUICK_BYTES = 512 * 1024 * 1024
-"""Up to this size the store's files are rewritten after every erasure: writers wait some three seconds."""
-OWNER_BYTES = 8
-"""Minimum length of an owner's name for the scan: a shorter one occurs in any large file by chance."""
-SETTLE_TRIES = 25
-
-
 class StorageScrubber:
     """A scrubber that removes erased data from files.
 
@@ -220,13 +236,6 @@ class StorageScrubber:
 # Removal of files: blobs without another user are removed before the file records.
 
 
-BATCH = 200
-"""Files read per batch."""
-BLOBS = "blobs"
-ORPHANS = "orphan_blobs"
-"""The kind under which blobs without a file are counted."""
-
-
 class UserBlobs:
     """A finder and remover of the blobs of users."""
 
@@ -296,20 +305,6 @@ class UserBlobs:
             yield digests - self._files.digests_in_use(digests, apart_from=owner)
             after = part[-1].row
 
-
-MEMORIES_PER_TRANSACTION = 200
-"""Memories removed in one transaction."""
-ROWS_PER_TRANSACTION = 2_000
-"""Rows of each other table removed in one transaction."""
-DIGESTS = 5_000
-SAMPLES = 8
-"""Number of contents, and of ids, to search for in the files afterwards."""
-SAMPLE_CHARS = 40
-SAMPLE_MINIMUM = 16
-"""Bytes."""
-PATIENCE_SECONDS = 600.0
-PAUSE_SECONDS = 0.2
-CHECKED = ("metadata", "vectors", "lexical", BLOBS, "files")
 
 log = logging.getLogger(__name__)
 

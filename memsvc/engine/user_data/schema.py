@@ -38,6 +38,19 @@ from memsvc.domain.memory_keys import fault_of
 from memsvc.domain.reminders import is_day
 from memsvc.domain.sessions import AutoTrim, MessageState, Role, SessionState
 
+LAST_YEAR = 9999
+"""A reminder from a vault may have any year, not only those that the API accepts."""
+MAX_COUNT = (1 << 62) - 1
+MAX_REVISION = 1 << 32
+"""Bounds the total number of earlier revisions in an export, which must not exceed *LARGEST*."""
+REDACTION_GROWTH = 4
+"""Maximum growth factor of a text whose secrets were redacted before it was stored."""
+_REDACTED = "[REDACTED:"
+_UUID = r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
+_TYPE = "[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]*"
+_SUSPECT = re.compile(r"\\u0000|[0-9]{309}")
+"""Matches JSON that may contain NUL or a number beyond doubles, and needs a full inspection."""
+
 
 class ExportLine(BaseModel):
     """The base of all lines."""
@@ -217,10 +230,6 @@ class TombstoneLine(ExportLine):
 # Parts of lines: those of a memory, and of a message.
 
 
-LAST_YEAR = 9999
-"""A reminder from a vault may have any year, not only those that the API accepts."""
-
-
 class LinePart(BaseModel):
     """The base of all parts."""
 
@@ -310,20 +319,6 @@ class StatementPart(LinePart):
 
 
 # Types of the values in lines.
-
-
-MAX_COUNT = (1 << 62) - 1
-MAX_REVISION = 1 << 32
-"""Bounds the total number of earlier revisions in an export, which must not exceed *LARGEST*."""
-REDACTION_GROWTH = 4
-"""Maximum growth factor of a text whose secrets were redacted before it was stored."""
-_REDACTED = "[REDACTED:"
-_UUID = r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
-
-
-_TYPE = "[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]*"
-_SUSPECT = re.compile(r"\\u0000|[0-9]{309}")
-"""Matches JSON that may contain NUL or a number beyond doubles, and needs a full inspection."""
 
 
 def _at_most(most: int) -> AfterValidator:

@@ -38,6 +38,9 @@ MAX_LISTED_FILES = 20
 """Maximum number of files named in a message."""
 
 log = logging.getLogger(__name__)
+FILE_MODE = 0o100644
+IN_PROGRESS_MARKERS = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply", "sequencer")
+"""Files in the Git directory that mark a merge, rebase, cherry-pick or revert in progress."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +134,6 @@ class GitCommits:
 # The commit is based on the tree of the last commit, so staged changes are neither included nor altered. No hook runs
 # and nothing is signed: those are for people. The index is locked during the commit, as Git itself does.
 
-
-FILE_MODE = 0o100644
-IN_PROGRESS_MARKERS = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply", "sequencer")
-"""Files in the Git directory that mark a merge, rebase, cherry-pick or revert in progress."""
 
 _Index: TypeAlias = dict[bytes, IndexEntry | ConflictedIndexEntry]
 

@@ -38,6 +38,14 @@ BATCH = 64
 ATTEMPTS = 4
 """Attempts to import a file whose memory is changed concurrently."""
 _STATUS_OF_NEW = frozenset({Status.ARCHIVED, Status.QUARANTINED})
+_MOST: Mapping[str, int] = {
+    "content": limits.CONTENT,
+    "summary": limits.SUMMARY,
+    "tags": limits.TAGS,
+    "related_ids": limits.RELATED_IDS,
+    "file_refs": limits.FILE_REFS,
+    "keywords": limits.KEYWORDS,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -379,16 +387,6 @@ class KeepBothMerge:
         """Return the file's version."""
         del base
         return MergedNote(note, memory)
-
-
-_MOST: Mapping[str, int] = {
-    "content": limits.CONTENT,
-    "summary": limits.SUMMARY,
-    "tags": limits.TAGS,
-    "related_ids": limits.RELATED_IDS,
-    "file_refs": limits.FILE_REFS,
-    "keywords": limits.KEYWORDS,
-}
 
 
 class ThreeWayMerge:

@@ -26,6 +26,7 @@ PATIENCE_SECONDS = 0.5
 SyncEvent: TypeAlias = FileResult | VaultProgress | VaultSummary
 QUIET = frozenset({VaultAction.UNCHANGED, VaultAction.IGNORED})
 """Actions that are not reported."""
+_MISNAMED = "Its name, or that of a parent folder, is not UTF-8: rename it, and it is imported."
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +48,6 @@ class SyncPlan:
     def owner(self) -> str | None:
         """Return the owner whose files are synchronised; None: all."""
         return None if self.scope is None else self.scope.owner
-
-
-_MISNAMED = "Its name, or that of a parent folder, is not UTF-8: rename it, and it is imported."
 
 
 @dataclass(slots=True)

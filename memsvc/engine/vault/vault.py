@@ -25,6 +25,21 @@ from memsvc.engine.vault.transcripts import Transcripts
 from memsvc.engine.vault.watcher import ChangeImporter, WatchConfig, Watcher, WatchMode, WatchState
 from memsvc.ports.change_feed import IndexFeed
 
+_QUIET = frozenset({VaultAction.UNCHANGED, VaultAction.IGNORED})
+_NOT_OURS = frozenset({VaultAction.IGNORED, VaultAction.INVALID, VaultAction.READ_ONLY})
+"""Actions of files that were not imported: those are left to the user, also in Git."""
+MAX_TRACKED_FILES = 1_000
+"""Maximum number of files with recorded warnings."""
+MAX_NAMED_FILES = 10
+"""Maximum number of files named per user."""
+_MILD = NoticeSeverity.INFO
+"""An invalid file of one user does not make the service unhealthy."""
+_CODES = {VaultAction.INVALID: "VAULT_FILE_INVALID", VaultAction.CONFLICT: "VAULT_CONFLICT"}
+_ADVICE = {
+    VaultAction.INVALID: "It was left unchanged; correct it, and it is imported.",
+    VaultAction.CONFLICT: "Both versions are kept, also as revisions; merge what you need and remove the other file.",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class VaultComponents:
@@ -124,10 +139,6 @@ def create_vault(
 # Monitoring of the vault's files.
 
 
-_QUIET = frozenset({VaultAction.UNCHANGED, VaultAction.IGNORED})
-_NOT_OURS = frozenset({VaultAction.IGNORED, VaultAction.INVALID, VaultAction.READ_ONLY})
-"""Actions of files that were not imported: those are left to the user, also in Git."""
-
 log = logging.getLogger(__name__)
 
 
@@ -198,20 +209,6 @@ class VaultMonitor:
 
 
 # Warnings about the vault's files.
-
-
-MAX_TRACKED_FILES = 1_000
-"""Maximum number of files with recorded warnings."""
-MAX_NAMED_FILES = 10
-"""Maximum number of files named per user."""
-
-_MILD = NoticeSeverity.INFO
-"""An invalid file of one user does not make the service unhealthy."""
-_CODES = {VaultAction.INVALID: "VAULT_FILE_INVALID", VaultAction.CONFLICT: "VAULT_CONFLICT"}
-_ADVICE = {
-    VaultAction.INVALID: "It was left unchanged; correct it, and it is imported.",
-    VaultAction.CONFLICT: "Both versions are kept, also as revisions; merge what you need and remove the other file.",
-}
 
 
 class VaultWarnings:

@@ -45,6 +45,16 @@ ATTEMPTS = 3
 RETRY_SECONDS = (1.0, 2.0, 5.0, 15.0, 60.0)
 
 log = logging.getLogger(__name__)
+TICK_MILLISECONDS = 50
+"""Maximum wait for events before the watcher checks its clock."""
+STEP_MILLISECONDS = 20
+GROUP_MILLISECONDS = 100
+JUDGE_SECONDS = 2.0
+"""Time after a sweep in which an event for a change that it found may still arrive."""
+SWEEP_SECONDS = 60.0
+"""Interval of sweeps of the whole tree for changes without events."""
+MAX_DELAY_FACTOR = 5.0
+"""Maximum delay of a path that keeps changing, as a multiple of the debounce time."""
 
 
 class Watcher:
@@ -301,12 +311,6 @@ def _batches(paths: Sequence[str]) -> Iterator[Sequence[str]]:
 # File-system events.
 
 
-TICK_MILLISECONDS = 50
-"""Maximum wait for events before the watcher checks its clock."""
-STEP_MILLISECONDS = 20
-GROUP_MILLISECONDS = 100
-
-
 @dataclass(frozen=True, slots=True)
 class FileEvents:
     """Changed files since the last batch, and whether folders were added or removed."""
@@ -356,10 +360,6 @@ def _is_folder(root: Path, path: str, known: set[str]) -> bool:
 
 
 # Detection of missing file-system events.
-
-
-JUDGE_SECONDS = 2.0
-"""Time after a sweep in which an event for a change that it found may still arrive."""
 
 
 class EventDeliveryCheck:
@@ -421,10 +421,6 @@ class ChangeImporter:
 # Configuration and state of the watcher.
 
 
-SWEEP_SECONDS = 60.0
-"""Interval of sweeps of the whole tree for changes without events."""
-
-
 class WatchMode(StrEnum):
     """The way in which changes of files are detected."""
 
@@ -482,10 +478,6 @@ class WatchConfig:
 
 
 # Debouncing.
-
-
-MAX_DELAY_FACTOR = 5.0
-"""Maximum delay of a path that keeps changing, as a multiple of the debounce time."""
 
 
 @dataclass(slots=True)

@@ -21,6 +21,7 @@ from memsvc_backends.sql.tables import Number
 
 PREFIX = "moving_"
 _EVENTS = ("INSERT", "UPDATE", "DELETE")
+_NAME = "moved_away"
 
 
 @cache
@@ -135,9 +136,6 @@ def _triggers(connection: sa.Connection, table: sa.Table) -> list[str]:
 # Refusing every write to a database whose data have moved away: by the database itself, whoever tries.
 #
 # So an older process, another replica or a forgotten tool cannot write to what nobody reads any more.
-
-
-_NAME = "moved_away"
 
 
 def install_barrier(connection: sa.Connection, place: str) -> None:

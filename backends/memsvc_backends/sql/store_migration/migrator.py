@@ -36,6 +36,11 @@ from memsvc_backends.sql.store_migration.migration_target import (
 from memsvc_backends.sql.store_migration.row_copy import CopiedChanges, Digests, copy_changes, into_of
 from memsvc_backends.sql.store_migration.table_rows import INCIDENTAL, MOVED, Digest
 
+FEW = 200
+"""Changes that may be left when writes are made to wait."""
+ROUNDS = 8
+"""How often to carry changes over before writes are made to wait all the same."""
+
 
 class SqlStoreMoves:
     """`memsvc.ports.operations.StoreMoves`.
@@ -193,12 +198,6 @@ def _describe(ready: Readiness) -> str:
 
 
 # One run of a move: copy, follow, verify, switch.
-
-
-FEW = 200
-"""Changes that may be left when writes are made to wait."""
-ROUNDS = 8
-"""How often to carry changes over before writes are made to wait all the same."""
 
 
 class MigrationRun:
