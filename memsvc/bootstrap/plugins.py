@@ -70,7 +70,7 @@ def choose(port: str, name: str, points: Iterable[EntryPoint]) -> EntryPoint:
     """Return the one entry point called *name*.
 
     Raises:
-        PluginError: There is none, or there are two and nobody can say which is meant.
+        PluginError: There is none, or there are two of the same name.
     """
     known = list(points)
     fitting = [point for point in known if point.name == name]

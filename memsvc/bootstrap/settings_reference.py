@@ -1,4 +1,4 @@
-"""All settings that there are, told from the settings tree and from the options of every backend that is installed."""
+"""Reference of all settings, generated from the settings tree and the options of installed backends."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """The settings, and the backends whose options cannot be told, with the reason."""
+    """The settings, and the backends whose options are unknown, with the reason."""
 
     settings: tuple[Setting, ...]
     missing: tuple[str, ...]

@@ -20,7 +20,7 @@ _CHECK_CHARS = 6
 """What a CRC-32 takes in base 62."""
 _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 KEY_TEXT = re.compile(r"memsvc_([0-9a-f]{20})_([0-9A-Za-z]{43})([0-9A-Za-z]{6})", re.ASCII)
-"""The text of a key: prefix, id, secret, check. It has one form, so that whoever looks for leaked secrets finds it."""
+"""The text of a key: prefix, id, secret, check. It has one form, so that scanners for leaked secrets find it."""
 KEY_ID = re.compile(r"[0-9a-f]{20}", re.ASCII)
 
 
@@ -64,8 +64,8 @@ class ApiKey:
 
     Attributes:
         id: 20 hexadecimal digits; ids ascend in the order in which keys are created.
-        user_ids: The only users it is good for; empty: all of the tenant.
-        project_ids: The only projects it is good for; empty: all, and what belongs to none.
+        user_ids: The only users it is authorised for; empty: all of the tenant.
+        project_ids: The only projects it is authorised for; empty: all, and what belongs to none.
         digest: SHA-256 of the text. The text holds 256 random bits, so that nothing slower is needed.
         calls_per_second: How many calls it may begin; 0: as the service's settings say.
         concurrent_calls: How many of its calls may be under way; 0: as the service's settings say.
@@ -92,7 +92,7 @@ class ApiKey:
         return KeyState.EXPIRED if is_over else KeyState.ACTIVE
 
     def is_opened_by(self, text: str) -> bool:
-        """Return whether *text* is this key's; how long that takes tells nothing of it."""
+        """Return whether *text* is this key, in constant time."""
         return hmac.compare_digest(self.digest, digest_of_key(text))
 
 

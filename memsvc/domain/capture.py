@@ -110,7 +110,7 @@ class SourceStatement:
     Attributes:
         place: Which of the things that were handed in together it belongs to: the index of its message.
         is_code: Whether it is fenced program code.
-        is_quoted: Whether it was quoted or pasted: whoever hands it in need not mean it.
+        is_quoted: Whether it was quoted or pasted: its speaker need not assert it.
     """
 
     text: str

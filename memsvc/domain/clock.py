@@ -16,7 +16,7 @@ def to_micros(moment: datetime) -> int:
 
 
 def from_micros(micros: int) -> datetime:
-    """Return the UTC moment that lies *micros* microseconds after the epoch, exactly."""
+    """Return the UTC moment *micros* microseconds after the epoch, exactly."""
     return EPOCH + timedelta(microseconds=micros)
 
 
@@ -28,7 +28,7 @@ class Deadline:
 
     @classmethod
     def after(cls, seconds: float | None) -> Deadline:
-        """Return the deadline that lies *seconds* from now, or none."""
+        """Return the deadline *seconds* from now, or none."""
         return cls(None if seconds is None else time.monotonic() + seconds)
 
     def remaining_seconds(self) -> float | None:

@@ -23,7 +23,7 @@ LASTING = frozenset({Kind.PREFERENCE, Kind.OPINION, Kind.KNOWLEDGE, Kind.SKILL})
 _KINDS = (
     Kind.FACT, Kind.PREFERENCE, Kind.EXPERIENCE, Kind.OPINION, Kind.KNOWLEDGE, Kind.DECISION, Kind.NOTE, Kind.SKILL,
 )  # fmt: skip
-"""What was said, documents, summaries and tasks are never merged: each stands for itself."""
+"""Messages, documents, summaries and tasks are never merged."""
 _LAYERS = (Layer.SHORT_TERM, Layer.LONG_TERM)
 _TIERS = (Tier.ACTIVE, Tier.CONTEXTUAL)
 
@@ -77,7 +77,7 @@ class ConsolidationReport:
 
     Attributes:
         examined: How many memories were looked at.
-        skipped: How many groups could not be merged, since a member was changed meanwhile.
+        skipped: How many groups could not be merged, because a member changed concurrently.
         next: Where to go on; empty when all memories were looked at.
         position: The outbox position of the last change.
     """
@@ -212,9 +212,9 @@ def archive_original(original: Memory, merged_id: str, now: datetime) -> Memory:
 
 
 def restore_original(original: Memory, past: Memory, now: datetime) -> Memory:
-    """Return the next revision of an archived *original* that stands for itself again, as it did in *past*.
+    """Return the next revision of an archived *original*, active again as it was in *past*.
 
-    Deleted meanwhile, it stays deleted; what else was changed of it since stays changed.
+    If it was deleted since, it stays deleted; other changes made since are kept.
     """
     return replace(
         original,

@@ -1,4 +1,4 @@
-"""A context: what an agent should know for its next step, as asked for and as it is told, event by event."""
+"""Contexts: the query for what an agent should know for its next step, and the events of the reply."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ALMOST_FULL = 0.85
 REMINDER_TAGS = ("reminder", "提醒")
 _REMINDERS = frozenset(REMINDER_TAGS)
 REMINDER_SPAN = timedelta(hours=24)
-"""What lies so far back or ahead is due."""
+"""Window before and after the current time in which a memory is due."""
 
 
 class Section(StrEnum):
@@ -157,7 +157,7 @@ class ContextItem:
     """One memory; the first of a section brings the section's heading along, in *heading_chars* of its text.
 
     Attributes:
-        held: What whoever gets the item holds of the memory.
+        held: The part of the memory that the receiver holds afterwards.
     """
 
     section: Section
@@ -303,7 +303,7 @@ class TokenBudget:
     def open(self, section: Section, need: Callable[[Section, int], int] | None = None) -> int:
         """Return what a section may spend.
 
-        *need* returns how many tokens a later section needs, when it is told of how many it has; one that is not known
+        *need* returns how many tokens a later section needs, for a given number of its tokens; one that is not known
         needs all of them. Without it all do.
         """
         order = list(Section)

@@ -11,7 +11,7 @@ from memsvc.domain.context import NoticeSeverity
 from memsvc.domain.memory import FileRef
 
 ORPHAN_GRACE = timedelta(days=7)
-"""For how long a file may be without a memory that refers to it, unless somebody says otherwise."""
+"""Default age from which a file without a referring memory counts as an orphan."""
 
 
 class IndexKind(StrEnum):
@@ -80,7 +80,7 @@ class SessionFill:
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """The counts of one reach, and what lies in the indexes for it. *sessions* are the fullest ones, fullest first."""
+    """The counts of one reach, and the numbers of its index entries. *sessions* are the fullest ones, fullest first."""
 
     counts: MemoryCounts
     vector_count: int
@@ -215,7 +215,7 @@ class Fault(StrEnum):
 
 
 class CheckPart(StrEnum):
-    """Parts that a store keeps beside a memory, and that may remain after it is removed."""
+    """Rows that depend on a memory and that may remain after it is removed."""
 
     CHUNKS = "chunks"
     KEYWORDS = "keywords"
@@ -229,15 +229,15 @@ class CheckPart(StrEnum):
 
 REMEDIES: Mapping[Fault, str] = {
     Fault.LINK: "The link is taken away, in a new revision.",
-    Fault.CONTENT: "The content stays as it is and the hash is made anew, in a new revision.",
-    Fault.CHUNKS: "The pieces are cut anew, in a new revision.",
-    Fault.KEYWORDS: "They are entered anew.",
+    Fault.CONTENT: "The content stays unchanged; a new revision has the correct hash.",
+    Fault.CHUNKS: "A new revision has new chunks.",
+    Fault.KEYWORDS: "They are written again.",
     Fault.CONFLICT: "The conflict is removed.",
     Fault.MESSAGE: "It is removed from the order of messages; a content that is there stays as a memory.",
     Fault.SESSION: "None: right when the messages were removed for good; else close the session.",
     Fault.REMAINS: "They are removed.",
     Fault.INDEX_MISSING: "The entries are written.",
-    Fault.INDEX_STALE: "The entries are written anew.",
+    Fault.INDEX_STALE: "The entries are written again.",
     Fault.INDEX_ORPHANED: "The entries are removed.",
     Fault.FILE_REF: "With remove_broken_refs it is taken from file_refs; one in the content is for you to change.",
     Fault.FILE_ORPHANED: "With remove_orphan_files it is removed for good.",
@@ -248,7 +248,7 @@ REMEDIES: Mapping[Fault, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is not as it should be; empty names where it is about no memory, or nobody's."""
+    """One fault. The ids are empty if it concerns no memory or no owner."""
 
     fault: Fault
     detail: str

@@ -14,7 +14,7 @@ UNREACHED = "cannot be reached"
 
 
 class MemsvcError(Exception):
-    """A failure that a caller can be told about.
+    """A failure that is reported to the caller.
 
     Attributes:
         reason: The name of the value in `memsvc.v1.ErrorReason`.
@@ -63,7 +63,7 @@ class MemoryNotFoundError(MemsvcError):
 
 
 class MemoryExistsError(MemsvcError):
-    """The same content is stored already, and the caller asked for that to be refused; or another has the key."""
+    """The content is stored already and the caller rejects duplicates, or another memory has the key."""
 
     reason = "MEMORY_EXISTS"
 
@@ -88,7 +88,7 @@ class RevisionConflictError(MemsvcError):
 
 
 class MemorySupersededError(MemsvcError):
-    """The memory was superseded, so that it cannot be brought back or superseded again."""
+    """The memory was superseded, so it can neither be restored nor superseded again."""
 
     reason = "MEMORY_SUPERSEDED"
 
@@ -101,14 +101,14 @@ class MemorySupersededError(MemsvcError):
 
 
 class SupersedeCycleError(MemsvcError):
-    """A memory would supersede itself, at once or by way of others."""
+    """A memory would supersede itself, directly or indirectly."""
 
     reason = "SUPERSEDE_CYCLE"
 
     def __init__(self, memory_id: str, successor_id: str) -> None:
         super().__init__(
             f"Memory {successor_id!r} cannot supersede {memory_id!r}: it was itself superseded by that one, "
-            "at once or by way of others.",
+            "directly or indirectly.",
             memory_id=memory_id,
             successor_id=successor_id,
         )
@@ -143,7 +143,7 @@ class RevisionNotFoundError(MemsvcError):
 
     def __init__(self, memory_id: str, revision: int) -> None:
         super().__init__(
-            f"Memory {memory_id!r} has no revision {revision}; ListRevisions names those it has.",
+            f"Memory {memory_id!r} has no revision {revision}; ListRevisions lists the existing ones.",
             memory_id=memory_id,
             revision=str(revision),
         )
@@ -168,7 +168,7 @@ class CheckpointExistsError(MemsvcError):
 
 
 class RequestIdReusedError(MemsvcError):
-    """A request_id came a second time with another request."""
+    """A request_id was reused for a different request."""
 
     reason = "REQUEST_ID_REUSED"
 
@@ -179,7 +179,7 @@ class RequestIdReusedError(MemsvcError):
 
 
 class DimensionMismatchError(MemsvcError):
-    """A vector's length is not the index's."""
+    """The length of a vector does not match the index."""
 
     reason = "DIMENSION_MISMATCH"
 
@@ -192,7 +192,7 @@ class DimensionMismatchError(MemsvcError):
 
 
 class CapabilityMissingError(MemsvcError):
-    """The configured backend cannot do what was asked."""
+    """The configured backend does not support the operation."""
 
     reason = "CAPABILITY_MISSING"
 
@@ -223,7 +223,7 @@ class BackendUnavailableError(MemsvcError):
 
 
 class DeadlineExceededError(MemsvcError):
-    """The caller's time was over before the work was done."""
+    """The deadline of the call passed before the work was done."""
 
     reason = "DEADLINE_EXCEEDED"
 
@@ -264,7 +264,7 @@ class ReindexRunningError(MemsvcError):
 
 
 class MaintenanceRunningError(MemsvcError):
-    """A maintenance run is under way; only one runs at a time on a store, in whichever process."""
+    """A maintenance run is active in some process; only one runs at a time on a store."""
 
     reason = "MAINTENANCE_RUNNING"
 
@@ -273,7 +273,7 @@ class MaintenanceRunningError(MemsvcError):
 
 
 class NothingToSummarizeError(MemsvcError):
-    """No memory of the project is of the period and topic that were to be summed up."""
+    """The project has no memory of the period and topic to summarise."""
 
     reason = "NOTHING_TO_SUMMARIZE"
 
@@ -329,7 +329,7 @@ class NotQuarantinedError(MemsvcError):
 
     def __init__(self, memory_id: str, status: str) -> None:
         super().__init__(
-            f"Memory {memory_id!r} is {status}, not QUARANTINED; ListQuarantined says what waits for a review.",
+            f"Memory {memory_id!r} is {status}, not QUARANTINED; ListQuarantined lists the memories to review.",
             memory_id=memory_id,
             status=status,
         )
@@ -342,14 +342,14 @@ class CursorExpiredError(MemsvcError):
 
     def __init__(self, kept: str) -> None:
         super().__init__(
-            "The changes after this cursor are no longer all kept; watch anew without a cursor, then read the memories "
-            "with ListMemories.",
+            "The changes after this cursor are no longer all kept; start a new watch without a cursor, then read the "
+            "memories with ListMemories.",
             kept=kept,
         )
 
 
 class WatchTooSlowError(MemsvcError):
-    """A watcher reads so slowly that it falls ever farther behind."""
+    """A watcher reads too slowly."""
 
     reason = "WATCH_TOO_SLOW"
 
@@ -363,7 +363,7 @@ class WatchTooSlowError(MemsvcError):
 
 
 class ServerStoppingError(MemsvcError):
-    """The server is stopping, so that a call without an end must end now."""
+    """The server is stopping and ends open streams."""
 
     reason = "SERVER_STOPPING"
 
@@ -373,7 +373,7 @@ class ServerStoppingError(MemsvcError):
 
 
 class ErasureRunningError(MemsvcError):
-    """The user is being erased, or was erased while the call was under way; nothing was stored."""
+    """The user is being erased, or was erased during the call; nothing was stored."""
 
     reason = "ERASURE_RUNNING"
 
@@ -392,7 +392,7 @@ class BackupExistsError(MemsvcError):
 
 
 class BackupRunningError(MemsvcError):
-    """A backup is being made already."""
+    """A backup is running."""
 
     reason = "BACKUP_RUNNING"
 
@@ -401,7 +401,7 @@ class BackupRunningError(MemsvcError):
 
 
 class VaultOffError(MemsvcError):
-    """The service keeps no vault."""
+    """The service has no vault."""
 
     reason = "VAULT_OFF"
 
@@ -422,14 +422,14 @@ class BackendClosedError(MemsvcError):
 
 
 class ApiKeyRequiredError(MemsvcError):
-    """A call came without a key, and the service asks for one."""
+    """The call has no API key, and the service requires one."""
 
     reason = "API_KEY_REQUIRED"
 
     def __init__(self) -> None:
         super().__init__(
-            "This service asks for an API key: send the metadata 'authorization: Bearer KEY', or set MEMSVC_API_KEY. "
-            "`memsvc keys create` makes keys."
+            "This service requires an API key: send the metadata 'authorization: Bearer KEY', or set MEMSVC_API_KEY. "
+            "`memsvc keys create` creates keys."
         )
 
 
@@ -443,19 +443,19 @@ class ApiKeyInvalidError(MemsvcError):
 
 
 class ApiKeyExpiredError(MemsvcError):
-    """The key was good until a while ago."""
+    """The API key has expired."""
 
     reason = "API_KEY_EXPIRED"
 
     def __init__(self, key_id: str, expire_time: datetime | None) -> None:
         until = "" if expire_time is None else expire_time.isoformat()
         super().__init__(
-            f"The API key {key_id!r} was good until {until}; ask for another one.", key_id=key_id, expire_time=until
+            f"The API key {key_id!r} expired at {until}; request another one.", key_id=key_id, expire_time=until
         )
 
 
 class PermissionDeniedError(MemsvcError):
-    """The caller is known, and may not do this."""
+    """The caller is authenticated but not authorised."""
 
     reason = "PERMISSION_DENIED"
 
@@ -469,7 +469,7 @@ class ApiKeyNotFoundError(MemsvcError):
     reason = "API_KEY_NOT_FOUND"
 
     def __init__(self, key_id: str) -> None:
-        super().__init__(f"No API key has the id {key_id!r}; ListApiKeys tells those there are.", key_id=key_id)
+        super().__init__(f"No API key has the id {key_id!r}; ListApiKeys lists the existing ones.", key_id=key_id)
 
 
 # Errors of files.
@@ -485,13 +485,13 @@ class StoredFileNotFoundError(MemsvcError):
 
 
 class FileContentMissingError(MemsvcError):
-    """Of a file, only what is known of it is here, not its bytes."""
+    """The metadata of the file are stored, but not its bytes."""
 
     reason = "FILE_CONTENT_MISSING"
 
     def __init__(self, file_id: str) -> None:
         super().__init__(
-            f"The bytes of the file {file_id!r} are not here; upload the same bytes once more, and it has them.",
+            f"The bytes of the file {file_id!r} are not stored; upload the same bytes again.",
             file_id=file_id,
         )
 

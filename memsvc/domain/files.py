@@ -1,4 +1,4 @@
-"""A file that a user keeps beside the memories: what is known of it. Its content lies elsewhere, under its hash."""
+"""Files of users: their metadata. The content is stored by its hash."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from memsvc.domain.scope import Scope
 SHA256_DIGITS = 64
 """How many hexadecimal digits a content hash has."""
 HEADINGS = {"zh": "关联文件", "en": "Related files"}
-"""What stands above the block, by language."""
+"""The heading of the block, by language."""
 _PLAIN_FIRST = re.compile(r"\w")
 _PLAIN = re.compile(r"[\w.:/@+~-]")
 _HEADING = re.compile(rf"\n\n\*\*(?:{'|'.join(HEADINGS.values())})\*\*:\n")
@@ -127,7 +127,7 @@ def _texts(value: Json) -> Iterator[str]:
 
 
 FILE_CATEGORIES = tuple(category.value for category in FileCategory)
-"""What a file is, in the order in which they are told."""
+"""Categories of files in their order in replies."""
 
 REF = rf"(?:{'|'.join(FILE_CATEGORIES)}):(?:\w|%[0-9A-Fa-f]{{2}})(?:[\w.:/@+~-]|%[0-9A-Fa-f]{{2}})*"
 """A reference in a text, as a regular expression without groups."""
@@ -139,7 +139,7 @@ _ITEM = re.compile(rf"- `({REF})`")
 
 
 def format_ref(ref: FileRef) -> str:
-    """Return *ref* as it stands in a text; `ref_from` is the way back."""
+    """Return *ref* as text; `ref_from` is the inverse."""
     first, rest = ref.id[:1], ref.id[1:]
     return f"{ref.category}:{_percent_encode(first, _PLAIN_FIRST)}{_percent_encode(rest, _PLAIN)}"
 

@@ -64,7 +64,7 @@ class AnyOf:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The number lies within all given bounds. A memory without the number never matches."""
+    """The number is within all given bounds. A memory without the number never matches."""
 
     field: Field
     above: float | None = None

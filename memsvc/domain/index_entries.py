@@ -48,7 +48,7 @@ def ordinal_of(entry: int) -> int:
 
 
 class Attributes(NamedTuple):
-    """The filterable fields of a memory as an index keeps them beside each entry.
+    """The filterable fields of a memory, stored with each index entry.
 
     A tuple, which is made in a fraction of the time. Times are microseconds since the epoch; None where the memory
     has none. *metadata* holds one canonical string for each scalar of the memory's metadata: see

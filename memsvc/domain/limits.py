@@ -69,7 +69,7 @@ TOKEN_LIMIT_MIN = 100
 TOKEN_LIMIT_MAX = 10_000_000
 KEEP_ROUNDS_MAX = 100
 OVERDUE_DAYS = 365
-"""For at most so many days a reminder is listed that nobody acknowledged."""
+"""Maximum number of days for which an unacknowledged reminder is listed."""
 VIOLATIONS = 50
 """How many violations a reply names: more would not fit the 8 KiB of gRPC trailers."""
 HEARTBEAT_MIN_SECONDS = 1
@@ -114,7 +114,7 @@ ORPHAN_GRACE_DAYS = 3_650
 """The longest grace of files without a reference."""
 
 
-# Numbers that everybody can read: JSON has no bounds, the languages that read it have doubles.
+# Numbers that every client can read: JSON has no bounds, but most languages read doubles.
 
 
 def fits_json_number(number: float) -> bool:

@@ -44,7 +44,7 @@ class MaintenanceScope:
     """Reach of a run: all owners, one owner, or one project of an owner.
 
     Attributes:
-        owner: `Scope.owner`, or None: everybody.
+        owner: `Scope.owner`, or None: all owners.
         project_id: Empty: all projects of the owner and the global memories. Counts only with an owner.
     """
 
@@ -53,11 +53,11 @@ class MaintenanceScope:
 
     @classmethod
     def of(cls, scope: Scope | None) -> MaintenanceScope:
-        """Return the area that a scope names: its project, or all of its user; without a scope everybody."""
+        """Return the area that a scope names: its project, or all of its user; without a scope all owners."""
         return cls() if scope is None else cls(scope.owner, scope.project_id)
 
     def holds(self, scope: Scope) -> bool:
-        """Return whether a memory of that scope lies in the area."""
+        """Return whether the area contains memories of that scope."""
         if self.owner is None:
             return True
         return scope.owner == self.owner and self.project_id in {"", scope.project_id}

@@ -98,7 +98,7 @@ class Review(StrEnum):
 
 
 class Keyword(NamedTuple):
-    """A word that stands for a memory; weight is in 0..1. A tuple, since an import makes ten for every memory."""
+    """A keyword of a memory; weight is in 0..1. A tuple, since an import makes ten for every memory."""
 
     term: str
     weight: float
@@ -252,7 +252,7 @@ class Reminder:
     Attributes:
         year: That of the day; for a yearly one the first in which it is due, 0: it always was.
         minute: The time of day in minutes since midnight; None: the whole day.
-        time_zone: An IANA name; empty: the zone of whoever asks.
+        time_zone: An IANA name; empty: the zone of the caller.
         slot: None: every slot that begins before the time of day.
         phrase: The words of the content that it was found in; empty: it was given.
     """

@@ -46,8 +46,8 @@ class Shingles:
 
     Attributes:
         decisive: The words in which no two texts that say the same may differ, in order: numbers, negations, days,
-            times, directions, and names as far as a capital tells them.
-        beyond: Stands for what else is said, such as the rest of a long text.
+            times, directions, and names that begin with a capital.
+        beyond: Marker for further content, such as the rest of a long text.
         marks: Who said it, when it happened, and the like, each empty where it is not known: two texts with
             different marks at a place say different things.
     """

@@ -1,7 +1,7 @@
 """Schedule of reminders: days, slots of a day, and pending deliveries.
 
-A reminder is a day of the calendar, once or every year, in the time zone of its own or of whoever asks. A day has two
-slots; what is due is given once in each, until somebody acknowledges it.
+A reminder is a day of the calendar, once or every year, in its own time zone or that of the caller. A day has two
+slots; what is due is given once in each, until it is acknowledged.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from memsvc.domain.memory import Memory, Recurrence, Reminder, Slot, Status
 AFTERNOON_HOUR = 15
 """The first hour of the afternoon slot; the morning slot begins with the day."""
 OVERDUE_DAYS = 7
-"""For so many days a reminder of one day is listed when nobody acknowledged it."""
+"""Number of days for which an unacknowledged reminder of one day is listed."""
 YEARS = (1900, 2999)
 """The years that a reminder may be of, and that can be asked about."""
 _MORNING_ENDS = AFTERNOON_HOUR * 60
@@ -76,7 +76,7 @@ class Moment:
     Attributes:
         zone: Where reminders are that name no zone.
         slot: The slot to look at the day from; None: the one that it is.
-        overdue_days: For how many days a reminder of one day is listed that nobody acknowledged.
+        overdue_days: Number of days for which an unacknowledged reminder of one day is listed.
     """
 
     now: datetime
@@ -173,7 +173,7 @@ def due_time(reminder: Reminder, day: date, slot: Slot, zone: tzinfo) -> datetim
 
 
 def reminds(memory: Memory) -> bool:
-    """Return whether *memory* reminds of something at all: one that is put away does not."""
+    """Return whether *memory* has an active reminder: an archived one has not."""
     return memory.reminder is not None and memory.status is Status.ACTIVE
 
 

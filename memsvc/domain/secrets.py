@@ -34,7 +34,7 @@ _NO_PASSWORDS = frozenset(
         "invalid", "changed", "missing",
     }
 )  # fmt: skip
-"""What stands after "password:" in programs and messages without being one."""
+"""Words that follow "password:" in programs and messages without being a password."""
 _METHOD = re.compile(r"(?i)(?:sha|md|argon|pbkdf|oauth|base|utf|http|v|bcrypt|scrypt)-?[0-9][0-9a-z.]*$")
 """What is said of passwords, and is none: sha256, argon2id, v2.1."""
 _DIGITS = re.compile(r"[0-9][0-9 -]{11}")
@@ -61,7 +61,7 @@ def _shape(kind: str, marks: str, pattern: str, holds: Callable[[str], bool] = l
 
 
 def _is_placeholder(secret: str) -> bool:
-    """Return whether a value stands for one that is kept elsewhere, or was replaced already."""
+    """Return whether a value is a placeholder, or was replaced already."""
     is_masked = set(secret) <= set("*xX.•-_")
     return is_masked or secret.startswith(("${", "$(", "$PW", "$PASS", "{{", "<", "[REDACTED", "%(", "os.", "process."))
 
@@ -205,7 +205,7 @@ def _replace_secrets(text: str, shape: _Shape, counts: Counter[str]) -> str:
 
 
 def redactions_of(counts: Counter[str]) -> tuple[Redaction, ...]:
-    """Return counts by sort as a reply tells them, in the order of their names."""
+    """Return the counts by kind, in the order of their names."""
     return tuple(Redaction(kind, counts[kind]) for kind in sorted(counts))
 
 

@@ -60,7 +60,7 @@ class SessionName:
 
     @classmethod
     def from_scope(cls, scope: Scope) -> SessionName:
-        """Return the name of the session that *scope* stands in."""
+        """Return the name of the session of *scope*."""
         return cls(scope.owner, scope.project_id, scope.session_id)
 
 
@@ -173,12 +173,12 @@ class NewMessage:
 
 @dataclass(frozen=True, slots=True)
 class MessageRecord:
-    """Record of a message beside its memory, which holds the content.
+    """Session data of a message; its memory holds the content.
 
     Attributes:
         row: The row of the memory.
         ordinal: The message's place in its session: 1 for the first, without gaps when appended, never reused.
-        has_content: False: the message had none, and the memory's content stands for its tool calls.
+        has_content: False: the message had none, and the memory's content describes its tool calls.
         summary_id: The memory that sums it up, once it was trimmed away.
     """
 

@@ -19,7 +19,7 @@ COMPACTION, PERIOD = "compaction", "period summary"
 """What `Memory.source` says of a summary of a daily log, and of one of a period or topic."""
 CATEGORY = "summary"
 HASH = "summed_up_hash"
-"""The metadata of a log's summary that tells which content was summed up."""
+"""Metadata key of a log's summary: the hash of the summarised content."""
 _MONTH = re.compile(r"(?P<year>[0-9]{4})-(?P<month>0[1-9]|1[0-2])")
 _BLANKS = re.compile(r"\s+")
 _DECEMBER = 12
@@ -69,7 +69,7 @@ def normal_topic(topic: str) -> str:
 def material_of(period: Period) -> tuple[Filter, Filter]:
     """Return what a period is summed up of: by the time it happened, and for what has none, by the time of writing.
 
-    Memories in use or expired, and daily logs that were put away; not messages, documents or summaries of these,
+    Memories in use or expired, and archived daily logs; not messages, documents or summaries of these,
     nothing private to a session, and nothing whose place another memory took.
     """
     statuses = Or(
@@ -103,7 +103,7 @@ def day_before(now: datetime, days: float) -> str:
 
 
 def is_old_log(memory: Memory, before: str) -> bool:
-    """Return whether a memory is a daily log in use, of a day before *before*, that may be put away."""
+    """Return whether a memory is a daily log in use, of a day before *before*, that may be archived."""
     return (
         memory.status is Status.ACTIVE
         and memory.key.startswith(DAILY)

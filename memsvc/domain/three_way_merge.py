@@ -81,7 +81,7 @@ def _merge_field(base: Lines, ours: Lines, theirs: Lines) -> tuple[list[str], bo
 
 
 def _part(base: Lines, ours: Lines, theirs: Lines) -> tuple[Lines, bool]:
-    """Merge what lies between two places where all are the same."""
+    """Merge the part between two common parts."""
     if list(ours) in (list(base), list(theirs)):
         return theirs, True
     if list(theirs) == list(base):
@@ -180,7 +180,7 @@ def _merge_value(name: str, base: Any, ours: Any, theirs: Any) -> tuple[Any, boo
 
 
 def _merged_set(base: Sequence[Any], ours: Sequence[Any], theirs: Sequence[Any]) -> tuple[Any, bool]:
-    """Keep the order of theirs; what ours added follows. Keywords are told apart by their terms."""
+    """Keep the order of theirs; what ours added follows. Keywords are compared by their terms."""
     before, mine, other = (
         {one.term if isinstance(one, Keyword) else one: one for one in side} for side in (base, ours, theirs)
     )

@@ -37,7 +37,7 @@ class RecordKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StoredMemory:
-    """A memory with all that is stored beside it and does not follow from it.
+    """A memory with all stored data that cannot be derived from it.
 
     Attributes:
         is_unique: Whether it claims its content.
@@ -110,7 +110,7 @@ class TransferProgress:
     Attributes:
         stored: Records that were not here before, by kind.
         unchanged: Records that were here already, the same.
-        skipped: Records that were left out; *issues* tells of them.
+        skipped: Records that were left out; *issues* says why.
         total: How many records the file announces.
         issues: Those since the progress before.
     """
@@ -126,7 +126,7 @@ class TransferProgress:
 
 
 def derived_id(memory_id: str, owner: str) -> str:
-    """Return the id that a memory gets when it moves to *owner* and its own is, or may be, somebody else's.
+    """Return the id of a memory imported for *owner* whose own id belongs, or may belong, to another owner.
 
     It is always the same for the same two, is valid, and sorts by the same time: only the random part is another.
     """

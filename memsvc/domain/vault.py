@@ -81,7 +81,7 @@ class VaultAction(StrEnum):
     """Action on one file, done or planned by a dry run. The first ones change the vault, the others the store."""
 
     WRITTEN = "WRITTEN"
-    """The file was written anew from its memory."""
+    """The file was written again from its memory."""
     MOVED = "MOVED"
     """The file was written at another path, since the memory's place changed."""
     REMOVED = "REMOVED"
@@ -114,7 +114,7 @@ class FileResult:
 
     Attributes:
         line: Where the file is wrong; 0: nowhere in particular.
-        detail: What is wrong, or where the other side of a conflict lies.
+        detail: What is wrong, or the path of the other version of a conflict.
     """
 
     path: str
@@ -130,7 +130,7 @@ class MergedNote:
 
     Attributes:
         note: What the memory says from now on.
-        other_version: The other side, to be laid beside the file; None: nothing of either side is missing in *note*.
+        other_version: The other version, to be kept as a file of its own; None: *note* contains both.
     """
 
     note: Note

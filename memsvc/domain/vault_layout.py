@@ -29,7 +29,7 @@ CORE, SHORT_TERM, LONG_TERM = "core", "short_term", "long_term"
 ABSENT = frozenset({Status.DELETED, Status.QUARANTINED})
 """A memory of such a status has no file: what waits for a review must not be read as if it had passed it."""
 PUT_AWAY = frozenset({Status.ARCHIVED, Status.EXPIRED, Status.DEPRECATED})
-"""The file of a memory of such a status lies under archive/."""
+"""Files of memories of these statuses are in archive/."""
 CATEGORY_BYTES, TITLE_BYTES, KEY_BYTES = 40, 80, 100
 PATH_CHARS = 700
 """A longer path in the vault is not looked at."""
@@ -61,7 +61,7 @@ class NoteLocation:
         folder: Of the file, from the vault's root, with "/".
         anchor: The folder and all of the name that the memory gives by itself. While it stays the same the file stays
             where it is, whatever name a person gave it.
-        candidates: Names of the file in the order of preference; the last is nobody else's.
+        candidates: Names of the file in the order of preference; the last is unique.
     """
 
     folder: str
@@ -109,7 +109,7 @@ def user_folder(scope: Scope) -> str:
 
 
 def has_file(memory: Memory) -> bool:
-    """Return whether a memory has a file of its own: what was said in a session stands in its transcript."""
+    """Return whether a memory has a file of its own: messages of a session are in its transcript."""
     return memory.status not in ABSENT and not is_said(memory)
 
 
@@ -163,13 +163,13 @@ def _may_be_note(path: str) -> bool:
 
 
 def conflict_path(path: str, mark: str) -> str:
-    """Return the path beside *path* where the side of a conflict is laid that did not win; it is not looked at."""
+    """Return the path next to *path* for the losing version of a conflict; the vault ignores it."""
     whole = PurePosixPath(path)
     return str(whole.with_name(f"{_fit_name(whole.stem)}.conflict-{mark}.md"))
 
 
 def parse_note_path(path: str) -> NotePath | None:
-    """Return what *path* says, or None when it lies in no user's folder."""
+    """Return the fields that *path* implies, or None when it is in no user's folder."""
     parts = path.split("/")
     tenant = parts[1] if parts[0] == TENANTS and len(parts) > 2 else ""  # noqa: PLR2004 - tenant and more
     at = 2 if tenant else 0
@@ -227,7 +227,11 @@ def _key_of(rest: tuple[str, ...], stem: str) -> tuple[str, str]:
     if rest[:1] == ("knowledge",):
         key = f"{KNOWLEDGE}{'/'.join(rest[1:])}/{stem}"
         is_known = len(rest) > 1 and convention_of(key) is not None
-        return (key, "") if is_known else ("", "A file of knowledge lies in knowledge/world, experience or opinions.")
+        return (
+            (key, "")
+            if is_known
+            else ("", "Files of knowledge must be in knowledge/world, knowledge/experience or knowledge/opinions.")
+        )
     if rest[:1] == (SESSIONS,):
         return "", "What belongs to sessions is not made by files: move it to another folder."
     return "", ""
@@ -273,7 +277,7 @@ def _fit_name(stem: str) -> str:
 def folder_of_id(name: str) -> str:
     """Return the folder of a user, project or tenant: different ids have different ones, whatever the file system.
 
-    A capital letter stands as "!" and the small one, other odd characters as "%" and two digits for each byte. Ids
+    A capital letter is written as "!" and the small one, other odd characters as "%" and two digits for each byte. Ids
     that would be too long end in a digest.
     """
     folder = "".join(_escape(char) for char in name)

@@ -18,7 +18,7 @@ _ABSENT = frozenset({Field.EXPIRE_TIME, Field.VALID_FROM, Field.VALID_TO})
 
 
 def visible(memory: Memory, scope: Scope, sessions: SessionVisibility = SessionVisibility.CURRENT) -> bool:
-    """Return whether a caller in *scope*, within whose reach *memory* lies, may know that it exists.
+    """Return whether a caller in *scope*, whose reach contains *memory*, may know that it exists.
 
     A caller who asked for the private memories of all their sessions may know of every one.
     """
@@ -40,7 +40,7 @@ def session_privacy(scope: Scope, sessions: SessionVisibility = SessionVisibilit
     return Or((shared, AnyOf(Field.SESSION_ID, (scope.session_id,))))
 
 
-# Plain memories: most of them, and all that the conditions which nobody asked for let pass.
+# Default-visible memories: they pass all conditions that a search adds by default.
 #
 # A search that asks for nothing special tests status, tier, expiry, both ends of validity and layer of every memory. So
 # where many are tested a memory says in one number whether it passes whatever a plain memory passes, and the conditions
@@ -55,7 +55,7 @@ def is_default_visible(one: Attributes | Memory) -> bool:
 
 
 def split_default_visible(where: Filter) -> tuple[list[Filter], list[Filter]]:
-    """Return the conditions that *where* joins: those that every plain memory meets, and the others."""
+    """Return the conditions that *where* joins: those that every default-visible memory meets, and the others."""
     met: list[Filter] = []
     others: list[Filter] = []
     for child in _conjuncts(where):

@@ -39,7 +39,7 @@ class Watch:
 
 @dataclass(frozen=True, slots=True)
 class WatchEvent:
-    """One change as it is told. *memory* is as of the change; None when it left."""
+    """One change event. *memory* is as of the change; None when it left."""
 
     change: Change
     effect: Effect

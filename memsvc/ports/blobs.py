@@ -14,7 +14,7 @@ from typing import Protocol
 
 
 class BlobNotFoundError(Exception):
-    """There is no such blob; whoever knows whose file it was says more."""
+    """There is no such blob."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Blob:
 
 
 class StagedBlob(Protocol):
-    """Bytes on their way in: nobody sees them before `put`, and left alone they are gone. For one thread at a time."""
+    """An upload: invisible before `commit`, and discarded without it. For one thread at a time."""
 
     def write(self, parts: Sequence[bytes]) -> None:
         """Add bytes at the end.
@@ -83,7 +83,7 @@ class BlobStore(Protocol):
         ...
 
     def open(self, sha256: str) -> AbstractContextManager[BlobReader]:
-        """Open a blob; it can be read to its end even when it is deleted meanwhile, if the store's kind allows.
+        """Open a blob; it can be read to its end even if it is deleted concurrently, if the store's kind allows.
 
         Raises:
             BlobNotFoundError: There is no such blob.
@@ -96,7 +96,7 @@ class BlobStore(Protocol):
         ...
 
     def blobs(self) -> Iterator[Blob]:
-        """Yield every blob, in any order; those put or deleted meanwhile may be missing or not."""
+        """Yield every blob, in any order; those added or deleted concurrently may be missing or not."""
         ...
 
     def delete(self, sha256: str) -> bool:

@@ -18,7 +18,7 @@ Rows: TypeAlias = Sequence[int] | Integers
 """Rows of memories, in a list or in an array."""
 
 ABSENT = int(np.iinfo(np.int64).min)
-"""Stands for a number that a memory does not have."""
+"""Marker for a number that a memory does not have."""
 NUMBERS = ("row", "previous_row", "importance", "access_count", "create_time", "event_time")
 TEXTS = ("session_id", "speaker", "layer", "status")
 WIDTH = len(NUMBERS) + len(TEXTS)
@@ -63,7 +63,7 @@ class Candidates(Sequence[Candidate]):
 
     Attributes:
         numbers: One row of it for each memory: first the `NUMBERS`, `ABSENT` where there is none, and times in
-            microseconds; then the `TEXTS` as numbers of *names*. What lies beyond is the maker's own.
+            microseconds; then the `TEXTS` as numbers of *names*. Further elements belong to the creator.
         ids: The memories' ids.
         names: The texts behind the numbers.
     """

@@ -40,39 +40,38 @@ class IndexFeed(Protocol):
         ...
 
     def claim(self, wanted: Sequence[int], *, limit: int) -> AbstractContextManager[list[Change]]:
-        """Lend pending changes that nobody else is lent while the context is open, ascending by position.
+        """Claim pending changes for the time of the context; return them in ascending order of position.
 
-        They are those at the *wanted* positions that can be lent, or, when there are none, the oldest ones, at most
-        *limit*. The changes of a memory are lent to one process at a time: so what one has read of it cannot replace
-        what another read later. Who only dies gives back what it was lent.
+        They are those at the *wanted* positions that can be claimed, or, without any, the oldest ones, at most *limit*.
+        All changes of a memory are claimed by one process at a time, so an older state that one process has read cannot
+        replace a later state that another process has read. The claims of a process that dies are released.
         """
         ...
 
     def pause(self) -> AbstractContextManager[None]:
         """Wait until no process of a shared store has claimed changes, and prevent claims for the time of the context.
 
-        So indexes that they share stand still while the context is open, but for what this process itself writes, and
-        what was written to them is among the changes committed before. Where no other process can write to the store
-        there is nothing to wait for. To be open for a moment only.
+        Shared indexes then change only by writes of this process, and contain only changes committed before. Returns at
+        once if no other process can write to the store. Keep the context short.
 
         Raises:
-            BackendUnavailableError: A process does not give back what it was lent.
+            BackendUnavailableError: A process does not release its claims.
         """
         ...
 
     def require_claim(self) -> None:
-        """Return when this thread still has what `claim` or `standing_still` gave it; to be asked before it is used.
+        """Return if this thread still holds its claim or pause; to be called before writing to an index.
 
-        Who loses the connection to the store loses that with it, and is not told: another process may have been lent
-        the same changes since, and have written a later state.
+        A process that loses its connection to the store loses its claims without notice: another process may have
+        claimed the same changes since and have written a later state.
 
         Raises:
-            BackendUnavailableError: It has not.
+            BackendUnavailableError: The claim is lost.
         """
         ...
 
     def applied_among(self, positions: Sequence[int]) -> set[int]:
-        """Return those of *positions*, which are not beyond the head, that are applied, by whomever."""
+        """Return those of *positions*, which are not beyond the head, that any process has applied."""
         ...
 
     def changes_after(self, position: int, *, limit: int) -> list[Change]:
@@ -82,7 +81,7 @@ class IndexFeed(Protocol):
     def mark_applied(self, changes: Sequence[Change]) -> None:
         """Note that the indexes hold these changes; durable at the latest after the next `settle`.
 
-        What a crash makes the store forget is pending again.
+        Marks lost in a crash make the changes pending again.
         """
         ...
 
@@ -105,7 +104,7 @@ class IndexFeed(Protocol):
     def trim(self, *, before: datetime) -> int:
         """Remove changes older than *before*, from the oldest on up to the first that is not applied; return how many.
 
-        So what is kept has no gaps, and whoever reads the changes can tell whether some are missing.
+        The remaining changes have no gaps, so readers can detect whether some are missing.
         """
         ...
 
@@ -135,7 +134,7 @@ class LoggedChange:
 
     Attributes:
         private_session: The session that alone may know of the change, because the memory was of layer SESSION before
-            and after it; empty when everybody within reach may.
+            and after it; empty when all callers within reach may.
     """
 
     change: Change
@@ -147,7 +146,7 @@ class ChangePage:
     """Changes that follow a position, ascending, and what is known around them, all as of one moment.
 
     Attributes:
-        position: Every change of the reach up to it is in this page, or lies before it.
+        position: Every change of the reach up to it is in this page, or before it.
         is_all: Whether there are no more.
         kept_after: Every change after this position is still kept; earlier ones may be gone.
         head: The position of the newest change of anybody.

@@ -384,7 +384,7 @@ class VaultManifest(Protocol):
         ...
 
     def page(self, *, owner: str | None, after: str, limit: int) -> list[VaultEntry]:
-        """Return at most *limit* entries of an owner, or with None of everybody, by path key, after a path key."""
+        """Return at most *limit* entries of an owner, or with None of all owners, by path key, after a path key."""
         ...
 
     def count(self, *, owner: str | None) -> int:
@@ -514,6 +514,6 @@ class KeyWrites(Protocol):
     def revoke_key(self, key_id: str, moment: datetime) -> ApiKey | None:
         """Revoke a key as of *moment*, unless it was revoked before, and return it as it is now; None: there is none.
 
-        It stays, so that it can be told later who had it.
+        It stays for later audits.
         """
         ...

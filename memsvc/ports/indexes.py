@@ -27,9 +27,9 @@ class ListedEntry:
 
 
 class Generation(Protocol[E_contra]):
-    """A new generation of an index, being made beside the live one, seen by no search.
+    """A new generation of an index, built next to the live one and not searched.
 
-    Use: `replace` many times, `seal` once, `replace` for what changed meanwhile, then the index's `switch`; or
+    Use: `replace` many times, `seal` once, `replace` for concurrent changes, then the index's `switch`; or
     `discard`. What a process that died left behind is removed when the index is next opened.
     """
 
@@ -108,7 +108,7 @@ class VectorEntry:
 
 
 class PendingSearch(Protocol):
-    """A search that was begun. One that nobody asks for its result costs nobody else anything."""
+    """A running search. Abandoning it does not affect other searches."""
 
     def result(self) -> Sequence[Hit]:
         """Return what `VectorIndex.search` returns, or raise what it raises. At most once, from any thread."""
@@ -156,7 +156,7 @@ class VectorIndex(DerivedIndex[VectorEntry], Protocol):
     def begin_search(
         self, vector: Vector, *, view: View, reach: Reach, where: Filter | None = None, limit: int, deadline: Deadline
     ) -> PendingSearch:
-        """Start a search, and return at once what its result is taken from, so that the caller can work meanwhile.
+        """Start a search, and return at once an object for its result, so that the caller can work in parallel.
 
         Whatever `search` raises comes with the result. The result is that of a search at some moment between this
         call and the end of `result`, so it sees every change that was made before this call. Any number may be begun

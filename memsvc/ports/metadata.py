@@ -140,7 +140,7 @@ class TransferWrites(Protocol):
     def restore(self, restored: Sequence[RestoredRecord]) -> list[Memory]:
         """Insert memories as they were elsewhere, whatever their revision; return them with their rows, in order.
 
-        Rows ascend in that order. Indexes and watchers are told of each as of a new one.
+        Rows ascend in that order. Indexes and watchers see each as a new one.
 
         Raises:
             UniquenessRaceError: An id, a key, a unique content or a message's place is taken.
@@ -166,13 +166,13 @@ class UniquenessRaceError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A memory with all that is stored beside it.
+    """A memory with all its dependent rows.
 
     Attributes:
         memory: Its row is set by the store when it is new.
         chunks: The pieces of the content; empty when there is just one (the content itself).
         is_unique: Whether the content may be there only once for (owner, project, kind). A deleted or superseded
-            memory, a message, or one kept beside its duplicate is not.
+            memory, a message, or one kept next to its duplicate is not.
         given_vector: Little-endian float32 bytes of a given embedding, or empty.
         given_model: The model whose space the given vector is in.
         statements: What the memory states, each topic once. None leaves what is stored of it as it is.
@@ -347,7 +347,7 @@ class Transaction(
         """Insert new memories; return them with their rows, in order; rows ascend in that order.
 
         A record after another of the same owner, project and session (not empty) in *records* gets that one's row as
-        its previous_row, because nobody else knows it yet; the first of a session keeps what it came with.
+        its previous_row, because no reader knows it yet; the first of a session keeps what it came with.
 
         Raises:
             UniquenessRaceError: A key or a unique content is taken.

@@ -99,7 +99,7 @@ class Embedder(Protocol):
     def embed_passages(self, texts: Sequence[str]) -> Vectors:
         """Embed texts that are to be found, one row for each, in order. No texts: shape (0, dimension).
 
-        A query may be embedded meanwhile: the embedder must not make it wait for the whole of *texts*.
+        A concurrent query must not wait for all of *texts*.
 
         Raises:
             BackendUnavailableError: The model cannot be reached.
@@ -153,7 +153,7 @@ class Reranker(Protocol):
 class Tokenizer(Protocol):
     """Counts tokens. Safe to call from several threads; the same text always gives the same number.
 
-    Tokens of a joined text need not be the sum of its parts': whoever must hold a budget exactly counts what is sent.
+    Tokens of a joined text need not be the sum of its parts': callers with an exact budget must count the joined text.
     """
 
     @property

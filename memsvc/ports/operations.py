@@ -73,7 +73,7 @@ class MoveProgress:
         total: Rows to be dealt with, as far as known; 0: not known.
         place: The target, without a password.
         note: What is being done, or was found, in a few English words.
-        tables: What is there to move (CHECKED), or was moved and found equal on both sides (DONE); else empty.
+        tables: The content to move (CHECKED), or was moved and found equal on both sides (DONE); else empty.
         sealed_seconds: How long writes waited (DONE).
         bytes: What the source takes up (CHECKED).
     """
@@ -121,7 +121,7 @@ class StoreMoves(Protocol):
     def run(self, target: MoveTarget, *, settle: Callable[[], None]) -> Generator[MoveProgress, None, None]:
         """Move, and tell how far it is: the last step is DONE. From then on every write here is refused.
 
-        Reads and writes go on meanwhile; before the end writes wait, until what was changed last is carried over.
+        Reads and writes continue; at the end writes wait until the last changes are copied.
         *settle* is called shortly before that, to write what is held back. When the iteration ends early, at any
         point, nothing is lost here, and the next run to the same target goes on where this one was.
 
@@ -154,7 +154,7 @@ class StoreMoves(Protocol):
 
 
 ScanPosition: TypeAlias = tuple[int, ...]
-"""Where a memory stands in one of these lists; it means something to the store alone. Empty: before the first."""
+"""Position of a memory in one of these lists, opaque to callers. Empty: before the first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ class MaintenanceCandidate:
     """A memory that upkeep may be due of, without what it says.
 
     Attributes:
-        place: Where it stands in the list it came from.
+        place: Its position in the list it came from.
         content_bytes: The size of its content in UTF-8.
     """
 
@@ -226,7 +226,7 @@ class UpkeepReads(Protocol):
 
 
 class Leases(Protocol):
-    """Names that one holder at a time has, until it lets go or its time is over. Shared by all who open the store."""
+    """Leases of names, each with one holder at a time until it is released or expires. Shared by all processes."""
 
     def take(self, name: str, *, holder: str, now: datetime, until: datetime) -> bool:
         """Give *name* to *holder* until then, and return True; False: another has it at *now*, and nothing is changed.
@@ -243,7 +243,7 @@ class Leases(Protocol):
         ...
 
     def last_end(self, name: str) -> datetime | None:
-        """Return when work under *name* was finished last, whoever did it; None: never."""
+        """Return when work under *name* was finished last by any process; None: never."""
         ...
 
 
@@ -283,7 +283,7 @@ class RowCursor:
 
 @dataclass(frozen=True, slots=True)
 class StoredRow:
-    """Completeness of the rows beside a memory: chunks of its content, and its terms."""
+    """Completeness of the dependent rows of a memory: its chunks and terms."""
 
     has_chunks: bool
     has_terms: bool
@@ -308,9 +308,9 @@ class LostMessage:
 
 
 class IntegrityReads(Protocol):
-    """Reads of integrity faults. A reach limits them to one owner and some projects; None stands for all data.
+    """Reads of integrity faults. A reach limits them to one owner and some projects; None means all data.
 
-    Lists are bounded and ordered, so that whoever asks again after the last one gets the rest.
+    Lists are bounded and ordered, so that a call with the last one returns the rest.
     """
 
     def places(self, *, after: RowCursor | None, limit: int) -> list[RowCursor]:
@@ -322,13 +322,13 @@ class IntegrityReads(Protocol):
         ...
 
     def stored_rows(self, memories: Sequence[Memory]) -> dict[int, StoredRow]:
-        """Return by row what is kept beside these memories, as they are stored; those not there are left out."""
+        """Return the completeness of the dependent rows of these memories by row; unknown ones are left out."""
         ...
 
     def remains(self, part: CheckPart, *, owner: str | None, after: int, limit: int) -> list[OrphanRow]:
         """Return the next *limit* rows after *after* of which a part is left though the memory is gone, ascending.
 
-        With an owner only those that are known to be that owner's: chunks, vectors and revisions are nobody's.
+        With an owner only those that are known to be that owner's: chunks, vectors and revisions have no owner.
         """
         ...
 
@@ -346,10 +346,10 @@ class IntegrityReads(Protocol):
 
 
 class IntegrityWrites(Protocol):
-    """Mending, in a transaction. What is right meanwhile is left alone."""
+    """Repairs, in a transaction. Rows that are correct by then are not changed."""
 
     def reenter(self, memory: Memory, chunks: Sequence[Chunk]) -> None:
-        """Write anew what is kept beside a memory that is stored just so: terms and chunks (none, or two and more)."""
+        """Write the terms and chunks (none, or at least two) of a memory again, if it is still stored as given."""
         ...
 
     def discard_remains(self, part: CheckPart, rows: Sequence[int]) -> int:
@@ -385,7 +385,7 @@ class StoreCopies(Protocol):
     """Copies of the store as a whole."""
 
     def copy(self, directory: Path) -> Generator[CopyProgress, None, None]:
-        """Write the state of one moment into files in *directory*, which is there and empty; writes go on meanwhile.
+        """Write the state of one moment into files in *directory*, which exists and is empty; writes continue.
 
         A store that is opened in a directory with these files holds that state. When the iteration ends early, what
         was written is of no use. At its end all is safe on the disk.
@@ -450,7 +450,7 @@ class ErasureReads(Protocol):
         ...
 
     def rewrite(self) -> None:
-        """Write the data anew, without what was removed; others cannot write meanwhile."""
+        """Rewrite the data without removed content; other writers wait."""
         ...
 
 

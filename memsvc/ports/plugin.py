@@ -28,7 +28,7 @@ class BackendSettings(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class BackendContext:
-    """Context that the process gives to a backend beside its options.
+    """Context that the process passes to a backend in addition to its options.
 
     Attributes:
         directory: A folder of this backend's own in the data directory; the backend makes it when it needs it.

@@ -89,13 +89,13 @@ class Settings(BaseSettings):
     """The model that turns text into vectors."""
     previous_embedder: BackendChoice = BackendChoice(backend="none")
     """The model that the vectors were made by before the embedder was changed: searches by meaning are answered by it
-    until the new index is whole. Without it words alone answer meanwhile. To be removed afterwards."""
+    until the new index is whole. Without it only the lexical index answers until then. To be removed afterwards."""
     tokenizer: BackendChoice = BackendChoice(backend="bpe")
     """What counts the tokens of sessions and contexts."""
     blobs: BackendChoice = BackendChoice(backend="fsspec")
     """Where the bytes of files are."""
     reranker: BackendChoice = BackendChoice(backend="none")
-    """Orders the best hits anew when a search asks for it, if there is one."""
+    """Reranks the best hits when a search requests it, if one is configured."""
     context: ContextSettings = ContextSettings()
     """The contexts."""
     ranking: RankingSettings = RankingSettings()

@@ -232,7 +232,7 @@ class FileSettings(SettingsGroup):
 
 
 class GitSettings(SettingsGroup):
-    """Commits of what happens to the vault's files, in the repository that the vault lies in, or in a new one."""
+    """Git commits of changed vault files, in the repository that contains the vault, or in a new one."""
 
     enabled: bool = False
     """Whether to commit. Only the vault's own files are; what people have staged is left alone."""
@@ -241,7 +241,7 @@ class GitSettings(SettingsGroup):
     author_email: str = Field(default="memsvc@localhost", pattern=_NAME, max_length=128)
     """The address of who commits."""
     message: str = Field(default="memory: {summary}", min_length=1, max_length=256, pattern=r"^[^\n\r]+$")
-    """The first line of a commit's message; {summary} stands for what happened, such as "2 added, 1 changed"."""
+    """The first line of a commit's message; {summary} becomes a summary such as "2 added, 1 changed"."""
     batch_seconds: float = Field(default=5.0, gt=0, le=86_400)
     """How often what happened since the last commit is committed, if anything did."""
 
@@ -302,7 +302,7 @@ class AccessSettings(SettingsGroup):
     limit."""
     audit_file: str = ""
     """Where each call that changes something, and each that is refused for its key, is noted as a line of JSON: who,
-    what, with what outcome; never any content. A file, which is opened anew when it is moved away; "-" for stderr;
+    what, with what outcome; never any content. A file, which is reopened when it is moved away; "-" for stderr;
     empty for nowhere."""
 
 
@@ -321,12 +321,12 @@ class ServerSettings(SettingsGroup):
     address: str = "127.0.0.1:50051"
     """Where to listen: HOST:PORT, [IPV6]:PORT or unix:PATH, several separated by commas. Port 0 takes a free one."""
     insecure: bool = False
-    """Whether to listen beyond loopback although nobody is asked for a key or a certificate."""
+    """Whether to listen beyond loopback without API keys and client certificates."""
     tls: TlsSettings = TlsSettings()
     """Encryption."""
     health_address: str = ""
     """A second address, HOST:PORT or unix:PATH, where health checks alone are answered, without TLS and without keys:
-    for probes that speak no TLS, such as Kubernetes'. It may lie beyond loopback. Empty: health is told at *address*
+    for probes that speak no TLS, such as Kubernetes'. It may be beyond loopback. Empty: health is served at *address*
     alone."""
     reflection: bool = True
     """Whether grpcurl and the like may ask for the API's descriptors."""
@@ -365,16 +365,16 @@ class WatchSettings(SettingsGroup):
     max_streams: int = Field(default=1000, ge=1)
     """Watches at a time; further ones are answered RESOURCE_EXHAUSTED."""
     max_lag: int = Field(default=100_000, ge=1)
-    """How many changes a watcher may fall behind while it reads, before it is told to come back."""
+    """How many changes a watcher may fall behind while it reads, before its stream ends with an error."""
     threads: int = Field(default=2, ge=1)
     """Threads that read changes for watchers, apart from those of the other calls."""
     poll_seconds: float = Field(default=0.0, ge=0)
     """How often to look for changes made by other processes on the same store. 0: as the store needs it, never where
-    nobody else can write to it, and five times a second where others can."""
+    no other process can write to it, and five times a second where others can."""
 
 
 class MetricsSettings(SettingsGroup):
-    """The second port, for Prometheus and for probes. It tells numbers, never a name or what was said."""
+    """The second port, for Prometheus and for probes. It reports numbers, never names or content."""
 
     address: str = ""
     """Where /metrics, /healthz and /readyz are served over HTTP: HOST:PORT, such as 127.0.0.1:9464. Empty: nowhere."""

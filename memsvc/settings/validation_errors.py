@@ -16,7 +16,7 @@ OF_COMMANDS = frozenset(
 )
 """Names of variables that commands read and no setting has."""
 _OF_OTHERS = re.compile(r"(tls|test)_.*|(.*_)?(service_host|service_port(_.*)?|port(_\d+_(tcp|udp|sctp).*)?)")
-"""Of commands, of tests, and what Kubernetes tells every container of a Service that is called memsvc or memsvc-…."""
+"""Variables of commands and tests, and those that Kubernetes sets for a Service named memsvc or memsvc-…."""
 _LIKENESS = 0.8
 
 
@@ -40,7 +40,7 @@ def paths(model: type[BaseModel], before: str = "") -> Iterator[str]:
 
 
 def format_validation_error(error: ValidationError, model: type[BaseModel], before: str = "") -> str:
-    """Return every problem of an error with the path of its setting; *before* stands before each path."""
+    """Return every problem of an error with the path of its setting; *before* is the prefix of each path."""
     known = tuple(paths(model))
     return "; ".join(
         _problem(cast("Mapping[str, Any]", problem), model, known, before)

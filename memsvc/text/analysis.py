@@ -246,7 +246,7 @@ _UNIT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A term and the characters [start, end) of the original text it stands for."""
+    """A term and the characters [start, end) of the original text that it comes from."""
 
     term: str
     start: int

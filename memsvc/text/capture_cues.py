@@ -1,6 +1,6 @@
-"""The words by which statements of Chinese and English are told apart: one pattern for each cue.
+"""The words by which Chinese and English statements are classified: one pattern for each cue.
 
-The words themselves are in `capture_cues.txt` beside this file. They are read when they are asked for first.
+The words themselves are in `capture_cues.txt` next to this file. They are read at first use.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Cue:
 
 @cache
 def _sections() -> dict[str, list[str]]:
-    """Return the lines of every section, with what stands for other lines replaced."""
+    """Return the lines of every section, with references to other sections replaced."""
     text = files("memsvc.text").joinpath("capture_cues.txt").read_text(encoding="utf-8")
     found: dict[str, list[str]] = {}
     for line in text.splitlines():
@@ -72,7 +72,7 @@ MANNER = Cue("MANNER")
 PREFERENCE = Cue("PREFERENCE")
 """What the user likes, and how they are used to do things."""
 PERSONAL = Cue("PERSONAL")
-"""What the user tells of themselves."""
+"""Personal facts of the user."""
 PERSONAL_LIFE = Cue("PERSONAL_LIFE")
 """What belongs to the life of a person and not to a project."""
 PROJECT = Cue("PROJECT")
@@ -88,7 +88,7 @@ EXPERIENCE = Cue("EXPERIENCE")
 OPINION = Cue("OPINION")
 """A judgement."""
 PASSING = Cue("PASSING")
-"""A state of the moment, a doubt, a remark on what lies before both."""
+"""A state of the moment, a doubt, a remark on the material at hand."""
 HYPOTHESIS = Cue("HYPOTHESIS")
 """What is only thought of."""
 TECHNOLOGY = Cue("TECHNOLOGY")

@@ -79,7 +79,7 @@ _QUOTED = CaptureVerdict.ignore(CaptureReason.QUOTED, "It is quoted, or pasted t
 def judge(text: str, role: Role = Role.USER, *, is_code: bool = False, is_quoted: bool = False) -> CaptureVerdict:
     """Return what to do with one statement. The same statement always gets the same verdict.
 
-    *is_quoted* says that it stands in a quotation, or in text that was handed over to be worked on.
+    *is_quoted* says that it is part of a quotation, or of material to be worked on.
     """
     shown = text.strip()[:CUE_CHARS].translate(_WIDE)
     if role in {Role.SYSTEM, Role.TOOL}:
@@ -172,7 +172,7 @@ def _judge_ignored(text: str) -> CaptureVerdict | None:
 
 
 def _is_small_talk(text: str) -> bool:
-    """Return whether every clause is one of courtesy; long ones are none, and would take long to be told apart."""
+    """Return whether every clause is one of courtesy; long ones are none, and would be slow to classify."""
     clauses = [clause for clause in _SIGNS.split(text) if clause.strip()]
     return all(len(clause) <= _COURTESY_CHARS and cues.SMALL_TALK.pattern.fullmatch(clause) for clause in clauses)
 
@@ -237,7 +237,7 @@ def _less_sure_reason(text: str) -> tuple[CaptureReason | None, re.Match[str] | 
 
 
 def _plain_reason(text: str) -> tuple[CaptureReason | None, re.Match[str] | None]:
-    """Return what a statement is that tells how something is, without a word on whoever says it."""
+    """Return the verdict on a statement of fact that does not mention its speaker."""
     if cue := _rule(text):
         return CaptureReason.RULE, cue
     technology, project = cues.TECHNOLOGY.search(text), cues.PROJECT.search(text)
@@ -254,7 +254,7 @@ def _comes_before(first: re.Match[str] | None, second: re.Match[str]) -> bool:
 
 
 def _rule(text: str) -> re.Match[str] | None:
-    """Return the lasting word of a statement that bids rather than tells."""
+    """Return the lasting word of a statement that instructs."""
     cue = cues.LASTING.search(text)
     return cue if cue and _BIDDING.match(text) else None
 

@@ -128,17 +128,17 @@ def _pack_units(text: str, section: _Section, limit: int, overlap: int) -> Itera
 def _unit_ends(text: str, section: _Section, limit: int) -> Iterator[int]:
     """Yield the ends of the section's units, none over *limit*: whole blocks where they fit, else their parts.
 
-    Text after a heading must fit beside it, so that no heading is left alone at the end of a piece.
+    Text after a heading must fit in the same piece, so that no piece ends with a heading.
     """
-    beside = 0
+    heading_cost = 0
     for block in section.blocks:
         cost = quarter_tokens(text[block.start : block.end])
-        room = limit - beside if block.kind is BlockKind.TEXT and beside * 2 < limit else limit
+        room = limit - heading_cost if block.kind is BlockKind.TEXT and heading_cost * 2 < limit else limit
         if cost <= room:
             yield block.end
         else:
             yield from split_block(text, block, room)
-        beside = beside + cost if block.kind is BlockKind.HEADING else 0
+        heading_cost = heading_cost + cost if block.kind is BlockKind.HEADING else 0
 
 
 def _trim(text: str, start: int, end: int) -> tuple[int, int]:

@@ -32,7 +32,7 @@ OPENING: Mapping[Locale, str] = {
         "“核心”下的各行说明用户希望得到怎样的服务。引用时写出该行的标记。\n<memory>\n"
     ),
 }
-"""What tells data from instructions. Every text of a context ends with a newline, and none begins with white space."""
+"""The frame of data. Every text of a context ends with a newline, and none begins with white space."""
 
 CLOSING = "</memory>\n"
 

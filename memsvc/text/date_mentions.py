@@ -84,7 +84,7 @@ def mentioned_dates(text: str) -> list[DateMention]:
 
 
 def placed_dates(text: str) -> list[tuple[int, int, DateMention]]:
-    """Return what `mentioned_dates` finds, each time that it is named, with the offsets of where it stands."""
+    """Return every mention of the dates of `mentioned_dates`, with its offsets."""
     found = [(*match.span(), _english(text, match)) for match in _ENGLISH.finditer(text)]
     if any(map(str.isdigit, text)):
         found += [(*match.span(), _numeric(match)) for match in _NUMERIC.finditer(text)]
@@ -125,7 +125,7 @@ def _english(text: str, match: re.Match[str]) -> DateMention | None:
 
 
 def _is_month(text: str, match: re.Match[str]) -> bool:
-    """Tell whether a month's name that stands without a number is a month, not a verb or a person."""
+    """Return whether a month's name without a number is a month, not a verb or a person."""
     if match[0].lower() in _FULL_NAMES:
         return True
     if match[0][0].islower() or _VERB.match(text, match.end()):

@@ -106,7 +106,7 @@ def _by_worth(sentences: Sequence[_Sentence]) -> list[_Sentence]:
     frequencies = Counter(term for sentence in sentences for term in sentence.terms)
     total = len(sentences)
     weights = {term: math.log1p(number) * math.log1p(total / number) for term, number in frequencies.items()}
-    # Scores only fall: one that is still the best when it is computed anew beats all others without computing theirs.
+    # Scores only fall: one that is still the best when recomputed beats all others without computing theirs.
     waiting = [(-_score(sentence, weights), number) for number, sentence in enumerate(sentences)]
     heapq.heapify(waiting)
     ordered: list[_Sentence] = []

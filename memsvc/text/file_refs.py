@@ -51,7 +51,7 @@ P = TypeVar("P", bound=Span)
 def refs_in(text: str) -> tuple[FileRef, ...]:
     """Return the references in *text*, each once, in the order of their places; at most as many as a memory may have.
 
-    What stands in a block of code is an example, and none.
+    A reference in a block of code is an example, and ignored.
     """
     if ":" not in text or not any(mark in text for mark in _MARKS) or not _CANDIDATE.search(f" {text} "):
         return ()
@@ -218,7 +218,7 @@ _IMAGE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class InlineImage:
-    """An image in a text: its type, its bytes, and where its URI stands. None as bytes: they are no base64."""
+    """An image in a text: its type, its bytes, and the offsets of its URI. None as bytes: it is not valid base64."""
 
     media_type: str
     alt: str

@@ -2,7 +2,7 @@
 
 To keep the same thing twice costs little; to merge two things that only look alike loses one of them. So texts are
 alike only sentence by sentence, each in the same words: words that say nothing left out, synonyms and the third person
-of common verbs taken for one, and a clause that stands first in one and last in the other. A number, a name, a
+of common verbs taken for one, and a clause that is first in one and last in the other. A number, a name, a
 negation, a tense, a direction that differs makes another sentence, and so does every word not known to say nothing.
 """
 
@@ -69,7 +69,7 @@ _DENIAL = re.compile(
 _ACRONYM = re.compile(r"\b(?:US|IT|WHO)\b")
 """Would be other words in small letters."""
 _LIKING = re.compile(r"\b(?:love|adore)(s?)(?= (?:\w+ing|to)\b)")
-"""To love doing something is to like it much; to love somebody is not."""
+""""To love doing something" means to like it much; "to love a person" does not."""
 _HAN_LIKING = re.compile("(?:喜|(?<![可热恋亲敬酷偏钟心]))爱(?=[喝吃看听玩])")
 _DIGIT = re.compile(r"\d")
 _AS_WELL = re.compile(r"\s(?:too|as well)\s*[.!]*\s*\Z")
@@ -99,7 +99,7 @@ class NormalizedText:
         texts: The sentences as they stand, one for each of *said*.
         is_relative: Whether it depends on when it was said.
         is_lasting: Whether each sentence states something that stays true, rather than telling an event.
-        is_pointing: Whether it begins with somebody or something that only what was said before names: "she", "this".
+        is_pointing: Whether it begins with a reference to the text before: "she", "this".
     """
 
     said: tuple[NormalizedSentence, ...] = ()
@@ -150,7 +150,7 @@ def says_the_same(one: NormalizedSentence, other: NormalizedSentence) -> bool:
 def says_all_of(larger: NormalizedText, smaller: NormalizedText) -> bool:
     """Return whether the first sentence of both says the same, and each further one of *smaller* is in *larger*.
 
-    The first sentence tells of whom and what the others speak.
+    The first sentence names the subject of the others.
     """
     if not smaller.said or not larger.said or not says_the_same(larger.said[0], smaller.said[0]):
         return False
@@ -229,7 +229,7 @@ def _tokens(sentence: str) -> Iterator[str]:
     text = _AS_WELL.sub("", _LIKING.sub(r"like\1", text.casefold()))
     if not text.isascii():
         text = _HAN_LIKING.sub("喜欢", text)
-    # Told by substrings first: few sentences have a phrase or a date, and to look for one at every place takes long.
+    # Test substrings first: few sentences have a phrase or a date, and matching at every position is slow.
     if any(phrase in text for phrase in PHRASES):
         text = _PHRASE.sub(lambda match: PHRASES[match[0]], text)
     if "月" in text or _DIGIT.search(text):

@@ -130,4 +130,4 @@ POINTING = frozenset(
     he she it they his her hers its their theirs him them this that these those there here both
     他 她 它 他们 她们 它们 他的 她的 它的 这 那 这个 那个 这些 那些 这里 那里 此 其 该""")
 )
-"""Words that stand for somebody or something named elsewhere."""
+"""Pronouns and other words that refer to the context."""

@@ -1,7 +1,8 @@
 """Passages: the text of a chunk that is embedded, its index terms, and the keywords of a memory.
 
-Both carry what a reader of the conversation would know beside the words: who said it, when, under which headings;
-the terms also the line before. Measured on chats: without the speaker in the embedded text recall falls to half.
+Both carry what a reader of the conversation would know in addition to the words: who said it, when, under which
+headings; the terms also the line before. Measured on chats: without the speaker in the embedded text recall falls to
+half.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from memsvc.text.date_mentions import date_terms
 from memsvc.text.stemming import fold, limit_term_bytes
 
 ANALYSIS_VERSION = "1"
-"""Changes whenever the terms or passages of the same memory do: an index of another version is built anew."""
+"""Changes whenever the terms or passages of the same memory do: an index of another version is rebuilt."""
 
 OWN_WEIGHT = 3
 PREVIOUS_WEIGHT = 2

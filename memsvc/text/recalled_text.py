@@ -50,10 +50,10 @@ _PAIRS = "|".join(
     rf"{opening}[^{opening}{closing}\n]*(?:{_LINE_END}[^{opening}{closing}\n]*)*{closing}"
     for opening, closing in (("“", "”"), ("「", "」"), ("『", "』"), ("«", "»"), ("‘", "’"))
 )
-# An inch mark, as in 5", opens none; an apostrophe stands within a word.
+# An inch mark, as in 5", opens none; an apostrophe is within a word.
 _STRAIGHT = rf"(?<![0-9A-Za-z])\"[^\"\n]*(?:{_LINE_END}[^\"\n]*)*\"|(?<!\w)'(?:[^'\n]|(?<=\w)'(?=\w))+'(?!\w)"
 QUOTATION = re.compile(rf"{_TRIPLE}|{_PAIRS}|{_STRAIGHT}")
-"""What stands between marks of quotation, with them. It takes time linear in the text."""
+"""Quotations with their marks. Takes time linear in the text."""
 
 _UNCLOSED = re.compile(r"(?:[“「『«]|(?<![0-9A-Za-z])\")(?=\S)[^“”「」『』«»\"]*$")
 """A quotation that goes on in the next sentence."""

@@ -32,7 +32,7 @@ _RELATIVE = re.compile(
     re.IGNORECASE,
 )
 _UNCLEAR = re.compile(r"(?<![\d/.])\d{1,2}/\d{1,2}(?:/\d{2,4})?(?![\d/])")
-"""Which of them is the month nobody knows."""
+"""Which of them is the month is unknown."""
 _CLOCK = re.compile(
     r"\b(?P<hour>\d{1,2})(?::(?P<minute>[0-5]\d))?\s*(?P<half>[ap])\.?m\b\.?"
     r"|(?<![\d:])(?P<hour24>[01]?\d|2[0-3]):(?P<minute24>[0-5]\d)(?![\d:])|\b(?P<noon>noon|midday)\b",

@@ -1,7 +1,7 @@
 """Reminders in a text: birthdays, anniversaries, explicit requests, deadlines and appointments.
 
-By rules for English and Chinese. A false alarm is worse than a miss: what is past, asked, supposed, denied or told of
-somebody else's reminding is none, nor is what comes every week or month, or by the lunar calendar.
+By rules for English and Chinese. A false alarm is worse than a miss: what is past, asked, supposed, denied or about the
+reminders of other people is none, nor is what comes every week or month, or by the lunar calendar.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MOST_CHARS = 2_000
 """A longer text is no note to remember, and is not looked at."""
 PHRASE_CHARS = 500
 _AHEAD_DAYS = 270
-"""A day without a year that lies farther ahead is rather one of the last months."""
+"""A day without a year that is farther ahead is taken as one of the last months."""
 
 
 def reminder_in(text: str, moment: datetime) -> Reminder | None:
@@ -39,7 +39,7 @@ def reminder_in(text: str, moment: datetime) -> Reminder | None:
 
 
 def still_mentions(reminder: Reminder, text: str) -> bool:
-    """Return whether a reminder that was found in an earlier text stands, word for word, in this one."""
+    """Return whether a reminder that was found in an earlier text occurs, word for word, in this one."""
     return bool(reminder.phrase) and reminder.phrase in text
 
 
@@ -76,10 +76,10 @@ def _is_never(sentence: str) -> bool:
 
 
 def _is_yearly(sentence: str, named: NamedDay) -> bool:
-    """Return whether a day is said to be somebody's birthday, or an anniversary."""
+    """Return whether a day is said to be a birthday or an anniversary."""
     before, after = sentence[: named.start], sentence[named.end :]
     if words.YEARLY_BEFORE.search(before):
-        # "For her birthday, March 5, I gave her a book" tells of the past.
+        # "For her birthday, March 5, I gave her a book" is about the past.
         return bool(words.PLAINLY.search(before)) or not _is_narrated(sentence)
     if words.YEARLY_AFTER.search(after) or words.HAN_YEARLY_AFTER.search(after):
         return not _is_narrated(sentence)
@@ -91,7 +91,7 @@ def _is_narrated(sentence: str) -> bool:
 
 
 def _is_of_others(asked: re.Match[str], before: str) -> bool:
-    """Return whether somebody else reminds, or remembers."""
+    """Return whether another person reminds, or remembers."""
     if asked["remind"]:
         return bool(words.OTHERS_REMIND.search(before))
     return bool((asked["han_remind"] or asked["han_remember"]) and words.HAN_OTHERS.search(before))
@@ -123,13 +123,13 @@ def _scheduled_reminder(sentence: str, named: NamedDay, today: date) -> Reminder
         return None
     if words.STRONG.search(sentence) or words.WEAK.search(sentence) or words.MUST.search(before):
         found = _ahead(sentence, named, today, most=_AHEAD_DAYS)
-        # Who has an appointment late in the day is better told in the morning, too.
+        # An appointment late in the day is also reminded of in the morning.
         return None if found is None else replace(found, slot=None)
     return None
 
 
 def _ahead(sentence: str, named: NamedDay, today: date, *, most: int | None) -> Reminder | None:
-    """Return the reminder of a day that lies not before *today*; of one without a year, the next, not too far off."""
+    """Return the reminder of a day not before *today*; of one without a year, the next, not too far off."""
     day = named.exact or _next(named, today)
     if day is None or day < today or (named.exact is None and most is not None and (day - today).days > most):
         return None

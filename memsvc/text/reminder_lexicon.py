@@ -83,7 +83,7 @@ YEARLY_BEFORE = _any(
 )
 """Before a day: it is a birthday or an anniversary."""
 PLAINLY = _any(r"(?:\bis|falls|comes|是|[:=：])\s*(?:up\s*)?(?:on\s*)?(?:the\s*)?(?:每年的?)?\s*\Z")
-"""Before a day: so it is, whatever else the sentence tells."""
+"""Before a day: a reminder, whatever the rest of the sentence."""
 YEARLY_AFTER = re.compile(
     r"\A(?:st|nd|rd|th)?\s*(?:,|is|it's|it is|marks|:|-|–)?\s*(?:it's\s+|it is\s+)?"
     r"(?:our|my|his|her|their|the|[\w.]+['’]s)"
@@ -108,7 +108,7 @@ OTHERS_REMIND = _any(
     r"(?:\b(?:he|she|they|it|who|we|will|would|did|does|do|should|must|shall|always)|(?<!you )\bto|['’]ll)\s+\Z"
 )
 HAN_OTHERS = re.compile(r"[他她它们谁妈爸师板姐哥](?:又|会|就|要|来|常|总是?)?\s*\Z|我(?:还|都|只|就)?\Z")
-"""Before it is asked: somebody else reminds, or remembers."""
+"""Before the request: another person reminds, or remembers."""
 
 STRONG = _any(
     r"\b(?:deadline|appointment|exam|interview|flight|check-?up|surgery|expir(?:es|y|ation))\b",

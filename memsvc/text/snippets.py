@@ -32,7 +32,7 @@ def snippet(text: str, query_terms: Collection[str], *, width: int = 240) -> Sni
     """Return the window of at most *width* characters that holds the most distinct terms; the earliest of equals.
 
     *query_terms* are analysed terms: "go" marks "went". Text no longer than *width* is returned whole; a longer one is
-    cut between words and an ellipsis, counted in the width, stands where text is missing. Without a match the window
+    cut between words and an ellipsis, counted in the width, marks omitted text. Without a match the window
     is the beginning. Spans are sorted and do not touch.
     """
     hits = matching_spans(text, frozenset(query_terms)) if query_terms else []

@@ -23,11 +23,11 @@ _TRAILING = re.compile(rf"(?:{CITATION.pattern.replace('(?P<id>', '(?:')}[\s.。
 
 @dataclass(frozen=True, slots=True)
 class StatementPiece:
-    """A sentence, a list item or fenced code. *line* is the whole line that it stands on.
+    """A sentence, a list item or fenced code. *line* is its whole line.
 
     Attributes:
-        is_recalled: Whether it stands in a context that the service rendered.
-        is_quoted: Whether it stands in a quotation, or in what the text before it hands over to be worked on.
+        is_recalled: Whether it is part of a context that the service rendered.
+        is_quoted: Whether it is part of a quotation, or of material to be worked on.
     """
 
     text: str

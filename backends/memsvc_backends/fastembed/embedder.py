@@ -109,7 +109,7 @@ def load_model(settings: FastembedSettings, directory: Path) -> TextEmbedding:
 
 
 def _register_model(settings: FastembedSettings) -> str:
-    """Return the name by which fastembed knows the model, which is told it first when it is none of its own."""
+    """Return the name by which fastembed knows the model, and register it first if it is not built in."""
     known = {one["model"].lower() for one in TextEmbedding.list_supported_models()}
     if settings.model.lower() in known:
         return settings.model

@@ -42,7 +42,7 @@ class FastembedSettings(BackendSettings):
     threads: int = Field(default=0, ge=0, le=1024)
     """How many processor threads a text may take; 0: as many as the machine has processors."""
     batch_items: int = Field(default=8, ge=1, le=512)
-    """Texts that the model is given at a time. More make passages cheaper, and queries beside them wait longer."""
+    """Texts that the model is given at a time. More make passages cheaper, and concurrent queries wait longer."""
     passage_prefix: str = ""
     """Put before what is to be found, such as "passage: " for models of the E5 family."""
     query_prefix: str = ""

@@ -24,7 +24,7 @@ _BLOCK_BYTES = 4 * 1024 * 1024
 BACKEND = "blobs"
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _REMOTE = (("botocore.exceptions", "BotoCoreError"), ("botocore.exceptions", "ClientError"), ("aiohttp", "ClientError"))
-"""What s3fs lets through of the libraries below it, beside OSError."""
+"""Errors of the libraries below s3fs that it does not translate to OSError."""
 _FULL_RETRY_SECONDS = 60.0
 
 
@@ -62,7 +62,7 @@ class Location(Protocol):
 
 
 class LocalFolder:
-    """A folder of this machine. Staged files are renamed into it, so they must lie in the same file system."""
+    """A folder of this machine. Staged files are renamed into it, so they must be in the same file system."""
 
     def __init__(self, root: Path) -> None:
         """Keep blobs in *root*, which is there."""
@@ -129,7 +129,7 @@ class RemoteStore:
         self._root = root.rstrip("/")
 
     def take(self, source: Path, name: str) -> None:
-        """Send a file. What is there under the name has the same bytes, and object stores replace it as a whole."""
+        """Send a file. Existing content of the name has the same bytes, and object stores replace it as a whole."""
         self._system.put_file(str(source), self._path(name))
 
     @contextmanager

@@ -27,7 +27,7 @@ from memsvc_backends.fsspec_blobs.locations import (
 CONTENT = "content"
 """The folder of blobs, within the backend's own."""
 STAGING = "staging"
-"""The folder of what is on its way in; beside the blobs, so that it can be renamed to one."""
+"""The folder of uploads; next to the blobs, so that an upload can be renamed to a blob."""
 _FLUSH_BYTES = 8 * 1024 * 1024
 _MOST_PARTS = 512
 """Fewer than what one call of the system takes."""
@@ -249,7 +249,7 @@ def _system(settings: FsspecSettings) -> tuple[Any, str]:
 
 
 def _staging_name(settings: FsspecSettings, context: BackendContext) -> str:
-    """Return a folder's name; beside a folder that others may use too it is one that belongs to this service alone."""
+    """Return the name of a folder for this service alone, next to one that other services may use."""
     if not settings.url:
         return STAGING
     return f"{STAGING}-{hashlib.sha256(str(context.directory.absolute()).encode()).hexdigest()[:12]}"

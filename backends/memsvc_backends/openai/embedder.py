@@ -39,7 +39,7 @@ class OpenAiEmbedder:
     """A model at an endpoint. Passages go in batches, several at a time; a query goes at once and on its own."""
 
     def __init__(self, client: openai.OpenAI, settings: OpenAiEmbedderSettings, clock: WaitableClock) -> None:
-        """Ask by *client*, which whoever opened it closes; `learn` must come before anything is embedded."""
+        """Use *client*, which the caller closes; `learn` must come before anything is embedded."""
         self._client = client
         self._settings = settings
         self._asking = EmbeddingRequester(client, settings, clock, Random())  # noqa: S311 - spreads retries, no secret
@@ -180,7 +180,7 @@ def open_embedder(
 
 
 def dimension_of(space: str, directory: Path, ask: Callable[[], int]) -> int:
-    """Return the length remembered for the vectors of *space*, or that which *ask* tells, and remember it.
+    """Return the length remembered for the vectors of *space*, or the result of *ask*, and remember it.
 
     Raises:
         BackendUnavailableError: It is not known yet, and the endpoint does not tell it now.

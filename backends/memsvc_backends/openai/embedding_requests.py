@@ -48,7 +48,7 @@ class Purpose:
     Attributes:
         input_type: What is sent as input_type; empty: nothing.
         patience: For how long after the first try another one may begin.
-        is_query: Somebody waits: a try is not waited for beyond the patience, and it goes ahead of passages.
+        is_query: A caller waits: an attempt is limited by the patience, and goes ahead of passages.
     """
 
     input_type: str
@@ -167,7 +167,7 @@ class WaitableClock(Protocol):
         """Return after so many seconds.
 
         Raises:
-            BackendClosedError: The embedder was closed meanwhile.
+            BackendClosedError: The embedder was closed while waiting.
         """
         ...
 
@@ -188,7 +188,7 @@ class WaitableMonotonicClock:
             raise BackendClosedError(NAME)
 
     def close(self) -> None:
-        """Wake everybody who waits."""
+        """Wake all waiting threads."""
         self._closed.set()
 
 
@@ -250,7 +250,7 @@ class RateLimiter:
 
 
 class Backoff:
-    """While an endpoint is left alone, calls are refused at once: nobody waits for what will fail."""
+    """Circuit breaker: during a pause calls fail at once instead of waiting for a failure."""
 
     def __init__(self, clock: WaitableClock) -> None:
         self._clock = clock
@@ -317,7 +317,7 @@ def _check_lengths(rows: Sequence[Vector], dimension: int) -> None:
         if len(row) != expected or not expected:
             raise unusable(
                 f"answered a vector of {len(row)} dimensions instead of {expected}: has the model behind its name "
-                "changed? Set dimensions among its options, and all vectors are made anew"
+                "changed? Set dimensions among its options, and all vectors are computed again"
             )
 
 

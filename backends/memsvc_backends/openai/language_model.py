@@ -19,7 +19,7 @@ class OpenAiLanguageModel:
     """A model at an endpoint. The client keeps connections, tries again, and may be used by several threads."""
 
     def __init__(self, client: openai.OpenAI, settings: OpenAiLanguageModelSettings) -> None:
-        """Ask by *client*, which whoever opened it closes."""
+        """Use *client*, which the caller closes."""
         self._client = client
         self._settings = settings
 
@@ -39,8 +39,8 @@ class OpenAiLanguageModel:
             form: dict[str, Any] = {"type": "json_schema", "json_schema": shape}
         else:
             form = {"type": "json_object"}
-            told = f"{prompt.instructions}\nAnswer with JSON of this schema: {json.dumps(schema.schema)}"
-            prompt = Prompt(told, prompt.material, prompt.most_tokens)
+            instructions = f"{prompt.instructions}\nAnswer with JSON of this schema: {json.dumps(schema.schema)}"
+            prompt = Prompt(instructions, prompt.material, prompt.most_tokens)
         answer = self._answer(prompt, {"response_format": form}, deadline)
         try:
             value = json.loads(answer)

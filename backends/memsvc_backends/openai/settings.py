@@ -72,9 +72,9 @@ class OpenAiEmbedderSettings(EndpointSettings):
     send_dimensions: bool = False
     """Whether to ask the endpoint for vectors of `dimensions`, which models that can shorten theirs understand."""
     space: str = Field(default="", max_length=200)
-    """The name of the vector space. Vectors of another name are made anew. Empty: "openai/", the model and the length
-    of its vectors, with a mark when options are set that change the vectors of passages. To be set when only the name
-    of the model changes."""
+    """The name of the vector space. Vectors of another name are computed again. Empty: "openai/", the model and the
+    length of its vectors, with a mark when options are set that change the vectors of passages. To be set when only the
+    name of the model changes."""
     passage_prefix: str = ""
     """Put before what is to be found, such as "passage: " for models of the E5 family."""
     query_prefix: str = ""

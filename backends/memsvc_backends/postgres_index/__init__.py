@@ -1,9 +1,8 @@
 """Both indexes on PostgreSQL alone: vectors by pgvector, full text by tables of our own terms.
 
-Why these tables: generations are tables beside each other, and a manifest says which one is live. A switch is one
-transaction that changes the manifest and drops the tables of the generation before; whoever still searches those, in
-whatever process, is told by the server that they are gone, and asks for the manifest. So nobody has to be told, and
-nobody searches what no longer takes changes.
+Each generation has tables of its own, and a manifest names the live one. A switch is one transaction that changes the
+manifest and drops the tables of the earlier generation. A concurrent search of any process then fails with "undefined
+table" and reads the manifest again. So no notification is needed, and no process searches outdated tables.
 """
 
 try:

@@ -1,4 +1,4 @@
-"""Connections to the database: a few, kept open, given up as soon as one is found lost."""
+"""Connections to the database: a small pool, closed as a whole when one is found lost."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
 _LONGEST_SILENCE_SECONDS = 30
 """After so long without an answer a server is taken for gone."""
 _TIMES_MS = (50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000)
-"""How long a statement may take: the next of these above the time left, so that a connection is seldom told anew."""
+"""Statement timeouts: the next of these above the time left, so that a connection is seldom reconfigured."""
 _UNLIMITED = (
     "SELECT set_config(name, '0', false) FROM pg_settings "
     "WHERE name IN ('statement_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout')"
 )
-"""What a role or a database is told about time limits is not for us: a build would never come to its end."""
+"""Time limits of a role or database are removed: a build would never finish."""
 _PRESENT = "current_setting('synchronous_commit')"
 _PREPARE = (
     "SELECT set_config('lock_timeout', %s, false), set_config('jit', 'off', false), "
-    # A change that was reported is kept, whatever the server is told to do in general.
+    # A reported change must be durable, whatever the default of the server.
     f"set_config('synchronous_commit', CASE {_PRESENT} WHEN 'off' THEN 'on' ELSE {_PRESENT} END, false)"
 )
 _ROW_LOCKS = 64
@@ -63,7 +63,7 @@ class _PooledConnection:
 
 
 class ConnectionPool:
-    """Lends connections, each to one thread at a time; in autocommit."""
+    """A pool of connections in autocommit; each is used by one thread at a time."""
 
     def __init__(self, name: str, settings: PostgresSettings, prepare: Callable[[Connection], None]) -> None:
         """Connect to nothing yet. *prepare* gets each connection that is made."""
@@ -77,10 +77,10 @@ class ConnectionPool:
 
     @contextmanager
     def borrow(self, deadline: Deadline | None = None) -> Iterator[Connection]:
-        """Lend a connection; with a deadline, its statements are broken off soon after that passed.
+        """Provide a connection; with a deadline, its statements are cancelled soon after it.
 
         Raises:
-            DeadlineExceededError: The deadline passed before there was a connection to lend.
+            DeadlineExceededError: The deadline passed before a connection was free.
             BackendUnavailableError: There was none for longer than the settings allow.
         """
         self.require_open()
@@ -121,7 +121,7 @@ class ConnectionPool:
             raise BackendClosedError(self.name)
 
     def close(self) -> None:
-        """Close every connection, those lent as soon as they come back."""
+        """Close every connection, those in use when they are returned."""
         with self._lock:
             self._is_closed = True
         self._give_up_idle()
@@ -216,7 +216,7 @@ def translate(name: str, deadline: Deadline | None = None) -> Iterator[None]:
 
     Raises:
         DeadlineExceededError: The server broke a statement off because the deadline passed.
-        BackendUnavailableError: Anything else. The index is derived: what it cannot do it may after it was made anew.
+        BackendUnavailableError: Anything else. The index is derived and can be rebuilt.
     """
     try:
         yield
@@ -280,7 +280,7 @@ def _create(connection: Connection) -> None:
         with connection.transaction():
             # Two who create it at the same time fail.
             connection.execute(_ONE_BY_ONE)
-            # In a schema that nobody drops by the way: all columns of the type would go with it.
+            # In a schema that is not dropped by accident: all columns of the type would be dropped with it.
             place = " SCHEMA public" if connection.execute(_WHERE).fetchone() else ""
             connection.execute(f"CREATE EXTENSION IF NOT EXISTS vector{place}".encode())
     except (psycopg.errors.UndefinedFile, psycopg.errors.FeatureNotSupported) as error:

@@ -62,7 +62,7 @@ _ALWAYS, _NEVER = Condition("true"), Condition("false")
 
 
 def selection(reach: Reach, where: Filter | None) -> Condition:
-    """Return the condition that an entry lies in *reach* and passes the filter."""
+    """Return the condition that *reach* contains an entry that passes the filter."""
     owner = without_nul(reach.owner)
     within = Condition(
         "owner_key = %s AND owner = %s AND project_id = ANY(%s::text[])",

@@ -92,7 +92,7 @@ class TableGenerations(Generic[M]):
     """The manifests in the database, and this process's knowledge of the live one."""
 
     def __init__(self, connections: ConnectionPool, kind: IndexTables[M]) -> None:
-        """Make the table of manifests, and remove what was left behind by who died.
+        """Make the table of manifests, and remove leftovers of processes that died.
 
         Raises:
             BackendUnavailableError: The database cannot be reached.
@@ -105,7 +105,7 @@ class TableGenerations(Generic[M]):
         with translate(connections.name), connections.borrow() as connection:
             require_schema(connection)
             with connection.transaction():
-                # Two who make the same table at the same time fail.
+                # Concurrent creations of the same table fail.
                 connection.execute(_ONE_BY_ONE)
                 connection.execute(_MAKE)
         self.refresh()
@@ -114,16 +114,16 @@ class TableGenerations(Generic[M]):
     def live(self) -> LiveTables[M] | None:
         """Return the live generation as far as it is known, or None; what was read long ago is read again.
 
-        A database that is away changes nothing where one is known: whoever then searches is told.
+        If the database is unreachable, the last known one is returned, and the search itself fails.
 
         Raises:
             BackendUnavailableError: None is known, and the database cannot be asked whether there is one by now.
         """
         self._connections.require_open()
-        # Whoever is told that there is none takes what it has to write for written: that is never guessed.
+        # Without a generation a writer treats its changes as written, so its absence is always read.
         if self._live is None:
             return self.refresh()
-        # Who knows of one goes on with it while another thread looks.
+        # Other threads continue with the known one while one thread reads.
         if time.monotonic() - self._looked >= FRESH_SECONDS and self._looking.acquire(blocking=False):
             try:
                 with suppress(BackendUnavailableError):
@@ -202,7 +202,7 @@ class TableGenerations(Generic[M]):
             raise ReindexRunningError
 
     def _clear(self, connection: Connection, kept: str) -> None:
-        """Remove what others left unfinished; whoever holds the lock knows that they are gone."""
+        """Remove unfinished generations of other processes; the holder of the lock knows that they have died."""
         with connection.transaction():
             left = [base for (base,) in connection.execute(_OTHERS, (self.kind.name, kept)).fetchall()]
             drop(connection, [table for base in left for table in self.kind.tables(base)])
@@ -242,14 +242,14 @@ class GenerationBuild(Generic[M]):
         self.close()
 
     def discard(self) -> None:
-        """Remove the generation, unless it is over. A database that is away removes it when it is next opened."""
+        """Remove the generation, unless it is over. Otherwise the next process removes it."""
         if not self._is_over:
             with suppress(psycopg.Error):
                 self._generations.forget(self.made, self.connection)
             self.close()
 
     def close(self) -> None:
-        """Let others make one. What is unfinished is theirs to remove."""
+        """Allow other processes to build one; they remove an unfinished one."""
         self._is_over = True
         _release(self.connection)
 

@@ -1,11 +1,11 @@
 """The tables of one generation of the full text: entries, postings and words; how they are made, written and searched.
 
-Why not tsvector: `ts_rank` knows neither how rare a word is nor how long its text, and BM25 needs both. So a posting,
-a word of an entry, is a row of its own, under a key of owner and word: an index alone answers which entries of an owner
-hold a word, how often, and how long they are. Measured beside it, with 100 000 entries of 50 owners on PostgreSQL 18:
-tsvectors of words marked with their owner, found by GIN and taken apart for BM25, take 3.5 ms for a query of rare words
-and 13.9 ms for one with common words, where postings take 1.7 and 4.8 ms; they are a third of the size (82 MB against
-204 MB) and are written three times as fast (0.08 ms an entry against 0.25 ms).
+Why not tsvector: `ts_rank` knows neither how rare a word is nor how long its text, and BM25 needs both. So a posting, a
+word of an entry, is a row of its own, under a key of owner and word: an index alone answers which entries of an owner
+hold a word, how often, and how long they are. Measured for comparison, with 100 000 entries of 50 owners on PostgreSQL
+18: tsvectors of words marked with their owner, found by GIN and taken apart for BM25, take 3.5 ms for a query of rare
+words and 13.9 ms for one with common words, where postings take 1.7 and 4.8 ms; they are a third of the size (82 MB
+against 204 MB) and are written three times as fast (0.08 ms an entry against 0.25 ms).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _MAKE = (
     "CREATE INDEX ON {entries} (owner_key)",
     "CREATE TABLE {postings} (list bigint NOT NULL, entry bigint NOT NULL, times int NOT NULL, length int NOT NULL)",
     "CREATE INDEX ON {postings} (list, entry) INCLUDE (times, length)",
-    # Common words are counted anew with nearly every change: there is room for the next count on the same page.
+    # The counts of common words change with nearly every write: there is room for the next count on the same page.
     "CREATE TABLE {words} (key bigint PRIMARY KEY, word text, held bigint NOT NULL) WITH (fillfactor = 70)",
     'CREATE INDEX ON {words} (word COLLATE "C") WHERE char_length(word) BETWEEN {shortest} AND {longest}',
     'CREATE INDEX ON {words} (reverse(word) COLLATE "C") WHERE char_length(word) BETWEEN {shortest} AND {longest}',
@@ -53,7 +53,7 @@ _REMOVE_POSTINGS = (
 )
 _COPY_ENTRIES = "COPY {entries} ({names}, length, words) FROM STDIN (FORMAT BINARY)"
 _COPY_POSTINGS = "COPY {postings} FROM STDIN (FORMAT BINARY)"
-# Everybody counts in the order of the keys: so two that count the same words wait for each other, never in a circle.
+# Counts are written in the order of the keys, so that transactions do not deadlock.
 _COUNT = (
     "INSERT INTO {words} AS w SELECT * FROM unnest(%s::bigint[], %s::text[], %s::bigint[]) "
     "ON CONFLICT (key) DO UPDATE SET held = w.held + excluded.held"
@@ -121,7 +121,7 @@ class _Counts:
         self._totals.subtract({ENTRY_COUNT: 1, LENGTH_SUM: length})
 
     def write(self, connection: Connection, base: str) -> None:
-        """Bring the counts into the table, and forget the words that nobody says any more."""
+        """Write the counts to the table, and delete the words that are no longer used."""
         changed = {key: self._more[key] - self._fewer[key] for key in self._more.keys() | self._fewer.keys()}
         every = {key: number for key, number in (changed | dict(self._totals)).items() if number}
         if not every:

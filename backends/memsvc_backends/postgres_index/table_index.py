@@ -155,7 +155,7 @@ class TableIndex(Generic[E, M]):
         return live
 
 
-# What both indexes read alike: the live generation, or the next one where that is gone meanwhile.
+# Reads that both indexes share: of the live generation, or of the next one if that was dropped concurrently.
 
 
 class TableReader(Generic[M]):

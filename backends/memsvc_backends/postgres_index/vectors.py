@@ -53,7 +53,7 @@ class _VectorSearch:
 
 @dataclass(frozen=True, slots=True)
 class _ThreadSearch:
-    """A search that a thread does meanwhile."""
+    """A search that runs in a thread."""
 
     hits: Future[list[Hit]]
     deadline: Deadline
@@ -82,8 +82,8 @@ class PgvectorIndex(TableIndex[VectorEntry, VectorManifest]):
     def replace(self, changes: Changes) -> None:
         """Make the entries of each memory exactly those given, in one transaction.
 
-        Entries are centred by the means of one generation; so when another went live meanwhile, nothing is written,
-        and the index counts as unavailable until the caller has made them anew.
+        Entries are centred by the means of one generation; so if another went live concurrently, nothing is written,
+        and the index counts as unavailable until the caller has created them again.
         """
         live = self._require_live()
         require_dimensions(changes, live.manifest.dimension)

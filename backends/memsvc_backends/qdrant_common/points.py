@@ -31,7 +31,7 @@ PLAIN = "plain"
 NOTHING: Condition = {"has_id": []}
 """The condition that no point meets."""
 SEALED_TERM = "sealed=1"
-"""The term of a point that was there when its generation was sealed: it lies packed, and under the graph if any."""
+"""The term of a point that was there when its generation was sealed: it is packed, and in the graph if there is one."""
 SEALED: Condition = {"key": TERMS, "match": {"text_any": SEALED_TERM}}
 IS_PLAIN: Condition = {"key": PLAIN, "match": {"value": 1}}
 _SPLITTING = re.compile(r"[\s%]")
@@ -41,7 +41,7 @@ _MANY_VALUES = 64
 _EXACT = 2**53
 """Each whole number nearer to 0 than this is a double, and no other is rounded to it."""
 FIRST, LAST = to_micros(datetime.min.replace(tzinfo=UTC)), to_micros(datetime.max.replace(tzinfo=UTC))
-"""No number that is stored lies outside: of all whole numbers, the times reach farthest."""
+"""No stored number is outside: of all whole numbers, times have the largest range."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Slice:
 
 def payload_of(attributes: Attributes, view: View, marks: Sequence[str] = ()) -> Payload:
     """Return the payload of an entry with *marks* among its terms. Numbers that the memory has not are left out."""
-    told = [
+    tokens = [
         ("agent_id", attributes.agent_id),
         ("session_id", attributes.session_id),
         ("layer", attributes.layer),
@@ -74,7 +74,7 @@ def payload_of(attributes: Attributes, view: View, marks: Sequence[str] = ()) ->
         *[("tags", tag) for tag in attributes.tags],
         *[("metadata", value) for value in attributes.metadata],
     ]
-    terms = [*marks, *terms_of(told)]
+    terms = [*marks, *terms_of(tokens)]
     bounds: Payload = {}
     if attributes.valid_from is not None:
         terms.append(term_within_limit(Field.VALID_FROM))
@@ -176,7 +176,7 @@ Condition: TypeAlias = dict[str, object]
 
 
 def term(field: str, value: str) -> str:
-    """Return the token that stands for a string field's value; different values give different tokens."""
+    """Return the token of a string field's value; different values give different tokens."""
     if _SPLITTING.search(value):
         value = _SPLITTING.sub(_escape, value)
     return f"{field}={value}"
@@ -298,7 +298,7 @@ def bounds_of(where: Range) -> dict[str, float] | None:
 
 
 class FilterPart(NamedTuple):
-    """A test: a number passes that lies within all *bounds*, by the names of Qdrant's, or is one of *others*.
+    """A test: a number passes that is within all *bounds*, by Qdrant's names, or is one of *others*.
 
     Without bounds, none but the *others* pass; without these too, every number does.
     """

@@ -22,7 +22,7 @@ from memsvc_backends.qdrant_edge.ipc import Message, PipeConnection
 _log = logging.getLogger(__name__)
 _STOP_SECONDS = 5.0
 _DIED: Message = ("died", None)
-"""What stands for a reply that will never come."""
+"""The reply of a child that died."""
 NO_HURRY = Deadline()
 _ATTEMPTS = 4
 """How often an operation is tried; all are idempotent."""
@@ -33,9 +33,9 @@ NAME = "qdrant-edge"
 
 
 class Exchange:
-    """A request that was sent to a child, and its reply once somebody has read it.
+    """A request that was sent to a child, and its reply once it is read.
 
-    That is who waits for it, or who needs its connection before. So a reply that nobody comes for is in nobody's way.
+    The waiting thread reads it, or an earlier user of the connection: so an abandoned reply blocks no other request.
     """
 
     __slots__ = ("_connection", "_reading", "_reply", "child")
@@ -44,7 +44,7 @@ class Exchange:
         self.child = child
         self._connection = connection
         self._reply: Message | None = None
-        # Held from the start: nobody can read before the request is sent.
+        # Held from the start: no thread can read before the request is sent.
         self._reading = threading.Lock()
         self._reading.acquire()
 
@@ -203,7 +203,7 @@ class Child:
 def _start(niceness: int, descriptors: list[int]) -> subprocess.Popen[bytes]:
     lifeline, *connections = descriptors
     arguments = (lifeline, niceness, *connections)
-    # No shell, and nothing in the command comes from outside. -P: the working directory is nobody's package folder.
+    # No shell, and nothing in the command comes from outside. -P: the working directory is not searched for packages.
     return subprocess.Popen(  # noqa: S603
         [sys.executable, "-P", "-m", "memsvc_backends.qdrant_edge.worker", *map(str, arguments)],
         pass_fds=descriptors,
@@ -284,7 +284,7 @@ class Supervisor:
         raise AssertionError
 
     def retire(self) -> None:
-        """End the child when it has answered what it was asked; who asks later is told to ask another."""
+        """End the child when it has answered its requests; later calls raise RetiredError."""
         self._end(RetiredError)
 
     def close(self) -> None:

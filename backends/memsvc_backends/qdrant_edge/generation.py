@@ -1,7 +1,7 @@
 """A new generation: filled and finished by a builder process, then opened in a fresh child, ready to be searched.
 
 Why not in the child that is searched: opening took 80 ms and more in which it answered nothing. Why not the builder:
-it gives way to all others, and holds on to the memory that it built with.
+it yields to all others, and holds on to the memory that it built with.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from memsvc_backends.qdrant_edge.settings import QdrantEdgeSettings
 
 _log = logging.getLogger(__name__)
 _NICENESS = 10
-"""The builder gives way to searches."""
+"""The builder yields to searches."""
 
 
 class _Phase(Enum):

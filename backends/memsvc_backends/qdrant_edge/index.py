@@ -62,7 +62,7 @@ class QdrantEdgeIndex:
     """A VectorIndex over a directory of generations, each in a child process of its own.
 
     So a switch is one assignment: what was asked before it is answered by the generation before, whose child ends
-    after that. Who comes too late for that child is told so, and asks the next one.
+    after that. A call that comes too late for that child fails, and asks the next one.
     """
 
     is_shared = False
@@ -185,7 +185,7 @@ class QdrantEdgeIndex:
             self._live.shard.close()
 
     def _ask(self, message: Message, *, deadline: Deadline = NO_HURRY) -> Any:
-        """Ask the live generation, and the one after it when it was switched meanwhile; None when there is none."""
+        """Ask the live generation, and the next one if it was switched concurrently; None without any."""
         live = self.live()
         with translate():
             while live is not None:

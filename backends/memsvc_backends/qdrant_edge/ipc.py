@@ -2,7 +2,7 @@
 
 Each connection carries one request and then its reply, so nothing has to be matched up.
 
-Why marshal: both ends are the same interpreter over an inherited socket pair that nobody else can open, so neither
+Why marshal: both ends are the same interpreter over an inherited socket pair that no other process can open, so neither
 versions nor trust are in question. It is several times quicker than pickle or JSON, takes plain values alone, and
 reading it runs no code.
 """
@@ -29,7 +29,7 @@ class PipeConnection:
     """One end of a socket pair. Not safe to use from several threads at a time.
 
     The socket stays in blocking mode and its timeout is the kernel's: Python's own would cost two more system calls
-    for each reply, each of which lets go of the interpreter lock and has to win it back.
+    for each reply, each of which releases the interpreter lock and has to acquire it again.
     """
 
     def __init__(self, end: socket.socket) -> None:

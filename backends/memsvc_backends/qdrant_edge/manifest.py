@@ -28,12 +28,12 @@ def generation_name(number: int) -> str:
 def write_manifest(directory: Path, manifest: VectorManifest) -> None:
     """Make *manifest* the live one in one step that survives a power cut."""
     content = {"format": _FORMAT, **content_of(manifest)}
-    beside = directory / f"{_FILE}.new"
-    with beside.open("w", encoding="utf-8") as file:
+    partial = directory / f"{_FILE}.new"
+    with partial.open("w", encoding="utf-8") as file:
         json.dump(content, file)
         file.flush()
         os.fsync(file.fileno())
-    beside.replace(directory / _FILE)
+    partial.replace(directory / _FILE)
     sync(directory)
 
 

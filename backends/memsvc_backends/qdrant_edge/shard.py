@@ -26,7 +26,7 @@ _TOP_ID = (1 << 63) - 1
 _SCAN = edge.SearchParams(exact=True)
 _LOCK_PATIENCE_SECONDS = 10.0
 _KEPT_BYTES = 1 << 10
-"""A condition of more, a long list of values, is made anew each time it is asked for."""
+"""A larger condition, a long list of values, is not cached."""
 
 
 class Shard:
@@ -81,7 +81,7 @@ class Shard:
                 time.sleep(0.02)
 
     def write(self, ids: Sequence[int], payloads: Sequence[Json], memories: Sequence[Any], vectors: bytes) -> None:
-        """Write points, then delete what the memories have beside the ids that are named for them."""
+        """Write points, then delete the other points of the memories."""
         before = self._highest_row
         if ids:
             floats: Any = memoryview(vectors).cast("f")
@@ -157,7 +157,7 @@ class Shard:
         return (str(hits[0].value), hits[0].count) if hits else ("", 0)
 
     def close(self) -> None:
-        """Close the shard and let go of its directory."""
+        """Close the shard and release its directory."""
         self._shard.close()
 
     def _find_highest_row(self) -> int:

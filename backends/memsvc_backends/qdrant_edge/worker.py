@@ -136,7 +136,7 @@ def main(arguments: list[str]) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     os.nice(int(niceness))
     connections = [PipeConnection(socket.socket(fileno=int(descriptor))) for descriptor in descriptors]
-    # What was loaded so far stays: no collection of garbage has to look through it, beside a search that waits.
+    # What was loaded so far stays: garbage collection need not scan it while a search waits.
     gc.freeze()
     Loop(connections).run()
 

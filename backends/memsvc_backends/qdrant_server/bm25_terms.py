@@ -61,7 +61,7 @@ def is_near_something(term: str) -> bool:
 
 
 def word_number(term: str) -> int:
-    """Return the number that stands for a word, of 63 bits."""
+    """Return the 63-bit number of a word."""
     return int.from_bytes(hashlib.blake2b(_bytes(term), digest_size=8).digest(), "big") >> 1
 
 

@@ -26,7 +26,7 @@ _PAGE = 1000
 _FIRST = 1024
 _GROWTH = 4
 _SWITCHES = 5
-"""So many switches in a row nobody makes while one search is asked."""
+"""More switches in a row do not happen during one search."""
 
 
 class CollectionIndex(ABC, Generic[E, Manifest]):
@@ -62,7 +62,7 @@ class CollectionIndex(ABC, Generic[E, Manifest]):
         self._generations.confirm(live)
 
     def begin(self, manifest: Manifest) -> Generation[E]:
-        """Start a generation in a collection of its own, with all that stands beside it."""
+        """Start a generation in a collection of its own, with its vocabulary."""
         made = self._create(manifest)
         try:
             self._prepare(made.collection)
@@ -90,7 +90,7 @@ class CollectionIndex(ABC, Generic[E, Manifest]):
         return self._reading.count(None if reach is None else filter_within(reach))
 
     def ping(self) -> None:
-        """Return when the server answers, or raise BackendUnavailableError; then clear away what nobody wants."""
+        """Return when the server answers, or raise BackendUnavailableError; then remove unused collections."""
         self._connection.require_open()
         self._generations.refresh()
         self._generations.remove_leftovers()
@@ -115,7 +115,7 @@ class CollectionIndex(ABC, Generic[E, Manifest]):
             )
 
     def _remove(self, collection: str) -> None:
-        """Remove a generation, with all that stands beside it."""
+        """Remove a generation, with its vocabulary."""
         self._generations.remove(collection)
 
     def _send(
@@ -141,7 +141,7 @@ class CollectionIndex(ABC, Generic[E, Manifest]):
 
 
 class CollectionReader(Generic[Manifest]):
-    """Reads the live generation, and the next one when it was removed meanwhile."""
+    """Reads the live generation, and the next one if it was removed concurrently."""
 
     def __init__(self, connection: ServerConnection, generations: CollectionGenerations[Manifest]) -> None:
         self._connection = connection

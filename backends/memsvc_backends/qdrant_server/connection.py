@@ -1,6 +1,6 @@
 """One client of a Qdrant server, over gRPC: time limits, further attempts, errors in the words of the domain.
 
-Opening it asks nobody: the server may come later. gRPC connects anew by itself, within a second of the server's coming
+Opening it sends nothing: the server may start later. gRPC reconnects by itself, within a second of the server's coming
 back, so nothing here has to notice that it was away.
 """
 
@@ -83,7 +83,7 @@ class ServerConnection:
     def _call(
         self, called: Callable[..., Any], arguments: dict[str, Any], deadline: Deadline, limit: float | None
     ) -> Any:
-        """Call, again after a while when nobody answered.
+        """Call, and retry after a pause if the server did not answer.
 
         Raises:
             AbsentError: The collection is not there.
@@ -166,7 +166,7 @@ def status_of(error: BaseException) -> str:
 
 
 def is_passing(error: BaseException) -> bool:
-    """Return whether the same call may succeed in a moment: nobody answered, or was too busy."""
+    """Return whether the same call may succeed in a moment: the server did not answer, or was too busy."""
     return status_of(error) in _PASSING or isinstance(error, QdrantException | OSError)
 
 

@@ -24,13 +24,13 @@ KEYWORDS = (
     PROJECT, "agent_id", "session_id", "layer", "kind", "category", "tier", STATUS, "speaker", "tags", "metadata",
 )  # fmt: skip
 LOOKED_UP = (ROW, VIEW, "importance")
-"""The whole numbers that are looked up one by one, beside being compared."""
+"""The whole numbers that are matched exactly as well as compared."""
 COMPARED = ("create_time", "update_time", "event_time", "expire_time", "valid_from", "valid_to")
 _MAX_KEYWORD = 512
 
 
 def keyword(value: str) -> str:
-    """Return what stands for a string: itself, or a digest when it is long."""
+    """Return the token of a string: itself, or a digest when it is long."""
     if len(value) <= _MAX_KEYWORD:
         return value
     return "\0" + hashlib.sha256(value.encode(errors="surrogatepass")).hexdigest()

@@ -1,12 +1,12 @@
 """Generations as collections of a server, one of them live: the one that the alias names.
 
 All who share the server follow the alias, which moves in one step. A collection's metadata hold the manifest of its
-generation, and when it was last known to be wanted: so what a dead process left behind is told from what another one
-is making just now.
+generation, and when it was last known to be in use: so leftovers of a dead process differ from a generation that
+another process is building.
 
-Who writes has made its entries for the generation whose manifest it read; when the alias has moved since, the write is
-refused after the fact, and repeated by the caller with entries for the next one. What was written to the generation
-before is not lost either: whoever switches applies the last changes anew.
+A write has entries for the generation whose manifest was read. If the alias has moved since, the write fails
+afterwards, and the caller repeats it with entries for the next one. A write to the earlier generation is not lost:
+the switching process applies the last changes again.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _log = logging.getLogger(__name__)
 _MANIFEST, _WANTED = "memsvc", "memsvc_wanted"
 TOO_OLD = "qdrant (the server keeps no metadata of collections: version 1.16 or newer is needed)"
 _LOOK_SECONDS = 10.0
-"""How often to look for collections that nobody wants any more."""
+"""Interval of the removal of unused collections."""
 _GRACE_SECONDS = 0.25
 """How long a call waits for word of which generation is live when it knows one: a server that hangs takes no longer."""
 E = TypeVar("E")
 _TOUCH_SECONDS = 30.0
 FORMAT = 1
-"""Raise it with every change of payloads, of the hash of terms or of the manifest: such an index is built anew."""
+"""Raise it with every change of payloads, of the hash of terms or of the manifest: such an index is rebuilt."""
 M = TypeVar("M")
 
 
@@ -91,9 +91,9 @@ class CollectionGenerations(Generic[Manifest]):
         self._seen = threading.local()
 
     def live(self) -> LiveCollection[Manifest] | None:
-        """Return the live generation, as of a moment ago; while the server is away or hangs, the one live before.
+        """Return the live generation, as of a moment ago; while the server is unreachable, the last known one.
 
-        That there is none is never as of a moment ago: whoever has changes to write would take them for written.
+        Its absence is always read afresh: otherwise a writer would treat its changes as written.
 
         Raises:
             BackendUnavailableError: The server cannot be reached, and none is known.
@@ -202,7 +202,7 @@ class CollectionGenerations(Generic[Manifest]):
             return
 
     def remove_leftovers(self) -> None:
-        """Remove, now and then, the collections that are not live and that nobody has wanted for a while."""
+        """Remove the collections that are not live and that have not been used for a while, at intervals."""
         if time.monotonic() < self._looked + _LOOK_SECONDS and self._looked >= 0:
             return
         self._looked = time.monotonic()
@@ -211,11 +211,11 @@ class CollectionGenerations(Generic[Manifest]):
         shapes = [shape for shape in map(self._ours.match, (one.name for one in found)) if shape]
         names = {shape[0] for shape in shapes}
         reached = max((int(shape[2]) for shape in shapes if shape[0] == live), default=0)
-        for name, whole, number, beside in ((shape[0], *shape.groups()) for shape in shapes):
-            # What stands beside a collection goes with it, after it.
-            if beside and whole not in names:
+        for name, whole, number, suffix in ((shape[0], *shape.groups()) for shape in shapes):
+            # The vocabulary of a collection is removed after it.
+            if suffix and whole not in names:
                 self.remove(name)
-            elif not beside and name != live:
+            elif not suffix and name != live:
                 self._remove_if_old(name, is_passed=int(number) <= reached)
 
     def _remove_if_old(self, name: str, *, is_passed: bool) -> None:
@@ -232,7 +232,7 @@ class CollectionGenerations(Generic[Manifest]):
     def _refresh_in_background(self) -> None:
         try:
             self.refresh()
-            # Here, since nobody may ever ping: what was erased is in the generation before, too.
+            # Here, since ping may never be called: the earlier generation contains erased data, too.
             self.remove_leftovers()
         except BackendUnavailableError:
             self._known_until = time.monotonic() + self._settings.refresh_seconds
@@ -256,7 +256,7 @@ class CollectionGenerations(Generic[Manifest]):
             return LiveCollection(name, self._manifest_of(str(metadata.get(_MANIFEST))), metadata)
         except ForeignManifestError as error:
             level = logging.DEBUG if name == self._foreign else logging.WARNING
-            _log.log(level, "collection %s is of another format, to be built anew: %s", name, error)
+            _log.log(level, "collection %s is of another format and is rebuilt: %s", name, error)
             self._foreign = name
             return None
 
@@ -293,7 +293,7 @@ class ServerGeneration(Generic[E, Manifest]):
             self._generations.touch(self.made.collection)
 
     def seal(self) -> None:
-        """Note that the bulk is done: the server packs it, and builds its graphs, by itself and beside searches."""
+        """Finish the bulk load: the server packs it and builds its graphs in the background."""
         self._generations.touch(self.made.collection)
         self._is_sealed = True
 

@@ -63,7 +63,7 @@ def operations(
 ) -> Iterator[list[models.UpdateOperation]]:
     """Cut a change into requests of about *size* points, each of whole memories.
 
-    A request writes the points of its memories, then deletes what these have beside them. It can be repeated.
+    A request writes the points of its memories, then deletes their other points. It is idempotent.
     """
     rows: list[int] = []
     points: list[models.PointStruct] = []

@@ -1,4 +1,4 @@
-"""The words of a lexical generation, in a collection beside it: what a misspelt word of a search may have meant.
+"""The vocabulary of a lexical generation, in a collection of its own: candidates for misspelt query words.
 
 Words come with the entries that hold them and stay until the next generation: one that no entry holds any more finds
 nothing, so it does no harm.
@@ -35,7 +35,7 @@ class ServerVocabulary:
 
     @staticmethod
     def name_of(collection: str) -> str:
-        """Return the name of the collection of words beside a generation's."""
+        """Return the name of the vocabulary collection of a generation."""
         return f"{collection}-words"
 
     @staticmethod
@@ -44,7 +44,7 @@ class ServerVocabulary:
         return {"vectors_config": {}}
 
     def prepare(self, collection: str) -> None:
-        """Make the index of the new collection beside *collection*."""
+        """Create the index of the vocabulary collection of *collection*."""
         schema = models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER, lookup=True, range=False)
         self._connection.write(
             "create_payload_index",

@@ -29,7 +29,7 @@ NO_COPIES = "BACKUP; back PostgreSQL up with its own tools, such as pg_dump"
 
 
 class _StoppedError(Exception):
-    """Whoever read the progress went away."""
+    """The reader of the progress has stopped."""
 
 
 class SqlStoreCopies:

@@ -42,12 +42,12 @@ _PROBLEMS = {
 
 
 class Database:
-    """Lends connections and translates what goes wrong with them.
+    """A pool of connections that translates their errors.
 
-    Connections are kept open and lent as they are: a checkout from SQLAlchemy's own pool costs more than a small
-    query does. Only one write of a process runs at a time; the others wait in line here rather than in the database,
-    where waiting means polling, or a connection for each. When a connection is found lost, those that lie idle are
-    given up with it: so the first call after the database came back finds it.
+    Connections stay open between uses: a checkout from SQLAlchemy's own pool costs more than a small query does. Only
+    one write of a process runs at a time; the others wait here rather than in the database, where waiting means
+    polling, or a connection for each. When a connection is found lost, all idle ones are closed too, so that the first
+    call after the database came back succeeds.
     """
 
     def __init__(self, driver: Driver, settings: SqlSettings) -> None:
@@ -64,13 +64,13 @@ class Database:
 
     @contextmanager
     def read_connection(self) -> Iterator[sa.Connection]:
-        """Lend a connection on which every statement sees all that was committed before it began."""
+        """Provide a connection on which every statement sees all earlier commits."""
         with translate(), self._borrow() as connection:
             yield connection
 
     @contextmanager
     def snapshot(self) -> Iterator[sa.Connection]:
-        """Lend a connection on which all statements see the same state."""
+        """Provide a connection on which all statements see the same state."""
         with translate(), self._borrow() as connection:
             try:
                 self.driver.begin_snapshot(connection)
@@ -80,15 +80,15 @@ class Database:
 
     @contextmanager
     def write_transaction(self) -> Iterator[sa.Connection]:
-        """Lend the writing connection in a transaction: committed when the block ends, undone when it raises."""
+        """Provide the writing connection in a transaction: committed at its end, rolled back on an error."""
         with self._writing_connection() as connection, self._commit_on_exit(connection, self.driver.begin_write):
             yield connection
 
     @contextmanager
     def note_transaction(self) -> Iterator[sa.Connection]:
-        """Lend a connection as `writing` does, for what is in no order with the changes of memories.
+        """Provide a connection as `write_transaction` does, for writes that need no order with changes of memories.
 
-        Where several processes write, that does not wait in their line.
+        On a shared store it does not wait for the lock of writers.
         """
         if not self.driver.is_shared:
             with self.write_transaction() as connection:
@@ -99,12 +99,12 @@ class Database:
 
     @contextmanager
     def maintenance_connection(self) -> Iterator[sa.Connection]:
-        """Lend the writing connection without a transaction, for what cannot be done in one."""
+        """Provide the writing connection without a transaction, for statements that cannot run in one."""
         with self._writing_connection() as connection:
             yield connection
 
     def close(self) -> None:
-        """Close every connection, those lent as soon as they come back. Waits for the write that is under way."""
+        """Close every connection, those in use when they are returned. Waits for the running write."""
         with self._lock:
             with self._shelf:
                 self._is_closed = True
@@ -233,11 +233,11 @@ class Driver(Protocol):
         ...
 
     def is_usable(self, connection: sa.Connection) -> bool:
-        """Return whether a connection that lay idle can be lent, as far as can be told without asking the server."""
+        """Return whether an idle connection can be used, as far as is known without asking the server."""
         ...
 
     def is_clean(self, connection: sa.Connection) -> bool:
-        """Return whether a connection that was lent may be kept: it is there, and in no transaction."""
+        """Return whether a returned connection can be reused: it is open, and in no transaction."""
         ...
 
     def begin_snapshot(self, connection: sa.Connection) -> None:
@@ -252,7 +252,7 @@ class Driver(Protocol):
         ...
 
     def begin_note(self, connection: sa.Connection) -> None:
-        """Begin a transaction that writes what is in no order: it may run beside one that changes memories."""
+        """Begin a transaction for writes without an order; it may run next to one that changes memories."""
         ...
 
     def commit(self, connection: sa.Connection) -> None:
@@ -275,7 +275,7 @@ class Driver(Protocol):
         ...
 
     def rewrite(self, connection: sa.Connection) -> None:
-        """Write all data anew, without anything that was removed. Outside a transaction."""
+        """Rewrite all data without removed content. Outside a transaction."""
         ...
 
     def storage_bytes(self, connection: sa.Connection) -> int:
@@ -321,7 +321,7 @@ def _of_database(error: exc.DatabaseError) -> Exception:
         message = "Everything was moved to another store, and the service has yet to be started with that; try again."
         return StoreMovedError(message)
     if isinstance(error, exc.IntegrityError) and _is_unique_violation(error):
-        return UniquenessRaceError("A key or content was taken by somebody else; repeat the transaction.")
+        return UniquenessRaceError("Another writer took a key or content; repeat the transaction.")
     if isinstance(error, exc.IntegrityError | exc.ProgrammingError | exc.DataError | exc.NotSupportedError):
         if isinstance(error, exc.IntegrityError) or (problem := problem_of(error.orig)) == UNREACHED:
             return _fault()
@@ -333,7 +333,7 @@ def problem_of(error: BaseException | None) -> str:
     """Return what is wrong with the database and what helps, in words that hold nothing of its address.
 
     What PostgreSQL says of a connection that failed comes without a code and may quote the address, and with it a
-    password that was not escaped. A server that speaks another language is told of in general words.
+    password that was not escaped. Messages of a server in another language are replaced by a general one.
     """
     if getattr(error, "sqlstate", None) or not type(error).__module__.startswith("psycopg"):
         return UNREACHED

@@ -73,7 +73,7 @@ class InJsonList(SqlFunction):
     # of how many rows meet the other conditions, which are far off before there are statistics.
     postgresql = "{0} = ANY (ARRAY(SELECT value::{element.sql_type} FROM json_array_elements_text(({1})::json)))"
     type = sa.Boolean()
-    _is_implicitly_boolean = True  # It is a condition as it stands; "= 1" would keep SQLite from entering an index.
+    _is_implicitly_boolean = True  # It is a condition by itself; "= 1" would keep SQLite from entering an index.
     _traverse_internals = [  # noqa: RUF012 - as above
         *FunctionElement._traverse_internals,  # noqa: SLF001 - as above
         ("sql_type", InternalTraversal.dp_string),
@@ -246,7 +246,7 @@ def pairs_parameter(values: Iterable[Sequence[float | str]]) -> str:
 def rows_as_json(*columns: sa.ColumnElement[Any]) -> sa.ColumnElement[str]:
     """Return one text that holds all rows of *columns*, for `rows_of_text`. Not for fractions: they lose digits.
 
-    The driver lets the interpreter lock go for every row that it steps to, and beside a busy thread has to wait for
+    The driver releases the interpreter lock for every row that it steps to, and with a busy thread has to wait for
     it each time: two hundred rows of a search took 160 ms during an import. One row waits once.
     """
     return JsonRows(*columns)
@@ -273,12 +273,12 @@ def without_index(column: sa.ColumnElement[T]) -> sa.ColumnElement[T]:
 
 
 def json_column_values(column: sa.ColumnElement[str]) -> sa.TableValuedAlias:
-    """Return a table of one column `value` made of the texts in a JSON array, beside the row that it is of."""
+    """Return a table of one column `value` made of the texts in a JSON array of each row."""
     return JsonList(column, TEXT).table_valued(sa.column("value", TEXT), name="exploded")
 
 
 def json_column_pairs(column: sa.ColumnElement[str]) -> sa.TableValuedAlias:
-    """Return a table of the pairs in a JSON array, for `pair_of`, beside the row that they are of."""
+    """Return a table of the pairs in a JSON array, for `pair_of`, of each row."""
     return JsonPairs(column).table_valued("value", name="exploded")
 
 

@@ -109,7 +109,7 @@ class SqlErasureReads:
             return self._database.driver.settle(connection)
 
     def rewrite(self) -> None:
-        """Write the file anew."""
+        """Rewrite the file."""
         with self._database.maintenance_connection() as connection:
             self._database.driver.rewrite(connection)
         self._forget()
@@ -216,8 +216,8 @@ def _count(connection: sa.Connection, table: sa.Table, condition: sa.ColumnEleme
 
 def _purges(rows: Sequence[int], first: int, time: int) -> list[dict[str, Any]]:
     fixed = {"revision": 0, "time": time, "applied": 0, "action": ChangeAction.PURGED.value}
-    nobody = {"memory_id": "", "owner": "", "project_id": "", "private_session": ""}
-    return [{"position": position, "row": row, **fixed, **nobody} for position, row in enumerate(rows, start=first)]
+    no_owner = {"memory_id": "", "owner": "", "project_id": "", "private_session": ""}
+    return [{"position": position, "row": row, **fixed, **no_owner} for position, row in enumerate(rows, start=first)]
 
 
 def _values(erasure: Erasure) -> dict[str, Any]:

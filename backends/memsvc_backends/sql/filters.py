@@ -39,7 +39,7 @@ def condition(where: Filter) -> Condition:
 
 
 def within(reach: Reach) -> Condition:
-    """Return the condition that a memory lies in *reach*."""
+    """Return the condition that *reach* contains a memory."""
     return sa.and_(memories.c.owner == reach.owner, memories.c.project_id.in_(reach.project_ids))
 
 

@@ -122,7 +122,7 @@ class SqlIndexFeed:
 
     @contextmanager
     def claim(self, wanted: Sequence[int], *, limit: int) -> Iterator[list[Change]]:
-        """Lend changes that no other process has."""
+        """Claim changes that no other process has claimed."""
         marked = self._marks.unwritten
         with (
             claim_changes(self._database, wanted, max(0, limit), without=marked) as (rows, check),
@@ -132,12 +132,12 @@ class SqlIndexFeed:
 
     @contextmanager
     def pause(self) -> Iterator[None]:
-        """Keep every process from being lent changes."""
+        """Prevent claims of all processes."""
         with block_claims(self._database) as check, self._hold_claim(check):
             yield
 
     def require_claim(self) -> None:
-        """Return when this thread has still what it was lent, and the indexes still stand still for it."""
+        """Return if this thread still holds its claims and pauses."""
         for check in getattr(self._checks, "held", ()):
             check()
 
@@ -320,8 +320,8 @@ def _select_vectors() -> sa.Select[Any]:
 
 # Marks of changes that the indexes hold: known at once, written when the indexer has nothing else to do.
 #
-# Written after every step they took a sixth of the indexer's time beside many writers, and put these off by a commit
-# more. What is marked is lent to nobody; a crash may forget it, and it is applied again.
+# Writing them after every step took a sixth of the time of the indexer with many writers, and one commit of theirs.
+# Marked changes cannot be claimed. A crash may lose marks; re-applying a change is idempotent.
 
 
 class AppliedMarks:
@@ -372,8 +372,8 @@ class NewRecordBuffer:
 
     The indexer takes the oldest first: pushed out by newer ones, none would be left that it asks for.
 
-    It holds nothing that the database does not, or will not within the moment: whoever changes a row calls `forget`
-    before the commit, so that nobody who knows of the change finds the state before it.
+    It contains only records that are, or are about to be, in the database: a writer that changes a row calls `forget`
+    before the commit, so that no reader of the change finds the earlier state.
     """
 
     def __init__(self, capacity: int = CAPACITY) -> None:

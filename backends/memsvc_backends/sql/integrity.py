@@ -131,8 +131,8 @@ class SqlIntegrityReads:
         if owner is not None and not has_owner:
             return []
         row = row_of_part(part)
-        told = table.c.owner if has_owner else sa.literal("")
-        statement = sa.select(row.label("row"), sa.func.min(told)).where(row > after, ~is_known(part)).group_by(row)
+        of = table.c.owner if has_owner else sa.literal("")
+        statement = sa.select(row.label("row"), sa.func.min(of)).where(row > after, ~is_known(part)).group_by(row)
         if owner is not None:
             statement = statement.where(table.c.owner == owner)
         with self._database.read_connection() as connection:
@@ -182,7 +182,7 @@ def row_of_part(part: CheckPart) -> sa.ColumnElement[int]:
 
 
 def is_known(part: CheckPart) -> sa.ColumnElement[bool]:
-    """Return the condition that the memory of a part is there, and the owner's who is told."""
+    """Return the condition that the memory of a part exists, in the reach of its owner."""
     table = PART_TABLES[part]
     known = sa.exists().where(memories.c.row == row_of_part(part))
     return known.where(memories.c.owner == table.c.owner) if "owner" in table.c else known
@@ -258,7 +258,7 @@ class SqlIntegrityWrites(WriteSession):
     """`memsvc.ports.operations.IntegrityWrites`, on the connection of a transaction."""
 
     def reenter(self, memory: Memory, chunks: Sequence[Chunk]) -> None:
-        """Write anew what is kept beside a memory."""
+        """Write the dependent rows of a memory again."""
         rewrite_parts(self._connection, memory, chunks)
 
     def discard_remains(self, part: CheckPart, rows: Sequence[int]) -> int:

@@ -1,4 +1,4 @@
-"""Outbox and revisions: the records of every change beside the memory itself.
+"""Outbox and revisions: the records of every change of a memory.
 
 Both are made by the database out of the rows that were written, and so cost an import next to nothing here.
 """
@@ -36,15 +36,15 @@ from memsvc_backends.sql.tables import EMPTY, IS_PENDING, counters, memories, ou
 
 _BETWEEN = memories.c.row.between(sa.bindparam("first"), sa.bindparam("last"))
 CLAIMED = 128
-"""Changes lent at once where others want some too: each takes a lock, of which a server has a few thousand."""
+"""Changes claimed at once on a shared store: each takes a lock, of which a server has a few thousand."""
 LOOKED_AT = 1024
-"""How far down the list of pending changes one looks for some that nobody has."""
+"""Number of pending changes that are examined for unclaimed ones."""
 PATIENCE = 60
-"""How often the moment is waited for in which nobody is lent anything."""
+"""Attempts to find a moment without claims."""
 WAIT_MS = 1_000
 _LOCK = 1_835_363_700
 _ALL = 1_835_363_701
-"""The class of the lock that all who are lent changes share, and whoever wants none lent has alone."""
+"""The class of the lock that claims share and that a pause of claims holds exclusively."""
 _CLAIM = f"SELECT pg_advisory_xact_lock_shared({_ALL}, hashtext(current_schema()))"
 _KEEP = f"SELECT pg_advisory_xact_lock({_ALL}, hashtext(current_schema()))"
 _STILL = "SELECT 1"
@@ -147,7 +147,7 @@ def _note_changes() -> sa.Insert:
     return sa.insert(outbox).from_select(list(values), sa.select(*values.values()).where(_BETWEEN))
 
 
-# Changes that one process takes to apply them, so that no other does meanwhile.
+# Claims: changes that one process applies, and no other at the same time.
 #
 # Why: as `SKIP LOCKED` would, but by memory instead of by change. Indexes are given a memory as it is when it is
 # read; so two processes with two changes of one memory could leave its older state in an index. The claim is an
@@ -157,14 +157,14 @@ def _note_changes() -> sa.Insert:
 
 
 Check = Callable[[], None]
-"""Raises BackendUnavailableError when what was lent, or kept, is so no more: with its connection the server lost it."""
+"""Raises BackendUnavailableError if the claim or pause is lost: it ended with its connection."""
 
 
 @contextmanager
 def claim_changes(
     database: Database, wanted: Sequence[int], limit: int, *, without: AbstractSet[int]
 ) -> Iterator[tuple[list[list[Any]], Check]]:
-    """Lend the rows of pending changes: of the *wanted* positions, or, when there are none, of the oldest.
+    """Claim the rows of pending changes: those at the *wanted* positions, or, without any, the oldest.
 
     Where no other process can write, those *without* are left out: they are applied already.
     """
@@ -180,9 +180,9 @@ def claim_changes(
 
 @contextmanager
 def block_claims(database: Database) -> Iterator[Check]:
-    """Wait until nobody is lent anything, and keep it so.
+    """Wait until no changes are claimed, and prevent claims.
 
-    Who waits for the lock keeps others from claiming; so it is asked for a little while at a time.
+    Waiting for the lock blocks new claims, so each attempt is short.
     """
     if not database.driver.is_shared:
         yield _is_unclaimed_by_others
@@ -194,7 +194,7 @@ def block_claims(database: Database) -> Iterator[Check]:
 
 
 def _is_unclaimed_by_others() -> None:
-    """Return: nobody else could be lent anything."""
+    """Return: no other process can claim anything."""
 
 
 def _require(connection: sa.Connection) -> None:
@@ -269,7 +269,7 @@ def _select(condition: sa.ColumnElement[bool], *, is_shared: bool) -> sa.Select[
     near = pending.subquery("near")
     chosen = sa.select(near).limit(sa.bindparam("limit"))
     if is_shared:
-        # Asked one by one in this order, and not beyond the limit: whoever is asked is locked.
+        # Asked one by one in this order, and not beyond the limit: each one that is asked is locked.
         name = sa.func.hashtext(sa.func.current_schema()).op("#")(sa.func.hashint8(near.c.row))
         chosen = chosen.where(sa.func.pg_try_advisory_xact_lock(sa.literal_column(str(_LOCK)), name))
     return sa.select(rows_as_json(*chosen.subquery("chosen").c))

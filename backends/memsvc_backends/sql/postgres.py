@@ -1,12 +1,11 @@
 """PostgreSQL through psycopg 3: a database that several processes share.
 
-Why: one writer at a time. Whoever begins to change memories takes an advisory lock of the whole store, which
-PostgreSQL lets go with the transaction, after it is visible. So the writers of all processes stand in one line, as the
-threads of one process do on SQLite, and what was decided there holds here unchanged: rows and positions grow in the
-order of commits without gaps (watchers miss nothing), what a transaction looked at is still so when it writes (keys,
-contents, statements, the places of messages, erasures), a request is answered once, and no two transactions wait for
-each other. Locking the row of counters alone would order the numbers too, but later than the looks. What is in no
-order, embeddings, what is indexed, leases, is written beside the line. Reads wait for nobody.
+Writes are serialised across servers: a transaction that changes memories takes an advisory lock of the whole store,
+which PostgreSQL releases after the commit is visible. So the same guarantees hold as for the threads of one process on
+SQLite: rows and positions grow in commit order without gaps (watchers miss nothing), what a transaction has read is
+unchanged when it writes (keys, contents, statements, the ordinals of messages, erasures), a request is answered once,
+and transactions do not deadlock. Locking the row of counters alone would order the numbers too, but only after the
+reads. Data without an order (embeddings, applied marks, leases) are written without the lock. Reads never wait.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from memsvc_backends.sql.settings import Durability, SqlSettings
 from memsvc_backends.sql.tables import metadata
 
 _LOCK = 1_835_363_699
-"""The class of our advisory locks ("mems"), beside which the schema is told apart by its name."""
+"""The class of our advisory locks ("mems"); the second key is the name of the schema."""
 _BEGIN_SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _BEGIN_NOTE = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
 _LINE_UP = f"SELECT pg_advisory_xact_lock({_LOCK}, hashtext(current_schema()))"
@@ -34,13 +33,14 @@ _PATIENCE_WITH_ONE = 3
 """A writer that is silent in its transaction for so many times what others wait has lost it: a process that hangs
 must not keep all others from writing."""
 _LONGEST_SILENCE_SECONDS = 30
-"""After so long without an answer a server is taken for gone."""
+"""A server that does not answer for so long counts as lost."""
 _UNLIMITED = (
     "SELECT set_config(name, '0', false) FROM pg_settings "
     "WHERE name IN ('idle_in_transaction_session_timeout', 'transaction_timeout')"
 )
-"""What a role or a database is told about idle transactions would take changes back from whoever was lent them, while a
-model embeds what they are about; another process would apply them, and then this one an older state."""
+"""The idle timeouts of a role or database would end the transaction of a claim while a model embeds its changes.
+Another
+process would apply the changes, and then this one an older state."""
 _PRESENT = "current_setting('synchronous_commit')"
 _ALWAYS_DURABLE = f"CASE {_PRESENT} WHEN 'off' THEN 'on' ELSE {_PRESENT} END"
 """What the server waits for with a commit, but never nothing."""
@@ -112,11 +112,11 @@ class PostgresDriver:
         _say(connection, _BEGIN_SNAPSHOT)
 
     def begin_write(self, connection: sa.Connection) -> None:
-        """Wait in the line of all writers of all processes."""
+        """Wait for the lock of writers."""
         _say(connection, self._begin_write)
 
     def begin_note(self, connection: sa.Connection) -> None:
-        """Begin beside the line."""
+        """Begin without the lock of writers."""
         _say(connection, _BEGIN_NOTE)
 
     def commit(self, connection: sa.Connection) -> None:
@@ -141,7 +141,7 @@ class PostgresDriver:
         return True
 
     def rewrite(self, connection: sa.Connection) -> None:
-        """Write all tables anew."""
+        """Rewrite all tables."""
         _say(connection, f"VACUUM FULL {_TABLES}")
 
     def storage_bytes(self, connection: sa.Connection) -> int:

@@ -43,7 +43,7 @@ _REMEMBERED = 16_384
 """Changes that only a reader who is under way needs to know of; when there were more it keeps nothing."""
 _LOAD = 0.75
 _SPARE_NAMES = 65_536
-"""So many texts more than places are kept of memories that are not there any more; then all begins anew."""
+"""Number of texts of removed memories that are kept; beyond it all columns are rebuilt."""
 PAGE = 1_024
 """Memories read at a time."""
 PAUSE_SECONDS = 0.02

@@ -75,7 +75,7 @@ class SqlMemoryReads(SqlHistoryReads):
     def __init__(self, database: Database) -> None:
         """Read from *database*."""
         super().__init__(database)
-        # What others may change meanwhile is not kept.
+        # Rows that other processes may change are not cached.
         share = 0 if database.driver.is_shared else 1
         self._ranked = CandidateColumns(KEPT_CANDIDATES * share)
         self._shown: RowCache[Memory] = RowCache(KEPT_MEMORIES * share)

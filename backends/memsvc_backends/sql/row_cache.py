@@ -53,8 +53,8 @@ class RowVersions:
     Not safe to call from several threads: the holder of the values has a lock for both.
 
     A value is what a reader found, so it could be older than a change that was committed while the reader was
-    reading. Hence the order: take the `number`, read, and keep what is not `outdated` by then; whoever changes rows
-    commits and then calls `note`, before anybody is told that the change is done.
+    reading. Hence the order: take the `number`, read, and keep what is not `outdated` by then; a writer
+    commits and then calls `note`, before the change is reported as done.
     """
 
     def __init__(self, remembered: int) -> None:

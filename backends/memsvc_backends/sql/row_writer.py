@@ -1,4 +1,4 @@
-"""Writing the rows of memories: the table itself and those beside it."""
+"""Writes of the rows of memories and of their dependent rows."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ _BETWEEN = memories.c.row.between(sa.bindparam("first"), sa.bindparam("last"))
 
 
 def insert_records(connection: sa.Connection, records: Sequence[Record]) -> None:
-    """Insert memories that have their rows, and all that is stored beside them but revisions."""
+    """Insert memories that have their rows, and their dependent rows except revisions."""
     insert_rows(connection, memories, [record_row(record) for record in records])
     _insert_terms(connection, [record.memory for record in records])
     insert_many(connection, memory_chunks, _flat(chunk_values(r.memory.row, r.chunks) for r in records))
@@ -98,7 +98,7 @@ def update_record(connection: sa.Connection, before: Memory, after: Record) -> N
     parameters = {f"new_{name}": value for name, value in changed.items()}
     at = {"at_row": before.row, "at_revision": before.revision}
     if execute(connection, statement, parameters | at).rowcount != 1:
-        message = "The memory was changed by somebody else; repeat the transaction."
+        message = "Another writer changed the memory; repeat the transaction."
         raise UniquenessRaceError(message)
     _replace_terms(connection, before, after.memory)
     move_reminder(connection, before, after.memory)
@@ -118,7 +118,7 @@ def update_record(connection: sa.Connection, before: Memory, after: Record) -> N
 
 
 def rewrite_parts(connection: sa.Connection, memory: Memory, chunks: Sequence[Chunk]) -> None:
-    """Write the chunks and the terms of a memory anew."""
+    """Write the chunks and terms of a memory again."""
     _delete_chunks(connection, memory.row)
     insert_many(connection, memory_chunks, chunk_values(memory.row, chunks))
     execute(connection, _set_chunk_count(), {"at_row": memory.row, "new_count": max(1, len(chunks))})
@@ -138,7 +138,7 @@ def update_statuses(connection: sa.Connection, before: Sequence[Memory], after: 
     stamped = [(old.row, old.revision, fingerprint(new)) for old, new in zip(before, after, strict=True)]
     changes = {"new_status": status.value, "new_time": moment}
     if execute(connection, _update_status(), {"wanted": pairs_parameter(stamped), **changes}).rowcount != len(before):
-        message = "A memory was changed by somebody else; repeat the transaction."
+        message = "Another writer changed a memory; repeat the transaction."
         raise UniquenessRaceError(message)
     kept = pairs_parameter((old.row, old.revision, snapshot_text(old)) for old in before)
     execute(connection, _keep_snapshots(), {"wanted": kept})
@@ -219,7 +219,7 @@ def _flat(lists: Iterable[Iterable[Any]]) -> list[Any]:
 def insert_rows(connection: sa.Connection, table: sa.Table, rows: Sequence[tuple[Any, ...]]) -> None:
     """Insert rows in the order of the columns.
 
-    In blocks, since the driver lets the interpreter lock go for every statement that it steps through, and beside
+    In blocks, since the driver releases the interpreter lock for every statement that it steps through, and with
     busy threads waits for it each time. A block is a power of two of rows: so few texts recur, and stay compiled.
     """
     start, block = 0, 1 << (BLOCK_PARAMETERS // len(table.columns)).bit_length() - 1

@@ -20,7 +20,7 @@ LOG_BYTES = 64 * 1024 * 1024
 ROWS = 2048
 """Rows that are changed before what they wrote to the log is carried over: some 4 MB of an import."""
 LONG_PAGES = 4096
-"""Pages of the log, of 4 KiB, from which on a commit carries over what is left, so that the log begins anew."""
+"""Pages of the log, of 4 KiB, from which on a commit checkpoints the rest, so that the log restarts."""
 _FAILED = "SQLite's log grows, it cannot be brought into the file: %s"
 
 
@@ -87,9 +87,9 @@ class SqliteDriver:
         return not is_busy
 
     def rewrite(self, connection: sa.Connection) -> None:
-        """Write the whole file anew.
+        """Rewrite the whole file.
 
-        The copy is made in a file beside it, not in memory, where a large one would not fit.
+        The copy is a file next to it, not in memory, where a large one would not fit.
         """
         folder = str(self.path.parent.absolute()).replace("'", "''")
         execute(connection, f"PRAGMA temp_store_directory = '{folder}'")
@@ -131,7 +131,7 @@ def _prepare(connection: Any, settings: SqlSettings) -> None:
     cursor.close()
 
 
-# SQLite's log is brought into the database file beside the writer, not in its commits.
+# Checkpoints of SQLite's write-ahead log in a thread of their own, not in the commits of the writer.
 
 
 _log = logging.getLogger(__name__)
@@ -141,8 +141,8 @@ class WalCheckpointer:
     """A thread with a connection of its own that carries the log over while others write.
 
     Without it, the commit that finds the log long carries all of it over, and its writer waits for two more flushes
-    of the disk and a thousand pages here and there in the file. The log can begin anew only once nothing is left in
-    it, which never comes about beside a steady writer; so a commit still does the rest, of which there is little.
+    of the disk and a thousand pages here and there in the file. The log can restart only once nothing is left in
+    it, which never happens with a steady writer; so a commit still does the rest, of which there is little.
     """
 
     def __init__(self, connect: Callable[[], sa.Connection]) -> None:

@@ -206,7 +206,7 @@ sa.Index("outbox_reach", outbox.c.owner, outbox.c.project_id, outbox.c.position)
 counters = sa.Table(
     "counters",
     metadata,
-    # One row. Whoever raises a number holds it until the end of the transaction: so numbers have no gaps and
+    # One row. A transaction that raises a number holds it until its end: so numbers have no gaps and
     # follow the order of commits, in databases with many writers too, and none comes twice after a trim.
     sa.Column("one", sa.Integer, primary_key=True, autoincrement=False),
     sa.Column("last_row", Number, nullable=False),
@@ -373,7 +373,7 @@ leases = sa.Table(
     metadata,
     sa.Column("name", sa.Text, primary_key=True),
     sa.Column("holder", sa.Text, nullable=False),
-    # Until when the holder has the name; 0 when it let go.
+    # End of the lease; 0 when it was released.
     sa.Column("until", Number, nullable=False),
     sa.Column("last_end", Number),
 )
@@ -395,7 +395,7 @@ erasures = sa.Table(
 sa.Index("erasures_end", erasures.c.end_time)
 
 
-# The tables of files, beside those of `memsvc_backends.sql.tables`; imported before all that looks at tables.
+# The tables of files.
 
 
 files = sa.Table(

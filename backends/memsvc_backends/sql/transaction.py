@@ -43,7 +43,7 @@ class SqlTransaction(
     def sessions(self) -> SessionWrites:
         """Read and write sessions here."""
         # Made when asked for: kept here it would refer to what keeps it, and all that was written would stay in memory
-        # until somebody looks for garbage, while every search waits.
+        # until the next garbage collection, while every search waits.
         return SqlSessionWrites(self._connection_for_statement, self._allot_row, self._void_on_race, self.refuse_erased)
 
     @property

@@ -41,7 +41,7 @@ class SqlVaultManifest:
         return None if row is None else VaultState(*row)
 
     def begin(self, vault_id: str) -> None:
-        """Begin anew."""
+        """Start with an empty manifest."""
         with self._database.write_transaction() as connection:
             execute(connection, sa.delete(vault_files))
             execute(connection, sa.delete(vault_state))

@@ -1,6 +1,6 @@
 """Base of a transaction: its connection, savepoints and numbers, and new memories that wait to be written.
 
-A small statement costs tens of microseconds and, beside busy threads, a turn of the interpreter lock. Of writers that
+A small statement costs tens of microseconds and, with busy threads, a turn of the interpreter lock. Of writers that
 are committed together each would make a dozen of them; so their new memories wait, and go into the tables in the
 statements that one would need. Before anything else is asked or written, those that wait are written.
 """
@@ -119,12 +119,12 @@ class WriteSession:
     def refuse_when_void(self) -> None:
         """Raise when a race was lost and passed over: a part of what was written is missing."""
         if self._is_void:
-            message = "A key or content was taken by somebody else; repeat the transaction."
+            message = "Another writer took a key or content; repeat the transaction."
             raise UniquenessRaceError(message)
 
     @property
     def _connection(self) -> sa.Connection:
-        """The connection for whatever is not told of those that wait: they are written first."""
+        """The connection, after the pending rows have been written."""
         return self._connection_for_statement()
 
     def _connection_for_statement(self) -> sa.Connection:
@@ -297,7 +297,7 @@ class PendingWrites:
         self._answers[request] = answer
 
     def clear(self) -> None:
-        """Have nothing wait; what is free has to be looked for anew."""
+        """Drop all pending writes and what is known of free contents and keys."""
         for names in (self._contents, self._keys, self._answers, self._latest):
             names.clear()
 
@@ -320,11 +320,11 @@ class PendingWrites:
         return self._answers.get(request)
 
     def note_free_contents(self, owner: str, names: Iterable[ContentName]) -> None:
-        """Take note of contents that nobody holds."""
+        """Note contents that no memory claims."""
         self._contents.update({(owner, name): None for name in names})
 
     def note_free_keys(self, owner: str, names: Iterable[tuple[str, str]]) -> None:
-        """Take note of (project, key) pairs that nobody holds."""
+        """Note (project, key) pairs that no memory has."""
         self._keys.update({(owner, *name): None for name in names})
 
 
@@ -359,7 +359,7 @@ class NextNumbers(NamedTuple):
 class NumberAllocator:
     """Gives numbers out of memory: read at the first need, and noted when the transaction ends.
 
-    Writers of all processes stand in one line, so that nobody else gives any meanwhile.
+    Writes are serialised across processes, so no other process allocates numbers at the same time.
     """
 
     def __init__(self, connection: sa.Connection) -> None:

@@ -59,7 +59,7 @@ class TantivyGeneration:
         """Open the generation in the directory, which exists.
 
         Raises:
-            BackendUnavailableError: What is there cannot be read.
+            BackendUnavailableError: The existing index cannot be read.
         """
         self.manifest = manifest
         self._directory = directory

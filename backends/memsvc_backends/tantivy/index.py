@@ -123,7 +123,7 @@ class TantivyLexicalIndex:
         """Return the bytes of all files, those of a generation being made too."""
         self._require_open()
         total = 0
-        # The walk passes over folders that a switch removes meanwhile; merging removes files at any moment.
+        # The walk skips folders that a switch removes concurrently; merging removes files at any moment.
         for folder, _, names in os.walk(self._directory):
             for name in names:
                 with suppress(FileNotFoundError):

@@ -19,7 +19,7 @@ from memsvc.domain.filters import NUMBERS, And, AnyOf, Field, Filter, Not, Or, R
 from memsvc.domain.scope import Reach
 
 FORMAT = 3
-"""Raise it with every change of the schema or of `key`: an index of another format is built anew."""
+"""Raise it with every change of the schema or of `key`: an index of another format is rebuilt."""
 BODY = "body"
 ENTRY = "entry"
 FINGERPRINT = "fingerprint"
@@ -66,12 +66,12 @@ def open_index(directory: Path, schema: Schema) -> Index:
 
 
 def filter_term(name: str, value: str | int) -> str:
-    """Return what stands for a value of a field: long ones as a digest."""
+    """Return the token of a field value: a digest for long ones."""
     return _key(f"{name}={value}")
 
 
 def place_term(owner: str, project_id: str) -> str:
-    """Return what stands for a project of an owner; no two places have the same."""
+    """Return the token of a project of an owner; it is unique."""
     return _key(f"{len(owner)}:{owner}{project_id}")
 
 
@@ -80,7 +80,7 @@ def _key(value: str) -> str:
 
 
 def term_key(term: str) -> str:
-    """Return what stands for a term in the index: itself, or a digest when Tantivy would drop it."""
+    """Return the token of a term in the index: itself, or a digest when Tantivy would drop it."""
     return term if len(term) <= _MAX_TERM else _digest(term)
 
 
@@ -114,7 +114,7 @@ def is_panic(error: BaseException) -> bool:
 
 
 def selection(schema: Schema, reach: Reach, where: Filter | None) -> Query:
-    """Return the query that matches what lies in *reach* and passes the filter, with a score of 0."""
+    """Return the query for entries in *reach* that pass the filter, with a score of 0."""
     places = _any_term(schema, TERMS, [place_term(reach.owner, project) for project in reach.project_ids])
     parts = [(Occur.Must, places)]
     if where is not None:

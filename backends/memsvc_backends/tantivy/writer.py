@@ -172,14 +172,14 @@ def _add_numbers(document: Document, attributes: Attributes) -> None:
     document.add_float(CONFIDENCE, attributes.confidence)
 
 
-# The threads that merge segments step back for the rest of the service: nobody waits for a merge.
+# The threads that merge segments step back for the rest of the service: no call waits for a merge.
 
 
 def step_back() -> None:
     """Give the merge threads of this process a low priority, on Linux, where each thread has its own."""
     with suppress(OSError):
         for task in _TASKS.iterdir():
-            # A thread may end meanwhile.
+            # A thread may have ended.
             with suppress(OSError):
                 if (task / "comm").read_text(encoding="utf-8").startswith(_MERGE):
                     os.setpriority(os.PRIO_PROCESS, int(task.name), NICENESS)

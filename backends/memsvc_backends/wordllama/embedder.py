@@ -90,7 +90,7 @@ def _load_table() -> _Table:
         except ModuleNotFoundError as error:
             message = "The embedder 'wordllama' needs a package that is not installed: pip install memsvc[wordllama]"
             raise ModuleNotFoundError(message, name=error.name) from error
-    # The tokenizer lies in the package too, but the loader looks for it in its cache directory only.
+    # The tokenizer is in the package too, but the loader looks for it in its cache directory only.
     directory = Path(package.__file__ or "").parent
     try:
         return cast("_Table", package.WordLlama.load(cache_dir=directory, disable_download=True))

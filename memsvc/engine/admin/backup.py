@@ -89,14 +89,14 @@ class BackupService:
     def __init__(
         self,
         store: MetadataStore,
-        beside: BlobSource,
+        blob_source: BlobSource,
         directory: Path,
         about: BackupManifest,
         now: Callable[[], datetime],
     ) -> None:
-        """Copy *store* and the blobs of *beside* into folders of *directory*, which is created on demand."""
+        """Copy *store* and the blobs of *blob_source* into folders of *directory*, which is created on demand."""
         self._store = store
-        self._beside = beside
+        self._blob_source = blob_source
         self._directory = directory
         self._about = about
         self._now = now
@@ -139,7 +139,7 @@ class BackupService:
             (folder / STORE).mkdir()
             counts: Mapping[str, int] = {}
             # Blobs that the copy of the store refers to are not removed until they are copied.
-            with self._beside.defer_removals():
+            with self._blob_source.defer_removals():
                 for step in self._store.copies.copy(folder / STORE):
                     counts = step.counts
                     yield BackupProgress(BackupPhase.COPYING, name, step.done, step.total)
@@ -155,8 +155,8 @@ class BackupService:
     def _copy_blobs(self, folder: Path, name: str) -> Iterator[BackupProgress]:
         """Copy the blobs that are local files; remote ones are not copied."""
         done = 0
-        for blob in self._beside.blobs.blobs():
-            path = self._beside.blobs.local_path(blob.sha256)
+        for blob in self._blob_source.blobs.blobs():
+            path = self._blob_source.blobs.local_path(blob.sha256)
             if path is None:
                 continue
             target = folder / blob.sha256[:2] / blob.sha256

@@ -250,7 +250,7 @@ class IncrementalScan:
             return [], None
         changes = self._feed.changes_after(cursor.place, limit=most)
         if not changes or changes[0].position != cursor.place + 1:
-            # Changes were pruned meanwhile, so the memories they changed are unknown: scan all.
+            # Changes were pruned since, so the memories they changed are unknown: scan all.
             return [], self._full_scan(cursor.head)
         seeds = self._load(list(dict.fromkeys(change.row for change in changes)))
         return seeds, replace(cursor, place=changes[-1].position)

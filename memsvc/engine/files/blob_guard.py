@@ -23,7 +23,7 @@ class BlobGuard:
     """
 
     def __init__(self, files: FileReads, blobs: BlobStore) -> None:
-        """Guard *blobs*; *files* tells which are used."""
+        """Guard *blobs*; *files* knows which are used."""
         self._files = files
         self._blobs = blobs
         self._lock = threading.Lock()

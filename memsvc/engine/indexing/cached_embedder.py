@@ -92,7 +92,7 @@ class CachedEmbedder:
 
     @contextmanager
     def track_requests(self, digests: AbstractSet[bytes]) -> Iterator[AbstractSet[bytes]]:
-        """Yield a set that collects those of *digests* whose passages are requested meanwhile; one tracker at a time.
+        """Yield a set that collects the *digests* whose passages are requested in the context; one tracker at a time.
 
         Embeddings of them under way are awaited, so that their vectors are stored before tracking begins.
         """

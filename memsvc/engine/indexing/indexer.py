@@ -199,7 +199,7 @@ class Indexer:
         return True
 
     def _step_backlog(self) -> bool:
-        """Apply the oldest changes whose vectors are ready; embed the others meanwhile."""
+        """Apply the oldest changes whose vectors are ready; embed the others in parallel."""
         self._urgent_steps = 0
         with self._feed.claim((), limit=BACKLOG_TURN) as changes:
             self._apply(changes, ())

@@ -336,7 +336,7 @@ class QuietPeriodDetector:
 
 
 class IndexRebuilder:
-    """Builds a generation from the store next to the live one, then applies the changes made meanwhile."""
+    """Builds a generation from the store next to the live one, then applies concurrent changes."""
 
     def __init__(self, feed: IndexFeed, change_applier: ChangeApplier) -> None:
         self._feed = feed

@@ -312,7 +312,7 @@ class EmbeddingPrefetcher:
     def iterate(
         self, parts: Sequence[EmbeddingBatch], should_stop: Callable[[], bool]
     ) -> Generator[EmbeddingBatch, None, None]:
-        """Yield the batches in order, each once its vectors are stored, and embed the next ones meanwhile.
+        """Yield the batches in order, each once its vectors are stored, and embed the next ones in parallel.
 
         If *should_stop* returns True while a batch is being embedded, iteration ends; embeddings under way are finished
         and stored.

@@ -70,7 +70,7 @@ class SessionTrimmer:
     def trim(self, scope: Scope, trim_request: TrimRequest, request_id: str = "") -> SessionResult[TrimResult]:
         """Archive the oldest messages of the session of *scope*, and store their summary.
 
-        Messages appended meanwhile stay.
+        Messages appended concurrently stay.
 
         Raises:
             SessionNotFoundError: There is no such session.
@@ -97,7 +97,7 @@ class SessionTrimmer:
         raise LimitExceededError(limit)
 
     def trim_when_full(self, scope: Scope) -> None:
-        """Trim a session that reached its limit, unless it was closed or trimmed meanwhile."""
+        """Trim a session that reached its limit, unless it was closed or trimmed concurrently."""
         session = self._store.sessions.get(SessionName.from_scope(scope))
         if session is None or session.state is not SessionState.ACTIVE:
             return

@@ -53,7 +53,7 @@ _NO_EMPLOYER = re.compile(
 
 
 def chinese_facts(sentences: Sequence[str], *, me: str | None, silent: str | None) -> Iterator[Fact]:
-    """Yield what *sentences* state; *me* is whoever speaks, *silent* whom sentences without a subject are about."""
+    """Yield what *sentences* state; *me* is the speaker, *silent* the subject of sentences without one."""
     speaking = HanSpeakerContext(me, silent)
     for sentence in sentences:
         setting = ""
@@ -160,7 +160,7 @@ _NO_VALUE = re.compile(
 _TYPED = re.compile(
     r"[\d零一二两三四五六七八九十百千万年月日号点半刻分周星期礼拜天早上下午中晚凌晨每前底初元块美欧%次个小时钟秒人公里米岁度a-zA-Z\s:/.\-开]+"
 )
-"""What dates, times and amounts are made of: with more words beside them, a clause tells of an event."""
+"""Characters of dates, times and amounts; a clause with more words describes an event."""
 _TEXTUAL = (
     "名字",
     "姓名",
@@ -273,7 +273,7 @@ _GAVE_UP = re.compile(
 
 
 def persons(clause: str, speaking: HanSpeakerContext) -> Iterator[Fact]:
-    """Yield an age, a name, the one thing that is used for something, or that somebody has given up a habit."""
+    """Yield an age, a name, the one thing that is used for something, or a habit that was given up."""
     for pattern, reading in ((_AGE, _age), (_CALLED, _name_fact), (_USES, _usage_fact), (_GAVE_UP, _gave_up)):
         match = pattern.match(clause)
         if match is not None:

@@ -81,7 +81,7 @@ _WORDS: Mapping[str, Callable[[HanSpeakerContext], str | None]] = {
     "他": lambda speaking: speaking.last,
     "她": lambda speaking: speaking.last,
 }
-"""Words that stand for somebody."""
+"""Pronouns and their persons."""
 
 
 def _name_of(text: str) -> str:

@@ -79,7 +79,7 @@ Reading = Callable[[re.Match[str]], Iterator[tuple[str, Rule, tuple[ValuePart, .
 
 
 def english_facts(sentences: Sequence[str], *, me: str | None, silent: str | None) -> Iterator[Fact]:
-    """Yield what *sentences* state; *me* is whoever speaks, *silent* whom sentences without a subject are about."""
+    """Yield what *sentences* state; *me* is the speaker, *silent* the subject of sentences without one."""
     speaking = SpeakerContext(me, silent)
     for sentence in sentences:
         whole, setting = english_setting(plain(sentence))
@@ -331,7 +331,7 @@ _AGE_WORDS = frozenset({"is", "am", "are"})
 
 
 def persons(clause: str, said: AbstractSet[str], speaking: SpeakerContext) -> Iterator[Fact]:
-    """Yield how old somebody is, or what is used as the one thing of its sort; *said* are the words of the clause."""
+    """Yield the age of a person, or the tool in use for a purpose; *said* are the words of the clause."""
     match = None if _AGE_WORDS.isdisjoint(said) else _AGE.search(clause)
     if match is not None:
         yield from _age(clause[: match.start()], match, speaking)

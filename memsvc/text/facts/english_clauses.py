@@ -92,8 +92,8 @@ class SpeakerContext:
     """The speaker and the last person mentioned.
 
     Attributes:
-        me: What "I" stands for; None when nobody knows.
-        silent: What a sentence without a subject is about; None when nobody knows.
+        me: The speaker, to whom "I" refers; None when unknown.
+        silent: The subject of a sentence without one; None when unknown.
         last: The subject of the clause before.
     """
 
@@ -140,7 +140,7 @@ def _is_unsaid(clause: str) -> bool:
 
 
 def words_of(clause: str) -> frozenset[str]:
-    """Return the words of a clause in lower case, by which patterns that cannot match are told without trying them."""
+    """Return the words of a clause in lower case, which exclude patterns that cannot match."""
     return frozenset(_ANY_WORD.findall(clause.lower()))
 
 

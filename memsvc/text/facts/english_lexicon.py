@@ -128,7 +128,7 @@ NO_SUBJECT = _words(
     could see think know hope said if when where and or so just have had has do does did am is are be been
     sounded looked want love hate prefer"""
 )
-"""Words that show that what stands before a verb is more than a subject."""
+"""Words that show that the part before a verb is more than a subject."""
 
 COUNTRIES = frozenset(
     phrases("""

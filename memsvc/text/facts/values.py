@@ -76,7 +76,7 @@ _HAN_AMOUNT = re.compile(
 def parse_value(text: str) -> tuple[ValuePart, ...]:
     """Return the date, weekday, time and amount that *text* names, each sort at most once, in order of the sorts.
 
-    The sort "weekly" beside a weekday says that it is meant of every week.
+    The sort "weekly" next to a weekday means every week.
     """
     found: dict[str, str] = {}
     rest = text
@@ -298,7 +298,7 @@ def english_place(name: str) -> ValuePart:
 
 
 def chinese_place(name: str) -> ValuePart | None:
-    """Return the place that is called so, or None for one that tells of no town: a floor, by the lake."""
+    """Return the place of this name, or None for one that is no town: a floor, by the lake."""
     name = _ALIASES.get(name, name.lower())
     if name.isascii():
         return english_place(name)

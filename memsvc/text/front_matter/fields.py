@@ -65,7 +65,7 @@ def read_field(name: str, value: Any) -> ParsedValue | None:
 
 
 def read_metadata(given: Any, others: Mapping[str, Any]) -> dict[str, Json]:
-    """Return the metadata: what stands there, and what stands in the front matter under names of nothing else.
+    """Return the metadata: the field of that name, and front matter of unknown names.
 
     Raises:
         FieldError: It is not what metadata can be.
@@ -247,7 +247,7 @@ def _moment(moment: datetime) -> datetime:
     try:
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except OverflowError as error:
-        message = "must lie between the years 1 and 9999"
+        message = "must be between the years 1 and 9999"
         raise FieldError(message) from error
 
 

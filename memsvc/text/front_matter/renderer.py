@@ -44,7 +44,7 @@ def render_note(memory: Memory) -> bytes:
         body = body[:-1]
     front = _front(memory)
     if refs_to_list(body) != (memory.content, memory.file_refs):
-        # What the content and the block do not tell stands in front; there is no block then.
+        # Fields that the content and the block do not show are in the front matter; there is no block then.
         front["file_refs"] = [f"{ref.category}:{ref.id}" for ref in memory.file_refs]
         body = memory.content
     return file_bytes(front, body)
@@ -63,7 +63,7 @@ def file_bytes(front: Mapping[str, Any], content: str) -> bytes:
 
 
 def has_given_keywords(memory: Memory) -> bool:
-    """Return whether somebody gave the keywords: those found in the text are not worth a line, and follow it."""
+    """Return whether the keywords were given: extracted ones follow from the text and need no line."""
     text = f"{memory.title}\n{memory.content}" if memory.title else memory.content
     return bool(memory.keywords) and set(memory.keywords) != set(extract_keywords(text))
 

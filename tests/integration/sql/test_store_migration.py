@@ -247,7 +247,7 @@ def test_a_row_that_differs_is_found(tmp_path: Path) -> None:
         put(source, TABLES[0])
         with pytest.raises(MoveRefusedError, match="does not hold what the source does"):
             for step in source.moves.run(MoveTarget(url), settle=lambda: None):
-                if step.phase is MovePhase.FOLLOWING and step.note == "changes made meanwhile":
+                if step.phase is MovePhase.FOLLOWING and step.note == "changes made during the copy":
                     with opened(tmp_path, url) as target:
                         put(target, TABLES[1])
         source.moves.require_here()

@@ -1,7 +1,7 @@
 """Triggers that log the rows changed during the copy, so that no change can be missed.
 
-Triggers on every table write the key of each row that is inserted, changed or deleted into a table beside it, in the
-very transaction of the change, whoever makes it. What the store's own feed does not tell (accesses, sessions, keys,
+Triggers on every table write the key of each row that is inserted, changed or deleted into a log table, in the
+same transaction, for all writers. Changes that are not in the outbox (accesses, sessions, keys,
 requests, what was indexed) is covered like everything else.
 """
 
@@ -133,9 +133,9 @@ def _triggers(connection: sa.Connection, table: sa.Table) -> list[str]:
     ]
 
 
-# Refusing every write to a database whose data have moved away: by the database itself, whoever tries.
+# Barrier: the database refuses every write after its data have moved away, from any client.
 #
-# So an older process, another replica or a forgotten tool cannot write to what nobody reads any more.
+# So an older process, another replica or a forgotten tool cannot write to the abandoned database.
 
 
 def install_barrier(connection: sa.Connection, place: str) -> None:

@@ -1,6 +1,6 @@
 """State of migrations in a database: it is a target, a source of one under way, or has moved away.
 
-It stands in a table of its own, which is there only where something was moved: beside the tables of the store, so that
+It is in a table of its own, which exists only after a migration, next to the tables of the store, so that
 it is written in the same transactions as they.
 """
 

@@ -26,9 +26,9 @@ from memsvc_backends.sql.tables import counters
 
 EMBEDDED = "the embedded store of the data directory"
 _LOCK = 1_835_363_701
-"""The class of the advisory lock that whoever moves a store into a PostgreSQL schema holds."""
+"""The class of the advisory lock of a migration into a PostgreSQL schema."""
 _PATIENCE_MILLISECONDS = 2_000
-"""How long to wait for a server to notice that whoever moved a store to it before is gone."""
+"""How long to wait for a server to notice that an earlier migration process has died."""
 _OWN = ("alembic_version", migration_state.store_moves.name)
 
 
@@ -109,7 +109,7 @@ def readiness_of(connection: sa.Connection, store_id: str, move_id: str, place: 
 
 
 def make_ready(connection: sa.Connection) -> None:
-    """Make the tables anew, bare, whatever was in them."""
+    """Drop and create the tables."""
     clear(connection)
     create_tables(connection)
 
@@ -169,7 +169,7 @@ def _require_answer(database: Database, place: str) -> Iterator[None]:
 
 
 def _reason(error: BackendUnavailableError) -> str:
-    """Say what is wrong with a connection. The driver's own words may hold what nobody is to read."""
+    """Describe the failure of a connection. The driver's message may contain secrets."""
     said = str(error.__cause__).lower()
     if "authentication" in said or "password" in said:
         return "does not accept the user or the password"

@@ -46,7 +46,7 @@ class SqlStoreMoves:
     """`memsvc.ports.operations.StoreMoves`.
 
     Why it cannot lose a change: the target equals the source, by digests of every row, at one moment; and from then on
-    it is given every row that the source's own triggers name, with the last ones while nobody can write.
+    it is given every row that the source's own triggers name, with the last ones while writes are blocked.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class SqlStoreMoves:
                     execute(source, f"UPDATE counters SET store_id = '{out.move_id}'")  # noqa: S608 - hexadecimal
         note = "this is the place of the data again"
         if is_renewed:
-            note += "; start the service anew, so that watches do not go on from what was discarded"
+            note += "; restart the service, so that watches do not continue from discarded changes"
         return MoveProgress(MovePhase.UNDONE, place=other.place, note=note)
 
     def _close(self, there: sa.Connection, out: Move, place: str, changes: MoveChanges) -> bool:
@@ -183,14 +183,14 @@ class SqlStoreMoves:
 
 def _changed_since(there: sa.Connection, into: Move) -> list[str]:
     """Return the tables that were written to since the move, other than by a service that did no more than start."""
-    told = into.details["digests"]
+    expected = into.details["digests"]
     changed = []
     for name, digest in row_copy.digests_of(there):
         final = [digest.rows, f"{digest.total:x}"]
         if name not in INCIDENTAL:
             changed.append((name, final))
     last = dict(changed)
-    return [name for name, final in last.items() if final != told[name]]
+    return [name for name, final in last.items() if final != expected[name]]
 
 
 def _describe(ready: Readiness) -> str:
@@ -305,11 +305,11 @@ class MigrationRun:
         for _ in range(ROUNDS):
             with self._source.read_connection() as source:
                 left = change_triggers.count_pending(source)
-            yield MoveProgress(MovePhase.FOLLOWING, 0, left, note="changes made meanwhile")
+            yield MoveProgress(MovePhase.FOLLOWING, 0, left, note="changes made during the copy")
             if not left:
                 return
             carried = self._carry(digests)
-            yield MoveProgress(MovePhase.FOLLOWING, left, left, note="changes made meanwhile")
+            yield MoveProgress(MovePhase.FOLLOWING, left, left, note="changes made during the copy")
             if carried.rows <= FEW:
                 return
 
@@ -348,15 +348,15 @@ class MigrationRun:
         self._forget(carried)
 
     def _switch(self, out: Move, digests: Digests) -> float:
-        """Carry over what is left while nobody can write, and say where the data are: the source says so first."""
+        """Copy the last changes while writes are blocked, and mark where the data are, in the source first."""
         begun = time.perf_counter()
         with self._source.write_transaction() as source:
             _keep_others_out(source)
             with self._target.write_transaction() as there:
                 copy_changes(source, there, digests)
                 self._count(source, there, digests)
-                told = {name: [digest.rows, f"{digest.total:x}"] for name, digest in digests.items()}
-                migration_state.save(there, into_of(there).at(migration_state.VERIFIED, digests=told))
+                sums = {name: [digest.rows, f"{digest.total:x}"] for name, digest in digests.items()}
+                migration_state.save(there, into_of(there).at(migration_state.VERIFIED, digests=sums))
             change_triggers.install_barrier(source, self._place)
             migration_state.save(source, replace(out, state=migration_state.LEFT, time=to_micros(self._now())))
         return time.perf_counter() - begun
@@ -390,7 +390,7 @@ class MigrationRun:
 
 
 def _keep_others_out(source: sa.Connection) -> None:
-    """Have all writers wait, those of other processes and those beside the line too."""
+    """Block all writers of all processes, including those without the lock of writers."""
     if source.dialect.name == "postgresql":
         names = ", ".join(f'"{table.name}"' for table in MOVED)
         execute(source, f"LOCK TABLE {names} IN SHARE ROW EXCLUSIVE MODE")

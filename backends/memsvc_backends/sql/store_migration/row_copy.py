@@ -115,7 +115,7 @@ def compare(ours: Digests, theirs: Digests) -> None:
 def differ(tables: list[str]) -> MoveRefusedError:
     """Return what says that tables are not the same on both sides."""
     return MoveRefusedError(
-        f"The target does not hold what the source does: {', '.join(tables)}. Somebody else may have written to it. "
+        f"The target does not hold what the source does: {', '.join(tables)}. Another client may have written to it. "
         "Nothing was switched; give the move up with --abort, and begin again with an empty target.",
         subject="verification",
     )
@@ -125,7 +125,7 @@ def into_of(connection: sa.Connection) -> migration_state.Move:
     """Return what the target says of the move.
 
     Raises:
-        MoveRefusedError: Nothing any more: somebody cleared it.
+        MoveRefusedError: Nothing any more: the target was cleared.
     """
     into = migration_state.load_move(connection, migration_state.INTO)
     if into is None:

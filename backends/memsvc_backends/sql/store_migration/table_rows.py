@@ -30,7 +30,7 @@ INCIDENTAL = frozenset({"embeddings", "leases", "outbox", "requests", "counters"
 FIRST_PAGE, LARGEST_PAGE, KEYS = 64, 1024, 120
 PAGE_BYTES = 2_000_000
 SAMPLE = 64
-"""Rows that the size of a page is told by, at least."""
+"""Minimum number of rows from which the size of a page is estimated."""
 _MODULUS = 1 << 128
 
 assert tables.api_keys.metadata is metadata  # noqa: S101 - imported for its table
@@ -138,9 +138,9 @@ class Digest:
         return MovedTable(name, self.rows, f"{self.total:032x}")
 
     @classmethod
-    def from_table(cls, told: MovedTable) -> Digest:
+    def from_table(cls, table: MovedTable) -> Digest:
         """Return it as it was shown."""
-        return cls(told.rows, int(told.digest, 16))
+        return cls(table.rows, int(table.digest, 16))
 
 
 @cached_statement
