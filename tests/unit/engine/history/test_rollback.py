@@ -39,7 +39,7 @@ class Interrupted(Deadline):
         super().__init__()
         object.__setattr__(self, "look", look)
 
-    def passed(self) -> bool:
+    def has_passed(self) -> bool:
         look: Callable[[], bool] = vars(self)["look"]
         return look()
 
