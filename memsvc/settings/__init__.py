@@ -71,10 +71,10 @@ class Settings(BaseSettings):
     )
 
     profile: Profile = Profile.EMBEDDED
-    """Which backends serve the store and the indexes where they are not chosen one by one. embedded: SQLite, Qdrant
+    """Default backends of the store and the indexes. embedded: SQLite, Qdrant
     Edge and Tantivy, in this process. cluster: PostgreSQL and a Qdrant server. postgres: PostgreSQL alone."""
     data_dir: Path = Field(default_factory=lambda: user_data_path("memsvc"))
-    """Where everything is kept; by default in the platform's folder for user data. One process at a time opens it."""
+    """The data directory; by default in the platform's folder for user data. Used by one process at a time."""
     server: ServerSettings = ServerSettings()
     """Listening and limits."""
     access: AccessSettings = AccessSettings()
@@ -91,9 +91,9 @@ class Settings(BaseSettings):
     """The model that the vectors were made by before the embedder was changed: searches by meaning are answered by it
     until the new index is whole. Without it only the lexical index answers until then. To be removed afterwards."""
     tokenizer: BackendChoice = BackendChoice(backend="bpe")
-    """What counts the tokens of sessions and contexts."""
+    """The tokenizer that counts tokens of sessions and contexts."""
     blobs: BackendChoice = BackendChoice(backend="fsspec")
-    """Where the bytes of files are."""
+    """The storage of file contents."""
     reranker: BackendChoice = BackendChoice(backend="none")
     """Reranks the best hits when a search requests it, if one is configured."""
     context: ContextSettings = ContextSettings()
@@ -112,7 +112,7 @@ class Settings(BaseSettings):
     provenance: ProvenanceSettings = ProvenanceSettings()
     """Trust and quarantine."""
     reminders: ReminderSettings = ReminderSettings()
-    """What comes due."""
+    """Reminders."""
     files: FileSettings = FileSettings()
     """Files."""
 

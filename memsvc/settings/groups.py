@@ -22,7 +22,7 @@ _NAME = r"^[^<>\x00-\x1f]+$"
 
 
 class SettingsGroup(BaseModel):
-    """A group of settings; a name that it does not know stops the start."""
+    """A group of settings. An unknown name is an error at start."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
@@ -34,37 +34,37 @@ class RankingSettings(SettingsGroup):
     """The constants of the ranking recipe. The defaults are measured: see docs/concepts/ranking.md."""
 
     tier: EmbeddingGranularity = EmbeddingGranularity.S
-    """S: one vector a chunk. E: vectors of runs of sentences and of windows too; finds better, writes slower."""
+    """S: one vector per chunk. E: also vectors of sentence groups and windows; better recall, slower writes."""
     depth: int = Field(default=100, ge=10, le=1000)
-    """Hits asked of each retriever."""
+    """Number of hits requested from each retriever."""
     neighbour: float = Field(default=0.25, ge=0, le=1)
-    """Share of the score of the line before or after in the same session."""
+    """Share of the score of the previous or next message of the session."""
     session: float = Field(default=0.20, ge=0, le=1)
-    """Weight of how well the words fit the session as a whole."""
+    """Weight of the match of the query with the whole session."""
     date: float = Field(default=0.10, ge=0, le=1)
-    """Weight of a date named in the query that fits the memory's."""
+    """Weight of a date in the query that matches the memory."""
     speaker: float = Field(default=0.15, ge=0, le=1)
-    """Taken off when the query names a speaker and another one speaks."""
+    """Deduction if the query names another speaker."""
 
     time_weighting: bool = False
-    """Whether searches that do not say so weigh age, importance and use."""
+    """Default of time weighting: by age, importance and use."""
     decay_factor: float = Field(default=0.95, gt=0, le=1)
-    """What 30 days leave of a score when time is weighed."""
+    """Factor of time weighting for an age of 30 days."""
 
 
 class ContextSettings(SettingsGroup):
     """Defaults of contexts."""
 
     total_tokens: int = Field(default=128_000, ge=1, le=10_000_000)
-    """The budget."""
+    """The token budget."""
     core_share: float = Field(default=0.1, ge=0, le=1)
-    """The part of core memories in it."""
+    """Share of core memories."""
     session_share: float = Field(default=0.5, ge=0, le=1)
-    """The part of the conversation."""
+    """Share of the conversation."""
     short_term_share: float = Field(default=0.2, ge=0, le=1)
-    """The part of the last days."""
+    """Share of recent memories."""
     long_term_share: float = Field(default=0.2, ge=0, le=1)
-    """The part of what the query retrieves. The four shares together are 1."""
+    """Share of memories found by the query. The four shares add up to 1."""
     locale: str = Field(default="en", pattern="^(en|zh)$")
     """The language of headings, ages and notes: en or zh."""
 
@@ -81,28 +81,28 @@ class IndexingSettings(SettingsGroup):
     """Options of indexing."""
 
     upkeep_seconds: float = Field(default=5.0, gt=0)
-    """How often to look whether an index should be rebuilt."""
+    """Interval of checks whether an index needs a rebuild."""
     access_flush_seconds: float = Field(default=5.0, gt=0)
-    """How often access counts are written down."""
+    """Interval of writes of access counts."""
     outbox_days: float = Field(default=7.0, gt=0)
-    """How long changes that are applied stay in the outbox."""
+    """Retention of applied changes in the outbox."""
 
 
 class SessionSettings(SettingsGroup):
     """Defaults of sessions."""
 
     token_limit: int = Field(default=64_000, ge=100, le=10_000_000)
-    """At how many tokens a session is full."""
+    """Default token limit of a session."""
     auto_trim: bool = True
-    """Whether a full session is trimmed by itself."""
+    """Whether a full session is trimmed automatically."""
     trim_to: float = Field(default=0.5, ge=0, lt=1)
-    """What share of its limit a trimmed session keeps."""
+    """Share of the limit that a session keeps when it is trimmed."""
     keep_rounds: int = Field(default=3, ge=0, le=100)
-    """How many of the last rounds trimming leaves alone where there is room; a round begins with a user's message."""
+    """Number of last rounds that trimming keeps if there is room; a round begins with a user message."""
     summary_tokens: int = Field(default=500, ge=20, le=10_000)
-    """How long the summary of what was trimmed may be; it is a quarter of that at most."""
+    """Maximum length of the summary of trimmed messages; at most a quarter of these."""
     flush_tokens: int = Field(default=8_000, ge=0, le=10_000_000)
-    """At how many tokens of live messages since the last flush memories are extracted from them; 0: never."""
+    """Tokens of live messages since the last flush at which memories are extracted; 0: never."""
     archive_others: bool = True
     """Whether opening a session archives the other active ones of the same user and project."""
 
@@ -111,36 +111,36 @@ class RedactionSettings(SettingsGroup):
     """Places where secrets (keys, tokens, passwords, card numbers) are replaced before anything is stored."""
 
     capture: bool = True
-    """In what is captured and flushed from conversations, also before a language model sees it."""
+    """In text captured from conversations, also before it is sent to a language model."""
     writes: bool = False
-    """In all that callers write themselves: create, batch, import, update, append, ingest. Content is then no longer
-    kept exactly as it was sent."""
+    """In everything that callers write: create, batch, import, update, append, ingest. Stored content may then
+    differ from the request."""
 
 
 class ProvenanceSettings(SettingsGroup):
     """Trust of memories by the class of their source. A change does not affect stored memories."""
 
     trust_user: float = Field(default=1.0, ge=0, le=1)
-    """The most that is trusted to what the user said."""
+    """Maximum trust of statements of the user."""
     trust_agent: float = Field(default=0.8, ge=0, le=1)
-    """The most that is trusted to what an agent concluded."""
+    """Maximum trust of conclusions of an agent."""
     trust_tool: float = Field(default=0.5, ge=0, le=1)
-    """The most that is trusted to what a tool or a web page returned."""
+    """Maximum trust of results of tools and web pages."""
     trust_document: float = Field(default=0.6, ge=0, le=1)
-    """The most that is trusted to a document."""
+    """Maximum trust of documents."""
     trust_import: float = Field(default=0.7, ge=0, le=1)
-    """The most that is trusted to what was imported."""
+    """Maximum trust of imported memories."""
     quarantine_below: float = Field(default=0.0, ge=0, le=1)
-    """Memories of less trust are withheld for a review. 0 withholds only those that ask for it."""
+    """Memories of less trust are quarantined for a review. 0: only those whose writer requests it."""
 
 
 class ReminderSettings(SettingsGroup):
     """Options of reminders."""
 
     detect: bool = True
-    """Whether birthdays, deadlines and the like are found in what is written. Given reminders count in any case."""
+    """Whether birthdays, deadlines and similar dates are detected in content. Explicit reminders always count."""
     time_zone: str = "UTC"
-    """The zone of callers who name none, by its IANA name, such as Asia/Shanghai."""
+    """Default time zone of calls, an IANA name such as Asia/Shanghai."""
 
     @field_validator("time_zone")
     @classmethod
@@ -158,34 +158,34 @@ class ConsolidationSettings(SettingsGroup):
     threshold: float = Field(default=0.5, ge=0, le=1)
     """The least similarity (cosine of centred vectors) of memories that are compared word by word."""
     run_memories: int = Field(default=40_000, ge=1)
-    """How many memories one maintenance run compares, at half a millisecond each; the next run goes on. Compared is
-    what was changed since the last time, and after a start everything."""
+    """Maximum number of memories compared per maintenance run, at half a millisecond each; the next run continues.
+    Changed memories are compared, and all of them after a start."""
     log_days: float = Field(default=7.0, gt=0, le=36_500)
-    """How many days after its day a daily log is summed up and archived."""
+    """Age in days at which a daily log is summarised and archived."""
     log_tokens: int = Field(default=200, ge=20, le=10_000)
-    """How long the summary of a daily log may be."""
+    """Maximum length of the summary of a daily log."""
     summary_tokens: int = Field(default=500, ge=20, le=10_000)
-    """How long the summary of a month or topic may be, unless the call says otherwise."""
+    """Default maximum length of the summary of a month or topic."""
 
 
 class MaintenanceSettings(SettingsGroup):
     """Options of maintenance."""
 
     interval_minutes: float = Field(default=60.0, ge=0)
-    """How long after one maintenance run ended the next one begins, in whichever process. 0: only on call."""
+    """Pause between two maintenance runs of all processes. 0: only on request."""
     jitter_minutes: float = Field(default=5.0, ge=0)
-    """By up to how much a run is late, so that several processes on one store do not begin at once."""
+    """Maximum random delay of a run, so that processes on one store do not start at the same time."""
     steps: tuple[UpkeepStep, ...] = ()
-    """Which steps runs by themselves take: EXPIRE, PROMOTE, ARCHIVE, COMPACT, CONSOLIDATE. Empty: all."""
+    """Steps of scheduled runs: EXPIRE, PROMOTE, ARCHIVE, COMPACT, CONSOLIDATE. Empty: all."""
     changes_per_step: int = Field(default=10_000, ge=1)
-    """The most that one step changes in a run; what is left is for the next one."""
+    """Maximum number of changes of a step in a run; the next run continues."""
     promote_accesses: int = Field(default=5, ge=1)
-    """How often a SHORT_TERM memory must have been read to become LONG_TERM; at most one read an hour counts."""
+    """Reads that promote a SHORT_TERM memory to LONG_TERM; at most one read per hour counts."""
     archive_unread_days: float = Field(default=90.0, gt=0, le=36_500)
-    """How long a LONG_TERM memory may be neither read nor changed before it is archived."""
+    """Time without reads and changes after which a LONG_TERM memory is archived."""
     storage_limit_bytes: int = Field(default=0, ge=0)
-    """How much the content of one user's LONG_TERM memories in use may take before the least useful ones are archived:
-    the least important, of those the least often read, of those the oldest. 0: no limit."""
+    """Maximum size of the content of a user's active LONG_TERM memories; beyond it the least useful are archived: by
+    importance, then reads, then age. 0: no limit."""
 
 
 # Settings of files.
@@ -199,82 +199,82 @@ def _check_template(template: str) -> str:
 
 
 UrlTemplate = Annotated[str, AfterValidator(_check_template)]
-"""Where a file is reached, with places in braces."""
+"""Template of the URL of a file, with placeholders in braces."""
 
 
 class FileSettings(SettingsGroup):
     """Limits and transfer of files."""
 
     max_bytes: int = Field(default=1024 * 1024 * 1024, ge=1)
-    """How large a file may be."""
+    """Maximum size of a file."""
     media_types: tuple[str, ...] = ()
-    """Which media types may be uploaded, such as ["image/*", "application/pdf"]. Empty: all."""
+    """Accepted media types, such as ["image/*", "application/pdf"]. Empty: all."""
     extensions: tuple[str, ...] = ()
-    """Which endings a file's name may have, without the dot and in lower case, such as ["png", "pdf"]. Empty: all."""
+    """Accepted file extensions in lower case without the dot, such as ["png", "pdf"]. Empty: all."""
     temp_hours: float = Field(default=24.0, ge=0)
-    """How long files of the category temp live that say nothing else. 0: for good."""
+    """Default lifetime of files of the category temp. 0: unlimited."""
     cache_hours: float = Field(default=24.0 * 7, ge=0)
-    """Likewise those of the category cache."""
+    """Default lifetime of files of the category cache. 0: unlimited."""
     sweep_minutes: float = Field(default=60.0, ge=0)
-    """How often expired files, and bytes that no file uses any more, are removed. 0: by CheckIntegrity alone."""
+    """Interval of the removal of expired files and unused blobs. 0: only by CheckIntegrity."""
     max_streams: int = Field(default=64, ge=1)
-    """Uploads and downloads at a time; further ones are answered RESOURCE_EXHAUSTED."""
+    """Maximum number of concurrent uploads and downloads; further ones fail with RESOURCE_EXHAUSTED."""
     threads: int = Field(default=4, ge=1)
-    """Threads that read and write their bytes."""
+    """Number of threads that read and write blobs."""
     download_url: UrlTemplate = ""
-    """Where you serve files, such as "https://files.example.com/{category}/{id}/download", for ResolveFileRefs to tell.
-    Places: category, id, name, sha256, user_id, project_id, tenant_id. Empty: no URLs."""
+    """Template of download URLs in ResolveFileRefs, such as "https://files.example.com/{category}/{id}/download".
+    Placeholders: category, id, name, sha256, user_id, project_id, tenant_id. Empty: no URLs."""
     preview_url: UrlTemplate = ""
-    """Likewise where you serve previews."""
+    """Template of preview URLs, likewise."""
 
 
-# Settings of how the vault is watched and committed to Git.
+# Settings of the detection of vault edits and of Git commits.
 
 
 class GitSettings(SettingsGroup):
     """Git commits of changed vault files, in the repository that contains the vault, or in a new one."""
 
     enabled: bool = False
-    """Whether to commit. Only the vault's own files are; what people have staged is left alone."""
+    """Whether to commit. Only files of the vault are committed; other staged changes stay staged."""
     author_name: str = Field(default="memsvc", pattern=_NAME, max_length=128)
-    """Who commits."""
+    """The name of the committer."""
     author_email: str = Field(default="memsvc@localhost", pattern=_NAME, max_length=128)
-    """The address of who commits."""
+    """The email address of the committer."""
     message: str = Field(default="memory: {summary}", min_length=1, max_length=256, pattern=r"^[^\n\r]+$")
     """The first line of a commit's message; {summary} becomes a summary such as "2 added, 1 changed"."""
     batch_seconds: float = Field(default=5.0, gt=0, le=86_400)
-    """How often what happened since the last commit is committed, if anything did."""
+    """Interval of commits of changed files."""
 
 
 class VaultWatchingSettings(SettingsGroup):
     """Detection of edits of the vault's files, and their Git commits."""
 
     watch: WatchMode = WatchMode.EVENTS
-    """How files that people edit are noticed. events: the system tells; where it does not, the vault is looked over
-    again and again. polling: it is from the start. off: only SyncVault, and the next start, take edits."""
+    """Detection of edited files. events: by events of the file system, or by polling where they are not delivered.
+    polling: by polling only. off: only SyncVault and the next start import edits."""
     debounce_seconds: float = Field(default=1.0, ge=0.05, le=60)
-    """How long a file must be left alone before it is taken: an editor may take that long to save it."""
+    """Time without changes after which a file is imported: an editor may take that long to save it."""
     poll_seconds: float = Field(default=2.0, ge=0.1, le=3_600)
-    """How often the vault is looked over without events; less often when a look takes long."""
+    """Polling interval without events; longer if a scan takes long."""
     sweep_seconds: float = Field(default=SWEEP_SECONDS, ge=1, le=86_400)
-    """How often the vault is looked over with events, for what they did not tell."""
+    """Interval of full scans with events, for missed ones."""
     git: GitSettings = GitSettings()
-    """Commits."""
+    """Git commits of the vault."""
 
 
-# Settings of who may do what, and of what is noted of it.
+# Settings of authorisation and of the audit log.
 
 
 class TlsSettings(SettingsGroup):
-    """Encryption. The files are read again when they change; connections that are open stay as they are."""
+    """Encryption. Changed files are reloaded; open connections are not affected."""
 
     certificate: Path | None = None
-    """The certificate that the service shows, in PEM, with those of the authorities between. With it, TLS is spoken at
-    every TCP address; Unix sockets stay without."""
+    """The server certificate in PEM with its intermediate certificates. It enables TLS at every TCP address, but not at
+    Unix sockets."""
     key: Path | None = None
-    """The key of the certificate, in PEM, without a password."""
+    """The private key of the certificate in PEM, unencrypted."""
     client_ca: Path | None = None
-    """The authorities, in PEM, of which clients must show a certificate (mTLS). Without: clients show none."""
+    """Certificate authorities of client certificates in PEM (mTLS). Empty: no client certificates."""
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
@@ -288,66 +288,62 @@ class TlsSettings(SettingsGroup):
 
 
 class AccessSettings(SettingsGroup):
-    """API keys, how much they may do, and the audit log. Keys are made by `memsvc keys create`."""
+    """API keys, their limits, and the audit log. `memsvc keys create` creates keys."""
 
     keys: KeyDemand = KeyDemand.AUTO
-    """Whether callers are asked for a key: auto (as soon as one was ever made), required or off."""
+    """Whether an API key is required: auto (once a key was created), required or off."""
     refresh_seconds: float = Field(default=2.0, gt=0, le=3600)
-    """How long a key that another process revoked may still be taken, at most. This process knows at once."""
+    """Maximum time until a key revoked by another process is refused. In the same process it is refused at once."""
     calls_per_second: float = Field(default=0.0, ge=0)
-    """How many calls a key may begin in a second that says nothing itself; further ones are answered
-    RESOURCE_EXHAUSTED. 0: no limit."""
+    """Default rate limit of a key in calls per second; further calls fail with RESOURCE_EXHAUSTED. 0: no limit."""
     concurrent_calls: int = Field(default=0, ge=0)
-    """How many calls of a key may be under way that says nothing itself; a stream counts while it is open. 0: no
-    limit."""
+    """Default limit of concurrent calls of a key; a stream counts while it is open. 0: no limit."""
     audit_file: str = ""
-    """Where each call that changes something, and each that is refused for its key, is noted as a line of JSON: who,
-    what, with what outcome; never any content. A file, which is reopened when it is moved away; "-" for stderr;
-    empty for nowhere."""
+    """Audit log: a line of JSON for each call that changes data or is refused for its key, with caller, method and
+    outcome, without content. A file, which is reopened after rotation; "-" for stderr; empty: none."""
 
 
 class EventLoop(StrEnum):
     """Implementations of asyncio's event loop."""
 
     UVLOOP = "uvloop"
-    """In C; a call takes three quarters of the time."""
+    """An implementation in C: a call takes three quarters of the time."""
     ASYNCIO = "asyncio"
-    """Python's own."""
+    """The implementation of the standard library."""
 
 
 class ServerSettings(SettingsGroup):
     """Addresses, limits and concurrency of the server."""
 
     address: str = "127.0.0.1:50051"
-    """Where to listen: HOST:PORT, [IPV6]:PORT or unix:PATH, several separated by commas. Port 0 takes a free one."""
+    """Addresses to listen at: HOST:PORT, [IPV6]:PORT or unix:PATH, separated by commas. Port 0: a free one."""
     insecure: bool = False
     """Whether to listen beyond loopback without API keys and client certificates."""
     tls: TlsSettings = TlsSettings()
     """Encryption."""
     health_address: str = ""
-    """A second address, HOST:PORT or unix:PATH, where health checks alone are answered, without TLS and without keys:
-    for probes that speak no TLS, such as Kubernetes'. It may be beyond loopback. Empty: health is served at *address*
-    alone."""
+    """A second address, HOST:PORT or unix:PATH, for health checks only, without TLS and API keys: for probes without
+    TLS support, such as those of Kubernetes. It may be beyond loopback. Empty: only at *address*."""
     reflection: bool = True
-    """Whether grpcurl and the like may ask for the API's descriptors."""
+    """Whether server reflection is enabled, for tools such as grpcurl."""
     grace_seconds: float = Field(default=20.0, ge=0)
-    """How long calls under way may go on after SIGTERM."""
+    """Maximum time for running calls after SIGTERM."""
     default_deadline_seconds: float = Field(default=30.0, gt=0)
-    """The deadline of a unary call whose client sent none."""
+    """Default deadline of unary calls."""
     max_message_bytes: int = Field(default=16 * 1024 * 1024, ge=64 * 1024)
-    """The largest request or reply."""
+    """Maximum size of a request or reply."""
     search_threads: int = Field(default=8, ge=1)
-    """Searches worked on at a time."""
+    """Number of concurrent searches."""
     write_threads: int = Field(default=32, ge=1)
-    """Writes worked on at a time; they share commits."""
+    """Number of concurrent writes; they share commits."""
     meta_threads: int = Field(default=8, ge=1)
-    """Reads by id, lists and reports worked on at a time."""
+    """Number of concurrent reads by id, lists and reports."""
     language_threads: int = Field(default=4, ge=1)
-    """Calls that wait for a language model at a time."""
+    """Number of concurrent calls that use a language model."""
     queue_factor: int = Field(default=4, ge=1)
-    """Calls that may wait for each thread before RESOURCE_EXHAUSTED is answered."""
+    """Maximum queue length per thread; further calls fail with RESOURCE_EXHAUSTED."""
     event_loop: EventLoop = EventLoop.UVLOOP
-    """Which implementation of the event loop carries the calls."""
+    """The implementation of the event loop."""
 
 
 class BackendChoice(SettingsGroup):
@@ -356,7 +352,7 @@ class BackendChoice(SettingsGroup):
     backend: str
     """The name of the backend, as `memsvc backends` lists it."""
     options: dict[str, Any] = Field(default_factory=dict)
-    """The backend's own settings; a name it does not know stops the start."""
+    """The options of the backend. An unknown name is an error at start."""
 
 
 class WatchSettings(SettingsGroup):
@@ -365,11 +361,11 @@ class WatchSettings(SettingsGroup):
     max_streams: int = Field(default=1000, ge=1)
     """Watches at a time; further ones are answered RESOURCE_EXHAUSTED."""
     max_lag: int = Field(default=100_000, ge=1)
-    """How many changes a watcher may fall behind while it reads, before its stream ends with an error."""
+    """Maximum lag of a watcher in changes; beyond it its stream ends with an error."""
     threads: int = Field(default=2, ge=1)
     """Threads that read changes for watchers, apart from those of the other calls."""
     poll_seconds: float = Field(default=0.0, ge=0)
-    """How often to look for changes made by other processes on the same store. 0: as the store needs it, never where
+    """Polling interval for changes of other processes on the same store. 0: as the store needs it, never where
     no other process can write to it, and five times a second where others can."""
 
 
@@ -377,7 +373,7 @@ class MetricsSettings(SettingsGroup):
     """The second port, for Prometheus and for probes. It reports numbers, never names or content."""
 
     address: str = ""
-    """Where /metrics, /healthz and /readyz are served over HTTP: HOST:PORT, such as 127.0.0.1:9464. Empty: nowhere."""
+    """HTTP address of /metrics, /healthz and /readyz: HOST:PORT, such as 127.0.0.1:9464. Empty: none."""
 
 
 class BackupSettings(SettingsGroup):
