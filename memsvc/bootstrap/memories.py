@@ -153,7 +153,7 @@ def _watch_service(assembly: Assembly, committer: GroupCommitter) -> WatchServic
     committer.on_owners_changed(notifier.notify)
     if seconds := settings.watch.poll_seconds or (POLL_SECONDS if store.is_shared else 0):
         poller = CommitPoller(store.feed, notifier)
-        assembly.stack.callback(PeriodicTask("watch-poll", seconds, poller.look).stop)
+        assembly.stack.callback(PeriodicTask("watch-poll", seconds, poller.poll).stop)
     kept = timedelta(days=settings.indexing.outbox_days)
     return WatchService(
         store.changes, ErasureBarrier(store.erasures), notifier, max_lag=settings.watch.max_lag, kept=kept

@@ -65,7 +65,7 @@ def has_keys(settings: Settings) -> bool:
     if not is_elsewhere and not settings.data_dir.exists():
         return False
     with owned(settings.data_dir, visits=True) as directory, open_store(settings, directory.path) as store:
-        return store.api_keys.are_there()
+        return store.api_keys.has_any()
 
 
 @contextmanager

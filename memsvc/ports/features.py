@@ -499,7 +499,7 @@ class KeyReads(Protocol):
         """
         ...
 
-    def are_there(self) -> bool:
+    def has_any(self) -> bool:
         """Return whether a key was ever added: revoked and expired ones count, and a key is never removed."""
         ...
 

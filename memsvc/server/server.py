@@ -182,7 +182,7 @@ class Server:
             calls_per_second=options.calls_per_second, concurrent_calls=options.concurrent_calls, clock=time.monotonic
         )
         return Authentication(
-            context.application.api_keys.keyring,
+            context.application.api_keys.authenticator,
             limits,
             context.executors.meta,
             recheck_seconds=options.recheck_seconds,

@@ -68,14 +68,14 @@ class StoreKeysContract(StoreSeams):
 
     def test_there_are_keys_from_the_first_one_on(self, store: MetadataStore) -> None:
         """Also when it opens nothing any more: a service that asked for keys goes on asking."""
-        assert not store.api_keys.are_there()
+        assert not store.api_keys.has_any()
         _add(store, _key(1, revoke_time=NOW, expire_time=NOW))
 
-        assert store.api_keys.are_there()
+        assert store.api_keys.has_any()
 
     def test_keys_outlive_the_store(self, store: MetadataStore, reopen: Callable[[], MetadataStore]) -> None:
         """A store that keeps its data keeps keys."""
         _add(store, _key(1))
         again = reopen()
 
-        assert (again.api_keys.get(_key(1).id), again.api_keys.are_there()) == (_key(1), True)
+        assert (again.api_keys.get(_key(1).id), again.api_keys.has_any()) == (_key(1), True)

@@ -93,7 +93,7 @@ class ConnectionPool:
             kept = self._take(_limit_ms(deadline))
             yield kept.driver
         finally:
-            self._give_back(kept)
+            self._return_connection(kept)
             self._slots.release()
 
     def connect(self) -> Connection:
@@ -124,7 +124,7 @@ class ConnectionPool:
         """Close every connection, those in use when they are returned."""
         with self._lock:
             self._is_closed = True
-        self._give_up_idle()
+        self._close_idle()
 
     def _patience(self, deadline: Deadline | None) -> float:
         left = None if deadline is None else deadline.remaining_seconds()
@@ -138,8 +138,8 @@ class ConnectionPool:
             try:
                 kept.driver.execute(f"SET statement_timeout = {limit_ms}")
             except BaseException:
-                _part_with(kept)
-                self._give_up_idle()
+                _close_connection(kept)
+                self._close_idle()
                 raise
             kept.limit_ms = limit_ms
         return kept
@@ -153,9 +153,9 @@ class ConnectionPool:
                 kept = self._idle.pop(place)
             if _is_usable(kept.driver):
                 return kept
-            _part_with(kept)
+            _close_connection(kept)
 
-    def _give_back(self, kept: _PooledConnection | None) -> None:
+    def _return_connection(self, kept: _PooledConnection | None) -> None:
         if kept is None:
             return
         is_clean = not kept.driver.closed and kept.driver.info.transaction_status == TransactionStatus.IDLE
@@ -164,16 +164,16 @@ class ConnectionPool:
             if is_kept:
                 self._idle.append(kept)
         if not is_kept:
-            _part_with(kept)
+            _close_connection(kept)
         if not is_clean:
             # Where one is lost the others are: the first call after the server came back finds it.
-            self._give_up_idle()
+            self._close_idle()
 
-    def _give_up_idle(self) -> None:
+    def _close_idle(self) -> None:
         with self._lock:
             idle, self._idle = self._idle, []
         for kept in idle:
-            _part_with(kept)
+            _close_connection(kept)
 
 
 def _limit_ms(deadline: Deadline | None) -> int:
@@ -192,7 +192,7 @@ def _is_usable(driver: Connection) -> bool:
     return not poll.poll(0)
 
 
-def _part_with(kept: _PooledConnection) -> None:
+def _close_connection(kept: _PooledConnection) -> None:
     with suppress(psycopg.Error):
         kept.driver.close()
 

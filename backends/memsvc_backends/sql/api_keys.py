@@ -41,7 +41,7 @@ class SqlKeyReads:
             rows = execute(connection, _select_page(only_alive=alive_at is not None), parameters)
             return [_key_from_row(row) for row in rows]
 
-    def are_there(self) -> bool:
+    def has_any(self) -> bool:
         """Return whether there is any."""
         with self._database.read_connection() as connection:
             return execute(connection, sa.select(_C.id).limit(1)).first() is not None

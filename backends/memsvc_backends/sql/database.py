@@ -58,7 +58,7 @@ class Database:
         self._writer_thread: int | None = None
         self._writer: sa.Connection | None = None
         self._slots = threading.BoundedSemaphore(settings.readers)
-        self._shelf = threading.Lock()
+        self._idle_lock = threading.Lock()
         self._idle: list[sa.Connection] = []
         self._is_closed = False
 
@@ -106,9 +106,9 @@ class Database:
     def close(self) -> None:
         """Close every connection, those in use when they are returned. Waits for the running write."""
         with self._lock:
-            with self._shelf:
+            with self._idle_lock:
                 self._is_closed = True
-            self._give_up_idle()
+            self._close_idle()
             if self._writer is not None:
                 # The last connection to close brings SQLite's log into the database file and removes it.
                 self._writer.close()
@@ -135,61 +135,61 @@ class Database:
             connection = self._take_idle() or self.driver.connect()
             yield connection
         finally:
-            self._give_back(connection)
+            self._return_connection(connection)
             self._slots.release()
 
     def _take_idle(self) -> sa.Connection | None:
         """Return a connection that lay idle and can be used."""
         while True:
-            with self._shelf:
+            with self._idle_lock:
                 self._refuse_when_closed()
                 connection = self._idle.pop() if self._idle else None
             if connection is None or self.driver.is_usable(connection):
                 return connection
-            _part_with(connection)
+            _close_connection(connection)
 
-    def _give_back(self, connection: sa.Connection | None) -> None:
+    def _return_connection(self, connection: sa.Connection | None) -> None:
         if connection is None:
             return
         is_clean = self.driver.is_clean(connection)
-        with self._shelf:
+        with self._idle_lock:
             is_kept = is_clean and not self._is_closed
             if is_kept:
                 self._idle.append(connection)
         if not is_kept:
-            _part_with(connection)
+            _close_connection(connection)
         if not is_clean:
-            self._give_up_idle()
+            self._close_idle()
 
-    def _give_up_idle(self) -> None:
-        with self._shelf:
+    def _close_idle(self) -> None:
+        with self._idle_lock:
             idle, self._idle = self._idle, []
         for connection in idle:
-            _part_with(connection)
+            _close_connection(connection)
 
     @contextmanager
     def _writing_connection(self) -> Iterator[sa.Connection]:
-        self._line_up()
+        self._wait_for_turn()
         try:
             with translate():
                 if self._writer is not None and not self.driver.is_usable(self._writer):
-                    self._part_with_writer()
+                    self._close_writer()
                 if self._writer is None:
                     self._writer = self.driver.connect()
                 yield self._writer
         finally:
             if self._writer is not None and not self.driver.is_clean(self._writer):
-                self._part_with_writer()
-                self._give_up_idle()
+                self._close_writer()
+                self._close_idle()
             self._writer_thread = None
             self._lock.release()
 
-    def _part_with_writer(self) -> None:
+    def _close_writer(self) -> None:
         writer, self._writer = self._writer, None
         if writer is not None:
-            _part_with(writer)
+            _close_connection(writer)
 
-    def _line_up(self) -> None:
+    def _wait_for_turn(self) -> None:
         self._refuse_when_closed()
         if self._writer_thread == threading.get_ident():
             message = "A transaction is open in this thread already."
@@ -206,7 +206,7 @@ class Database:
             raise BackendClosedError(BACKEND)
 
 
-def _part_with(connection: sa.Connection) -> None:
+def _close_connection(connection: sa.Connection) -> None:
     """Close a connection that may be broken."""
     with suppress(sa.exc.SQLAlchemyError):
         if not connection.invalidated:

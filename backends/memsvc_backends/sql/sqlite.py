@@ -159,7 +159,7 @@ class WalCheckpointer:
     def wrote(self, connection: sa.Connection, rows: int) -> None:
         """Come after a commit of the writing connection, which has changed so many rows since it was opened."""
         if self._is_long:
-            self._begin_anew(connection)
+            self._truncate_log(connection)
         elif not 0 <= rows - self._carried < ROWS:
             self._carried = rows
             self._wake()
@@ -177,11 +177,11 @@ class WalCheckpointer:
         if self._thread is not None:
             self._thread.join()
 
-    def _begin_anew(self, connection: sa.Connection) -> None:
+    def _truncate_log(self, connection: sa.Connection) -> None:
         """Carry the rest over, unless the thread is about to carry most of it: then after the next commit."""
         if self._file.acquire(blocking=False):
             try:
-                pages, carried = _carry(connection)
+                pages, carried = _checkpoint(connection)
                 self._is_long = carried < pages
             except sa.exc.DBAPIError as error:
                 # The commit is none the worse: what it wrote is in the log.
@@ -215,13 +215,13 @@ class WalCheckpointer:
         try:
             with self._file:
                 self._connection = self._connection or self._connect()
-                pages, _ = _carry(self._connection)
+                pages, _ = _checkpoint(self._connection)
                 self._is_long = pages > LONG_PAGES
         except sa.exc.DBAPIError as error:
             _log.warning(_FAILED, error)
 
 
-def _carry(connection: sa.Connection) -> tuple[int, int]:
+def _checkpoint(connection: sa.Connection) -> tuple[int, int]:
     """Return how many pages the log has, and how many of them are in the file now."""
     [(_, pages, carried)] = execute(connection, "PRAGMA wal_checkpoint(PASSIVE)")
     return pages, carried

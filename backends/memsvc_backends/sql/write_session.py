@@ -144,14 +144,14 @@ class WriteSession:
             yield
             self.refuse_when_void()
         except BaseException:
-            self._take_back(part)
+            self._roll_back(part)
             raise
         finally:
             self._parts.pop()
             if part.is_made:
                 execute(self._direct, f"RELEASE {part.name}")
 
-    def _take_back(self, part: _Savepoint) -> None:
+    def _roll_back(self, part: _Savepoint) -> None:
         if part.is_made:
             execute(self._direct, f"ROLLBACK TO {part.name}")
             self._is_void = False

@@ -132,7 +132,7 @@ class ApiKeyAccess:
     """The key management and the authenticator of a running service."""
 
     keys: ApiKeyService
-    keyring: ApiKeyAuthenticator
+    authenticator: ApiKeyAuthenticator
 
 
 def _key(new: NewApiKey, key_id: str, digest: bytes, now: datetime) -> ApiKey:
@@ -182,8 +182,8 @@ class ApiKeyAuthenticator:
         self._are_there = demand is KeyDemand.REQUIRED
         self._none_at: datetime | None = None
 
-    def is_demanded(self) -> bool | None:
-        """Return whether callers need a key, or None when `look_for_any` must query the store."""
+    def is_key_required(self) -> bool | None:
+        """Return whether callers need a key, or None when `check_for_keys` must query the store."""
         if self._demand is KeyDemand.OFF:
             return False
         # A key is never removed, so a positive result is final.
@@ -191,7 +191,7 @@ class ApiKeyAuthenticator:
             return True
         return False if self._none_at is not None and self._is_fresh(self._none_at) else None
 
-    def look_for_any(self) -> bool:
+    def check_for_keys(self) -> bool:
         """Query the store for whether callers need a key, and return it.
 
         While the store cannot be reached the last known result holds: a service without keys can still be diagnosed.
@@ -201,7 +201,7 @@ class ApiKeyAuthenticator:
         """
         changes, moment = self._changes, self._now()
         try:
-            found = self._demand is not KeyDemand.OFF and self._reads.are_there()
+            found = self._demand is not KeyDemand.OFF and self._reads.has_any()
         except BackendUnavailableError:
             if self._none_at is None:
                 raise
@@ -212,7 +212,7 @@ class ApiKeyAuthenticator:
                 self._none_at = moment
         return self._are_there
 
-    def glance(self, text: str) -> ApiKey | None:
+    def find_cached(self, text: str) -> ApiKey | None:
         """Return the key with this text from the cache, else None.
 
         Raises:
@@ -225,7 +225,7 @@ class ApiKeyAuthenticator:
             return None
         return self._open_key(looked.key, text)
 
-    def look(self, text: str) -> ApiKey:
+    def authenticate(self, text: str) -> ApiKey:
         """Return the key with this text from the store.
 
         Raises:

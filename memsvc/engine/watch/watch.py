@@ -253,7 +253,7 @@ class CommitPoller:
         self._bell = bell
         self._head = -1
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Poll once. Not thread-safe.
 
         Raises:

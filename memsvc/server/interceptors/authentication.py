@@ -42,9 +42,9 @@ class Authentication:
 
     async def intercept(self, call: Call, call_next: CallNext) -> Any:
         """Authenticate and authorise the call before anything is done for it."""
-        is_required = self._keyring.is_demanded()
+        is_required = self._keyring.is_key_required()
         if is_required is None:
-            is_required = await self._executor.proceed(self._keyring.look_for_any)
+            is_required = await self._executor.proceed(self._keyring.check_for_keys)
         if not is_required:
             if call.method in KEY_METHODS and not is_local_peer(call.context.peer()):
                 message = "Without authentication, API keys can be managed from the machine of the service only."
@@ -64,8 +64,8 @@ class Authentication:
                 return await call_next(call)
 
     async def _known(self, text: str) -> ApiKey:
-        known = self._keyring.glance(text)
-        return await self._executor.proceed(self._keyring.look, text) if known is None else known
+        known = self._keyring.find_cached(text)
+        return await self._executor.proceed(self._keyring.authenticate, text) if known is None else known
 
     @asynccontextmanager
     async def _rechecked(self, text: str) -> AsyncIterator[None]:

@@ -99,7 +99,7 @@ class SqlStoreMoves:
                 into = migration_state.load_move(there, migration_state.INTO)
                 if into is not None and into.state != migration_state.ARRIVED and into.store_id == store_id:
                     clear(there)
-            self._let_go()
+            self._release_lock()
         return MoveProgress(MovePhase.ABORTED, place=other.place, note="nothing is left of the move")
 
     def undo(self, target: MoveTarget, *, changes: MoveChanges) -> MoveProgress:
@@ -157,7 +157,7 @@ class SqlStoreMoves:
         migration_state.save(there, replace(left, details={"renewed": bool(changed)}))
         return bool(changed)
 
-    def _let_go(self) -> None:
+    def _release_lock(self) -> None:
         with self._database.write_transaction() as source:
             change_triggers.remove(source)
             migration_state.forget(source, migration_state.OUT)
@@ -220,7 +220,7 @@ class MigrationRun:
         if into.state == migration_state.COPYING:
             yield from self._copy(into)
             yield MoveProgress(MovePhase.FOLLOWING, note="making indexes")
-            self._carry(None, ends=True)
+            self._copy_changes(None, ends=True)
         yield from self._follow(None)
         digests: Digests = {}
         yield from self._verify(digests)
@@ -308,12 +308,12 @@ class MigrationRun:
             yield MoveProgress(MovePhase.FOLLOWING, 0, left, note="changes made during the copy")
             if not left:
                 return
-            carried = self._carry(digests)
+            carried = self._copy_changes(digests)
             yield MoveProgress(MovePhase.FOLLOWING, left, left, note="changes made during the copy")
             if carried.rows <= FEW:
                 return
 
-    def _carry(self, digests: Digests | None, *, ends: bool = False) -> CopiedChanges:
+    def _copy_changes(self, digests: Digests | None, *, ends: bool = False) -> CopiedChanges:
         """Bring the target to the source's present state; where this *ends* the copying, make the indexes."""
         with self._source.snapshot() as source, self._target.write_transaction() as there:
             carried = copy_changes(source, there, digests)

@@ -73,23 +73,23 @@ def test_a_key_is_looked_up_once_and_then_known(
     """The store is asked again when what is known is old."""
     made = keys.create(NewApiKey(name="x", tenant_id="acme"))
 
-    assert keyring.glance(made.text) is None
-    assert keyring.look(made.text) == made.key == keyring.glance(made.text)
+    assert keyring.find_cached(made.text) is None
+    assert keyring.authenticate(made.text) == made.key == keyring.find_cached(made.text)
     clock.moment += REFRESH - INSTANT
-    assert keyring.glance(made.text) == made.key
+    assert keyring.find_cached(made.text) == made.key
     clock.moment += INSTANT
-    assert keyring.glance(made.text) is None
+    assert keyring.find_cached(made.text) is None
 
 
 def test_what_this_process_revokes_opens_nothing_at_once(keyring: ApiKeyAuthenticator, keys: ApiKeyService) -> None:
     """Even when it was known a moment ago."""
     made = keys.create(NewApiKey())
-    keyring.look(made.text)
+    keyring.authenticate(made.text)
     keys.revoke(made.key.id)
 
-    assert keyring.glance(made.text) is None
+    assert keyring.find_cached(made.text) is None
     with pytest.raises(ApiKeyInvalidError):
-        keyring.look(made.text)
+        keyring.authenticate(made.text)
 
 
 def test_what_another_process_revokes_opens_nothing_soon(
@@ -97,14 +97,14 @@ def test_what_another_process_revokes_opens_nothing_soon(
 ) -> None:
     """Within the time of refreshing, and at once where it was not known."""
     made = others.create(NewApiKey())
-    keyring.look(made.text)
+    keyring.authenticate(made.text)
     others.revoke(made.key.id)
 
-    assert keyring.glance(made.text) is not None
+    assert keyring.find_cached(made.text) is not None
     clock.moment += REFRESH
-    assert keyring.glance(made.text) is None
+    assert keyring.find_cached(made.text) is None
     with pytest.raises(ApiKeyInvalidError):
-        keyring.look(made.text)
+        keyring.authenticate(made.text)
 
 
 def test_a_key_that_is_known_ends_at_its_moment(
@@ -112,17 +112,17 @@ def test_a_key_that_is_known_ends_at_its_moment(
 ) -> None:
     """Not only when the store is asked again."""
     made = keys.create(NewApiKey(ttl=timedelta(seconds=1)))
-    keyring.look(made.text)
+    keyring.authenticate(made.text)
     clock.moment += timedelta(seconds=1)
 
     with pytest.raises(ApiKeyExpiredError):
-        keyring.glance(made.text)
+        keyring.find_cached(made.text)
 
 
 def test_what_is_no_key_of_ours_is_refused(keyring: ApiKeyAuthenticator, keys: ApiKeyService) -> None:
     """No text, another text, a key of another service, and one with the id of ours but another secret."""
     made = keys.create(NewApiKey())
-    keyring.look(made.text)
+    keyring.authenticate(made.text)
     _, foreign = new_key_text(made.key.create_time, os.urandom)
     same_id = bytes.fromhex(made.key.id)[6:]
     _, other_secret = new_key_text(
@@ -130,43 +130,43 @@ def test_what_is_no_key_of_ours_is_refused(keyring: ApiKeyAuthenticator, keys: A
     )
 
     with pytest.raises(ApiKeyRequiredError):
-        keyring.glance("")
+        keyring.find_cached("")
     with pytest.raises(ApiKeyInvalidError):
-        keyring.glance("password")
-    assert keyring.glance(foreign) is None
+        keyring.find_cached("password")
+    assert keyring.find_cached(foreign) is None
     with pytest.raises(ApiKeyInvalidError):
-        keyring.look(foreign)
+        keyring.authenticate(foreign)
     assert other_secret.startswith(f"memsvc_{made.key.id}_")
-    for ask in (keyring.glance, keyring.look):
+    for ask in (keyring.find_cached, keyring.authenticate):
         with pytest.raises(ApiKeyInvalidError):
             ask(other_secret)
-    assert keyring.glance(made.text) == made.key
+    assert keyring.find_cached(made.text) == made.key
 
 
 def test_keys_are_asked_for_from_the_first_one_on(
     keyring: ApiKeyAuthenticator, others: ApiKeyService, clock: Clock
 ) -> None:
     """Also when another process made it, within the time of refreshing, and when none opens anything any more."""
-    assert keyring.is_demanded() is None
-    assert keyring.look_for_any() is False
-    assert keyring.is_demanded() is False
+    assert keyring.is_key_required() is None
+    assert keyring.check_for_keys() is False
+    assert keyring.is_key_required() is False
     made = others.create(NewApiKey())
     clock.moment += REFRESH
-    assert keyring.is_demanded() is None
-    assert keyring.look_for_any() is True
+    assert keyring.is_key_required() is None
+    assert keyring.check_for_keys() is True
     others.revoke(made.key.id)
     clock.moment += 10 * REFRESH
 
-    assert keyring.is_demanded() is True
+    assert keyring.is_key_required() is True
 
 
 def test_the_first_key_of_this_process_is_asked_for_at_once(keyring: ApiKeyAuthenticator, keys: ApiKeyService) -> None:
     """Whatever was known before."""
-    assert keyring.look_for_any() is False
+    assert keyring.check_for_keys() is False
     keys.create(NewApiKey())
 
-    assert keyring.is_demanded() is None
-    assert keyring.look_for_any() is True
+    assert keyring.is_key_required() is None
+    assert keyring.check_for_keys() is True
 
 
 @pytest.mark.parametrize(("demand", "expected"), [(KeyDemand.REQUIRED, True), (KeyDemand.OFF, False)])
@@ -179,7 +179,7 @@ def test_settings_may_say_whether_keys_are_asked_for(
     """Whether or not there are any; the store is not asked."""
     keyring = ApiKeyAuthenticator(store.api_keys, demand=demand, refresh=REFRESH, now=clock)
 
-    assert keyring.is_demanded() is expected
+    assert keyring.is_key_required() is expected
 
 
 def test_a_repeated_request_makes_no_second_key(keys: ApiKeyService, store: MetadataStore) -> None:
