@@ -121,7 +121,7 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _open_restored(directory: Path, manifest: Mapping[str, object]) -> Mapping[str, int]:
-    """Open the restored store once: it must hold what the manifest says, and gets a name of its own."""
+    """Open the restored store once: check its counts against the manifest, and give it a new identity."""
     spec = load_backend("metadata", str(manifest["backend"]))
     context = BackendContext(directory=directory / STORE, now=utc_now)
     with spec.open(spec.settings(), context) as store:

@@ -20,7 +20,7 @@ _SUFFIXES = frozenset({".so", ".pyd", ".dylib"})
 
 
 class BpeVocabulary(StrEnum):
-    """The vocabularies there are."""
+    """The available vocabularies."""
 
     O200K = "o200k_base"
     """GPT-4o and later; close to those of other makers in English and in Chinese."""

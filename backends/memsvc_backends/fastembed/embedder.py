@@ -78,7 +78,7 @@ class FastembedEmbedder:
 
 
 def _space(settings: FastembedSettings, dimension: int) -> str:
-    """Return the name of the vector space: the model's, with a mark for what else makes the vectors of passages."""
+    """Return the name of the vector space: that of the model, with a mark for options that change passage vectors."""
     name = f"{NAME}/{settings.model}@{dimension}"
     if not settings.passage_prefix:
         return name

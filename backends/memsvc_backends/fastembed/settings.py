@@ -11,7 +11,7 @@ from memsvc.ports.plugin import BackendSettings
 
 
 class Pooling(StrEnum):
-    """Method that makes the vector of a text of those of its tokens."""
+    """Method that pools the vectors of tokens into the vector of a text."""
 
     MEAN = "mean"
     """Their mean: E5, MiniLM, mpnet."""

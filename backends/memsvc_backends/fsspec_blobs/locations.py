@@ -29,7 +29,7 @@ _FULL_RETRY_SECONDS = 60.0
 
 
 class Location(Protocol):
-    """Keeps blobs by name; a blob that is not there is a FileNotFoundError."""
+    """Storage of blobs by name; a missing blob raises FileNotFoundError."""
 
     def take(self, source: Path, name: str) -> None:
         """Keep the bytes of *source*, a closed file in the staging folder, which may be moved."""
@@ -41,7 +41,7 @@ class Location(Protocol):
         ...
 
     def find(self, name: str) -> Blob:
-        """Return what is known of a blob."""
+        """Return the metadata of a blob."""
         ...
 
     def blobs(self) -> Iterator[Blob]:
@@ -121,7 +121,7 @@ class LocalFolder:
 
 
 class RemoteStore:
-    """A file system that fsspec reaches."""
+    """A remote file system of fsspec."""
 
     def __init__(self, system: Any, root: str) -> None:
         """Keep blobs of *system*, an fsspec file system, below the path *root*."""

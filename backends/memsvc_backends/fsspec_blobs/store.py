@@ -1,4 +1,4 @@
-"""The blob store: staged bytes, and blobs at their place."""
+"""The blob store: staged uploads and stored blobs."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class FsspecBlobStore:
             opening.__exit__(None, None, None)
 
     def find(self, sha256: str) -> Blob | None:
-        """Return what is known of a blob."""
+        """Return the metadata of a blob."""
         self._refuse_when_closed()
         try:
             with translate():
@@ -213,7 +213,7 @@ def _require_hash(sha256: str) -> str:
 
 @contextmanager
 def open_blobs(settings: FsspecSettings, context: BackendContext) -> Iterator[BlobStore]:
-    """Open the store; a folder is made, and what an earlier process left half-written is removed.
+    """Open the store; create its folder, and remove incomplete uploads of an earlier process.
 
     Raises:
         BackendUnavailableError: The folder cannot be made, or the file system's library is not installed.

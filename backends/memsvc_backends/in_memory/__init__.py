@@ -1,4 +1,4 @@
-"""In-memory reference implementations of the indexes, models and blobs: plain, slow and without files.
+"""In-memory reference implementations of indexes, models and blobs: simple, slow and without files.
 
 Tests use them where another backend is not the subject, and compare the other backends with them.
 """

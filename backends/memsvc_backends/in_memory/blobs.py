@@ -1,4 +1,4 @@
-"""Blobs in a dict: nothing outlives it."""
+"""Blobs in memory."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class InMemoryBlobStore:
         yield _BytesReader(found[0])
 
     def find(self, sha256: str) -> Blob | None:
-        """Return what is known of a blob."""
+        """Return the metadata of a blob."""
         found = self._current().get(_require_hash(sha256))
         return None if found is None else Blob(sha256, len(found[0]), found[1])
 
@@ -62,11 +62,11 @@ class InMemoryBlobStore:
         return None
 
     def ping(self) -> None:
-        """Return when the store answers."""
+        """Return if the store is open."""
         self._current()
 
     def close(self) -> None:
-        """Forget everything."""
+        """Drop all blobs."""
         self._blobs = None
 
     def _keep(self, sha256: str, content: bytes) -> None:
@@ -116,7 +116,7 @@ def _require_hash(sha256: str) -> str:
 
 @contextmanager
 def open_blobs(settings: BackendSettings, context: BackendContext) -> Iterator[BlobStore]:  # noqa: ARG001
-    """Open an empty store; there is nothing to choose."""
+    """Open an empty store."""
     store = InMemoryBlobStore(context.now)
     try:
         yield store

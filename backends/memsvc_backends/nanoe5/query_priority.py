@@ -19,7 +19,7 @@ _QUOTA = Path("/sys/fs/cgroup/cpu.max")
 
 
 class QueryPriority:
-    """Counts the calls under way.
+    """Counter of running calls that lets passages wait for queries.
 
     A query starts at once. A passage starts when fewer than *lanes* passages run and, for at most
     `PATIENCE_SECONDS`, when no query runs.

@@ -1,4 +1,4 @@
-"""The client of an endpoint: how it is made, and how it is asked whether anybody is there."""
+"""HTTP client of an OpenAI-compatible endpoint, its health check and error translation."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _read(path: Path | None) -> str:
 
 @contextmanager
 def translate() -> Iterator[None]:
-    """Raise what the domain knows in place of what the client raises, with the cause.
+    """Translate errors of the client into errors of the domain.
 
     Raises:
         BackendUnavailableError: The endpoint cannot be reached, is too slow, or refuses what it is asked.

@@ -52,7 +52,7 @@ class OpenAiEmbedder:
 
     @property
     def model(self) -> str:
-        """Name the vector space: what makes the vectors of passages what they are, the address left out."""
+        """Return the name of the vector space: everything that determines passage vectors, except the address."""
         return self._settings.space or f"{_vectors(self._settings)}@{self.dimension}"
 
     def learn(self, directory: Path) -> None:
@@ -144,7 +144,7 @@ def batches_of(texts: Sequence[str], *, items: int, chars: int) -> Iterator[list
 
 
 def _vectors(settings: OpenAiEmbedderSettings) -> str:
-    """Return the model's name, with a mark for what else makes the vectors of passages what they are."""
+    """Return the name of the model, with a mark for options that change passage vectors."""
     made = {
         "dimensions": settings.dimensions if settings.send_dimensions else 0,
         "passage_prefix": settings.passage_prefix,

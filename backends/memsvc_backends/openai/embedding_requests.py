@@ -1,4 +1,4 @@
-"""Asking an endpoint for vectors: again where that may help, and not at all while it wants to be left alone."""
+"""Requests for vectors with retries, rate limits and a circuit breaker."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 1.0, 5.0
 
 
 class TooMuchError(Exception):
-    """The endpoint does not take these texts as they are; fewer or shorter ones it may."""
+    """The endpoint refuses the request as too large; fewer or shorter texts may pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Purpose:
 
 
 class EmbeddingRequester:
-    """Asks an endpoint. Safe to call from several threads."""
+    """Client of the embeddings endpoint. Thread-safe."""
 
     def __init__(
         self, client: openai.OpenAI, settings: OpenAiEmbedderSettings, clock: WaitableClock, random: Random
@@ -157,7 +157,7 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 class WaitableClock(Protocol):
-    """Time, and waiting."""
+    """A clock that can wait."""
 
     def time(self) -> float:
         """Return seconds that only grow."""
@@ -173,7 +173,7 @@ class WaitableClock(Protocol):
 
 
 class WaitableMonotonicClock:
-    """The machine's."""
+    """The monotonic clock of the machine."""
 
     def __init__(self) -> None:
         self._closed = threading.Event()
@@ -193,7 +193,7 @@ class WaitableMonotonicClock:
 
 
 class RateAllowance:
-    """So many of something a minute. What is spent grows back evenly; 0 a minute: no limit."""
+    """A token bucket: an allowance per minute that refills evenly; 0: no limit."""
 
     def __init__(self, per_minute: float, clock: WaitableClock) -> None:
         self._rate = per_minute / MINUTE
@@ -218,7 +218,7 @@ class RateAllowance:
 
 
 class RateLimiter:
-    """Keeps requests and tokens a minute within their limits, for all threads together."""
+    """Rate limiter of requests and tokens per minute, for all threads together."""
 
     def __init__(self, requests_per_minute: float, tokens_per_minute: float, clock: WaitableClock) -> None:
         self._requests = RateAllowance(requests_per_minute, clock)

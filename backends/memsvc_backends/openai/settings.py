@@ -1,4 +1,4 @@
-"""The options of what speaks OpenAI's protocol."""
+"""Options of the backends with OpenAI's protocol."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A search by words: what is counted is looked up, then BM25 is summed up over the postings."""
+"""BM25 search: document frequencies are looked up, then scores are summed over the postings."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ _OLDEST = (0, 5)
 
 @dataclass(slots=True)
 class _PooledConnection:
-    """A connection, and how long its statements may take (0: any time)."""
+    """A connection and its statement timeout (0: none)."""
 
     driver: Connection
     limit_ms: int = 0

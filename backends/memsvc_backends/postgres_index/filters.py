@@ -52,7 +52,7 @@ _NUL = "\x00"
 
 
 class Condition(NamedTuple):
-    """Words with places for parameters, and the parameters. No value is ever among the words."""
+    """SQL with placeholders, and the parameters. Values are never part of the SQL."""
 
     words: str
     parameters: tuple[Any, ...] = ()

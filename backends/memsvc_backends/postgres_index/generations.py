@@ -46,7 +46,7 @@ _log = logging.getLogger(__name__)
 
 
 class TableManifest(Protocol):
-    """Fields that every manifest has."""
+    """Common fields of manifests."""
 
     @property
     def generation(self) -> int:
@@ -82,14 +82,14 @@ class IndexTables(Generic[M]):
 
 @dataclass(frozen=True, slots=True)
 class LiveTables(Generic[M]):
-    """The generation that is searched: how its tables' names begin, which is so once only, and what it is made of."""
+    """The live generation: the unique prefix of its table names, and its manifest."""
 
     base: str
     manifest: M
 
 
 class TableGenerations(Generic[M]):
-    """The manifests in the database, and this process's knowledge of the live one."""
+    """The manifests in the database, and a cache of the live one."""
 
     def __init__(self, connections: ConnectionPool, kind: IndexTables[M]) -> None:
         """Make the table of manifests, and remove leftovers of processes that died.
@@ -112,7 +112,7 @@ class TableGenerations(Generic[M]):
         self._remove_leftovers()
 
     def live(self) -> LiveTables[M] | None:
-        """Return the live generation as far as it is known, or None; what was read long ago is read again.
+        """Return the live generation, or None; it is cached for `FRESH_SECONDS`.
 
         If the database is unreachable, the last known one is returned, and the search itself fails.
 
@@ -220,7 +220,7 @@ class TableGenerations(Generic[M]):
 
 
 class GenerationBuild(Generic[M]):
-    """A generation that is being made: its tables, and the connection whose lock keeps others from making one."""
+    """A generation under construction: its tables, and the connection that holds the lock of builds."""
 
     def __init__(
         self, generations: TableGenerations[M], made: LiveTables[M], connection: Connection, name: str

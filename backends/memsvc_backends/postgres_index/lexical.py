@@ -37,7 +37,7 @@ KIND: IndexTables[LexicalManifest] = IndexTables("index_words", tables.PARTS, ta
 
 
 class FulltextGeneration(TableGeneration[LexicalEntry, LexicalManifest]):
-    """A generation of words."""
+    """A generation of the lexical index."""
 
     def _create(self, connection: Connection, base: str) -> None:
         tables.create(connection, base)
@@ -56,7 +56,7 @@ class FulltextIndex(TableIndex[LexicalEntry, LexicalManifest]):
         super().__init__(ConnectionPool(NAME, settings, lambda _connection: None), KIND, FulltextGeneration)
 
     def replace(self, changes: Changes) -> None:
-        """Make the entries of each memory exactly those given, in one transaction."""
+        """Replace the entries of each memory, in one transaction."""
 
         def write(connection: Connection, live: LiveTables[LexicalManifest]) -> bool:
             tables.replace(connection, live.base, changes)

@@ -1,4 +1,4 @@
-"""The tables of one generation of the full text: entries, postings and words; how they are made, written and searched.
+"""The tables of one generation of the full text: entries, postings and words; creation, writes and reads.
 
 Why not tsvector: `ts_rank` knows neither how rare a word is nor how long its text, and BM25 needs both. So a posting, a
 word of an entry, is a row of its own, under a key of owner and word: an index alone answers which entries of an owner
@@ -76,7 +76,7 @@ def list_key(owner_key: int, word: int) -> int:
 
 
 def create(connection: Connection, base: str) -> None:
-    """Make the tables."""
+    """Create the tables."""
     for words in _MAKE:
         connection.execute(_with_names(words, base))
 
@@ -88,7 +88,7 @@ def settle(connection: Connection, base: str) -> None:
 
 
 def replace(connection: Connection, base: str, changes: Changes) -> None:
-    """Make the entries of each memory exactly those given, all at once."""
+    """Replace the entries of each memory, in one transaction."""
     counts = _Counts()
     with connection.transaction():
         lock_rows(connection, base, changes)
@@ -101,7 +101,7 @@ def replace(connection: Connection, base: str, changes: Changes) -> None:
 
 
 class _Counts:
-    """Changes of the numbers of entries that hold each word."""
+    """Changes of document frequencies."""
 
     def __init__(self) -> None:
         self._more: Counter[int] = Counter()

@@ -1,4 +1,4 @@
-"""An index whose generations are tables, shared by any number of processes, whatever its entries are."""
+"""Base of indexes whose generations are PostgreSQL tables, shared by any number of processes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class TableGeneration(ABC, Generic[E, M]):
     """`memsvc.ports.indexes.Generation`. One thread at a time uses its connection; others wait."""
 
     def __init__(self, making: GenerationBuild[M]) -> None:
-        """Make the tables.
+        """Create the tables.
 
         Raises:
             BackendUnavailableError: The database cannot be reached; the generation is given up.
@@ -51,7 +51,7 @@ class TableGeneration(ABC, Generic[E, M]):
             raise
 
     def replace(self, changes: Mapping[int, Sequence[E]]) -> None:
-        """Make the entries of each memory exactly those given."""
+        """Replace the entries of each memory."""
         coming = iter(changes.items())
         with self._lock, translate(self.making.name):
             while part := dict(islice(coming, _SLICE)):
@@ -68,11 +68,11 @@ class TableGeneration(ABC, Generic[E, M]):
 
     @abstractmethod
     def _create(self, connection: Connection, base: str) -> None:
-        """Make the tables."""
+        """Create the tables."""
 
     @abstractmethod
     def _put(self, connection: Connection, base: str, changes: Mapping[int, Sequence[E]]) -> None:
-        """Make the entries of each memory exactly those given, in one transaction."""
+        """Replace the entries of each memory, in one transaction."""
 
     @abstractmethod
     def _settle(self, connection: Connection, base: str) -> None:
@@ -80,7 +80,7 @@ class TableGeneration(ABC, Generic[E, M]):
 
 
 class TableIndex(Generic[E, M]):
-    """`memsvc.ports.indexes.DerivedIndex`, but for its changes and searches."""
+    """`memsvc.ports.indexes.DerivedIndex` without writes and searches."""
 
     is_shared = True
 
@@ -107,7 +107,7 @@ class TableIndex(Generic[E, M]):
         return None if live is None else live.manifest
 
     def begin(self, manifest: M) -> Generation[E]:
-        """Start a generation; one that was begun here before and not switched to is discarded."""
+        """Start a generation; discard an unfinished one of this process."""
         self._connections.require_open()
         if self._making is not None:
             self._making.discard()
@@ -159,7 +159,7 @@ class TableIndex(Generic[E, M]):
 
 
 class TableReader(Generic[M]):
-    """Asks the live generation, and counts and lists what it holds."""
+    """Reader of the live generation: queries, counts and inventory."""
 
     def __init__(self, connections: ConnectionPool, generations: TableGenerations[M]) -> None:
         self._connections = connections
@@ -172,7 +172,7 @@ class TableReader(Generic[M]):
         absent: R,
         deadline: Deadline | None = None,
     ) -> R:
-        """Return what *live* answers, or the next generation when it is gone by now, or *absent* when there is none.
+        """Run *ask* on *live*, or on the next generation if it was dropped; return *absent* without a generation.
 
         Raises:
             DeadlineExceededError: The deadline passed first.
@@ -208,7 +208,7 @@ class TableReader(Generic[M]):
             after = found[-1][0]
 
     def count(self, where: Condition | None) -> int:
-        """Return how many entries meet a condition, or how many there are."""
+        """Return the number of entries that meet a condition, or of all."""
         words, parameters = where or Condition("true")
 
         def counted(connection: Connection, live: LiveTables[M]) -> int:
@@ -217,7 +217,7 @@ class TableReader(Generic[M]):
         return self.query(self._generations.live(), counted, 0)
 
     def largest_owner(self) -> int:
-        """Return how many entries of one view the owner has who has most."""
+        """Return the largest number of entries of one view of an owner."""
 
         def most(connection: Connection, live: LiveTables[M]) -> int:
             counts = f'SELECT count(*) AS held FROM "{self._entries(live)}" GROUP BY owner_key, view'

@@ -1,4 +1,4 @@
-"""The table of one generation of vectors: how it is made, written and searched."""
+"""The table of one generation of vectors: creation, writes and searches."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ Changes = Mapping[int, Sequence[VectorEntry]]
 
 
 class _VectorDumper(Dumper):
-    """A vector as the extension sends it: the number of dimensions, two spare bytes, and the numbers."""
+    """A vector in the binary format of pgvector: the number of dimensions, two spare bytes, and the numbers."""
 
     format = Format.BINARY
 
@@ -55,7 +55,7 @@ class _VectorDumper(Dumper):
 
 
 def register_vector_type(connection: Connection) -> None:
-    """Let a connection take arrays for vectors."""
+    """Register the vector type with a connection."""
     info = TypeInfo.fetch(connection, "vector")
     if info is None:
         raise psycopg.errors.UndefinedObject("The type vector is gone.")
@@ -85,7 +85,7 @@ def require_dimension(vector: Vector, dimension: int) -> None:
 
 
 def replace(connection: Connection, table: str, changes: Changes) -> None:
-    """Make the entries of each memory exactly those given, all at once."""
+    """Replace the entries of each memory, in one transaction."""
     name = sql.Identifier(table)
     names = sql.SQL(", ").join(map(sql.Identifier, NAMES))
     with connection.transaction():

@@ -1,4 +1,4 @@
-"""The vector index by pgvector: exact for owners of few entries, by a graph for those of many."""
+"""The vector index by pgvector: exact search for owners of few entries, HNSW for those of many."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class PgvectorIndex(TableIndex[VectorEntry, VectorManifest]):
         self._threads = ThreadPoolExecutor(settings.connections, thread_name_prefix="pgvector")
 
     def replace(self, changes: Changes) -> None:
-        """Make the entries of each memory exactly those given, in one transaction.
+        """Replace the entries of each memory, in one transaction.
 
         Entries are centred by the means of one generation; so if another went live concurrently, nothing is written,
         and the index counts as unavailable until the caller has created them again.
@@ -104,7 +104,7 @@ class PgvectorIndex(TableIndex[VectorEntry, VectorManifest]):
     def begin_search(
         self, vector: Vector, *, view: View, reach: Reach, where: Filter | None = None, limit: int, deadline: Deadline
     ) -> PendingSearch:
-        """Let a thread search, while the caller does something else."""
+        """Start the search in a thread."""
         search = partial(self._search_live, _VectorSearch(vector, view, reach, where, limit, deadline))
         try:
             return _ThreadSearch(self._threads.submit(search), deadline)
@@ -196,7 +196,7 @@ PGVECTOR: BackendSpec[VectorIndex] = BackendSpec(settings=PgvectorSettings, open
 
 
 class PgvectorGeneration(TableGeneration[VectorEntry, VectorManifest]):
-    """A generation of vectors, with a graph when the manifest asks for one."""
+    """A generation of vectors, with a graph if the manifest requests one."""
 
     def __init__(self, making: GenerationBuild[VectorManifest], settings: PgvectorSettings) -> None:
         self._settings = settings

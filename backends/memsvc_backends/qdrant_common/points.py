@@ -1,4 +1,4 @@
-"""From entries to Qdrant's points: the number, the vector, and the payload that filters test."""
+"""Conversion of entries to Qdrant points: id, vector and filterable payload."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ FIRST, LAST = to_micros(datetime.min.replace(tzinfo=UTC)), to_micros(datetime.ma
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """A part of a change, small enough to be made between two searches.
+    """A part of a change, small enough to be written between two searches.
 
     Attributes:
         ids: The points to write.

@@ -129,7 +129,7 @@ class Child:
         return self._process.pid
 
     def call(self, message: Message, blob: bytes = b"", *, deadline: Deadline = NO_HURRY) -> Any:
-        """Send a request and return the value of its reply; what is raised is what `Exchange.result` raises."""
+        """Send a request and return the value of its reply; raises as `Exchange.result` does."""
         return self.begin(message, blob, deadline=deadline).result(deadline)
 
     def begin(self, message: Message, blob: bytes = b"", *, deadline: Deadline = NO_HURRY) -> Exchange:
@@ -164,7 +164,7 @@ class Child:
         connection.close()
 
     def stop(self) -> None:
-        """Let what was begun come to its end, close the shard in good order, and end the process."""
+        """Finish running requests, close the shard, and end the process."""
         deadline = Deadline.after(_STOP_SECONDS)
         with suppress(ChildDiedError, EdgeFaultError, DeadlineExceededError):
             while exchange := self._oldest():
@@ -238,7 +238,7 @@ class Supervisor:
         return None if child is None else child.pid
 
     def open(self) -> None:
-        """Start a child and open the shard in it, ready to be searched; what is raised is what `call` raises."""
+        """Start a child and open the shard in it; raises as `call` does."""
         self._ensure_child(None, NO_HURRY)
 
     def begin(self, message: Message, blob: bytes = b"", *, deadline: Deadline = NO_HURRY) -> Exchange | None:
@@ -288,7 +288,7 @@ class Supervisor:
         self._end(RetiredError)
 
     def close(self) -> None:
-        """Do the same for good: who asks later made a mistake."""
+        """End the child for good; later calls are an error."""
         self._end(partial(BackendClosedError, NAME))
 
     def _end(self, refusal: Callable[[], Exception]) -> None:
@@ -349,11 +349,11 @@ class ChildDiedError(Exception):
 
 
 class EdgeFaultError(Exception):
-    """The engine refused an operation; the text is its own."""
+    """The engine refused an operation; the message is that of the engine."""
 
 
 class RetiredError(Exception):
-    """The generation that was asked is no more."""
+    """The generation was replaced."""
 
 
 @contextmanager

@@ -32,7 +32,7 @@ class _Phase(Enum):
 
 
 class EdgeGeneration:
-    """A generation that is being made. From one thread at a time."""
+    """A generation under construction. For one thread at a time."""
 
     def __init__(self, manifest: VectorManifest, directory: Path, settings: QdrantEdgeSettings) -> None:
         self.manifest = manifest
@@ -62,7 +62,7 @@ class EdgeGeneration:
         return self._builder.pid
 
     def replace(self, changes: Changes) -> None:
-        """Make the entries of each memory exactly those given."""
+        """Replace the entries of each memory."""
         is_building = self._phase is _Phase.BUILDING
         size = self._settings.slice_points
         slices = slices_of(changes, dimension=self.manifest.dimension, size=size, is_bulk=is_building)

@@ -231,7 +231,7 @@ EDGE: BackendSpec[VectorIndex] = BackendSpec(settings=QdrantEdgeSettings, open=_
 
 @dataclass(frozen=True, slots=True)
 class LiveShard:
-    """The generation that is searched.
+    """The live generation.
 
     Attributes:
         manifest: What it is made of.
@@ -258,7 +258,7 @@ class SearchSpec:
 
 
 class EdgeSearch:
-    """One search, from one thread at a time."""
+    """One search, for one thread at a time."""
 
     __slots__ = ("_begun", "_blob", "_deadline", "_find_live", "_limit", "_packed", "_sought", "_vector")
 

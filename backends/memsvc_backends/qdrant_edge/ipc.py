@@ -1,4 +1,4 @@
-"""Frames between the adapter and its child: a message of plain values, and raw bytes (vectors) behind it.
+"""Frames between the adapter and its child: a message of plain values, followed by raw bytes (vectors).
 
 Each connection carries one request and then its reply, so nothing has to be matched up.
 
@@ -63,7 +63,7 @@ class PipeConnection:
         self._socket.sendall(b"".join((_HEADER.pack(len(head), len(blob)), head, blob)))
 
     def receive(self, until: float | None = None) -> tuple[Message, bytes]:
-        """Return the next frame, at once if it is there. What has come when the time is over is kept for the next call.
+        """Return the next frame, at once if it has arrived. A partial frame at the timeout is kept for the next call.
 
         Args:
             until: A moment on the monotonic clock, or None to wait as long as it takes.

@@ -34,7 +34,7 @@ _SLOW = frozenset({"write", "finish", "create", "open", "close"})
 
 
 class EdgeProcess:
-    """The shard, and what can be done with it."""
+    """The shard and its operations."""
 
     def __init__(self) -> None:
         self._opened: Shard | None = None
@@ -85,7 +85,7 @@ class EdgeProcess:
 
 
 class Loop:
-    """Reads requests from all connections and answers them, searches first."""
+    """Event loop that answers the requests of all connections, searches first."""
 
     def __init__(self, connections: list[PipeConnection]) -> None:
         self._process = EdgeProcess()

@@ -1,4 +1,4 @@
-"""An index whose generations are collections of a server, whatever its points are made of."""
+"""Base of indexes whose generations are collections of a Qdrant server."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SWITCHES = 5
 
 
 class CollectionIndex(ABC, Generic[E, Manifest]):
-    """`memsvc.ports.indexes.DerivedIndex`. A down server makes calls fail, and nothing else: it may come back."""
+    """`memsvc.ports.indexes.DerivedIndex`. While the server is down calls fail; it may come back."""
 
     is_shared = True
 
@@ -53,7 +53,7 @@ class CollectionIndex(ABC, Generic[E, Manifest]):
         return None if live is None else live.manifest
 
     def replace(self, changes: Mapping[int, Sequence[E]]) -> None:
-        """Make the entries of each memory exactly those given, in the generation whose manifest this thread read."""
+        """Replace the entries of each memory, in the generation whose manifest this thread read."""
         live = self._generations.live_for_write()
         if live is None:
             message = "The index has no generation yet."
@@ -108,7 +108,7 @@ class CollectionIndex(ABC, Generic[E, Manifest]):
         """Write to a generation. An AbsentError says that it is gone."""
 
     def _prepare(self, collection: str) -> None:
-        """Make what a new collection needs before it is written to: an index for each filtered field."""
+        """Create the payload indexes of a new collection: one for each filtered field."""
         for name, schema in payload_indexes().items():
             self._connection.write(
                 "create_payload_index", collection_name=collection, field_name=name, field_schema=schema

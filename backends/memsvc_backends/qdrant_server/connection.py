@@ -1,4 +1,4 @@
-"""One client of a Qdrant server, over gRPC: time limits, further attempts, errors in the words of the domain.
+"""The client of a Qdrant server, over gRPC: timeouts, retries, translation of errors.
 
 Opening it sends nothing: the server may start later. gRPC reconnects by itself, within a second of the server's coming
 back, so nothing here has to notice that it was away.
@@ -42,7 +42,7 @@ _LATE = "DEADLINE_EXCEEDED"
 
 
 class AbsentError(Exception):
-    """A collection is not there, perhaps no more. Never crosses the port."""
+    """The collection does not exist, or no longer. Never crosses the port."""
 
 
 class ServerConnection:
@@ -176,7 +176,7 @@ def is_late(error: BaseException) -> bool:
 
 
 def is_absent(error: BaseException) -> bool:
-    """Return whether what was asked for, a collection, is not there."""
+    """Return whether the collection does not exist."""
     return status_of(error) == "NOT_FOUND" or (isinstance(error, ValueError) and "not found" in str(error))
 
 

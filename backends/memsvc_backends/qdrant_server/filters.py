@@ -1,4 +1,4 @@
-"""From the filter tree to the filters of a Qdrant server.
+"""Conversion of the filter tree to the filters of a Qdrant server.
 
 Every filtered field has a payload field of its own name, with an index. Strings are whole keywords, the long ones as a
 digest. Numbers are compared as Qdrant does it, as doubles: see `memsvc_backends.qdrant_common.points`.

@@ -44,7 +44,7 @@ M = TypeVar("M")
 
 
 class CollectionManifest(Protocol):
-    """A manifest."""
+    """Common fields of manifests."""
 
     @property
     def generation(self) -> int:
@@ -57,7 +57,7 @@ Manifest = TypeVar("Manifest", bound=CollectionManifest)
 
 @dataclass(frozen=True, slots=True)
 class LiveCollection(Generic[Manifest]):
-    """A generation: its collection, and what it is made of."""
+    """A generation: its collection, and its manifest."""
 
     collection: str
     manifest: Manifest
@@ -65,7 +65,7 @@ class LiveCollection(Generic[Manifest]):
 
 
 class CollectionGenerations(Generic[Manifest]):
-    """Finds the live generation, makes new ones, switches, and clears away."""
+    """The generations on the server: reads, creation, switches and the removal of leftovers."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class CollectionGenerations(Generic[Manifest]):
         return self._live
 
     def live_for_write(self) -> LiveCollection[Manifest] | None:
-        """Return the generation that this thread has made its entries for: the one whose manifest it read last."""
+        """Return the generation of the entries of this thread: the one whose manifest it read last."""
         self._connection.require_open()
         seen: LiveCollection[Manifest] | None = getattr(self._seen, "live", None)
         if seen is None or seen.collection in self._left:
@@ -268,7 +268,7 @@ class CollectionGenerations(Generic[Manifest]):
 
 
 class ServerGeneration(Generic[E, Manifest]):
-    """A collection that no alias names yet. From one thread at a time."""
+    """A collection without an alias. For one thread at a time."""
 
     def __init__(
         self,
@@ -286,7 +286,7 @@ class ServerGeneration(Generic[E, Manifest]):
         self._touched = time.monotonic()
 
     def replace(self, changes: Mapping[int, Sequence[E]]) -> None:
-        """Make the entries of each memory exactly those given."""
+        """Replace the entries of each memory."""
         self._write(self.made, changes)
         if time.monotonic() > self._touched + _TOUCH_SECONDS:
             self._touched = time.monotonic()
@@ -318,7 +318,7 @@ class ServerGeneration(Generic[E, Manifest]):
 
 
 class ForeignManifestError(Exception):
-    """The manifest of the collection is not ours, or of another format."""
+    """The manifest of the collection is foreign, or of another format."""
 
 
 def vector_text(manifest: VectorManifest) -> str:

@@ -1,4 +1,4 @@
-"""From entries to the points of a Qdrant server, and the operations that write them."""
+"""Conversion of entries to the points of a Qdrant server, and the operations that write them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from memsvc_backends.qdrant_server.filters import keyword, others_of
 
 
 class PointEntry(Protocol):
-    """Entry to write, which has a number."""
+    """An entry with a point id."""
 
     @property
     def entry_id(self) -> int:

@@ -84,7 +84,7 @@ class QdrantSparseIndex(CollectionIndex[LexicalEntry, LexicalManifest]):
         limit: int,
         deadline: Deadline,
     ) -> Hits:
-        """Search for what is held, and once more with what is meant where a term is held by nothing."""
+        """Search for the terms; repeat the search with similar terms for those without a match."""
         doubtful = [term for term in dict.fromkeys(terms) if is_forgivable(term)]
         unknown = self._unknown(live, doubtful, deadline)
         weights = [1.0] * len(terms)

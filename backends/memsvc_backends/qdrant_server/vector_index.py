@@ -83,7 +83,7 @@ class QdrantServerIndex(CollectionIndex[VectorEntry, VectorManifest]):
         )
 
     def unsealed_count(self) -> int:
-        """Return 0: the server packs what is written by itself."""
+        """Return 0: the server packs new points in the background."""
         self._connection.require_open()
         return 0
 

@@ -26,7 +26,7 @@ _MOST_NEAR = 256
 
 
 class ServerVocabulary:
-    """Writes each word once, as far as this process remembers."""
+    """Writer of the vocabulary; words that this process has written recently are not written again."""
 
     def __init__(self, connection: ServerConnection) -> None:
         self._connection = connection
@@ -40,7 +40,7 @@ class ServerVocabulary:
 
     @staticmethod
     def layout() -> dict[str, Any]:
-        """Return what the collection is made with: no vectors."""
+        """Return the parameters of the collection: no vectors."""
         return {"vectors_config": {}}
 
     def prepare(self, collection: str) -> None:

@@ -1,4 +1,4 @@
-"""API keys: one row for each, for good."""
+"""API keys: one row each, never deleted."""
 
 from __future__ import annotations
 

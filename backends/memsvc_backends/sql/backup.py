@@ -1,4 +1,4 @@
-"""Copying the database while it is used."""
+"""Online backup of the database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statements and conflicts."""
+"""Facts and conflicts."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class SqlConflictReads:
         self._database = database
 
     def get(self, ids: Sequence[str], *, reach: Reach) -> dict[str, Conflict]:
-        """Return those that are there."""
+        """Return the existing ones."""
         parameters = {"wanted": list_parameter(ids), "owner": reach.owner}
         with self._database.read_connection() as connection:
             return {

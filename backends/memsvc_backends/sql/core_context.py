@@ -1,4 +1,4 @@
-"""Memories that contexts and starts load, each sort by an index that holds little else."""
+"""Reads of core memories for contexts, each kind by a partial index."""
 
 from __future__ import annotations
 

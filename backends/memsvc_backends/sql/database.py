@@ -1,4 +1,4 @@
-"""The connections to the database: one that writes, a few that read."""
+"""The connection pool: one writer, and several readers."""
 
 from __future__ import annotations
 
@@ -291,7 +291,7 @@ class Driver(Protocol):
 
 
 class SchemaVersionError(Exception):
-    """The database was made by a version of memsvc that this one does not know; nothing was changed."""
+    """The database has an unknown schema version; nothing was changed."""
 
 
 @contextmanager
@@ -330,7 +330,7 @@ def _of_database(error: exc.DatabaseError) -> Exception:
 
 
 def problem_of(error: BaseException | None) -> str:
-    """Return what is wrong with the database and what helps, in words that hold nothing of its address.
+    """Return the failure of the database and its remedy, without its address.
 
     What PostgreSQL says of a connection that failed comes without a code and may quote the address, and with it a
     password that was not escaped. Messages of a server in another language are replaced by a general one.

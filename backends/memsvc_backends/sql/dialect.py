@@ -41,7 +41,7 @@ _COMPILED: dict[tuple[str, int], _CompiledStatement] = {}
 
 
 class SqlFunction(FunctionElement[Any]):
-    """Expression that every database has, each under a name of its own."""
+    """A function with a different name in each database."""
 
     inherit_cache = True
     sqlite: ClassVar[str]
@@ -125,7 +125,7 @@ class JsonRows(SqlFunction):
 
 
 class Hexadecimal(SqlFunction):
-    """Bytes as digits."""
+    """Bytes as hexadecimal digits."""
 
     name = "hexadecimal"
     sqlite = "hex({0})"
@@ -135,7 +135,7 @@ class Hexadecimal(SqlFunction):
 
 
 class NoIndex(SqlFunction):
-    """The value of a column, by which no index is entered."""
+    """The value of a column, hidden from the index selection of the planner."""
 
     name = "unindexed"
     sqlite = "+{0}"

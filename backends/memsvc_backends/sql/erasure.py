@@ -1,4 +1,4 @@
-"""Forgetting a user: removing what is stored of an owner, part by part, and looking for what is left."""
+"""Erasure of users: removal of all rows of an owner in parts, and the search for residue."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class SqlErasureReads:
     """`memsvc.ports.operations.ErasureReads`."""
 
     def __init__(self, database: Database, forget: Callable[[], None]) -> None:
-        """Look into *database*; *forget* drops what is kept in memory of what it held."""
+        """Read *database*; *forget* drops its caches."""
         self._database = database
         self._forget = forget
 
@@ -240,7 +240,7 @@ def _erasure(row: Sequence[Any]) -> Erasure:
 
 
 def _deobfuscate(text: str) -> str:
-    """Return what was covered; what an earlier version noted is as it was: a name, or a list of names."""
+    """Return the original text; earlier versions stored it unchanged: a name, or a list of names."""
     return text if OWNER_SEPARATOR in text or text.startswith("[") else deobfuscate(text)
 
 

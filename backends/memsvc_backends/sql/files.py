@@ -219,7 +219,7 @@ class SqlFileReads(SqlFileSearch):
         self._database = database
 
     def get(self, ids: Sequence[str], *, reach: Reach, now: datetime) -> dict[str, File]:
-        """Return those that are there."""
+        """Return the existing ones."""
         at = {"wanted": list_parameter(ids), "owner": reach.owner, "projects": list_parameter(reach.project_ids)}
         found = self._read(_select_ids(), at | {"now": to_micros(now)})
         return {file.id: file for file in found}

@@ -1,4 +1,4 @@
-"""Memories as they were: a revision's row holds when it began, and its content once another took its place."""
+"""Earlier revisions: the row of a revision has its time, and its content once it is replaced."""
 
 from __future__ import annotations
 

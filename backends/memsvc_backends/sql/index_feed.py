@@ -102,7 +102,7 @@ class SqlIndexFeed:
             return _documents(connection, found, _vectors(connection, list(found)))
 
     def expected_entries(self, *, after_row: int, limit: int) -> list[ExpectedEntries]:
-        """Return what the indexes should hold."""
+        """Return the expected entries."""
         columns = (memories.c.row, memories.c.fingerprint, memories.c.chunk_count)
         with self._database.read_connection() as connection:
             found = execute(connection, _after(sa.select(*columns), after_row, limit)).all()
@@ -165,7 +165,7 @@ class SqlIndexFeed:
             self._marks.add(change.position for change in changes)
 
     def settle(self) -> None:
-        """Make durable what was noted."""
+        """Write the marks."""
         self._marks.write()
 
     def head_position(self) -> int:
@@ -325,7 +325,7 @@ def _select_vectors() -> sa.Select[Any]:
 
 
 class AppliedMarks:
-    """Safe to use from any number of threads."""
+    """Marks of applied changes that are not written yet. Thread-safe."""
 
     def __init__(self, database: Database) -> None:
         """Write to *database*."""
@@ -368,7 +368,7 @@ def _mark_applied() -> sa.Update:
 
 
 class NewRecordBuffer:
-    """New records by row, each until it is taken or changed. When it is full new ones find no room.
+    """New records by row, until they are indexed or changed. When it is full, new ones are not kept.
 
     The indexer takes the oldest first: pushed out by newer ones, none would be left that it asks for.
 
@@ -415,7 +415,7 @@ class SqlEmbeddingCache:
         self._database = database
 
     def get(self, model: str, digests: Sequence[bytes]) -> dict[bytes, bytes]:
-        """Return those that are there."""
+        """Return the existing ones."""
         found: dict[bytes, bytes] = {}
         for start in range(0, len(digests), MAX_PARAMETERS):
             wanted = embeddings.c.digest.in_(digests[start : start + MAX_PARAMETERS])

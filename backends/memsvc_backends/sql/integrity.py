@@ -1,4 +1,4 @@
-"""Looking for what is wrong with what is stored."""
+"""Integrity checks of the stored rows."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class SqlIntegrityReads:
         return found
 
     def known_ids(self, owner: str, ids: Sequence[str]) -> set[str]:
-        """Return those that are there."""
+        """Return the existing ones."""
         if not ids:
             return set()
         statement = sa.select(memories.c.id).where(in_json_list(memories.c.id, "wanted"))

@@ -1,4 +1,4 @@
-"""Finding what upkeep is due, each list by an index of its own."""
+"""Reads of maintenance: memories that are due, each list by an index of its own."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class SqlUpkeepReads:
     def expired_memories(
         self, area: MaintenanceScope, *, at: datetime, after: ScanPosition, limit: int
     ) -> list[MaintenanceCandidate]:
-        """Return what has expired."""
+        """Return the expired memories."""
         return self._list(
             area, (IS_EXPIRING, _LEASE.expire_time <= to_micros(at)), (_LEASE.expire_time, _LEASE.row), after, limit
         )
@@ -52,7 +52,7 @@ class SqlUpkeepReads:
     def frequently_read(
         self, area: MaintenanceScope, *, least: int, at: datetime, after: ScanPosition, limit: int
     ) -> list[MaintenanceCandidate]:
-        """Return what was read often."""
+        """Return frequently read memories."""
         moment = to_micros(at)
         conditions = (
             IS_PROMOTABLE,

@@ -1,4 +1,4 @@
-"""Memories to rows and back, and to the JSON of their earlier revisions and back."""
+"""Conversion of memories to rows, and to the JSON of earlier revisions, in both directions."""
 
 from __future__ import annotations
 

@@ -217,7 +217,7 @@ log = logging.getLogger(__name__)
 
 
 class RankingPreloader:
-    """A thread that fills the columns with the latest memories, and ends."""
+    """A thread that preloads the columns with the latest memories."""
 
     def __init__(self, database: Database, columns: CandidateColumns) -> None:
         self._database = database

@@ -1,4 +1,4 @@
-"""Reading memories."""
+"""Reads of memories."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class SqlMemoryReads(SqlHistoryReads):
             self._shown.forget(rows)
 
     def get(self, ids: Sequence[str], *, reach: Reach) -> dict[str, Memory]:
-        """Return those that are there."""
+        """Return the existing ones."""
         return {memory.id: memory for memory in self._memories("id", ids, reach)}
 
     def get_by_key(self, key: str, *, reach: Reach) -> Memory | None:
@@ -117,7 +117,7 @@ class SqlMemoryReads(SqlHistoryReads):
         return next((found[project] for project in reach.project_ids if project in found), None)
 
     def by_rows(self, rows: Sequence[int], *, reach: Reach) -> dict[int, Memory]:
-        """Return those that are there, by row."""
+        """Return the existing ones by row."""
         found = self._shown.get_many(rows)
         if len(found) < len(rows):
             version = self._shown.version
@@ -419,7 +419,7 @@ def _in_order(keys: sa.Subquery, order: Order) -> tuple[sa.ColumnElement[int], s
 
 @dataclass(frozen=True, slots=True)
 class KeywordMatcher:
-    """Filter of the memories that a search found.
+    """Matcher of keywords among the memories that a search found.
 
     Attributes:
         reach: Where they lie.

@@ -1,4 +1,4 @@
-"""Reminders: found by their days, and what was given of them."""
+"""Reminders by day, and their acknowledgements."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class SqlReminderReads:
         return [memory_from_row(values[2:]) for values in found[:most]]
 
     def acknowledgements(self, rows: Sequence[int], *, since: date, reach: Reach) -> dict[int, frozenset[Given]]:
-        """Return what was acknowledged."""
+        """Return the acknowledgements."""
         if not rows:
             return {}
         parameters = {
@@ -63,7 +63,7 @@ class SqlReminderWrites(WriteSession):
     """`memsvc.ports.features.ReminderWrites`, on the connection of a transaction."""
 
     def acknowledge(self, memory: Memory, day: date, slot: Slot, moment: datetime) -> datetime:
-        """Insert what is not there yet, and return what is."""
+        """Insert the acknowledgement unless it exists, and return all."""
         place = {"row": memory.row, "day": number_of(day), "slot": slot.value}
         execute(self._connection, insert_new(reminders_given), place | {"time": to_micros(moment)})
         [(noted,)] = execute(self._connection, _select_noted(), {f"at_{name}": place[name] for name in place})

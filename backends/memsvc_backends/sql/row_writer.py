@@ -129,7 +129,7 @@ def rewrite_parts(connection: sa.Connection, memory: Memory, chunks: Sequence[Ch
 
 
 def update_statuses(connection: sa.Connection, before: Sequence[Memory], after: Sequence[Memory]) -> None:
-    """Write the next revision of memories that differ in status and time alone.
+    """Write the next revision of memories of which only status and time change.
 
     Raises:
         UniquenessRaceError: One of *before* is no longer the stored revision.
@@ -341,7 +341,7 @@ def statement_rows(records: Iterable[Record]) -> list[tuple[Any, ...]]:
 
 
 def read_facts(connection: sa.Connection, rows: Iterable[int]) -> dict[int, tuple[Fact, ...]]:
-    """Return what the memories with these rows state, by topic; those that state nothing are left out."""
+    """Return the facts of memories by row and topic; memories without facts are omitted."""
     found: dict[int, list[Fact]] = defaultdict(list)
     for row, rule, topic, parts, positive in execute(connection, _select_of_rows(), {"wanted": list_parameter(rows)}):
         found[row].append(Fact(Rule(rule), topic, parts_of(parts), bool(positive)))

@@ -1,4 +1,4 @@
-"""SQLite: a file that one process has."""
+"""SQLite: a database file of one process."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ _log = logging.getLogger(__name__)
 
 
 class WalCheckpointer:
-    """A thread with a connection of its own that carries the log over while others write.
+    """A thread that checkpoints the write-ahead log with a connection of its own.
 
     Without it, the commit that finds the log long carries all of it over, and its writer waits for two more flushes
     of the disk and a thousand pages here and there in the file. The log can restart only once nothing is left in

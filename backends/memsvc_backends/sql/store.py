@@ -209,7 +209,7 @@ class SqlMetadataStore:
 
     @property
     def preloader(self) -> RankingPreloader:
-        """Read ahead what ranking needs."""
+        """Return the preloader of ranking columns."""
         return self._preloading
 
     def storage_bytes(self) -> int:
@@ -218,7 +218,7 @@ class SqlMetadataStore:
             return self._database.driver.storage_bytes(connection)
 
     def ping(self) -> None:
-        """Return when the store answers."""
+        """Return if the store is open."""
         with self._database.read_connection() as connection:
             execute(connection, "SELECT 1")
 

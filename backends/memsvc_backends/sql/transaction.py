@@ -82,7 +82,7 @@ class SqlTransaction(
         return waiting | found
 
     def get(self, memory_id: str, *, reach: Reach) -> Memory | None:
-        """Return those that are there."""
+        """Return the existing ones."""
         place = {"id": memory_id, "owner": reach.owner, "wanted": list_parameter(reach.project_ids)}
         rows = execute(self._connection, _select_one(), place)
         return memory_from_row(rows[0]) if rows else None

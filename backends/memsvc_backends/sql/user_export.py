@@ -1,4 +1,4 @@
-"""Carrying a user's data away: everything of one owner, read in one snapshot."""
+"""Export of a user: all data of one owner, read in one snapshot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Taking in what was stored elsewhere, on the connection of a transaction."""
+"""Import of exported records, on the connection of a transaction."""
 
 from __future__ import annotations
 

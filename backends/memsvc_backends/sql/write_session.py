@@ -35,7 +35,7 @@ _NAMES = ("owner", "method", "request_id")
 
 @dataclass(slots=True)
 class _Savepoint:
-    """A savepoint, which is made when something is written in it, and how all was before it."""
+    """A savepoint, set at its first write, and the state before it."""
 
     name: str
     inserted: int
@@ -219,7 +219,7 @@ class WriteSession:
             remember_answer(self._connection, request, answer, self._time)
 
     def _write_waiting(self) -> None:
-        """Write what waits; what came before a savepoint goes in before that is made."""
+        """Write pending rows; those before a savepoint are written before it is set."""
         for part in self._parts:
             if not part.is_made:
                 self._write_until(part.inserted, part.answers)
@@ -256,7 +256,7 @@ Content = tuple[str, ContentName]
 
 
 class PendingWrites:
-    """Records and answers that are in no table yet, and the names that are known to be free.
+    """Records and answers that are not written yet, and names known to be free.
 
     What may wait claims only names that were looked for in vain: it cannot lose them, since writers stand in one line.
     """
@@ -350,14 +350,14 @@ def _key(memory: Memory) -> Key | None:
 
 
 class NextNumbers(NamedTuple):
-    """The last row and the last position that were given."""
+    """The last allocated row and position."""
 
     row: int
     position: int
 
 
 class NumberAllocator:
-    """Gives numbers out of memory: read at the first need, and noted when the transaction ends.
+    """Allocator of rows and positions: read at first use, and written when the transaction ends.
 
     Writes are serialised across processes, so no other process allocates numbers at the same time.
     """
@@ -385,7 +385,7 @@ class NumberAllocator:
 
 
 def assign_rows(new: Sequence[Memory], first: int) -> list[Memory]:
-    """Give rows from *first* on; a later line of a session is tied to the one before it here."""
+    """Assign rows from *first* on, and link consecutive messages of a session."""
     latest: dict[tuple[str, str, str], int] = {}
     found: list[Memory] = []
     for row, memory in enumerate(new, start=first):

@@ -207,7 +207,7 @@ def _round_scores(scores: Sequence[float]) -> npt.NDArray[np.float32]:
 
 
 class TermVocabulary:
-    """The words of one state of an index, looked up once each."""
+    """Cached look-ups of terms in one state of an index."""
 
     def __init__(self, searcher: Searcher) -> None:
         """Look them up by *searcher*, which sees one state for ever."""

@@ -81,7 +81,7 @@ class TantivyLexicalIndex:
         return live.search(terms, reach=reach, where=where, limit=limit)
 
     def begin(self, manifest: LexicalManifest) -> Generation[LexicalEntry]:
-        """Start a generation; one that was begun before and not switched to is discarded."""
+        """Start a generation; discard an unfinished one."""
         live = self._require_open()
         if live is not None and manifest.generation <= live.manifest.generation:
             message = f"The generation {manifest.generation} does not follow {live.manifest.generation}."

@@ -1,4 +1,4 @@
-"""The fields of the index, and how a directory with them is opened.
+"""The fields of the index, and the opening of its directory.
 
 Why all strings that filters compare share one field: every commit begins a dictionary for each field with terms,
 whatever is in it. With fourteen of them a commit of one memory took 8 ms of a processor, with three it takes 3.5.

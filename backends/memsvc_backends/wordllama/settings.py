@@ -6,4 +6,4 @@ from memsvc.ports.plugin import BackendSettings
 
 
 class WordllamaSettings(BackendSettings):
-    """There is nothing to choose: the package holds one table, of 256 dimensions."""
+    """No options: the package has one table, of 256 dimensions."""

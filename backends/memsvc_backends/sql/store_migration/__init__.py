@@ -1,1 +1,1 @@
-"""Moving the store to another database while it is used: from SQLite to PostgreSQL, back, or to another server."""
+"""Online migration of the store: from SQLite to PostgreSQL, back, or to another server."""

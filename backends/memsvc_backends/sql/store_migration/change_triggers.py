@@ -68,7 +68,7 @@ def remove(connection: sa.Connection) -> None:
 
 
 def tables_with_changes(connection: sa.Connection) -> list[sa.Table]:
-    """Return the tables with changes that were not carried over yet."""
+    """Return the tables with changes that are not copied yet."""
     found = execute(connection, _any_changes()).one()
     return [table for table, is_touched in zip(MOVED, found, strict=True) if is_touched]
 
@@ -110,7 +110,7 @@ def forget(connection: sa.Connection, table: sa.Table, spans: Sequence[tuple[int
 
 
 def count_pending(connection: sa.Connection) -> int:
-    """Return how many changes were not carried over yet."""
+    """Return the number of changes that are not copied yet."""
     counts = [sa.select(sa.func.count()).select_from(log_of(table)).scalar_subquery() for table in MOVED]
     return sum(execute(connection, sa.select(*counts)).one())
 
@@ -139,7 +139,7 @@ def _triggers(connection: sa.Connection, table: sa.Table) -> list[str]:
 
 
 def install_barrier(connection: sa.Connection, place: str) -> None:
-    """Refuse writes from the end of the transaction on. To be called where they are let in."""
+    """Install the barrier: writes are refused once the transaction has ended."""
     said = (MOVED_MARK + place).replace("'", "''")
     if connection.dialect.name == "postgresql":
         body = f"BEGIN RAISE EXCEPTION '{said}'; END"

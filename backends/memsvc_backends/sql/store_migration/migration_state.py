@@ -1,4 +1,4 @@
-"""State of migrations in a database: it is a target, a source of one under way, or has moved away.
+"""State of migrations in a database: target, source, or moved away.
 
 It is in a table of its own, which exists only after a migration, next to the tables of the store, so that
 it is written in the same transactions as they.
@@ -44,7 +44,7 @@ FOLLOWED, LEFT = "FOLLOWED", "LEFT"
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """A row of the table.
+    """The state of a migration in one role.
 
     Attributes:
         details: Of a target the rows copied so far and the digests; of a source the version of its tables.
@@ -64,7 +64,7 @@ class Move:
 
 
 def make_table(connection: sa.Connection) -> None:
-    """Make the table, if it is not there."""
+    """Create the table unless it exists."""
     execute(connection, CreateTable(store_moves, if_not_exists=True))
 
 

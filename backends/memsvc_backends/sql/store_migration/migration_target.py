@@ -1,4 +1,4 @@
-"""The other side of a move: where it is, whether it can take the store, and making it ready."""
+"""The target of a migration: address, readiness and preparation."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Readiness(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A target that answers.
+    """A reachable target.
 
     Attributes:
         place: Where it is, for people, without a password.
@@ -55,7 +55,7 @@ class Target:
 
 @contextmanager
 def open_target(settings: SqlSettings, target: MoveTarget, default_path: Path) -> Iterator[Target]:
-    """Open the target, for this move alone; nothing is changed in it. *settings* are those of the source.
+    """Open the target for this migration, without changes. *settings* are those of the source.
 
     Raises:
         MoveRefusedError: It cannot be reached, or another move to it is under way.
@@ -84,7 +84,7 @@ def place_of(url: str) -> str:
 
 
 def readiness_of(connection: sa.Connection, store_id: str, move_id: str, place: str) -> Readiness:
-    """Return what the target has for a move of the store *store_id*.
+    """Return the readiness of the target for a migration of the store *store_id*.
 
     Raises:
         MoveRefusedError: It holds something else, is the store itself, or does not let itself be written to.
@@ -155,7 +155,7 @@ def _driver(settings: SqlSettings, default_path: Path) -> Driver:
 
 @contextmanager
 def _require_answer(database: Database, place: str) -> Iterator[None]:
-    """Say what is wrong when it does not answer at first."""
+    """Translate the failure of the first contact."""
     reason = ""
     try:
         with database.read_connection() as connection:

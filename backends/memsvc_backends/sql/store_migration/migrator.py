@@ -1,4 +1,4 @@
-"""Moving the store, and taking that back."""
+"""Migration of the store, and its undo."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ def _describe(ready: Readiness) -> str:
 
 
 class MigrationRun:
-    """One run of a move."""
+    """One run of a migration."""
 
     def __init__(self, source: Database, other: Target, own_place: str, now: Callable[[], datetime]) -> None:
         self._source = source
@@ -232,7 +232,7 @@ class MigrationRun:
         yield replace(self._finish(out), sealed_seconds=seconds)
 
     def _install_triggers(self) -> Move:
-        """Have changes noted from now on, unless they are already."""
+        """Install the triggers that log changes, unless they exist."""
         with self._source.write_transaction() as source:
             out = migration_state.load_move(source, migration_state.OUT)
             if out is not None and out.state == migration_state.LEFT:
@@ -256,7 +256,7 @@ class MigrationRun:
         return made
 
     def _prepare_target(self, out: Move) -> Move:
-        """Make the tables of the target, unless they are there."""
+        """Create the tables of the target unless they exist."""
         with self._target.write_transaction() as there:
             ready = readiness_of(there, out.store_id, out.move_id, self._place)
             if ready is Readiness.RESUMES:
@@ -368,7 +368,7 @@ class MigrationRun:
             raise row_copy.differ(wrong)
 
     def _finish(self, out: Move) -> MoveProgress:
-        """Have the target know that it is the place of the data."""
+        """Mark the target as the location of the data."""
         with self._target.write_transaction() as there:
             into = migration_state.load_move(there, migration_state.INTO)
             if (

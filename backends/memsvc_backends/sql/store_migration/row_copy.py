@@ -1,4 +1,4 @@
-"""Carrying rows from one database to the other, and proving that they are the same."""
+"""Copies of rows between databases, and their verification."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Digests = dict[str, Digest]
 
 @dataclass
 class CopiedChanges:
-    """Changes that were carried over: how many rows, and the numbers of the changes, to be forgotten."""
+    """Copied changes: the number of rows, and the numbers of the changes to delete from the log."""
 
     rows: int = 0
     spans: dict[str, list[tuple[int, int]]] = field(default_factory=dict)

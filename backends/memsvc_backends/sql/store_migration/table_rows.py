@@ -1,4 +1,4 @@
-"""The rows of all tables, read, compared and written, in one form whatever the database."""
+"""The rows of all tables in a form that is independent of the database."""
 
 from __future__ import annotations
 
@@ -75,12 +75,12 @@ def next_limit(limit: int, page: Sequence[Row]) -> int:
 
 
 def rows_with(connection: sa.Connection, table: sa.Table, keys: Sequence[Key]) -> list[Row]:
-    """Return the rows with these keys, those that are there."""
+    """Return the existing rows with these keys."""
     return [canonical(table, row) for row in execute(connection, sa.select(table).where(_is_one_of(table, keys)))]
 
 
 def delete_rows(connection: sa.Connection, table: sa.Table, keys: Sequence[Key]) -> None:
-    """Delete the rows with these keys, those that are there."""
+    """Delete the existing rows with these keys."""
     execute(connection, sa.delete(table).where(_is_one_of(table, keys)))
 
 
@@ -109,7 +109,7 @@ def canonical(table: sa.Table, row: Sequence[Any]) -> Row:
 
 
 class Digest:
-    """A digest of the rows of a table that does not depend on their order, and that rows can be taken out of again.
+    """A digest of the rows of a table, independent of their order, from which rows can be removed.
 
     The sum of a hash of 128 bits of each row: two tables that differ have the same one as rarely as two rows do.
     """
@@ -134,12 +134,12 @@ class Digest:
         self.total %= _MODULUS
 
     def to_table(self, name: str) -> MovedTable:
-        """Return it as it is shown."""
+        """Return the digest as part of a progress."""
         return MovedTable(name, self.rows, f"{self.total:032x}")
 
     @classmethod
     def from_table(cls, table: MovedTable) -> Digest:
-        """Return it as it was shown."""
+        """Return the digest of a progress."""
         return cls(table.rows, int(table.digest, 16))
 
 
