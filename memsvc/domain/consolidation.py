@@ -62,7 +62,7 @@ class Consolidation:
 
     Attributes:
         merged: What the group became; in a dry run without an id and at revision 0.
-        originals: As they are now: ARCHIVED; in a dry run as they stand. Those removed for good since are left out.
+        originals: Their current states: ARCHIVED, or unchanged in a dry run. Purged ones are omitted.
     """
 
     merged: Memory

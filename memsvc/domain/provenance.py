@@ -30,7 +30,7 @@ class ReviewVerdict(StrEnum):
 
 
 def speaks_for_the_user(memory: Memory, least_trust: float) -> bool:
-    """Return whether a memory may stand as a rule of the user's own.
+    """Return whether a memory may be treated as a rule of the user.
 
     What the user or an agent wrote may; what comes from elsewhere, or was made of other memories, only with at least
     the trust of an agent's own.

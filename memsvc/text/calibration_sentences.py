@@ -1,4 +1,4 @@
-"""Everyday sentences whose mean vector stands in for a space's own until it has enough memories."""
+"""Everyday sentences whose mean vector is used until a space has enough memories."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ class Cue:
     """A pattern by its name. It is compiled once, on first use; threads that race for that compile it twice."""
 
     def __init__(self, name: str, *, ignores_case: bool = True) -> None:
-        """Stand for the section *name* of the file."""
+        """Use the section *name* of the file."""
         self._name = name
         self._flags = re.IGNORECASE if ignores_case else re.NOFLAG
         self._pattern: re.Pattern[str] | None = None

@@ -94,7 +94,7 @@ def judge(text: str, role: Role = Role.USER, *, is_code: bool = False, is_quoted
 
 
 def _of_user(text: str) -> CaptureVerdict:
-    """Judge what a user says. What leads to remembering it must not stand in a quotation."""
+    """Judge a statement of a user. Cues within quotations do not count."""
     verdict = _in_own_words(text)
     own = without_quotations(text)
     if own == text or not verdict.remember or verdict.reason is CaptureReason.FACT:

@@ -236,7 +236,7 @@ def _word_ends(text: str, start: int, end: int) -> Iterator[int]:
 
 
 HEADING_MAX_CHARS = 200
-"""A longer "heading" is a paragraph that happens to stand above a line of dashes."""
+"""A longer "heading" is a paragraph that happens to precede a line of dashes."""
 
 _NEWLINE = re.compile("\n")
 _FRONT_MATTER = re.compile(r"---[ \t]*\n.*?\n(?:---|\.\.\.)[ \t\r]*(?:\n|\Z)", re.DOTALL)

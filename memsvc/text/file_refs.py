@@ -205,7 +205,7 @@ def _strings(value: Json | Mapping[str, Json]) -> Iterator[str]:
             yield from _strings(part)
 
 
-# Images that stand in a text itself, as `data:` URIs in base64, and the text that refers to them instead.
+# Inline images in a text, as `data:` URIs in base64, and the text that refers to them instead.
 
 
 MARK = "](data:image/"

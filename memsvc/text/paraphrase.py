@@ -96,7 +96,7 @@ class NormalizedText:
     """Content of a text, sentence by sentence.
 
     Attributes:
-        texts: The sentences as they stand, one for each of *said*.
+        texts: The unchanged sentences, one for each of *said*.
         is_relative: Whether it depends on when it was said.
         is_lasting: Whether each sentence states something that stays true, rather than telling an event.
         is_pointing: Whether it begins with a reference to the text before: "she", "this".

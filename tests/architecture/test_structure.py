@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import ast
+import io
 import json
+import re
 import statistics
 import subprocess
 import sys
+import tokenize
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -203,5 +207,46 @@ def test_modules_hold_no_mutable_instances() -> None:
             is_own = name in frozen and not frozen[name] and name not in IMMUTABLE
             if is_own or (name == "ContextVar" and target not in CONTEXT_VARIABLES):
                 wrong.append(f"{path.relative_to(ROOT)}: {target} = {name}(…)")
+
+    assert wrong == []
+
+
+PLAIN = (
+    "memsvc/bootstrap/",
+    "memsvc/domain/",
+    "memsvc/engine/",
+    "memsvc/ports/",
+    "memsvc/settings/",
+    "memsvc/text/",
+    "backends/",
+)
+METAPHORS = re.compile(
+    r"\b(anew|everybody|gives? way|has its way|is good for|lets? go|lends?|lent|lies|meanwhile|nobody|put away|somebody"
+    r"|stands?|told|what is there|whoever)\b",
+    re.IGNORECASE,
+)
+"""Words that paraphrase a term: rebuilt, all owners, yields, wins, is authorised for, releases, claimed, is, no client."""
+
+
+def _prose(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield the docstrings, also those of attributes, and the comments of a file, with their lines."""
+    text = path.read_text(encoding="utf-8")
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield node.lineno, node.value.value
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string
+
+
+def test_docstrings_and_comments_use_terms_instead_of_metaphors() -> None:
+    """The prose of the core and of the backends is plain technical English."""
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line}: {found[0]}"
+        for path in hand_written()
+        if str(path.relative_to(ROOT)).startswith(PLAIN)
+        for line, text in _prose(path)
+        if (found := METAPHORS.search(text))
+    ]
 
     assert wrong == []

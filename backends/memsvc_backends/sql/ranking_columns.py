@@ -51,10 +51,10 @@ PAUSE_SECONDS = 0.02
 
 
 class CandidateColumns:
-    """A table of some 200 bytes for each memory, the place of a memory being its row modulo the size of the table.
+    """A table of some 200 bytes per memory; the slot of a memory is its row modulo the size of the table.
 
-    Rows are given out in order, and of those with the same place the latest has it. What is known of a memory lies
-    together: a search looks at hundreds all over the table. `RowVersions` says in which order to read, keep and forget.
+    Rows ascend, and the latest row of a slot wins. The fields of a memory are adjacent, because a search reads hundreds
+    of memories all over the table. `RowVersions` defines the order of reading, keeping and forgetting.
     """
 
     def __init__(self, capacity: int) -> None:

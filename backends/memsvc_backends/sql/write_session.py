@@ -258,7 +258,7 @@ Content = tuple[str, ContentName]
 class PendingWrites:
     """Records and answers that are not written yet, and names known to be free.
 
-    What may wait claims only names that were looked for in vain: it cannot lose them, since writers stand in one line.
+    Pending rows claim only names that are known to be free; these stay free, because writes are serialised.
     """
 
     def __init__(self) -> None:

@@ -49,7 +49,7 @@ _UNSAID_ALONE = frozenset(
     asks heard supposed allegedly pretend pretends pretended recommend recommends recommended suggest suggests suggested
     almost nearly both sometimes temporarily either""")
 )
-"""`_UNSAID` finds these wherever they stand, but for jobs *as* something and what is a *child's*."""
+"""`_UNSAID` finds these at any position, except jobs *as* something and what is a *child's*."""
 _UNSAID_WORDS = _UNSAID_ALONE.union(
     listed("may plan plans going used back as last for was story novel book film movie song character")
 )
