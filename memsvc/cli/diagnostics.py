@@ -16,9 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from memsvc.client import request_types
-    from memsvc.v1 import lifecycle_service_pb2 as lifecycle
-if TYPE_CHECKING:
-    from memsvc.v1 import integrity_pb2 as integrity
+    from memsvc.v1 import admin_service_pb2 as admin_pb
+    from memsvc.v1 import types_pb2 as types_pb
 
 
 VERIFY_SECONDS = 600.0
@@ -62,15 +61,14 @@ def stats(session: CliContext) -> None:
     _warn(reply.warnings)
 
 
-def _warn(warnings: Iterable[lifecycle.Warning]) -> None:
+def _warn(warnings: Iterable[types_pb.Warning]) -> None:
     for warning in warnings:
         print_error(f"memsvc: {_severity(warning)}{warning.code}: {warning.message}")
 
 
-def _severity(warning: lifecycle.Warning) -> str:
-    from memsvc.v1 import lifecycle_service_pb2 as lifecycle  # noqa: PLC0415 - a quick start
+def _severity(warning: types_pb.Warning) -> str:
 
-    name = lifecycle.WarningSeverity.Name(warning.severity).removeprefix("WARNING_SEVERITY_").lower()
+    name = types_pb.WarningSeverity.Name(warning.severity).removeprefix("WARNING_SEVERITY_").lower()
     return "" if name == "unspecified" else f"{name}: "
 
 
@@ -94,7 +92,7 @@ def perf(
     write_table(columns, rows, title=f"Since {local_time(reply.since):%Y-%m-%d %H:%M}")
 
 
-def _times(measured: lifecycle.OperationPerformance | lifecycle.StagePerformance) -> tuple[str, ...]:
+def _times(measured: admin_pb.OperationPerformance | admin_pb.StagePerformance) -> tuple[str, ...]:
     return tuple(
         milliseconds(each)
         for each in (measured.mean, measured.p50, measured.p90, measured.p95, measured.p99, measured.max)
@@ -118,7 +116,7 @@ def diagnose(
         raise typer.Exit(FAILED)
 
 
-def _show(reply: lifecycle.DiagnoseResponse) -> None:
+def _show(reply: admin_pb.DiagnoseResponse) -> None:
     backends = [
         (each.port, each.name, "well" if each.healthy else each.message, milliseconds(each.ping))
         for each in reply.backends
@@ -150,25 +148,23 @@ def _show(reply: lifecycle.DiagnoseResponse) -> None:
     write("healthy" if reply.healthy else "not healthy")
 
 
-def _followed(outbox: lifecycle.OutboxReport) -> str:
+def _followed(outbox: admin_pb.OutboxReport) -> str:
     return f"outbox: {outbox.applied_position:,} of {outbox.head_position:,} applied, {outbox.pending:,} pending"
 
 
-def _building(report: lifecycle.IndexReport) -> str:
-    from memsvc.v1 import lifecycle_service_pb2 as lifecycle  # noqa: PLC0415 - a quick start
+def _building(report: admin_pb.IndexReport) -> str:
 
     build = report.building
-    phase = lifecycle.ReindexPhase.Name(build.phase).removeprefix("REINDEX_PHASE_").lower().replace("_", " ")
+    phase = admin_pb.ReindexPhase.Name(build.phase).removeprefix("REINDEX_PHASE_").lower().replace("_", " ")
     model = f" with {build.model}" if build.model else ""
     return (
         f"{_index_name(report.index)}: generation {build.generation}{model}: {phase} {build.done:,} of {build.total:,}"
     )
 
 
-def _index_name(index: lifecycle.IndexKind.ValueType) -> str:
-    from memsvc.v1 import lifecycle_service_pb2 as lifecycle  # noqa: PLC0415 - a quick start
+def _index_name(index: admin_pb.IndexKind.ValueType) -> str:
 
-    return lifecycle.IndexKind.Name(index).removeprefix("INDEX_KIND_").lower()
+    return admin_pb.IndexKind.Name(index).removeprefix("INDEX_KIND_").lower()
 
 
 @connected
@@ -184,12 +180,10 @@ def reindex(
 
     Makes them equal to the store again; searches and writes go on meanwhile.
     """
-    from memsvc.v1 import lifecycle_service_pb2 as lifecycle  # noqa: PLC0415 - a quick start
-
     names = [cast("request_types.Index", each.name) for each in index or ()]
     with session.client() as client, progress_bar("reindex", shown=not session.as_json) as bar:
         for progress in client.reindex(names, mode="REPAIR" if repair else "REBUILD"):
-            phase = lifecycle.ReindexPhase.Name(progress.phase).removeprefix("REINDEX_PHASE_").lower()
+            phase = admin_pb.ReindexPhase.Name(progress.phase).removeprefix("REINDEX_PHASE_").lower()
             bar(
                 progress.done,
                 progress.total or None,
@@ -238,7 +232,7 @@ def check_integrity(  # noqa: PLR0913 - an option each
 
     Exits with 1 when something was found and not put right.
     """
-    summary: integrity.IntegritySummary | None = None
+    summary: admin_pb.IntegritySummary | None = None
     with session.client() as client, progress_bar("check", shown=not session.as_json) as bar:
         events = client.check_integrity(
             everybody=everybody,
@@ -269,14 +263,13 @@ def check_integrity(  # noqa: PLR0913 - an option each
         raise typer.Exit(FAILED)
 
 
-def _line(finding: integrity.IntegrityFinding) -> str:
-    from memsvc.v1 import integrity_pb2 as integrity  # noqa: PLC0415 - a quick start
+def _line(finding: admin_pb.IntegrityFinding) -> str:
 
-    fault = integrity.IntegrityFault.Name(finding.fault).removeprefix(PREFIX).lower().replace("_", " ")
+    fault = admin_pb.IntegrityFault.Name(finding.fault).removeprefix(PREFIX).lower().replace("_", " ")
     about = finding.memory_id or _file(finding) or finding.user_id or "nobody's"
     done = "repaired" if finding.repaired else f"remedy: {finding.remedy}"
     return f"{fault}\t{about}\t{finding.detail}\t{done}"
 
 
-def _file(finding: integrity.IntegrityFinding) -> str:
+def _file(finding: admin_pb.IntegrityFinding) -> str:
     return f"{finding.file_ref.category}:{finding.file_ref.id}" if finding.HasField("file_ref") else ""

@@ -13,7 +13,8 @@ from memsvc.cli.options import in_utc
 from memsvc.cli.output import local_time, shortened, write, write_json, write_table
 
 if TYPE_CHECKING:
-    from memsvc.v1 import history_pb2 as history
+    from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
+    from memsvc.v1 import memory_service_pb2 as memory_pb
 
 CONTENT_WIDTH = 80
 TIME = "%Y-%m-%d %H:%M:%S"
@@ -42,13 +43,12 @@ def revisions(
     write_table((">revision", "=since", "action", "changed", "~content"), [_revision(each) for each in found])
 
 
-def _revision(revision: history.Revision) -> tuple[str, ...]:
-    from memsvc.v1 import history_pb2 as history  # noqa: PLC0415 - a quick start
+def _revision(revision: memory_pb.Revision) -> tuple[str, ...]:
 
     return (
         str(revision.revision),
         f"{local_time(revision.known_from):{TIME}}",
-        history.RevisionAction.Name(revision.action).removeprefix("REVISION_ACTION_").lower(),
+        memory_pb.RevisionAction.Name(revision.action).removeprefix("REVISION_ACTION_").lower(),
         ", ".join(revision.changed_fields),
         shortened(revision.memory.content, CONTENT_WIDTH),
     )
@@ -116,12 +116,11 @@ def diff_checkpoint(session: CliContext, *, name: Name, conversation: options.Co
     write_table(("what", "=id", "changed", "~content"), [_difference(each) for each in found])
 
 
-def _difference(difference: history.Difference) -> tuple[str, ...]:
-    from memsvc.v1 import history_pb2 as history  # noqa: PLC0415 - a quick start
+def _difference(difference: lifecycle_pb.Difference) -> tuple[str, ...]:
 
     memory = difference.after if difference.HasField("after") else difference.before
     return (
-        history.DifferenceKind.Name(difference.kind).removeprefix("DIFFERENCE_KIND_").lower(),
+        lifecycle_pb.DifferenceKind.Name(difference.kind).removeprefix("DIFFERENCE_KIND_").lower(),
         difference.id,
         ", ".join(difference.changed_fields),
         shortened(memory.content, CONTENT_WIDTH),

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from memsvc.client import request_types
-    from memsvc.v1 import memory_service_pb2 as messages
-    from memsvc.v1 import types_pb2 as types
+    from memsvc.v1 import errors_pb2 as errors_pb
+    from memsvc.v1 import memory_service_pb2 as memory_pb
+    from memsvc.v1 import types_pb2 as types_pb
 
 SHOWN_FAILURES = 20
 
@@ -78,16 +79,15 @@ def import_memories(
 
 def _import(
     session: CliContext,
-    memories: Iterable[types.Memory],
+    memories: Iterable[types_pb.Memory],
     *,
     total: int | None,
     request_id: str,
     wait: bool,
     on_duplicate: OnDuplicate,
-) -> messages.ImportMemoriesResponse:
-    from memsvc.v1 import memory_service_pb2 as messages  # noqa: PLC0415 - a quick start
+) -> memory_pb.ImportMemoriesResponse:
 
-    last = messages.ImportMemoriesResponse()
+    last = memory_pb.ImportMemoriesResponse()
     shown = 0
     with session.client() as client, progress_bar("import", shown=not session.as_json) as bar:
         for last in client.import_memories(
@@ -103,6 +103,6 @@ def _import(
     return last
 
 
-def _reason(status: types.ItemStatus) -> str:
+def _reason(status: errors_pb.ItemStatus) -> str:
     broken = "; ".join(f"{violation.field}: {violation.description}" for violation in status.field_violations)
     return broken or status.message

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from google.protobuf.timestamp_pb2 import Timestamp
     from rich.text import Text
 
-    from memsvc.v1 import search_service_pb2 as searches
+    from memsvc.v1 import search_service_pb2 as search_pb
 
 MILLI = 1_000
 MARKS = ">=~"
@@ -100,7 +100,7 @@ def progress_bar(label: str, *, shown: bool = True) -> Iterator[_Bar]:
         yield update
 
 
-def highlighted(hit: searches.Hit, who: str = "") -> str | Text:
+def highlighted(hit: search_pb.Hit, who: str = "") -> str | Text:
     """Return *who* and a hit's snippet with the matching words marked, where there is a terminal to mark them on."""
     said = f"{who}: " if who else ""
     if not sys.stdout.isatty():

@@ -15,7 +15,7 @@ from memsvc.cli.output import local_time, shortened, write, write_json, write_ta
 if TYPE_CHECKING:
     from memsvc.client import request_types
     from memsvc.client import sessions as client_sessions
-    from memsvc.v1 import session_service_pb2 as pb
+    from memsvc.v1 import session_service_pb2 as session_pb
 
 app = typer.Typer(help="Keep conversations.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -182,14 +182,14 @@ def reopen(session: CliContext, *, session_id: Id) -> None:
         _answer(session, client.reopen_session(session_id))
 
 
-def _answer(session: CliContext, found: pb.Session) -> None:
+def _answer(session: CliContext, found: session_pb.Session) -> None:
     if session.as_json:
         write_json(found)
     else:
         write(f"{found.scope.session_id} {_STATES[found.state]}")
 
 
-def _row(message: pb.Message) -> tuple[str, str, str, str]:
+def _row(message: session_pb.Message) -> tuple[str, str, str, str]:
     who = message.name or _ROLES[message.role]
     called = ", ".join(call.name for call in message.tool_calls)
     mark = "(archived) " if message.archived else ""

@@ -14,10 +14,9 @@ from memsvc.cli.errors import FAILED
 from memsvc.cli.output import flush, progress_bar, write, write_json
 
 if TYPE_CHECKING:
-    from memsvc.v1 import vault_pb2 as pb
+    from memsvc.v1 import admin_service_pb2 as admin_pb
 if TYPE_CHECKING:
     from memsvc.client import Memsvc
-    from memsvc.v1 import vault_pb2 as pb
 
 
 ACTION = "VAULT_ACTION_"
@@ -55,8 +54,10 @@ def status(session: CliContext, *, everybody: Everybody = False) -> None:
         raise typer.Exit(FAILED)
 
 
-def _run(session: CliContext, *, force: bool, dry_run: bool, everybody: bool, shown: bool) -> pb.VaultSummary | None:
-    summary: pb.VaultSummary | None = None
+def _run(
+    session: CliContext, *, force: bool, dry_run: bool, everybody: bool, shown: bool
+) -> admin_pb.VaultSummary | None:
+    summary: admin_pb.VaultSummary | None = None
     with session.client() as client, progress_bar("vault", shown=not session.as_json) as bar:
         for event in client.sync_vault(everybody=everybody, force=force, dry_run=dry_run):
             if session.as_json and (shown or event.HasField("summary")):
@@ -72,16 +73,14 @@ def _run(session: CliContext, *, force: bool, dry_run: bool, everybody: bool, sh
     return summary
 
 
-def line_of(change: pb.VaultChange) -> str:
+def line_of(change: admin_pb.VaultChange) -> str:
     """Return what was done with one file, in one line."""
-    from memsvc.v1 import vault_pb2 as pb  # noqa: PLC0415 - a quick start
-
-    action = pb.VaultAction.Name(change.action).removeprefix(ACTION).lower().replace("_", " ")
+    action = admin_pb.VaultAction.Name(change.action).removeprefix(ACTION).lower().replace("_", " ")
     place = f"{change.path}:{change.line}" if change.line else change.path
     return "\t".join(part for part in (action, place, change.memory_id, change.detail) if part)
 
 
-def _summed_up(summary: pb.VaultSummary, *, dry_run: bool) -> str:
+def _summed_up(summary: admin_pb.VaultSummary, *, dry_run: bool) -> str:
     counts = sorted(summary.count_by_action.items())
     done = ", ".join(f"{count:,} {name.lower().replace('_', ' ')}" for name, count in counts) or "nothing"
     behind = f", {summary.pending_count:,} changes are still being written" if summary.pending_count else ""
@@ -128,7 +127,7 @@ def watch(
                 return
 
 
-def _changes(client: Memsvc, root: Path, *, poll: bool, everybody: bool) -> Iterator[pb.VaultChange]:
+def _changes(client: Memsvc, root: Path, *, poll: bool, everybody: bool) -> Iterator[admin_pb.VaultChange]:
     """Synchronise now and after every change; yield what was done."""
     from memsvc.engine.vault.file_status import scan  # noqa: PLC0415
     from memsvc.engine.vault.watcher import (  # noqa: PLC0415 - a quick start

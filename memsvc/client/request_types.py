@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from typing import Any, Literal, Required, TypedDict
 
-from memsvc.v1 import search_service_pb2 as search
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import filters_pb2 as filters_pb
+from memsvc.v1 import search_service_pb2 as search_pb
 
 Layer = Literal["CORE", "SESSION", "SHORT_TERM", "LONG_TERM"]
 Kind = Literal[
@@ -196,7 +196,7 @@ class Filters(TypedDict, total=False):
     origins: Sequence[Origin]
     min_trust: float
     include_expired: bool
-    where: types.FilterExpression
+    where: filters_pb.FilterExpression
 
 
 class SearchOptions(TypedDict, total=False):
@@ -208,13 +208,13 @@ class SearchOptions(TypedDict, total=False):
     time_range: TimeRange
     keywords: Sequence[str]
     vector: Sequence[float]
-    fusion: search.Fusion
-    weighting: search.Weighting
+    fusion: search_pb.Fusion
+    weighting: search_pb.Weighting
     min_score: float
     snippet_chars: int
-    diversity: search.Diversity
-    collapsing: search.Collapsing
-    reranking: search.Reranking
+    diversity: search_pb.Diversity
+    collapsing: search_pb.Collapsing
+    reranking: search_pb.Reranking
     include_files: bool
     explain: bool
     as_of: AsOf

@@ -9,7 +9,9 @@ from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from memsvc.v1 import errors_pb2 as _errors_pb2
 from memsvc.v1 import file_service_pb2 as _file_service_pb2
+from memsvc.v1 import filters_pb2 as _filters_pb2
 from memsvc.v1 import types_pb2 as _types_pb2
 import builtins as _builtins
 import sys
@@ -215,6 +217,100 @@ SEARCH_ALL_SCOPE_REPORTS: SearchAllScope.ValueType  # 4
 SEARCH_ALL_SCOPE_CHARTS: SearchAllScope.ValueType  # 5
 """SEARCH_ALL_SCOPE_CHARTS is files of the category chart."""
 Global___SearchAllScope: _TypeAlias = SearchAllScope  # noqa: Y015
+
+class _ContextSection:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _ContextSectionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ContextSection.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    CONTEXT_SECTION_UNSPECIFIED: _ContextSection.ValueType  # 0
+    """CONTEXT_SECTION_UNSPECIFIED is never sent; in a request it is INVALID_ARGUMENT."""
+    CONTEXT_SECTION_GLOBAL_CORE: _ContextSection.ValueType  # 1
+    """CONTEXT_SECTION_GLOBAL_CORE holds the global memories of layer CORE or tier CORE, then those of tier ACTIVE: the most
+    important first, the earlier written first among equals. What comes from a tool, a document or an import, or was
+    derived from other memories, stands here only with at least the trust of an agent's own (the setting
+    provenance.trust_agent); else it is left out as UNTRUSTED, unless the query retrieves it. Share: core.
+    """
+    CONTEXT_SECTION_PROJECT_CORE: _ContextSection.ValueType  # 2
+    """CONTEXT_SECTION_PROJECT_CORE holds the same of the scope's project; nothing without a project_id. Share: core."""
+    CONTEXT_SECTION_SESSION: _ContextSection.ValueType  # 3
+    """CONTEXT_SECTION_SESSION holds the messages and private memories of the scope's session, oldest first; when there is
+    no room for all, the newest ones. Nothing without a session_id. Share: session.
+    """
+    CONTEXT_SECTION_LONG_TERM: _ContextSection.ValueType  # 4
+    """CONTEXT_SECTION_LONG_TERM holds the project's memories that the query retrieves and no other section holds, or without a
+    project_id the global ones. Those that fit best are chosen; they are shown by date, oldest first. Share: long_term.
+    """
+    CONTEXT_SECTION_SHORT_TERM: _ContextSection.ValueType  # 5
+    """CONTEXT_SECTION_SHORT_TERM holds the project's memories of layer SHORT_TERM that were changed in the last 7 days, oldest
+    first; when there is no room for all, the newest ones. Nothing without a project_id. Share: short_term.
+    """
+    CONTEXT_SECTION_GLOBAL: _ContextSection.ValueType  # 6
+    """CONTEXT_SECTION_GLOBAL holds the global memories, other than core ones, that the query retrieves from within a project,
+    chosen and shown as in LONG_TERM. It has no share of its own and takes what is left.
+    """
+
+class ContextSection(_ContextSection, metaclass=_ContextSectionEnumTypeWrapper):
+    """ContextSection is one part of a context. Sections come in the order of the numbers, the steadiest first, so that a
+    prompt cache keeps the beginning of a context that is built again.
+    """
+
+CONTEXT_SECTION_UNSPECIFIED: ContextSection.ValueType  # 0
+"""CONTEXT_SECTION_UNSPECIFIED is never sent; in a request it is INVALID_ARGUMENT."""
+CONTEXT_SECTION_GLOBAL_CORE: ContextSection.ValueType  # 1
+"""CONTEXT_SECTION_GLOBAL_CORE holds the global memories of layer CORE or tier CORE, then those of tier ACTIVE: the most
+important first, the earlier written first among equals. What comes from a tool, a document or an import, or was
+derived from other memories, stands here only with at least the trust of an agent's own (the setting
+provenance.trust_agent); else it is left out as UNTRUSTED, unless the query retrieves it. Share: core.
+"""
+CONTEXT_SECTION_PROJECT_CORE: ContextSection.ValueType  # 2
+"""CONTEXT_SECTION_PROJECT_CORE holds the same of the scope's project; nothing without a project_id. Share: core."""
+CONTEXT_SECTION_SESSION: ContextSection.ValueType  # 3
+"""CONTEXT_SECTION_SESSION holds the messages and private memories of the scope's session, oldest first; when there is
+no room for all, the newest ones. Nothing without a session_id. Share: session.
+"""
+CONTEXT_SECTION_LONG_TERM: ContextSection.ValueType  # 4
+"""CONTEXT_SECTION_LONG_TERM holds the project's memories that the query retrieves and no other section holds, or without a
+project_id the global ones. Those that fit best are chosen; they are shown by date, oldest first. Share: long_term.
+"""
+CONTEXT_SECTION_SHORT_TERM: ContextSection.ValueType  # 5
+"""CONTEXT_SECTION_SHORT_TERM holds the project's memories of layer SHORT_TERM that were changed in the last 7 days, oldest
+first; when there is no room for all, the newest ones. Nothing without a project_id. Share: short_term.
+"""
+CONTEXT_SECTION_GLOBAL: ContextSection.ValueType  # 6
+"""CONTEXT_SECTION_GLOBAL holds the global memories, other than core ones, that the query retrieves from within a project,
+chosen and shown as in LONG_TERM. It has no share of its own and takes what is left.
+"""
+Global___ContextSection: _TypeAlias = ContextSection  # noqa: Y015
+
+class _ContextSeverity:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _ContextSeverityEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ContextSeverity.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    CONTEXT_SEVERITY_UNSPECIFIED: _ContextSeverity.ValueType  # 0
+    """CONTEXT_SEVERITY_UNSPECIFIED is never sent."""
+    CONTEXT_SEVERITY_INFO: _ContextSeverity.ValueType  # 1
+    """CONTEXT_SEVERITY_INFO is good to know."""
+    CONTEXT_SEVERITY_WARNING: _ContextSeverity.ValueType  # 2
+    """CONTEXT_SEVERITY_WARNING should be looked at soon."""
+    CONTEXT_SEVERITY_CRITICAL: _ContextSeverity.ValueType  # 3
+    """CONTEXT_SEVERITY_CRITICAL should be looked at now."""
+
+class ContextSeverity(_ContextSeverity, metaclass=_ContextSeverityEnumTypeWrapper):
+    """ContextSeverity says how urgent a warning is."""
+
+CONTEXT_SEVERITY_UNSPECIFIED: ContextSeverity.ValueType  # 0
+"""CONTEXT_SEVERITY_UNSPECIFIED is never sent."""
+CONTEXT_SEVERITY_INFO: ContextSeverity.ValueType  # 1
+"""CONTEXT_SEVERITY_INFO is good to know."""
+CONTEXT_SEVERITY_WARNING: ContextSeverity.ValueType  # 2
+"""CONTEXT_SEVERITY_WARNING should be looked at soon."""
+CONTEXT_SEVERITY_CRITICAL: ContextSeverity.ValueType  # 3
+"""CONTEXT_SEVERITY_CRITICAL should be looked at now."""
+Global___ContextSeverity: _TypeAlias = ContextSeverity  # noqa: Y015
 
 @_typing.final
 class FusionWeights(_message.Message):
@@ -525,7 +621,7 @@ class SearchRequest(_message.Message):
         """fusion says how their lists become one. Unset: the recipe that measured best."""
 
     @_builtins.property
-    def filter(self) -> _types_pb2.Filter:
+    def filter(self) -> _filters_pb2.Filter:
         """filter narrows what can be found. Unset: all ACTIVE, unexpired memories that are not in the tier ARCHIVED."""
 
     @_builtins.property
@@ -574,7 +670,7 @@ class SearchRequest(_message.Message):
         keywords: _abc.Iterable[_builtins.str] | None = ...,
         mode: Global___SearchMode.ValueType = ...,
         fusion: Global___Fusion | None = ...,
-        filter: _types_pb2.Filter | None = ...,
+        filter: _filters_pb2.Filter | None = ...,
         time_range: _types_pb2.TimeRange | None = ...,
         min_score: _builtins.float = ...,
         limit: _builtins.int = ...,
@@ -1057,14 +1153,14 @@ class BatchSearchResult(_message.Message):
         """response is the reply of a search that succeeded."""
 
     @_builtins.property
-    def status(self) -> _types_pb2.ItemStatus:
+    def status(self) -> _errors_pb2.ItemStatus:
         """status says why a search failed; its code is never 0."""
 
     def __init__(
         self,
         *,
         response: Global___SearchResponse | None = ...,
-        status: _types_pb2.ItemStatus | None = ...,
+        status: _errors_pb2.ItemStatus | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["response", b"response", "result", b"result", "status", b"status"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -1141,7 +1237,7 @@ class SearchAllRequest(_message.Message):
         """scopes say where to look. At most 5. Empty: ALL."""
 
     @_builtins.property
-    def filter(self) -> _types_pb2.Filter:
+    def filter(self) -> _filters_pb2.Filter:
         """filter narrows what memories can be found, as SearchRequest.filter does; its visibility is that of files, too. Unset:
         as there.
         """
@@ -1153,7 +1249,7 @@ class SearchAllRequest(_message.Message):
         query: _builtins.str = ...,
         scopes: _abc.Iterable[Global___SearchAllScope.ValueType] | None = ...,
         limit: _builtins.int = ...,
-        filter: _types_pb2.Filter | None = ...,
+        filter: _filters_pb2.Filter | None = ...,
         include_files: _builtins.bool = ...,
         consistency_token: _builtins.str = ...,
         snippet_chars: _builtins.int = ...,
@@ -1245,3 +1341,796 @@ class SearchAllResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___SearchAllResponse: _TypeAlias = SearchAllResponse  # noqa: Y015
+
+@_typing.final
+class ContextShares(_message.Message):
+    """ContextShares says how a budget is shared out. Each is a finite number from 0 to 1; together they are 1 (to within
+    0.001), else INVALID_ARGUMENT. A section may use its share, what the sections before it left over, the shares of
+    sections that are not asked for or cannot hold anything in this scope or without a query, and what SESSION and
+    SHORT_TERM after it do not need. It never gets less than its share, or than it needs, because of those before it. What
+    LONG_TERM does not need is known only when the search is done: it goes to SHORT_TERM and GLOBAL alone.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CORE_FIELD_NUMBER: _builtins.int
+    SESSION_FIELD_NUMBER: _builtins.int
+    SHORT_TERM_FIELD_NUMBER: _builtins.int
+    LONG_TERM_FIELD_NUMBER: _builtins.int
+    core: _builtins.float
+    """core is for GLOBAL_CORE and PROJECT_CORE. The default is 0.1."""
+    session: _builtins.float
+    """session is for SESSION. The default is 0.5."""
+    short_term: _builtins.float
+    """short_term is for SHORT_TERM. The default is 0.2."""
+    long_term: _builtins.float
+    """long_term is for LONG_TERM. The default is 0.2."""
+    def __init__(
+        self,
+        *,
+        core: _builtins.float = ...,
+        session: _builtins.float = ...,
+        short_term: _builtins.float = ...,
+        long_term: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["core", b"core", "long_term", b"long_term", "session", b"session", "short_term", b"short_term"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ContextShares: _TypeAlias = ContextShares  # noqa: Y015
+
+@_typing.final
+class ContextOptions(_message.Message):
+    """ContextOptions says how a context is built. All fields have defaults."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOTAL_TOKENS_FIELD_NUMBER: _builtins.int
+    SHARES_FIELD_NUMBER: _builtins.int
+    SECTIONS_FIELD_NUMBER: _builtins.int
+    FILTER_FIELD_NUMBER: _builtins.int
+    RELEVANT_LIMIT_FIELD_NUMBER: _builtins.int
+    MIN_SCORE_FIELD_NUMBER: _builtins.int
+    LOCALE_FIELD_NUMBER: _builtins.int
+    TIME_ZONE_FIELD_NUMBER: _builtins.int
+    AS_OF_FIELD_NUMBER: _builtins.int
+    total_tokens: _builtins.int
+    """total_tokens is how many tokens the context may have in all, headings, separators and the lines around them
+    included, counted by the service's tokenizer: 1 to 10 000 000. Absent: as the service's settings say, 128 000 by
+    default. 0 or less is INVALID_ARGUMENT.
+    """
+    relevant_limit: _builtins.int
+    """relevant_limit is how many memories the query may retrieve: 1 to 100. 0: 50."""
+    min_score: _builtins.float
+    """min_score is the least score of what the query retrieves: 0 to 1. 0: no bound. See Hit.score."""
+    locale: _builtins.str
+    """locale is the language of headings, ages and notes: "en" or "zh", with or without a region, such as "zh-CN".
+    Empty: as the service's settings say, "en" by default. Another language is INVALID_ARGUMENT.
+    """
+    time_zone: _builtins.str
+    """time_zone is the IANA name of the zone in which dates are written, such as "Asia/Shanghai". Empty: UTC. An
+    unknown one is INVALID_ARGUMENT.
+    """
+    @_builtins.property
+    def shares(self) -> Global___ContextShares:
+        """shares says how the budget is shared out. Unset: the defaults. Set: all four hold as they are, absent ones as 0."""
+
+    @_builtins.property
+    def sections(self) -> _containers.RepeatedScalarFieldContainer[Global___ContextSection.ValueType]:
+        """sections are the ones to build. Empty: all. Order and repetition do not matter."""
+
+    @_builtins.property
+    def filter(self) -> _filters_pb2.Filter:
+        """filter narrows what the query retrieves, as SearchRequest.filter does. Unset: no narrowing. Core, session and
+        short-term memories are not narrowed by it.
+        """
+
+    @_builtins.property
+    def as_of(self) -> _types_pb2.AsOf:
+        """as_of builds the context of another moment, out of what was known or true then, in every section. Ages and the last
+        7 days count from valid_time, or without one from known_time. What SearchRequest.as_of says of retrieval holds.
+        Unset: now.
+        """
+
+    def __init__(
+        self,
+        *,
+        total_tokens: _builtins.int | None = ...,
+        shares: Global___ContextShares | None = ...,
+        sections: _abc.Iterable[Global___ContextSection.ValueType] | None = ...,
+        filter: _filters_pb2.Filter | None = ...,
+        relevant_limit: _builtins.int = ...,
+        min_score: _builtins.float = ...,
+        locale: _builtins.str = ...,
+        time_zone: _builtins.str = ...,
+        as_of: _types_pb2.AsOf | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_total_tokens", b"_total_tokens", "as_of", b"as_of", "filter", b"filter", "shares", b"shares", "total_tokens", b"total_tokens"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_total_tokens", b"_total_tokens", "as_of", b"as_of", "filter", b"filter", "locale", b"locale", "min_score", b"min_score", "relevant_limit", b"relevant_limit", "sections", b"sections", "shares", b"shares", "time_zone", b"time_zone", "total_tokens", b"total_tokens"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__total_tokens: _TypeAlias = _typing.Literal["total_tokens"]  # noqa: Y015
+    _WhichOneofArgType__total_tokens: _TypeAlias = _typing.Literal["_total_tokens", b"_total_tokens"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__total_tokens) -> _WhichOneofReturnType__total_tokens | None: ...
+
+Global___ContextOptions: _TypeAlias = ContextOptions  # noqa: Y015
+
+@_typing.final
+class BuildContextRequest(_message.Message):
+    """BuildContextRequest asks for a context as a stream.
+
+    Errors: INVALID_ARGUMENT also for a vector of the wrong length, for a consistency_token that is not of this service,
+    and for a cursor or an earlier_cursor that is unknown, older than an hour, of another scope, or from before a restart:
+    then build the context anew; DEADLINE_EXCEEDED when the consistency_token is not reached in time. What retrieves the
+    query failing is no error but a warning: the other sections are there.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCOPE_FIELD_NUMBER: _builtins.int
+    QUERY_FIELD_NUMBER: _builtins.int
+    VECTOR_FIELD_NUMBER: _builtins.int
+    OPTIONS_FIELD_NUMBER: _builtins.int
+    CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
+    CURSOR_FIELD_NUMBER: _builtins.int
+    EARLIER_CURSOR_FIELD_NUMBER: _builtins.int
+    query: _builtins.str
+    """query is what the context is for, such as the user's last message. At most 8 192 characters. Empty, without a
+    vector: nothing is retrieved, and LONG_TERM and GLOBAL stay empty.
+    """
+    consistency_token: _builtins.str
+    """consistency_token of an earlier reply makes the call wait until the indexes have reached that change, as in
+    SearchRequest. Core, session and short-term memories need no token. Empty: no waiting.
+    """
+    cursor: _builtins.str
+    """cursor resumes a stream that broke off: the cursor of the last event that arrived. The events after it follow,
+    with the texts they had. scope must be as it was; all else is ignored. Empty: a new context.
+    """
+    earlier_cursor: _builtins.str
+    """earlier_cursor asks for a delta: the cursor of the last event of the earlier context that arrived, or its
+    ContextSummary.context_cursor. Only those memories come that no item up to there showed at the same revision, whole or
+    in the same excerpt (for a context that is a delta itself: and none before), and ContextSummary.removed_ids names
+    those that are no longer part of it. When retrieval is incomplete (see the warning RETRIEVAL_INCOMPLETE), what the
+    earlier context retrieved and this one did not find counts as part of it still: left out as UNCERTAIN, and judged
+    by the next delta. Empty: the whole context. Not together with cursor.
+    """
+    @_builtins.property
+    def scope(self) -> _types_pb2.Scope:
+        """scope says for whom. Required. The project and the session in it choose the sections."""
+
+    @_builtins.property
+    def vector(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
+        """vector is looked for in place of the query's embedding, as in SearchRequest. Empty: the service embeds the query."""
+
+    @_builtins.property
+    def options(self) -> Global___ContextOptions:
+        """options says how to build. Unset: all defaults."""
+
+    def __init__(
+        self,
+        *,
+        scope: _types_pb2.Scope | None = ...,
+        query: _builtins.str = ...,
+        vector: _abc.Iterable[_builtins.float] | None = ...,
+        options: Global___ContextOptions | None = ...,
+        consistency_token: _builtins.str = ...,
+        cursor: _builtins.str = ...,
+        earlier_cursor: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["options", b"options", "scope", b"scope"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["consistency_token", b"consistency_token", "cursor", b"cursor", "earlier_cursor", b"earlier_cursor", "options", b"options", "query", b"query", "scope", b"scope", "vector", b"vector"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BuildContextRequest: _TypeAlias = BuildContextRequest  # noqa: Y015
+
+@_typing.final
+class BuildContextResponse(_message.Message):
+    """BuildContextResponse is one event of a context stream. The stream is: exactly one plan, then items section by section
+    in the order of ContextSection, with warnings where they arise, then exactly one summary. The texts of all events, one
+    after another, are the rendered context.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PLAN_FIELD_NUMBER: _builtins.int
+    ITEMS_FIELD_NUMBER: _builtins.int
+    WARNING_FIELD_NUMBER: _builtins.int
+    SUMMARY_FIELD_NUMBER: _builtins.int
+    CURSOR_FIELD_NUMBER: _builtins.int
+    cursor: _builtins.str
+    """cursor resumes the stream after this event when sent as BuildContextRequest.cursor. It is opaque and valid for one
+    hour, until the service restarts, or until many newer contexts have taken its place: those of the same user first.
+    """
+    @_builtins.property
+    def plan(self) -> Global___ContextPlan:
+        """plan says what is going to come."""
+
+    @_builtins.property
+    def items(self) -> Global___ContextItems:
+        """items are memories that became known together."""
+
+    @_builtins.property
+    def warning(self) -> Global___ContextWarning:
+        """warning says that something deserves attention. It adds no text."""
+
+    @_builtins.property
+    def summary(self) -> Global___ContextSummary:
+        """summary says what came of it. It is the last event."""
+
+    def __init__(
+        self,
+        *,
+        plan: Global___ContextPlan | None = ...,
+        items: Global___ContextItems | None = ...,
+        warning: Global___ContextWarning | None = ...,
+        summary: Global___ContextSummary | None = ...,
+        cursor: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["event", b"event", "items", b"items", "plan", b"plan", "summary", b"summary", "warning", b"warning"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cursor", b"cursor", "event", b"event", "items", b"items", "plan", b"plan", "summary", b"summary", "warning", b"warning"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["plan", "items", "warning", "summary"]  # noqa: Y015
+    _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
+
+Global___BuildContextResponse: _TypeAlias = BuildContextResponse  # noqa: Y015
+
+@_typing.final
+class ContextPlan(_message.Message):
+    """ContextPlan says how a context is going to be made."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TEXT_FIELD_NUMBER: _builtins.int
+    TOKEN_COUNT_FIELD_NUMBER: _builtins.int
+    TOTAL_TOKENS_FIELD_NUMBER: _builtins.int
+    TOKENIZER_FIELD_NUMBER: _builtins.int
+    SECTIONS_FIELD_NUMBER: _builtins.int
+    IS_DELTA_FIELD_NUMBER: _builtins.int
+    text: _builtins.str
+    """text opens the context: what follows is data. Empty when the budget has no room for it; then nothing else has."""
+    token_count: _builtins.int
+    """token_count is what the text costs."""
+    total_tokens: _builtins.int
+    """total_tokens is the budget."""
+    tokenizer: _builtins.str
+    """tokenizer names the vocabulary by which tokens are counted, such as "o200k_base"."""
+    is_delta: _builtins.bool
+    """is_delta tells that only changes since an earlier context follow."""
+    @_builtins.property
+    def sections(self) -> _containers.RepeatedCompositeFieldContainer[Global___PlannedSection]:
+        """sections are the ones that are going to be built, in order."""
+
+    def __init__(
+        self,
+        *,
+        text: _builtins.str = ...,
+        token_count: _builtins.int = ...,
+        total_tokens: _builtins.int = ...,
+        tokenizer: _builtins.str = ...,
+        sections: _abc.Iterable[Global___PlannedSection] | None = ...,
+        is_delta: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["is_delta", b"is_delta", "sections", b"sections", "text", b"text", "token_count", b"token_count", "tokenizer", b"tokenizer", "total_tokens", b"total_tokens"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ContextPlan: _TypeAlias = ContextPlan  # noqa: Y015
+
+@_typing.final
+class PlannedSection(_message.Message):
+    """PlannedSection is one section and its part of the budget."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SECTION_FIELD_NUMBER: _builtins.int
+    BUDGET_TOKENS_FIELD_NUMBER: _builtins.int
+    section: Global___ContextSection.ValueType
+    """section says which."""
+    budget_tokens: _builtins.int
+    """budget_tokens is its own share, before what others leave over. GLOBAL_CORE and PROJECT_CORE have one together: it
+    stands at the first of them that is asked for.
+    """
+    def __init__(
+        self,
+        *,
+        section: Global___ContextSection.ValueType = ...,
+        budget_tokens: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget_tokens", b"budget_tokens", "section", b"section"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PlannedSection: _TypeAlias = PlannedSection  # noqa: Y015
+
+@_typing.final
+class ContextItems(_message.Message):
+    """ContextItems are memories of a context that became known together: what needs no search comes at once, the rest when the
+    search is done.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ITEMS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def items(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContextItem]:
+        """items are in the order of the sections, and within a section as it says. At least one, at most 256; fewer when their
+        texts are long, so that a message stays under 1 MiB unless a single text is longer. A stream that is resumed may group
+        the same items otherwise.
+        """
+
+    def __init__(
+        self,
+        *,
+        items: _abc.Iterable[Global___ContextItem] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["items", b"items"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ContextItems: _TypeAlias = ContextItems  # noqa: Y015
+
+@_typing.final
+class ContextItem(_message.Message):
+    """ContextItem is one memory in a context."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SECTION_FIELD_NUMBER: _builtins.int
+    MEMORY_ID_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    TOKEN_COUNT_FIELD_NUMBER: _builtins.int
+    SCORE_FIELD_NUMBER: _builtins.int
+    IS_EXCERPT_FIELD_NUMBER: _builtins.int
+    section: Global___ContextSection.ValueType
+    """section is where it belongs."""
+    memory_id: _builtins.str
+    """memory_id is the memory's id; the text cites it as "[mem:ID]"."""
+    revision: _builtins.int
+    """revision is the revision that the text shows."""
+    text: _builtins.str
+    """text is the line or lines of this memory: citation, date, age, "(from a tool)", "(from a document)" or "(imported)"
+    where it has such an origin, speaker, title and content, ending with a newline.
+    In the first item of a section the section's heading stands before it.
+    """
+    token_count: _builtins.int
+    """token_count is what the text costs, heading and separators included."""
+    score: _builtins.float
+    """score says how well it fits the query, as Hit.score; 0 where nothing was asked."""
+    is_excerpt: _builtins.bool
+    """is_excerpt tells that the text shows the memory's summary or a part of its content."""
+    def __init__(
+        self,
+        *,
+        section: Global___ContextSection.ValueType = ...,
+        memory_id: _builtins.str = ...,
+        revision: _builtins.int = ...,
+        text: _builtins.str = ...,
+        token_count: _builtins.int = ...,
+        score: _builtins.float = ...,
+        is_excerpt: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["is_excerpt", b"is_excerpt", "memory_id", b"memory_id", "revision", b"revision", "score", b"score", "section", b"section", "text", b"text", "token_count", b"token_count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ContextItem: _TypeAlias = ContextItem  # noqa: Y015
+
+@_typing.final
+class ContextWarning(_message.Message):
+    """ContextWarning says that something about a context deserves attention."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SEVERITY_FIELD_NUMBER: _builtins.int
+    CODE_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    VALUE_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
+    severity: Global___ContextSeverity.ValueType
+    """severity says how urgent it is."""
+    code: _builtins.str
+    """code is one of "SESSION_NEARLY_FULL" (the session has more than 70 % of its limit: WARNING, or more than 85 %:
+    CRITICAL), "CORE_COUNT" and "ACTIVE_COUNT" (the tier holds 90 % of the memories it is meant for: INFO, or more than
+    all: WARNING), "RETRIEVAL_INCOMPLETE" (a retriever failed, or the time was too short), "DEADLINE" (the call's time was
+    nearly over: the sections that the message names were not read, and the summary follows), "BUDGET_TOO_SMALL" (not even
+    the opening lines fit). More codes may come.
+    """
+    message: _builtins.str
+    """message says the same in the context's language, for people."""
+    value: _builtins.int
+    """value is what was measured, such as the session's tokens. 0: nothing was."""
+    limit: _builtins.int
+    """limit is what it was measured against. 0: nothing."""
+    def __init__(
+        self,
+        *,
+        severity: Global___ContextSeverity.ValueType = ...,
+        code: _builtins.str = ...,
+        message: _builtins.str = ...,
+        value: _builtins.int = ...,
+        limit: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["code", b"code", "limit", b"limit", "message", b"message", "severity", b"severity", "value", b"value"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ContextWarning: _TypeAlias = ContextWarning  # noqa: Y015
+
+@_typing.final
+class ContextLeftOut(_message.Message):
+    """ContextLeftOut says what a section left out, and why."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SECTION_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    COUNT_FIELD_NUMBER: _builtins.int
+    MEMORY_IDS_FIELD_NUMBER: _builtins.int
+    section: Global___ContextSection.ValueType
+    """section is where it would have been."""
+    reason: _builtins.str
+    """reason is one of "BUDGET" (no room), "DUPLICATE" (nearly the same is shown, as
+    Collapsing tells it: of two core or recent memories the one changed last, elsewhere the first; the messages of a
+    session are all shown, and what repeats one of them in a later section is not), "UNCHANGED" (the earlier
+    context holds it; only in a delta), "UNCERTAIN" (the earlier context holds it, and retrieval was incomplete; only in
+    a delta), "UNTRUSTED" (see
+    CONTEXT_SECTION_GLOBAL_CORE), "LIMIT" (more than are looked at: 100 core and
+    100 active memories of a section, 1 000 of a session, 500 of the last days). More reasons may come.
+    """
+    count: _builtins.int
+    """count is how many memories; with LIMIT at least so many."""
+    @_builtins.property
+    def memory_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """memory_ids are their ids, the first 100."""
+
+    def __init__(
+        self,
+        *,
+        section: Global___ContextSection.ValueType = ...,
+        reason: _builtins.str = ...,
+        count: _builtins.int = ...,
+        memory_ids: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "memory_ids", b"memory_ids", "reason", b"reason", "section", b"section"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ContextLeftOut: _TypeAlias = ContextLeftOut  # noqa: Y015
+
+@_typing.final
+class ContextSummary(_message.Message):
+    """ContextSummary says what came of a context."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TEXT_FIELD_NUMBER: _builtins.int
+    TEXT_TOKEN_COUNT_FIELD_NUMBER: _builtins.int
+    TOKEN_COUNT_FIELD_NUMBER: _builtins.int
+    TOTAL_TOKENS_FIELD_NUMBER: _builtins.int
+    SECTIONS_FIELD_NUMBER: _builtins.int
+    LEFT_OUT_FIELD_NUMBER: _builtins.int
+    REMOVED_IDS_FIELD_NUMBER: _builtins.int
+    CONTEXT_CURSOR_FIELD_NUMBER: _builtins.int
+    text: _builtins.str
+    """text closes the context, and says before that what was left out."""
+    text_token_count: _builtins.int
+    """text_token_count is what that text costs."""
+    token_count: _builtins.int
+    """token_count is what the whole context costs: the texts of all events together, counted as one. Never above
+    total_tokens.
+    """
+    total_tokens: _builtins.int
+    """total_tokens is the budget."""
+    context_cursor: _builtins.str
+    """context_cursor names this context as BuildContextRequest.earlier_cursor of a later one."""
+    @_builtins.property
+    def sections(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContextSectionSummary]:
+        """sections say what each section holds, in order."""
+
+    @_builtins.property
+    def left_out(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContextLeftOut]:
+        """left_out says what is missing and why. Empty: nothing is. What one section left out and another shows is not
+        missing. When not even the opening lines had room, it names what needs no search.
+        """
+
+    @_builtins.property
+    def removed_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """removed_ids are the memories of the earlier context that this one does not hold any more. What an incomplete
+        retrieval did not find is not among them. Empty unless a delta was asked for.
+        """
+
+    def __init__(
+        self,
+        *,
+        text: _builtins.str = ...,
+        text_token_count: _builtins.int = ...,
+        token_count: _builtins.int = ...,
+        total_tokens: _builtins.int = ...,
+        sections: _abc.Iterable[Global___ContextSectionSummary] | None = ...,
+        left_out: _abc.Iterable[Global___ContextLeftOut] | None = ...,
+        removed_ids: _abc.Iterable[_builtins.str] | None = ...,
+        context_cursor: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_cursor", b"context_cursor", "left_out", b"left_out", "removed_ids", b"removed_ids", "sections", b"sections", "text", b"text", "text_token_count", b"text_token_count", "token_count", b"token_count", "total_tokens", b"total_tokens"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ContextSummary: _TypeAlias = ContextSummary  # noqa: Y015
+
+@_typing.final
+class ContextSectionSummary(_message.Message):
+    """ContextSectionSummary says what one section holds."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SECTION_FIELD_NUMBER: _builtins.int
+    ITEM_COUNT_FIELD_NUMBER: _builtins.int
+    TOKEN_COUNT_FIELD_NUMBER: _builtins.int
+    section: Global___ContextSection.ValueType
+    """section says which."""
+    item_count: _builtins.int
+    """item_count is how many memories."""
+    token_count: _builtins.int
+    """token_count is what they cost, the heading included."""
+    def __init__(
+        self,
+        *,
+        section: Global___ContextSection.ValueType = ...,
+        item_count: _builtins.int = ...,
+        token_count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["item_count", b"item_count", "section", b"section", "token_count", b"token_count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ContextSectionSummary: _TypeAlias = ContextSectionSummary  # noqa: Y015
+
+@_typing.final
+class RenderContextRequest(_message.Message):
+    """RenderContextRequest asks for a context as one text. Its fields and errors are those of BuildContextRequest."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCOPE_FIELD_NUMBER: _builtins.int
+    QUERY_FIELD_NUMBER: _builtins.int
+    VECTOR_FIELD_NUMBER: _builtins.int
+    OPTIONS_FIELD_NUMBER: _builtins.int
+    CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
+    EARLIER_CURSOR_FIELD_NUMBER: _builtins.int
+    query: _builtins.str
+    """query is what the context is for. At most 8 192 characters. Empty, without a vector: nothing is retrieved."""
+    consistency_token: _builtins.str
+    """consistency_token makes the call wait until the indexes have reached that change. Empty: no waiting."""
+    earlier_cursor: _builtins.str
+    """earlier_cursor asks for a delta since an earlier context. Empty: the whole context."""
+    @_builtins.property
+    def scope(self) -> _types_pb2.Scope:
+        """scope says for whom. Required."""
+
+    @_builtins.property
+    def vector(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
+        """vector is looked for in place of the query's embedding. Empty: the service embeds the query."""
+
+    @_builtins.property
+    def options(self) -> Global___ContextOptions:
+        """options says how to build. Unset: all defaults."""
+
+    def __init__(
+        self,
+        *,
+        scope: _types_pb2.Scope | None = ...,
+        query: _builtins.str = ...,
+        vector: _abc.Iterable[_builtins.float] | None = ...,
+        options: Global___ContextOptions | None = ...,
+        consistency_token: _builtins.str = ...,
+        earlier_cursor: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["options", b"options", "scope", b"scope"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["consistency_token", b"consistency_token", "earlier_cursor", b"earlier_cursor", "options", b"options", "query", b"query", "scope", b"scope", "vector", b"vector"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RenderContextRequest: _TypeAlias = RenderContextRequest  # noqa: Y015
+
+@_typing.final
+class ContextCitation(_message.Message):
+    """ContextCitation says which memory a citation in a rendered context stands for."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MEMORY_ID_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
+    SECTION_FIELD_NUMBER: _builtins.int
+    START_FIELD_NUMBER: _builtins.int
+    END_FIELD_NUMBER: _builtins.int
+    memory_id: _builtins.str
+    """memory_id is the id in "[mem:ID]"."""
+    revision: _builtins.int
+    """revision is the revision that the text shows."""
+    section: Global___ContextSection.ValueType
+    """section is where it stands."""
+    start: _builtins.int
+    """start is the offset of the memory's text in the markdown, counted in Unicode code points from 0, the section's
+    heading not included.
+    """
+    end: _builtins.int
+    """end is the offset after it."""
+    def __init__(
+        self,
+        *,
+        memory_id: _builtins.str = ...,
+        revision: _builtins.int = ...,
+        section: Global___ContextSection.ValueType = ...,
+        start: _builtins.int = ...,
+        end: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["end", b"end", "memory_id", b"memory_id", "revision", b"revision", "section", b"section", "start", b"start"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ContextCitation: _TypeAlias = ContextCitation  # noqa: Y015
+
+@_typing.final
+class RenderContextResponse(_message.Message):
+    """RenderContextResponse is a context as one text, ready for a prompt."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MARKDOWN_FIELD_NUMBER: _builtins.int
+    CITATIONS_FIELD_NUMBER: _builtins.int
+    TOKEN_COUNT_FIELD_NUMBER: _builtins.int
+    WARNINGS_FIELD_NUMBER: _builtins.int
+    SUMMARY_FIELD_NUMBER: _builtins.int
+    markdown: _builtins.str
+    """markdown is the context. Empty when the budget has no room for its opening lines."""
+    token_count: _builtins.int
+    """token_count is what the markdown costs. Never above the budget."""
+    @_builtins.property
+    def citations(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContextCitation]:
+        """citations are the memories it shows, in order."""
+
+    @_builtins.property
+    def warnings(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContextWarning]:
+        """warnings are those of the stream."""
+
+    @_builtins.property
+    def summary(self) -> Global___ContextSummary:
+        """summary is that of the stream, without its text."""
+
+    def __init__(
+        self,
+        *,
+        markdown: _builtins.str = ...,
+        citations: _abc.Iterable[Global___ContextCitation] | None = ...,
+        token_count: _builtins.int = ...,
+        warnings: _abc.Iterable[Global___ContextWarning] | None = ...,
+        summary: Global___ContextSummary | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["summary", b"summary"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["citations", b"citations", "markdown", b"markdown", "summary", b"summary", "token_count", b"token_count", "warnings", b"warnings"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RenderContextResponse: _TypeAlias = RenderContextResponse  # noqa: Y015
+
+@_typing.final
+class LoadCoreRequest(_message.Message):
+    """LoadCoreRequest asks for what an agent loads at its start."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCOPE_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
+    TIME_ZONE_FIELD_NUMBER: _builtins.int
+    limit: _builtins.int
+    """limit is how many memories each list may hold: 1 to 100. 0: 50."""
+    time_zone: _builtins.str
+    """time_zone is the IANA name of the user's zone, which says what is due, as in ListDueRemindersRequest. Empty: the
+    setting reminders.time_zone, UTC by default. An unknown one is INVALID_ARGUMENT.
+    """
+    @_builtins.property
+    def scope(self) -> _types_pb2.Scope:
+        """scope says for whom: the memories of its project and the global ones. Required."""
+
+    def __init__(
+        self,
+        *,
+        scope: _types_pb2.Scope | None = ...,
+        limit: _builtins.int = ...,
+        time_zone: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["scope", b"scope"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["limit", b"limit", "scope", b"scope", "time_zone", b"time_zone"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LoadCoreRequest: _TypeAlias = LoadCoreRequest  # noqa: Y015
+
+@_typing.final
+class LoadCoreResponse(_message.Message):
+    """LoadCoreResponse is what an agent loads at its start. Each memory is in one list, the first that it fits. All are
+    ACTIVE in status, of another tier than ARCHIVED, not expired, and true now (see Memory.valid_from and valid_to); what is
+    not takes no place in a list. Private memories of sessions are not among them. Every write that was acknowledged
+    before the call is seen; access counts may be some seconds old. Loading counts no access.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CORE_FIELD_NUMBER: _builtins.int
+    ACTIVE_FIELD_NUMBER: _builtins.int
+    PREFERENCES_FIELD_NUMBER: _builtins.int
+    REMINDERS_FIELD_NUMBER: _builtins.int
+    IS_INCOMPLETE_FIELD_NUMBER: _builtins.int
+    DUE_FIELD_NUMBER: _builtins.int
+    is_incomplete: _builtins.bool
+    """is_incomplete tells that a list holds limit memories, and that there are more."""
+    @_builtins.property
+    def core(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Memory]:
+        """core are the memories of layer CORE or tier CORE: the most important first, the earlier written first among equals."""
+
+    @_builtins.property
+    def active(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Memory]:
+        """active are those of tier ACTIVE, in the same order."""
+
+    @_builtins.property
+    def preferences(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Memory]:
+        """preferences are those of kind PREFERENCE, in the same order."""
+
+    @_builtins.property
+    def reminders(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Memory]:
+        """reminders are due: memories with a Memory.reminder that ListDueReminders would list, and of those without one the
+        tasks (kind TASK) and memories with the tag "reminder" or "提醒" whose event_time lies between 24 hours ago and 24 hours
+        from now; the earliest first.
+        """
+
+    @_builtins.property
+    def due(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.ReminderOccurrence]:
+        """due says when the memories with a Memory.reminder are due, whichever of the lists they are in, as
+        AcknowledgeReminder takes it. They come again until they are acknowledged.
+        """
+
+    def __init__(
+        self,
+        *,
+        core: _abc.Iterable[_types_pb2.Memory] | None = ...,
+        active: _abc.Iterable[_types_pb2.Memory] | None = ...,
+        preferences: _abc.Iterable[_types_pb2.Memory] | None = ...,
+        reminders: _abc.Iterable[_types_pb2.Memory] | None = ...,
+        is_incomplete: _builtins.bool = ...,
+        due: _abc.Iterable[_types_pb2.ReminderOccurrence] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["active", b"active", "core", b"core", "due", b"due", "is_incomplete", b"is_incomplete", "preferences", b"preferences", "reminders", b"reminders"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LoadCoreResponse: _TypeAlias = LoadCoreResponse  # noqa: Y015

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from grpc import aio
 
-from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
+from memsvc.v1 import admin_service_pb2 as admin_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from tests.bench.processes import usage
 from tests.bench.server import Server
@@ -106,9 +106,9 @@ async def settled(server: Server, *, rest_seconds: float = REST_SECONDS, patienc
     return since - began
 
 
-async def diagnosed(server: Server) -> lifecycle_pb.DiagnoseResponse:
+async def diagnosed(server: Server) -> admin_pb.DiagnoseResponse:
     """Return the service's own report."""
-    return await server.lifecycle.Diagnose(lifecycle_pb.DiagnoseRequest())
+    return await server.admin.Diagnose(admin_pb.DiagnoseRequest())
 
 
 async def vector_dimension(server: Server) -> int:

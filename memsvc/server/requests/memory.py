@@ -44,26 +44,29 @@ from memsvc.server.requests.memory_fields import (
     decode_patch,
     decode_write_options,
 )
-from memsvc.v1 import capture_pb2, conflicts_pb2, consolidation_pb2, history_pb2, maintenance_pb2, review_pb2, watch_pb2
-from memsvc.v1 import memory_service_pb2 as pb
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import filters_pb2 as filters_pb
+from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
+from memsvc.v1 import memory_service_pb2 as memory_pb
+from memsvc.v1 import types_pb2 as types_pb
 
 ARTIFACT = "artifact"
 FILE_REF = "file_ref"
 """The response format of a tool call that returns a file."""
 WATCH_RESUMPTION_FIELDS = ("cursor", "start", "heartbeat_interval")
 """The fields that may differ when a watch is resumed."""
-_EVERY_TIER = [number for number in types.MemoryTier.values() if number]
-_DOCUMENT_KINDS = frozenset({types.MEMORY_KIND_UNSPECIFIED, types.MEMORY_KIND_DOCUMENT, types.MEMORY_KIND_SKILL})
+_EVERY_TIER = [number for number in types_pb.MemoryTier.values() if number]
+_DOCUMENT_KINDS = frozenset(
+    {types_pb.MEMORY_KIND_UNSPECIFIED, types_pb.MEMORY_KIND_DOCUMENT, types_pb.MEMORY_KIND_SKILL}
+)
 _ORDER_FIELDS = frozenset(field.value for field in OrderField)
 _DIRECTIONS = frozenset({"asc", "desc"})
 _NANOS = 1_000_000_000
 
 WriteOfOne: TypeAlias = (
-    pb.DeleteMemoryRequest
-    | pb.RestoreMemoryRequest
-    | maintenance_pb2.ArchiveMemoryRequest
-    | consolidation_pb2.UndoConsolidationRequest
+    memory_pb.DeleteMemoryRequest
+    | memory_pb.RestoreMemoryRequest
+    | lifecycle_pb.ArchiveMemoryRequest
+    | lifecycle_pb.UndoConsolidationRequest
 )
 
 
@@ -76,7 +79,7 @@ class CreateMemory:
     options: WriteOptions
 
 
-def create_memory_request(message: pb.CreateMemoryRequest, *, dimension: int) -> CreateMemory:
+def create_memory_request(message: memory_pb.CreateMemoryRequest, *, dimension: int) -> CreateMemory:
     """Return the memory to store; *dimension* is the length that a given vector must have."""
     decoder = RequestDecoder()
     scope = decoder.scope(message.scope)
@@ -94,7 +97,7 @@ class BatchCreateMemories:
     options: WriteOptions
 
 
-def batch_create_memories_request(message: pb.BatchCreateMemoriesRequest) -> BatchCreateMemories:
+def batch_create_memories_request(message: memory_pb.BatchCreateMemoriesRequest) -> BatchCreateMemories:
     """Return the batch as a whole."""
     decoder = RequestDecoder()
     scope = decoder.scope(message.scope)
@@ -104,7 +107,7 @@ def batch_create_memories_request(message: pb.BatchCreateMemoriesRequest) -> Bat
     return BatchCreateMemories(scope, options)
 
 
-def batch_memory(entry: pb.BatchMemory, scope: types.Scope, *, dimension: int) -> Draft | Rejected:
+def batch_memory(entry: memory_pb.BatchMemory, scope: types_pb.Scope, *, dimension: int) -> Draft | Rejected:
     """Return one memory of a batch, or its violations, with paths within the item.
 
     Raises:
@@ -129,7 +132,7 @@ class ImportMemories:
     wait_for: WaitFor
 
 
-def import_memories_header(header: pb.ImportHeader) -> ImportMemories:
+def import_memories_header(header: memory_pb.ImportHeader) -> ImportMemories:
     """Return the import that a header begins."""
     decoder = RequestDecoder("header.")
     request = ImportMemories(
@@ -143,7 +146,7 @@ def import_memories_header(header: pb.ImportHeader) -> ImportMemories:
     return request
 
 
-def import_memories_batch(message: pb.ImportMemoriesRequest, *, next_index: int) -> pb.ImportBatch:
+def import_memories_batch(message: memory_pb.ImportMemoriesRequest, *, next_index: int) -> memory_pb.ImportBatch:
     """Return the batch of a message after the header; *next_index* follows the last memory that is known."""
     if message.WhichOneof("part") != "batch":
         raise InvalidRequestError([Violation("batch", "must be set in every message after the header")])
@@ -166,7 +169,7 @@ class GetMemory:
     as_of: AsOf | None
 
 
-def get_memory_request(message: pb.GetMemoryRequest, *, now: datetime) -> GetMemory:
+def get_memory_request(message: memory_pb.GetMemoryRequest, *, now: datetime) -> GetMemory:
     """Return the memory to read."""
     decoder = RequestDecoder()
     scope = decoder.scope(message.scope)
@@ -189,7 +192,7 @@ def get_memory_request(message: pb.GetMemoryRequest, *, now: datetime) -> GetMem
     return GetMemory(scope, memory_id, key, message.revision, as_of)
 
 
-def batch_get_memories_request(message: pb.BatchGetMemoriesRequest) -> tuple[Scope, tuple[str, ...]]:
+def batch_get_memories_request(message: memory_pb.BatchGetMemoriesRequest) -> tuple[Scope, tuple[str, ...]]:
     """Return the scope and the ids of the memories to read."""
     decoder = RequestDecoder()
     scope = decoder.scope(message.scope)
@@ -212,7 +215,7 @@ class ListMemories:
     known_time: datetime | None = None
 
 
-def list_memories_request(message: pb.ListMemoriesRequest, *, now: datetime) -> ListMemories:
+def list_memories_request(message: memory_pb.ListMemoriesRequest, *, now: datetime) -> ListMemories:
     """Return the page to list."""
     decoder = RequestDecoder()
     scope = decoder.scope(message.scope)
@@ -242,7 +245,7 @@ class UpdateMemory:
     options: WriteOptions
 
 
-def update_memory_request(message: pb.UpdateMemoryRequest, *, dimension: int) -> UpdateMemory:
+def update_memory_request(message: memory_pb.UpdateMemoryRequest, *, dimension: int) -> UpdateMemory:
     """Return the fields to change, and no others."""
     decoder = RequestDecoder()
     scope = decoder.scope(message.scope)
@@ -275,12 +278,12 @@ class MemoryWrite:
     options: WriteOptions
 
 
-def delete_memory_request(message: pb.DeleteMemoryRequest) -> MemoryWrite:
+def delete_memory_request(message: memory_pb.DeleteMemoryRequest) -> MemoryWrite:
     """Return the memory to delete."""
     return memory_write(message)
 
 
-def restore_memory_request(message: pb.RestoreMemoryRequest) -> MemoryWrite:
+def restore_memory_request(message: memory_pb.RestoreMemoryRequest) -> MemoryWrite:
     """Return the memory to restore."""
     return memory_write(message)
 
@@ -309,7 +312,7 @@ class SupersedeMemory:
     options: WriteOptions
 
 
-def supersede_memory_request(message: conflicts_pb2.SupersedeMemoryRequest, *, dimension: int) -> SupersedeMemory:
+def supersede_memory_request(message: memory_pb.SupersedeMemoryRequest, *, dimension: int) -> SupersedeMemory:
     """Return the memory to supersede, and its successor."""
     decoder = RequestDecoder()
     scope = decoder.scope(message.scope)
@@ -340,7 +343,7 @@ class ListConflicts:
     limit: int
 
 
-def list_conflicts_request(message: conflicts_pb2.ListConflictsRequest) -> ListConflicts:
+def list_conflicts_request(message: memory_pb.ListConflictsRequest) -> ListConflicts:
     """Return the page to list."""
     decoder = RequestDecoder()
     scope = decoder.scope(message.scope)
@@ -368,7 +371,7 @@ class ResolveConflict:
     options: WriteOptions
 
 
-def resolve_conflict_request(message: conflicts_pb2.ResolveConflictRequest) -> ResolveConflict:
+def resolve_conflict_request(message: memory_pb.ResolveConflictRequest) -> ResolveConflict:
     """Return the decision about a conflict."""
     decoder = RequestDecoder()
     scope = decoder.scope(message.scope)
@@ -389,7 +392,7 @@ class CaptureMemory:
     options: WriteOptions
 
 
-def capture_memory_request(message: capture_pb2.CaptureMemoryRequest) -> CaptureMemory:
+def capture_memory_request(message: memory_pb.CaptureMemoryRequest) -> CaptureMemory:
     """Return the speaker of a text and the options of the capture."""
     decoder = RequestDecoder()
     scope = decoder.scope(message.scope)
@@ -410,7 +413,7 @@ class FlushMessages:
     options: WriteOptions
 
 
-def flush_messages_request(message: capture_pb2.FlushMessagesRequest) -> FlushMessages:
+def flush_messages_request(message: memory_pb.FlushMessagesRequest) -> FlushMessages:
     """Return the conversation to flush."""
     decoder = RequestDecoder()
     scope = decoder.scope(message.scope)
@@ -440,7 +443,7 @@ class AppendMemory:
     options: WriteOptions
 
 
-def append_memory_request(message: capture_pb2.AppendMemoryRequest) -> AppendMemory:
+def append_memory_request(message: memory_pb.AppendMemoryRequest) -> AppendMemory:
     """Return the text to append."""
     decoder = RequestDecoder()
     scope = decoder.scope(message.scope)
@@ -461,7 +464,7 @@ class IngestDocument:
     options: WriteOptions
 
 
-def ingest_document_header(message: capture_pb2.DocumentHeader) -> IngestDocument:
+def ingest_document_header(message: memory_pb.DocumentHeader) -> IngestDocument:
     """Return the document that a header announces."""
     decoder = RequestDecoder("header.")
     scope = decoder.scope(message.scope)
@@ -480,7 +483,7 @@ def ingest_document_header(message: capture_pb2.DocumentHeader) -> IngestDocumen
         size_bytes=message.size_bytes,
         sha256=message.sha256,
     )
-    if message.layer == types.MEMORY_LAYER_SESSION and not message.scope.session_id:
+    if message.layer == types_pb.MEMORY_LAYER_SESSION and not message.scope.session_id:
         decoder.add("layer", "can be SESSION only with a session_id in the scope")
     if not 0 <= message.size_bytes <= limits.DOCUMENT_BYTES:
         decoder.add("size_bytes", f"must be 0 to {limits.DOCUMENT_BYTES}")
@@ -510,11 +513,11 @@ class WatchMemories:
     heartbeat_seconds: float
 
 
-def watch_memories_request(message: watch_pb2.WatchMemoriesRequest, *, store_id: str) -> WatchMemories:
+def watch_memories_request(message: memory_pb.WatchMemoriesRequest, *, store_id: str) -> WatchMemories:
     """Return the watch to open on the store with the identity *store_id*."""
     decoder = RequestDecoder()
     scope = decoder.scope(message.scope)
-    chosen = types.Filter()
+    chosen = filters_pb.Filter()
     chosen.CopyFrom(message.filter)
     # Whether a memory has expired must not depend on when its change is read: so only its status counts.
     chosen.include_expired = True
@@ -532,13 +535,13 @@ def watch_memories_request(message: watch_pb2.WatchMemoriesRequest, *, store_id:
     return WatchMemories(Watch(scope, selection), start, position, digest, heartbeat)
 
 
-def list_quarantined_request(message: review_pb2.ListQuarantinedRequest, *, now: datetime) -> ListMemories:
+def list_quarantined_request(message: memory_pb.ListQuarantinedRequest, *, now: datetime) -> ListMemories:
     """Return the page of quarantined memories to list, of any tier, expired or not."""
     decoder = RequestDecoder()
     scope = decoder.scope(message.scope)
-    chosen = types.Filter()
+    chosen = filters_pb.Filter()
     chosen.CopyFrom(message.filter)
-    chosen.statuses.append(types.MEMORY_STATUS_QUARANTINED)
+    chosen.statuses.append(types_pb.MEMORY_STATUS_QUARANTINED)
     chosen.tiers.extend(() if chosen.tiers else _EVERY_TIER)
     chosen.include_expired = True
     untestable = {Field.STATUS: "only QUARANTINED memories are listed"}
@@ -567,7 +570,7 @@ class ReviewMemory:
     options: WriteOptions
 
 
-def review_memory_request(message: review_pb2.ReviewMemoryRequest) -> ReviewMemory:
+def review_memory_request(message: memory_pb.ReviewMemoryRequest) -> ReviewMemory:
     """Return the decision about a quarantined memory."""
     decoder = RequestDecoder()
     scope = decoder.scope(message.scope)
@@ -591,7 +594,7 @@ class ListRevisions:
     limit: int
 
 
-def list_revisions_request(message: history_pb2.ListRevisionsRequest) -> ListRevisions:
+def list_revisions_request(message: memory_pb.ListRevisionsRequest) -> ListRevisions:
     """Return the page to list."""
     decoder = RequestDecoder()
     scope = decoder.scope(message.scope)
@@ -613,7 +616,7 @@ class RollbackMemory:
     options: WriteOptions
 
 
-def rollback_memory_request(message: history_pb2.RollbackMemoryRequest) -> RollbackMemory:
+def rollback_memory_request(message: memory_pb.RollbackMemoryRequest) -> RollbackMemory:
     """Return the revision to restore."""
     decoder = RequestDecoder()
     scope = decoder.scope(message.scope)
@@ -632,7 +635,7 @@ def plain_options(decoder: RequestDecoder, request_id: str, wait_for: int) -> Wr
 
 
 def _conflicting_options(
-    decoder: RequestDecoder, message: pb.UpdateMemoryRequest | conflicts_pb2.SupersedeMemoryRequest
+    decoder: RequestDecoder, message: memory_pb.UpdateMemoryRequest | memory_pb.SupersedeMemoryRequest
 ) -> WriteOptions:
     return WriteOptions(
         request_id=decoder.request_id(message.request_id),
@@ -653,7 +656,7 @@ def _order(decoder: RequestDecoder, order_by: str) -> Order:
     return Order(OrderField(field), descending=direction == ["desc"])
 
 
-def _heartbeat_seconds(decoder: RequestDecoder, message: watch_pb2.WatchMemoriesRequest) -> float:
+def _heartbeat_seconds(decoder: RequestDecoder, message: memory_pb.WatchMemoriesRequest) -> float:
     if not message.HasField("heartbeat_interval"):
         return limits.HEARTBEAT_DEFAULT_SECONDS
     interval = message.heartbeat_interval
@@ -664,7 +667,7 @@ def _heartbeat_seconds(decoder: RequestDecoder, message: watch_pb2.WatchMemories
     return nanos / _NANOS
 
 
-def _chat_message(decoder: RequestDecoder, field: str, message: capture_pb2.ChatMessage) -> ChatMessage:
+def _chat_message(decoder: RequestDecoder, field: str, message: types_pb.ChatMessage) -> ChatMessage:
     role = decoder.enum(f"{field}.role", message.role, ROLE, Role.USER)
     content = decoder.text(f"{field}.content", message.content, most=limits.SPOKEN)
     speaker = decoder.text(f"{field}.speaker", message.speaker, most=limits.SPEAKER)
@@ -678,7 +681,7 @@ def _chat_message(decoder: RequestDecoder, field: str, message: capture_pb2.Chat
     return ChatMessage(role=role, content=content, speaker=speaker, event_time=event_time, files=tuple(files))
 
 
-def _check_tool_call(decoder: RequestDecoder, field: str, call: capture_pb2.ChatToolCall) -> None:
+def _check_tool_call(decoder: RequestDecoder, field: str, call: types_pb.ChatToolCall) -> None:
     decoder.text(f"{field}.id", call.id, most=limits.FILE_REF_ID)
     decoder.text(f"{field}.name", call.name, most=limits.FILE_REF_ID)
     decoder.text(f"{field}.response_format", call.response_format, most=limits.CATEGORY)

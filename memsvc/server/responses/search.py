@@ -15,8 +15,7 @@ from memsvc.server.enums import RETRIEVER, SECTION, SEVERITY
 from memsvc.server.requests.search import search_digest
 from memsvc.server.responses.file import fill_resolved
 from memsvc.server.responses.memories import fill_memory, fill_occurrence, seconds_to_proto
-from memsvc.v1 import context_pb2
-from memsvc.v1 import search_service_pb2 as pb
+from memsvc.v1 import search_service_pb2 as search_pb
 
 HEADING_SEPARATOR = " > "
 PACK_ITEMS = 256
@@ -25,9 +24,9 @@ PACK_CHARS = 192 * 1024
 
 
 def fill_search_response(
-    response: pb.SearchResponse,
+    response: search_pb.SearchResponse,
     reply: SearchReply,
-    request: pb.SearchRequest,
+    request: search_pb.SearchRequest,
     query: SearchQuery,
     resolver: FileRefResolver,
 ) -> None:
@@ -41,7 +40,7 @@ def fill_search_response(
         response.skipped.add(stage=one.stage, reason=one.reason)
     if request.explain:
         response.timings.extend(
-            pb.StageTiming(stage=stage, duration=seconds_to_proto(seconds)) for stage, seconds in reply.timings
+            search_pb.StageTiming(stage=stage, duration=seconds_to_proto(seconds)) for stage, seconds in reply.timings
         )
     if request.include_files:
         _add_files(response.hits, resolver, query)
@@ -49,9 +48,9 @@ def fill_search_response(
 
 def search_all_response(
     reply: GlobalReply, query: SearchQuery | None, resolver: FileRefResolver, *, include_files: bool
-) -> pb.SearchAllResponse:
+) -> search_pb.SearchAllResponse:
     """Return the hits of every group; *query* is the search for memories, None when they were not searched."""
-    response = pb.SearchAllResponse()
+    response = search_pb.SearchAllResponse()
     if reply.memories is not None and query is not None:
         for hit in reply.memories.hits:
             _fill_hit(response.memories.add(), hit, include_files=include_files)
@@ -65,14 +64,14 @@ def search_all_response(
     return response
 
 
-def _degraded(lost: Iterable[Degraded]) -> list[pb.DegradedRetriever]:
+def _degraded(lost: Iterable[Degraded]) -> list[search_pb.DegradedRetriever]:
     return [
-        pb.DegradedRetriever(retriever=RETRIEVER.to_proto[one.retriever], reason=one.reason, message=one.message)
+        search_pb.DegradedRetriever(retriever=RETRIEVER.to_proto[one.retriever], reason=one.reason, message=one.message)
         for one in lost
     ]
 
 
-def _fill_hit(message: pb.Hit, hit: SearchHit, *, include_files: bool) -> None:
+def _fill_hit(message: search_pb.Hit, hit: SearchHit, *, include_files: bool) -> None:
     message.score = hit.score
     message.snippet = hit.snippet
     message.start_line, message.end_line = hit.start_line, hit.end_line
@@ -92,7 +91,7 @@ def _fill_hit(message: pb.Hit, hit: SearchHit, *, include_files: bool) -> None:
         _fill_explanation(message.explanation, hit.explanation)
 
 
-def _add_files(hits: Sequence[pb.Hit], resolver: FileRefResolver, query: SearchQuery) -> None:
+def _add_files(hits: Sequence[search_pb.Hit], resolver: FileRefResolver, query: SearchQuery) -> None:
     """Add to hits the files that their references lead to, with one read of the store for the whole page."""
     refs = [FileRef(ref.category, ref.id) for hit in hits for ref in hit.file_refs]
     resolved = resolver.resolve(query.scope, refs)
@@ -101,7 +100,7 @@ def _add_files(hits: Sequence[pb.Hit], resolver: FileRefResolver, query: SearchQ
             fill_resolved(hit.files.add(), resolved[FileRef(ref.category, ref.id)])
 
 
-def _fill_explanation(message: pb.Explanation, explanation: Explanation) -> None:
+def _fill_explanation(message: search_pb.Explanation, explanation: Explanation) -> None:
     """Fill in the parts of a score, the retrievers in the order of the enum."""
     for score in sorted(explanation.retrievers, key=lambda one: RETRIEVER.to_proto[one.retriever]):
         message.retrievers.add(
@@ -116,7 +115,7 @@ def _fill_explanation(message: pb.Explanation, explanation: Explanation) -> None
     message.fused_score = explanation.fused_score
 
 
-def _next_page_token(reply: SearchReply, request: pb.SearchRequest, query: SearchQuery) -> str:
+def _next_page_token(reply: SearchReply, request: search_pb.SearchRequest, query: SearchQuery) -> str:
     following = query.offset + len(reply.hits)
     if not reply.has_more or not reply.hits or following >= limits.SEARCH_DEPTH:
         return ""
@@ -126,11 +125,9 @@ def _next_page_token(reply: SearchReply, request: pb.SearchRequest, query: Searc
 # Contexts.
 
 
-def build_context_responses(
-    run_id: bytes, events: Iterable[tuple[int, Event]]
-) -> list[context_pb2.BuildContextResponse]:
+def build_context_responses(run_id: bytes, events: Iterable[tuple[int, Event]]) -> list[search_pb.BuildContextResponse]:
     """Return the events of a context as messages, each with its cursor; consecutive items share a message."""
-    responses: list[context_pb2.BuildContextResponse] = []
+    responses: list[search_pb.BuildContextResponse] = []
     pack: list[Item] = []
     end = chars = 0
     for index, event in events:
@@ -145,9 +142,9 @@ def build_context_responses(
     return [*responses, _items(run_id, end, pack)] if pack else responses
 
 
-def render_context_response(rendered: RenderedContext) -> context_pb2.RenderContextResponse:
+def render_context_response(rendered: RenderedContext) -> search_pb.RenderContextResponse:
     """Return a context as one text."""
-    response = context_pb2.RenderContextResponse(markdown=rendered.markdown)
+    response = search_pb.RenderContextResponse(markdown=rendered.markdown)
     offset = 0
     for index, event in enumerate(rendered.events):
         if isinstance(event, Notice):
@@ -169,9 +166,9 @@ def render_context_response(rendered: RenderedContext) -> context_pb2.RenderCont
     return response
 
 
-def load_core_response(loaded: CoreContext) -> context_pb2.LoadCoreResponse:
+def load_core_response(loaded: CoreContext) -> search_pb.LoadCoreResponse:
     """Return the core memories that an agent loads at its start."""
-    response = context_pb2.LoadCoreResponse(is_incomplete=loaded.is_incomplete)
+    response = search_pb.LoadCoreResponse(is_incomplete=loaded.is_incomplete)
     for field, memories in (
         (response.core, loaded.core),
         (response.active, loaded.active),
@@ -185,8 +182,8 @@ def load_core_response(loaded: CoreContext) -> context_pb2.LoadCoreResponse:
     return response
 
 
-def _items(run_id: bytes, end: int, items: Sequence[Item]) -> context_pb2.BuildContextResponse:
-    response = context_pb2.BuildContextResponse(cursor=tokens.context_cursor(run_id, end))
+def _items(run_id: bytes, end: int, items: Sequence[Item]) -> search_pb.BuildContextResponse:
+    response = search_pb.BuildContextResponse(cursor=tokens.context_cursor(run_id, end))
     add = response.items.items.add
     for item in items:
         add(
@@ -201,31 +198,31 @@ def _items(run_id: bytes, end: int, items: Sequence[Item]) -> context_pb2.BuildC
     return response
 
 
-def _response(run_id: bytes, index: int, event: Plan | Notice | Summary) -> context_pb2.BuildContextResponse:
+def _response(run_id: bytes, index: int, event: Plan | Notice | Summary) -> search_pb.BuildContextResponse:
     cursor = tokens.context_cursor(run_id, index)
     if isinstance(event, Plan):
-        return context_pb2.BuildContextResponse(plan=_plan(event), cursor=cursor)
+        return search_pb.BuildContextResponse(plan=_plan(event), cursor=cursor)
     if isinstance(event, Notice):
-        return context_pb2.BuildContextResponse(warning=_warning(event), cursor=cursor)
-    return context_pb2.BuildContextResponse(summary=_summary(event, cursor), cursor=cursor)
+        return search_pb.BuildContextResponse(warning=_warning(event), cursor=cursor)
+    return search_pb.BuildContextResponse(summary=_summary(event, cursor), cursor=cursor)
 
 
-def _plan(plan: Plan) -> context_pb2.ContextPlan:
-    return context_pb2.ContextPlan(
+def _plan(plan: Plan) -> search_pb.ContextPlan:
+    return search_pb.ContextPlan(
         text=plan.text,
         token_count=plan.token_count,
         total_tokens=plan.total_tokens,
         tokenizer=plan.tokenizer,
         sections=[
-            context_pb2.PlannedSection(section=SECTION.to_proto[section], budget_tokens=budget)
+            search_pb.PlannedSection(section=SECTION.to_proto[section], budget_tokens=budget)
             for section, budget in plan.sections
         ],
         is_delta=plan.is_delta,
     )
 
 
-def _warning(notice: Notice) -> context_pb2.ContextWarning:
-    return context_pb2.ContextWarning(
+def _warning(notice: Notice) -> search_pb.ContextWarning:
+    return search_pb.ContextWarning(
         severity=SEVERITY.to_proto[notice.severity],
         code=notice.code,
         message=notice.message,
@@ -234,15 +231,15 @@ def _warning(notice: Notice) -> context_pb2.ContextWarning:
     )
 
 
-def _summary(summary: Summary, cursor: str) -> context_pb2.ContextSummary:
-    return context_pb2.ContextSummary(
+def _summary(summary: Summary, cursor: str) -> search_pb.ContextSummary:
+    return search_pb.ContextSummary(
         text=summary.text,
         text_token_count=summary.text_token_count,
         token_count=summary.token_count,
         total_tokens=summary.total_tokens,
         sections=_sections(summary),
         left_out=[
-            context_pb2.ContextLeftOut(
+            search_pb.ContextLeftOut(
                 section=SECTION.to_proto[one.section],
                 reason=one.reason.value,
                 count=one.count,
@@ -255,8 +252,8 @@ def _summary(summary: Summary, cursor: str) -> context_pb2.ContextSummary:
     )
 
 
-def _sections(summary: Summary) -> Sequence[context_pb2.ContextSectionSummary]:
+def _sections(summary: Summary) -> Sequence[search_pb.ContextSectionSummary]:
     return [
-        context_pb2.ContextSectionSummary(section=SECTION.to_proto[section], item_count=items, token_count=cost)
+        search_pb.ContextSectionSummary(section=SECTION.to_proto[section], item_count=items, token_count=cost)
         for section, (items, cost) in summary.sections.items()
     ]

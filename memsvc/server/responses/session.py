@@ -9,15 +9,15 @@ from memsvc.engine.sessions.trim import TrimResult
 from memsvc.server.enums import AUTO_TRIM, ROLE, SESSION_STATE
 from memsvc.server.responses.memories import fill_memory, fill_scope, fill_time, struct_to_proto
 from memsvc.server.tokens import consistency_token
-from memsvc.v1 import session_service_pb2 as pb
+from memsvc.v1 import session_service_pb2 as session_pb
 
 _TIMES = ("create_time", "update_time", "last_message_time", "end_time", "trim_time")
 
 
-def session_to_proto(counted: CountedSession) -> pb.Session:
+def session_to_proto(counted: CountedSession) -> session_pb.Session:
     """Return a session as a message."""
     session, counts = counted.session, counted.counts
-    message = pb.Session(
+    message = session_pb.Session(
         title=session.title,
         state=SESSION_STATE.to_proto[session.state],
         token_limit=session.token_limit,
@@ -40,10 +40,10 @@ def session_to_proto(counted: CountedSession) -> pb.Session:
     return message
 
 
-def message_to_proto(stored: Message) -> pb.Message:
+def message_to_proto(stored: Message) -> session_pb.Message:
     """Return a stored message of a session."""
     record, memory = stored.record, stored.memory
-    message = pb.Message(
+    message = session_pb.Message(
         memory_id=memory.id,
         ordinal=record.ordinal,
         role=ROLE.to_proto[record.role],
@@ -65,10 +65,10 @@ def message_to_proto(stored: Message) -> pb.Message:
     return message
 
 
-def append_messages_response(answer: SessionResult[AppendResult]) -> pb.AppendMessagesResponse:
+def append_messages_response(answer: SessionResult[AppendResult]) -> session_pb.AppendMessagesResponse:
     """Return the places of appended messages."""
     appended = answer.value
-    response = pb.AppendMessagesResponse(
+    response = session_pb.AppendMessagesResponse(
         token_count=appended.live_tokens,
         token_limit=appended.token_limit,
         trimming=appended.is_full,
@@ -79,10 +79,10 @@ def append_messages_response(answer: SessionResult[AppendResult]) -> pb.AppendMe
     return response
 
 
-def trim_session_response(answer: SessionResult[TrimResult]) -> pb.TrimSessionResponse:
+def trim_session_response(answer: SessionResult[TrimResult]) -> session_pb.TrimSessionResponse:
     """Return the messages and tokens that were archived, and their summary."""
     trimmed = answer.value
-    response = pb.TrimSessionResponse(
+    response = session_pb.TrimSessionResponse(
         archived_message_count=trimmed.archived_messages,
         archived_token_count=trimmed.archived_tokens,
         token_count=trimmed.live_tokens,

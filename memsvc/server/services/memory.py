@@ -22,8 +22,7 @@ from memsvc.server.responses import memory as responses
 from memsvc.server.responses.memories import fill_memory
 from memsvc.server.server_context import ServerContext
 from memsvc.server.services.import_stream import MemoryImportStream
-from memsvc.v1 import capture_pb2, conflicts_pb2, history_pb2, review_pb2, watch_pb2
-from memsvc.v1 import memory_service_pb2 as pb
+from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import memory_service_pb2_grpc as pb_grpc
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
@@ -42,7 +41,9 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
         self._write = server.executors.write
         self._meta = server.executors.meta
 
-    async def CreateMemory(self, request: pb.CreateMemoryRequest, context: Context) -> pb.CreateMemoryResponse:
+    async def CreateMemory(
+        self, request: memory_pb.CreateMemoryRequest, context: Context
+    ) -> memory_pb.CreateMemoryResponse:
         """Store one memory."""
         new = requests.create_memory_request(request, dimension=self._app.dimension)
         written = await self._write.run(self._app.remember.create, new.scope, new.draft, new.options)
@@ -50,12 +51,12 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
         return responses.create_memory_response(written)
 
     async def BatchCreateMemories(
-        self, request: pb.BatchCreateMemoriesRequest, context: Context
-    ) -> pb.BatchCreateMemoriesResponse:
+        self, request: memory_pb.BatchCreateMemoriesRequest, context: Context
+    ) -> memory_pb.BatchCreateMemoriesResponse:
         """Store several memories in one transaction; a memory with violations fails alone."""
         batch = requests.batch_create_memories_request(request)
 
-        def create() -> tuple[BatchWritten, pb.BatchCreateMemoriesResponse]:
+        def create() -> tuple[BatchWritten, memory_pb.BatchCreateMemoriesResponse]:
             dimension, scope = self._app.dimension, request.scope
             drafts = [requests.batch_memory(entry, scope, dimension=dimension) for entry in request.memories]
             written = self._app.remember.create_batch(batch.scope, drafts, batch.options)
@@ -66,18 +67,18 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
         return response
 
     async def ImportMemories(
-        self, request_iterator: AsyncIterator[pb.ImportMemoriesRequest], context: Context
-    ) -> AsyncGenerator[pb.ImportMemoriesResponse, None]:
+        self, request_iterator: AsyncIterator[memory_pb.ImportMemoriesRequest], context: Context
+    ) -> AsyncGenerator[memory_pb.ImportMemoriesResponse, None]:
         """Store any number of memories and stream the progress."""
         async with aclosing(MemoryImportStream(self._server, request_iterator).responses()) as progress:
             async for response in progress:
                 yield response
 
-    async def GetMemory(self, request: pb.GetMemoryRequest, context: Context) -> pb.GetMemoryResponse:
+    async def GetMemory(self, request: memory_pb.GetMemoryRequest, context: Context) -> memory_pb.GetMemoryResponse:
         """Return one memory by id or key, optionally with its supersession chain."""
         read = requests.get_memory_request(request, now=self._server.now())
         memory = await self._meta.run(self._get, read)
-        response = pb.GetMemoryResponse()
+        response = memory_pb.GetMemoryResponse()
         fill_memory(response.memory, memory)
         if request.include_chain:
             for one in await self._meta.run(self._app.recollect.chain, read.scope, memory):
@@ -98,21 +99,23 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
         return present.get_by_key(read.scope, read.key)
 
     async def BatchGetMemories(
-        self, request: pb.BatchGetMemoriesRequest, context: Context
-    ) -> pb.BatchGetMemoriesResponse:
+        self, request: memory_pb.BatchGetMemoriesRequest, context: Context
+    ) -> memory_pb.BatchGetMemoriesResponse:
         """Return several memories by id."""
         scope, ids = requests.batch_get_memories_request(request)
 
-        def get() -> pb.BatchGetMemoriesResponse:
+        def get() -> memory_pb.BatchGetMemoriesResponse:
             return responses.batch_get_memories_response(ids, self._app.recollect.get_many(scope, ids))
 
         return await self._meta.run(get)
 
-    async def ListMemories(self, request: pb.ListMemoriesRequest, context: Context) -> pb.ListMemoriesResponse:
+    async def ListMemories(
+        self, request: memory_pb.ListMemoriesRequest, context: Context
+    ) -> memory_pb.ListMemoriesResponse:
         """Return a page of the memories that match a filter."""
         page = requests.list_memories_request(request, now=self._server.now())
 
-        def read() -> pb.ListMemoriesResponse:
+        def read() -> memory_pb.ListMemoriesResponse:
             found, following = self._page(page)
             return responses.list_memories_response(found, _next_page_token(following, request))
 
@@ -126,7 +129,9 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
             )
         return self._app.recollect.page(page.scope, page.selection, order=order, after=after, limit=limit)
 
-    async def UpdateMemory(self, request: pb.UpdateMemoryRequest, context: Context) -> pb.UpdateMemoryResponse:
+    async def UpdateMemory(
+        self, request: memory_pb.UpdateMemoryRequest, context: Context
+    ) -> memory_pb.UpdateMemoryResponse:
         """Change fields of one memory."""
         change = requests.update_memory_request(request, dimension=self._app.dimension)
         written = await self._write.run(
@@ -141,7 +146,9 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
         await self._waits.written(written, change.options.wait_for)
         return responses.update_memory_response(written)
 
-    async def DeleteMemory(self, request: pb.DeleteMemoryRequest, context: Context) -> pb.DeleteMemoryResponse:
+    async def DeleteMemory(
+        self, request: memory_pb.DeleteMemoryRequest, context: Context
+    ) -> memory_pb.DeleteMemoryResponse:
         """Delete one memory, softly or for good."""
         change = requests.delete_memory_request(request)
         written: Written = await self._write.run(
@@ -155,7 +162,9 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
         await self._waits.written(written, change.options.wait_for)
         return responses.delete_memory_response(written, hard=request.hard)
 
-    async def RestoreMemory(self, request: pb.RestoreMemoryRequest, context: Context) -> pb.RestoreMemoryResponse:
+    async def RestoreMemory(
+        self, request: memory_pb.RestoreMemoryRequest, context: Context
+    ) -> memory_pb.RestoreMemoryResponse:
         """Make a memory ACTIVE again."""
         change = requests.restore_memory_request(request)
         written = await self._write.run(
@@ -169,8 +178,8 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
         return responses.restore_memory_response(written)
 
     async def SupersedeMemory(
-        self, request: conflicts_pb2.SupersedeMemoryRequest, context: Context
-    ) -> conflicts_pb2.SupersedeMemoryResponse:
+        self, request: memory_pb.SupersedeMemoryRequest, context: Context
+    ) -> memory_pb.SupersedeMemoryResponse:
         """Supersede a memory by a new one, or by an existing one."""
         change = requests.supersede_memory_request(request, dimension=self._app.dimension)
         new, old = await self._write.run(self._supersede, change)
@@ -188,12 +197,12 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
         )
 
     async def ListConflicts(
-        self, request: conflicts_pb2.ListConflictsRequest, context: Context
-    ) -> conflicts_pb2.ListConflictsResponse:
+        self, request: memory_pb.ListConflictsRequest, context: Context
+    ) -> memory_pb.ListConflictsResponse:
         """Return a page of conflicts."""
         page = requests.list_conflicts_request(request)
 
-        def read() -> conflicts_pb2.ListConflictsResponse:
+        def read() -> memory_pb.ListConflictsResponse:
             found, following = self._app.resolve.page(
                 page.scope,
                 states=page.states,
@@ -207,8 +216,8 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
         return await self._meta.run(read)
 
     async def ResolveConflict(
-        self, request: conflicts_pb2.ResolveConflictRequest, context: Context
-    ) -> conflicts_pb2.ResolveConflictResponse:
+        self, request: memory_pb.ResolveConflictRequest, context: Context
+    ) -> memory_pb.ResolveConflictResponse:
         """Resolve a conflict."""
         decision = requests.resolve_conflict_request(request)
         contradiction, written = await self._write.run(
@@ -218,8 +227,8 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
         return responses.resolve_conflict_response(contradiction, written.position)
 
     async def CaptureMemory(
-        self, request: capture_pb2.CaptureMemoryRequest, context: Context
-    ) -> capture_pb2.CaptureMemoryResponse:
+        self, request: memory_pb.CaptureMemoryRequest, context: Context
+    ) -> memory_pb.CaptureMemoryResponse:
         """Decide what in a text is worth remembering, and store it."""
         capture = requests.capture_memory_request(request)
         captured = await self._extractor(asks_a_model=self._app.capture.asks_a_model).run(
@@ -235,12 +244,12 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
         return responses.capture_memory_response(captured)
 
     async def FlushMessages(
-        self, request: capture_pb2.FlushMessagesRequest, context: Context
-    ) -> capture_pb2.FlushMessagesResponse:
+        self, request: memory_pb.FlushMessagesRequest, context: Context
+    ) -> memory_pb.FlushMessagesResponse:
         """Extract memories and file references from a conversation, and store them."""
         flush = requests.flush_messages_request(request)
 
-        def extract() -> tuple[int, capture_pb2.FlushMessagesResponse]:
+        def extract() -> tuple[int, memory_pb.FlushMessagesResponse]:
             flushed = self._app.flush.flush(
                 flush.scope,
                 flush.messages,
@@ -255,8 +264,8 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
         return response
 
     async def AppendMemory(
-        self, request: capture_pb2.AppendMemoryRequest, context: Context
-    ) -> capture_pb2.AppendMemoryResponse:
+        self, request: memory_pb.AppendMemoryRequest, context: Context
+    ) -> memory_pb.AppendMemoryResponse:
         """Append text to the memory under a key, or create it."""
         append = requests.append_memory_request(request)
         written = await self._write.run(
@@ -271,8 +280,8 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
         return responses.append_memory_response(written)
 
     async def IngestDocument(
-        self, request_iterator: AsyncIterator[capture_pb2.IngestDocumentRequest], context: Context
-    ) -> capture_pb2.IngestDocumentResponse:
+        self, request_iterator: AsyncIterator[memory_pb.IngestDocumentRequest], context: Context
+    ) -> memory_pb.IngestDocumentResponse:
         """Store a document that arrives in pieces."""
         document, data = await _receive_document(request_iterator)
         ingested: IngestResult = await self._write.run(
@@ -282,8 +291,8 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
         return responses.ingest_document_response(ingested)
 
     async def WatchMemories(
-        self, request: watch_pb2.WatchMemoriesRequest, context: Context
-    ) -> AsyncGenerator[watch_pb2.WatchMemoriesResponse, None]:
+        self, request: memory_pb.WatchMemoriesRequest, context: Context
+    ) -> AsyncGenerator[memory_pb.WatchMemoriesResponse, None]:
         """Stream every committed change exactly once, in commit order."""
         watches = self._server.watches
         store_id = await self._server.executors.watch.proceed(lambda: watches.watching.identity)
@@ -293,20 +302,20 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
                 yield response
 
     async def ListQuarantined(
-        self, request: review_pb2.ListQuarantinedRequest, context: Context
-    ) -> review_pb2.ListQuarantinedResponse:
+        self, request: memory_pb.ListQuarantinedRequest, context: Context
+    ) -> memory_pb.ListQuarantinedResponse:
         """Return a page of the memories that wait for a review."""
         page = requests.list_quarantined_request(request, now=self._server.now())
 
-        def read() -> review_pb2.ListQuarantinedResponse:
+        def read() -> memory_pb.ListQuarantinedResponse:
             found, following = self._page(page)
             return responses.list_quarantined_response(found, _next_page_token(following, request))
 
         return await self._meta.run(read)
 
     async def ReviewMemory(
-        self, request: review_pb2.ReviewMemoryRequest, context: Context
-    ) -> review_pb2.ReviewMemoryResponse:
+        self, request: memory_pb.ReviewMemoryRequest, context: Context
+    ) -> memory_pb.ReviewMemoryResponse:
         """Approve or reject a quarantined memory."""
         review = requests.review_memory_request(request)
         written = await self._write.run(
@@ -321,12 +330,12 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
         return responses.review_memory_response(written)
 
     async def ListRevisions(
-        self, request: history_pb2.ListRevisionsRequest, context: Context
-    ) -> history_pb2.ListRevisionsResponse:
+        self, request: memory_pb.ListRevisionsRequest, context: Context
+    ) -> memory_pb.ListRevisionsResponse:
         """Return a page of the revisions of a memory."""
         page = requests.list_revisions_request(request)
 
-        def read() -> history_pb2.ListRevisionsResponse:
+        def read() -> memory_pb.ListRevisionsResponse:
             revisions = self._app.retrospect.revisions
             found, following = revisions(page.scope, page.memory_id, before=page.before, limit=page.limit)
             older = revisions(page.scope, page.memory_id, before=following, limit=1)[0] if following else []
@@ -338,8 +347,8 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
         return await self._meta.run(read)
 
     async def RollbackMemory(
-        self, request: history_pb2.RollbackMemoryRequest, context: Context
-    ) -> history_pb2.RollbackMemoryResponse:
+        self, request: memory_pb.RollbackMemoryRequest, context: Context
+    ) -> memory_pb.RollbackMemoryResponse:
         """Restore an earlier revision as a new revision."""
         rollback = requests.rollback_memory_request(request)
         written = await self._write.run(
@@ -364,13 +373,13 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
 
 def _next_page_token(
     following: PageCursor | None,
-    request: pb.ListMemoriesRequest | review_pb2.ListQuarantinedRequest | history_pb2.ListRevisionsRequest,
+    request: memory_pb.ListMemoriesRequest | memory_pb.ListQuarantinedRequest | memory_pb.ListRevisionsRequest,
 ) -> str:
     return "" if following is None else tokens.list_token(following, tokens.digest(request))
 
 
 async def _receive_document(
-    messages: AsyncIterator[capture_pb2.IngestDocumentRequest],
+    messages: AsyncIterator[memory_pb.IngestDocumentRequest],
 ) -> tuple[requests.IngestDocument, bytes]:
     """Return the header and all bytes of a document; no more of them than the limit are kept.
 

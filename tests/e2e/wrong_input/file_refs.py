@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from google.protobuf.duration_pb2 import Duration
 
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import types_pb2 as types_pb
 from tests.e2e.wrong_input.memories import FILTERS
 from tests.e2e.wrong_input.requests import Wrong
 
-Ref = types.FileRef
+Ref = types_pb.FileRef
 
 
 def file_refs() -> Iterator[Wrong]:

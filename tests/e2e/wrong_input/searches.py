@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from memsvc.v1 import context_pb2 as context_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import session_service_pb2 as session_pb
 from tests.e2e.wrong_input.requests import INFINITY, LATE, NAN, deep, numbers, span
@@ -113,7 +112,7 @@ SESSIONS: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
 
 NAMED_SESSIONS = ("AppendMessages", "GetSession", "ListMessages", "TrimSession", "CloseSession", "ReopenSession")
 
-Options, Shares = context_pb.ContextOptions, context_pb.ContextShares
+Options, Shares = search_pb.ContextOptions, search_pb.ContextShares
 
 CONTEXTS: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"query": "x" * 8_193}, ("query",)),

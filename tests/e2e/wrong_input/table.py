@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from memsvc.v1 import memory_service_pb2 as pb
+from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as search_pb
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import types_pb2 as types_pb
 from tests.e2e.wrong_input.file_refs import file_refs
 from tests.e2e.wrong_input.memories import CAPTURES, FILTERS, MEMORIES, NEW_MEMORIES, OPTIONS, UPDATES
 from tests.e2e.wrong_input.requests import (
@@ -143,7 +143,7 @@ def _others() -> Iterator[Wrong]:
     long = Memory(content="many words " * 400)
     yield Wrong("CreateMemory", {"memory": long, "vector": [1.0] * 256}, ("vector",))
     yield Wrong("BatchCreateMemories", {"memories": []}, ("memories",))
-    yield Wrong("BatchCreateMemories", {"memories": [pb.BatchMemory()] * 1_001}, ("memories",))
+    yield Wrong("BatchCreateMemories", {"memories": [memory_pb.BatchMemory()] * 1_001}, ("memories",))
     yield Wrong("GetMemory", {"id": "x"}, ("id",))
     yield Wrong("GetMemory", {"id": "../" * 12}, ("id",))
     yield Wrong("GetMemory", {"id": None}, ("id",))
@@ -180,14 +180,14 @@ def _others() -> Iterator[Wrong]:
 
 def _looking_back() -> Iterator[Wrong]:
     late, future = (
-        types.AsOf(valid_time=LATE, known_time=LATE),
-        types.AsOf(known_time=Timestamp(seconds=32_503_680_000)),
+        types_pb.AsOf(valid_time=LATE, known_time=LATE),
+        types_pb.AsOf(known_time=Timestamp(seconds=32_503_680_000)),
     )
     for method in ("GetMemory", "ListMemories", "Search"):
         yield Wrong(method, {"as_of": late}, ("as_of.known_time", "as_of.valid_time"))
         yield Wrong(method, {"as_of": future}, ("as_of.known_time",))
     yield Wrong("GetMemory", {"revision": -1}, ("revision",))
-    yield Wrong("GetMemory", {"revision": 1, "as_of": types.AsOf()}, ("as_of",))
+    yield Wrong("GetMemory", {"revision": 1, "as_of": types_pb.AsOf()}, ("as_of",))
     yield Wrong("GetMemory", {"id": None, "key": "k", "revision": 1}, ("revision",))
     for fields, paths in OPTIONS:
         for method in ("RollbackMemory", "RollbackToCheckpoint"):
