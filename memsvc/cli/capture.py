@@ -58,6 +58,9 @@ def capture(
 
 def _row(decision: memory_pb.CaptureDecision) -> tuple[str, ...]:
 
+    from memsvc.v1 import memory_service_pb2 as memory_pb  # noqa: PLC0415 - a quick start
+    from memsvc.v1 import types_pb2 as types_pb  # noqa: PLC0415 - a quick start
+
     reason = memory_pb.CaptureReason.Name(decision.reason).removeprefix("CAPTURE_REASON_").lower()
     kind = (
         types_pb.MemoryKind.Name(decision.memory.kind).removeprefix("MEMORY_KIND_").lower() if decision.remember else ""
@@ -191,6 +194,8 @@ def flush(
 
 def _tell(replies: Iterable[memory_pb.FlushMessagesResponse]) -> None:
 
+    from memsvc.v1 import types_pb2 as types_pb  # noqa: PLC0415 - a quick start
+
     rows, ignored, notices = [], 0, []
     for reply in replies:
         for memory, outcome in zip(reply.memories, reply.outcomes, strict=True):
@@ -223,6 +228,8 @@ def _parts(said: Iterable[types_pb.ChatMessage]) -> Iterator[list[types_pb.ChatM
 
 
 def _of_session(kept: Iterable[Any]) -> Iterator[types_pb.ChatMessage]:
+
+    from memsvc.v1 import types_pb2 as types_pb  # noqa: PLC0415 - a quick start
 
     for message in kept:
         yield types_pb.ChatMessage(
@@ -265,6 +272,8 @@ def _message(given: object) -> types_pb.ChatMessage:
     Raises:
         ValueError: It is none; the message says why.
     """
+    from memsvc.v1 import types_pb2 as types_pb  # noqa: PLC0415 - a quick start
+
     if not isinstance(given, dict) or not isinstance(given.get("content"), str):
         problem = 'it must be an object like {"role": "user", "content": "I prefer tea."}.'
         raise ValueError(problem)  # noqa: TRY004 - told like every other fault of a line

@@ -103,4 +103,6 @@ def _shown(memory: types_pb.Memory) -> str:
 
 def _state(conflict: types_pb.Conflict) -> str:
 
+    from memsvc.v1 import types_pb2 as types_pb  # noqa: PLC0415 - a quick start
+
     return types_pb.ConflictState.Name(conflict.state).removeprefix("CONFLICT_STATE_").lower().replace("_", "-")

@@ -68,6 +68,8 @@ def _warn(warnings: Iterable[types_pb.Warning]) -> None:
 
 def _severity(warning: types_pb.Warning) -> str:
 
+    from memsvc.v1 import types_pb2 as types_pb  # noqa: PLC0415 - a quick start
+
     name = types_pb.WarningSeverity.Name(warning.severity).removeprefix("WARNING_SEVERITY_").lower()
     return "" if name == "unspecified" else f"{name}: "
 
@@ -154,6 +156,8 @@ def _followed(outbox: admin_pb.OutboxReport) -> str:
 
 def _building(report: admin_pb.IndexReport) -> str:
 
+    from memsvc.v1 import admin_service_pb2 as admin_pb  # noqa: PLC0415 - a quick start
+
     build = report.building
     phase = admin_pb.ReindexPhase.Name(build.phase).removeprefix("REINDEX_PHASE_").lower().replace("_", " ")
     model = f" with {build.model}" if build.model else ""
@@ -163,6 +167,8 @@ def _building(report: admin_pb.IndexReport) -> str:
 
 
 def _index_name(index: admin_pb.IndexKind.ValueType) -> str:
+
+    from memsvc.v1 import admin_service_pb2 as admin_pb  # noqa: PLC0415 - a quick start
 
     return admin_pb.IndexKind.Name(index).removeprefix("INDEX_KIND_").lower()
 
@@ -180,6 +186,8 @@ def reindex(
 
     Makes them equal to the store again; searches and writes go on meanwhile.
     """
+    from memsvc.v1 import admin_service_pb2 as admin_pb  # noqa: PLC0415 - a quick start
+
     names = [cast("request_types.Index", each.name) for each in index or ()]
     with session.client() as client, progress_bar("reindex", shown=not session.as_json) as bar:
         for progress in client.reindex(names, mode="REPAIR" if repair else "REBUILD"):
@@ -264,6 +272,8 @@ def check_integrity(  # noqa: PLR0913 - an option each
 
 
 def _line(finding: admin_pb.IntegrityFinding) -> str:
+
+    from memsvc.v1 import admin_service_pb2 as admin_pb  # noqa: PLC0415 - a quick start
 
     fault = admin_pb.IntegrityFault.Name(finding.fault).removeprefix(PREFIX).lower().replace("_", " ")
     about = finding.memory_id or _file(finding) or finding.user_id or "nobody's"

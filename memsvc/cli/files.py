@@ -18,7 +18,6 @@ from memsvc.domain.files import FileCategory as Category
 if TYPE_CHECKING:
     from memsvc.client.files import FileCategory as CategoryName
     from memsvc.v1 import file_service_pb2 as file_pb
-    from memsvc.v1 import types_pb2 as types_pb
 
 PIECE_BYTES = 256 * 1024
 UNSAFE = frozenset({"", ".", ".."})
@@ -146,6 +145,8 @@ def safe_name(file: file_pb.File) -> str:
 
 
 def _reference(file: file_pb.File) -> str:
+
+    from memsvc.v1 import types_pb2 as types_pb  # noqa: PLC0415 - a quick start
 
     category = types_pb.FileCategory.Name(file.category).removeprefix("FILE_CATEGORY_").lower()
     return f"{category}:{file.id}"

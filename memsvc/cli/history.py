@@ -45,6 +45,8 @@ def revisions(
 
 def _revision(revision: memory_pb.Revision) -> tuple[str, ...]:
 
+    from memsvc.v1 import memory_service_pb2 as memory_pb  # noqa: PLC0415 - a quick start
+
     return (
         str(revision.revision),
         f"{local_time(revision.known_from):{TIME}}",
@@ -117,6 +119,8 @@ def diff_checkpoint(session: CliContext, *, name: Name, conversation: options.Co
 
 
 def _difference(difference: lifecycle_pb.Difference) -> tuple[str, ...]:
+
+    from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb  # noqa: PLC0415 - a quick start
 
     memory = difference.after if difference.HasField("after") else difference.before
     return (

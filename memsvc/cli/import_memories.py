@@ -87,6 +87,8 @@ def _import(
     on_duplicate: OnDuplicate,
 ) -> memory_pb.ImportMemoriesResponse:
 
+    from memsvc.v1 import memory_service_pb2 as memory_pb  # noqa: PLC0415 - a quick start
+
     last = memory_pb.ImportMemoriesResponse()
     shown = 0
     with session.client() as client, progress_bar("import", shown=not session.as_json) as bar:

@@ -205,6 +205,7 @@ def _made(
     """Make a key in the store as the service would."""
     from memsvc.server.requests.admin import create_api_key_request  # noqa: PLC0415 - a quick start
     from memsvc.server.responses.admin import api_key_to_proto  # noqa: PLC0415
+    from memsvc.v1 import admin_service_pb2 as admin_pb  # noqa: PLC0415 - a quick start
 
     request = admin_pb.CreateApiKeyRequest(role=admin_pb.ApiKeyRole.Value(role), **fields)
     if ttl is not None:

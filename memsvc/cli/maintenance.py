@@ -87,10 +87,14 @@ def _show(
 
 def _step_name(step: lifecycle_pb.MaintenanceStep.ValueType) -> str:
 
+    from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb  # noqa: PLC0415 - a quick start
+
     return lifecycle_pb.MaintenanceStep.Name(step).removeprefix(STEP).lower() if step else "done"
 
 
 def _reason_name(reason: lifecycle_pb.MaintenanceReason.ValueType) -> str:
+
+    from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb  # noqa: PLC0415 - a quick start
 
     return lifecycle_pb.MaintenanceReason.Name(reason).removeprefix(REASON).lower().replace("_", " ")
 

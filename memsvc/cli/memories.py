@@ -119,6 +119,8 @@ def _times(when: datetime | None, valid_from: datetime | None, valid_to: datetim
 
 def _show(memory: types_pb.Memory) -> None:
 
+    from memsvc.v1 import types_pb2 as types_pb  # noqa: PLC0415 - a quick start
+
     facts = {
         "id": memory.id,
         "key": memory.key,

@@ -148,6 +148,8 @@ def _followed(steps: Iterator[admin_pb.MigrateBackendResponse], *, as_json: bool
 
 def _phase(step: admin_pb.MigrateBackendResponse) -> str:
 
+    from memsvc.v1 import admin_service_pb2 as admin_pb  # noqa: PLC0415 - a quick start
+
     return admin_pb.MigrationPhase.Name(step.phase).removeprefix("MIGRATION_PHASE_")
 
 

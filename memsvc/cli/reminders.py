@@ -130,6 +130,8 @@ def _date(one: lifecycle_pb.DueReminder) -> date:
 
 def _slot(one: lifecycle_pb.DueReminder) -> request_types.Slot:
 
+    from memsvc.v1 import types_pb2 as types_pb  # noqa: PLC0415 - a quick start
+
     return cast("request_types.Slot", types_pb.ReminderSlot.Name(one.occurrence.slot).removeprefix("REMINDER_SLOT_"))
 
 

@@ -57,6 +57,8 @@ def search(  # noqa: PLR0913 - an option each
     conversation: options.Conversation = "",
 ) -> None:
     """Find memories."""
+    from memsvc.v1 import search_service_pb2 as search_pb  # noqa: PLC0415 - a quick start
+
     asked: SearchOptions = {
         "mode": cast("request_types.SearchMode", mode.name),
         "limit": limit,
@@ -137,6 +139,8 @@ def _cells(hit: search_pb.Hit, columns: Sequence[str]) -> list[str | Text]:
 
 def why(hit: search_pb.Hit) -> str:
     """Say in a line which retrievers found a hit and what changed its score."""
+    from memsvc.v1 import search_service_pb2 as search_pb  # noqa: PLC0415 - a quick start
+
     parts = [
         f"{search_pb.Retriever.Name(found.retriever).removeprefix('RETRIEVER_').lower()} #{found.rank}"
         f" {found.raw_score:.2f}"
@@ -201,6 +205,8 @@ def resolve(
 
 def search_everything(session: CliContext, client: Memsvc, query: str, *, limit: int) -> None:
     """Find memories and files, and show them group by group."""
+    from memsvc.v1 import search_service_pb2 as search_pb  # noqa: PLC0415 - a quick start
+
     reply = client.search_all(query, limit=limit)
     if session.as_json:
         write_json(reply)

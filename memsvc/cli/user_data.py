@@ -18,7 +18,6 @@ from memsvc.cli.options import STDIN
 from memsvc.cli.output import progress_bar, write, write_json, write_table
 
 if TYPE_CHECKING:
-    from memsvc.v1 import admin_service_pb2 as admin_pb
     from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 
 PIECE_BYTES = 256 * 1024
@@ -184,6 +183,8 @@ def backup(
 
     Into a folder on its machine, in `backup.directory` of its settings. `memsvc restore` makes a data directory of it.
     """
+    from memsvc.v1 import admin_service_pb2 as admin_pb  # noqa: PLC0415 - a quick start
+
     with session.client() as client, progress_bar("backup", shown=not session.as_json) as bar:
         for step in client.create_backup(name):
             bar(step.done_count, step.total_count or None, admin_pb.BackupPhase.Name(step.phase)[13:].lower())

@@ -75,6 +75,8 @@ def _run(
 
 def line_of(change: admin_pb.VaultChange) -> str:
     """Return what was done with one file, in one line."""
+    from memsvc.v1 import admin_service_pb2 as admin_pb  # noqa: PLC0415 - a quick start
+
     action = admin_pb.VaultAction.Name(change.action).removeprefix(ACTION).lower().replace("_", " ")
     place = f"{change.path}:{change.line}" if change.line else change.path
     return "\t".join(part for part in (action, place, change.memory_id, change.detail) if part)

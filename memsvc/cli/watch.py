@@ -16,7 +16,6 @@ from memsvc.cli.output import date_of, flush, shortened, write, write_json, writ
 if TYPE_CHECKING:
     from memsvc.client import request_types
     from memsvc.v1 import memory_service_pb2 as memory_pb
-    from memsvc.v1 import types_pb2 as types_pb
 
 WIDTH = 100
 DIGITS = 2
@@ -53,6 +52,8 @@ def watch(  # noqa: PLR0913 - an option each
 
 def _line(change: memory_pb.MemoryChange) -> str:
 
+    from memsvc.v1 import memory_service_pb2 as memory_pb  # noqa: PLC0415 - a quick start
+
     moment = change.time.ToDatetime(tzinfo=UTC).astimezone()
     action = memory_pb.MemoryChangeAction.Name(change.action).removeprefix("MEMORY_CHANGE_ACTION_").lower()
     effect = memory_pb.WatchEffect.Name(change.effect).removeprefix("WATCH_EFFECT_").lower()
@@ -73,6 +74,8 @@ def list_quarantined(
     conversation: options.Conversation = "",
 ) -> None:
     """List the memories that wait for a review, newest first."""
+    from memsvc.v1 import types_pb2 as types_pb  # noqa: PLC0415 - a quick start
+
     with session.client(conversation=conversation) as client:
         found = list(islice(client.quarantined(page_size=min(limit, 1_000)), limit))
     if session.as_json:

@@ -189,11 +189,16 @@ def test_a_delta_tells_what_changed(stubs: Stubs, home: types_pb.Scope) -> None:
 
 def memory_update(scope: types_pb.Scope, memory_id: str, content: str) -> Any:
     """Return the request to change a memory."""
+    from memsvc.v1 import memory_service_pb2 as memory_pb  # noqa: PLC0415 - a quick start
+    from memsvc.v1 import types_pb2 as types_pb  # noqa: PLC0415 - a quick start
+
     return memory_pb.UpdateMemoryRequest(scope=scope, memory=types_pb.Memory(id=memory_id, content=content))
 
 
 def memory_delete(scope: types_pb.Scope, memory_id: str) -> Any:
     """Return the request to delete a memory."""
+    from memsvc.v1 import memory_service_pb2 as memory_pb  # noqa: PLC0415 - a quick start
+
     return memory_pb.DeleteMemoryRequest(scope=scope, id=memory_id)
 
 

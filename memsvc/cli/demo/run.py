@@ -257,6 +257,8 @@ def show_filter(client: Memsvc) -> list[str]:
 
 def show_writes(client: Memsvc) -> list[str]:
     """Write, write again, write too late, and look how soon it is found; return what was not as expected."""
+    from memsvc.v1 import types_pb2 as types_pb  # noqa: PLC0415 - a quick start
+
     failures = []
     text = "The spare key of the allotment shed hangs behind the third flowerpot."
     begun = perf_counter()
