@@ -71,14 +71,14 @@ def _row(decision: memory_pb.CaptureDecision) -> tuple[str, ...]:
         reason.replace("_", " "),
         scope,
         kind,
-        shortened(decision.text, TEXT_WIDTH),
+        shortened(decision.statement, TEXT_WIDTH),
         decision.memory.id,
     )
 
 
 def say_redactions(redactions: object) -> None:
     """Say on stderr which secrets were replaced, if any were."""
-    told = ", ".join(f"{one.count} {one.kind}" for one in cast("list[types_pb.Redaction]", redactions))
+    told = ", ".join(f"{one.match_count} {one.kind}" for one in cast("list[types_pb.Redaction]", redactions))
     if told:
         print_error(f"memsvc: Secrets were replaced before anything was stored: {told}")
 

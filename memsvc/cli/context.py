@@ -114,7 +114,7 @@ def load(
         write_table(("=as", "=id", "=date", "~content"), rows)
     else:
         print_error("Nothing is to be loaded.")
-    if found.is_incomplete:
+    if found.incomplete:
         print_error("There are more; ask with a larger --limit.")
 
 

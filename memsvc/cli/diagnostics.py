@@ -37,7 +37,7 @@ def stats(session: CliContext) -> None:
         ("tier", reply.count_by_tier),
         ("status", reply.count_by_status),
     )
-    rows = [("memories", f"{reply.total_count:,}")]
+    rows = [("memories", f"{reply.memory_count:,}")]
     rows += [
         (f"  {group} {name.lower()}", f"{count:,}")
         for group, counts in groups
@@ -49,11 +49,11 @@ def stats(session: CliContext) -> None:
         ("lexical entries", f"{reply.lexical_count:,}"),
         ("bytes of text", f"{reply.content_bytes:,}"),
         ("bytes of storage, whole service", f"{reply.storage_bytes:,}"),
-        ("changes not yet indexed", f"{reply.pending_index_changes:,}"),
+        ("changes not yet indexed", f"{reply.pending_change_count:,}"),
     ]
     write_table(("what", ">count"), rows)
     fills = [
-        (each.session_id, each.project_id, f"{each.live_tokens:,}", f"{each.token_limit:,}", f"{each.usage:.0%}")
+        (each.session_id, each.project_id, f"{each.token_count:,}", f"{each.token_limit:,}", f"{each.usage_ratio:.0%}")
         for each in reply.sessions
     ]
     if fills:
@@ -88,8 +88,8 @@ def perf(
         return
     rows = []
     for each in reply.operations:
-        rows.append((each.operation, each.layer, f"{each.count:,}", f"{each.errors:,}", *_times(each)))
-        rows += [(f"  {stage.stage}", "", f"{stage.count:,}", "", *_times(stage)) for stage in each.stages]
+        rows.append((each.operation, each.layer, f"{each.call_count:,}", f"{each.error_count:,}", *_times(each)))
+        rows += [(f"  {stage.stage}", "", f"{stage.call_count:,}", "", *_times(stage)) for stage in each.stages]
     columns = ("operation", "layer", ">count", ">errors", ">mean", ">p50", ">p90", ">p95", ">p99", ">max")
     write_table(columns, rows, title=f"Since {local_time(reply.since):%Y-%m-%d %H:%M}")
 
@@ -127,7 +127,16 @@ def _show(reply: admin_pb.DiagnoseResponse) -> None:
     indexes = [
         (
             _index_name(each.index),
-            *(f"{count:,}" for count in (each.expected, each.present, each.missing, each.stale, each.orphaned)),
+            *(
+                f"{count:,}"
+                for count in (
+                    each.expected_count,
+                    each.present_count,
+                    each.missing_count,
+                    each.stale_count,
+                    each.orphaned_count,
+                )
+            ),
             str(each.generation),
             f"{each.model} {each.dimension}{' hnsw' if each.hnsw else ' exact scan'}" if each.model else "",
         )
@@ -137,7 +146,7 @@ def _show(reply: admin_pb.DiagnoseResponse) -> None:
     if indexes:
         write_table(columns, indexes)
     for each in reply.indexes:
-        if each.HasField("building"):
+        if each.HasField("build"):
             write(_building(each))
     write(_followed(reply.outbox) if reply.HasField("outbox") else "outbox: not known while the store is away")
     slow = [
@@ -151,19 +160,18 @@ def _show(reply: admin_pb.DiagnoseResponse) -> None:
 
 
 def _followed(outbox: admin_pb.OutboxReport) -> str:
-    return f"outbox: {outbox.applied_position:,} of {outbox.head_position:,} applied, {outbox.pending:,} pending"
+    return f"outbox: {outbox.applied_position:,} of {outbox.head_position:,} applied, {outbox.pending_count:,} pending"
 
 
 def _building(report: admin_pb.IndexReport) -> str:
 
     from memsvc.v1 import admin_service_pb2 as admin_pb  # noqa: PLC0415 - a quick start
 
-    build = report.building
+    build = report.build
     phase = admin_pb.ReindexPhase.Name(build.phase).removeprefix("REINDEX_PHASE_").lower().replace("_", " ")
     model = f" with {build.model}" if build.model else ""
-    return (
-        f"{_index_name(report.index)}: generation {build.generation}{model}: {phase} {build.done:,} of {build.total:,}"
-    )
+    progress = f"{phase} {build.done_count:,} of {build.total_count:,}"
+    return f"{_index_name(report.index)}: generation {build.generation}{model}: {progress}"
 
 
 def _index_name(index: admin_pb.IndexKind.ValueType) -> str:
@@ -193,15 +201,15 @@ def reindex(
         for progress in client.reindex(names, mode="REPAIR" if repair else "REBUILD"):
             phase = admin_pb.ReindexPhase.Name(progress.phase).removeprefix("REINDEX_PHASE_").lower()
             bar(
-                progress.done,
-                progress.total or None,
+                progress.done_count,
+                progress.total_count or None,
                 phase if phase == "done" else f"{_index_name(progress.index)} {phase}",
             )
             if session.as_json:
                 write_json(progress)
             elif phase in {"switched", "repaired"}:
                 name = _index_name(progress.index)
-                write(f"{name} {phase}: {progress.done:,} entries, generation {progress.generation}")
+                write(f"{name} {phase}: {progress.done_count:,} entries, generation {progress.generation}")
     if not session.as_json:
         write("done")
 
@@ -254,7 +262,7 @@ def check_integrity(  # noqa: PLR0913 - an option each
             if session.as_json:
                 write_json(event)
             if event.HasField("progress"):
-                bar(event.progress.checked, None, event.progress.part)
+                bar(event.progress.checked_count, None, event.progress.part)
             elif event.HasField("finding") and not session.as_json:
                 write(_line(event.finding))
             elif event.HasField("summary"):
@@ -263,11 +271,12 @@ def check_integrity(  # noqa: PLR0913 - an option each
         return
     if not session.as_json:
         write(
-            f"{summary.memory_count:,} memories checked, {summary.findings:,} findings, {summary.repaired:,} repaired"
+            f"{summary.memory_count:,} memories checked, {summary.finding_count:,} findings,"
+            f" {summary.repaired_count:,} repaired"
         )
     for part in summary.unchecked:
         print_error(f"memsvc: not checked: {part}")
-    if summary.findings > summary.repaired or summary.unchecked:
+    if summary.finding_count > summary.repaired_count or summary.unchecked:
         raise typer.Exit(FAILED)
 
 

@@ -125,7 +125,7 @@ def _difference(difference: lifecycle_pb.Difference) -> tuple[str, ...]:
     memory = difference.after if difference.HasField("after") else difference.before
     return (
         lifecycle_pb.DifferenceKind.Name(difference.kind).removeprefix("DIFFERENCE_KIND_").lower(),
-        difference.id,
+        difference.memory_id,
         ", ".join(difference.changed_fields),
         shortened(memory.content, CONTENT_WIDTH),
     )
@@ -149,10 +149,13 @@ def rollback_to_checkpoint(
     verb = "would be" if dry_run else "were"
     write(
         f"{reply.changed_count:,} {verb} changed back, {reply.deleted_count:,} deleted,"
-        f" {reply.restored_count:,} restored; {reply.unreturned_count:,} stay as they are"
+        f" {reply.restored_count:,} restored; {reply.unrestored_count:,} stay as they are"
     )
-    if reply.unreturned:
-        rows = [(each.id, each.reason.lower().replace("_", " "), each.in_the_way) for each in reply.unreturned]
+    if reply.unrestored:
+        rows = [
+            (each.memory_id, each.reason.lower().replace("_", " "), each.blocking_memory_id)
+            for each in reply.unrestored
+        ]
         write_table(("=stays", "why", "in the way"), rows)
     if reply.undo_checkpoint:
         write(f"To undo it: memsvc checkpoint rollback {reply.undo_checkpoint}")

@@ -69,11 +69,11 @@ def import_memories(
         write_json(last)
     else:
         write(
-            f"{last.next_index:,} read: {last.created:,} created, {last.updated:,} updated,"
-            f" {last.duplicates:,} already there, {last.failed:,} failed"
+            f"{last.next_index:,} read: {last.created_count:,} created, {last.updated_count:,} updated,"
+            f" {last.duplicate_count:,} already there, {last.failed_count:,} failed"
             f" ({last.memories_per_second:,.0f} a second)"
         )
-    if last.failed:
+    if last.failed_count:
         raise typer.Exit(FAILED)
 
 

@@ -244,18 +244,18 @@ def delete(
     session: CliContext,
     *,
     memory_id: MemoryId,
-    hard: Annotated[bool, typer.Option("--hard", help="For good; else it can be restored.")] = False,
+    purge: Annotated[bool, typer.Option("--purge", help="For good; else it can be restored.")] = False,
     revision: Revision = 0,
     conversation: options.Conversation = "",
 ) -> None:
     """Delete a memory."""
     refuse_unnamed(memory_id)
     with session.client(conversation=conversation) as client:
-        reply = client.delete(memory_id, hard=hard, expected_revision=revision)
+        reply = client.delete(memory_id, purge=purge, expected_revision=revision)
     if session.as_json:
         write_json(reply)
     else:
-        write(f"{memory_id} {'removed for good' if hard else 'deleted'}")
+        write(f"{memory_id} {'removed for good' if purge else 'deleted'}")
 
 
 @connected

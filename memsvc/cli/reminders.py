@@ -140,6 +140,6 @@ def _name(slot: Slot | None) -> request_types.Slot | None:
 
 
 def _row(one: lifecycle_pb.DueReminder) -> tuple[str, str, str, str, str]:
-    overdue = "overdue" if one.occurrence.is_overdue else ""
+    overdue = "overdue" if one.occurrence.overdue else ""
     content = shortened(one.memory.content, WIDTH)
     return one.memory.id, _date(one).isoformat(), _slot(one).lower(), overdue, content

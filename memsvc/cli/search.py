@@ -170,11 +170,11 @@ def search_files(
 ) -> None:
     """Find files by the words of their names, categories and notes, best first."""
     wanted = set(category or Category)
-    scopes: list[SearchScope] = [
+    groups: list[SearchScope] = [
         one for one in ("FILES", "REPORTS", "CHARTS") if one in {_SCOPE_OF.get(each, "FILES") for each in wanted}
     ]
     with session.client() as client:
-        reply = client.search_all(query, scopes=scopes, limit=limit)
+        reply = client.search_all(query, groups=groups, limit=limit)
     hits = [hit for hit in (*reply.files, *reply.reports, *reply.charts) if hit.file.ref.category in wanted]
     hits.sort(key=lambda hit: -hit.score)
     if session.as_json:

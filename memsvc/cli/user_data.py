@@ -169,7 +169,7 @@ def _write_receipt(receipt: lifecycle_pb.ErasureReceipt) -> None:
     for store in receipt.stores:
         if store.remaining_count:
             write(f"{store.store}: {store.remaining_count:,} left")
-    clean = f"Looked through every store and {receipt.files_searched:,} files: nothing is left."
+    clean = f"Looked through every store and {receipt.searched_file_count:,} files: nothing is left."
     write(clean if receipt.clean else "Something is left; erase again.")
 
 

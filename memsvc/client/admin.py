@@ -166,7 +166,7 @@ class AdminMethods(ScopedMethods):
         *,
         dry_run: bool = False,
         threshold: float | None = None,
-        max_groups: int = 0,
+        page_size: int = 0,
         page_token: str = "",
         wait_for: WaitFor | None = None,
         request_id: str = "",
@@ -180,7 +180,7 @@ class AdminMethods(ScopedMethods):
             scope=self.scope,
             threshold=threshold,
             dry_run=dry_run,
-            max_groups=max_groups,
+            page_size=page_size,
             page_token=page_token,
             request_id=request_id or str(uuid4()),
             wait_for=to_proto.named("wait_for", wait_for),
@@ -457,7 +457,7 @@ class AdminMethods(ScopedMethods):
         """
         scope = None if everybody else types_pb.Scope(user_id=self.scope.user_id)
         await self._remote.reach()
-        call = self._remote.admin.SyncVault(admin_pb.SyncVaultRequest(scope=scope, force=force, dry_run=dry_run))
+        call = self._remote.admin.SyncVault(admin_pb.SyncVaultRequest(scope=scope, rewrite_all=force, dry_run=dry_run))
         try:
             async for event in call:
                 yield event

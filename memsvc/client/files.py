@@ -126,7 +126,7 @@ class FileMethods(ScopedMethods):
         categories: Sequence[FileCategory] = (),
         media_type: str = "",
         sha256: str = "",
-        visibility: Visibility | None = None,
+        project_visibility: Visibility | None = None,
         page_size: int = 0,
         timeout: float | None = None,
     ) -> AsyncGenerator[file_pb.File, None]:
@@ -140,7 +140,7 @@ class FileMethods(ScopedMethods):
             categories=[category_to_proto(category) for category in categories],
             media_type=media_type,
             sha256=sha256,
-            visibility=to_proto.named("visibility", visibility),
+            project_visibility=to_proto.named("project_visibility", project_visibility),
             page_size=page_size,
         )
         async for page in self._remote.pages(self._remote.files.ListFiles, request, timeout):

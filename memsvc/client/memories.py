@@ -162,17 +162,17 @@ class MemoryMethods(ScopedMethods):
         self,
         memory_id: str,
         *,
-        hard: bool = False,
+        purge: bool = False,
         expected_revision: int = 0,
         wait_for: WaitFor | None = None,
         request_id: str = "",
         timeout: float | None = None,
     ) -> memory_pb.DeleteMemoryResponse:
-        """Delete a memory so that it can be restored, or when *hard* for good."""
+        """Delete a memory so that it can be restored, or when *purge* for good."""
         request = memory_pb.DeleteMemoryRequest(
             scope=self.scope,
             id=memory_id,
-            hard=hard,
+            purge=purge,
             expected_revision=expected_revision,
             request_id=request_id or str(uuid4()),
             wait_for=to_proto.named("wait_for", wait_for),
@@ -397,7 +397,7 @@ class MemoryMethods(ScopedMethods):
     ) -> memory_pb.SupersedeMemoryResponse:
         """Put a new memory with this *content*, or the one whose id is *by*, in the place of an old one.
 
-        The old one becomes DEPRECATED. A new one has its key, layer, kind, category, title, tags, importance and tier
+        The old one becomes SUPERSEDED. A new one has its key, layer, kind, category, title, tags, importance and tier
         where it is given none.
         """
         new = types_pb.Memory(id=by) if by else to_proto.memory_to_proto(fields, content=content)
@@ -453,7 +453,7 @@ class MemoryMethods(ScopedMethods):
         """Settle an open conflict: CONFIRM the newer memory, REJECT it, or KEEP_BOTH."""
         request = memory_pb.ResolveConflictRequest(
             scope=self.scope,
-            conflict_id=conflict_id,
+            id=conflict_id,
             resolution=to_proto.named("resolution", resolution),
             request_id=request_id or str(uuid4()),
             wait_for=to_proto.named("wait_for", wait_for),

@@ -25,7 +25,7 @@ Kind = Literal[
     "MESSAGE",
 ]
 Tier = Literal["CORE", "ACTIVE", "CONTEXTUAL", "ARCHIVED"]
-Status = Literal["ACTIVE", "ARCHIVED", "EXPIRED", "DEPRECATED", "CONFLICTED", "DELETED", "QUARANTINED"]
+Status = Literal["ACTIVE", "ARCHIVED", "EXPIRED", "SUPERSEDED", "CONFLICTED", "DELETED", "QUARANTINED"]
 Origin = Literal["USER", "AGENT", "TOOL", "DOCUMENT", "IMPORT"]
 Verdict = Literal["APPROVE", "REJECT"]
 WatchStart = Literal["NOW", "OLDEST"]
@@ -101,7 +101,7 @@ class MemoryFields(TypedDict, total=False):
     metadata: Mapping[str, Any]
     origin: Origin
     trust: float
-    derived_from: Sequence[str]
+    derived_from_ids: Sequence[str]
     reminder: ReminderFields | None
     project_id: str
     agent_id: str
@@ -186,10 +186,10 @@ class Filters(TypedDict, total=False):
     max_importance: int
     min_confidence: float
     max_confidence: float
-    visibility: Visibility
+    project_visibility: Visibility
     agent_ids: Sequence[str]
     session_ids: Sequence[str]
-    sessions: SessionVisibility
+    session_visibility: SessionVisibility
     speakers: Sequence[str]
     metadata: Mapping[str, str | float | bool | None]
     ids: Sequence[str]

@@ -79,23 +79,21 @@ class SearchMethods(ScopedMethods):
         self,
         query: str,
         *,
-        scopes: Sequence[SearchScope] = (),
+        groups: Sequence[SearchScope] = (),
         limit: int = 0,
         filters: Filters | None = None,
         include_files: bool = False,
         consistency_token: str = "",
         timeout: float | None = None,
     ) -> search_pb.SearchAllResponse:
-        """Return the memories and files that fit a query, by group, or only those of *scopes*.
+        """Return the memories and files that fit a query, by group, or only those of *groups*.
 
         *filters* narrow the memories alone; each group has at most *limit*.
         """
         request = search_pb.SearchAllRequest(
             scope=self.scope,
             query=query,
-            scopes=[
-                to_proto.enum_to_proto("scopes", search_pb.SearchAllScope, "SEARCH_ALL_SCOPE_", one) for one in scopes
-            ],
+            groups=[to_proto.enum_to_proto("groups", search_pb.SearchGroup, "SEARCH_GROUP_", one) for one in groups],
             limit=limit,
             filter=to_proto.filter_to_proto(filters or {}),
             include_files=include_files,

@@ -183,8 +183,8 @@ class SessionMethods(ScopedMethods):
 _ENUMS = {
     "role": (types_pb.MessageRole, "MESSAGE_ROLE_"),
     "state": (session_pb.SessionState, "SESSION_STATE_"),
-    "auto_trim": (session_pb.AutoTrim, "AUTO_TRIM_"),
-    "on_open": (session_pb.OnOpen, "ON_OPEN_"),
+    "auto_trim": (session_pb.SessionAutoTrim, "SESSION_AUTO_TRIM_"),
+    "on_open": (session_pb.SessionOnOpen, "SESSION_ON_OPEN_"),
 }
 
 

@@ -87,7 +87,7 @@ async def forget(asked: ToolCall, given: Forget) -> Reply:
     if given.undo:
         await asked.link.call(lambda: here.restore(given.id, request_id=asked.request_id))
         return Reply(f"It is back: {name}", Forgotten(id=given.id, state="RESTORED"))
-    await asked.link.call(lambda: here.delete(given.id, hard=given.permanently, request_id=asked.request_id))
+    await asked.link.call(lambda: here.delete(given.id, purge=given.permanently, request_id=asked.request_id))
     if given.permanently:
         return Reply(f"Removed for good: {given.id}", Forgotten(id=given.id, state="REMOVED"))
     return Reply(f"Forgotten: {name}; forget with undo brings it back.", Forgotten(id=given.id, state="DELETED"))
@@ -112,7 +112,7 @@ async def capture(asked: ToolCall, given: Capture) -> Reply:
 
 def _statement(decision: memory_pb.CaptureDecision) -> Statement:
     reason = memory_pb.CaptureReason.Name(decision.reason).removeprefix("CAPTURE_REASON_")
-    return Statement(text=cut(decision.text), remembered=decision.remember, reason=reason, id=decision.memory.id)
+    return Statement(text=cut(decision.statement), remembered=decision.remember, reason=reason, id=decision.memory.id)
 
 
 async def reminders(asked: ToolCall, given: Reminders) -> Reply:

@@ -607,27 +607,27 @@ class GetStatsResponse(_message.Message):
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-    TOTAL_COUNT_FIELD_NUMBER: _builtins.int
+    MEMORY_COUNT_FIELD_NUMBER: _builtins.int
     COUNT_BY_LAYER_FIELD_NUMBER: _builtins.int
     COUNT_BY_KIND_FIELD_NUMBER: _builtins.int
     COUNT_BY_TIER_FIELD_NUMBER: _builtins.int
     COUNT_BY_STATUS_FIELD_NUMBER: _builtins.int
-    CORE_TOKENS_FIELD_NUMBER: _builtins.int
-    SESSION_TOKENS_FIELD_NUMBER: _builtins.int
+    CORE_TOKEN_COUNT_FIELD_NUMBER: _builtins.int
+    SESSION_TOKEN_COUNT_FIELD_NUMBER: _builtins.int
     CHUNK_COUNT_FIELD_NUMBER: _builtins.int
     CONTENT_BYTES_FIELD_NUMBER: _builtins.int
     VECTOR_COUNT_FIELD_NUMBER: _builtins.int
     LEXICAL_COUNT_FIELD_NUMBER: _builtins.int
     STORAGE_BYTES_FIELD_NUMBER: _builtins.int
-    PENDING_INDEX_CHANGES_FIELD_NUMBER: _builtins.int
+    PENDING_CHANGE_COUNT_FIELD_NUMBER: _builtins.int
     WARNINGS_FIELD_NUMBER: _builtins.int
     SESSIONS_FIELD_NUMBER: _builtins.int
-    total_count: _builtins.int
-    """total_count is the number of memories, without DELETED ones."""
-    core_tokens: _builtins.int
-    """core_tokens is the number of tokens in the content of ACTIVE memories of layer CORE."""
-    session_tokens: _builtins.int
-    """session_tokens is the number of tokens in the content of ACTIVE memories of layer SESSION."""
+    memory_count: _builtins.int
+    """memory_count is the number of memories, without DELETED ones."""
+    core_token_count: _builtins.int
+    """core_token_count is the number of tokens in the content of ACTIVE memories of layer CORE."""
+    session_token_count: _builtins.int
+    """session_token_count is the number of tokens in the content of ACTIVE memories of layer SESSION."""
     chunk_count: _builtins.int
     """chunk_count is the number of chunks of the counted memories."""
     content_bytes: _builtins.int
@@ -640,8 +640,8 @@ class GetStatsResponse(_message.Message):
     """storage_bytes is the space that store and indexes take, of the whole service, in bytes. 0 where the backends do not
     tell.
     """
-    pending_index_changes: _builtins.int
-    """pending_index_changes is how many changes of the whole service the indexes have not taken in yet."""
+    pending_change_count: _builtins.int
+    """pending_change_count is how many changes of the whole service the indexes have not taken in yet."""
     @_builtins.property
     def count_by_layer(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """count_by_layer counts by MemoryLayer. The values add up to total_count."""
@@ -673,25 +673,25 @@ class GetStatsResponse(_message.Message):
     def __init__(
         self,
         *,
-        total_count: _builtins.int = ...,
+        memory_count: _builtins.int = ...,
         count_by_layer: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
         count_by_kind: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
         count_by_tier: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
         count_by_status: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
-        core_tokens: _builtins.int = ...,
-        session_tokens: _builtins.int = ...,
+        core_token_count: _builtins.int = ...,
+        session_token_count: _builtins.int = ...,
         chunk_count: _builtins.int = ...,
         content_bytes: _builtins.int = ...,
         vector_count: _builtins.int = ...,
         lexical_count: _builtins.int = ...,
         storage_bytes: _builtins.int = ...,
-        pending_index_changes: _builtins.int = ...,
+        pending_change_count: _builtins.int = ...,
         warnings: _abc.Iterable[_types_pb2.Warning] | None = ...,
         sessions: _abc.Iterable[Global___SessionFill] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunk_count", b"chunk_count", "content_bytes", b"content_bytes", "core_tokens", b"core_tokens", "count_by_kind", b"count_by_kind", "count_by_layer", b"count_by_layer", "count_by_status", b"count_by_status", "count_by_tier", b"count_by_tier", "lexical_count", b"lexical_count", "pending_index_changes", b"pending_index_changes", "session_tokens", b"session_tokens", "sessions", b"sessions", "storage_bytes", b"storage_bytes", "total_count", b"total_count", "vector_count", b"vector_count", "warnings", b"warnings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunk_count", b"chunk_count", "content_bytes", b"content_bytes", "core_token_count", b"core_token_count", "count_by_kind", b"count_by_kind", "count_by_layer", b"count_by_layer", "count_by_status", b"count_by_status", "count_by_tier", b"count_by_tier", "lexical_count", b"lexical_count", "memory_count", b"memory_count", "pending_change_count", b"pending_change_count", "session_token_count", b"session_token_count", "sessions", b"sessions", "storage_bytes", b"storage_bytes", "vector_count", b"vector_count", "warnings", b"warnings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -705,31 +705,31 @@ class SessionFill(_message.Message):
 
     SESSION_ID_FIELD_NUMBER: _builtins.int
     PROJECT_ID_FIELD_NUMBER: _builtins.int
-    LIVE_TOKENS_FIELD_NUMBER: _builtins.int
+    TOKEN_COUNT_FIELD_NUMBER: _builtins.int
     TOKEN_LIMIT_FIELD_NUMBER: _builtins.int
-    USAGE_FIELD_NUMBER: _builtins.int
+    USAGE_RATIO_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
     """session_id is the session."""
     project_id: _builtins.str
     """project_id is the project that it is in. Empty: global."""
-    live_tokens: _builtins.int
-    """live_tokens is the number of tokens of its live messages."""
+    token_count: _builtins.int
+    """token_count is the number of tokens of its live messages."""
     token_limit: _builtins.int
     """token_limit is at how many it is full."""
-    usage: _builtins.float
-    """usage is live_tokens divided by token_limit."""
+    usage_ratio: _builtins.float
+    """usage_ratio is live_tokens divided by token_limit."""
     def __init__(
         self,
         *,
         session_id: _builtins.str = ...,
         project_id: _builtins.str = ...,
-        live_tokens: _builtins.int = ...,
+        token_count: _builtins.int = ...,
         token_limit: _builtins.int = ...,
-        usage: _builtins.float = ...,
+        usage_ratio: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["live_tokens", b"live_tokens", "project_id", b"project_id", "session_id", b"session_id", "token_limit", b"token_limit", "usage", b"usage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["project_id", b"project_id", "session_id", b"session_id", "token_count", b"token_count", "token_limit", b"token_limit", "usage_ratio", b"usage_ratio"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -866,31 +866,31 @@ class IndexReport(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     INDEX_FIELD_NUMBER: _builtins.int
-    EXPECTED_FIELD_NUMBER: _builtins.int
-    PRESENT_FIELD_NUMBER: _builtins.int
-    MISSING_FIELD_NUMBER: _builtins.int
-    STALE_FIELD_NUMBER: _builtins.int
-    ORPHANED_FIELD_NUMBER: _builtins.int
+    EXPECTED_COUNT_FIELD_NUMBER: _builtins.int
+    PRESENT_COUNT_FIELD_NUMBER: _builtins.int
+    MISSING_COUNT_FIELD_NUMBER: _builtins.int
+    STALE_COUNT_FIELD_NUMBER: _builtins.int
+    ORPHANED_COUNT_FIELD_NUMBER: _builtins.int
     GENERATION_FIELD_NUMBER: _builtins.int
     MODEL_FIELD_NUMBER: _builtins.int
     DIMENSION_FIELD_NUMBER: _builtins.int
     HNSW_FIELD_NUMBER: _builtins.int
     POSITION_FIELD_NUMBER: _builtins.int
-    BUILDING_FIELD_NUMBER: _builtins.int
+    BUILD_FIELD_NUMBER: _builtins.int
     index: Global___IndexKind.ValueType
     """index is which one."""
-    expected: _builtins.int
-    """expected is how many entries the store calls for."""
-    present: _builtins.int
-    """present is how many entries the index holds."""
-    missing: _builtins.int
-    """missing is how many entries the index lacks, changes still pending left aside. 0 unless verify is set."""
-    stale: _builtins.int
-    """stale is how many entries are of an earlier revision of their memory, changes still pending left aside. 0 unless
+    expected_count: _builtins.int
+    """expected_count is how many entries the store calls for."""
+    present_count: _builtins.int
+    """present_count is how many entries the index holds."""
+    missing_count: _builtins.int
+    """missing_count is how many entries the index lacks, changes still pending left aside. 0 unless verify is set."""
+    stale_count: _builtins.int
+    """stale_count is how many entries are of an earlier revision of their memory, changes still pending left aside. 0 unless
     verify is set.
     """
-    orphaned: _builtins.int
-    """orphaned is how many entries belong to no memory. 0 unless verify is set."""
+    orphaned_count: _builtins.int
+    """orphaned_count is how many entries belong to no memory. 0 unless verify is set."""
     generation: _builtins.int
     """generation is the number of the live generation; it grows by 1 with every rebuild."""
     model: _builtins.str
@@ -902,28 +902,28 @@ class IndexReport(_message.Message):
     position: _builtins.int
     """position is the last outbox position that the index has taken in."""
     @_builtins.property
-    def building(self) -> Global___IndexBuild:
-        """building tells of the generation that is being built or repaired. Unset: none is."""
+    def build(self) -> Global___IndexBuild:
+        """build tells of the generation that is being built or repaired. Unset: none is."""
 
     def __init__(
         self,
         *,
         index: Global___IndexKind.ValueType = ...,
-        expected: _builtins.int = ...,
-        present: _builtins.int = ...,
-        missing: _builtins.int = ...,
-        stale: _builtins.int = ...,
-        orphaned: _builtins.int = ...,
+        expected_count: _builtins.int = ...,
+        present_count: _builtins.int = ...,
+        missing_count: _builtins.int = ...,
+        stale_count: _builtins.int = ...,
+        orphaned_count: _builtins.int = ...,
         generation: _builtins.int = ...,
         model: _builtins.str = ...,
         dimension: _builtins.int = ...,
         hnsw: _builtins.bool = ...,
         position: _builtins.int = ...,
-        building: Global___IndexBuild | None = ...,
+        build: Global___IndexBuild | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["building", b"building"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["build", b"build"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["building", b"building", "dimension", b"dimension", "expected", b"expected", "generation", b"generation", "hnsw", b"hnsw", "index", b"index", "missing", b"missing", "model", b"model", "orphaned", b"orphaned", "position", b"position", "present", b"present", "stale", b"stale"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["build", b"build", "dimension", b"dimension", "expected_count", b"expected_count", "generation", b"generation", "hnsw", b"hnsw", "index", b"index", "missing_count", b"missing_count", "model", b"model", "orphaned_count", b"orphaned_count", "position", b"position", "present_count", b"present_count", "stale_count", b"stale_count"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -938,16 +938,16 @@ class IndexBuild(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     PHASE_FIELD_NUMBER: _builtins.int
-    DONE_FIELD_NUMBER: _builtins.int
-    TOTAL_FIELD_NUMBER: _builtins.int
+    DONE_COUNT_FIELD_NUMBER: _builtins.int
+    TOTAL_COUNT_FIELD_NUMBER: _builtins.int
     GENERATION_FIELD_NUMBER: _builtins.int
     MODEL_FIELD_NUMBER: _builtins.int
     phase: Global___ReindexPhase.ValueType
     """phase is the present step."""
-    done: _builtins.int
-    """done is how many entries this phase has dealt with."""
-    total: _builtins.int
-    """total is how many entries this phase will deal with. 0: not known."""
+    done_count: _builtins.int
+    """done_count is how many entries this phase has dealt with."""
+    total_count: _builtins.int
+    """total_count is how many entries this phase will deal with. 0: not known."""
     generation: _builtins.int
     """generation is the number of the generation being built or repaired."""
     model: _builtins.str
@@ -956,14 +956,14 @@ class IndexBuild(_message.Message):
         self,
         *,
         phase: Global___ReindexPhase.ValueType = ...,
-        done: _builtins.int = ...,
-        total: _builtins.int = ...,
+        done_count: _builtins.int = ...,
+        total_count: _builtins.int = ...,
         generation: _builtins.int = ...,
         model: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["done", b"done", "generation", b"generation", "model", b"model", "phase", b"phase", "total", b"total"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["done_count", b"done_count", "generation", b"generation", "model", b"model", "phase", b"phase", "total_count", b"total_count"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -977,23 +977,23 @@ class OutboxReport(_message.Message):
 
     HEAD_POSITION_FIELD_NUMBER: _builtins.int
     APPLIED_POSITION_FIELD_NUMBER: _builtins.int
-    PENDING_FIELD_NUMBER: _builtins.int
+    PENDING_COUNT_FIELD_NUMBER: _builtins.int
     head_position: _builtins.int
     """head_position is the position of the latest change in the store."""
     applied_position: _builtins.int
     """applied_position is the position that every index has reached; never above head_position."""
-    pending: _builtins.int
-    """pending is how many changes have not reached every index."""
+    pending_count: _builtins.int
+    """pending_count is how many changes have not reached every index."""
     def __init__(
         self,
         *,
         head_position: _builtins.int = ...,
         applied_position: _builtins.int = ...,
-        pending: _builtins.int = ...,
+        pending_count: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["applied_position", b"applied_position", "head_position", b"head_position", "pending", b"pending"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["applied_position", b"applied_position", "head_position", b"head_position", "pending_count", b"pending_count"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1079,18 +1079,18 @@ class ReindexResponse(_message.Message):
 
     PHASE_FIELD_NUMBER: _builtins.int
     INDEX_FIELD_NUMBER: _builtins.int
-    DONE_FIELD_NUMBER: _builtins.int
-    TOTAL_FIELD_NUMBER: _builtins.int
+    DONE_COUNT_FIELD_NUMBER: _builtins.int
+    TOTAL_COUNT_FIELD_NUMBER: _builtins.int
     GENERATION_FIELD_NUMBER: _builtins.int
     MESSAGE_FIELD_NUMBER: _builtins.int
     phase: Global___ReindexPhase.ValueType
     """phase is the present step."""
     index: Global___IndexKind.ValueType
     """index is which index it is about. UNSPECIFIED in the phase DONE."""
-    done: _builtins.int
-    """done is how many entries this phase has dealt with. In REPAIRED, how many were written or removed."""
-    total: _builtins.int
-    """total is how many entries this phase will deal with. 0: not known."""
+    done_count: _builtins.int
+    """done_count is how many entries this phase has dealt with. In REPAIRED, how many were written or removed."""
+    total_count: _builtins.int
+    """total_count is how many entries this phase will deal with. 0: not known."""
     generation: _builtins.int
     """generation is the number of the generation being built or repaired. 0 in the phase DONE."""
     message: _builtins.str
@@ -1100,14 +1100,14 @@ class ReindexResponse(_message.Message):
         *,
         phase: Global___ReindexPhase.ValueType = ...,
         index: Global___IndexKind.ValueType = ...,
-        done: _builtins.int = ...,
-        total: _builtins.int = ...,
+        done_count: _builtins.int = ...,
+        total_count: _builtins.int = ...,
         generation: _builtins.int = ...,
         message: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["done", b"done", "generation", b"generation", "index", b"index", "message", b"message", "phase", b"phase", "total", b"total"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["done_count", b"done_count", "generation", b"generation", "index", b"index", "message", b"message", "phase", b"phase", "total_count", b"total_count"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1178,8 +1178,8 @@ class OperationPerformance(_message.Message):
 
     OPERATION_FIELD_NUMBER: _builtins.int
     LAYER_FIELD_NUMBER: _builtins.int
-    COUNT_FIELD_NUMBER: _builtins.int
-    ERRORS_FIELD_NUMBER: _builtins.int
+    CALL_COUNT_FIELD_NUMBER: _builtins.int
+    ERROR_COUNT_FIELD_NUMBER: _builtins.int
     P50_FIELD_NUMBER: _builtins.int
     P90_FIELD_NUMBER: _builtins.int
     P95_FIELD_NUMBER: _builtins.int
@@ -1193,10 +1193,10 @@ class OperationPerformance(_message.Message):
     """layer is where it was measured: "edge" (the whole call), "engine" (what it did, without the wire), "store",
     "vectors", "lexical", "embedder" (what the backends did of that). More may come.
     """
-    count: _builtins.int
-    """count is how many times it ran, failures included."""
-    errors: _builtins.int
-    """errors is how many times it failed."""
+    call_count: _builtins.int
+    """call_count is how many times it ran, failures included."""
+    error_count: _builtins.int
+    """error_count is how many times it failed."""
     @_builtins.property
     def p50(self) -> _duration_pb2.Duration:
         """p50 is the duration that half of the runs stayed within."""
@@ -1230,8 +1230,8 @@ class OperationPerformance(_message.Message):
         *,
         operation: _builtins.str = ...,
         layer: _builtins.str = ...,
-        count: _builtins.int = ...,
-        errors: _builtins.int = ...,
+        call_count: _builtins.int = ...,
+        error_count: _builtins.int = ...,
         p50: _duration_pb2.Duration | None = ...,
         p90: _duration_pb2.Duration | None = ...,
         p95: _duration_pb2.Duration | None = ...,
@@ -1242,7 +1242,7 @@ class OperationPerformance(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["max", b"max", "mean", b"mean", "p50", b"p50", "p90", b"p90", "p95", b"p95", "p99", b"p99"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "errors", b"errors", "layer", b"layer", "max", b"max", "mean", b"mean", "operation", b"operation", "p50", b"p50", "p90", b"p90", "p95", b"p95", "p99", b"p99", "stages", b"stages"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["call_count", b"call_count", "error_count", b"error_count", "layer", b"layer", "max", b"max", "mean", b"mean", "operation", b"operation", "p50", b"p50", "p90", b"p90", "p95", b"p95", "p99", b"p99", "stages", b"stages"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1255,7 +1255,7 @@ class StagePerformance(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     STAGE_FIELD_NUMBER: _builtins.int
-    COUNT_FIELD_NUMBER: _builtins.int
+    CALL_COUNT_FIELD_NUMBER: _builtins.int
     P50_FIELD_NUMBER: _builtins.int
     P90_FIELD_NUMBER: _builtins.int
     P95_FIELD_NUMBER: _builtins.int
@@ -1264,8 +1264,8 @@ class StagePerformance(_message.Message):
     MEAN_FIELD_NUMBER: _builtins.int
     stage: _builtins.str
     """stage is the part's name, as in StageTiming."""
-    count: _builtins.int
-    """count is how many times it ran."""
+    call_count: _builtins.int
+    """call_count is how many times it ran."""
     @_builtins.property
     def p50(self) -> _duration_pb2.Duration:
         """p50 is the duration that half of the runs stayed within."""
@@ -1294,7 +1294,7 @@ class StagePerformance(_message.Message):
         self,
         *,
         stage: _builtins.str = ...,
-        count: _builtins.int = ...,
+        call_count: _builtins.int = ...,
         p50: _duration_pb2.Duration | None = ...,
         p90: _duration_pb2.Duration | None = ...,
         p95: _duration_pb2.Duration | None = ...,
@@ -1304,7 +1304,7 @@ class StagePerformance(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["max", b"max", "mean", b"mean", "p50", b"p50", "p90", b"p90", "p95", b"p95", "p99", b"p99"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "max", b"max", "mean", b"mean", "p50", b"p50", "p90", b"p90", "p95", b"p95", "p99", b"p99", "stage", b"stage"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["call_count", b"call_count", "max", b"max", "mean", b"mean", "p50", b"p50", "p90", b"p90", "p95", b"p95", "p99", b"p99", "stage", b"stage"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1480,22 +1480,22 @@ class IntegrityProgress(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     PART_FIELD_NUMBER: _builtins.int
-    CHECKED_FIELD_NUMBER: _builtins.int
+    CHECKED_COUNT_FIELD_NUMBER: _builtins.int
     part: _builtins.str
     """part is what is being checked: "memories", "files", "sessions", "conflicts", "remains", "vectors" or
     "lexical". More may come.
     """
-    checked: _builtins.int
-    """checked is how many were checked in this part. In "vectors" and "lexical": how many differences were dealt with."""
+    checked_count: _builtins.int
+    """checked_count is how many were checked in this part. In "vectors" and "lexical": how many differences were dealt with."""
     def __init__(
         self,
         *,
         part: _builtins.str = ...,
-        checked: _builtins.int = ...,
+        checked_count: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["checked", b"checked", "part", b"part"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checked_count", b"checked_count", "part", b"part"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1528,16 +1528,16 @@ class IntegritySummary(_message.Message):
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
     MEMORY_COUNT_FIELD_NUMBER: _builtins.int
-    FINDINGS_FIELD_NUMBER: _builtins.int
-    REPAIRED_FIELD_NUMBER: _builtins.int
+    FINDING_COUNT_FIELD_NUMBER: _builtins.int
+    REPAIRED_COUNT_FIELD_NUMBER: _builtins.int
     COUNT_BY_FAULT_FIELD_NUMBER: _builtins.int
     UNCHECKED_FIELD_NUMBER: _builtins.int
     memory_count: _builtins.int
     """memory_count is how many memories were checked."""
-    findings: _builtins.int
-    """findings is how many findings were sent."""
-    repaired: _builtins.int
-    """repaired is how many of them were put right."""
+    finding_count: _builtins.int
+    """finding_count is how many findings were sent."""
+    repaired_count: _builtins.int
+    """repaired_count is how many of them were put right."""
     @_builtins.property
     def count_by_fault(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """count_by_fault counts the findings by the name of their fault without its prefix, such as "LINK". Those without any
@@ -1552,14 +1552,14 @@ class IntegritySummary(_message.Message):
         self,
         *,
         memory_count: _builtins.int = ...,
-        findings: _builtins.int = ...,
-        repaired: _builtins.int = ...,
+        finding_count: _builtins.int = ...,
+        repaired_count: _builtins.int = ...,
         count_by_fault: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
         unchecked: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["count_by_fault", b"count_by_fault", "findings", b"findings", "memory_count", b"memory_count", "repaired", b"repaired", "unchecked", b"unchecked"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count_by_fault", b"count_by_fault", "finding_count", b"finding_count", "memory_count", b"memory_count", "repaired_count", b"repaired_count", "unchecked", b"unchecked"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1872,10 +1872,10 @@ class SyncVaultRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     SCOPE_FIELD_NUMBER: _builtins.int
-    FORCE_FIELD_NUMBER: _builtins.int
+    REWRITE_ALL_FIELD_NUMBER: _builtins.int
     DRY_RUN_FIELD_NUMBER: _builtins.int
-    force: _builtins.bool
-    """force writes every file anew that differs from what its memory would be written as, even in no more than its look, and
+    rewrite_all: _builtins.bool
+    """rewrite_all writes every file anew that differs from what its memory would be written as, even in no more than its look, and
     writes missing files again instead of deleting their memories.
     """
     dry_run: _builtins.bool
@@ -1890,12 +1890,12 @@ class SyncVaultRequest(_message.Message):
         self,
         *,
         scope: _types_pb2.Scope | None = ...,
-        force: _builtins.bool = ...,
+        rewrite_all: _builtins.bool = ...,
         dry_run: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["scope", b"scope"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["dry_run", b"dry_run", "force", b"force", "scope", b"scope"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dry_run", b"dry_run", "rewrite_all", b"rewrite_all", "scope", b"scope"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

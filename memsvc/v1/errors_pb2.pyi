@@ -92,143 +92,143 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     and searches cannot be answered yet; writes and reads by id work meanwhile. Metadata: `pending`, the number of
     changes left. Retry after the delay in the google.rpc.RetryInfo.
     """
-    ERROR_REASON_REVISION_NOT_FOUND: _ErrorReason.ValueType  # 50
+    ERROR_REASON_REVISION_NOT_FOUND: _ErrorReason.ValueType  # 14
     """ERROR_REASON_REVISION_NOT_FOUND comes with NOT_FOUND when a memory that is there has no such revision, or only one
     that was private to another session. Nothing was changed. Metadata: `memory_id`, `revision`. ListRevisions names
     those it has.
     """
-    ERROR_REASON_CHECKPOINT_NOT_FOUND: _ErrorReason.ValueType  # 51
+    ERROR_REASON_CHECKPOINT_NOT_FOUND: _ErrorReason.ValueType  # 15
     """ERROR_REASON_CHECKPOINT_NOT_FOUND comes with NOT_FOUND when the scope's project has no checkpoint of this name.
     Nothing was changed. Metadata: `checkpoint`. ListCheckpoints names them; a checkpoint of another project is not
     found.
     """
-    ERROR_REASON_CHECKPOINT_EXISTS: _ErrorReason.ValueType  # 52
+    ERROR_REASON_CHECKPOINT_EXISTS: _ErrorReason.ValueType  # 16
     """ERROR_REASON_CHECKPOINT_EXISTS comes with ALREADY_EXISTS when the scope's project has a checkpoint of this name
     already. Nothing was changed. Metadata: `checkpoint`. Choose another name.
     """
-    ERROR_REASON_INTERNAL: _ErrorReason.ValueType  # 14
+    ERROR_REASON_INTERNAL: _ErrorReason.ValueType  # 17
     """ERROR_REASON_INTERNAL comes with INTERNAL when the service itself is at fault. The message is always
     "internal error"; the details are in the service's log. Metadata: `request_id`, by which to find them there.
     Repeat a mutation with the same request_id; report the fault if it stays.
     """
-    ERROR_REASON_MEMORY_SUPERSEDED: _ErrorReason.ValueType  # 20
+    ERROR_REASON_MEMORY_SUPERSEDED: _ErrorReason.ValueType  # 18
     """ERROR_REASON_MEMORY_SUPERSEDED comes with FAILED_PRECONDITION when a memory that was superseded is to be superseded
     again, to be written under its key, or to get another status or key. Nothing was changed. Metadata: `memory_id`,
     `superseded_by_id`. Change or supersede the memory at the end of the chain instead.
     """
-    ERROR_REASON_SUPERSEDE_CYCLE: _ErrorReason.ValueType  # 21
+    ERROR_REASON_SUPERSEDE_CYCLE: _ErrorReason.ValueType  # 19
     """ERROR_REASON_SUPERSEDE_CYCLE comes with FAILED_PRECONDITION when a memory would supersede itself, at once or by way
     of others. Nothing was changed. Metadata: `memory_id`, the memory to be superseded, and `successor_id`. Store a new
     memory instead.
     """
-    ERROR_REASON_CONFLICT_NOT_FOUND: _ErrorReason.ValueType  # 22
+    ERROR_REASON_CONFLICT_NOT_FOUND: _ErrorReason.ValueType  # 20
     """ERROR_REASON_CONFLICT_NOT_FOUND comes with NOT_FOUND when no conflict with the id is visible from the request's
     scope, or one of its memories was removed for good. Metadata: `conflict_id`. List the conflicts; do not retry.
     """
-    ERROR_REASON_CONFLICT_SETTLED: _ErrorReason.ValueType  # 23
+    ERROR_REASON_CONFLICT_SETTLED: _ErrorReason.ValueType  # 21
     """ERROR_REASON_CONFLICT_SETTLED comes with FAILED_PRECONDITION when a conflict to be resolved is not open any more.
     Nothing was changed. Metadata: `conflict_id`, `state`, such as "CONFIRMED". List the open conflicts; do not retry.
     """
-    ERROR_REASON_SESSION_NOT_FOUND: _ErrorReason.ValueType  # 30
+    ERROR_REASON_SESSION_NOT_FOUND: _ErrorReason.ValueType  # 22
     """ERROR_REASON_SESSION_NOT_FOUND comes with NOT_FOUND when no session with the id was opened in exactly the request's
     project. A session of another user or project is answered exactly like one that does not exist. Metadata:
     `session_id`. Open it with CreateSession, or check the scope; do not retry.
     """
-    ERROR_REASON_SESSION_EXISTS: _ErrorReason.ValueType  # 31
+    ERROR_REASON_SESSION_EXISTS: _ErrorReason.ValueType  # 23
     """ERROR_REASON_SESSION_EXISTS comes with ALREADY_EXISTS when a session with the id was opened before. Nothing was
     changed. Metadata: `session_id`. Use it, reopen it with ReopenSession when it has ended, or choose another id.
     """
-    ERROR_REASON_SESSION_NOT_ACTIVE: _ErrorReason.ValueType  # 32
+    ERROR_REASON_SESSION_NOT_ACTIVE: _ErrorReason.ValueType  # 24
     """ERROR_REASON_SESSION_NOT_ACTIVE comes with FAILED_PRECONDITION when a session that is closed or archived is to be
     changed. Nothing was changed. Metadata: `session_id`, `state`. Reopen it with ReopenSession, or use another one.
     """
-    ERROR_REASON_NOT_QUARANTINED: _ErrorReason.ValueType  # 40
+    ERROR_REASON_NOT_QUARANTINED: _ErrorReason.ValueType  # 25
     """ERROR_REASON_NOT_QUARANTINED comes with FAILED_PRECONDITION when a review is given for a memory that does not wait
     for one, for instance because somebody else decided first. Nothing was changed. Metadata: `memory_id`, `status` (the
     present one, such as "ACTIVE"). Read the memory again; ListQuarantined says what waits.
     """
-    ERROR_REASON_CURSOR_EXPIRED: _ErrorReason.ValueType  # 41
+    ERROR_REASON_CURSOR_EXPIRED: _ErrorReason.ValueType  # 26
     """ERROR_REASON_CURSOR_EXPIRED comes with OUT_OF_RANGE when changes that a watch would tell next are no longer kept:
     it was away, or read too slowly, for too long, or the user was erased. Metadata: `kept`, for how long changes are kept,
     such as "7 days".
     Watch anew without a cursor, then read the memories with ListMemories, in this order, so that nothing falls between.
     """
-    ERROR_REASON_WATCH_TOO_SLOW: _ErrorReason.ValueType  # 42
+    ERROR_REASON_WATCH_TOO_SLOW: _ErrorReason.ValueType  # 27
     """ERROR_REASON_WATCH_TOO_SLOW comes with RESOURCE_EXHAUSTED when a watch has fallen farther behind since it began than
     the setting watch.max_lag allows. No change is lost. Metadata: `limit`, the number of changes allowed. Read faster,
     or filter more narrowly, and resume with the cursor of the last response.
     """
-    ERROR_REASON_SERVER_STOPPING: _ErrorReason.ValueType  # 43
+    ERROR_REASON_SERVER_STOPPING: _ErrorReason.ValueType  # 28
     """ERROR_REASON_SERVER_STOPPING comes with UNAVAILABLE when a watch ends because the service is being stopped. No
     metadata. Resume with the cursor of the last response after the delay in the google.rpc.RetryInfo.
     """
-    ERROR_REASON_MAINTENANCE_RUNNING: _ErrorReason.ValueType  # 60
+    ERROR_REASON_MAINTENANCE_RUNNING: _ErrorReason.ValueType  # 29
     """ERROR_REASON_MAINTENANCE_RUNNING comes with FAILED_PRECONDITION when a maintenance run is asked for while one is under
     way, by call or by schedule, in this process or in another one on the same store. The running one goes on. No
     metadata. Wait until it has ended; a dry run need not wait.
     """
-    ERROR_REASON_NOTHING_TO_SUMMARIZE: _ErrorReason.ValueType  # 64
+    ERROR_REASON_NOTHING_TO_SUMMARIZE: _ErrorReason.ValueType  # 30
     """ERROR_REASON_NOTHING_TO_SUMMARIZE comes with FAILED_PRECONDITION when no memory of the project is of the period and
     topic that are to be summed up. Metadata: `period` as it stands in the summary's key, `topic`. Ask for another one,
     or later.
     """
-    ERROR_REASON_ERASURE_RUNNING: _ErrorReason.ValueType  # 70
+    ERROR_REASON_ERASURE_RUNNING: _ErrorReason.ValueType  # 31
     """ERROR_REASON_ERASURE_RUNNING comes with FAILED_PRECONDITION when something new of a user is to be stored while the
     user is being erased, or by a call that was begun before the erasure ended. Nothing was stored. No metadata. Do not
     retry by itself: it would bring back what was erased.
     """
-    ERROR_REASON_BACKUP_EXISTS: _ErrorReason.ValueType  # 71
+    ERROR_REASON_BACKUP_EXISTS: _ErrorReason.ValueType  # 32
     """ERROR_REASON_BACKUP_EXISTS comes with ALREADY_EXISTS when a backup has the name already. Nothing was changed.
     Metadata: `backup`. Choose another name, or none.
     """
-    ERROR_REASON_BACKUP_RUNNING: _ErrorReason.ValueType  # 72
+    ERROR_REASON_BACKUP_RUNNING: _ErrorReason.ValueType  # 33
     """ERROR_REASON_BACKUP_RUNNING comes with FAILED_PRECONDITION when a backup is asked for while one is being made. That
     one goes on. No metadata. Wait until it has ended.
     """
-    ERROR_REASON_API_KEY_REQUIRED: _ErrorReason.ValueType  # 100
+    ERROR_REASON_API_KEY_REQUIRED: _ErrorReason.ValueType  # 34
     """ERROR_REASON_API_KEY_REQUIRED comes with UNAUTHENTICATED when the service asks for a key and the call came without one, or
     with another kind of authorization. No metadata. Send the metadata "authorization: Bearer KEY".
     """
-    ERROR_REASON_API_KEY_INVALID: _ErrorReason.ValueType  # 101
+    ERROR_REASON_API_KEY_INVALID: _ErrorReason.ValueType  # 35
     """ERROR_REASON_API_KEY_INVALID comes with UNAUTHENTICATED when what was sent is no key of this service: mistyped, of another
     service, or revoked. No metadata. Ask for another key; do not retry.
     """
-    ERROR_REASON_API_KEY_EXPIRED: _ErrorReason.ValueType  # 102
+    ERROR_REASON_API_KEY_EXPIRED: _ErrorReason.ValueType  # 36
     """ERROR_REASON_API_KEY_EXPIRED comes with UNAUTHENTICATED when the key was good until a while ago. Metadata: `key_id`,
     `expire_time`. Ask for another key; do not retry.
     """
-    ERROR_REASON_PERMISSION_DENIED: _ErrorReason.ValueType  # 103
+    ERROR_REASON_PERMISSION_DENIED: _ErrorReason.ValueType  # 37
     """ERROR_REASON_PERMISSION_DENIED comes with PERMISSION_DENIED when the key does not allow the call: its role is too low for the
     method, or the scope names a user or project that it is not good for. Metadata: `key_id`; `needed`, the role that the
     method needs, or the name of the field of the scope. Ask for another key; do not retry.
     """
-    ERROR_REASON_API_KEY_NOT_FOUND: _ErrorReason.ValueType  # 104
+    ERROR_REASON_API_KEY_NOT_FOUND: _ErrorReason.ValueType  # 38
     """ERROR_REASON_API_KEY_NOT_FOUND comes with NOT_FOUND when no key has the id. Metadata: `key_id`. ListApiKeys tells those
     there are; do not retry.
     """
-    ERROR_REASON_FILE_NOT_FOUND: _ErrorReason.ValueType  # 80
+    ERROR_REASON_FILE_NOT_FOUND: _ErrorReason.ValueType  # 39
     """ERROR_REASON_FILE_NOT_FOUND comes with NOT_FOUND when no file with the id is in the scope, or when it has expired. A
     file of another user or project is answered exactly like one that does not exist. Metadata: `file_id`. Check the id
     and the scope; do not retry.
     """
-    ERROR_REASON_FILE_CONTENT_MISSING: _ErrorReason.ValueType  # 81
+    ERROR_REASON_FILE_CONTENT_MISSING: _ErrorReason.ValueType  # 40
     """ERROR_REASON_FILE_CONTENT_MISSING comes with FAILED_PRECONDITION when the bytes of a file are wanted of which only
     what is known was brought here, by ImportUser, or whose bytes were lost. Metadata: `file_id`. Upload the same bytes
     once more.
     """
-    ERROR_REASON_VAULT_OFF: _ErrorReason.ValueType  # 90
+    ERROR_REASON_VAULT_OFF: _ErrorReason.ValueType  # 41
     """ERROR_REASON_VAULT_OFF comes with FAILED_PRECONDITION when the vault is to be synchronised and the service keeps none.
     No metadata. Set vault.directory and start the service again.
     """
-    ERROR_REASON_STORE_MOVED: _ErrorReason.ValueType  # 110
+    ERROR_REASON_STORE_MOVED: _ErrorReason.ValueType  # 42
     """ERROR_REASON_STORE_MOVED comes with UNAVAILABLE when something is to be written and everything that this service stored was
     moved to another store: the service has not been started there yet. No metadata. Retry; it is UNAVAILABLE until then.
     """
-    ERROR_REASON_MIGRATION_REFUSED: _ErrorReason.ValueType  # 111
+    ERROR_REASON_MIGRATION_REFUSED: _ErrorReason.ValueType  # 43
     """ERROR_REASON_MIGRATION_REFUSED comes with FAILED_PRECONDITION when the store cannot be moved as asked. Metadata: `subject`,
     which is "target", "source" or "verification". The message says why, and what to do.
     """
-    ERROR_REASON_MIGRATION_RUNNING: _ErrorReason.ValueType  # 112
+    ERROR_REASON_MIGRATION_RUNNING: _ErrorReason.ValueType  # 44
     """ERROR_REASON_MIGRATION_RUNNING comes with FAILED_PRECONDITION when the store is being moved already. No metadata. Wait until
     that has ended.
     """
@@ -308,143 +308,143 @@ ERROR_REASON_NOT_READY: ErrorReason.ValueType  # 13
 and searches cannot be answered yet; writes and reads by id work meanwhile. Metadata: `pending`, the number of
 changes left. Retry after the delay in the google.rpc.RetryInfo.
 """
-ERROR_REASON_REVISION_NOT_FOUND: ErrorReason.ValueType  # 50
+ERROR_REASON_REVISION_NOT_FOUND: ErrorReason.ValueType  # 14
 """ERROR_REASON_REVISION_NOT_FOUND comes with NOT_FOUND when a memory that is there has no such revision, or only one
 that was private to another session. Nothing was changed. Metadata: `memory_id`, `revision`. ListRevisions names
 those it has.
 """
-ERROR_REASON_CHECKPOINT_NOT_FOUND: ErrorReason.ValueType  # 51
+ERROR_REASON_CHECKPOINT_NOT_FOUND: ErrorReason.ValueType  # 15
 """ERROR_REASON_CHECKPOINT_NOT_FOUND comes with NOT_FOUND when the scope's project has no checkpoint of this name.
 Nothing was changed. Metadata: `checkpoint`. ListCheckpoints names them; a checkpoint of another project is not
 found.
 """
-ERROR_REASON_CHECKPOINT_EXISTS: ErrorReason.ValueType  # 52
+ERROR_REASON_CHECKPOINT_EXISTS: ErrorReason.ValueType  # 16
 """ERROR_REASON_CHECKPOINT_EXISTS comes with ALREADY_EXISTS when the scope's project has a checkpoint of this name
 already. Nothing was changed. Metadata: `checkpoint`. Choose another name.
 """
-ERROR_REASON_INTERNAL: ErrorReason.ValueType  # 14
+ERROR_REASON_INTERNAL: ErrorReason.ValueType  # 17
 """ERROR_REASON_INTERNAL comes with INTERNAL when the service itself is at fault. The message is always
 "internal error"; the details are in the service's log. Metadata: `request_id`, by which to find them there.
 Repeat a mutation with the same request_id; report the fault if it stays.
 """
-ERROR_REASON_MEMORY_SUPERSEDED: ErrorReason.ValueType  # 20
+ERROR_REASON_MEMORY_SUPERSEDED: ErrorReason.ValueType  # 18
 """ERROR_REASON_MEMORY_SUPERSEDED comes with FAILED_PRECONDITION when a memory that was superseded is to be superseded
 again, to be written under its key, or to get another status or key. Nothing was changed. Metadata: `memory_id`,
 `superseded_by_id`. Change or supersede the memory at the end of the chain instead.
 """
-ERROR_REASON_SUPERSEDE_CYCLE: ErrorReason.ValueType  # 21
+ERROR_REASON_SUPERSEDE_CYCLE: ErrorReason.ValueType  # 19
 """ERROR_REASON_SUPERSEDE_CYCLE comes with FAILED_PRECONDITION when a memory would supersede itself, at once or by way
 of others. Nothing was changed. Metadata: `memory_id`, the memory to be superseded, and `successor_id`. Store a new
 memory instead.
 """
-ERROR_REASON_CONFLICT_NOT_FOUND: ErrorReason.ValueType  # 22
+ERROR_REASON_CONFLICT_NOT_FOUND: ErrorReason.ValueType  # 20
 """ERROR_REASON_CONFLICT_NOT_FOUND comes with NOT_FOUND when no conflict with the id is visible from the request's
 scope, or one of its memories was removed for good. Metadata: `conflict_id`. List the conflicts; do not retry.
 """
-ERROR_REASON_CONFLICT_SETTLED: ErrorReason.ValueType  # 23
+ERROR_REASON_CONFLICT_SETTLED: ErrorReason.ValueType  # 21
 """ERROR_REASON_CONFLICT_SETTLED comes with FAILED_PRECONDITION when a conflict to be resolved is not open any more.
 Nothing was changed. Metadata: `conflict_id`, `state`, such as "CONFIRMED". List the open conflicts; do not retry.
 """
-ERROR_REASON_SESSION_NOT_FOUND: ErrorReason.ValueType  # 30
+ERROR_REASON_SESSION_NOT_FOUND: ErrorReason.ValueType  # 22
 """ERROR_REASON_SESSION_NOT_FOUND comes with NOT_FOUND when no session with the id was opened in exactly the request's
 project. A session of another user or project is answered exactly like one that does not exist. Metadata:
 `session_id`. Open it with CreateSession, or check the scope; do not retry.
 """
-ERROR_REASON_SESSION_EXISTS: ErrorReason.ValueType  # 31
+ERROR_REASON_SESSION_EXISTS: ErrorReason.ValueType  # 23
 """ERROR_REASON_SESSION_EXISTS comes with ALREADY_EXISTS when a session with the id was opened before. Nothing was
 changed. Metadata: `session_id`. Use it, reopen it with ReopenSession when it has ended, or choose another id.
 """
-ERROR_REASON_SESSION_NOT_ACTIVE: ErrorReason.ValueType  # 32
+ERROR_REASON_SESSION_NOT_ACTIVE: ErrorReason.ValueType  # 24
 """ERROR_REASON_SESSION_NOT_ACTIVE comes with FAILED_PRECONDITION when a session that is closed or archived is to be
 changed. Nothing was changed. Metadata: `session_id`, `state`. Reopen it with ReopenSession, or use another one.
 """
-ERROR_REASON_NOT_QUARANTINED: ErrorReason.ValueType  # 40
+ERROR_REASON_NOT_QUARANTINED: ErrorReason.ValueType  # 25
 """ERROR_REASON_NOT_QUARANTINED comes with FAILED_PRECONDITION when a review is given for a memory that does not wait
 for one, for instance because somebody else decided first. Nothing was changed. Metadata: `memory_id`, `status` (the
 present one, such as "ACTIVE"). Read the memory again; ListQuarantined says what waits.
 """
-ERROR_REASON_CURSOR_EXPIRED: ErrorReason.ValueType  # 41
+ERROR_REASON_CURSOR_EXPIRED: ErrorReason.ValueType  # 26
 """ERROR_REASON_CURSOR_EXPIRED comes with OUT_OF_RANGE when changes that a watch would tell next are no longer kept:
 it was away, or read too slowly, for too long, or the user was erased. Metadata: `kept`, for how long changes are kept,
 such as "7 days".
 Watch anew without a cursor, then read the memories with ListMemories, in this order, so that nothing falls between.
 """
-ERROR_REASON_WATCH_TOO_SLOW: ErrorReason.ValueType  # 42
+ERROR_REASON_WATCH_TOO_SLOW: ErrorReason.ValueType  # 27
 """ERROR_REASON_WATCH_TOO_SLOW comes with RESOURCE_EXHAUSTED when a watch has fallen farther behind since it began than
 the setting watch.max_lag allows. No change is lost. Metadata: `limit`, the number of changes allowed. Read faster,
 or filter more narrowly, and resume with the cursor of the last response.
 """
-ERROR_REASON_SERVER_STOPPING: ErrorReason.ValueType  # 43
+ERROR_REASON_SERVER_STOPPING: ErrorReason.ValueType  # 28
 """ERROR_REASON_SERVER_STOPPING comes with UNAVAILABLE when a watch ends because the service is being stopped. No
 metadata. Resume with the cursor of the last response after the delay in the google.rpc.RetryInfo.
 """
-ERROR_REASON_MAINTENANCE_RUNNING: ErrorReason.ValueType  # 60
+ERROR_REASON_MAINTENANCE_RUNNING: ErrorReason.ValueType  # 29
 """ERROR_REASON_MAINTENANCE_RUNNING comes with FAILED_PRECONDITION when a maintenance run is asked for while one is under
 way, by call or by schedule, in this process or in another one on the same store. The running one goes on. No
 metadata. Wait until it has ended; a dry run need not wait.
 """
-ERROR_REASON_NOTHING_TO_SUMMARIZE: ErrorReason.ValueType  # 64
+ERROR_REASON_NOTHING_TO_SUMMARIZE: ErrorReason.ValueType  # 30
 """ERROR_REASON_NOTHING_TO_SUMMARIZE comes with FAILED_PRECONDITION when no memory of the project is of the period and
 topic that are to be summed up. Metadata: `period` as it stands in the summary's key, `topic`. Ask for another one,
 or later.
 """
-ERROR_REASON_ERASURE_RUNNING: ErrorReason.ValueType  # 70
+ERROR_REASON_ERASURE_RUNNING: ErrorReason.ValueType  # 31
 """ERROR_REASON_ERASURE_RUNNING comes with FAILED_PRECONDITION when something new of a user is to be stored while the
 user is being erased, or by a call that was begun before the erasure ended. Nothing was stored. No metadata. Do not
 retry by itself: it would bring back what was erased.
 """
-ERROR_REASON_BACKUP_EXISTS: ErrorReason.ValueType  # 71
+ERROR_REASON_BACKUP_EXISTS: ErrorReason.ValueType  # 32
 """ERROR_REASON_BACKUP_EXISTS comes with ALREADY_EXISTS when a backup has the name already. Nothing was changed.
 Metadata: `backup`. Choose another name, or none.
 """
-ERROR_REASON_BACKUP_RUNNING: ErrorReason.ValueType  # 72
+ERROR_REASON_BACKUP_RUNNING: ErrorReason.ValueType  # 33
 """ERROR_REASON_BACKUP_RUNNING comes with FAILED_PRECONDITION when a backup is asked for while one is being made. That
 one goes on. No metadata. Wait until it has ended.
 """
-ERROR_REASON_API_KEY_REQUIRED: ErrorReason.ValueType  # 100
+ERROR_REASON_API_KEY_REQUIRED: ErrorReason.ValueType  # 34
 """ERROR_REASON_API_KEY_REQUIRED comes with UNAUTHENTICATED when the service asks for a key and the call came without one, or
 with another kind of authorization. No metadata. Send the metadata "authorization: Bearer KEY".
 """
-ERROR_REASON_API_KEY_INVALID: ErrorReason.ValueType  # 101
+ERROR_REASON_API_KEY_INVALID: ErrorReason.ValueType  # 35
 """ERROR_REASON_API_KEY_INVALID comes with UNAUTHENTICATED when what was sent is no key of this service: mistyped, of another
 service, or revoked. No metadata. Ask for another key; do not retry.
 """
-ERROR_REASON_API_KEY_EXPIRED: ErrorReason.ValueType  # 102
+ERROR_REASON_API_KEY_EXPIRED: ErrorReason.ValueType  # 36
 """ERROR_REASON_API_KEY_EXPIRED comes with UNAUTHENTICATED when the key was good until a while ago. Metadata: `key_id`,
 `expire_time`. Ask for another key; do not retry.
 """
-ERROR_REASON_PERMISSION_DENIED: ErrorReason.ValueType  # 103
+ERROR_REASON_PERMISSION_DENIED: ErrorReason.ValueType  # 37
 """ERROR_REASON_PERMISSION_DENIED comes with PERMISSION_DENIED when the key does not allow the call: its role is too low for the
 method, or the scope names a user or project that it is not good for. Metadata: `key_id`; `needed`, the role that the
 method needs, or the name of the field of the scope. Ask for another key; do not retry.
 """
-ERROR_REASON_API_KEY_NOT_FOUND: ErrorReason.ValueType  # 104
+ERROR_REASON_API_KEY_NOT_FOUND: ErrorReason.ValueType  # 38
 """ERROR_REASON_API_KEY_NOT_FOUND comes with NOT_FOUND when no key has the id. Metadata: `key_id`. ListApiKeys tells those
 there are; do not retry.
 """
-ERROR_REASON_FILE_NOT_FOUND: ErrorReason.ValueType  # 80
+ERROR_REASON_FILE_NOT_FOUND: ErrorReason.ValueType  # 39
 """ERROR_REASON_FILE_NOT_FOUND comes with NOT_FOUND when no file with the id is in the scope, or when it has expired. A
 file of another user or project is answered exactly like one that does not exist. Metadata: `file_id`. Check the id
 and the scope; do not retry.
 """
-ERROR_REASON_FILE_CONTENT_MISSING: ErrorReason.ValueType  # 81
+ERROR_REASON_FILE_CONTENT_MISSING: ErrorReason.ValueType  # 40
 """ERROR_REASON_FILE_CONTENT_MISSING comes with FAILED_PRECONDITION when the bytes of a file are wanted of which only
 what is known was brought here, by ImportUser, or whose bytes were lost. Metadata: `file_id`. Upload the same bytes
 once more.
 """
-ERROR_REASON_VAULT_OFF: ErrorReason.ValueType  # 90
+ERROR_REASON_VAULT_OFF: ErrorReason.ValueType  # 41
 """ERROR_REASON_VAULT_OFF comes with FAILED_PRECONDITION when the vault is to be synchronised and the service keeps none.
 No metadata. Set vault.directory and start the service again.
 """
-ERROR_REASON_STORE_MOVED: ErrorReason.ValueType  # 110
+ERROR_REASON_STORE_MOVED: ErrorReason.ValueType  # 42
 """ERROR_REASON_STORE_MOVED comes with UNAVAILABLE when something is to be written and everything that this service stored was
 moved to another store: the service has not been started there yet. No metadata. Retry; it is UNAVAILABLE until then.
 """
-ERROR_REASON_MIGRATION_REFUSED: ErrorReason.ValueType  # 111
+ERROR_REASON_MIGRATION_REFUSED: ErrorReason.ValueType  # 43
 """ERROR_REASON_MIGRATION_REFUSED comes with FAILED_PRECONDITION when the store cannot be moved as asked. Metadata: `subject`,
 which is "target", "source" or "verification". The message says why, and what to do.
 """
-ERROR_REASON_MIGRATION_RUNNING: ErrorReason.ValueType  # 112
+ERROR_REASON_MIGRATION_RUNNING: ErrorReason.ValueType  # 44
 """ERROR_REASON_MIGRATION_RUNNING comes with FAILED_PRECONDITION when the store is being moved already. No metadata. Wait until
 that has ended.
 """

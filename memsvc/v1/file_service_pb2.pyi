@@ -371,15 +371,15 @@ class ListFilesRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     SCOPE_FIELD_NUMBER: _builtins.int
-    VISIBILITY_FIELD_NUMBER: _builtins.int
+    PROJECT_VISIBILITY_FIELD_NUMBER: _builtins.int
     CATEGORIES_FIELD_NUMBER: _builtins.int
     QUERY_FIELD_NUMBER: _builtins.int
     MEDIA_TYPE_FIELD_NUMBER: _builtins.int
     SHA256_FIELD_NUMBER: _builtins.int
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
-    visibility: _filters_pb2.ProjectVisibility.ValueType
-    """visibility says of which projects. Unspecified: PROJECT_AND_GLOBAL."""
+    project_visibility: _filters_pb2.ProjectVisibility.ValueType
+    """project_visibility says of which projects. Unspecified: PROJECT_AND_GLOBAL."""
     query: _builtins.str
     """query limits the list to files that hold all of its words in the name or in the texts of the metadata, anywhere in
     them. White space parts words; case and width do not count. At most 256 characters.
@@ -406,7 +406,7 @@ class ListFilesRequest(_message.Message):
         self,
         *,
         scope: _types_pb2.Scope | None = ...,
-        visibility: _filters_pb2.ProjectVisibility.ValueType = ...,
+        project_visibility: _filters_pb2.ProjectVisibility.ValueType = ...,
         categories: _abc.Iterable[_types_pb2.FileCategory.ValueType] | None = ...,
         query: _builtins.str = ...,
         media_type: _builtins.str = ...,
@@ -416,7 +416,7 @@ class ListFilesRequest(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["scope", b"scope"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["categories", b"categories", "media_type", b"media_type", "page_size", b"page_size", "page_token", b"page_token", "query", b"query", "scope", b"scope", "sha256", b"sha256", "visibility", b"visibility"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["categories", b"categories", "media_type", b"media_type", "page_size", b"page_size", "page_token", b"page_token", "project_visibility", b"project_visibility", "query", b"query", "scope", b"scope", "sha256", b"sha256"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -149,13 +149,13 @@ class _FilterFieldEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_FilterFie
     """FILTER_FIELD_EVENT_TIME is Memory.event_time; a memory may lack it."""
     FILTER_FIELD_METADATA: _FilterField.ValueType  # 16
     """FILTER_FIELD_METADATA is the member of Memory.metadata that metadata_path names."""
-    FILTER_FIELD_ORIGIN: _FilterField.ValueType  # 40
+    FILTER_FIELD_ORIGIN: _FilterField.ValueType  # 17
     """FILTER_FIELD_ORIGIN is Memory.origin, by name, such as "TOOL"."""
-    FILTER_FIELD_TRUST: _FilterField.ValueType  # 41
+    FILTER_FIELD_TRUST: _FilterField.ValueType  # 18
     """FILTER_FIELD_TRUST is Memory.trust: a number, 0 to 1."""
-    FILTER_FIELD_VALID_FROM: _FilterField.ValueType  # 17
+    FILTER_FIELD_VALID_FROM: _FilterField.ValueType  # 19
     """FILTER_FIELD_VALID_FROM is Memory.valid_from; a memory may lack it."""
-    FILTER_FIELD_VALID_TO: _FilterField.ValueType  # 18
+    FILTER_FIELD_VALID_TO: _FilterField.ValueType  # 20
     """FILTER_FIELD_VALID_TO is Memory.valid_to; a memory may lack it. Testing it does not lift the default of
     Filter.include_not_valid.
     """
@@ -197,13 +197,13 @@ FILTER_FIELD_EVENT_TIME: FilterField.ValueType  # 15
 """FILTER_FIELD_EVENT_TIME is Memory.event_time; a memory may lack it."""
 FILTER_FIELD_METADATA: FilterField.ValueType  # 16
 """FILTER_FIELD_METADATA is the member of Memory.metadata that metadata_path names."""
-FILTER_FIELD_ORIGIN: FilterField.ValueType  # 40
+FILTER_FIELD_ORIGIN: FilterField.ValueType  # 17
 """FILTER_FIELD_ORIGIN is Memory.origin, by name, such as "TOOL"."""
-FILTER_FIELD_TRUST: FilterField.ValueType  # 41
+FILTER_FIELD_TRUST: FilterField.ValueType  # 18
 """FILTER_FIELD_TRUST is Memory.trust: a number, 0 to 1."""
-FILTER_FIELD_VALID_FROM: FilterField.ValueType  # 17
+FILTER_FIELD_VALID_FROM: FilterField.ValueType  # 19
 """FILTER_FIELD_VALID_FROM is Memory.valid_from; a memory may lack it."""
-FILTER_FIELD_VALID_TO: FilterField.ValueType  # 18
+FILTER_FIELD_VALID_TO: FilterField.ValueType  # 20
 """FILTER_FIELD_VALID_TO is Memory.valid_to; a memory may lack it. Testing it does not lift the default of
 Filter.include_not_valid.
 """
@@ -313,7 +313,7 @@ class Filter(_message.Message):
     MAX_IMPORTANCE_FIELD_NUMBER: _builtins.int
     MIN_CONFIDENCE_FIELD_NUMBER: _builtins.int
     MAX_CONFIDENCE_FIELD_NUMBER: _builtins.int
-    VISIBILITY_FIELD_NUMBER: _builtins.int
+    PROJECT_VISIBILITY_FIELD_NUMBER: _builtins.int
     AGENT_IDS_FIELD_NUMBER: _builtins.int
     SESSION_IDS_FIELD_NUMBER: _builtins.int
     SPEAKERS_FIELD_NUMBER: _builtins.int
@@ -326,7 +326,7 @@ class Filter(_message.Message):
     VALID_TO_FIELD_NUMBER: _builtins.int
     INCLUDE_NOT_VALID_FIELD_NUMBER: _builtins.int
     WHERE_FIELD_NUMBER: _builtins.int
-    SESSIONS_FIELD_NUMBER: _builtins.int
+    SESSION_VISIBILITY_FIELD_NUMBER: _builtins.int
     last_days: _builtins.int
     """last_days: the time named by last_days_field lies within the last so many times 24 hours before the call. 1 to
     36 500. 0: no matter.
@@ -341,8 +341,8 @@ class Filter(_message.Message):
     """min_confidence is the least confidence: 0 to 1. Absent: no bound."""
     max_confidence: _builtins.float
     """max_confidence is the greatest confidence: 0 to 1, not below min_confidence. Absent: no bound."""
-    visibility: Global___ProjectVisibility.ValueType
-    """visibility narrows to the scope's project or to the global memories. Unspecified: both."""
+    project_visibility: Global___ProjectVisibility.ValueType
+    """project_visibility narrows to the scope's project or to the global memories. Unspecified: both."""
     include_expired: _builtins.bool
     """include_expired also finds memories whose expire_time has passed but which have not been put away yet. False: they
     are left out, unless `statuses` contains EXPIRED.
@@ -351,11 +351,11 @@ class Filter(_message.Message):
     """min_trust is the least trust: 0 to 1. Absent: no bound."""
     include_not_valid: _builtins.bool
     """include_not_valid also finds memories that are not true at the time asked about, now or AsOf.valid_time: whose
-    valid_from lies after it, or whose valid_to does not. False: they are left out. But DEPRECATED ones that `statuses`
+    valid_from lies after it, or whose valid_to does not. False: they are left out. But SUPERSEDED ones that `statuses`
     or `where` ask for are found after their valid_to, too, unless AsOf.valid_time is given.
     """
-    sessions: Global___SessionVisibility.ValueType
-    """sessions says whose private memories may be found: those of layer SESSION, the messages of sessions above all.
+    session_visibility: Global___SessionVisibility.ValueType
+    """session_visibility says whose private memories may be found: those of layer SESSION, the messages of sessions above all.
     Unspecified: those of the scope's own session.
     """
     @_builtins.property
@@ -470,7 +470,7 @@ class Filter(_message.Message):
         max_importance: _builtins.int = ...,
         min_confidence: _builtins.float | None = ...,
         max_confidence: _builtins.float | None = ...,
-        visibility: Global___ProjectVisibility.ValueType = ...,
+        project_visibility: Global___ProjectVisibility.ValueType = ...,
         agent_ids: _abc.Iterable[_builtins.str] | None = ...,
         session_ids: _abc.Iterable[_builtins.str] | None = ...,
         speakers: _abc.Iterable[_builtins.str] | None = ...,
@@ -483,11 +483,11 @@ class Filter(_message.Message):
         valid_to: _types_pb2.TimeRange | None = ...,
         include_not_valid: _builtins.bool = ...,
         where: Global___FilterExpression | None = ...,
-        sessions: Global___SessionVisibility.ValueType = ...,
+        session_visibility: Global___SessionVisibility.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_max_confidence", b"_max_confidence", "_min_confidence", b"_min_confidence", "_min_trust", b"_min_trust", "access_time", b"access_time", "create_time", b"create_time", "event_time", b"event_time", "max_confidence", b"max_confidence", "min_confidence", b"min_confidence", "min_trust", b"min_trust", "update_time", b"update_time", "valid_from", b"valid_from", "valid_to", b"valid_to", "where", b"where"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_confidence", b"_max_confidence", "_min_confidence", b"_min_confidence", "_min_trust", b"_min_trust", "access_time", b"access_time", "agent_ids", b"agent_ids", "categories", b"categories", "create_time", b"create_time", "event_time", b"event_time", "ids", b"ids", "include_expired", b"include_expired", "include_not_valid", b"include_not_valid", "kinds", b"kinds", "last_days", b"last_days", "last_days_field", b"last_days_field", "layers", b"layers", "max_confidence", b"max_confidence", "max_importance", b"max_importance", "metadata", b"metadata", "min_confidence", b"min_confidence", "min_importance", b"min_importance", "min_trust", b"min_trust", "origins", b"origins", "session_ids", b"session_ids", "sessions", b"sessions", "speakers", b"speakers", "statuses", b"statuses", "tags_all", b"tags_all", "tags_any", b"tags_any", "tiers", b"tiers", "update_time", b"update_time", "valid_from", b"valid_from", "valid_to", b"valid_to", "visibility", b"visibility", "where", b"where"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_confidence", b"_max_confidence", "_min_confidence", b"_min_confidence", "_min_trust", b"_min_trust", "access_time", b"access_time", "agent_ids", b"agent_ids", "categories", b"categories", "create_time", b"create_time", "event_time", b"event_time", "ids", b"ids", "include_expired", b"include_expired", "include_not_valid", b"include_not_valid", "kinds", b"kinds", "last_days", b"last_days", "last_days_field", b"last_days_field", "layers", b"layers", "max_confidence", b"max_confidence", "max_importance", b"max_importance", "metadata", b"metadata", "min_confidence", b"min_confidence", "min_importance", b"min_importance", "min_trust", b"min_trust", "origins", b"origins", "project_visibility", b"project_visibility", "session_ids", b"session_ids", "session_visibility", b"session_visibility", "speakers", b"speakers", "statuses", b"statuses", "tags_all", b"tags_all", "tags_any", b"tags_any", "tiers", b"tiers", "update_time", b"update_time", "valid_from", b"valid_from", "valid_to", b"valid_to", "where", b"where"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__max_confidence: _TypeAlias = _typing.Literal["max_confidence"]  # noqa: Y015
     _WhichOneofArgType__max_confidence: _TypeAlias = _typing.Literal["_max_confidence", b"_max_confidence"]  # noqa: Y015

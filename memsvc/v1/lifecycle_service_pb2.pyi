@@ -600,7 +600,7 @@ class ConsolidateMemoriesRequest(_message.Message):
     SCOPE_FIELD_NUMBER: _builtins.int
     THRESHOLD_FIELD_NUMBER: _builtins.int
     DRY_RUN_FIELD_NUMBER: _builtins.int
-    MAX_GROUPS_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     WAIT_FOR_FIELD_NUMBER: _builtins.int
@@ -611,8 +611,8 @@ class ConsolidateMemoriesRequest(_message.Message):
     """
     dry_run: _builtins.bool
     """dry_run true: only say what would be merged. Nothing is changed or remembered, and no language model is asked."""
-    max_groups: _builtins.int
-    """max_groups is how many groups one call merges, about: 1 to 200. 0: 50. Those found together with the last one are
+    page_size: _builtins.int
+    """page_size is how many groups one call merges, about: 1 to 200. 0: 50. Those found together with the last one are
     merged too.
     """
     page_token: _builtins.str
@@ -637,14 +637,14 @@ class ConsolidateMemoriesRequest(_message.Message):
         scope: _types_pb2.Scope | None = ...,
         threshold: _builtins.float | None = ...,
         dry_run: _builtins.bool = ...,
-        max_groups: _builtins.int = ...,
+        page_size: _builtins.int = ...,
         page_token: _builtins.str = ...,
         request_id: _builtins.str = ...,
         wait_for: _types_pb2.WaitFor.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_threshold", b"_threshold", "scope", b"scope", "threshold", b"threshold"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_threshold", b"_threshold", "dry_run", b"dry_run", "max_groups", b"max_groups", "page_token", b"page_token", "request_id", b"request_id", "scope", b"scope", "threshold", b"threshold", "wait_for", b"wait_for"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_threshold", b"_threshold", "dry_run", b"dry_run", "page_size", b"page_size", "page_token", b"page_token", "request_id", b"request_id", "scope", b"scope", "threshold", b"threshold", "wait_for", b"wait_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__threshold: _TypeAlias = _typing.Literal["threshold"]  # noqa: Y015
     _WhichOneofArgType__threshold: _TypeAlias = _typing.Literal["_threshold", b"_threshold"]  # noqa: Y015
@@ -1342,13 +1342,13 @@ class Difference(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    ID_FIELD_NUMBER: _builtins.int
+    MEMORY_ID_FIELD_NUMBER: _builtins.int
     KIND_FIELD_NUMBER: _builtins.int
     BEFORE_FIELD_NUMBER: _builtins.int
     AFTER_FIELD_NUMBER: _builtins.int
     CHANGED_FIELDS_FIELD_NUMBER: _builtins.int
-    id: _builtins.str
-    """id is the memory's UUID."""
+    memory_id: _builtins.str
+    """memory_id is the memory's UUID."""
     kind: Global___DifferenceKind.ValueType
     """kind says how it differs. Never UNSPECIFIED."""
     @_builtins.property
@@ -1368,7 +1368,7 @@ class Difference(_message.Message):
     def __init__(
         self,
         *,
-        id: _builtins.str = ...,
+        memory_id: _builtins.str = ...,
         kind: Global___DifferenceKind.ValueType = ...,
         before: _types_pb2.Memory | None = ...,
         after: _types_pb2.Memory | None = ...,
@@ -1376,7 +1376,7 @@ class Difference(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "before", b"before"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "before", b"before", "changed_fields", b"changed_fields", "id", b"id", "kind", b"kind"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "before", b"before", "changed_fields", b"changed_fields", "kind", b"kind", "memory_id", b"memory_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1503,36 +1503,36 @@ class RollbackToCheckpointRequest(_message.Message):
 Global___RollbackToCheckpointRequest: _TypeAlias = RollbackToCheckpointRequest  # noqa: Y015
 
 @_typing.final
-class UnreturnedMemory(_message.Message):
-    """UnreturnedMemory is a memory that a rollback left as it is."""
+class UnrestoredMemory(_message.Message):
+    """UnrestoredMemory is a memory that a rollback left as it is."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    ID_FIELD_NUMBER: _builtins.int
+    MEMORY_ID_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
-    IN_THE_WAY_FIELD_NUMBER: _builtins.int
-    id: _builtins.str
-    """id is the memory's UUID."""
+    BLOCKING_MEMORY_ID_FIELD_NUMBER: _builtins.int
+    memory_id: _builtins.str
+    """memory_id is the memory's UUID."""
     reason: _builtins.str
     """reason is one of "PURGED" (removed for good since: it cannot come back), "MEMORY_EXISTS" (another memory has its
     key of then), "CHANGED_MEANWHILE" (somebody changed it while the rollback was under way). More reasons may come.
     """
-    in_the_way: _builtins.str
-    """in_the_way is the id of the memory that has its key, where that may be known. Else empty."""
+    blocking_memory_id: _builtins.str
+    """blocking_memory_id is the id of the memory that has its key, where that may be known. Else empty."""
     def __init__(
         self,
         *,
-        id: _builtins.str = ...,
+        memory_id: _builtins.str = ...,
         reason: _builtins.str = ...,
-        in_the_way: _builtins.str = ...,
+        blocking_memory_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id", "in_the_way", b"in_the_way", "reason", b"reason"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["blocking_memory_id", b"blocking_memory_id", "memory_id", b"memory_id", "reason", b"reason"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___UnreturnedMemory: _TypeAlias = UnreturnedMemory  # noqa: Y015
+Global___UnrestoredMemory: _TypeAlias = UnrestoredMemory  # noqa: Y015
 
 @_typing.final
 class RollbackToCheckpointResponse(_message.Message):
@@ -1544,8 +1544,8 @@ class RollbackToCheckpointResponse(_message.Message):
     CHANGED_COUNT_FIELD_NUMBER: _builtins.int
     DELETED_COUNT_FIELD_NUMBER: _builtins.int
     RESTORED_COUNT_FIELD_NUMBER: _builtins.int
-    UNRETURNED_COUNT_FIELD_NUMBER: _builtins.int
-    UNRETURNED_FIELD_NUMBER: _builtins.int
+    UNRESTORED_COUNT_FIELD_NUMBER: _builtins.int
+    UNRESTORED_FIELD_NUMBER: _builtins.int
     UNDO_CHECKPOINT_FIELD_NUMBER: _builtins.int
     CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
     changed_count: _builtins.int
@@ -1554,8 +1554,8 @@ class RollbackToCheckpointResponse(_message.Message):
     """deleted_count is how many memories that are new since, or were DELETED then, were deleted softly."""
     restored_count: _builtins.int
     """restored_count is how many memories that were deleted since came back."""
-    unreturned_count: _builtins.int
-    """unreturned_count is how many memories were left as they are."""
+    unrestored_count: _builtins.int
+    """unrestored_count is how many memories were left as they are."""
     undo_checkpoint: _builtins.str
     """undo_checkpoint is the name of the checkpoint of the moment before: roll back to it to undo this. Empty when
     nothing was to be done, and when dry_run.
@@ -1567,8 +1567,8 @@ class RollbackToCheckpointResponse(_message.Message):
         """checkpoint is the one rolled back to. Always set."""
 
     @_builtins.property
-    def unreturned(self) -> _containers.RepeatedCompositeFieldContainer[Global___UnreturnedMemory]:
-        """unreturned are the first of them, at most 100."""
+    def unrestored(self) -> _containers.RepeatedCompositeFieldContainer[Global___UnrestoredMemory]:
+        """unrestored are the first of them, at most 100."""
 
     def __init__(
         self,
@@ -1577,14 +1577,14 @@ class RollbackToCheckpointResponse(_message.Message):
         changed_count: _builtins.int = ...,
         deleted_count: _builtins.int = ...,
         restored_count: _builtins.int = ...,
-        unreturned_count: _builtins.int = ...,
-        unreturned: _abc.Iterable[Global___UnreturnedMemory] | None = ...,
+        unrestored_count: _builtins.int = ...,
+        unrestored: _abc.Iterable[Global___UnrestoredMemory] | None = ...,
         undo_checkpoint: _builtins.str = ...,
         consistency_token: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["changed_count", b"changed_count", "checkpoint", b"checkpoint", "consistency_token", b"consistency_token", "deleted_count", b"deleted_count", "restored_count", b"restored_count", "undo_checkpoint", b"undo_checkpoint", "unreturned", b"unreturned", "unreturned_count", b"unreturned_count"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["changed_count", b"changed_count", "checkpoint", b"checkpoint", "consistency_token", b"consistency_token", "deleted_count", b"deleted_count", "restored_count", b"restored_count", "undo_checkpoint", b"undo_checkpoint", "unrestored", b"unrestored", "unrestored_count", b"unrestored_count"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1854,7 +1854,7 @@ class ImportIssue(_message.Message):
     ID_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     MESSAGE_FIELD_NUMBER: _builtins.int
-    IN_THE_WAY_FIELD_NUMBER: _builtins.int
+    BLOCKING_ID_FIELD_NUMBER: _builtins.int
     line: _builtins.int
     """line is its line in the file, from 1."""
     kind: _builtins.str
@@ -1865,8 +1865,8 @@ class ImportIssue(_message.Message):
     """reason says why. Never unspecified."""
     message: _builtins.str
     """message says it in English."""
-    in_the_way: _builtins.str
-    """in_the_way is the id of the memory of the user that has the key or the content. Empty where there is none."""
+    blocking_id: _builtins.str
+    """blocking_id is the id of the memory of the user that has the key or the content. Empty where there is none."""
     def __init__(
         self,
         *,
@@ -1875,11 +1875,11 @@ class ImportIssue(_message.Message):
         id: _builtins.str = ...,
         reason: Global___ImportIssueReason.ValueType = ...,
         message: _builtins.str = ...,
-        in_the_way: _builtins.str = ...,
+        blocking_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id", "in_the_way", b"in_the_way", "kind", b"kind", "line", b"line", "message", b"message", "reason", b"reason"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["blocking_id", b"blocking_id", "id", b"id", "kind", b"kind", "line", b"line", "message", b"message", "reason", b"reason"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1966,24 +1966,24 @@ class ErasureReceipt(_message.Message):
 
     DRY_RUN_FIELD_NUMBER: _builtins.int
     CLEAN_FIELD_NUMBER: _builtins.int
-    BEGIN_TIME_FIELD_NUMBER: _builtins.int
+    START_TIME_FIELD_NUMBER: _builtins.int
     END_TIME_FIELD_NUMBER: _builtins.int
     STORES_FIELD_NUMBER: _builtins.int
     BACKUPS_FIELD_NUMBER: _builtins.int
-    FILES_SEARCHED_FIELD_NUMBER: _builtins.int
+    SEARCHED_FILE_COUNT_FIELD_NUMBER: _builtins.int
     dry_run: _builtins.bool
     """dry_run says that nothing was changed."""
     clean: _builtins.bool
     """clean says that every search afterwards found nothing of the user. False in a dry run, and when stores[].remaining_count
     says otherwise: then erase again.
     """
-    files_searched: _builtins.int
-    """files_searched is how many files of the data directory were read through, from end to end, for samples of what was
+    searched_file_count: _builtins.int
+    """searched_file_count is how many files of the data directory were read through, from end to end, for samples of what was
     removed. 0 in a dry run, and when there was nothing to take a sample of.
     """
     @_builtins.property
-    def begin_time(self) -> _timestamp_pb2.Timestamp:
-        """begin_time is when the erasure began. Always set."""
+    def start_time(self) -> _timestamp_pb2.Timestamp:
+        """start_time is when the erasure began. Always set."""
 
     @_builtins.property
     def end_time(self) -> _timestamp_pb2.Timestamp:
@@ -2006,15 +2006,15 @@ class ErasureReceipt(_message.Message):
         *,
         dry_run: _builtins.bool = ...,
         clean: _builtins.bool = ...,
-        begin_time: _timestamp_pb2.Timestamp | None = ...,
+        start_time: _timestamp_pb2.Timestamp | None = ...,
         end_time: _timestamp_pb2.Timestamp | None = ...,
         stores: _abc.Iterable[Global___ErasedStore] | None = ...,
         backups: _abc.Iterable[_builtins.str] | None = ...,
-        files_searched: _builtins.int = ...,
+        searched_file_count: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["begin_time", b"begin_time", "end_time", b"end_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["end_time", b"end_time", "start_time", b"start_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["backups", b"backups", "begin_time", b"begin_time", "clean", b"clean", "dry_run", b"dry_run", "end_time", b"end_time", "files_searched", b"files_searched", "stores", b"stores"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["backups", b"backups", "clean", b"clean", "dry_run", b"dry_run", "end_time", b"end_time", "searched_file_count", b"searched_file_count", "start_time", b"start_time", "stores", b"stores"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -35,7 +35,7 @@ class _ConflictResolutionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Co
     CONFLICT_RESOLUTION_UNSPECIFIED: _ConflictResolution.ValueType  # 0
     """CONFLICT_RESOLUTION_UNSPECIFIED is INVALID_ARGUMENT."""
     CONFLICT_RESOLUTION_CONFIRM: _ConflictResolution.ValueType  # 1
-    """CONFLICT_RESOLUTION_CONFIRM believes the newer memory: it supersedes the older one, which becomes DEPRECATED."""
+    """CONFLICT_RESOLUTION_CONFIRM believes the newer memory: it supersedes the older one, which becomes SUPERSEDED."""
     CONFLICT_RESOLUTION_REJECT: _ConflictResolution.ValueType  # 2
     """CONFLICT_RESOLUTION_REJECT believes the older memory: it is ACTIVE again, the newer one becomes ARCHIVED."""
     CONFLICT_RESOLUTION_KEEP_BOTH: _ConflictResolution.ValueType  # 3
@@ -49,7 +49,7 @@ class ConflictResolution(_ConflictResolution, metaclass=_ConflictResolutionEnumT
 CONFLICT_RESOLUTION_UNSPECIFIED: ConflictResolution.ValueType  # 0
 """CONFLICT_RESOLUTION_UNSPECIFIED is INVALID_ARGUMENT."""
 CONFLICT_RESOLUTION_CONFIRM: ConflictResolution.ValueType  # 1
-"""CONFLICT_RESOLUTION_CONFIRM believes the newer memory: it supersedes the older one, which becomes DEPRECATED."""
+"""CONFLICT_RESOLUTION_CONFIRM believes the newer memory: it supersedes the older one, which becomes SUPERSEDED."""
 CONFLICT_RESOLUTION_REJECT: ConflictResolution.ValueType  # 2
 """CONFLICT_RESOLUTION_REJECT believes the older memory: it is ACTIVE again, the newer one becomes ARCHIVED."""
 CONFLICT_RESOLUTION_KEEP_BOTH: ConflictResolution.ValueType  # 3
@@ -88,29 +88,29 @@ class _CaptureReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Capture
     """CAPTURE_REASON_ASKED: the user asks for it to be remembered."""
     CAPTURE_REASON_FACT: _CaptureReason.ValueType  # 11
     """CAPTURE_REASON_FACT: a plain statement of something that is so."""
-    CAPTURE_REASON_QUESTION: _CaptureReason.ValueType  # 50
+    CAPTURE_REASON_QUESTION: _CaptureReason.ValueType  # 12
     """CAPTURE_REASON_QUESTION: a question states nothing."""
-    CAPTURE_REASON_COMMAND: _CaptureReason.ValueType  # 51
+    CAPTURE_REASON_COMMAND: _CaptureReason.ValueType  # 13
     """CAPTURE_REASON_COMMAND: a request for something now states nothing that lasts."""
-    CAPTURE_REASON_SMALL_TALK: _CaptureReason.ValueType  # 52
+    CAPTURE_REASON_SMALL_TALK: _CaptureReason.ValueType  # 14
     """CAPTURE_REASON_SMALL_TALK: greetings, thanks, assent."""
-    CAPTURE_REASON_PASSING: _CaptureReason.ValueType  # 53
+    CAPTURE_REASON_PASSING: _CaptureReason.ValueType  # 15
     """CAPTURE_REASON_PASSING: a state of the moment that will soon not be so."""
-    CAPTURE_REASON_NOTHING: _CaptureReason.ValueType  # 54
+    CAPTURE_REASON_NOTHING: _CaptureReason.ValueType  # 16
     """CAPTURE_REASON_NOTHING: nothing in it is worth remembering."""
-    CAPTURE_REASON_RECALLED: _CaptureReason.ValueType  # 55
+    CAPTURE_REASON_RECALLED: _CaptureReason.ValueType  # 17
     """CAPTURE_REASON_RECALLED: the text comes from the memory: it bears a citation, or is part of a memory that the same
     text cites. Remembering it again would make the memory echo itself.
     """
-    CAPTURE_REASON_KNOWN: _CaptureReason.ValueType  # 56
+    CAPTURE_REASON_KNOWN: _CaptureReason.ValueType  # 18
     """CAPTURE_REASON_KNOWN: a memory that the scope sees says the same already. It is shown."""
-    CAPTURE_REASON_ROLE: _CaptureReason.ValueType  # 57
+    CAPTURE_REASON_ROLE: _CaptureReason.ValueType  # 19
     """CAPTURE_REASON_ROLE: whoever says it is not listened to: see MessageRole."""
-    CAPTURE_REASON_CODE: _CaptureReason.ValueType  # 58
+    CAPTURE_REASON_CODE: _CaptureReason.ValueType  # 20
     """CAPTURE_REASON_CODE: program code, logs or data without a statement."""
-    CAPTURE_REASON_FORGET: _CaptureReason.ValueType  # 59
+    CAPTURE_REASON_FORGET: _CaptureReason.ValueType  # 21
     """CAPTURE_REASON_FORGET: the user asks for it not to be remembered."""
-    CAPTURE_REASON_QUOTED: _CaptureReason.ValueType  # 60
+    CAPTURE_REASON_QUOTED: _CaptureReason.ValueType  # 22
     """CAPTURE_REASON_QUOTED: the user quotes or pastes what others say: text between quotation marks, after ">" at the
     beginning of a line, or handed over to be translated, summed up or looked at. It is not what the user says.
     """
@@ -142,57 +142,57 @@ CAPTURE_REASON_ASKED: CaptureReason.ValueType  # 10
 """CAPTURE_REASON_ASKED: the user asks for it to be remembered."""
 CAPTURE_REASON_FACT: CaptureReason.ValueType  # 11
 """CAPTURE_REASON_FACT: a plain statement of something that is so."""
-CAPTURE_REASON_QUESTION: CaptureReason.ValueType  # 50
+CAPTURE_REASON_QUESTION: CaptureReason.ValueType  # 12
 """CAPTURE_REASON_QUESTION: a question states nothing."""
-CAPTURE_REASON_COMMAND: CaptureReason.ValueType  # 51
+CAPTURE_REASON_COMMAND: CaptureReason.ValueType  # 13
 """CAPTURE_REASON_COMMAND: a request for something now states nothing that lasts."""
-CAPTURE_REASON_SMALL_TALK: CaptureReason.ValueType  # 52
+CAPTURE_REASON_SMALL_TALK: CaptureReason.ValueType  # 14
 """CAPTURE_REASON_SMALL_TALK: greetings, thanks, assent."""
-CAPTURE_REASON_PASSING: CaptureReason.ValueType  # 53
+CAPTURE_REASON_PASSING: CaptureReason.ValueType  # 15
 """CAPTURE_REASON_PASSING: a state of the moment that will soon not be so."""
-CAPTURE_REASON_NOTHING: CaptureReason.ValueType  # 54
+CAPTURE_REASON_NOTHING: CaptureReason.ValueType  # 16
 """CAPTURE_REASON_NOTHING: nothing in it is worth remembering."""
-CAPTURE_REASON_RECALLED: CaptureReason.ValueType  # 55
+CAPTURE_REASON_RECALLED: CaptureReason.ValueType  # 17
 """CAPTURE_REASON_RECALLED: the text comes from the memory: it bears a citation, or is part of a memory that the same
 text cites. Remembering it again would make the memory echo itself.
 """
-CAPTURE_REASON_KNOWN: CaptureReason.ValueType  # 56
+CAPTURE_REASON_KNOWN: CaptureReason.ValueType  # 18
 """CAPTURE_REASON_KNOWN: a memory that the scope sees says the same already. It is shown."""
-CAPTURE_REASON_ROLE: CaptureReason.ValueType  # 57
+CAPTURE_REASON_ROLE: CaptureReason.ValueType  # 19
 """CAPTURE_REASON_ROLE: whoever says it is not listened to: see MessageRole."""
-CAPTURE_REASON_CODE: CaptureReason.ValueType  # 58
+CAPTURE_REASON_CODE: CaptureReason.ValueType  # 20
 """CAPTURE_REASON_CODE: program code, logs or data without a statement."""
-CAPTURE_REASON_FORGET: CaptureReason.ValueType  # 59
+CAPTURE_REASON_FORGET: CaptureReason.ValueType  # 21
 """CAPTURE_REASON_FORGET: the user asks for it not to be remembered."""
-CAPTURE_REASON_QUOTED: CaptureReason.ValueType  # 60
+CAPTURE_REASON_QUOTED: CaptureReason.ValueType  # 22
 """CAPTURE_REASON_QUOTED: the user quotes or pastes what others say: text between quotation marks, after ">" at the
 beginning of a line, or handed over to be translated, summed up or looked at. It is not what the user says.
 """
 Global___CaptureReason: _TypeAlias = CaptureReason  # noqa: Y015
 
-class _Decider:
+class _CaptureDecider:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
 
-class _DeciderEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Decider.ValueType], _builtins.type):
+class _CaptureDeciderEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_CaptureDecider.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
-    DECIDER_UNSPECIFIED: _Decider.ValueType  # 0
-    """DECIDER_UNSPECIFIED is never in a reply."""
-    DECIDER_RULES: _Decider.ValueType  # 1
-    """DECIDER_RULES is the service's own rules for Chinese and English."""
-    DECIDER_LANGUAGE_MODEL: _Decider.ValueType  # 2
-    """DECIDER_LANGUAGE_MODEL is the configured language model."""
+    CAPTURE_DECIDER_UNSPECIFIED: _CaptureDecider.ValueType  # 0
+    """CAPTURE_DECIDER_UNSPECIFIED is never in a reply."""
+    CAPTURE_DECIDER_RULES: _CaptureDecider.ValueType  # 1
+    """CAPTURE_DECIDER_RULES is the service's own rules for Chinese and English."""
+    CAPTURE_DECIDER_LANGUAGE_MODEL: _CaptureDecider.ValueType  # 2
+    """CAPTURE_DECIDER_LANGUAGE_MODEL is the configured language model."""
 
-class Decider(_Decider, metaclass=_DeciderEnumTypeWrapper):
-    """Decider says who decided what to remember."""
+class CaptureDecider(_CaptureDecider, metaclass=_CaptureDeciderEnumTypeWrapper):
+    """CaptureDecider says who decided what to remember."""
 
-DECIDER_UNSPECIFIED: Decider.ValueType  # 0
-"""DECIDER_UNSPECIFIED is never in a reply."""
-DECIDER_RULES: Decider.ValueType  # 1
-"""DECIDER_RULES is the service's own rules for Chinese and English."""
-DECIDER_LANGUAGE_MODEL: Decider.ValueType  # 2
-"""DECIDER_LANGUAGE_MODEL is the configured language model."""
-Global___Decider: _TypeAlias = Decider  # noqa: Y015
+CAPTURE_DECIDER_UNSPECIFIED: CaptureDecider.ValueType  # 0
+"""CAPTURE_DECIDER_UNSPECIFIED is never in a reply."""
+CAPTURE_DECIDER_RULES: CaptureDecider.ValueType  # 1
+"""CAPTURE_DECIDER_RULES is the service's own rules for Chinese and English."""
+CAPTURE_DECIDER_LANGUAGE_MODEL: CaptureDecider.ValueType  # 2
+"""CAPTURE_DECIDER_LANGUAGE_MODEL is the configured language model."""
+Global___CaptureDecider: _TypeAlias = CaptureDecider  # noqa: Y015
 
 class _WatchStart:
     ValueType = _typing.NewType("ValueType", _builtins.int)
@@ -775,28 +775,28 @@ class ImportMemoriesResponse(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    RECEIVED_FIELD_NUMBER: _builtins.int
-    CREATED_FIELD_NUMBER: _builtins.int
-    UPDATED_FIELD_NUMBER: _builtins.int
-    DUPLICATES_FIELD_NUMBER: _builtins.int
-    FAILED_FIELD_NUMBER: _builtins.int
+    RECEIVED_COUNT_FIELD_NUMBER: _builtins.int
+    CREATED_COUNT_FIELD_NUMBER: _builtins.int
+    UPDATED_COUNT_FIELD_NUMBER: _builtins.int
+    DUPLICATE_COUNT_FIELD_NUMBER: _builtins.int
+    FAILED_COUNT_FIELD_NUMBER: _builtins.int
     NEXT_INDEX_FIELD_NUMBER: _builtins.int
     FAILURES_FIELD_NUMBER: _builtins.int
     DONE_FIELD_NUMBER: _builtins.int
     CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
     MEMORIES_PER_SECOND_FIELD_NUMBER: _builtins.int
-    CONFLICTS_FIELD_NUMBER: _builtins.int
-    REDACTED_FIELD_NUMBER: _builtins.int
-    received: _builtins.int
-    """received is how many memories have arrived: at least created + updated + duplicates + failed, and equal when done."""
-    created: _builtins.int
-    """created is how many new memories were stored."""
-    updated: _builtins.int
-    """updated is how many memories with the same key were changed."""
-    duplicates: _builtins.int
-    """duplicates is how many were stored already."""
-    failed: _builtins.int
-    """failed is how many were not stored because they are bad."""
+    CONFLICT_COUNT_FIELD_NUMBER: _builtins.int
+    REDACTED_COUNT_FIELD_NUMBER: _builtins.int
+    received_count: _builtins.int
+    """received_count is how many memories have arrived: at least created + updated + duplicates + failed, and equal when done."""
+    created_count: _builtins.int
+    """created_count is how many new memories were stored."""
+    updated_count: _builtins.int
+    """updated_count is how many memories with the same key were changed."""
+    duplicate_count: _builtins.int
+    """duplicate_count is how many were stored already."""
+    failed_count: _builtins.int
+    """failed_count is how many were not stored because they are bad."""
     next_index: _builtins.int
     """next_index is where to resume: every memory below it is durable or has failed. In the first response, which is sent
     right after the header, 0 for a new import.
@@ -811,10 +811,10 @@ class ImportMemoriesResponse(_message.Message):
     """
     memories_per_second: _builtins.float
     """memories_per_second is the mean rate of this stream since its header, 0 at first."""
-    conflicts: _builtins.int
-    """conflicts is how many conflicts were found; ListConflicts shows them. It never shrinks."""
-    redacted: _builtins.int
-    """redacted is how many of the memories had secrets replaced, when the setting `redaction.writes` is on."""
+    conflict_count: _builtins.int
+    """conflict_count is how many conflicts were found; ListConflicts shows them. It never shrinks."""
+    redacted_count: _builtins.int
+    """redacted_count is how many of the memories had secrets replaced, when the setting `redaction.writes` is on."""
     @_builtins.property
     def failures(self) -> _containers.RepeatedCompositeFieldContainer[Global___ImportFailure]:
         """failures are the memories that failed since the last response of this stream, by index. At most 1 000 in one
@@ -824,22 +824,22 @@ class ImportMemoriesResponse(_message.Message):
     def __init__(
         self,
         *,
-        received: _builtins.int = ...,
-        created: _builtins.int = ...,
-        updated: _builtins.int = ...,
-        duplicates: _builtins.int = ...,
-        failed: _builtins.int = ...,
+        received_count: _builtins.int = ...,
+        created_count: _builtins.int = ...,
+        updated_count: _builtins.int = ...,
+        duplicate_count: _builtins.int = ...,
+        failed_count: _builtins.int = ...,
         next_index: _builtins.int = ...,
         failures: _abc.Iterable[Global___ImportFailure] | None = ...,
         done: _builtins.bool = ...,
         consistency_token: _builtins.str = ...,
         memories_per_second: _builtins.float = ...,
-        conflicts: _builtins.int = ...,
-        redacted: _builtins.int = ...,
+        conflict_count: _builtins.int = ...,
+        redacted_count: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["conflicts", b"conflicts", "consistency_token", b"consistency_token", "created", b"created", "done", b"done", "duplicates", b"duplicates", "failed", b"failed", "failures", b"failures", "memories_per_second", b"memories_per_second", "next_index", b"next_index", "received", b"received", "redacted", b"redacted", "updated", b"updated"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conflict_count", b"conflict_count", "consistency_token", b"consistency_token", "created_count", b"created_count", "done", b"done", "duplicate_count", b"duplicate_count", "failed_count", b"failed_count", "failures", b"failures", "memories_per_second", b"memories_per_second", "next_index", b"next_index", "received_count", b"received_count", "redacted_count", b"redacted_count", "updated_count", b"updated_count"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1212,14 +1212,14 @@ class DeleteMemoryRequest(_message.Message):
 
     SCOPE_FIELD_NUMBER: _builtins.int
     ID_FIELD_NUMBER: _builtins.int
-    HARD_FIELD_NUMBER: _builtins.int
+    PURGE_FIELD_NUMBER: _builtins.int
     EXPECTED_REVISION_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     WAIT_FOR_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """id is the memory's UUID. Required. A DELETED memory is not found again, unless `hard` removes it."""
-    hard: _builtins.bool
-    """hard removes the memory with its revisions and index entries for good, and the files of the category "memory" that
+    purge: _builtins.bool
+    """purge removes the memory with its revisions and index entries for good, and the files of the category "memory" that
     no other memory refers to. False: it becomes DELETED and can be restored.
     """
     expected_revision: _builtins.int
@@ -1239,14 +1239,14 @@ class DeleteMemoryRequest(_message.Message):
         *,
         scope: _types_pb2.Scope | None = ...,
         id: _builtins.str = ...,
-        hard: _builtins.bool = ...,
+        purge: _builtins.bool = ...,
         expected_revision: _builtins.int = ...,
         request_id: _builtins.str = ...,
         wait_for: _types_pb2.WaitFor.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["scope", b"scope"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["expected_revision", b"expected_revision", "hard", b"hard", "id", b"id", "request_id", b"request_id", "scope", b"scope", "wait_for", b"wait_for"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["expected_revision", b"expected_revision", "id", b"id", "purge", b"purge", "request_id", b"request_id", "scope", b"scope", "wait_for", b"wait_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1297,7 +1297,7 @@ class RestoreMemoryRequest(_message.Message):
     WAIT_FOR_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """id is the memory's UUID. Required. Restoring an ACTIVE, CONFLICTED, QUARANTINED or superseded memory changes nothing
-    and is no error; a DEPRECATED one whose successor was removed for good is ACTIVE again. A memory that waited for a
+    and is no error; a SUPERSEDED one whose successor was removed for good is ACTIVE again. A memory that waited for a
     review when it was deleted, or was rejected by one, becomes QUARANTINED again. A restored memory is compared with no
     other. An expire_time that has passed is removed; a SHORT_TERM memory gets 14 days from now.
     """
@@ -1361,7 +1361,7 @@ Global___RestoreMemoryResponse: _TypeAlias = RestoreMemoryResponse  # noqa: Y015
 @_typing.final
 class SupersedeMemoryRequest(_message.Message):
     """SupersedeMemoryRequest asks to put a memory in the place of another. Both ends of the link are set together:
-    Memory.superseded_by_id of the old one, which becomes DEPRECATED and leaves searches and lists unless their filter
+    Memory.superseded_by_id of the old one, which becomes SUPERSEDED and leaves searches and lists unless their filter
     names that status, and Memory.supersedes_id of the new one. The old memory's key goes over to the new one when both are
     of one project, unless that has one of its own; of two projects each keeps its own. What the old one says was true until the new one is: its valid_to, unless it has one, becomes the
     new one's valid_from, else its event_time if that has passed, else now; and a new one without valid_from gets that one.
@@ -1566,12 +1566,12 @@ class ResolveConflictRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     SCOPE_FIELD_NUMBER: _builtins.int
-    CONFLICT_ID_FIELD_NUMBER: _builtins.int
+    ID_FIELD_NUMBER: _builtins.int
     RESOLUTION_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     WAIT_FOR_FIELD_NUMBER: _builtins.int
-    conflict_id: _builtins.str
-    """conflict_id is the conflict's UUID. Required."""
+    id: _builtins.str
+    """id is the conflict's UUID. Required."""
     resolution: Global___ConflictResolution.ValueType
     """resolution is the decision. Required."""
     request_id: _builtins.str
@@ -1588,14 +1588,14 @@ class ResolveConflictRequest(_message.Message):
         self,
         *,
         scope: _types_pb2.Scope | None = ...,
-        conflict_id: _builtins.str = ...,
+        id: _builtins.str = ...,
         resolution: Global___ConflictResolution.ValueType = ...,
         request_id: _builtins.str = ...,
         wait_for: _types_pb2.WaitFor.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["scope", b"scope"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["conflict_id", b"conflict_id", "request_id", b"request_id", "resolution", b"resolution", "scope", b"scope", "wait_for", b"wait_for"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id", "request_id", b"request_id", "resolution", b"resolution", "scope", b"scope", "wait_for", b"wait_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1700,7 +1700,7 @@ class CaptureDecision(_message.Message):
     REMEMBER_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     DETAIL_FIELD_NUMBER: _builtins.int
-    TEXT_FIELD_NUMBER: _builtins.int
+    STATEMENT_FIELD_NUMBER: _builtins.int
     MEMORY_FIELD_NUMBER: _builtins.int
     OUTCOME_FIELD_NUMBER: _builtins.int
     CONFLICTS_FIELD_NUMBER: _builtins.int
@@ -1710,8 +1710,8 @@ class CaptureDecision(_message.Message):
     """reason says why, or why not. Never UNSPECIFIED."""
     detail: _builtins.str
     """detail says the same for people, in English: the words that led to the decision, or the model's own reason."""
-    text: _builtins.str
-    """text is the statement, with secrets replaced."""
+    statement: _builtins.str
+    """statement is the statement, with secrets replaced."""
     outcome: _types_pb2.WriteOutcome.ValueType
     """outcome says what was done with it. UNSPECIFIED when nothing was written."""
     @_builtins.property
@@ -1730,14 +1730,14 @@ class CaptureDecision(_message.Message):
         remember: _builtins.bool = ...,
         reason: Global___CaptureReason.ValueType = ...,
         detail: _builtins.str = ...,
-        text: _builtins.str = ...,
+        statement: _builtins.str = ...,
         memory: _types_pb2.Memory | None = ...,
         outcome: _types_pb2.WriteOutcome.ValueType = ...,
         conflicts: _abc.Iterable[_types_pb2.Conflict] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["conflicts", b"conflicts", "detail", b"detail", "memory", b"memory", "outcome", b"outcome", "reason", b"reason", "remember", b"remember", "text", b"text"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conflicts", b"conflicts", "detail", b"detail", "memory", b"memory", "outcome", b"outcome", "reason", b"reason", "remember", b"remember", "statement", b"statement"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1754,7 +1754,7 @@ class CaptureMemoryResponse(_message.Message):
     DECIDER_FIELD_NUMBER: _builtins.int
     NOTICE_FIELD_NUMBER: _builtins.int
     CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
-    decider: Global___Decider.ValueType
+    decider: Global___CaptureDecider.ValueType
     """decider says who decided. Never UNSPECIFIED."""
     notice: _builtins.str
     """notice says in English why the language model did not decide although one is configured, or that the text has more
@@ -1777,7 +1777,7 @@ class CaptureMemoryResponse(_message.Message):
         *,
         decisions: _abc.Iterable[Global___CaptureDecision] | None = ...,
         redactions: _abc.Iterable[_types_pb2.Redaction] | None = ...,
-        decider: Global___Decider.ValueType = ...,
+        decider: Global___CaptureDecider.ValueType = ...,
         notice: _builtins.str = ...,
         consistency_token: _builtins.str = ...,
     ) -> None: ...
@@ -1864,7 +1864,7 @@ class FlushMessagesResponse(_message.Message):
     """ignored_count is how many statements were not remembered."""
     recalled_count: _builtins.int
     """recalled_count is how many of those came from the memory or were known already."""
-    decider: Global___Decider.ValueType
+    decider: Global___CaptureDecider.ValueType
     """decider says who decided. Never UNSPECIFIED."""
     notice: _builtins.str
     """notice says in English why the language model did not decide although one is configured, or what was left out, such
@@ -1908,7 +1908,7 @@ class FlushMessagesResponse(_message.Message):
         redactions: _abc.Iterable[_types_pb2.Redaction] | None = ...,
         ignored_count: _builtins.int = ...,
         recalled_count: _builtins.int = ...,
-        decider: Global___Decider.ValueType = ...,
+        decider: Global___CaptureDecider.ValueType = ...,
         notice: _builtins.str = ...,
         consistency_token: _builtins.str = ...,
         conflicts: _abc.Iterable[_types_pb2.Conflict] | None = ...,
@@ -2536,7 +2536,7 @@ class Revision(_message.Message):
     REVISION_FIELD_NUMBER: _builtins.int
     ACTION_FIELD_NUMBER: _builtins.int
     KNOWN_FROM_FIELD_NUMBER: _builtins.int
-    KNOWN_UNTIL_FIELD_NUMBER: _builtins.int
+    KNOWN_TO_FIELD_NUMBER: _builtins.int
     MEMORY_FIELD_NUMBER: _builtins.int
     CHANGED_FIELDS_FIELD_NUMBER: _builtins.int
     revision: _builtins.int
@@ -2548,8 +2548,8 @@ class Revision(_message.Message):
         """known_from is when it was stored: memory.update_time."""
 
     @_builtins.property
-    def known_until(self) -> _timestamp_pb2.Timestamp:
-        """known_until is when the next revision took its place. Unset: it is the present one."""
+    def known_to(self) -> _timestamp_pb2.Timestamp:
+        """known_to is when the next revision took its place. Unset: it is the present one."""
 
     @_builtins.property
     def memory(self) -> _types_pb2.Memory:
@@ -2567,13 +2567,13 @@ class Revision(_message.Message):
         revision: _builtins.int = ...,
         action: Global___RevisionAction.ValueType = ...,
         known_from: _timestamp_pb2.Timestamp | None = ...,
-        known_until: _timestamp_pb2.Timestamp | None = ...,
+        known_to: _timestamp_pb2.Timestamp | None = ...,
         memory: _types_pb2.Memory | None = ...,
         changed_fields: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["known_from", b"known_from", "known_until", b"known_until", "memory", b"memory"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["known_from", b"known_from", "known_to", b"known_to", "memory", b"memory"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "changed_fields", b"changed_fields", "known_from", b"known_from", "known_until", b"known_until", "memory", b"memory", "revision", b"revision"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "changed_fields", b"changed_fields", "known_from", b"known_from", "known_to", b"known_to", "memory", b"memory", "revision", b"revision"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -154,69 +154,69 @@ single_retriever_factor to 0.7 unless it is given.
 """
 Global___FusionPreset: _TypeAlias = FusionPreset  # noqa: Y015
 
-class _Normalization:
+class _FusionNormalization:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
 
-class _NormalizationEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Normalization.ValueType], _builtins.type):
+class _FusionNormalizationEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_FusionNormalization.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
-    NORMALIZATION_UNSPECIFIED: _Normalization.ValueType  # 0
-    """NORMALIZATION_UNSPECIFIED means MIN_MAX."""
-    NORMALIZATION_MIN_MAX: _Normalization.ValueType  # 1
-    """NORMALIZATION_MIN_MAX maps each retriever's own list linearly: its best hit to 1, its worst to 0. When all are
+    FUSION_NORMALIZATION_UNSPECIFIED: _FusionNormalization.ValueType  # 0
+    """FUSION_NORMALIZATION_UNSPECIFIED means MIN_MAX."""
+    FUSION_NORMALIZATION_MIN_MAX: _FusionNormalization.ValueType  # 1
+    """FUSION_NORMALIZATION_MIN_MAX maps each retriever's own list linearly: its best hit to 1, its worst to 0. When all are
     equal, to 1.
     """
-    NORMALIZATION_NONE: _Normalization.ValueType  # 2
-    """NORMALIZATION_NONE takes raw scores as they are, cut to 0..1. Not for BM25, whose scores mostly lie above 1."""
+    FUSION_NORMALIZATION_NONE: _FusionNormalization.ValueType  # 2
+    """FUSION_NORMALIZATION_NONE takes raw scores as they are, cut to 0..1. Not for BM25, whose scores mostly lie above 1."""
 
-class Normalization(_Normalization, metaclass=_NormalizationEnumTypeWrapper):
-    """Normalization says how raw scores are brought to 0..1 before FUSION_METHOD_WEIGHTED sums them."""
+class FusionNormalization(_FusionNormalization, metaclass=_FusionNormalizationEnumTypeWrapper):
+    """FusionNormalization says how raw scores are brought to 0..1 before FUSION_METHOD_WEIGHTED sums them."""
 
-NORMALIZATION_UNSPECIFIED: Normalization.ValueType  # 0
-"""NORMALIZATION_UNSPECIFIED means MIN_MAX."""
-NORMALIZATION_MIN_MAX: Normalization.ValueType  # 1
-"""NORMALIZATION_MIN_MAX maps each retriever's own list linearly: its best hit to 1, its worst to 0. When all are
+FUSION_NORMALIZATION_UNSPECIFIED: FusionNormalization.ValueType  # 0
+"""FUSION_NORMALIZATION_UNSPECIFIED means MIN_MAX."""
+FUSION_NORMALIZATION_MIN_MAX: FusionNormalization.ValueType  # 1
+"""FUSION_NORMALIZATION_MIN_MAX maps each retriever's own list linearly: its best hit to 1, its worst to 0. When all are
 equal, to 1.
 """
-NORMALIZATION_NONE: Normalization.ValueType  # 2
-"""NORMALIZATION_NONE takes raw scores as they are, cut to 0..1. Not for BM25, whose scores mostly lie above 1."""
-Global___Normalization: _TypeAlias = Normalization  # noqa: Y015
+FUSION_NORMALIZATION_NONE: FusionNormalization.ValueType  # 2
+"""FUSION_NORMALIZATION_NONE takes raw scores as they are, cut to 0..1. Not for BM25, whose scores mostly lie above 1."""
+Global___FusionNormalization: _TypeAlias = FusionNormalization  # noqa: Y015
 
-class _SearchAllScope:
+class _SearchGroup:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
 
-class _SearchAllScopeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_SearchAllScope.ValueType], _builtins.type):
+class _SearchGroupEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_SearchGroup.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
-    SEARCH_ALL_SCOPE_UNSPECIFIED: _SearchAllScope.ValueType  # 0
-    """SEARCH_ALL_SCOPE_UNSPECIFIED is INVALID_ARGUMENT."""
-    SEARCH_ALL_SCOPE_ALL: _SearchAllScope.ValueType  # 1
-    """SEARCH_ALL_SCOPE_ALL is everything below."""
-    SEARCH_ALL_SCOPE_MEMORY: _SearchAllScope.ValueType  # 2
-    """SEARCH_ALL_SCOPE_MEMORY is memories."""
-    SEARCH_ALL_SCOPE_FILES: _SearchAllScope.ValueType  # 3
-    """SEARCH_ALL_SCOPE_FILES is files of every category but report and chart."""
-    SEARCH_ALL_SCOPE_REPORTS: _SearchAllScope.ValueType  # 4
-    """SEARCH_ALL_SCOPE_REPORTS is files of the category report."""
-    SEARCH_ALL_SCOPE_CHARTS: _SearchAllScope.ValueType  # 5
-    """SEARCH_ALL_SCOPE_CHARTS is files of the category chart."""
+    SEARCH_GROUP_UNSPECIFIED: _SearchGroup.ValueType  # 0
+    """SEARCH_GROUP_UNSPECIFIED is INVALID_ARGUMENT."""
+    SEARCH_GROUP_ALL: _SearchGroup.ValueType  # 1
+    """SEARCH_GROUP_ALL is everything below."""
+    SEARCH_GROUP_MEMORY: _SearchGroup.ValueType  # 2
+    """SEARCH_GROUP_MEMORY is memories."""
+    SEARCH_GROUP_FILES: _SearchGroup.ValueType  # 3
+    """SEARCH_GROUP_FILES is files of every category but report and chart."""
+    SEARCH_GROUP_REPORTS: _SearchGroup.ValueType  # 4
+    """SEARCH_GROUP_REPORTS is files of the category report."""
+    SEARCH_GROUP_CHARTS: _SearchGroup.ValueType  # 5
+    """SEARCH_GROUP_CHARTS is files of the category chart."""
 
-class SearchAllScope(_SearchAllScope, metaclass=_SearchAllScopeEnumTypeWrapper):
-    """SearchAllScope says where SearchAll looks."""
+class SearchGroup(_SearchGroup, metaclass=_SearchGroupEnumTypeWrapper):
+    """SearchGroup says where SearchAll looks."""
 
-SEARCH_ALL_SCOPE_UNSPECIFIED: SearchAllScope.ValueType  # 0
-"""SEARCH_ALL_SCOPE_UNSPECIFIED is INVALID_ARGUMENT."""
-SEARCH_ALL_SCOPE_ALL: SearchAllScope.ValueType  # 1
-"""SEARCH_ALL_SCOPE_ALL is everything below."""
-SEARCH_ALL_SCOPE_MEMORY: SearchAllScope.ValueType  # 2
-"""SEARCH_ALL_SCOPE_MEMORY is memories."""
-SEARCH_ALL_SCOPE_FILES: SearchAllScope.ValueType  # 3
-"""SEARCH_ALL_SCOPE_FILES is files of every category but report and chart."""
-SEARCH_ALL_SCOPE_REPORTS: SearchAllScope.ValueType  # 4
-"""SEARCH_ALL_SCOPE_REPORTS is files of the category report."""
-SEARCH_ALL_SCOPE_CHARTS: SearchAllScope.ValueType  # 5
-"""SEARCH_ALL_SCOPE_CHARTS is files of the category chart."""
-Global___SearchAllScope: _TypeAlias = SearchAllScope  # noqa: Y015
+SEARCH_GROUP_UNSPECIFIED: SearchGroup.ValueType  # 0
+"""SEARCH_GROUP_UNSPECIFIED is INVALID_ARGUMENT."""
+SEARCH_GROUP_ALL: SearchGroup.ValueType  # 1
+"""SEARCH_GROUP_ALL is everything below."""
+SEARCH_GROUP_MEMORY: SearchGroup.ValueType  # 2
+"""SEARCH_GROUP_MEMORY is memories."""
+SEARCH_GROUP_FILES: SearchGroup.ValueType  # 3
+"""SEARCH_GROUP_FILES is files of every category but report and chart."""
+SEARCH_GROUP_REPORTS: SearchGroup.ValueType  # 4
+"""SEARCH_GROUP_REPORTS is files of the category report."""
+SEARCH_GROUP_CHARTS: SearchGroup.ValueType  # 5
+"""SEARCH_GROUP_CHARTS is files of the category chart."""
+Global___SearchGroup: _TypeAlias = SearchGroup  # noqa: Y015
 
 class _ContextSection:
     ValueType = _typing.NewType("ValueType", _builtins.int)
@@ -373,7 +373,7 @@ class Fusion(_message.Message):
     """preset chooses named weights. Unspecified: none."""
     rank_constant: _builtins.int
     """rank_constant damps the very first ranks in RECIPROCAL_RANK. 0: 60. At most 10 000. Other methods ignore it."""
-    normalization: Global___Normalization.ValueType
+    normalization: Global___FusionNormalization.ValueType
     """normalization says how WEIGHTED brings scores together. Unspecified: MIN_MAX. RECIPROCAL_RANK ignores it."""
     single_retriever_factor: _builtins.float
     """single_retriever_factor multiplies the fused score of memories that only one retriever found, when more than one
@@ -390,7 +390,7 @@ class Fusion(_message.Message):
         preset: Global___FusionPreset.ValueType = ...,
         weights: Global___FusionWeights | None = ...,
         rank_constant: _builtins.int = ...,
-        normalization: Global___Normalization.ValueType = ...,
+        normalization: Global___FusionNormalization.ValueType = ...,
         single_retriever_factor: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["weights", b"weights"]  # noqa: Y015
@@ -1009,12 +1009,12 @@ class SearchResponse(_message.Message):
     DEGRADED_FIELD_NUMBER: _builtins.int
     TIMINGS_FIELD_NUMBER: _builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
-    TOTAL_CANDIDATES_FIELD_NUMBER: _builtins.int
+    CANDIDATE_COUNT_FIELD_NUMBER: _builtins.int
     SKIPPED_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
     """next_page_token asks for the next page. Empty: this was the last."""
-    total_candidates: _builtins.int
-    """total_candidates is how many memories the retrievers proposed, before min_score and limit. It is not the number of
+    candidate_count: _builtins.int
+    """candidate_count is how many memories the retrievers proposed, before min_score and limit. It is not the number of
     all memories that match: retrievers stop at their depth.
     """
     @_builtins.property
@@ -1040,12 +1040,12 @@ class SearchResponse(_message.Message):
         degraded: _abc.Iterable[Global___DegradedRetriever] | None = ...,
         timings: _abc.Iterable[Global___StageTiming] | None = ...,
         next_page_token: _builtins.str = ...,
-        total_candidates: _builtins.int = ...,
+        candidate_count: _builtins.int = ...,
         skipped: _abc.Iterable[Global___SkippedStage] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["degraded", b"degraded", "hits", b"hits", "next_page_token", b"next_page_token", "skipped", b"skipped", "timings", b"timings", "total_candidates", b"total_candidates"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidate_count", b"candidate_count", "degraded", b"degraded", "hits", b"hits", "next_page_token", b"next_page_token", "skipped", b"skipped", "timings", b"timings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1208,7 +1208,7 @@ class SearchAllRequest(_message.Message):
 
     SCOPE_FIELD_NUMBER: _builtins.int
     QUERY_FIELD_NUMBER: _builtins.int
-    SCOPES_FIELD_NUMBER: _builtins.int
+    GROUPS_FIELD_NUMBER: _builtins.int
     LIMIT_FIELD_NUMBER: _builtins.int
     FILTER_FIELD_NUMBER: _builtins.int
     INCLUDE_FILES_FIELD_NUMBER: _builtins.int
@@ -1233,8 +1233,8 @@ class SearchAllRequest(_message.Message):
         """scope says from where to look. Required."""
 
     @_builtins.property
-    def scopes(self) -> _containers.RepeatedScalarFieldContainer[Global___SearchAllScope.ValueType]:
-        """scopes say where to look. At most 5. Empty: ALL."""
+    def groups(self) -> _containers.RepeatedScalarFieldContainer[Global___SearchGroup.ValueType]:
+        """groups say where to look. At most 5. Empty: ALL."""
 
     @_builtins.property
     def filter(self) -> _filters_pb2.Filter:
@@ -1247,7 +1247,7 @@ class SearchAllRequest(_message.Message):
         *,
         scope: _types_pb2.Scope | None = ...,
         query: _builtins.str = ...,
-        scopes: _abc.Iterable[Global___SearchAllScope.ValueType] | None = ...,
+        groups: _abc.Iterable[Global___SearchGroup.ValueType] | None = ...,
         limit: _builtins.int = ...,
         filter: _filters_pb2.Filter | None = ...,
         include_files: _builtins.bool = ...,
@@ -1256,7 +1256,7 @@ class SearchAllRequest(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter", "scope", b"scope"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["consistency_token", b"consistency_token", "filter", b"filter", "include_files", b"include_files", "limit", b"limit", "query", b"query", "scope", b"scope", "scopes", b"scopes", "snippet_chars", b"snippet_chars"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["consistency_token", b"consistency_token", "filter", b"filter", "groups", b"groups", "include_files", b"include_files", "limit", b"limit", "query", b"query", "scope", b"scope", "snippet_chars", b"snippet_chars"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1591,7 +1591,7 @@ class ContextPlan(_message.Message):
     TOTAL_TOKENS_FIELD_NUMBER: _builtins.int
     TOKENIZER_FIELD_NUMBER: _builtins.int
     SECTIONS_FIELD_NUMBER: _builtins.int
-    IS_DELTA_FIELD_NUMBER: _builtins.int
+    DELTA_FIELD_NUMBER: _builtins.int
     text: _builtins.str
     """text opens the context: what follows is data. Empty when the budget has no room for it; then nothing else has."""
     token_count: _builtins.int
@@ -1600,8 +1600,8 @@ class ContextPlan(_message.Message):
     """total_tokens is the budget."""
     tokenizer: _builtins.str
     """tokenizer names the vocabulary by which tokens are counted, such as "o200k_base"."""
-    is_delta: _builtins.bool
-    """is_delta tells that only changes since an earlier context follow."""
+    delta: _builtins.bool
+    """delta tells that only changes since an earlier context follow."""
     @_builtins.property
     def sections(self) -> _containers.RepeatedCompositeFieldContainer[Global___PlannedSection]:
         """sections are the ones that are going to be built, in order."""
@@ -1614,11 +1614,11 @@ class ContextPlan(_message.Message):
         total_tokens: _builtins.int = ...,
         tokenizer: _builtins.str = ...,
         sections: _abc.Iterable[Global___PlannedSection] | None = ...,
-        is_delta: _builtins.bool = ...,
+        delta: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["is_delta", b"is_delta", "sections", b"sections", "text", b"text", "token_count", b"token_count", "tokenizer", b"tokenizer", "total_tokens", b"total_tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "sections", b"sections", "text", b"text", "token_count", b"token_count", "tokenizer", b"tokenizer", "total_tokens", b"total_tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1693,7 +1693,7 @@ class ContextItem(_message.Message):
     TEXT_FIELD_NUMBER: _builtins.int
     TOKEN_COUNT_FIELD_NUMBER: _builtins.int
     SCORE_FIELD_NUMBER: _builtins.int
-    IS_EXCERPT_FIELD_NUMBER: _builtins.int
+    EXCERPT_FIELD_NUMBER: _builtins.int
     section: Global___ContextSection.ValueType
     """section is where it belongs."""
     memory_id: _builtins.str
@@ -1709,8 +1709,8 @@ class ContextItem(_message.Message):
     """token_count is what the text costs, heading and separators included."""
     score: _builtins.float
     """score says how well it fits the query, as Hit.score; 0 where nothing was asked."""
-    is_excerpt: _builtins.bool
-    """is_excerpt tells that the text shows the memory's summary or a part of its content."""
+    excerpt: _builtins.bool
+    """excerpt tells that the text shows the memory's summary or a part of its content."""
     def __init__(
         self,
         *,
@@ -1720,11 +1720,11 @@ class ContextItem(_message.Message):
         text: _builtins.str = ...,
         token_count: _builtins.int = ...,
         score: _builtins.float = ...,
-        is_excerpt: _builtins.bool = ...,
+        excerpt: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["is_excerpt", b"is_excerpt", "memory_id", b"memory_id", "revision", b"revision", "score", b"score", "section", b"section", "text", b"text", "token_count", b"token_count"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["excerpt", b"excerpt", "memory_id", b"memory_id", "revision", b"revision", "score", b"score", "section", b"section", "text", b"text", "token_count", b"token_count"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -2088,10 +2088,10 @@ class LoadCoreResponse(_message.Message):
     ACTIVE_FIELD_NUMBER: _builtins.int
     PREFERENCES_FIELD_NUMBER: _builtins.int
     REMINDERS_FIELD_NUMBER: _builtins.int
-    IS_INCOMPLETE_FIELD_NUMBER: _builtins.int
+    INCOMPLETE_FIELD_NUMBER: _builtins.int
     DUE_FIELD_NUMBER: _builtins.int
-    is_incomplete: _builtins.bool
-    """is_incomplete tells that a list holds limit memories, and that there are more."""
+    incomplete: _builtins.bool
+    """incomplete tells that a list holds limit memories, and that there are more."""
     @_builtins.property
     def core(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Memory]:
         """core are the memories of layer CORE or tier CORE: the most important first, the earlier written first among equals."""
@@ -2124,12 +2124,12 @@ class LoadCoreResponse(_message.Message):
         active: _abc.Iterable[_types_pb2.Memory] | None = ...,
         preferences: _abc.Iterable[_types_pb2.Memory] | None = ...,
         reminders: _abc.Iterable[_types_pb2.Memory] | None = ...,
-        is_incomplete: _builtins.bool = ...,
+        incomplete: _builtins.bool = ...,
         due: _abc.Iterable[_types_pb2.ReminderOccurrence] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["active", b"active", "core", b"core", "due", b"due", "is_incomplete", b"is_incomplete", "preferences", b"preferences", "reminders", b"reminders"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["active", b"active", "core", b"core", "due", b"due", "incomplete", b"incomplete", "preferences", b"preferences", "reminders", b"reminders"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -50,57 +50,57 @@ SESSION_STATE_ARCHIVED: SessionState.ValueType  # 3
 """SESSION_STATE_ARCHIVED was put aside when another session was opened."""
 Global___SessionState: _TypeAlias = SessionState  # noqa: Y015
 
-class _OnOpen:
+class _SessionOnOpen:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
 
-class _OnOpenEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_OnOpen.ValueType], _builtins.type):
+class _SessionOnOpenEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_SessionOnOpen.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
-    ON_OPEN_UNSPECIFIED: _OnOpen.ValueType  # 0
-    """ON_OPEN_UNSPECIFIED means as the service's setting says: ARCHIVE_OTHERS unless it was changed."""
-    ON_OPEN_ARCHIVE_OTHERS: _OnOpen.ValueType  # 1
-    """ON_OPEN_ARCHIVE_OTHERS makes them ARCHIVED."""
-    ON_OPEN_KEEP_OTHERS: _OnOpen.ValueType  # 2
-    """ON_OPEN_KEEP_OTHERS leaves them as they are."""
+    SESSION_ON_OPEN_UNSPECIFIED: _SessionOnOpen.ValueType  # 0
+    """SESSION_ON_OPEN_UNSPECIFIED means as the service's setting says: ARCHIVE_OTHERS unless it was changed."""
+    SESSION_ON_OPEN_ARCHIVE_OTHERS: _SessionOnOpen.ValueType  # 1
+    """SESSION_ON_OPEN_ARCHIVE_OTHERS makes them ARCHIVED."""
+    SESSION_ON_OPEN_KEEP_OTHERS: _SessionOnOpen.ValueType  # 2
+    """SESSION_ON_OPEN_KEEP_OTHERS leaves them as they are."""
 
-class OnOpen(_OnOpen, metaclass=_OnOpenEnumTypeWrapper):
-    """OnOpen says what opening a session does to the other active ones of the same user and project."""
+class SessionOnOpen(_SessionOnOpen, metaclass=_SessionOnOpenEnumTypeWrapper):
+    """SessionOnOpen says what opening a session does to the other active ones of the same user and project."""
 
-ON_OPEN_UNSPECIFIED: OnOpen.ValueType  # 0
-"""ON_OPEN_UNSPECIFIED means as the service's setting says: ARCHIVE_OTHERS unless it was changed."""
-ON_OPEN_ARCHIVE_OTHERS: OnOpen.ValueType  # 1
-"""ON_OPEN_ARCHIVE_OTHERS makes them ARCHIVED."""
-ON_OPEN_KEEP_OTHERS: OnOpen.ValueType  # 2
-"""ON_OPEN_KEEP_OTHERS leaves them as they are."""
-Global___OnOpen: _TypeAlias = OnOpen  # noqa: Y015
+SESSION_ON_OPEN_UNSPECIFIED: SessionOnOpen.ValueType  # 0
+"""SESSION_ON_OPEN_UNSPECIFIED means as the service's setting says: ARCHIVE_OTHERS unless it was changed."""
+SESSION_ON_OPEN_ARCHIVE_OTHERS: SessionOnOpen.ValueType  # 1
+"""SESSION_ON_OPEN_ARCHIVE_OTHERS makes them ARCHIVED."""
+SESSION_ON_OPEN_KEEP_OTHERS: SessionOnOpen.ValueType  # 2
+"""SESSION_ON_OPEN_KEEP_OTHERS leaves them as they are."""
+Global___SessionOnOpen: _TypeAlias = SessionOnOpen  # noqa: Y015
 
-class _AutoTrim:
+class _SessionAutoTrim:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
 
-class _AutoTrimEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_AutoTrim.ValueType], _builtins.type):
+class _SessionAutoTrimEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_SessionAutoTrim.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
-    AUTO_TRIM_UNSPECIFIED: _AutoTrim.ValueType  # 0
-    """AUTO_TRIM_UNSPECIFIED in a request means as the service's setting says: AT_LIMIT unless it was changed. It is never
+    SESSION_AUTO_TRIM_UNSPECIFIED: _SessionAutoTrim.ValueType  # 0
+    """SESSION_AUTO_TRIM_UNSPECIFIED in a request means as the service's setting says: AT_LIMIT unless it was changed. It is never
     in a reply.
     """
-    AUTO_TRIM_AT_LIMIT: _AutoTrim.ValueType  # 1
-    """AUTO_TRIM_AT_LIMIT trims it."""
-    AUTO_TRIM_NEVER: _AutoTrim.ValueType  # 2
-    """AUTO_TRIM_NEVER leaves that to TrimSession; the session may grow beyond its limit."""
+    SESSION_AUTO_TRIM_AT_LIMIT: _SessionAutoTrim.ValueType  # 1
+    """SESSION_AUTO_TRIM_AT_LIMIT trims it."""
+    SESSION_AUTO_TRIM_NEVER: _SessionAutoTrim.ValueType  # 2
+    """SESSION_AUTO_TRIM_NEVER leaves that to TrimSession; the session may grow beyond its limit."""
 
-class AutoTrim(_AutoTrim, metaclass=_AutoTrimEnumTypeWrapper):
-    """AutoTrim says whether a session is trimmed by itself when it reaches its limit."""
+class SessionAutoTrim(_SessionAutoTrim, metaclass=_SessionAutoTrimEnumTypeWrapper):
+    """SessionAutoTrim says whether a session is trimmed by itself when it reaches its limit."""
 
-AUTO_TRIM_UNSPECIFIED: AutoTrim.ValueType  # 0
-"""AUTO_TRIM_UNSPECIFIED in a request means as the service's setting says: AT_LIMIT unless it was changed. It is never
+SESSION_AUTO_TRIM_UNSPECIFIED: SessionAutoTrim.ValueType  # 0
+"""SESSION_AUTO_TRIM_UNSPECIFIED in a request means as the service's setting says: AT_LIMIT unless it was changed. It is never
 in a reply.
 """
-AUTO_TRIM_AT_LIMIT: AutoTrim.ValueType  # 1
-"""AUTO_TRIM_AT_LIMIT trims it."""
-AUTO_TRIM_NEVER: AutoTrim.ValueType  # 2
-"""AUTO_TRIM_NEVER leaves that to TrimSession; the session may grow beyond its limit."""
-Global___AutoTrim: _TypeAlias = AutoTrim  # noqa: Y015
+SESSION_AUTO_TRIM_AT_LIMIT: SessionAutoTrim.ValueType  # 1
+"""SESSION_AUTO_TRIM_AT_LIMIT trims it."""
+SESSION_AUTO_TRIM_NEVER: SessionAutoTrim.ValueType  # 2
+"""SESSION_AUTO_TRIM_NEVER leaves that to TrimSession; the session may grow beyond its limit."""
+Global___SessionAutoTrim: _TypeAlias = SessionAutoTrim  # noqa: Y015
 
 @_typing.final
 class Session(_message.Message):
@@ -144,7 +144,7 @@ class Session(_message.Message):
     """archived_token_count is how many tokens these take."""
     trim_count: _builtins.int
     """trim_count is how often it was trimmed."""
-    auto_trim: Global___AutoTrim.ValueType
+    auto_trim: Global___SessionAutoTrim.ValueType
     """auto_trim says whether it is trimmed by itself. Never UNSPECIFIED."""
     flushed_ordinal: _builtins.int
     """flushed_ordinal is the ordinal of the last message that memories were extracted from by itself, which happens when
@@ -191,7 +191,7 @@ class Session(_message.Message):
         archived_message_count: _builtins.int = ...,
         archived_token_count: _builtins.int = ...,
         trim_count: _builtins.int = ...,
-        auto_trim: Global___AutoTrim.ValueType = ...,
+        auto_trim: Global___SessionAutoTrim.ValueType = ...,
         metadata: _struct_pb2.Struct | None = ...,
         create_time: _timestamp_pb2.Timestamp | None = ...,
         update_time: _timestamp_pb2.Timestamp | None = ...,
@@ -409,9 +409,9 @@ class CreateSessionRequest(_message.Message):
     """token_limit is at how many tokens the session is full: 100 to 10 000 000. 0: as the service's setting says, 64 000
     unless it was changed.
     """
-    auto_trim: Global___AutoTrim.ValueType
+    auto_trim: Global___SessionAutoTrim.ValueType
     """auto_trim says whether it is trimmed by itself. Unspecified: as the service's setting says."""
-    on_open: Global___OnOpen.ValueType
+    on_open: Global___SessionOnOpen.ValueType
     """on_open says what happens to the other active sessions. Unspecified: as the service's setting says."""
     request_id: _builtins.str
     """request_id makes a repetition safe. Any string of at most 128 characters; a UUID is advised. Empty: a repetition is
@@ -433,8 +433,8 @@ class CreateSessionRequest(_message.Message):
         scope: _types_pb2.Scope | None = ...,
         title: _builtins.str = ...,
         token_limit: _builtins.int = ...,
-        auto_trim: Global___AutoTrim.ValueType = ...,
-        on_open: Global___OnOpen.ValueType = ...,
+        auto_trim: Global___SessionAutoTrim.ValueType = ...,
+        on_open: Global___SessionOnOpen.ValueType = ...,
         metadata: _struct_pb2.Struct | None = ...,
         request_id: _builtins.str = ...,
     ) -> None: ...
@@ -958,7 +958,7 @@ class ReopenSessionRequest(_message.Message):
     SCOPE_FIELD_NUMBER: _builtins.int
     ON_OPEN_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
-    on_open: Global___OnOpen.ValueType
+    on_open: Global___SessionOnOpen.ValueType
     """on_open says what happens to the other active sessions of the project. Unspecified: as the service's setting says."""
     request_id: _builtins.str
     """request_id makes a repetition safe. Any string of at most 128 characters; a UUID is advised. Empty: a repetition is
@@ -972,7 +972,7 @@ class ReopenSessionRequest(_message.Message):
         self,
         *,
         scope: _types_pb2.Scope | None = ...,
-        on_open: Global___OnOpen.ValueType = ...,
+        on_open: Global___SessionOnOpen.ValueType = ...,
         request_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["scope", b"scope"]  # noqa: Y015

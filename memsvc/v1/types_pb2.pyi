@@ -174,8 +174,8 @@ class _MemoryStatusEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_MemorySt
     """MEMORY_STATUS_EXPIRED was put away because its expire_time passed. Its index entries are gone: of searches only the
     keyword table finds it, when the filter names this status; so do gets and lists.
     """
-    MEMORY_STATUS_DEPRECATED: _MemoryStatus.ValueType  # 4
-    """MEMORY_STATUS_DEPRECATED was superseded by another memory."""
+    MEMORY_STATUS_SUPERSEDED: _MemoryStatus.ValueType  # 4
+    """MEMORY_STATUS_SUPERSEDED was superseded by another memory."""
     MEMORY_STATUS_CONFLICTED: _MemoryStatus.ValueType  # 5
     """MEMORY_STATUS_CONFLICTED contradicts a newer memory and waits for a decision."""
     MEMORY_STATUS_DELETED: _MemoryStatus.ValueType  # 6
@@ -198,8 +198,8 @@ MEMORY_STATUS_EXPIRED: MemoryStatus.ValueType  # 3
 """MEMORY_STATUS_EXPIRED was put away because its expire_time passed. Its index entries are gone: of searches only the
 keyword table finds it, when the filter names this status; so do gets and lists.
 """
-MEMORY_STATUS_DEPRECATED: MemoryStatus.ValueType  # 4
-"""MEMORY_STATUS_DEPRECATED was superseded by another memory."""
+MEMORY_STATUS_SUPERSEDED: MemoryStatus.ValueType  # 4
+"""MEMORY_STATUS_SUPERSEDED was superseded by another memory."""
 MEMORY_STATUS_CONFLICTED: MemoryStatus.ValueType  # 5
 """MEMORY_STATUS_CONFLICTED contradicts a newer memory and waits for a decision."""
 MEMORY_STATUS_DELETED: MemoryStatus.ValueType  # 6
@@ -675,7 +675,7 @@ class Scope(_message.Message):
     Writes: the memory is stored there. Reads: the memories of `project_id` and the global ones (those without a
     project) are visible, those of other projects never; without `project_id` only the global ones are. `agent_id` hides
     nothing in a read; narrow with Filter.agent_ids. `session_id` makes the private memories of that session (layer
-    SESSION) visible; those of other sessions only where Filter.sessions asks for them. All comparisons are of whole,
+    SESSION) visible; those of other sessions only where Filter.session_visibility asks for them. All comparisons are of whole,
     exact, case-sensitive strings: the user "acme" never sees anything of "acme-corp".
     """
 
@@ -821,7 +821,7 @@ class Memory(_message.Message):
     REVISION_FIELD_NUMBER: _builtins.int
     ORIGIN_FIELD_NUMBER: _builtins.int
     TRUST_FIELD_NUMBER: _builtins.int
-    DERIVED_FROM_FIELD_NUMBER: _builtins.int
+    DERIVED_FROM_IDS_FIELD_NUMBER: _builtins.int
     REVIEW_FIELD_NUMBER: _builtins.int
     REMINDER_FIELD_NUMBER: _builtins.int
     id: _builtins.str
@@ -883,7 +883,7 @@ class Memory(_message.Message):
     supersedes_id: _builtins.str
     """supersedes_id is the id of the memory that this one replaced. Empty: none. Output only."""
     superseded_by_id: _builtins.str
-    """superseded_by_id is the id of the memory that replaced this one, which is then DEPRECATED. Empty: none. Output
+    """superseded_by_id is the id of the memory that replaced this one, which is then SUPERSEDED. Empty: none. Output
     only.
     """
     revision: _builtins.int
@@ -989,8 +989,8 @@ class Memory(_message.Message):
         """
 
     @_builtins.property
-    def derived_from(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """derived_from are the ids of the memories that this one was made of. At most 64, each a UUID of a memory that the
+    def derived_from_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """derived_from_ids are the ids of the memories that this one was made of. At most 64, each a UUID of a memory that the
         scope sees, of any status, else INVALID_ARGUMENT. Repeated ones are kept once, order is kept.
         """
 
@@ -1046,13 +1046,13 @@ class Memory(_message.Message):
         revision: _builtins.int = ...,
         origin: Global___MemoryOrigin.ValueType = ...,
         trust: _builtins.float | None = ...,
-        derived_from: _abc.Iterable[_builtins.str] | None = ...,
+        derived_from_ids: _abc.Iterable[_builtins.str] | None = ...,
         review: Global___MemoryReview.ValueType = ...,
         reminder: Global___Reminder | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_trust", b"_trust", "access_time", b"access_time", "confidence", b"confidence", "create_time", b"create_time", "event_time", b"event_time", "expire_time", b"expire_time", "metadata", b"metadata", "reminder", b"reminder", "scope", b"scope", "trust", b"trust", "ttl", b"ttl", "update_time", b"update_time", "valid_from", b"valid_from", "valid_to", b"valid_to"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_trust", b"_trust", "access_count", b"access_count", "access_time", b"access_time", "category", b"category", "confidence", b"confidence", "content", b"content", "content_hash", b"content_hash", "create_time", b"create_time", "derived_from", b"derived_from", "event_time", b"event_time", "expire_time", b"expire_time", "file_refs", b"file_refs", "id", b"id", "importance", b"importance", "key", b"key", "keywords", b"keywords", "kind", b"kind", "layer", b"layer", "metadata", b"metadata", "origin", b"origin", "related_ids", b"related_ids", "reminder", b"reminder", "review", b"review", "revision", b"revision", "scope", b"scope", "source", b"source", "speaker", b"speaker", "status", b"status", "summary", b"summary", "superseded_by_id", b"superseded_by_id", "supersedes_id", b"supersedes_id", "tags", b"tags", "tier", b"tier", "title", b"title", "trust", b"trust", "ttl", b"ttl", "update_time", b"update_time", "valid_from", b"valid_from", "valid_to", b"valid_to", "work_in_progress", b"work_in_progress"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_trust", b"_trust", "access_count", b"access_count", "access_time", b"access_time", "category", b"category", "confidence", b"confidence", "content", b"content", "content_hash", b"content_hash", "create_time", b"create_time", "derived_from_ids", b"derived_from_ids", "event_time", b"event_time", "expire_time", b"expire_time", "file_refs", b"file_refs", "id", b"id", "importance", b"importance", "key", b"key", "keywords", b"keywords", "kind", b"kind", "layer", b"layer", "metadata", b"metadata", "origin", b"origin", "related_ids", b"related_ids", "reminder", b"reminder", "review", b"review", "revision", b"revision", "scope", b"scope", "source", b"source", "speaker", b"speaker", "status", b"status", "summary", b"summary", "superseded_by_id", b"superseded_by_id", "supersedes_id", b"supersedes_id", "tags", b"tags", "tier", b"tier", "title", b"title", "trust", b"trust", "ttl", b"ttl", "update_time", b"update_time", "valid_from", b"valid_from", "valid_to", b"valid_to", "work_in_progress", b"work_in_progress"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__confidence: _TypeAlias = _typing.Literal["confidence"]  # noqa: Y015
     _WhichOneofArgType__confidence: _TypeAlias = _typing.Literal["_confidence", b"_confidence"]  # noqa: Y015
@@ -1081,7 +1081,7 @@ class AsOf(_message.Message):
     KNOWN_TIME_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def valid_time(self) -> _timestamp_pb2.Timestamp:
-        """valid_time asks for what was true then. It may lie in the future. Lists and searches then also find DEPRECATED
+        """valid_time asks for what was true then. It may lie in the future. Lists and searches then also find SUPERSEDED
         memories with a valid_to after it: what replaced them was not true yet. Unset: for a read by id or key it does not
         matter, else known_time, or now.
         """
@@ -1143,20 +1143,20 @@ class Redaction(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     KIND_FIELD_NUMBER: _builtins.int
-    COUNT_FIELD_NUMBER: _builtins.int
+    MATCH_COUNT_FIELD_NUMBER: _builtins.int
     kind: _builtins.str
     """kind names the sort of secret, such as "api-key", "private-key" or "card-number"."""
-    count: _builtins.int
-    """count is how many there were: at least 1."""
+    match_count: _builtins.int
+    """match_count is how many there were: at least 1."""
     def __init__(
         self,
         *,
         kind: _builtins.str = ...,
-        count: _builtins.int = ...,
+        match_count: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "kind", b"kind"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["kind", b"kind", "match_count", b"match_count"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1451,14 +1451,14 @@ class ReminderOccurrence(_message.Message):
     MEMORY_ID_FIELD_NUMBER: _builtins.int
     DATE_FIELD_NUMBER: _builtins.int
     SLOT_FIELD_NUMBER: _builtins.int
-    IS_OVERDUE_FIELD_NUMBER: _builtins.int
+    OVERDUE_FIELD_NUMBER: _builtins.int
     DUE_TIME_FIELD_NUMBER: _builtins.int
     memory_id: _builtins.str
     """memory_id is the id of the memory."""
     slot: Global___ReminderSlot.ValueType
     """slot is the latest one of that day that has begun and in which the reminder is due."""
-    is_overdue: _builtins.bool
-    """is_overdue tells that the slot is over: it is later on that day, or another day."""
+    overdue: _builtins.bool
+    """overdue tells that the slot is over: it is later on that day, or another day."""
     @_builtins.property
     def date(self) -> Global___CalendarDate:
         """date is the day, with its year. That of a yearly reminder of 29 February is 28 February in most years."""
@@ -1475,12 +1475,12 @@ class ReminderOccurrence(_message.Message):
         memory_id: _builtins.str = ...,
         date: Global___CalendarDate | None = ...,
         slot: Global___ReminderSlot.ValueType = ...,
-        is_overdue: _builtins.bool = ...,
+        overdue: _builtins.bool = ...,
         due_time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["date", b"date", "due_time", b"due_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["date", b"date", "due_time", b"due_time", "is_overdue", b"is_overdue", "memory_id", b"memory_id", "slot", b"slot"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["date", b"date", "due_time", b"due_time", "memory_id", b"memory_id", "overdue", b"overdue", "slot", b"slot"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

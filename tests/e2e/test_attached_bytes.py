@@ -23,7 +23,7 @@ def test_bytes_of_a_memory_that_is_deleted_for_good_go_at_once(tmp_path: Path) -
             for hard in (False, True):
                 assert len(blobs(server)) == (2 if content == b"of one" else 1)
                 asked = memory_pb.DeleteMemoryRequest(
-                    scope=scope, id=holder.id, hard=hard, request_id=f"{holder.id} {hard}"
+                    scope=scope, id=holder.id, purge=hard, request_id=f"{holder.id} {hard}"
                 )
                 stubs.memory.DeleteMemory(asked, timeout=TIMEOUT)
         assert blobs(server) == {kept.sha256}

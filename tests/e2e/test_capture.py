@@ -61,7 +61,7 @@ def test_what_is_said_is_remembered_and_found(stubs: Stubs, home: types_pb.Scope
     assert [(one.remember, one.memory.scope.project_id) for one in reply.decisions] == [
         (True, ""), (False, ""), (True, "p"), (False, ""),
     ]  # fmt: skip
-    assert reply.decider == memory_pb.DECIDER_RULES
+    assert reply.decider == memory_pb.CAPTURE_DECIDER_RULES
     assert found(stubs, home, "Redis cache")[0] == "We decided to use Redis for the session cache."
     assert found(stubs, types_pb.Scope(user_id=home.user_id, project_id="q"), "缩进") == ["我习惯用 Tab 缩进。"]
     assert get(stubs, home, reply.decisions[0].memory.id).kind == types_pb.MEMORY_KIND_PREFERENCE
@@ -117,8 +117,8 @@ def test_no_secret_that_is_said_is_stored(stubs: Stubs, home: types_pb.Scope, se
     )
     flushed = stubs.memory.FlushMessages(flush)
 
-    assert {one.kind: one.count for one in reply.redactions} == {"api-key": 1, "card-number": 1}
-    assert {one.kind: one.count for one in flushed.redactions} == {"api-key": 1}
+    assert {one.kind: one.match_count for one in reply.redactions} == {"api-key": 1, "card-number": 1}
+    assert {one.kind: one.match_count for one in flushed.redactions} == {"api-key": 1}
     assert flushed.memories
     files = [*contents(server.data_dir), (server.log, server.log.read_bytes())]
     assert not [path for path, held in files if secret.encode() in held]
@@ -325,10 +325,10 @@ def test_everything_written_is_redacted_when_that_is_set(tmp_path: Path) -> None
         appended = append(stubs, scope, "k", secret)
         ingested = ingest(stubs, secret.encode(), scope=scope)
 
-        assert [sum(one.count for one in reply.redactions) for reply in (created, item, updated, appended, ingested)] == [
+        assert [sum(one.match_count for one in reply.redactions) for reply in (created, item, updated, appended, ingested)] == [
             2, 2, 1, 1, 1,
         ]  # fmt: skip
-        assert (last.redacted, item.outcome) == (3, DUPLICATE)
+        assert (last.redacted_count, item.outcome) == (3, DUPLICATE)
         assert KEY not in repr(list_all(stubs, scope))
 
 
@@ -347,7 +347,7 @@ def test_a_language_model_decides_and_its_failure_is_told(tmp_path: Path) -> Non
             second = capture(stubs, scope, "I prefer tabs.")
 
     assert (first.decider, first.notice, first.decisions[0].memory.content) == (2, "", "Ada likes tea.")
-    assert (second.decider, second.decisions[0].remember) == (memory_pb.DECIDER_RULES, True)
+    assert (second.decider, second.decisions[0].remember) == (memory_pb.CAPTURE_DECIDER_RULES, True)
     assert "rules" in second.notice
 
 

@@ -40,19 +40,19 @@ def test_a_checkpoint_brings_a_project_back(stubs: Stubs, scope: types_pb.Scope)
     delete(stubs, scope, purged.id, hard=True)
 
     expected = {changes.id: CHANGED, leaves.id: DELETED, returns.id: RESTORED, poison.id: CREATED, purged.id: PURGED}
-    assert expected == {one.id: one.kind for one in differences(stubs, scope, "before")}
+    assert expected == {one.memory_id: one.kind for one in differences(stubs, scope, "before")}
     dry = roll_back_to(stubs, scope, "before", dry_run=True)
-    assert (1, 2, 1, 1) == (dry.changed_count, dry.deleted_count, dry.restored_count, dry.unreturned_count)
-    assert expected.keys() == {one.id for one in differences(stubs, scope, "before")}
+    assert (1, 2, 1, 1) == (dry.changed_count, dry.deleted_count, dry.restored_count, dry.unrestored_count)
+    assert expected.keys() == {one.memory_id for one in differences(stubs, scope, "before")}
 
     then = {one.id: plain(one).content for one in list_all(stubs, scope)}
     done = roll_back_to(stubs, scope, "before", request_id="back")
-    assert (1, 2, 1, 1) == (done.changed_count, done.deleted_count, done.restored_count, done.unreturned_count)
-    assert [(purged.id, "PURGED")] == [(one.id, one.reason) for one in done.unreturned]
+    assert (1, 2, 1, 1) == (done.changed_count, done.deleted_count, done.restored_count, done.unrestored_count)
+    assert [(purged.id, "PURGED")] == [(one.memory_id, one.reason) for one in done.unrestored]
     assert {stays.id, changes.id, leaves.id} == {one.id for one in list_all(stubs, scope)}
     assert ("changes 记忆", "changes") == ((back := get(stubs, scope, changes.id)).content, back.key)
     assert "leaves 记忆" in found(stubs, scope, "leaves", mode=KEYWORD)
-    assert [(purged.id, PURGED)] == [(one.id, one.kind) for one in differences(stubs, scope, "before")]
+    assert [(purged.id, PURGED)] == [(one.memory_id, one.kind) for one in differences(stubs, scope, "before")]
     assert done == roll_back_to(stubs, scope, "before", request_id="back")
 
     undone = roll_back_to(stubs, scope, done.undo_checkpoint)
@@ -85,7 +85,9 @@ def test_keys_that_were_swapped_are_swapped_back(stubs: Stubs, scope: types_pb.S
     assert {one.id: "one", two.id: "two", taken.id: "four"} == {
         memory.id: memory.key for memory in list_all(stubs, scope)
     }
-    assert [(taken.id, "MEMORY_EXISTS", "")] == [(un.id, un.reason, un.in_the_way) for un in done.unreturned]
+    assert [(taken.id, "MEMORY_EXISTS", "")] == [
+        (un.memory_id, un.reason, un.blocking_memory_id) for un in done.unrestored
+    ]
     assert {"one", "two", "three"} == {memory.key for memory in list_all(stubs, scope, as_of=known(moment))}
 
 
@@ -105,7 +107,7 @@ def test_checkpoints_are_named_once_and_known_by_name(stubs: Stubs, scope: types
             refusal = refused(call, request(scope=where, checkpoint=name))
             assert ("CHECKPOINT_NOT_FOUND", {"checkpoint": name}) == (refusal.reason, dict(refusal.metadata))
     assert [memory] == [plain(one) for one in list_all(stubs, scope)]
-    assert [(memory.id, CREATED)] == [(one.id, one.kind) for one in differences(stubs, scope, "a")]
+    assert [(memory.id, CREATED)] == [(one.memory_id, one.kind) for one in differences(stubs, scope, "a")]
 
 
 def test_trimmed_messages_never_lose_both_their_place_and_their_summary(stubs: Stubs, user: str) -> None:

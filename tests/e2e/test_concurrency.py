@@ -101,4 +101,4 @@ def test_deleting_and_restoring_at_once_leaves_one_state(stubs: Stubs, scope: ty
 
     assert refusals <= {"MEMORY_NOT_FOUND"}
     assert contents == found(stubs, scope, "gannet", mode=KEYWORD)
-    assert (len(contents),) * 3 == (stats.total_count, stats.vector_count, stats.lexical_count)
+    assert (len(contents),) * 3 == (stats.memory_count, stats.vector_count, stats.lexical_count)

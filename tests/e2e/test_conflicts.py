@@ -19,7 +19,7 @@ from tests.support.server_process import ServerProcess, Stubs
 MARK = types_pb.CONFLICT_POLICY_MARK
 SUPERSEDE = types_pb.CONFLICT_POLICY_SUPERSEDE
 OPEN, CONFIRMED = types_pb.CONFLICT_STATE_OPEN, types_pb.CONFLICT_STATE_CONFIRMED
-ACTIVE, DEPRECATED = types_pb.MEMORY_STATUS_ACTIVE, types_pb.MEMORY_STATUS_DEPRECATED
+ACTIVE, SUPERSEDED = types_pb.MEMORY_STATUS_ACTIVE, types_pb.MEMORY_STATUS_SUPERSEDED
 CONFLICTED, ARCHIVED = types_pb.MEMORY_STATUS_CONFLICTED, types_pb.MEMORY_STATUS_ARCHIVED
 PAIRS = {
     "en": ("Anna lives in Lisbon.", "Anna has moved to Porto.", "anna"),
@@ -45,7 +45,7 @@ def resolve(
     stubs: Stubs, scope: types_pb.Scope, conflict_id: str, resolution: int, **request: Any
 ) -> types_pb.Conflict:
     """Settle a conflict and return it."""
-    asked = memory_pb.ResolveConflictRequest(scope=scope, conflict_id=conflict_id, resolution=resolution, **request)
+    asked = memory_pb.ResolveConflictRequest(scope=scope, id=conflict_id, resolution=resolution, **request)
     return stubs.memory.ResolveConflict(asked, timeout=TIMEOUT).conflict
 
 
@@ -61,7 +61,7 @@ def supersede(
 @pytest.mark.parametrize(
     ("resolution", "older_status", "newer_status"),
     [
-        (memory_pb.CONFLICT_RESOLUTION_CONFIRM, DEPRECATED, ACTIVE),
+        (memory_pb.CONFLICT_RESOLUTION_CONFIRM, SUPERSEDED, ACTIVE),
         (memory_pb.CONFLICT_RESOLUTION_REJECT, ACTIVE, ARCHIVED),
         (memory_pb.CONFLICT_RESOLUTION_KEEP_BOTH, ACTIVE, ACTIVE),
     ],
@@ -103,7 +103,7 @@ def test_the_newest_wins_when_asked(stubs: Stubs, scope: types_pb.Scope) -> None
     for memory_id in (older.id, reply.memory.id):
         asked = memory_pb.GetMemoryRequest(scope=scope, id=memory_id, include_chain=True)
         chain = stubs.memory.GetMemory(asked, timeout=TIMEOUT).chain
-        assert [(older.id, DEPRECATED), (reply.memory.id, ACTIVE)] == [(one.id, one.status) for one in chain]
+        assert [(older.id, SUPERSEDED), (reply.memory.id, ACTIVE)] == [(one.id, one.status) for one in chain]
     assert not stubs.memory.GetMemory(memory_pb.GetMemoryRequest(scope=scope, id=older.id), timeout=TIMEOUT).chain
 
 
@@ -115,9 +115,9 @@ def test_superseding_is_seen_at_once(stubs: Stubs, scope: types_pb.Scope) -> Non
     assert reply == supersede(stubs, scope, old.id, types_pb.Memory(content="The walrus sleeps."), request_id="r")
 
     assert ["The walrus sleeps."] == found(stubs, scope, "walrus", mode=KEYWORD)
-    asked = filters_pb.Filter(statuses=[DEPRECATED])
+    asked = filters_pb.Filter(statuses=[SUPERSEDED])
     assert ["The walrus swims."] == found(stubs, scope, "walrus", mode=KEYWORD, filter=asked)
-    assert (DEPRECATED, reply.memory.id) == (reply.superseded.status, reply.superseded.superseded_by_id)
+    assert (SUPERSEDED, reply.memory.id) == (reply.superseded.status, reply.superseded.superseded_by_id)
     assert (old.id, "walrus", ["sea"], 5) == (
         reply.memory.supersedes_id, reply.memory.key, list(reply.memory.tags), reply.memory.importance,
     )  # fmt: skip
@@ -154,12 +154,12 @@ def test_settled_and_unknown_conflicts_are_told_apart(stubs: Stubs, scope: types
     [conflict] = write(stubs, scope, "My favorite color is green.").conflicts
     reject = memory_pb.CONFLICT_RESOLUTION_REJECT
     once = resolve(stubs, scope, conflict.id, reject, request_id="r")
-    asked = memory_pb.ResolveConflictRequest(scope=scope, conflict_id=conflict.id, resolution=reject)
+    asked = memory_pb.ResolveConflictRequest(scope=scope, id=conflict.id, resolution=reject)
     told = refused(stubs.memory.ResolveConflict, asked)
 
     assert once == resolve(stubs, scope, conflict.id.upper(), reject, request_id="r")
     assert ("CONFLICT_SETTLED", "REJECTED") == (told.reason, told.metadata["state"])
-    asked.conflict_id = "0190163d-8694-739b-aea5-966c26f8ad91"
+    asked.id = "0190163d-8694-739b-aea5-966c26f8ad91"
     told = refused(stubs.memory.ResolveConflict, asked)
     assert (grpc.StatusCode.NOT_FOUND, "CONFLICT_NOT_FOUND") == (told.code, told.reason)
 
@@ -177,10 +177,10 @@ def test_batches_updates_and_imports_are_compared(stubs: Stubs, scope: types_pb.
 
     silent = [header(scope), batch(0, ["Anna lives in Lisbon.", "Anna moved to Porto."])]
     *_, last = stubs.memory.ImportMemories(iter(silent), timeout=TIMEOUT)
-    assert (2, 0) == (last.created, last.conflicts)
+    assert (2, 0) == (last.created_count, last.conflict_count)
     asked = [header(scope, conflict_policy=MARK), batch(0, ["Anna moved to Faro."])]
     *_, last = stubs.memory.ImportMemories(iter(asked), timeout=TIMEOUT)
-    assert (1, 2) == (last.created, last.conflicts)
+    assert (1, 2) == (last.created_count, last.conflict_count)
     entries = [
         memory_pb.BatchMemory(memory=types_pb.Memory(content=text)) for text in ("Ben is a nurse.", "Ben is a baker.")
     ]

@@ -70,7 +70,7 @@ def test_same_is_found_once_and_comes_back(
     assert [original.id for original in expected.originals] == [original.id for original in group.originals]
     assert [ARCHIVED] * 2 == [original.status for original in group.originals]
     assert {group.merged.id} == {get(stubs, scope, original.id).superseded_by_id for original in originals}
-    assert {original.id for original in originals} == set(group.merged.derived_from)
+    assert {original.id for original in originals} == set(group.merged.derived_from_ids)
     assert (3, 0, "") == (done.examined_count, done.skipped_count, done.next_page_token)
     assert {same[1], other} == {memory.content for memory in list_all(stubs, scope)}
     assert same[1] == found(stubs, scope, query)[0]
@@ -127,7 +127,7 @@ def test_pages_lead_through_all_memories(stubs: Stubs, user: str) -> None:
         create_all(stubs, scope, [*(f"{name} is here" for name in names), *(f"The {name} is here!" for name in names)])
     groups, token, calls = 0, "", 0
     while token or not calls:
-        page = consolidate(stubs, scope, max_groups=1, page_token=token)
+        page = consolidate(stubs, scope, page_size=1, page_token=token)
         groups, token, calls = groups + len(page.groups), page.next_page_token, calls + 1
         if token:
             foreign = lifecycle_pb.ConsolidateMemoriesRequest(scope=scope, threshold=0.9, page_token=token)
@@ -183,7 +183,7 @@ def test_topic_is_summed_up_and_kept_up_to_date(
     first = summarize(stubs, scope, month=month, topic=topic)
 
     assert (f"summary/{month}/{topic.casefold()}", 2) == (first.memory.key, first.source_count)
-    assert {memory.id for memory in memories[:2]} == set(first.memory.derived_from)
+    assert {memory.id for memory in memories[:2]} == set(first.memory.derived_from_ids)
     assert (types_pb.WRITE_OUTCOME_CREATED, types_pb.MEMORY_KIND_SUMMARY) == (first.outcome, first.memory.kind)
     assert word in first.memory.content
     # Of the same month, whatever the time is.
@@ -210,7 +210,7 @@ def test_maintenance_compacts_old_logs(stubs: Stubs, user: str) -> None:
     assert (log.id, log.content, ARCHIVED) == (kept.id, kept.content, kept.status)
     [summary] = list_all(stubs, scope)
     assert (f"summary/{log.key}", [log.id], [summary.id]) == (
-        summary.key, list(summary.derived_from), list(kept.related_ids),
+        summary.key, list(summary.derived_from_ids), list(kept.related_ids),
     )  # fmt: skip
 
 
@@ -218,10 +218,10 @@ U = types_pb.Scope(user_id="u")
 ID = str(uuid.UUID(int=7))
 BACKWARDS = types_pb.TimeRange(start={"seconds": 2}, end={"seconds": 1})  # type: ignore[arg-type]  # dicts do as well
 WRONG: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
-    ("ConsolidateMemories", {"max_groups": 201, "threshold": 1.1, "wait_for": 9},
-     ("max_groups", "scope.user_id", "threshold", "wait_for")),
-    ("ConsolidateMemories", {"scope": U, "max_groups": -1, "threshold": float("nan"), "request_id": "x" * 129},
-     ("max_groups", "request_id", "threshold")),
+    ("ConsolidateMemories", {"page_size": 201, "threshold": 1.1, "wait_for": 9},
+     ("page_size", "scope.user_id", "threshold", "wait_for")),
+    ("ConsolidateMemories", {"scope": U, "page_size": -1, "threshold": float("nan"), "request_id": "x" * 129},
+     ("page_size", "request_id", "threshold")),
     ("ConsolidateMemories", {"scope": U, "page_token": "x"}, ("page_token",)),
     ("ConsolidateMemories", {"scope": types_pb.Scope(user_id="a\n", project_id="\x7f", session_id="x" * 129)},
      ("scope.project_id", "scope.session_id", "scope.user_id")),

@@ -112,8 +112,10 @@ def test_acknowledged_writes_survive_kill_9_and_are_found_once(killed_server: Se
             assert not _found(stubs, word), f"{word} was deleted, seed {seed}"
         diagnosis = stubs.admin.Diagnose(admin_pb.DiagnoseRequest(verify=True), timeout=120)
     assert len(writer.acknowledged) > KILLS
-    assert [(0, 0, 0)] * 2 == [(index.missing, index.stale, index.orphaned) for index in diagnosis.indexes]
-    assert [len(stored)] * 2 == [index.present for index in diagnosis.indexes]
+    assert [(0, 0, 0)] * 2 == [
+        (index.missing_count, index.stale_count, index.orphaned_count) for index in diagnosis.indexes
+    ]
+    assert [len(stored)] * 2 == [index.present_count for index in diagnosis.indexes]
 
 
 def _all_contents(stubs: Stubs) -> dict[str, str]:

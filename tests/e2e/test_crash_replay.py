@@ -43,7 +43,7 @@ def health(stubs: Stubs, name: str) -> int:
 
 def pending(stubs: Stubs) -> int:
     """Return how many changes the indexes have not taken in."""
-    return stubs.admin.Diagnose(admin_pb.DiagnoseRequest(), timeout=TIMEOUT).outbox.pending
+    return stubs.admin.Diagnose(admin_pb.DiagnoseRequest(), timeout=TIMEOUT).outbox.pending_count
 
 
 def test_what_is_deleted_or_made_private_is_hidden_at_once(lagging: ServerProcess) -> None:
@@ -102,4 +102,4 @@ def test_searches_wait_for_the_replay_and_nothing_else_does(lagging: ServerProce
             assert time.monotonic() < waiting
         assert ["The last word is zyzzyva."] == found(stubs, SCOPE, "zyzzyva", mode=KEYWORD, consistency_token=token)
         diagnosis = stubs.admin.Diagnose(admin_pb.DiagnoseRequest(verify=True), timeout=TIMEOUT)
-    assert [(0, 0, 0)] * 2 == [(one.missing, one.stale, one.orphaned) for one in diagnosis.indexes]
+    assert [(0, 0, 0)] * 2 == [(one.missing_count, one.stale_count, one.orphaned_count) for one in diagnosis.indexes]

@@ -108,7 +108,8 @@ def test_searches_and_writes_go_on_while_the_vector_process_is_killed(server: Se
 
     assert diagnosis.healthy
     assert [(stored, stored, 0, 0, 0)] * 2 == [
-        (one.expected, one.present, one.missing, one.stale, one.orphaned) for one in diagnosis.indexes
+        (one.expected_count, one.present_count, one.missing_count, one.stale_count, one.orphaned_count)
+        for one in diagnosis.indexes
     ]
 
 
@@ -191,4 +192,6 @@ def test_a_lost_index_is_mended_by_reindex(server: ServerProcess) -> None:
         assert not search(stubs, SCOPE, "walrus").degraded
         diagnosis = stubs.admin.Diagnose(admin_pb.DiagnoseRequest(verify=True), timeout=TIMEOUT)
         assert diagnosis.healthy
-        assert [(7, 0, 0, 0)] * 2 == [(one.present, one.missing, one.stale, one.orphaned) for one in diagnosis.indexes]
+        assert [(7, 0, 0, 0)] * 2 == [
+            (one.present_count, one.missing_count, one.stale_count, one.orphaned_count) for one in diagnosis.indexes
+        ]

@@ -42,7 +42,7 @@ def test_the_chunks_of_a_document_are_counted_once_indexed(stubs: Stubs, scope: 
     create(stubs, scope, document())
     stats = stubs.admin.GetStats(admin_pb.GetStatsRequest(scope=scope), timeout=TIMEOUT)
 
-    assert stats.total_count == 1
+    assert stats.memory_count == 1
     assert stats.chunk_count >= len(ANIMALS)
     assert stats.chunk_count == stats.vector_count == stats.lexical_count
 

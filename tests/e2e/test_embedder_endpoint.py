@@ -63,7 +63,7 @@ def test_an_endpoint_that_dies_and_comes_back(tmp_path: Path) -> None:
             assert contents(stubs, "nurse", KEYWORD) == [ENGLISH]
 
             model.start()
-            until(lambda: not diagnosed(stubs).outbox.pending)
+            until(lambda: not diagnosed(stubs).outbox.pending_count)
             until(lambda: not search(stubs, SCOPE, "Who is a nurse?", mode=HYBRID).degraded)
             assert contents(stubs, "Who helps patients in Portugal?", SEMANTIC)[0] == ENGLISH
             assert contents(stubs, "王小明喜欢喝什么？", SEMANTIC)[0] == CHINESE

@@ -61,17 +61,17 @@ def test_the_rich_tier_keeps_every_promise(tmp_path: Path) -> None:
             assert [] == found(stubs, TALK, "walruses", filter=only)
             rich = verified(stubs)
             assert rich.healthy, rich
-            assert all((one.missing, one.stale, one.orphaned) == (0, 0, 0) for one in rich.indexes)
+            assert all((one.missing_count, one.stale_count, one.orphaned_count) == (0, 0, 0) for one in rich.indexes)
             # Several vectors for each chunk, one lexical entry.
             vectors, lexical = rich.indexes
-            assert lexical.present == lexical.expected == vectors.expected < vectors.present
+            assert lexical.present_count == lexical.expected_count == vectors.expected_count < vectors.present_count
         server.stop()
         server.environment = FAST
         server.start()
         with server.stubs() as stubs:
             until(lambda: is_rebuilt(verified(stubs), rich))
             plain = verified(stubs)
-            assert plain.indexes[0].present < rich.indexes[0].present
+            assert plain.indexes[0].present_count < rich.indexes[0].present_count
             hits = search(stubs, TALK, "walruses sing", limit=100, explain=True).hits
             assert {memory.id for memory in lines} - {lines[7].id} <= {hit.memory.id for hit in hits}
             assert search_pb.RETRIEVER_DENSE in {one.retriever for one in hits[0].explanation.retrievers}

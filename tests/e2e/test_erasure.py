@@ -72,7 +72,7 @@ def test_nothing_is_left_in_any_file(server: ServerProcess, stubs: Stubs) -> Non
     assert lexical_terms(server.data_dir, SECRET)
     before = export(stubs, other, include_vectors=True)
     dry = erase(stubs, user)
-    assert (True, False, 0) == (dry.dry_run, dry.clean, dry.files_searched)
+    assert (True, False, 0) == (dry.dry_run, dry.clean, dry.searched_file_count)
     assert removed(dry)["metadata"]["memories"] == len(records(export(stubs, user), "memory"))
 
     receipt = erase(stubs, user, confirm=True, request_id="once")
@@ -80,7 +80,7 @@ def test_nothing_is_left_in_any_file(server: ServerProcess, stubs: Stubs) -> Non
     assert {"metadata": 0, "vectors": 0, "lexical": 0, "blobs": 0, "files": 0} == {
         store.store: store.remaining_count for store in receipt.stores
     }
-    assert receipt.files_searched > 3
+    assert receipt.searched_file_count > 3
     counts = removed(receipt)
     assert removed(dry)["vectors"] == counts["vectors"]
     assert {
@@ -204,7 +204,7 @@ def test_a_stream_that_was_begun_before_is_refused(stubs: Stubs, user: str) -> N
 
     call = stubs.memory.ImportMemories(sending(), timeout=TIMEOUT)
     for response in call:
-        if response.created:
+        if response.created_count:
             break
     erase(stubs, user, confirm=True)
     go_on.set()

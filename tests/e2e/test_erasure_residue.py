@@ -68,7 +68,7 @@ def test_bytes_of_memories_that_were_deleted_for_good_go(server: ServerProcess, 
     for content in (b"tapirbytes of one", b"tapirbytes of both"):
         holder = create(stubs, scope, f"holds {content.decode()[-4:]}")
         attached(stubs, scope, holder.id, content)
-        stubs.memory.DeleteMemory(memory_pb.DeleteMemoryRequest(scope=scope, id=holder.id, hard=True), timeout=TIMEOUT)
+        stubs.memory.DeleteMemory(memory_pb.DeleteMemoryRequest(scope=scope, id=holder.id, purge=True), timeout=TIMEOUT)
     dry = removed(erase(stubs, scope.user_id))["blobs"]
     receipt = erase(stubs, scope.user_id, confirm=True)
 

@@ -19,7 +19,7 @@ def check(stubs: Stubs, scope: types_pb.Scope, **request: object) -> list[tuple[
     asked = admin_pb.CheckIntegrityRequest(scope=scope, **request)  # type: ignore[arg-type]  # by name
     events = list(stubs.admin.CheckIntegrity(asked, timeout=TIMEOUT))
     found = [event.finding for event in events if event.HasField("finding") and event.finding.HasField("file_ref")]
-    assert sum(one.repaired for one in found) == events[-1].summary.repaired
+    assert sum(one.repaired for one in found) == events[-1].summary.repaired_count
     return [
         (
             admin_pb.IntegrityFault.Name(one.fault).removeprefix("INTEGRITY_FAULT_"),

@@ -153,7 +153,7 @@ def test_images_go_with_their_memory(stubs: Stubs, scope: types_pb.Scope) -> Non
     one, other = (write(stubs, scope, f"{text} ![x]({URI})").memory for text in ("One.", "Other."))
 
     def delete(memory: types_pb.Memory, *, hard: bool) -> list[str]:
-        stubs.memory.DeleteMemory(memory_pb.DeleteMemoryRequest(scope=scope, id=memory.id, hard=hard), timeout=TIMEOUT)
+        stubs.memory.DeleteMemory(memory_pb.DeleteMemoryRequest(scope=scope, id=memory.id, purge=hard), timeout=TIMEOUT)
         return listed(stubs, scope)
 
     assert delete(one, hard=True) == ["x.png"]

@@ -172,7 +172,7 @@ def test_files_are_listed_and_found(stubs: Stubs, user: str) -> None:
 
     assert listed(stubs, web) == listed(stubs, web, page_size=1) == ["周报.pdf", "趋势图.png", "Sales 2024.csv"]
     assert listed(stubs, scope) == ["Sales 2024.csv"]
-    assert listed(stubs, web, visibility=filters_pb.PROJECT_VISIBILITY_PROJECT) == ["周报.pdf", "趋势图.png"]
+    assert listed(stubs, web, project_visibility=filters_pb.PROJECT_VISIBILITY_PROJECT) == ["周报.pdf", "趋势图.png"]
     assert listed(stubs, web, categories=[1, 3]) == ["周报.pdf", "Sales 2024.csv"]
     assert listed(stubs, web, query="REVENUE 收入") == ["趋势图.png"]
     assert listed(stubs, web, query="sales") == ["Sales 2024.csv"]

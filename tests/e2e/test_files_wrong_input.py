@@ -53,7 +53,7 @@ OTHERS: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
     ("DownloadFile", {"offset": -1}, ("offset",)),
     ("DownloadFile", {"length": -1, "offset": -(2**63)}, ("offset", "length")),
     ("DeleteFile", {"request_id": "x" * 129}, ("request_id",)),
-    ("ListFiles", {"visibility": 9}, ("visibility",)),
+    ("ListFiles", {"project_visibility": 9}, ("project_visibility",)),
     ("ListFiles", {"categories": [1, 0, 9]}, ("categories[1]", "categories[2]")),
     ("ListFiles", {"categories": [1] * 8}, ("categories",)),
     ("ListFiles", {"query": "x" * 257}, ("query",)),

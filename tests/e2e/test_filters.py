@@ -166,7 +166,7 @@ def simple_filters() -> Iterator[filters_pb.Filter]:
         "max_importance": [1, 4],
         "min_confidence": [0.0, 0.4, 1.0],
         "max_confidence": [0.0, 0.6],
-        "visibility": [1, 2, 3],
+        "project_visibility": [1, 2, 3],
         "last_days": [1, 4, 400],
         "include_expired": [True],
     }.items():
@@ -367,7 +367,7 @@ CROWDED: dict[str, tuple[dict[str, Any], dict[str, Any], Callable[[types_pb.Memo
     ),
     "private": ({"scope": types_pb.Scope(session_id="s"), "layer": 2}, {}, lambda _: filters_pb.Filter()),
     "project": ({"scope": types_pb.Scope(project_id="q")}, {}, lambda _: filters_pb.Filter()),
-    "global": ({}, {"scope": types_pb.Scope(project_id="p")}, lambda _: filters_pb.Filter(visibility=2)),
+    "global": ({}, {"scope": types_pb.Scope(project_id="p")}, lambda _: filters_pb.Filter(project_visibility=2)),
     "event_time": (
         {"event_time": days_ago(9)}, {"event_time": days_ago(2)}, lambda _: filters_pb.Filter(event_time=span(days_ago(3))),
     ),

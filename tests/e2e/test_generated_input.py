@@ -68,7 +68,7 @@ Field = FieldDescriptor
 
 def texts(name: str) -> st.SearchStrategy[str]:
     """Return texts for a field of this name: mostly such as it takes."""
-    if name in {"id", "ids", "memory_id", "related_ids", "derived_from"}:
+    if name in {"id", "ids", "memory_id", "related_ids", "derived_from_ids"}:
         known = st.deferred(lambda: st.sampled_from(KNOWN_IDS))
         return st.one_of(known, known, known, st.uuids().map(str), st.sampled_from(TEXTS))
     if name in {"page_token", "consistency_token", "cursor", "earlier_cursor"}:
@@ -272,7 +272,7 @@ def stocked(stubs: Stubs) -> Stubs:
     )
     private = types_pb.Memory(content="a private walrus", layer=types_pb.MEMORY_LAYER_SESSION)
     memories += create_all(stubs, SCOPES[2], [private, *(f"walrus {number}" for number in range(20))])
-    talk = session_pb.CreateSessionRequest(scope=SCOPES[2], auto_trim=session_pb.AUTO_TRIM_NEVER)
+    talk = session_pb.CreateSessionRequest(scope=SCOPES[2], auto_trim=session_pb.SESSION_AUTO_TRIM_NEVER)
     stubs.session.CreateSession(talk, timeout=TIMEOUT)
     KNOWN_IDS.extend(memory.id for memory in memories)
     KNOWN_IDS.extend(upload(stubs, scope, b"walrus", name=f"walrus {n}.txt").id for n, scope in enumerate(SCOPES * 4))

@@ -30,8 +30,8 @@ def test_revisions_tell_how_a_memory_came_to_be(stubs: Stubs, scope: types_pb.Sc
     assert [gone, second, first] == [plain(one.memory) for one in listed]
     assert ["status"] == list(listed[0].changed_fields)
     assert {"content", "content_hash", "keywords", "tags"} == set(listed[1].changed_fields)
-    assert not listed[0].HasField("known_until")
-    assert [listed[0].known_from, listed[1].known_from] == [listed[1].known_until, listed[2].known_until]
+    assert not listed[0].HasField("known_to")
+    assert [listed[0].known_from, listed[1].known_from] == [listed[1].known_to, listed[2].known_to]
     for memory in (first, second, gone):
         request = memory_pb.GetMemoryRequest(scope=scope, id=first.id, revision=memory.revision)
         assert memory == plain(stubs.memory.GetMemory(request, timeout=TIMEOUT).memory)
@@ -155,7 +155,7 @@ def test_the_past_of_all_sessions_is_there_for_who_asks(stubs: Stubs, user: str,
     moment = changed.update_time
     update(stubs, there, changed.id, content="Tea is hot.")
 
-    everyone = filters_pb.Filter(sessions=filters_pb.SESSION_VISIBILITY_ALL)
+    everyone = filters_pb.Filter(session_visibility=filters_pb.SESSION_VISIBILITY_ALL)
     for where, expected in ((everyone, {same.content, changed.content}), (filters_pb.Filter(), set())):
         asked = {"as_of": known(moment), "filter": where}
         assert expected == {memory.content for memory in list_all(stubs, here, **asked)}

@@ -26,7 +26,7 @@ def run(stubs: Stubs, *requests: Request) -> list[memory_pb.ImportMemoriesRespon
 def counts(response: memory_pb.ImportMemoriesResponse) -> tuple[int, ...]:
     """Return received, created, updated, duplicates, failed, next_index."""
     return (
-        response.received, response.created, response.updated, response.duplicates, response.failed,
+        response.received_count, response.created_count, response.updated_count, response.duplicate_count, response.failed_count,
         response.next_index,
     )  # fmt: skip
 
@@ -49,7 +49,10 @@ def test_an_import_tells_its_progress_to_the_end(stubs: Stubs, user: str) -> Non
     assert [False] * (len(responses) - 1) + [True] == [response.done for response in responses]
     for before, after in zip(responses, responses[1:], strict=False):
         assert all(old <= new for old, new in zip(counts(before), counts(after), strict=True))
-        assert after.received >= after.created + after.updated + after.duplicates + after.failed
+        assert (
+            after.received_count
+            >= after.created_count + after.updated_count + after.duplicate_count + after.failed_count
+        )
     assert (2_500, 2_498, 1, 1, 0, 2_500) == counts(last)
     assert last.memories_per_second > 0
     assert last.consistency_token
@@ -143,7 +146,7 @@ def test_an_import_goes_on_where_the_client_broke_off(stubs: Stubs, scope: types
     responses = run(stubs, resume, *batches(memories, 150))
 
     assert reached <= responses[0].next_index <= 600
-    assert responses[0].next_index == 1_000 - responses[-1].created
+    assert responses[0].next_index == 1_000 - responses[-1].created_count
     assert (0, 0, 0, 1_000) == counts(responses[-1])[2:]
     assert sorted(memories) == sorted(memory.content for memory in list_all(stubs, scope, page_size=1_000))
     assert ((0, 0, 0, 0, 0, 1_000), True) == (counts(last := run(stubs, resume)[-1]), last.done)
@@ -162,7 +165,7 @@ def test_a_request_id_belongs_to_one_import(stubs: Stubs, scope: types_pb.Scope)
 
     assert (0, 1) == (
         (responses := run(stubs, header(stranger, request_id="r"), batch(0, ["a"])))[0].next_index,
-        responses[-1].created,
+        responses[-1].created_count,
     )
 
 
@@ -193,7 +196,7 @@ def test_a_client_that_does_not_read_is_not_let_run_ahead(stubs: Stubs, scope: t
 
     assert all(len(response.failures) <= 1_000 for response in responses)
     assert list(range(total * 1_000)) == [failure.index for response in responses for failure in response.failures]
-    assert (total * 1_000, total * 1_000) == (responses[-1].failed, responses[-1].next_index)
+    assert (total * 1_000, total * 1_000) == (responses[-1].failed_count, responses[-1].next_index)
 
 
 def test_an_import_goes_on_after_the_server_was_killed(tmp_path: Path) -> None:
@@ -212,7 +215,7 @@ def test_an_import_goes_on_after_the_server_was_killed(tmp_path: Path) -> None:
         with server.stubs() as stubs:
             responses = run(stubs, resume, *batches(memories, 1_000))
             assert reached <= responses[0].next_index
-            assert 1_500 - responses[0].next_index == responses[-1].created
+            assert 1_500 - responses[0].next_index == responses[-1].created_count
             assert sorted(memories) == sorted(memory.content for memory in list_all(stubs, scope, page_size=1_000))
             token = responses[-1].consistency_token
             assert ["heron 17"] == found(stubs, scope, "17", mode=KEYWORD, consistency_token=token)
@@ -224,7 +227,9 @@ def _await_verified(stubs: Stubs, expected: int) -> None:
     deadline = time.monotonic() + TIMEOUT
     while True:
         diagnosis = stubs.admin.Diagnose(admin_pb.DiagnoseRequest(verify=True), timeout=TIMEOUT)
-        seen = [(one.present, one.missing, one.stale, one.orphaned) for one in diagnosis.indexes]
-        if not diagnosis.outbox.pending and [(expected, 0, 0, 0)] * 2 == seen:
+        seen = [
+            (one.present_count, one.missing_count, one.stale_count, one.orphaned_count) for one in diagnosis.indexes
+        ]
+        if not diagnosis.outbox.pending_count and [(expected, 0, 0, 0)] * 2 == seen:
             return
         assert time.monotonic() < deadline, seen

@@ -129,7 +129,7 @@ def test_what_is_lost_while_the_server_is_down_is_made_anew_at_its_start(server:
                 reply = search(stubs, SCOPE, "number7 swims", mode=HYBRID, limit=40)
                 assert reply.degraded or WALRUSES[7] in {hit.memory.content for hit in reply.hits}
                 assert time.monotonic() < deadline, diagnosis
-            assert {40} == {report.present for report in diagnosis.indexes}
+            assert {40} == {report.present_count for report in diagnosis.indexes}
             for way in OWN_WAY.values():
                 assert set(WALRUSES) == set(found(stubs, SCOPE, "walrus swims", limit=100, **way))
 
@@ -158,7 +158,7 @@ def test_an_index_whose_files_vanish_is_built_anew_by_itself(tmp_path: Path) -> 
                 assert found(stubs, SCOPE, "number7 swims", mode=HYBRID)
                 diagnosis = diagnosed(stubs)
                 generations = {one.index: one.generation for one in diagnosis.indexes}
-                if diagnosis.healthy and generations.get(kind, 0) > before and not diagnosis.outbox.pending:
+                if diagnosis.healthy and generations.get(kind, 0) > before and not diagnosis.outbox.pending_count:
                     break
                 assert time.monotonic() < deadline, diagnosis
         for way in OWN_WAY.values():

@@ -40,7 +40,7 @@ def check(
     assert ["summary"] == [event.WhichOneof("event") for event in events[-1:]]
     findings = [event.finding for event in events if event.HasField("finding")]
     summary = events[-1].summary
-    assert (len(findings), sum(one.repaired for one in findings)) == (summary.findings, summary.repaired)
+    assert (len(findings), sum(one.repaired for one in findings)) == (summary.finding_count, summary.repaired_count)
     assert not summary.unchecked
     return findings, summary
 
@@ -197,7 +197,7 @@ def test_a_purged_memory_leaves_a_link_that_is_taken_away(stubs: Stubs, user: st
     scope = types_pb.Scope(user_id=user)
     target = create(stubs, scope, "The kettle is blue.")
     other = create(stubs, scope, "The walrus sings.", related_ids=[target.id])
-    stubs.memory.DeleteMemory(memory_pb.DeleteMemoryRequest(scope=scope, id=target.id, hard=True), timeout=TIMEOUT)
+    stubs.memory.DeleteMemory(memory_pb.DeleteMemoryRequest(scope=scope, id=target.id, purge=True), timeout=TIMEOUT)
     [finding], _ = check(stubs, scope, repair=True)
 
     assert (other.id, True, user) == (finding.memory_id, finding.repaired, finding.user_id)

@@ -64,7 +64,7 @@ def test_strangers_count_their_own_only(stubs: Stubs, owner: Owner) -> None:
 
     def counted(scope: types_pb.Scope) -> tuple[int, int, int, int]:
         stats = stubs.admin.GetStats(admin_pb.GetStatsRequest(scope=scope), timeout=TIMEOUT)
-        return stats.total_count, stats.chunk_count, stats.vector_count, stats.lexical_count
+        return stats.memory_count, stats.chunk_count, stats.vector_count, stats.lexical_count
 
     user = f"{USER}-counts"
     before = {name: counted(scope) for name, (scope, _) in places(user).items()}

@@ -23,8 +23,8 @@ def test_a_user_without_memories_has_zeros(stubs: Stubs, scope: types_pb.Scope) 
     counts = stats(stubs, scope)
 
     assert (0, 0, 0, 0, 0, 0) == (
-        counts.total_count, counts.chunk_count, counts.content_bytes, counts.vector_count, counts.lexical_count,
-        counts.core_tokens,
+        counts.memory_count, counts.chunk_count, counts.content_bytes, counts.vector_count, counts.lexical_count,
+        counts.core_token_count,
     )  # fmt: skip
     assert not (counts.count_by_layer or counts.count_by_kind or counts.count_by_tier or counts.count_by_status)
 
@@ -54,7 +54,7 @@ def test_memories_are_counted_by_everything(stubs: Stubs, user: str) -> None:
     stubs.memory.UpdateMemory(memory_pb.UpdateMemoryRequest(scope=scope, memory=archived), timeout=TIMEOUT)
     counts = stats(stubs, scope)
 
-    assert counts.total_count == 5
+    assert counts.memory_count == 5
     assert {"CORE": 1, "SESSION": 1, "LONG_TERM": 2, "SHORT_TERM": 1} == counts.count_by_layer
     assert {"FACT": 3, "NOTE": 1, "MESSAGE": 1} == counts.count_by_kind
     assert {"CORE": 1, "CONTEXTUAL": 4} == counts.count_by_tier
@@ -62,9 +62,9 @@ def test_memories_are_counted_by_everything(stubs: Stubs, user: str) -> None:
     kept = [memory for number, memory in enumerate(memories) if number not in {4, 6}]
     assert counts.content_bytes == sum(len(memory.content.encode()) for memory in kept)
     assert (5, 5, 5) == (counts.chunk_count, counts.vector_count, counts.lexical_count)
-    assert counts.core_tokens > 0 < counts.session_tokens
+    assert counts.core_token_count > 0 < counts.session_token_count
     assert counts.storage_bytes > 0
-    assert 6 == stats(stubs, types_pb.Scope(user_id=user, project_id="q")).total_count + counts.total_count
+    assert 6 == stats(stubs, types_pb.Scope(user_id=user, project_id="q")).memory_count + counts.memory_count
 
 
 def test_diagnose_says_that_all_is_well(stubs: Stubs, scope: types_pb.Scope) -> None:
@@ -92,7 +92,7 @@ def test_diagnose_says_that_all_is_well(stubs: Stubs, scope: types_pb.Scope) -> 
     )
     for report in diagnosis.indexes:
         assert report.generation >= 1
-        assert report.expected == report.present
+        assert report.expected_count == report.present_count
     assert diagnosis.outbox.applied_position <= diagnosis.outbox.head_position
     assert 1 <= len(diagnosis.slowest) <= 10
     took = [one.duration.ToTimedelta() for one in diagnosis.slowest]
@@ -114,13 +114,13 @@ def test_performance_tells_of_every_operation(stubs: Stubs, scope: types_pb.Scop
     assert sorted(names) == names
     assert {("CreateMemory", "edge"), ("GetMemory", "edge"), ("Search", "edge"), ("Search", "engine")} <= set(names)
     by_name = {(one.operation, one.layer): one for one in reply.operations}
-    assert by_name["GetMemory", "edge"].errors >= 1
+    assert by_name["GetMemory", "edge"].error_count >= 1
     for one in (*reply.operations, *(stage for each in reply.operations for stage in each.stages)):
         times = [getattr(one, name).ToTimedelta() for name in ("p50", "p90", "p95", "p99", "max")]
         assert sorted(times) == times
         assert timedelta() < one.mean.ToTimedelta() <= times[-1]
         assert one.count >= 1
-    stages = {stage.stage: stage.count for stage in by_name["Search", "engine"].stages}
+    stages = {stage.stage: stage.call_count for stage in by_name["Search", "engine"].stages}
     assert {"embed", "dense", "bm25", "keyword_table", "fuse", "boost", "hydrate"} <= stages.keys()
     assert {"Search"} == {one.operation for one in alone.operations}
     assert [] == list(unknown.operations)

@@ -112,7 +112,7 @@ def test_what_is_past_its_time_is_put_away(
     assert [] == found(stubs, scope, query, mode=SEMANTIC, filter=everything)
     assert [said] == found(stubs, scope, query, mode=KEYWORD, filter=everything)
     stats = stubs.admin.GetStats(admin_pb.GetStatsRequest(scope=scope), timeout=TIMEOUT)
-    assert (3, 2, 2) == (stats.total_count, stats.vector_count, stats.lexical_count)
+    assert (3, 2, 2) == (stats.memory_count, stats.vector_count, stats.lexical_count)
 
     back = restore(stubs, scope, over.id)
     assert (ACTIVE, True) == (back.status, back.expire_time.ToDatetime(tzinfo=UTC) > datetime.now(UTC))

@@ -265,7 +265,7 @@ def mutations(scope: types_pb.Scope, memory: types_pb.Memory) -> Sequence[tuple[
         ("UpdateMemory", memory_pb.UpdateMemoryRequest(scope=scope, memory=changed, request_id="same")),
         ("DeleteMemory", memory_pb.DeleteMemoryRequest(**named)),
         ("RestoreMemory", memory_pb.RestoreMemoryRequest(**named)),
-        ("DeleteMemory", memory_pb.DeleteMemoryRequest(scope=scope, id=memory.id, hard=True, request_id="for good")),
+        ("DeleteMemory", memory_pb.DeleteMemoryRequest(scope=scope, id=memory.id, purge=True, request_id="for good")),
     )
 
 

@@ -31,7 +31,7 @@ ACTIVE, ARCHIVED, DELETED = (
 CLEARED = {
     "key", "layer", "kind", "category", "speaker", "title", "summary", "tags", "related_ids", "file_refs",
     "importance", "tier", "confidence", "event_time", "expire_time", "work_in_progress", "source", "metadata", "ttl",
-    "valid_from", "valid_to", "origin", "trust", "derived_from", "reminder",
+    "valid_from", "valid_to", "origin", "trust", "derived_from_ids", "reminder",
 }  # fmt: skip
 
 
@@ -50,7 +50,7 @@ def delete(
 ) -> memory_pb.DeleteMemoryResponse:
     """Delete a memory."""
     return stubs.memory.DeleteMemory(
-        memory_pb.DeleteMemoryRequest(scope=scope, id=memory_id, hard=hard), timeout=TIMEOUT
+        memory_pb.DeleteMemoryRequest(scope=scope, id=memory_id, purge=hard), timeout=TIMEOUT
     )
 
 
@@ -134,7 +134,7 @@ def test_a_change_based_on_an_old_revision_is_aborted(stubs: Stubs, scope: types
             memory_pb.UpdateMemoryRequest(memory=types_pb.Memory(id=memory.id, title="t"), expected_revision=1),
         ),
         ("DeleteMemory", memory_pb.DeleteMemoryRequest(id=memory.id, expected_revision=1)),
-        ("DeleteMemory", memory_pb.DeleteMemoryRequest(id=memory.id, expected_revision=3, hard=True)),
+        ("DeleteMemory", memory_pb.DeleteMemoryRequest(id=memory.id, expected_revision=3, purge=True)),
         ("RestoreMemory", memory_pb.RestoreMemoryRequest(id=memory.id, expected_revision=1)),
     ):
         request.scope.CopyFrom(scope)
@@ -258,7 +258,7 @@ def test_a_hard_deletion_leaves_nothing(
     assert reply.consistency_token
     for method, request in (
         ("RestoreMemory", memory_pb.RestoreMemoryRequest(scope=scope, id=memory.id)),
-        ("DeleteMemory", memory_pb.DeleteMemoryRequest(scope=scope, id=memory.id, hard=True)),
+        ("DeleteMemory", memory_pb.DeleteMemoryRequest(scope=scope, id=memory.id, purge=True)),
         ("GetMemory", memory_pb.GetMemoryRequest(scope=scope, id=memory.id)),
     ):
         assert "MEMORY_NOT_FOUND" == refused(getattr(stubs.memory, method), request).reason

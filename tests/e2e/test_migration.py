@@ -208,7 +208,7 @@ def _deletion(memory_id: str) -> Any:
 
 def _count(stubs: Stubs) -> int:
     request = admin_pb.GetStatsRequest(scope=SCOPE)
-    return int(stubs.admin.GetStats(request, timeout=TIMEOUT).total_count)
+    return int(stubs.admin.GetStats(request, timeout=TIMEOUT).memory_count)
 
 
 def _assert_all(stubs: Stubs, writer: Writer, talker: Talker) -> None:
@@ -223,4 +223,6 @@ def _assert_all(stubs: Stubs, writer: Writer, talker: Talker) -> None:
     assert [one.content for one in said(stubs, talker.scope)] == talker.acknowledged
     assert search(stubs, SCOPE, "harbour dawn", mode=MODES[0]).hits[0].memory.content == HARBOUR
     diagnosis = stubs.admin.Diagnose(admin_pb.DiagnoseRequest(verify=True), timeout=120)
-    assert [(0, 0, 0)] * 2 == [(index.missing, index.stale, index.orphaned) for index in diagnosis.indexes]
+    assert [(0, 0, 0)] * 2 == [
+        (index.missing_count, index.stale_count, index.orphaned_count) for index in diagnosis.indexes
+    ]

@@ -69,4 +69,4 @@ def _await_indexes(stubs: Stubs) -> None:
 
 
 def _delete(stubs: Stubs, memory_id: str) -> None:
-    stubs.memory.DeleteMemory(memory_pb.DeleteMemoryRequest(scope=SCOPE, id=memory_id, hard=True), timeout=TIMEOUT)
+    stubs.memory.DeleteMemory(memory_pb.DeleteMemoryRequest(scope=SCOPE, id=memory_id, purge=True), timeout=TIMEOUT)

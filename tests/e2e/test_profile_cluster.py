@@ -108,7 +108,7 @@ def rebuilt(stubs: Stubs) -> Iterator[admin_pb.ReindexResponse]:
 def differences(stubs: Stubs) -> list[tuple[int, int, int]]:
     """Return what a verifying diagnosis finds missing, stale and orphaned in each index."""
     diagnosis = stubs.admin.Diagnose(admin_pb.DiagnoseRequest(verify=True), timeout=TIMEOUT)
-    return [(index.missing, index.stale, index.orphaned) for index in diagnosis.indexes]
+    return [(index.missing_count, index.stale_count, index.orphaned_count) for index in diagnosis.indexes]
 
 
 def generations(stubs: Stubs) -> list[int]:

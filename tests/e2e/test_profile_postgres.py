@@ -62,7 +62,7 @@ def _first(stubs: Stubs, query: str, scope: types_pb.Scope, **more: object) -> l
 def _reports(stubs: Stubs) -> list[tuple[int, int, int]]:
     diagnosis = stubs.admin.Diagnose(admin_pb.DiagnoseRequest(verify=True), timeout=TIMEOUT)
     assert [bool(index.generation) for index in diagnosis.indexes] == [True, True]
-    return [(index.missing, index.stale, index.orphaned) for index in diagnosis.indexes]
+    return [(index.missing_count, index.stale_count, index.orphaned_count) for index in diagnosis.indexes]
 
 
 def test_what_one_writes_both_find(both: tuple[Stubs, Stubs], scope: types_pb.Scope) -> None:

@@ -48,7 +48,7 @@ def test_what_is_promoted_lasts(stubs: Stubs, user: str, said: str, edited: str,
     new = reply.memory
     assert (edited, "Release", "release", LONG) == (new.content, new.title, new.key, new.layer)
     assert (["date"], 4, types_pb.MEMORY_KIND_DECISION) == (list(new.tags), new.importance, new.kind)
-    assert ([source.id], False) == (list(new.derived_from), new.HasField("expire_time"))
+    assert ([source.id], False) == (list(new.derived_from_ids), new.HasField("expire_time"))
     assert (ARCHIVED, [new.id], "") == (reply.source.status, list(reply.source.related_ids), reply.source.key)
     assert get(stubs, scope, source.id) == reply.source
     assert [new.id] == [memory.id for memory in list_all(stubs, scope)]
@@ -88,7 +88,7 @@ def test_a_conflict_goes_on_with_what_is_promoted(
     [conflict] = stubs.memory.ListConflicts(asked, timeout=TIMEOUT).conflicts
     assert (old.id, new.id, value) == (conflict.older_memory_id, conflict.newer_memory_id, conflict.newer_value)
     settling = memory_pb.ResolveConflictRequest(
-        scope=scope, conflict_id=conflict.id, resolution=memory_pb.CONFLICT_RESOLUTION_CONFIRM
+        scope=scope, id=conflict.id, resolution=memory_pb.CONFLICT_RESOLUTION_CONFIRM
     )
     stubs.memory.ResolveConflict(settling, timeout=TIMEOUT)
     assert new.id == get(stubs, scope, old.id).superseded_by_id

@@ -106,12 +106,12 @@ def test_what_is_derived_is_trusted_no_more_than_its_sources(stubs: Stubs, scope
     """The least of them counts, over several steps, and deleted ones too."""
     page = create(stubs, scope, "网页", origin=TOOL, trust=0.3)
     said = create(stubs, scope, "said", origin=USER)
-    summary = create(stubs, scope, "summary", origin=USER, derived_from=[said.id, page.id.upper(), said.id])
+    summary = create(stubs, scope, "summary", origin=USER, derived_from_ids=[said.id, page.id.upper(), said.id])
     stubs.memory.DeleteMemory(memory_pb.DeleteMemoryRequest(scope=scope, id=page.id), timeout=TIMEOUT)
-    again = create(stubs, scope, "summary of the summary", derived_from=[summary.id])
-    late = create(stubs, scope, "late", origin=USER, derived_from=[page.id])
+    again = create(stubs, scope, "summary of the summary", derived_from_ids=[summary.id])
+    late = create(stubs, scope, "late", origin=USER, derived_from_ids=[page.id])
 
-    assert (summary.trust, list(summary.derived_from)) == (0.3, [said.id, page.id])
+    assert (summary.trust, list(summary.derived_from_ids)) == (0.3, [said.id, page.id])
     assert (again.trust, late.trust) == (0.3, 0.3)
 
 
@@ -119,7 +119,7 @@ def test_a_batch_names_the_source_that_is_not_there(stubs: Stubs, scope: types_p
     """The item fails alone, by the path of the id."""
     items = [
         types_pb.Memory(content="good"),
-        types_pb.Memory(content="bad", derived_from=[scope.user_id.removeprefix("user-")]),
+        types_pb.Memory(content="bad", derived_from_ids=[scope.user_id.removeprefix("user-")]),
     ]
     request = memory_pb.BatchCreateMemoriesRequest(
         scope=scope, memories=[memory_pb.BatchMemory(memory=item) for item in items]
@@ -127,7 +127,7 @@ def test_a_batch_names_the_source_that_is_not_there(stubs: Stubs, scope: types_p
     good, bad = stubs.memory.BatchCreateMemories(request, timeout=TIMEOUT).results
 
     assert good.status.code == 0
-    assert [violation.field for violation in bad.status.field_violations] == ["memory.derived_from[0]"]
+    assert [violation.field for violation in bad.status.field_violations] == ["memory.derived_from_ids[0]"]
 
 
 def test_filters_by_origin_and_trust(stubs: Stubs, scope: types_pb.Scope) -> None:
@@ -196,10 +196,10 @@ def test_too_little_trust_is_withheld(wary: Stubs, scope: types_pb.Scope) -> Non
     """By its class, by its writer's word, by its sources, in batches and imports too; the rest is not."""
     tool = create(wary, scope, "tool", origin=TOOL)
     humble = create(wary, scope, "humble", origin=USER, trust=0.59)
-    child = create(wary, scope, "child", origin=USER, derived_from=[humble.id])
+    child = create(wary, scope, "child", origin=USER, derived_from_ids=[humble.id])
     paper = create(wary, scope, "paper", origin=DOCUMENT)
     asked = write(wary, scope, types_pb.Memory(content="asked", origin=USER, status=QUARANTINED)).memory
-    tainted = create(wary, scope, "tainted", origin=USER, derived_from=[asked.id])
+    tainted = create(wary, scope, "tainted", origin=USER, derived_from_ids=[asked.id])
     requests = [header(scope), batch(0, [types_pb.Memory(content="import", trust=0.1), "good import"])]
     list(wary.memory.ImportMemories(iter(requests), timeout=TIMEOUT))
 
@@ -261,9 +261,9 @@ def test_an_update_lowers_trust_by_itself_and_raises_it_by_name(wary: Stubs, sco
     """A new origin or source can lower it, below the threshold into quarantine; what was approved stays so."""
     source = create(wary, scope, "source", origin=DOCUMENT)
     one = create(wary, scope, "one", origin=USER)
-    lower = update(wary, scope, types_pb.Memory(id=one.id, derived_from=[source.id]), "derived_from")
+    lower = update(wary, scope, types_pb.Memory(id=one.id, derived_from_ids=[source.id]), "derived_from_ids")
     named = update(wary, scope, types_pb.Memory(id=one.id, trust=1.0), "trust")
-    free = update(wary, scope, types_pb.Memory(id=one.id, trust=1.0), "trust", "derived_from")
+    free = update(wary, scope, types_pb.Memory(id=one.id, trust=1.0), "trust", "derived_from_ids")
     tool = update(wary, scope, types_pb.Memory(id=one.id, origin=TOOL), "origin")
     approved = review(wary, scope, tool, APPROVE)
     retitled = update(wary, scope, types_pb.Memory(id=one.id, title="T"), "title")
@@ -278,10 +278,10 @@ def test_new_content_under_a_key_has_its_own_provenance(stubs: Stubs, scope: typ
     one = create(stubs, scope, "one", key="k", origin=TOOL)
     same = write(stubs, scope, types_pb.Memory(content="one", key="k"))
     vouched = create(stubs, scope, "one", key="k", origin=USER)
-    new = create(stubs, scope, "two", key="k", origin=TOOL, derived_from=[one.id])
+    new = create(stubs, scope, "two", key="k", origin=TOOL, derived_from_ids=[one.id])
 
     assert (same.outcome, same.memory.origin) == (types_pb.WRITE_OUTCOME_DUPLICATE, TOOL)
-    assert [(m.origin, m.trust, list(m.derived_from)) for m in (vouched, new)] == [
+    assert [(m.origin, m.trust, list(m.derived_from_ids)) for m in (vouched, new)] == [
         (USER, 1.0, []), (TOOL, 0.5, [one.id]),
     ]  # fmt: skip
 

@@ -75,7 +75,7 @@ def recomputed(hit: search_pb.Hit) -> float:
         search_pb.Fusion(weights=search_pb.FusionWeights(dense=0.2, bm25=5, keyword_table=0.1)),
         search_pb.Fusion(preset=search_pb.FUSION_PRESET_DENSE_70_BM25_30),
         search_pb.Fusion(preset=search_pb.FUSION_PRESET_DENSE_60_KEYWORD_40),
-        search_pb.Fusion(method=WEIGHTED, normalization=search_pb.NORMALIZATION_NONE),
+        search_pb.Fusion(method=WEIGHTED, normalization=search_pb.FUSION_NORMALIZATION_NONE),
         search_pb.Fusion(method=WEIGHTED, single_retriever_factor=0.5),
     ],
 )
@@ -177,7 +177,7 @@ def test_weighted_fusion_sums_normalised_scores(
 def test_scores_can_be_taken_as_they_are(stubs: Stubs, stocked: types_pb.Scope) -> None:
     """NORMALIZATION_NONE cuts them to 0..1."""
     fusion = search_pb.Fusion(
-        weights=search_pb.FusionWeights(dense=1, keyword_table=1), normalization=search_pb.NORMALIZATION_NONE
+        weights=search_pb.FusionWeights(dense=1, keyword_table=1), normalization=search_pb.FUSION_NORMALIZATION_NONE
     )
     for hit in hits(stubs, stocked, fusion=fusion):
         expected = sum(min(1.0, max(0.0, one.raw_score)) / 2 for one in hit.explanation.retrievers)

@@ -94,7 +94,7 @@ def reports(stubs: Stubs) -> dict[int, admin_pb.IndexReport]:
 
 def differences(report: admin_pb.IndexReport) -> tuple[int, int, int]:
     """Return missing, stale, orphaned."""
-    return report.missing, report.stale, report.orphaned
+    return report.missing_count, report.stale_count, report.orphaned_count
 
 
 def test_a_rebuild_streams_its_progress(stubs: Stubs) -> None:
@@ -109,12 +109,12 @@ def test_a_rebuild_streams_its_progress(stubs: Stubs) -> None:
         phases = list(dict.fromkeys(step.phase for step in own))
         assert [READING, BUILDING, CATCHING_UP, SWITCHED] == phases
         assert sorted(step.phase for step in own) == [step.phase for step in own]
-        reading = [step.done for step in own if step.phase == READING]
+        reading = [step.done_count for step in own if step.phase == READING]
         assert sorted(reading) == reading
-        assert 0 == reading[0] < reading[-1] == own[-1].total
+        assert 0 == reading[0] < reading[-1] == own[-1].total_count
         assert {before[kind].generation + 1} == {step.generation for step in own} == {after[kind].generation}
         assert (0, 0, 0) == differences(after[kind])
-        assert after[kind].present == after[kind].expected >= COUNT
+        assert after[kind].present_count == after[kind].expected_count >= COUNT
     assert [VECTORS] * len([step for step in steps if step.index == VECTORS]) == [
         step.index for step in steps[: len([step for step in steps if step.index == VECTORS])]
     ]
@@ -257,9 +257,10 @@ def test_a_repair_mends_what_was_spoilt_by_hand(tmp_path: Path) -> None:
             for kind in ways:
                 own = [step for step in steps if step.index == kind]
                 assert [READING, REPAIRED] == list(dict.fromkeys(step.phase for step in own))
-                assert 4 == own[-1].done
+                assert 4 == own[-1].done_count
             assert [(20, 20, 0, 0, 0, report.generation) for report in diagnosis.indexes] == [
-                (one.expected, one.present, *differences(one), one.generation) for one in reports(stubs).values()
+                (one.expected_count, one.present_count, *differences(one), one.generation)
+                for one in reports(stubs).values()
             ]
             for way in ways.values():
                 assert everything == set(found(stubs, SCOPE, "walrus", limit=100, **way))
@@ -278,7 +279,7 @@ def test_indexes_that_are_gone_at_the_start_are_built_again(tmp_path: Path) -> N
             deadline = time.monotonic() + TIMEOUT
             while True:
                 diagnosis = stubs.admin.Diagnose(admin_pb.DiagnoseRequest(verify=True), timeout=TIMEOUT)
-                if diagnosis.healthy and {300} == {one.present for one in diagnosis.indexes}:
+                if diagnosis.healthy and {300} == {one.present_count for one in diagnosis.indexes}:
                     break
                 assert time.monotonic() < deadline, diagnosis
             for mode in MODES:
@@ -317,7 +318,7 @@ def test_another_model_is_taken_over_without_loss(tmp_path: Path) -> None:
     assert (first.model, first.dimension) == (third.model, third.dimension)
     assert first.model != second.model
     assert first.dimension != second.dimension
-    assert (50, 51) == (second.present, third.present)
+    assert (50, 51) == (second.present_count, third.present_count)
     assert first.generation < second.generation < third.generation
 
 

@@ -141,7 +141,7 @@ def test_what_was_missed_is_overdue(stubs: Stubs, scope: types_pb.Scope) -> None
 
     assert ["every year", "missed", "today"] == [content for content, _ in due(stubs, scope, morning)]
     missed = page(stubs, scope, morning).reminders[1].occurrence
-    assert (True, day(2026, 2, 27), moment("2026-02-27T09:00")) == (missed.is_overdue, missed.date, missed.due_time)
+    assert (True, day(2026, 2, 27), moment("2026-02-27T09:00")) == (missed.overdue, missed.date, missed.due_time)
     assert ["every year", "today"] == [content for content, _ in due(stubs, scope, morning, overdue_days=5)]
 
 

@@ -354,4 +354,4 @@ def test_a_user_without_memories_finds_nothing(stubs: Stubs) -> None:
     """That is no error, in any mode."""
     for mode in MODES:
         reply = search(stubs, types_pb.Scope(user_id=uuid.uuid4().hex), "walrus", mode=mode)
-        assert (0, 0, "") == (len(reply.hits), reply.total_candidates, reply.next_page_token)
+        assert (0, 0, "") == (len(reply.hits), reply.candidate_count, reply.next_page_token)

@@ -16,7 +16,7 @@ ALL, MEMORY, FILES, REPORTS, CHARTS = range(1, 6)
 
 
 def search_all(stubs: Stubs, scope: types_pb.Scope, query: str, **request: object) -> search_pb.SearchAllResponse:
-    """Search everywhere, or where *scopes* say."""
+    """Search everywhere, or where *groups* say."""
     fields: dict[str, object] = {"scope": scope, "query": query} | request
     return stubs.search.SearchAll(search_pb.SearchAllRequest(**fields), timeout=TIMEOUT)  # type: ignore[arg-type]  # by name
 
@@ -60,13 +60,13 @@ def test_only_the_groups_asked_for_are_looked_in(stubs: Stubs, scope: types_pb.S
     """Alone or together; ALL is all of them, whatever stands beside it."""
     stock(stubs, scope)
 
-    def groups(*scopes: int) -> set[str]:
-        return set(told(search_all(stubs, scope, "销售 report sales", scopes=scopes)))
+    def found(*groups: int) -> set[str]:
+        return set(told(search_all(stubs, scope, "销售 report sales", groups=groups)))
 
-    assert groups(MEMORY) == {"memories"}
-    assert groups(FILES) == {"files"}
-    assert groups(REPORTS, CHARTS) == {"reports", "charts"}
-    assert groups(REPORTS, ALL) == groups() == {"memories", "files", "reports", "charts"}
+    assert found(MEMORY) == {"memories"}
+    assert found(FILES) == {"files"}
+    assert found(REPORTS, CHARTS) == {"reports", "charts"}
+    assert found(REPORTS, ALL) == found() == {"memories", "files", "reports", "charts"}
 
 
 def test_each_group_has_its_own_limit(stubs: Stubs, scope: types_pb.Scope) -> None:
@@ -91,7 +91,7 @@ def test_files_of_others_are_never_found(stubs: Stubs, scope: types_pb.Scope) ->
         upload(stubs, types_pb.Scope(user_id=owner, project_id=project), b"x", name=f"walrus {name}")
 
     web = types_pb.Scope(user_id=user, project_id="web")
-    alone = filters_pb.Filter(visibility=filters_pb.PROJECT_VISIBILITY_PROJECT)
-    assert told(search_all(stubs, scope, "walrus", scopes=[FILES])) == {"files": ["walrus mine"]}
-    assert told(search_all(stubs, web, "walrus", scopes=[FILES])) == {"files": ["walrus project", "walrus mine"]}
-    assert told(search_all(stubs, web, "walrus", scopes=[FILES], filter=alone)) == {"files": ["walrus project"]}
+    alone = filters_pb.Filter(project_visibility=filters_pb.PROJECT_VISIBILITY_PROJECT)
+    assert told(search_all(stubs, scope, "walrus", groups=[FILES])) == {"files": ["walrus mine"]}
+    assert told(search_all(stubs, web, "walrus", groups=[FILES])) == {"files": ["walrus project", "walrus mine"]}
+    assert told(search_all(stubs, web, "walrus", groups=[FILES], filter=alone)) == {"files": ["walrus project"]}

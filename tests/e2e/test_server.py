@@ -104,7 +104,7 @@ def test_buf_curl_calls_by_the_new_reflection(server: ServerProcess, user: str) 
         "--emit-defaults", "-d", request, url,
     )  # fmt: skip
 
-    assert "0" == json.loads(answer)["totalCount"]
+    assert 0 == json.loads(answer)["memoryCount"]
 
 
 def test_a_call_gets_its_request_id_back(stubs: Stubs, scope: types_pb.Scope) -> None:
@@ -236,7 +236,7 @@ def test_a_stop_lets_running_calls_end(tmp_path: Path) -> None:
             yield batch(1, ["after the stop"])
 
         call = stubs.memory.ImportMemories(sending(), timeout=TIMEOUT)
-        next(response for response in call if response.created == 1)
+        next(response for response in call if response.created_count == 1)
         watch = stubs.health.Watch(health_pb2.HealthCheckRequest(service=SERVICES[0]), timeout=TIMEOUT)
         assert SERVING == next(watch).status
         stopped = pool.submit(server.stop)
@@ -244,7 +244,7 @@ def test_a_stop_lets_running_calls_end(tmp_path: Path) -> None:
         told.set()
         *_, last = call
 
-        assert (True, 2) == (last.done, last.created)
+        assert (True, 2) == (last.done, last.created_count)
         watch.cancel()
         assert stopped.result(TIMEOUT) == 0
         server.start()
@@ -286,6 +286,7 @@ def test_a_clean_stop_loses_no_access_count(tmp_path: Path) -> None:
             diagnosis = stubs.admin.Diagnose(admin_pb.DiagnoseRequest(verify=True), timeout=TIMEOUT)
     assert diagnosis.healthy
     assert [(2, 2, 0, 0, 0)] * 2 == [
-        (one.expected, one.present, one.missing, one.stale, one.orphaned) for one in diagnosis.indexes
+        (one.expected_count, one.present_count, one.missing_count, one.stale_count, one.orphaned_count)
+        for one in diagnosis.indexes
     ]
     assert by_search.revision == 1

@@ -31,7 +31,7 @@ from tests.support.sessions import (
     show,
 )
 
-ALL = filters_pb.Filter(sessions=filters_pb.SESSION_VISIBILITY_ALL)
+ALL = filters_pb.Filter(session_visibility=filters_pb.SESSION_VISIBILITY_ALL)
 
 
 def struct(**members: object) -> Struct:
@@ -251,13 +251,13 @@ def test_messages_are_found_in_their_session_and_elsewhere_on_request(stubs: Stu
             for elsewhere in (there, outside):
                 assert [] == found(stubs, elsewhere, query, mode=mode)
                 assert content == found(stubs, elsewhere, query, mode=mode, filter=ALL)[0]
-                only = filters_pb.Filter(sessions=filters_pb.SESSION_VISIBILITY_ALL, session_ids=["2"])
+                only = filters_pb.Filter(session_visibility=filters_pb.SESSION_VISIBILITY_ALL, session_ids=["2"])
                 assert [] == found(stubs, elsewhere, query, mode=mode, filter=only)
             assert [] == found(stubs, stranger, query, mode=mode, filter=ALL)
     assert [] == list_all(stubs, outside)
     assert 2 == len(list_all(stubs, outside, filter=ALL))
     assert [] == found(stubs, types_pb.Scope(user_id=user, project_id="p"), "x", filter=filters_pb.Filter(
-        sessions=filters_pb.SESSION_VISIBILITY_ALL, visibility=filters_pb.PROJECT_VISIBILITY_PROJECT
+        session_visibility=filters_pb.SESSION_VISIBILITY_ALL, project_visibility=filters_pb.PROJECT_VISIBILITY_PROJECT
     ))  # fmt: skip
 
 

@@ -76,7 +76,9 @@ def test_acknowledged_writes_survive_kill_9(place: ServerProcess) -> None:
         }
         diagnosis = stubs.admin.Diagnose(admin_pb.DiagnoseRequest(verify=True), timeout=120)
     assert all(memory_id in found[word] for word, memory_id in writer.acknowledged.items())
-    assert [(0, 0, 0)] * 2 == [(index.missing, index.stale, index.orphaned) for index in diagnosis.indexes]
+    assert [(0, 0, 0)] * 2 == [
+        (index.missing_count, index.stale_count, index.orphaned_count) for index in diagnosis.indexes
+    ]
 
 
 def test_a_database_that_goes_away_is_unavailable_and_found_again(place: ServerProcess) -> None:

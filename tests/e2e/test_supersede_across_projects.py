@@ -11,7 +11,7 @@ from tests.support.history import delete, rollback, update
 from tests.support.rpc import TIMEOUT, create, get, refused, write
 from tests.support.server_process import Stubs
 
-ACTIVE, DEPRECATED = types_pb.MEMORY_STATUS_ACTIVE, types_pb.MEMORY_STATUS_DEPRECATED
+ACTIVE, SUPERSEDED = types_pb.MEMORY_STATUS_ACTIVE, types_pb.MEMORY_STATUS_SUPERSEDED
 CONFLICTED = types_pb.MEMORY_STATUS_CONFLICTED
 
 
@@ -65,7 +65,7 @@ def test_successor_elsewhere_that_is_removed_frees_the_old_memory(
     delete(stubs, project if is_from_project else scope, new.id, hard=True)
 
     freed = get(stubs, project, old.id)
-    assert (DEPRECATED, "") == (freed.status, freed.superseded_by_id)
+    assert (SUPERSEDED, "") == (freed.status, freed.superseded_by_id)
     back = restore(stubs, project, old.id)
     assert (ACTIVE, "", "pk") == (back.status, back.superseded_by_id, back.key)
     assert not back.HasField("valid_to")
@@ -94,7 +94,7 @@ def test_link_to_elsewhere_stands_when_the_memory_goes_back_to_it(
     update(stubs, scope, old.id, title="Titled")
     back = rollback(stubs, scope, old.id, 2)
 
-    assert (DEPRECATED, new.id, "", 4) == (back.status, back.superseded_by_id, back.title, back.revision)
+    assert (SUPERSEDED, new.id, "", 4) == (back.status, back.superseded_by_id, back.title, back.revision)
     after = get(stubs, project, new.id)
     assert (old.id, new.revision) == (after.supersedes_id, after.revision)
 
@@ -127,7 +127,7 @@ def test_key_stays_in_its_project(stubs: Stubs, scope: types_pb.Scope, project: 
 
     assert ("pk", "") == (old.key, new.key)
     named = by_key(stubs, project, "pk")
-    assert (old.id, DEPRECATED, new.id) == (named.id, named.status, named.superseded_by_id)
+    assert (old.id, SUPERSEDED, new.id) == (named.id, named.status, named.superseded_by_id)
     told = refused(
         stubs.memory.CreateMemory,
         memory_pb.CreateMemoryRequest(scope=project, memory=types_pb.Memory(key="pk", content="news")),
@@ -156,7 +156,7 @@ def test_key_is_no_hindrance_elsewhere(
     reply = supersede(stubs, project, old, new)
 
     assert ("", old.id) == (reply.memory.key, reply.memory.supersedes_id)
-    assert ("k", DEPRECATED) == (reply.superseded.key, reply.superseded.status)
+    assert ("k", SUPERSEDED) == (reply.superseded.key, reply.superseded.status)
     assert [holder.id, old.id] == [by_key(stubs, one, "k").id for one in (project, scope)]
 
 
@@ -194,7 +194,7 @@ def test_successor_that_goes_back_over_an_edit_keeps_the_link(stubs: Stubs, scop
 
     assert (old.id, "home", linked.revision + 2) == (back.supersedes_id, back.key, back.revision)
     after = get(stubs, scope, old.id)
-    assert (DEPRECATED, new.id, 2) == (after.status, after.superseded_by_id, after.revision)
+    assert (SUPERSEDED, new.id, 2) == (after.status, after.superseded_by_id, after.revision)
 
 
 def test_decision_for_a_memory_that_goes_back_is_open_again(stubs: Stubs, scope: types_pb.Scope) -> None:
@@ -202,7 +202,7 @@ def test_decision_for_a_memory_that_goes_back_is_open_again(stubs: Stubs, scope:
     old = create(stubs, scope, "Anna lives in Lisbon.", key="home")
     reply = write(stubs, scope, "Anna has moved to Porto.")
     asked = memory_pb.ResolveConflictRequest(
-        scope=scope, conflict_id=reply.conflicts[0].id, resolution=memory_pb.CONFLICT_RESOLUTION_CONFIRM
+        scope=scope, id=reply.conflicts[0].id, resolution=memory_pb.CONFLICT_RESOLUTION_CONFIRM
     )
     stubs.memory.ResolveConflict(asked, timeout=TIMEOUT)
     rollback(stubs, scope, reply.memory.id, 1)

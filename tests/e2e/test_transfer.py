@@ -169,7 +169,7 @@ def test_what_is_here_and_differs_is_told(stubs: Stubs, user: str) -> None:
         (2, new_ids[0], Reason.IMPORT_ISSUE_REASON_KEY_TAKEN, one.id),
         (3, new_ids[1], Reason.IMPORT_ISSUE_REASON_CONTENT_TAKEN, two.id),
         (4, three.id, Reason.IMPORT_ISSUE_REASON_DIFFERS, ""),
-    ] == [(issue.line, issue.id, issue.reason, issue.in_the_way) for issue in last.issues]
+    ] == [(issue.line, issue.id, issue.reason, issue.blocking_id) for issue in last.issues]
     assert (3, {"memory": 1}) == (last.skipped_count, dict(last.stored_counts))
     assert {"one", "two", "three", "fresh"} == {memory.content for memory in list_all(stubs, scope)}
     assert "t" == get(stubs, scope, three.id).title

@@ -212,6 +212,6 @@ def test_deleting_a_message_takes_it_out_of_the_count(stubs: Stubs, user: str) -
     assert ["two"] == [message.content for message in said(stubs, here, include_archived=True)]
     stubs.memory.RestoreMemory(memory_pb.RestoreMemoryRequest(scope=here, id=one.memory_id), timeout=TIMEOUT)
     assert ["one", "two"] == [message.content for message in said(stubs, here)]
-    stubs.memory.DeleteMemory(memory_pb.DeleteMemoryRequest(scope=here, id=two.memory_id, hard=True), timeout=TIMEOUT)
+    stubs.memory.DeleteMemory(memory_pb.DeleteMemoryRequest(scope=here, id=two.memory_id, purge=True), timeout=TIMEOUT)
     assert (1, 10) == (show(stubs, here).message_count, show(stubs, here).token_count)
     assert 3 == append(stubs, here, ["three"]).messages[0].ordinal

@@ -28,8 +28,8 @@ def warned(stubs: Stubs, scope: types_pb.Scope) -> tuple[admin_pb.GetStatsRespon
 @pytest.mark.parametrize(("words", "severity"), [(60, None), (75, WARNING), (90, CRITICAL)])
 def test_a_session_that_fills_up_is_told(stubs: Stubs, user: str, words: int, severity: int | None) -> None:
     """Over 70 % of its limit it is a warning, over 85 % critical; the fullest comes first."""
-    fields = {"token_limit": 100, "auto_trim": session_pb.AUTO_TRIM_NEVER}
-    keep = session_pb.ON_OPEN_KEEP_OTHERS
+    fields = {"token_limit": 100, "auto_trim": session_pb.SESSION_AUTO_TRIM_NEVER}
+    keep = session_pb.SESSION_ON_OPEN_KEEP_OTHERS
     for name, length in (("fresh", 1), ("filling", words)):
         open_session(stubs, place(user, name), on_open=keep, **fields)
         append(stubs, place(user, name), [" the" * length])
@@ -38,7 +38,7 @@ def test_a_session_that_fills_up_is_told(stubs: Stubs, user: str, words: int, se
     assert ({} if severity is None else {"SESSION_NEARLY_FULL": severity}) == found
     assert ["filling", "fresh"] == [one.session_id for one in reply.sessions]
     fullest = reply.sessions[0]
-    assert (100, fullest.live_tokens / 100) == (fullest.token_limit, fullest.usage)
+    assert (100, fullest.token_count / 100) == (fullest.token_limit, fullest.usage_ratio)
     assert not warned(stubs, types_pb.Scope(user_id=f"{user}2"))[0].sessions
 
 
@@ -71,6 +71,6 @@ def test_every_layer_of_a_search_is_measured(stubs: Stubs, scope: types_pb.Scope
     } <= measured.keys()  # fmt: skip
     stages = [stage.stage for stage in measured["engine", "Search"].stages]
     assert {"embed", "dense", "bm25", "hydrate"} <= set(stages)
-    assert all(one.count for one in measured.values())
+    assert all(one.call_count for one in measured.values())
     slowest = stubs.admin.Diagnose(admin_pb.DiagnoseRequest(), timeout=TIMEOUT).slowest
     assert {one.layer for one in slowest} <= {"edge", "engine"}

@@ -31,7 +31,7 @@ def update(stubs: Stubs, scope: types_pb.Scope, memory_id: str, **fields: Any) -
 
 def delete(stubs: Stubs, scope: types_pb.Scope, memory_id: str, *, hard: bool = False) -> None:
     """Delete a memory."""
-    stubs.memory.DeleteMemory(memory_pb.DeleteMemoryRequest(scope=scope, id=memory_id, hard=hard), timeout=TIMEOUT)
+    stubs.memory.DeleteMemory(memory_pb.DeleteMemoryRequest(scope=scope, id=memory_id, purge=hard), timeout=TIMEOUT)
 
 
 def restore(stubs: Stubs, scope: types_pb.Scope, memory_id: str) -> None:
@@ -152,7 +152,7 @@ def test_projects_and_private_memories_are_kept_apart(stubs: Stubs, user: str) -
     project = types_pb.Scope(user_id=user, project_id="p")
     inside = types_pb.Scope(user_id=user, project_id="p", session_id="s")
     other = types_pb.Scope(user_id=user, project_id="q", session_id="s")
-    every = filters_pb.Filter(sessions=filters_pb.SESSION_VISIBILITY_ALL)
+    every = filters_pb.Filter(session_visibility=filters_pb.SESSION_VISIBILITY_ALL)
     with (
         watching(stubs, project) as outside,
         watching(stubs, inside) as within,

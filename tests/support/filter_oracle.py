@@ -53,7 +53,7 @@ def _is_visible(memory: types_pb.Memory, chosen: filters_pb.Filter, scope: types
     projects = {
         filters_pb.PROJECT_VISIBILITY_PROJECT: {scope.project_id},
         filters_pb.PROJECT_VISIBILITY_GLOBAL: {""},
-    }.get(chosen.visibility, {scope.project_id, ""})
+    }.get(chosen.project_visibility, {scope.project_id, ""})
     own = memory.layer != types_pb.MEMORY_LAYER_SESSION or "" != scope.session_id == memory.scope.session_id
     return own and memory.scope.project_id in projects
 

@@ -25,7 +25,7 @@ def update(stubs: Stubs, scope: types_pb.Scope, memory_id: str, **fields: object
 
 def delete(stubs: Stubs, scope: types_pb.Scope, memory_id: str, *, hard: bool = False) -> types_pb.Memory:
     """Delete a memory."""
-    request = memory_pb.DeleteMemoryRequest(scope=scope, id=memory_id, hard=hard)
+    request = memory_pb.DeleteMemoryRequest(scope=scope, id=memory_id, purge=hard)
     return stubs.memory.DeleteMemory(request, timeout=TIMEOUT).memory
 
 

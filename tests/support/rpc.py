@@ -134,4 +134,4 @@ def at_rest(stubs: Stubs) -> None:
 
     A write that waits for INDEXED goes ahead of what other tests have only stored, and that changes counts and scores.
     """
-    until(lambda: not stubs.admin.Diagnose(admin_pb.DiagnoseRequest(), timeout=TIMEOUT).outbox.pending)
+    until(lambda: not stubs.admin.Diagnose(admin_pb.DiagnoseRequest(), timeout=TIMEOUT).outbox.pending_count)

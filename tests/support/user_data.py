@@ -60,7 +60,7 @@ def furnish(stubs: Stubs, user: str, secret: str) -> None:
     create(stubs, home, f"# One\n\n{secret} " + "words of a long text. " * 400 + f"\n\n# Two\n\n{secret}")
     for hard in (False, True):
         gone = create(stubs, home, f"{secret} gone {hard}")
-        stubs.memory.DeleteMemory(memory_pb.DeleteMemoryRequest(scope=home, id=gone.id, hard=hard), timeout=TIMEOUT)
+        stubs.memory.DeleteMemory(memory_pb.DeleteMemoryRequest(scope=home, id=gone.id, purge=hard), timeout=TIMEOUT)
     waiting = types_pb.Memory(content=f"{secret} waits", status=types_pb.MEMORY_STATUS_QUARANTINED)
     write(stubs, home, waiting)
     talk = types_pb.Scope(user_id=user, project_id="p", session_id="s")

@@ -108,7 +108,7 @@ def _import(client: Memsvc) -> list[str]:
     with progress_bar("import") as bar:
         for progress in client.import_memories([*conversation, *documents], wait_for="INDEXED"):
             bar(progress.next_index, total, "")
-            stored = progress.created
+            stored = progress.created_count
     seconds = perf_counter() - begun
     sessions = len({memory.scope.session_id for memory in conversation})
     write(

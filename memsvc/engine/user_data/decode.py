@@ -126,7 +126,7 @@ def memory_of(line: schema.MemoryFields, scope: Scope) -> Memory:
         revision=line.revision,
         origin=line.origin,
         trust=line.trust,
-        derived_from=tuple(line.derived_from),
+        derived_from_ids=tuple(line.derived_from_ids),
         review=line.review,
         reminder=None if line.reminder is None else Reminder(**line.reminder.model_dump()),
     )

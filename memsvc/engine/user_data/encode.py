@@ -28,7 +28,7 @@ Fields = dict[str, Any]
 _encoded = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":"), allow_nan=False).encode
 _FIELDS = (
     "key", "category", "speaker", "title", "summary", "source", "supersedes_id", "superseded_by_id", "review", "tags",
-    "keywords", "related_ids", "derived_from", "access_count", "work_in_progress",
+    "keywords", "related_ids", "derived_from_ids", "access_count", "work_in_progress",
 )  # fmt: skip
 _SCOPES = ("project_id", "agent_id", "session_id")
 _TIMES = ("access_time", "event_time", "expire_time", "valid_from", "valid_to")

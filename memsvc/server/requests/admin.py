@@ -25,12 +25,10 @@ from memsvc.server.enums import (
 from memsvc.server.requests.decoder import RequestDecoder, unique
 from memsvc.v1 import admin_service_pb2 as admin_pb
 
-CONSOLIDATION_PAGED_FIELDS = ("page_token", "request_id", "wait_for", "max_groups")
 """The fields that may differ between the pages of one consolidation."""
 _MAX_GRACE_SECONDS = limits.ORPHAN_GRACE_DAYS * 24 * 60 * 60
 _NANOS = 1_000_000_000
 _URL_SCHEMES = ("postgresql://", "postgres://")
-_ALL_TIME = Period.between(None, None)
 _SCOPE_PARTS = ("project_id", "agent_id", "session_id")
 
 
@@ -178,7 +176,7 @@ def sync_vault_request(message: admin_pb.SyncVaultRequest) -> SyncPlan:
         reason = "the vault is synchronised by user"
         scope = decoder.scope_of_user(message.scope, *_SCOPE_PARTS, reason=reason)
     decoder.finish()
-    return SyncPlan(scope, is_forced=message.force, is_dry=message.dry_run)
+    return SyncPlan(scope, is_forced=message.rewrite_all, is_dry=message.dry_run)
 
 
 def _key_bounds(decoder: RequestDecoder, field: str, values: Sequence[str], role: Role) -> tuple[str, ...]:

@@ -107,7 +107,9 @@ def list_files_request(message: file_pb.ListFilesRequest) -> ListFiles:
     """Return the page to list."""
     decoder = RequestDecoder()
     scope = decoder.scope(message.scope)
-    visibility = decoder.enum("visibility", message.visibility, VISIBILITY, Visibility.PROJECT_AND_GLOBAL)
+    visibility = decoder.enum(
+        "project_visibility", message.project_visibility, VISIBILITY, Visibility.PROJECT_AND_GLOBAL
+    )
     count = len(FILE_CATEGORY.names)
     categories = decoder.enums("categories", message.categories, FILE_CATEGORY.from_proto, count=count)
     query = decoder.text("query", message.query, most=limits.FILE_QUERY)

@@ -42,7 +42,7 @@ IMPORTANCE_BOUND = 100
 
 NOT_ARCHIVED = Not(AnyOf(Field.TIER, (Tier.ARCHIVED.value,)))
 ONLY_ACTIVE = AnyOf(Field.STATUS, (Status.ACTIVE.value,))
-SUPERSEDED = AnyOf(Field.STATUS, (Status.DEPRECATED.value,))
+SUPERSEDED = AnyOf(Field.STATUS, (Status.SUPERSEDED.value,))
 EXPIRED = AnyOf(Field.STATUS, (Status.EXPIRED.value,))
 NOW = AsOf()
 
@@ -102,10 +102,14 @@ def decode_selection(  # noqa: PLR0913 - a filter and the moment that it is eval
         visibility, sessions = Visibility.PROJECT_AND_GLOBAL, SessionVisibility.CURRENT
     else:
         asked = list(_value_conditions(decoder, chosen, field))
-        sessions = decoder.enum(f"{field}.sessions", chosen.sessions, SESSION_VISIBILITY, SessionVisibility.CURRENT)
+        sessions = decoder.enum(
+            f"{field}.session_visibility", chosen.session_visibility, SESSION_VISIBILITY, SessionVisibility.CURRENT
+        )
         asked += _time_conditions(decoder, chosen, now, field)
         asked += _number_conditions(decoder, chosen, field)
-        visibility = decoder.enum(f"{field}.visibility", chosen.visibility, VISIBILITY, Visibility.PROJECT_AND_GLOBAL)
+        visibility = decoder.enum(
+            f"{field}.project_visibility", chosen.project_visibility, VISIBILITY, Visibility.PROJECT_AND_GLOBAL
+        )
         asked += _metadata_conditions(decoder, chosen, field)
         expression = ExpressionDecoder(decoder)
         where = expression.decode(chosen.where, f"{field}.where", depth=1) if chosen.HasField("where") else None
@@ -137,7 +141,7 @@ def _defaults(chosen: filters_pb.Filter, now: datetime, moment: AsOf, tested: fr
     if not chosen.include_not_valid:
         valid = to_micros(moment.valid_time or now)
         still = Not(Range(Field.VALID_TO, at_most=valid))
-        wants_superseded = types_pb.MEMORY_STATUS_DEPRECATED in chosen.statuses or Field.STATUS in tested
+        wants_superseded = types_pb.MEMORY_STATUS_SUPERSEDED in chosen.statuses or Field.STATUS in tested
         # A superseded memory ceased to be valid by that: to ask for the status alone would find nothing.
         yield Or((still, SUPERSEDED)) if wants_superseded and moment.valid_time is None else still
         yield Not(Range(Field.VALID_FROM, above=valid))

@@ -26,11 +26,8 @@ from memsvc.server.requests.memory import MemoryWrite, memory_write, plain_optio
 from memsvc.server.requests.memory_fields import check_date
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 
-CONSOLIDATION_PAGED_FIELDS = ("page_token", "request_id", "wait_for", "max_groups")
+CONSOLIDATION_PAGED_FIELDS = ("page_token", "request_id", "wait_for", "page_size")
 """The fields that may differ between the pages of one consolidation."""
-_MAX_GRACE_SECONDS = limits.ORPHAN_GRACE_DAYS * 24 * 60 * 60
-_NANOS = 1_000_000_000
-_URL_SCHEMES = ("postgresql://", "postgres://")
 _ALL_TIME = Period.between(None, None)
 _SCOPE_PARTS = ("project_id", "agent_id", "session_id")
 
@@ -230,7 +227,7 @@ def consolidate_memories_request(
     if message.HasField("threshold"):
         threshold = decoder.number("threshold", message.threshold, most=1.0)
     most_groups = decoder.integer(
-        "max_groups", message.max_groups, least=1, most=limits.GROUPS, default=limits.GROUPS_DEFAULT
+        "page_size", message.page_size, least=1, most=limits.GROUPS, default=limits.GROUPS_DEFAULT
     )
     request_id = decoder.request_id(message.request_id)
     wait_for = decoder.wait_for(message.wait_for)

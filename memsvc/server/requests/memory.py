@@ -375,7 +375,7 @@ def resolve_conflict_request(message: memory_pb.ResolveConflictRequest) -> Resol
     """Return the decision about a conflict."""
     decoder = RequestDecoder()
     scope = decoder.scope(message.scope)
-    conflict_id = decoder.uuid("conflict_id", message.conflict_id)
+    conflict_id = decoder.uuid("id", message.id)
     decoder.count("resolution", [message.resolution] if message.resolution else [], least=1, most=1)
     resolution = decoder.enum("resolution", message.resolution, RESOLUTION, Resolution.CONFIRM)
     options = plain_options(decoder, message.request_id, message.wait_for)

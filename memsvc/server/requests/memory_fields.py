@@ -277,7 +277,9 @@ _DECODERS: Mapping[str, FieldDecoder] = {
     "ttl": lambda decoder, field, memory: decoder.ttl(field, memory.ttl) if memory.HasField("ttl") else None,
     "origin": lambda decoder, field, memory: decoder.enum(field, memory.origin, ORIGIN, Origin.AGENT),
     "trust": _share("trust", None, DIGITS),
-    "derived_from": lambda decoder, field, memory: decoder.uuids(field, memory.derived_from, count=limits.DERIVED_FROM),
+    "derived_from_ids": lambda decoder, field, memory: decoder.uuids(
+        field, memory.derived_from_ids, count=limits.DERIVED_FROM
+    ),
     "reminder": lambda decoder, field, memory: (
         decode_reminder(decoder, field, memory.reminder) if memory.HasField("reminder") else None
     ),

@@ -55,7 +55,7 @@ PRESETS: Mapping[int, tuple[Mapping[Retriever, float], float]] = {
 EQUAL_WEIGHTS: Mapping[Retriever, float] = dict.fromkeys(Retriever, 1.0)
 _DEFAULT_WEIGHTING = Weighting()
 _SEARCH_GROUPS: Mapping[int, AbstractSet[Group]] = {
-    search_pb.SEARCH_ALL_SCOPE_ALL: frozenset(Group),
+    search_pb.SEARCH_GROUP_ALL: frozenset(Group),
     **{number: frozenset({group}) for number, group in SEARCH_GROUP.from_proto.items()},
 }
 
@@ -129,7 +129,7 @@ def search_all_request(
     is_blank = not message.query.strip()
     if is_blank:
         decoder.add("query", "must be set")
-    named = decoder.enums("scopes", message.scopes, _SEARCH_GROUPS, count=len(_SEARCH_GROUPS))
+    named = decoder.enums("groups", message.groups, _SEARCH_GROUPS, count=len(_SEARCH_GROUPS))
     groups = frozenset[Group]().union(*named) or frozenset(Group)
     scope = decoder.scope(message.scope)
     if not is_blank:

@@ -53,27 +53,27 @@ def get_stats_response(stats: Stats) -> admin_pb.GetStatsResponse:
     """Return counts of memories; names with a count of 0 are left out."""
     counts = stats.counts
     return admin_pb.GetStatsResponse(
-        total_count=counts.total,
+        memory_count=counts.total,
         count_by_layer=_counted(counts.by_layer),
         count_by_kind=_counted(counts.by_kind),
         count_by_tier=_counted(counts.by_tier),
         count_by_status=_counted(counts.by_status),
-        core_tokens=counts.core_tokens,
-        session_tokens=counts.session_tokens,
+        core_token_count=counts.core_tokens,
+        session_token_count=counts.session_tokens,
         chunk_count=counts.chunks,
         content_bytes=counts.content_bytes,
         vector_count=stats.vector_count,
         lexical_count=stats.lexical_count,
         storage_bytes=stats.storage_bytes,
-        pending_index_changes=stats.pending_changes,
+        pending_change_count=stats.pending_changes,
         warnings=_warnings(stats.warnings),
         sessions=[
             admin_pb.SessionFill(
                 session_id=fill.session_id,
                 project_id=fill.project_id,
-                live_tokens=fill.live_tokens,
+                token_count=fill.live_tokens,
                 token_limit=fill.token_limit,
-                usage=fill.usage,
+                usage_ratio=fill.usage,
             )
             for fill in stats.sessions
         ],
@@ -105,7 +105,7 @@ def diagnose_response(diagnosis: Diagnosis, *, version: str) -> admin_pb.Diagnos
 
 def _outbox(state: OutboxState) -> admin_pb.OutboxReport:
     return admin_pb.OutboxReport(
-        head_position=state.head_position, applied_position=state.applied_position, pending=state.pending
+        head_position=state.head_position, applied_position=state.applied_position, pending_count=state.pending
     )
 
 
@@ -115,8 +115,8 @@ def reindex_response(progress: ReindexProgress) -> admin_pb.ReindexResponse:
     return admin_pb.ReindexResponse(
         phase=REINDEX_PHASE.to_proto[progress.phase],
         index=admin_pb.INDEX_KIND_UNSPECIFIED if over else INDEX_KIND.to_proto[progress.index],
-        done=progress.done,
-        total=progress.total,
+        done_count=progress.done,
+        total_count=progress.total,
         generation=0 if over else progress.generation,
         message=progress.message,
     )
@@ -137,8 +137,8 @@ def _operation(one: OperationPerformance) -> admin_pb.OperationPerformance:
     return admin_pb.OperationPerformance(
         operation=one.operation,
         layer=one.layer,
-        count=durations.count,
-        errors=durations.errors,
+        call_count=durations.count,
+        error_count=durations.errors,
         p50=seconds_to_proto(durations.p50),
         p90=seconds_to_proto(durations.p90),
         p95=seconds_to_proto(durations.p95),
@@ -152,7 +152,7 @@ def _operation(one: OperationPerformance) -> admin_pb.OperationPerformance:
 def _stage(name: str, durations: Percentiles) -> admin_pb.StagePerformance:
     return admin_pb.StagePerformance(
         stage=name,
-        count=durations.count,
+        call_count=durations.count,
         p50=seconds_to_proto(durations.p50),
         p90=seconds_to_proto(durations.p90),
         p95=seconds_to_proto(durations.p95),
@@ -175,17 +175,17 @@ def _backend(health: BackendHealth) -> admin_pb.BackendHealth:
 def _index(report: IndexReport) -> admin_pb.IndexReport:
     return admin_pb.IndexReport(
         index=INDEX_KIND.to_proto[report.index],
-        expected=report.expected,
-        present=report.present,
-        missing=report.missing,
-        stale=report.stale,
-        orphaned=report.orphaned,
+        expected_count=report.expected,
+        present_count=report.present,
+        missing_count=report.missing,
+        stale_count=report.stale,
+        orphaned_count=report.orphaned,
         generation=report.generation,
         model=report.model,
         dimension=report.dimension,
         hnsw=report.hnsw,
         position=report.position,
-        building=_building(report),
+        build=_building(report),
     )
 
 
@@ -195,8 +195,8 @@ def _building(report: IndexReport) -> admin_pb.IndexBuild | None:
         return None
     return admin_pb.IndexBuild(
         phase=REINDEX_PHASE.to_proto[step.phase],
-        done=step.done,
-        total=step.total,
+        done_count=step.done,
+        total_count=step.total,
         generation=step.generation,
         model=report.building_model,
     )
@@ -220,7 +220,7 @@ def check_integrity_response(event: IntegrityEvent) -> admin_pb.CheckIntegrityRe
     if isinstance(event, Finding):
         return admin_pb.CheckIntegrityResponse(finding=_finding(event))
     if isinstance(event, Checking):
-        progress = admin_pb.IntegrityProgress(part=event.part, checked=event.checked)
+        progress = admin_pb.IntegrityProgress(part=event.part, checked_count=event.checked)
         return admin_pb.CheckIntegrityResponse(progress=progress)
     return admin_pb.CheckIntegrityResponse(summary=_integrity_summary(event))
 
@@ -242,8 +242,8 @@ def _finding(finding: Finding) -> admin_pb.IntegrityFinding:
 def _integrity_summary(summary: CheckSummary) -> admin_pb.IntegritySummary:
     return admin_pb.IntegritySummary(
         memory_count=summary.memories,
-        findings=summary.findings,
-        repaired=summary.repaired,
+        finding_count=summary.findings,
+        repaired_count=summary.repaired,
         count_by_fault=dict(summary.by_fault),
         unchecked=summary.unchecked,
     )

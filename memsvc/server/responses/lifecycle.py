@@ -30,7 +30,6 @@ from memsvc.server.responses.memories import (
 from memsvc.server.tokens import consistency_token
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 
-SLOWEST = 10
 
 # Checkpoints.
 
@@ -77,9 +76,11 @@ def rollback_to_checkpoint_response(
         changed_count=counts.get(DifferenceKind.CHANGED, 0),
         deleted_count=counts.get(DifferenceKind.DELETED, 0),
         restored_count=counts.get(DifferenceKind.RESTORED, 0) + counts.get(DifferenceKind.CREATED, 0),
-        unreturned_count=report.unreturned_count,
-        unreturned=[
-            lifecycle_pb.UnreturnedMemory(id=one.memory_id, reason=one.reason.value, in_the_way=one.in_the_way)
+        unrestored_count=report.unreturned_count,
+        unrestored=[
+            lifecycle_pb.UnrestoredMemory(
+                memory_id=one.memory_id, reason=one.reason.value, blocking_memory_id=one.in_the_way
+            )
             for one in report.unreturned
         ],
         undo_checkpoint=report.undo,
@@ -243,7 +244,7 @@ def _import_issue(issue: Issue) -> lifecycle_pb.ImportIssue:
         id=issue.id,
         reason=IMPORT_ISSUE_REASON.to_proto[issue.trouble],
         message=issue.message,
-        in_the_way=issue.in_the_way,
+        blocking_id=issue.in_the_way,
     )
 
 
@@ -253,10 +254,10 @@ def erase_user_response(receipt: Receipt) -> lifecycle_pb.EraseUserResponse:
     message = response.receipt
     message.dry_run = not receipt.is_done
     message.clean = receipt.is_clean
-    fill_time(message.begin_time, receipt.begin_time)
+    fill_time(message.start_time, receipt.begin_time)
     fill_time(message.end_time, receipt.end_time)
     for store in receipt.stores:
         message.stores.add(store=store.name, removed_counts=store.removed, remaining_count=store.remaining)
     message.backups.extend(receipt.backups)
-    message.files_searched = receipt.files_searched
+    message.searched_file_count = receipt.files_searched
     return response

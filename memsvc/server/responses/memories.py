@@ -109,8 +109,8 @@ def _fill_lists(message: types_pb.Memory, memory: Memory) -> None:
             add(term=word.term, weight=word.weight)
     if memory.related_ids:
         message.related_ids.extend(memory.related_ids)
-    if memory.derived_from:
-        message.derived_from.extend(memory.derived_from)
+    if memory.derived_from_ids:
+        message.derived_from_ids.extend(memory.derived_from_ids)
     for ref in memory.file_refs:
         message.file_refs.add(category=ref.category, id=ref.id)
     if memory.reminder is not None:
@@ -157,7 +157,7 @@ def fill_occurrence(message: types_pb.ReminderOccurrence, due: Due) -> None:
     message.memory_id = due.memory.id
     message.date.year, message.date.month, message.date.day = occurrence.day.timetuple()[:3]
     message.slot = REMINDER_SLOT.to_proto[occurrence.slot]
-    message.is_overdue = occurrence.is_overdue
+    message.overdue = occurrence.is_overdue
     fill_time(message.due_time, occurrence.due_time)
 
 
@@ -197,7 +197,7 @@ def fill_conflict(message: types_pb.Conflict, contradiction: Contradiction) -> N
 
 def redactions_to_proto(redactions: Iterable[Redaction]) -> list[types_pb.Redaction]:
     """Return the kinds of secrets that were replaced, and how many of each."""
-    return [types_pb.Redaction(kind=redaction.kind, count=redaction.count) for redaction in redactions]
+    return [types_pb.Redaction(kind=redaction.kind, match_count=redaction.count) for redaction in redactions]
 
 
 def time_to_proto(moment: datetime) -> Timestamp:

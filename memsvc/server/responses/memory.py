@@ -93,13 +93,13 @@ def import_memories_response(
     """Return the progress of an import *seconds* after its header; *failures* were not reported before."""
     stored = progress.created + progress.updated + progress.duplicates
     return memory_pb.ImportMemoriesResponse(
-        received=progress.received,
-        created=progress.created,
-        updated=progress.updated,
-        duplicates=progress.duplicates,
-        failed=progress.failed,
-        conflicts=progress.conflicts,
-        redacted=progress.redacted,
+        received_count=progress.received,
+        created_count=progress.created,
+        updated_count=progress.updated,
+        duplicate_count=progress.duplicates,
+        failed_count=progress.failed,
+        conflict_count=progress.conflicts,
+        redacted_count=progress.redacted,
         next_index=progress.next_index,
         failures=[
             memory_pb.ImportFailure(index=index, status=item_status_from_rejected(rejected))
@@ -184,7 +184,7 @@ def _fill_decision(message: memory_pb.CaptureDecision, decision: Decision) -> No
     message.remember = decision.remember
     message.reason = CAPTURE_REASON.to_proto[decision.reason]
     message.detail = decision.detail
-    message.text = decision.text
+    message.statement = decision.text
     if decision.memory is not None:
         fill_memory(message.memory, decision.memory)
     if decision.outcome is not None:
@@ -245,7 +245,7 @@ def list_revisions_response(
         message = response.revisions.add(revision=revision.memory.revision, action=action)
         fill_time(message.known_from, revision.memory.update_time)
         if revision.until is not None:
-            fill_time(message.known_until, revision.until)
+            fill_time(message.known_to, revision.until)
         fill_memory(message.memory, revision.memory)
         if before is not None:
             message.changed_fields.extend(changed_fields(before.memory, revision.memory))

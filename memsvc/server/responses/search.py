@@ -32,7 +32,7 @@ def fill_search_response(
 ) -> None:
     """Fill in one page of hits, and the token of the next where there is one."""
     response.next_page_token = _next_page_token(reply, request, query)
-    response.total_candidates = reply.total_candidates
+    response.candidate_count = reply.total_candidates
     for hit in reply.hits:
         _fill_hit(response.hits.add(), hit, include_files=request.include_files)
     response.degraded.extend(_degraded(reply.degraded))
@@ -168,7 +168,7 @@ def render_context_response(rendered: RenderedContext) -> search_pb.RenderContex
 
 def load_core_response(loaded: CoreContext) -> search_pb.LoadCoreResponse:
     """Return the core memories that an agent loads at its start."""
-    response = search_pb.LoadCoreResponse(is_incomplete=loaded.is_incomplete)
+    response = search_pb.LoadCoreResponse(incomplete=loaded.is_incomplete)
     for field, memories in (
         (response.core, loaded.core),
         (response.active, loaded.active),
@@ -217,7 +217,7 @@ def _plan(plan: Plan) -> search_pb.ContextPlan:
             search_pb.PlannedSection(section=SECTION.to_proto[section], budget_tokens=budget)
             for section, budget in plan.sections
         ],
-        is_delta=plan.is_delta,
+        delta=plan.is_delta,
     )
 
 

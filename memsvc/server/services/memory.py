@@ -155,12 +155,12 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
             self._app.revise.delete,
             change.scope,
             change.memory_id,
-            hard=request.hard,
+            hard=request.purge,
             expected_revision=change.expected_revision,
             options=change.options,
         )
         await self._waits.written(written, change.options.wait_for)
-        return responses.delete_memory_response(written, hard=request.hard)
+        return responses.delete_memory_response(written, hard=request.purge)
 
     async def RestoreMemory(
         self, request: memory_pb.RestoreMemoryRequest, context: Context

@@ -23,7 +23,7 @@ def SearchAll(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCo
     words = " ".join((WORD, *(f"secret{name}" for name in stranger.hidden)))
     for chosen in (filters_pb.Filter(), EVERY, filters_pb.Filter(ids=stranger.ids)):
         for scopes in ([], [3], [4, 5]):
-            fields: dict[str, Any] = {"filter": chosen, "scopes": scopes, "limit": 100, "include_files": True}
+            fields: dict[str, Any] = {"filter": chosen, "groups": scopes, "limit": 100, "include_files": True}
             yield [search_pb.SearchAllRequest(scope=stranger.scope, query=words, **fields)], OK
 
 

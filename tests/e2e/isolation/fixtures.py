@@ -134,7 +134,7 @@ class Owner:
             iter([memory_pb.ImportMemoriesRequest(header=header), memory_pb.ImportMemoriesRequest(batch=batch)]),
             timeout=TIMEOUT,
         )
-        assert last.created == 1
+        assert last.created_count == 1
 
     def _keep_files(self) -> None:
         for number, (name, project) in enumerate({"world": "", "project": "p"}.items()):

@@ -28,7 +28,7 @@ def CreateMemory(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.Statu
         yield (
             [
                 memory_pb.CreateMemoryRequest(
-                    scope=stranger.scope, memory=types_pb.Memory(content="x", derived_from=[theirs.id])
+                    scope=stranger.scope, memory=types_pb.Memory(content="x", derived_from_ids=[theirs.id])
                 )
             ],
             (INVALID),
@@ -116,7 +116,7 @@ def DeleteMemory(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.Statu
     """Neither softly nor for good."""
     for memory_id in stranger.ids:
         for hard in (False, True):
-            yield [memory_pb.DeleteMemoryRequest(scope=stranger.scope, id=memory_id, hard=hard)], NOT_FOUND
+            yield [memory_pb.DeleteMemoryRequest(scope=stranger.scope, id=memory_id, purge=hard)], NOT_FOUND
 
 
 @case
@@ -168,7 +168,7 @@ def ResolveConflict(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.St
         yield (
             [
                 memory_pb.ResolveConflictRequest(
-                    scope=stranger.scope, conflict_id=stranger.owner.conflict_id, resolution=resolution
+                    scope=stranger.scope, id=stranger.owner.conflict_id, resolution=resolution
                 )
             ],
             NOT_FOUND,
@@ -202,7 +202,7 @@ def remove(stranger: Stranger, key: str) -> None:
     memory = stranger.owner.stubs.memory
     own = memory.GetMemory(memory_pb.GetMemoryRequest(scope=stranger.scope, key=key), timeout=TIMEOUT).memory
     assert own.content == "mine"
-    memory.DeleteMemory(memory_pb.DeleteMemoryRequest(scope=stranger.scope, id=own.id, hard=True), timeout=TIMEOUT)
+    memory.DeleteMemory(memory_pb.DeleteMemoryRequest(scope=stranger.scope, id=own.id, purge=True), timeout=TIMEOUT)
 
 
 @case

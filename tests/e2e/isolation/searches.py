@@ -25,7 +25,7 @@ def searches(stranger: Stranger) -> Iterator[search_pb.SearchRequest]:
             filters_pb.Filter(ids=stranger.ids),
             filters_pb.Filter(session_ids=["s"]),
         ):
-            chosen.sessions = filters_pb.SESSION_VISIBILITY_ALL if sessions_from(stranger) else 0
+            chosen.session_visibility = filters_pb.SESSION_VISIBILITY_ALL if sessions_from(stranger) else 0
             yield search_pb.SearchRequest(
                 scope=stranger.scope, query=words, keywords=words.split(), mode=mode, filter=chosen, limit=100,
                 explain=True, consistency_token=stranger.owner.tokens["consistency"],

@@ -24,10 +24,10 @@ def file_refs() -> Iterator[Wrong]:
         yield Wrong("ResolveFileRefs", {"refs": [good, Ref(category="chart", id=name)]}, ("refs[1].id",))
     for query in ("", " \n", "　"):
         yield Wrong("SearchAll", {"query": query}, ("query",))
-    yield Wrong("SearchAll", {"query": "", "limit": 101, "scopes": [0]}, ("limit", "query", "scopes[0]"))
+    yield Wrong("SearchAll", {"query": "", "limit": 101, "groups": [0]}, ("limit", "query", "groups[0]"))
     yield Wrong("SearchAll", {"query": "x" * 8_193}, ("query",))
-    yield Wrong("SearchAll", {"scopes": [1, 6, 0]}, ("scopes[1]", "scopes[2]"))
-    yield Wrong("SearchAll", {"scopes": [1] * 6}, ("scopes",))
+    yield Wrong("SearchAll", {"groups": [1, 6, 0]}, ("groups[1]", "groups[2]"))
+    yield Wrong("SearchAll", {"groups": [1] * 6}, ("scopes",))
     yield Wrong("SearchAll", {"limit": -1, "snippet_chars": 39}, ("limit", "snippet_chars"))
     yield Wrong("SearchAll", {"consistency_token": "x"}, ("consistency_token",))
     for chosen, paths in FILTERS:

@@ -72,8 +72,8 @@ MEMORIES: list[tuple[types_pb.Memory, tuple[str, ...]]] = [
     (Memory(trust=1.01), ("memory.trust",)),
     (Memory(trust=-0.01), ("memory.trust",)),
     (Memory(trust=NAN), ("memory.trust",)),
-    (Memory(derived_from=["x"]), ("memory.derived_from[0]",)),
-    (Memory(derived_from=[ID] * 65), ("memory.derived_from",)),
+    (Memory(derived_from_ids=["x"]), ("memory.derived_from_ids[0]",)),
+    (Memory(derived_from_ids=[ID] * 65), ("memory.derived_from_ids",)),
     (Memory(event_time=LATE), ("memory.event_time",)),
     (Memory(event_time=Timestamp(seconds=-62_135_596_801)), ("memory.event_time",)),
     (Memory(event_time=Timestamp(nanos=-1)), ("memory.event_time",)),
@@ -100,7 +100,7 @@ NEW_MEMORIES: list[tuple[types_pb.Memory, tuple[str, ...]]] = [
     (Memory(content="x" * 1_000_001), ("memory.content",)),
     (Memory(content="a\x00b"), ("memory.content",)),
     (Memory(content="x", layer=types_pb.MEMORY_LAYER_SESSION), ("memory.layer",)),
-    (Memory(content="x", derived_from=[ID, ID.replace("9", "8")]), ("memory.derived_from[0]", "memory.derived_from[1]")),
+    (Memory(content="x", derived_from_ids=[ID, ID.replace("9", "8")]), ("memory.derived_from_ids[0]", "memory.derived_from_ids[1]")),
     (Memory(content="x", scope=Scope(user_id="another")), ("memory.scope.user_id",)),
     (Memory(content="x", scope=Scope(project_id="x" * 129, session_id="\x00")), (
         "memory.scope.project_id", "memory.scope.session_id",
@@ -128,8 +128,8 @@ FILTERS: list[tuple[filters_pb.Filter, tuple[str, ...]]] = [
     (Filter(min_importance=4, max_importance=3), ("filter.max_importance",)),
     (Filter(min_confidence=NAN), ("filter.min_confidence",)),
     (Filter(min_confidence=0.5, max_confidence=0.4), ("filter.max_confidence",)),
-    (Filter(sessions=3), ("filter.sessions",)),
-    (Filter(visibility=4), ("filter.visibility",)),  # type: ignore[arg-type] # no value of the enum
+    (Filter(session_visibility=3), ("filter.session_visibility",)),
+    (Filter(project_visibility=4), ("filter.project_visibility",)),  # type: ignore[arg-type] # no value of the enum
     (Filter(create_time=span(2, 2)), ("filter.create_time.end",)),
     (Filter(event_time=span(3, 2)), ("filter.event_time.end",)),
     (Filter(valid_from=span(3, 2), valid_to=span(1, 1)), ("filter.valid_from.end", "filter.valid_to.end")),

@@ -59,7 +59,7 @@ def _writing(scope: types_pb.Scope) -> dict[str, dict[str, Any]]:
         "RestoreMemory": one,
         "SupersedeMemory": one | memory,
         "ListConflicts": {"scope": scope},
-        "ResolveConflict": {"scope": scope, "conflict_id": ID, "resolution": 1},
+        "ResolveConflict": {"scope": scope, "id": ID, "resolution": 1},
         "CaptureMemory": {"scope": scope, "text": "x", "dry_run": True},
         "FlushMessages": {"scope": scope, "messages": [types_pb.ChatMessage(content="x")]},
         "AppendMemory": {"scope": scope, "key": "a key", "content": "x"},

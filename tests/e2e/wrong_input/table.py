@@ -49,7 +49,7 @@ def _memories() -> Iterator[Wrong]:
         new.MergeFrom(memory)
         yield Wrong("CreateMemory", {"memory": new}, paths)
         # Whether its sources are there matters only once the memory to be superseded is.
-        if "memory.derived_from[1]" not in paths:
+        if "memory.derived_from_ids[1]" not in paths:
             yield Wrong("SupersedeMemory", {"memory": new}, paths)
     for memory, paths in MEMORIES:
         changed = Memory(id=ID)
@@ -131,7 +131,7 @@ def _conflicts() -> Iterator[Wrong]:
     yield Wrong("ListConflicts", {"page_size": -1}, ("page_size",))
     for token in ("x", "=" * 40, "A" * 100_000, "AQAAAAAAAAAE", "\x00"):
         yield Wrong("ListConflicts", {"page_token": token}, ("page_token",))
-    yield Wrong("ResolveConflict", {"conflict_id": "x", "resolution": 0}, ("conflict_id", "resolution"))
+    yield Wrong("ResolveConflict", {"id": "x", "resolution": 0}, ("id", "resolution"))
     yield Wrong("ResolveConflict", {"resolution": 4}, ("resolution",))
 
 

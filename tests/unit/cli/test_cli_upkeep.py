@@ -29,7 +29,7 @@ def test_a_broken_link_is_named_and_repaired(run: Any, address: str, request: py
     with Memsvc(address, user_id=request.node.name) as client:
         gone = client.create("one").memory.id
         client.create("two", related_ids=[gone])
-        client.delete(gone, hard=True)
+        client.delete(gone, purge=True)
 
     found = run("check-integrity", code=1)
     repaired = run("check-integrity", "--repair")

@@ -57,8 +57,12 @@ class Memories(memory_service_pb2_grpc.MemoryServiceServicer):
                 context.abort(grpc.StatusCode.UNAVAILABLE, "the connection broke")
             self.stored = max(self.stored, request.batch.first_index + len(request.batch.memories))
             received = self.stored - begin
-            yield memory_pb.ImportMemoriesResponse(received=received, created=received, next_index=self.stored)
-        yield memory_pb.ImportMemoriesResponse(received=received, created=received, next_index=self.stored, done=True)
+            yield memory_pb.ImportMemoriesResponse(
+                received_count=received, created_count=received, next_index=self.stored
+            )
+        yield memory_pb.ImportMemoriesResponse(
+            received_count=received, created_count=received, next_index=self.stored, done=True
+        )
 
 
 class Admin(admin_service_pb2_grpc.AdminServiceServicer):
@@ -70,7 +74,7 @@ class Admin(admin_service_pb2_grpc.AdminServiceServicer):
         done = 0
         while context.is_active():
             done += 1
-            yield admin_pb.ReindexResponse(index=request.indexes[0], done=done)
+            yield admin_pb.ReindexResponse(index=request.indexes[0], done_count=done)
 
 
 @contextmanager

@@ -69,7 +69,7 @@ BAD_FILTERS = [
     (filters_pb.Filter(min_importance=4, max_importance=3), "filter.max_importance"),
     (filters_pb.Filter(min_confidence=float("nan")), "filter.min_confidence"),
     (filters_pb.Filter(min_confidence=0.9, max_confidence=0.1), "filter.max_confidence"),
-    (filters_pb.Filter(visibility=99), "filter.visibility"),  # type: ignore[arg-type] # open
+    (filters_pb.Filter(project_visibility=99), "filter.project_visibility"),  # type: ignore[arg-type] # open
     (filters_pb.Filter(metadata=[filters_pb.MetadataEquals(value=TEXT)]), "filter.metadata[0].path"),
     (filters_pb.Filter(metadata=[filters_pb.MetadataEquals(path="a")]), "filter.metadata[0].value"),
     (

@@ -81,7 +81,7 @@ MEMORIES = st.builds(
     revision=st.integers(1, 2**40),
     origin=st.sampled_from(Origin),
     trust=st.floats(0, 1),
-    derived_from=st.lists(TEXTS, max_size=2).map(tuple),
+    derived_from_ids=st.lists(TEXTS, max_size=2).map(tuple),
     review=st.sampled_from(Review),
     reminder=st.none() | REMINDERS,
 )
@@ -107,7 +107,7 @@ def read_back(message: types_pb.Memory) -> dict[str, object]:
             is_set = message.HasField(field.name)  # type: ignore[arg-type] # the name of a time
             value = time_from_proto(value) if is_set else None
         values[field.name] = value
-    for name in ("tags", "related_ids", "derived_from"):
+    for name in ("tags", "related_ids", "derived_from_ids"):
         values[name] = tuple(getattr(message, name))
     values["origin"] = Origin(types_pb.MemoryOrigin.Name(message.origin).removeprefix("MEMORY_ORIGIN_"))
     review = types_pb.MemoryReview.Name(message.review).removeprefix("MEMORY_REVIEW_")

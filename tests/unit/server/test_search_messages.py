@@ -113,7 +113,7 @@ def test_keywords_are_lowered_and_kept_once() -> None:
         ),
         (
             search_pb.Fusion(
-                weights=search_pb.FusionWeights(dense=4, bm25=2), normalization=search_pb.NORMALIZATION_NONE
+                weights=search_pb.FusionWeights(dense=4, bm25=2), normalization=search_pb.FUSION_NORMALIZATION_NONE
             ),
             Fusion(
                 FusionMethod.WEIGHTED,

@@ -198,7 +198,7 @@ def test_expressions_nest() -> None:
 
 def test_visibility_goes_beside_the_filter() -> None:
     """It belongs to the reach of a read."""
-    selection = selection_of(filters_pb.Filter(visibility=filters_pb.PROJECT_VISIBILITY_GLOBAL), now=NOW)
+    selection = selection_of(filters_pb.Filter(project_visibility=filters_pb.PROJECT_VISIBILITY_GLOBAL), now=NOW)
 
     assert Visibility.GLOBAL is selection.visibility
 

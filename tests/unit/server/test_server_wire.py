@@ -72,7 +72,7 @@ def test_a_memory_is_stored_found_changed_deleted_and_restored(clients: Clients,
     assert hits() == []
     clients.memories.RestoreMemory(memory_pb.RestoreMemoryRequest(scope=scope, id=memory_id))
     assert hits() == ["Anna lives in Porto."]
-    gone = clients.memories.DeleteMemory(memory_pb.DeleteMemoryRequest(scope=scope, id=memory_id, hard=True))
+    gone = clients.memories.DeleteMemory(memory_pb.DeleteMemoryRequest(scope=scope, id=memory_id, purge=True))
     assert not gone.HasField("memory")
     assert hits() == []
 
@@ -195,12 +195,12 @@ def test_an_import_tells_its_progress_and_its_failures(clients: Clients, scope: 
     responses = list(clients.memories.ImportMemories(import_messages(scope, "", *batches)))
 
     last = responses[-1]
-    assert (responses[0].next_index, responses[0].received, responses[0].done) == (0, 0, False)
+    assert (responses[0].next_index, responses[0].received_count, responses[0].done) == (0, 0, False)
     assert (
-        last.received,
-        last.created,
-        last.duplicates,
-        last.failed,
+        last.received_count,
+        last.created_count,
+        last.duplicate_count,
+        last.failed_count,
         last.next_index,
         last.done,
     ) == (4, 2, 1, 1, 4, True)
@@ -219,7 +219,7 @@ def test_an_import_goes_on_where_it_broke_off(clients: Clients, scope: types_pb.
     responses = list(clients.memories.ImportMemories(import_messages(scope, "again", both)))
 
     assert responses[0].next_index == 2
-    assert (responses[-1].received, responses[-1].created, responses[-1].next_index) == (1, 1, 3)
+    assert (responses[-1].received_count, responses[-1].created_count, responses[-1].next_index) == (1, 1, 3)
 
 
 def test_a_client_may_send_everything_before_it_reads(clients: Clients, scope: types_pb.Scope) -> None:
@@ -276,11 +276,11 @@ def test_the_service_tells_of_itself(clients: Clients, scope: types_pb.Scope) ->
     diagnosis = clients.admin.Diagnose(admin_pb.DiagnoseRequest(verify=True))
     performance = clients.admin.GetPerformance(admin_pb.GetPerformanceRequest(operation="CreateMemory"))
 
-    assert (stats.total_count, dict(stats.count_by_kind)) == (1, {"FACT": 1})
+    assert (stats.memory_count, dict(stats.count_by_kind)) == (1, {"FACT": 1})
     assert diagnosis.healthy
     assert (len(diagnosis.backends), diagnosis.version) == (6, "1.2.3")
     edge = next(operation for operation in performance.operations if operation.layer == "edge")
-    assert edge.count >= 1
+    assert edge.call_count >= 1
     assert edge.max.nanos > 0
 
 
