@@ -63,14 +63,26 @@ def stats(session: CliContext) -> None:
 
 def _warn(warnings: Iterable[types_pb.Warning]) -> None:
     for warning in warnings:
-        print_error(f"memsvc: {_severity(warning)}{warning.code}: {warning.message}")
+        print_error(f"memsvc: {_severity(warning)}{_code(warning)}: {warning.message}")
+
+
+def _code(warning: types_pb.Warning) -> str:
+    from memsvc.v1 import types_pb2 as types_pb  # noqa: PLC0415 - a quick start
+
+    return types_pb.WarningCode.Name(warning.code).removeprefix("WARNING_CODE_")
+
+
+def _point(point: admin_pb.MeasurementPoint.ValueType) -> str:
+    from memsvc.v1 import admin_service_pb2 as admin_pb  # noqa: PLC0415 - a quick start
+
+    return admin_pb.MeasurementPoint.Name(point).removeprefix("MEASUREMENT_POINT_").lower()
 
 
 def _severity(warning: types_pb.Warning) -> str:
 
     from memsvc.v1 import types_pb2 as types_pb  # noqa: PLC0415 - a quick start
 
-    name = types_pb.WarningSeverity.Name(warning.severity).removeprefix("WARNING_SEVERITY_").lower()
+    name = types_pb.Severity.Name(warning.severity).removeprefix("SEVERITY_").lower()
     return "" if name == "unspecified" else f"{name}: "
 
 
@@ -88,7 +100,9 @@ def perf(
         return
     rows = []
     for each in reply.operations:
-        rows.append((each.operation, each.layer, f"{each.call_count:,}", f"{each.error_count:,}", *_times(each)))
+        rows.append(
+            (each.operation, _point(each.point), f"{each.call_count:,}", f"{each.error_count:,}", *_times(each))
+        )
         rows += [(f"  {stage.stage}", "", f"{stage.call_count:,}", "", *_times(stage)) for stage in each.stages]
     columns = ("operation", "layer", ">count", ">errors", ">mean", ">p50", ">p90", ">p95", ">p99", ">max")
     write_table(columns, rows, title=f"Since {local_time(reply.since):%Y-%m-%d %H:%M}")
@@ -150,7 +164,7 @@ def _show(reply: admin_pb.DiagnoseResponse) -> None:
             write(_building(each))
     write(_followed(reply.outbox) if reply.HasField("outbox") else "outbox: not known while the store is away")
     slow = [
-        (each.operation, each.layer, milliseconds(each.duration), f"{local_time(each.time):%H:%M:%S}")
+        (each.operation, _point(each.point), milliseconds(each.duration), f"{local_time(each.time):%H:%M:%S}")
         for each in reply.slowest
     ]
     if slow:

@@ -152,10 +152,13 @@ def rollback_to_checkpoint(
         f" {reply.restored_count:,} restored; {reply.unrestored_count:,} stay as they are"
     )
     if reply.unrestored:
-        rows = [
-            (each.memory_id, each.reason.lower().replace("_", " "), each.blocking_memory_id)
-            for each in reply.unrestored
-        ]
+        rows = [(each.memory_id, _unrestored_reason(each.reason), each.blocking_memory_id) for each in reply.unrestored]
         write_table(("=stays", "why", "in the way"), rows)
     if reply.undo_checkpoint:
         write(f"To undo it: memsvc checkpoint rollback {reply.undo_checkpoint}")
+
+
+def _unrestored_reason(reason: lifecycle_pb.UnrestoredReason.ValueType) -> str:
+    from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb  # noqa: PLC0415 - a quick start
+
+    return lifecycle_pb.UnrestoredReason.Name(reason).removeprefix("UNRESTORED_REASON_").lower().replace("_", " ")

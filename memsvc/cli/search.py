@@ -65,10 +65,13 @@ def search(  # noqa: PLR0913 - an option each
         "explain": explain,
         "min_score": min_score,
         "filters": options.filters(layer, kind, tag, last_days, min_importance),
-        "collapsing": search_pb.Collapsing(enabled=collapse),
-        "diversity": search_pb.Diversity(enabled=diverse),
-        "reranking": search_pb.Reranking(enabled=rerank),
     }
+    if collapse:
+        asked["collapsing"] = search_pb.Collapsing()
+    if diverse:
+        asked["diversity"] = search_pb.Diversity()
+    if rerank:
+        asked["reranking"] = search_pb.Reranking()
     if (moment := options.as_of(as_of, valid_at)) is not None:
         asked["as_of"] = moment
     with session.client(conversation=conversation) as client:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Generic, Protocol, TypeVar
 
@@ -12,11 +12,12 @@ from memsvc.domain.api_keys import Role as ApiKeyRole
 from memsvc.domain.capture import Decider
 from memsvc.domain.capture import Reason as CaptureReason
 from memsvc.domain.conflicts import ConflictPolicy, ConflictState, Resolution, Rule
+from memsvc.domain.context import Reason as OmissionReason
 from memsvc.domain.context import Section, Severity
 from memsvc.domain.diagnostics import Fault, IndexKind, ReindexMode, ReindexPhase
 from memsvc.domain.files import FileCategory
 from memsvc.domain.filters import Field
-from memsvc.domain.history import DifferenceKind
+from memsvc.domain.history import DifferenceKind, Kept
 from memsvc.domain.index_entries import ChangeAction
 from memsvc.domain.memory import Kind, Layer, Origin, Recurrence, Review, Slot, Status, Tier
 from memsvc.domain.provenance import Verdict
@@ -50,6 +51,15 @@ class ProtoEnum(Protocol[V_co]):
     def Value(self, name: str) -> V_co:  # noqa: N802 - protobuf's name
         """Return the number of a name."""
         ...
+
+    def items(self) -> Sequence[tuple[str, V_co]]:
+        """Return all names with their numbers."""
+        ...
+
+
+def member_numbers(proto: ProtoEnum[V], prefix: str) -> Mapping[str, V]:
+    """Return the numbers of an enum's values by their names without the prefix, UNSPECIFIED left out."""
+    return {name.removeprefix(f"{prefix}_"): number for name, number in proto.items() if number}
 
 
 class EnumTable(Generic[E, V]):
@@ -86,18 +96,24 @@ VISIBILITY = EnumTable(Visibility, filters_pb.ProjectVisibility, "PROJECT_VISIBI
 SESSION_VISIBILITY = EnumTable(SessionVisibility, filters_pb.SessionVisibility, "SESSION_VISIBILITY")
 ROLE = EnumTable(Role, types_pb.MessageRole, "MESSAGE_ROLE")
 SESSION_STATE = EnumTable(SessionState, session_pb.SessionState, "SESSION_STATE")
-ON_OPEN = EnumTable(OnOpen, session_pb.SessionOnOpen, "ON_OPEN")
+ON_OPEN = EnumTable(OnOpen, session_pb.SessionOnOpen, "SESSION_ON_OPEN")
 FILE_CATEGORY = EnumTable(FileCategory, types_pb.FileCategory, "FILE_CATEGORY")
-AUTO_TRIM = EnumTable(AutoTrim, session_pb.SessionAutoTrim, "AUTO_TRIM")
+AUTO_TRIM = EnumTable(AutoTrim, session_pb.SessionAutoTrim, "SESSION_AUTO_TRIM")
 MODE = EnumTable(Mode, search_pb.SearchMode, "SEARCH_MODE")
 RETRIEVER = EnumTable(Retriever, search_pb.Retriever, "RETRIEVER")
 FUSION_METHOD = EnumTable(FusionMethod, search_pb.FusionMethod, "FUSION_METHOD")
-NORMALIZATION = EnumTable(Normalization, search_pb.FusionNormalization, "NORMALIZATION")
+NORMALIZATION = EnumTable(Normalization, search_pb.FusionNormalization, "FUSION_NORMALIZATION")
 SECTION = EnumTable(Section, search_pb.ContextSection, "CONTEXT_SECTION")
-SEVERITY = EnumTable(Severity, search_pb.ContextSeverity, "CONTEXT_SEVERITY")
-SEARCH_GROUP = EnumTable(Group, search_pb.SearchGroup, "SEARCH_ALL_SCOPE")
+SEVERITY = EnumTable(Severity, types_pb.Severity, "SEVERITY")
+WARNING_CODES = member_numbers(types_pb.WarningCode, "WARNING_CODE")
+DEGRADATION_REASONS = member_numbers(search_pb.DegradationReason, "DEGRADATION_REASON")
+REFINEMENT_STAGES = member_numbers(search_pb.RefinementStage, "REFINEMENT_STAGE")
+OMISSION_REASON = EnumTable(OmissionReason, search_pb.OmissionReason, "OMISSION_REASON")
+UNRESTORED_REASON = EnumTable(Kept, lifecycle_pb.UnrestoredReason, "UNRESTORED_REASON")
+MEASUREMENT_POINTS = member_numbers(admin_pb.MeasurementPoint, "MEASUREMENT_POINT")
+SEARCH_GROUP = EnumTable(Group, search_pb.SearchGroup, "SEARCH_GROUP")
 CAPTURE_REASON = EnumTable(CaptureReason, memory_pb.CaptureReason, "CAPTURE_REASON")
-DECIDER = EnumTable(Decider, memory_pb.CaptureDecider, "DECIDER")
+DECIDER = EnumTable(Decider, memory_pb.CaptureDecider, "CAPTURE_DECIDER")
 DIFFERENCE_KIND = EnumTable(DifferenceKind, lifecycle_pb.DifferenceKind, "DIFFERENCE_KIND")
 REVISION_ACTIONS: Mapping[ChangeAction, memory_pb.RevisionAction.ValueType] = {
     ChangeAction.CREATED: memory_pb.REVISION_ACTION_CREATED,
@@ -105,7 +121,6 @@ REVISION_ACTIONS: Mapping[ChangeAction, memory_pb.RevisionAction.ValueType] = {
     ChangeAction.DELETED: memory_pb.REVISION_ACTION_DELETED,
     ChangeAction.RESTORED: memory_pb.REVISION_ACTION_RESTORED,
 }
-WARNING_SEVERITY = EnumTable(Severity, types_pb.WarningSeverity, "WARNING_SEVERITY")
 INTEGRITY_FAULT = EnumTable(Fault, admin_pb.IntegrityFault, "INTEGRITY_FAULT")
 MAINTENANCE_STEP = EnumTable(maintenance.UpkeepStep, lifecycle_pb.MaintenanceStep, "MAINTENANCE_STEP")
 MAINTENANCE_REASON = EnumTable(maintenance.Reason, lifecycle_pb.MaintenanceReason, "MAINTENANCE_REASON")

@@ -190,7 +190,7 @@ def item_status_from_error(error: BaseException) -> errors_pb.ItemStatus:
     rule = error_rule(error)
     if rule is INTERNAL or not isinstance(error, MemsvcError):
         return errors_pb.ItemStatus(
-            code=_number(INTERNAL.code), message=INTERNAL_MESSAGE, reason=f"{REASON_PREFIX}INTERNAL"
+            code=_number(INTERNAL.code), message=INTERNAL_MESSAGE, reason=errors_pb.ERROR_REASON_INTERNAL
         )
     violations = error.violations if isinstance(error, errors.InvalidRequestError) else ()
     return _item_status(rule.code, error.message, error.reason, violations)
@@ -219,7 +219,7 @@ def _item_status(
     return errors_pb.ItemStatus(
         code=_number(code),
         message=message,
-        reason=REASON_PREFIX + reason,
+        reason=errors_pb.ErrorReason.Value(REASON_PREFIX + reason),
         field_violations=[
             errors_pb.FieldViolation(field=violation.field, description=violation.description)
             for violation in violations[: limits.VIOLATIONS]

@@ -46,6 +46,46 @@ INDEX_KIND_LEXICAL: IndexKind.ValueType  # 2
 """INDEX_KIND_LEXICAL is the index of words."""
 Global___IndexKind: _TypeAlias = IndexKind  # noqa: Y015
 
+class _MeasurementPoint:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _MeasurementPointEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_MeasurementPoint.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    MEASUREMENT_POINT_UNSPECIFIED: _MeasurementPoint.ValueType  # 0
+    """MEASUREMENT_POINT_UNSPECIFIED is never in a response."""
+    MEASUREMENT_POINT_EDGE: _MeasurementPoint.ValueType  # 1
+    """MEASUREMENT_POINT_EDGE: the whole call, from its arrival to the end of its response."""
+    MEASUREMENT_POINT_ENGINE: _MeasurementPoint.ValueType  # 2
+    """MEASUREMENT_POINT_ENGINE: the work of the call without the wire format, or work in the background."""
+    MEASUREMENT_POINT_STORE: _MeasurementPoint.ValueType  # 3
+    """MEASUREMENT_POINT_STORE: the metadata store's part of it."""
+    MEASUREMENT_POINT_VECTORS: _MeasurementPoint.ValueType  # 4
+    """MEASUREMENT_POINT_VECTORS: the vector index's part of it."""
+    MEASUREMENT_POINT_LEXICAL: _MeasurementPoint.ValueType  # 5
+    """MEASUREMENT_POINT_LEXICAL: the lexical index's part of it."""
+    MEASUREMENT_POINT_EMBEDDER: _MeasurementPoint.ValueType  # 6
+    """MEASUREMENT_POINT_EMBEDDER: the embedding model's part of it."""
+
+class MeasurementPoint(_MeasurementPoint, metaclass=_MeasurementPointEnumTypeWrapper):
+    """MeasurementPoint is where the duration of an operation is measured. More points may be added."""
+
+MEASUREMENT_POINT_UNSPECIFIED: MeasurementPoint.ValueType  # 0
+"""MEASUREMENT_POINT_UNSPECIFIED is never in a response."""
+MEASUREMENT_POINT_EDGE: MeasurementPoint.ValueType  # 1
+"""MEASUREMENT_POINT_EDGE: the whole call, from its arrival to the end of its response."""
+MEASUREMENT_POINT_ENGINE: MeasurementPoint.ValueType  # 2
+"""MEASUREMENT_POINT_ENGINE: the work of the call without the wire format, or work in the background."""
+MEASUREMENT_POINT_STORE: MeasurementPoint.ValueType  # 3
+"""MEASUREMENT_POINT_STORE: the metadata store's part of it."""
+MEASUREMENT_POINT_VECTORS: MeasurementPoint.ValueType  # 4
+"""MEASUREMENT_POINT_VECTORS: the vector index's part of it."""
+MEASUREMENT_POINT_LEXICAL: MeasurementPoint.ValueType  # 5
+"""MEASUREMENT_POINT_LEXICAL: the lexical index's part of it."""
+MEASUREMENT_POINT_EMBEDDER: MeasurementPoint.ValueType  # 6
+"""MEASUREMENT_POINT_EMBEDDER: the embedding model's part of it."""
+Global___MeasurementPoint: _TypeAlias = MeasurementPoint  # noqa: Y015
+
 class _ReindexMode:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -1008,11 +1048,11 @@ class SlowOperation(_message.Message):
     OPERATION_FIELD_NUMBER: _builtins.int
     DURATION_FIELD_NUMBER: _builtins.int
     TIME_FIELD_NUMBER: _builtins.int
-    LAYER_FIELD_NUMBER: _builtins.int
+    POINT_FIELD_NUMBER: _builtins.int
     operation: _builtins.str
     """operation is its name, as in OperationPerformance."""
-    layer: _builtins.str
-    """layer is where it was measured, as in OperationPerformance: "edge" for a call, "engine" for work in the background."""
+    point: Global___MeasurementPoint.ValueType
+    """point is where the time was measured. Never UNSPECIFIED."""
     @_builtins.property
     def duration(self) -> _duration_pb2.Duration:
         """duration is how long it took."""
@@ -1027,11 +1067,11 @@ class SlowOperation(_message.Message):
         operation: _builtins.str = ...,
         duration: _duration_pb2.Duration | None = ...,
         time: _timestamp_pb2.Timestamp | None = ...,
-        layer: _builtins.str = ...,
+        point: Global___MeasurementPoint.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["duration", b"duration", "time", b"time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["duration", b"duration", "layer", b"layer", "operation", b"operation", "time", b"time"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["duration", b"duration", "operation", b"operation", "point", b"point", "time", b"time"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1177,7 +1217,7 @@ class OperationPerformance(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     OPERATION_FIELD_NUMBER: _builtins.int
-    LAYER_FIELD_NUMBER: _builtins.int
+    POINT_FIELD_NUMBER: _builtins.int
     CALL_COUNT_FIELD_NUMBER: _builtins.int
     ERROR_COUNT_FIELD_NUMBER: _builtins.int
     P50_FIELD_NUMBER: _builtins.int
@@ -1189,10 +1229,8 @@ class OperationPerformance(_message.Message):
     STAGES_FIELD_NUMBER: _builtins.int
     operation: _builtins.str
     """operation is what was done, such as "Search" or "CreateMemory" in the layer "edge"."""
-    layer: _builtins.str
-    """layer is where it was measured: "edge" (the whole call), "engine" (what it did, without the wire), "store",
-    "vectors", "lexical", "embedder" (what the backends did of that). More may come.
-    """
+    point: Global___MeasurementPoint.ValueType
+    """point is where the time was measured. Never UNSPECIFIED."""
     call_count: _builtins.int
     """call_count is how many times it ran, failures included."""
     error_count: _builtins.int
@@ -1229,7 +1267,7 @@ class OperationPerformance(_message.Message):
         self,
         *,
         operation: _builtins.str = ...,
-        layer: _builtins.str = ...,
+        point: Global___MeasurementPoint.ValueType = ...,
         call_count: _builtins.int = ...,
         error_count: _builtins.int = ...,
         p50: _duration_pb2.Duration | None = ...,
@@ -1242,7 +1280,7 @@ class OperationPerformance(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["max", b"max", "mean", b"mean", "p50", b"p50", "p90", b"p90", "p95", b"p95", "p99", b"p99"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["call_count", b"call_count", "error_count", b"error_count", "layer", b"layer", "max", b"max", "mean", b"mean", "operation", b"operation", "p50", b"p50", "p90", b"p90", "p95", b"p95", "p99", b"p99", "stages", b"stages"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["call_count", b"call_count", "error_count", b"error_count", "max", b"max", "mean", b"mean", "operation", b"operation", "p50", b"p50", "p90", b"p90", "p95", b"p95", "p99", b"p99", "point", b"point", "stages", b"stages"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

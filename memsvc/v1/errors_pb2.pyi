@@ -490,8 +490,8 @@ class ItemStatus(_message.Message):
     """code is the gRPC status code as a number (google.rpc.Code): 0 is OK."""
     message: _builtins.str
     """message says in English what went wrong. Empty when OK."""
-    reason: _builtins.str
-    """reason is the full name of a value of ErrorReason, such as "ERROR_REASON_INVALID_REQUEST". Empty when OK."""
+    reason: Global___ErrorReason.ValueType
+    """reason is why, for programs. UNSPECIFIED when OK."""
     @_builtins.property
     def field_violations(self) -> _containers.RepeatedCompositeFieldContainer[Global___FieldViolation]:
         """field_violations are all things wrong with the item, at most 50. Empty unless code is 3 (INVALID_ARGUMENT)."""
@@ -501,7 +501,7 @@ class ItemStatus(_message.Message):
         *,
         code: _builtins.int = ...,
         message: _builtins.str = ...,
-        reason: _builtins.str = ...,
+        reason: Global___ErrorReason.ValueType = ...,
         field_violations: _abc.Iterable[Global___FieldViolation] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015

@@ -164,6 +164,34 @@ DIFFERENCE_KIND_PURGED: DifferenceKind.ValueType  # 5
 """DIFFERENCE_KIND_PURGED: it was removed for good since, and cannot come back."""
 Global___DifferenceKind: _TypeAlias = DifferenceKind  # noqa: Y015
 
+class _UnrestoredReason:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _UnrestoredReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_UnrestoredReason.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    UNRESTORED_REASON_UNSPECIFIED: _UnrestoredReason.ValueType  # 0
+    """UNRESTORED_REASON_UNSPECIFIED is never in a response."""
+    UNRESTORED_REASON_PURGED: _UnrestoredReason.ValueType  # 1
+    """UNRESTORED_REASON_PURGED: it was removed for good since, and cannot be restored."""
+    UNRESTORED_REASON_MEMORY_EXISTS: _UnrestoredReason.ValueType  # 2
+    """UNRESTORED_REASON_MEMORY_EXISTS: another memory has the key or the content that it had."""
+    UNRESTORED_REASON_CHANGED_MEANWHILE: _UnrestoredReason.ValueType  # 3
+    """UNRESTORED_REASON_CHANGED_MEANWHILE: another client changed it during the rollback."""
+
+class UnrestoredReason(_UnrestoredReason, metaclass=_UnrestoredReasonEnumTypeWrapper):
+    """UnrestoredReason is why a rollback left a memory as it is. More reasons may be added."""
+
+UNRESTORED_REASON_UNSPECIFIED: UnrestoredReason.ValueType  # 0
+"""UNRESTORED_REASON_UNSPECIFIED is never in a response."""
+UNRESTORED_REASON_PURGED: UnrestoredReason.ValueType  # 1
+"""UNRESTORED_REASON_PURGED: it was removed for good since, and cannot be restored."""
+UNRESTORED_REASON_MEMORY_EXISTS: UnrestoredReason.ValueType  # 2
+"""UNRESTORED_REASON_MEMORY_EXISTS: another memory has the key or the content that it had."""
+UNRESTORED_REASON_CHANGED_MEANWHILE: UnrestoredReason.ValueType  # 3
+"""UNRESTORED_REASON_CHANGED_MEANWHILE: another client changed it during the rollback."""
+Global___UnrestoredReason: _TypeAlias = UnrestoredReason  # noqa: Y015
+
 class _ImportIssueReason:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -1513,17 +1541,15 @@ class UnrestoredMemory(_message.Message):
     BLOCKING_MEMORY_ID_FIELD_NUMBER: _builtins.int
     memory_id: _builtins.str
     """memory_id is the memory's UUID."""
-    reason: _builtins.str
-    """reason is one of "PURGED" (removed for good since: it cannot come back), "MEMORY_EXISTS" (another memory has its
-    key of then), "CHANGED_MEANWHILE" (somebody changed it while the rollback was under way). More reasons may come.
-    """
+    reason: Global___UnrestoredReason.ValueType
+    """reason is why. Never UNSPECIFIED."""
     blocking_memory_id: _builtins.str
     """blocking_memory_id is the id of the memory that has its key, where that may be known. Else empty."""
     def __init__(
         self,
         *,
         memory_id: _builtins.str = ...,
-        reason: _builtins.str = ...,
+        reason: Global___UnrestoredReason.ValueType = ...,
         blocking_memory_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015

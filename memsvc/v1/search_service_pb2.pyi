@@ -182,6 +182,70 @@ FUSION_NORMALIZATION_NONE: FusionNormalization.ValueType  # 2
 """FUSION_NORMALIZATION_NONE takes raw scores as they are, cut to 0..1. Not for BM25, whose scores mostly lie above 1."""
 Global___FusionNormalization: _TypeAlias = FusionNormalization  # noqa: Y015
 
+class _DegradationReason:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _DegradationReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_DegradationReason.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    DEGRADATION_REASON_UNSPECIFIED: _DegradationReason.ValueType  # 0
+    """DEGRADATION_REASON_UNSPECIFIED is never in a response."""
+    DEGRADATION_REASON_UNAVAILABLE: _DegradationReason.ValueType  # 1
+    """DEGRADATION_REASON_UNAVAILABLE: its backend does not respond."""
+    DEGRADATION_REASON_DEADLINE_EXCEEDED: _DegradationReason.ValueType  # 2
+    """DEGRADATION_REASON_DEADLINE_EXCEEDED: too little of the call's time was left."""
+    DEGRADATION_REASON_NOT_READY: _DegradationReason.ValueType  # 3
+    """DEGRADATION_REASON_NOT_READY: its index is catching up."""
+    DEGRADATION_REASON_FAILED: _DegradationReason.ValueType  # 4
+    """DEGRADATION_REASON_FAILED: a fault; see the log of the service."""
+    DEGRADATION_REASON_PARTIAL: _DegradationReason.ValueType  # 5
+    """DEGRADATION_REASON_PARTIAL: it took part, but did not compare everything that changed since as_of.known_time."""
+
+class DegradationReason(_DegradationReason, metaclass=_DegradationReasonEnumTypeWrapper):
+    """DegradationReason is why a retriever or a stage of a search did not do its part. More reasons may be added."""
+
+DEGRADATION_REASON_UNSPECIFIED: DegradationReason.ValueType  # 0
+"""DEGRADATION_REASON_UNSPECIFIED is never in a response."""
+DEGRADATION_REASON_UNAVAILABLE: DegradationReason.ValueType  # 1
+"""DEGRADATION_REASON_UNAVAILABLE: its backend does not respond."""
+DEGRADATION_REASON_DEADLINE_EXCEEDED: DegradationReason.ValueType  # 2
+"""DEGRADATION_REASON_DEADLINE_EXCEEDED: too little of the call's time was left."""
+DEGRADATION_REASON_NOT_READY: DegradationReason.ValueType  # 3
+"""DEGRADATION_REASON_NOT_READY: its index is catching up."""
+DEGRADATION_REASON_FAILED: DegradationReason.ValueType  # 4
+"""DEGRADATION_REASON_FAILED: a fault; see the log of the service."""
+DEGRADATION_REASON_PARTIAL: DegradationReason.ValueType  # 5
+"""DEGRADATION_REASON_PARTIAL: it took part, but did not compare everything that changed since as_of.known_time."""
+Global___DegradationReason: _TypeAlias = DegradationReason  # noqa: Y015
+
+class _RefinementStage:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _RefinementStageEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_RefinementStage.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    REFINEMENT_STAGE_UNSPECIFIED: _RefinementStage.ValueType  # 0
+    """REFINEMENT_STAGE_UNSPECIFIED is never in a response."""
+    REFINEMENT_STAGE_RERANKING: _RefinementStage.ValueType  # 1
+    """REFINEMENT_STAGE_RERANKING: see Reranking."""
+    REFINEMENT_STAGE_COLLAPSING: _RefinementStage.ValueType  # 2
+    """REFINEMENT_STAGE_COLLAPSING: see Collapsing."""
+    REFINEMENT_STAGE_DIVERSITY: _RefinementStage.ValueType  # 3
+    """REFINEMENT_STAGE_DIVERSITY: see Diversity."""
+
+class RefinementStage(_RefinementStage, metaclass=_RefinementStageEnumTypeWrapper):
+    """RefinementStage is an optional stage of a search, applied to the best hits."""
+
+REFINEMENT_STAGE_UNSPECIFIED: RefinementStage.ValueType  # 0
+"""REFINEMENT_STAGE_UNSPECIFIED is never in a response."""
+REFINEMENT_STAGE_RERANKING: RefinementStage.ValueType  # 1
+"""REFINEMENT_STAGE_RERANKING: see Reranking."""
+REFINEMENT_STAGE_COLLAPSING: RefinementStage.ValueType  # 2
+"""REFINEMENT_STAGE_COLLAPSING: see Collapsing."""
+REFINEMENT_STAGE_DIVERSITY: RefinementStage.ValueType  # 3
+"""REFINEMENT_STAGE_DIVERSITY: see Diversity."""
+Global___RefinementStage: _TypeAlias = RefinementStage  # noqa: Y015
+
 class _SearchGroup:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -284,33 +348,55 @@ chosen and shown as in LONG_TERM. It has no share of its own and takes what is l
 """
 Global___ContextSection: _TypeAlias = ContextSection  # noqa: Y015
 
-class _ContextSeverity:
+class _OmissionReason:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
 
-class _ContextSeverityEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ContextSeverity.ValueType], _builtins.type):
+class _OmissionReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_OmissionReason.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
-    CONTEXT_SEVERITY_UNSPECIFIED: _ContextSeverity.ValueType  # 0
-    """CONTEXT_SEVERITY_UNSPECIFIED is never sent."""
-    CONTEXT_SEVERITY_INFO: _ContextSeverity.ValueType  # 1
-    """CONTEXT_SEVERITY_INFO is good to know."""
-    CONTEXT_SEVERITY_WARNING: _ContextSeverity.ValueType  # 2
-    """CONTEXT_SEVERITY_WARNING should be looked at soon."""
-    CONTEXT_SEVERITY_CRITICAL: _ContextSeverity.ValueType  # 3
-    """CONTEXT_SEVERITY_CRITICAL should be looked at now."""
+    OMISSION_REASON_UNSPECIFIED: _OmissionReason.ValueType  # 0
+    """OMISSION_REASON_UNSPECIFIED is never in a response."""
+    OMISSION_REASON_BUDGET: _OmissionReason.ValueType  # 1
+    """OMISSION_REASON_BUDGET: the budget of the section was used up."""
+    OMISSION_REASON_DUPLICATE: _OmissionReason.ValueType  # 2
+    """OMISSION_REASON_DUPLICATE: nearly the same text is shown, by the rules of Collapsing. Of two core or recent memories
+    the one changed last is shown, elsewhere the first. The messages of a session are all shown; what repeats one of them
+    in a later section is left out.
+    """
+    OMISSION_REASON_UNCHANGED: _OmissionReason.ValueType  # 3
+    """OMISSION_REASON_UNCHANGED: the earlier context holds it. Only in a delta."""
+    OMISSION_REASON_UNCERTAIN: _OmissionReason.ValueType  # 4
+    """OMISSION_REASON_UNCERTAIN: the earlier context holds it, and retrieval was incomplete. Only in a delta."""
+    OMISSION_REASON_UNTRUSTED: _OmissionReason.ValueType  # 5
+    """OMISSION_REASON_UNTRUSTED: see CONTEXT_SECTION_GLOBAL_CORE."""
+    OMISSION_REASON_LIMIT: _OmissionReason.ValueType  # 6
+    """OMISSION_REASON_LIMIT: there are more than are read: 100 core and 100 active memories of a section, 1 000 of a
+    session, 500 of the last days.
+    """
 
-class ContextSeverity(_ContextSeverity, metaclass=_ContextSeverityEnumTypeWrapper):
-    """ContextSeverity says how urgent a warning is."""
+class OmissionReason(_OmissionReason, metaclass=_OmissionReasonEnumTypeWrapper):
+    """OmissionReason is why a section left memories out. More reasons may be added."""
 
-CONTEXT_SEVERITY_UNSPECIFIED: ContextSeverity.ValueType  # 0
-"""CONTEXT_SEVERITY_UNSPECIFIED is never sent."""
-CONTEXT_SEVERITY_INFO: ContextSeverity.ValueType  # 1
-"""CONTEXT_SEVERITY_INFO is good to know."""
-CONTEXT_SEVERITY_WARNING: ContextSeverity.ValueType  # 2
-"""CONTEXT_SEVERITY_WARNING should be looked at soon."""
-CONTEXT_SEVERITY_CRITICAL: ContextSeverity.ValueType  # 3
-"""CONTEXT_SEVERITY_CRITICAL should be looked at now."""
-Global___ContextSeverity: _TypeAlias = ContextSeverity  # noqa: Y015
+OMISSION_REASON_UNSPECIFIED: OmissionReason.ValueType  # 0
+"""OMISSION_REASON_UNSPECIFIED is never in a response."""
+OMISSION_REASON_BUDGET: OmissionReason.ValueType  # 1
+"""OMISSION_REASON_BUDGET: the budget of the section was used up."""
+OMISSION_REASON_DUPLICATE: OmissionReason.ValueType  # 2
+"""OMISSION_REASON_DUPLICATE: nearly the same text is shown, by the rules of Collapsing. Of two core or recent memories
+the one changed last is shown, elsewhere the first. The messages of a session are all shown; what repeats one of them
+in a later section is left out.
+"""
+OMISSION_REASON_UNCHANGED: OmissionReason.ValueType  # 3
+"""OMISSION_REASON_UNCHANGED: the earlier context holds it. Only in a delta."""
+OMISSION_REASON_UNCERTAIN: OmissionReason.ValueType  # 4
+"""OMISSION_REASON_UNCERTAIN: the earlier context holds it, and retrieval was incomplete. Only in a delta."""
+OMISSION_REASON_UNTRUSTED: OmissionReason.ValueType  # 5
+"""OMISSION_REASON_UNTRUSTED: see CONTEXT_SECTION_GLOBAL_CORE."""
+OMISSION_REASON_LIMIT: OmissionReason.ValueType  # 6
+"""OMISSION_REASON_LIMIT: there are more than are read: 100 core and 100 active memories of a section, 1 000 of a
+session, 500 of the last days.
+"""
+Global___OmissionReason: _TypeAlias = OmissionReason  # noqa: Y015
 
 @_typing.final
 class FusionWeights(_message.Message):
@@ -415,13 +501,13 @@ class Weighting(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    ENABLED_FIELD_NUMBER: _builtins.int
+    DISABLED_FIELD_NUMBER: _builtins.int
     DECAY_FACTOR_FIELD_NUMBER: _builtins.int
     LONG_TERM_BOOST_FIELD_NUMBER: _builtins.int
     CORE_BOOST_FIELD_NUMBER: _builtins.int
-    enabled: _builtins.bool
-    """enabled turns weighting on. False turns it off for this search, also where the service's settings turn it on; the
-    other fields then do nothing.
+    disabled: _builtins.bool
+    """disabled turns weighting off for this search, also where the service's settings turn it on; the other fields then
+    have no effect.
     """
     decay_factor: _builtins.float
     """decay_factor is what remains of a score after 30 days: above 0, at most 1, where 1 is no decay. 0: 0.95."""
@@ -432,14 +518,14 @@ class Weighting(_message.Message):
     def __init__(
         self,
         *,
-        enabled: _builtins.bool = ...,
+        disabled: _builtins.bool = ...,
         decay_factor: _builtins.float = ...,
         long_term_boost: _builtins.float = ...,
         core_boost: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["core_boost", b"core_boost", "decay_factor", b"decay_factor", "enabled", b"enabled", "long_term_boost", b"long_term_boost"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["core_boost", b"core_boost", "decay_factor", b"decay_factor", "disabled", b"disabled", "long_term_boost", b"long_term_boost"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -458,21 +544,17 @@ class Diversity(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    ENABLED_FIELD_NUMBER: _builtins.int
     MMR_LAMBDA_FIELD_NUMBER: _builtins.int
-    enabled: _builtins.bool
-    """enabled turns it on. False: the other fields do nothing."""
     mmr_lambda: _builtins.float
     """mmr_lambda weighs relevance against novelty: above 0, at most 1, where 1 is relevance alone. 0: 0.7."""
     def __init__(
         self,
         *,
-        enabled: _builtins.bool = ...,
         mmr_lambda: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["enabled", b"enabled", "mmr_lambda", b"mmr_lambda"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["mmr_lambda", b"mmr_lambda"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -488,10 +570,7 @@ class Collapsing(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    ENABLED_FIELD_NUMBER: _builtins.int
     THRESHOLD_FIELD_NUMBER: _builtins.int
-    enabled: _builtins.bool
-    """enabled turns it on. False: the other fields do nothing."""
     threshold: _builtins.float
     """threshold is the share of pairs of neighbouring words that two long texts must have in common, of all that either
     has: above 0, at most 1. 0: 0.85.
@@ -499,12 +578,11 @@ class Collapsing(_message.Message):
     def __init__(
         self,
         *,
-        enabled: _builtins.bool = ...,
         threshold: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["enabled", b"enabled", "threshold", b"threshold"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["threshold", b"threshold"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -519,21 +597,17 @@ class Reranking(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    ENABLED_FIELD_NUMBER: _builtins.int
     DEPTH_FIELD_NUMBER: _builtins.int
-    enabled: _builtins.bool
-    """enabled turns it on. False: the other fields do nothing."""
     depth: _builtins.int
     """depth is how many of the best hits it reads: 1 to 50. 0: 20. Those below keep their order, behind them."""
     def __init__(
         self,
         *,
-        enabled: _builtins.bool = ...,
         depth: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["depth", b"depth", "enabled", b"enabled"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["depth", b"depth"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -919,18 +993,15 @@ class DegradedRetriever(_message.Message):
     MESSAGE_FIELD_NUMBER: _builtins.int
     retriever: Global___Retriever.ValueType
     """retriever is which one."""
-    reason: _builtins.str
-    """reason is one of "UNAVAILABLE" (it cannot be reached), "DEADLINE_EXCEEDED" (its time was over), "NOT_READY" (its
-    index is catching up), "FAILED" (a fault, see the service's log), "PARTIAL" (it took part, but did not look at all
-    that changed since as_of.known_time). More reasons may come.
-    """
+    reason: Global___DegradationReason.ValueType
+    """reason is why. Never UNSPECIFIED."""
     message: _builtins.str
     """message says the same in English, for people."""
     def __init__(
         self,
         *,
         retriever: Global___Retriever.ValueType = ...,
-        reason: _builtins.str = ...,
+        reason: Global___DegradationReason.ValueType = ...,
         message: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
@@ -973,23 +1044,21 @@ Global___StageTiming: _TypeAlias = StageTiming  # noqa: Y015
 
 @_typing.final
 class SkippedStage(_message.Message):
-    """SkippedStage says that a stage that was asked for was left out. A later page may be ordered otherwise then."""
+    """SkippedStage is a stage that was requested and left out. A later page may then be ordered differently."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     STAGE_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
-    stage: _builtins.str
-    """stage is one of "reranking", "collapsing", "diversity". More stages may come."""
-    reason: _builtins.str
-    """reason is one of "DEADLINE" (too little of the call's time was left), "UNAVAILABLE" (the reranker cannot be
-    reached), "FAILED" (a fault, see the service's log). More reasons may come.
-    """
+    stage: Global___RefinementStage.ValueType
+    """stage is the stage. Never UNSPECIFIED."""
+    reason: Global___DegradationReason.ValueType
+    """reason is why. Never UNSPECIFIED."""
     def __init__(
         self,
         *,
-        stage: _builtins.str = ...,
-        reason: _builtins.str = ...,
+        stage: Global___RefinementStage.ValueType = ...,
+        reason: Global___DegradationReason.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -1554,7 +1623,7 @@ class BuildContextResponse(_message.Message):
         """items are memories that became known together."""
 
     @_builtins.property
-    def warning(self) -> Global___ContextWarning:
+    def warning(self) -> _types_pb2.Warning:
         """warning says that something deserves attention. It adds no text."""
 
     @_builtins.property
@@ -1566,7 +1635,7 @@ class BuildContextResponse(_message.Message):
         *,
         plan: Global___ContextPlan | None = ...,
         items: Global___ContextItems | None = ...,
-        warning: Global___ContextWarning | None = ...,
+        warning: _types_pb2.Warning | None = ...,
         summary: Global___ContextSummary | None = ...,
         cursor: _builtins.str = ...,
     ) -> None: ...
@@ -1731,71 +1800,21 @@ class ContextItem(_message.Message):
 Global___ContextItem: _TypeAlias = ContextItem  # noqa: Y015
 
 @_typing.final
-class ContextWarning(_message.Message):
-    """ContextWarning says that something about a context deserves attention."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    SEVERITY_FIELD_NUMBER: _builtins.int
-    CODE_FIELD_NUMBER: _builtins.int
-    MESSAGE_FIELD_NUMBER: _builtins.int
-    VALUE_FIELD_NUMBER: _builtins.int
-    LIMIT_FIELD_NUMBER: _builtins.int
-    severity: Global___ContextSeverity.ValueType
-    """severity says how urgent it is."""
-    code: _builtins.str
-    """code is one of "SESSION_NEARLY_FULL" (the session has more than 70 % of its limit: WARNING, or more than 85 %:
-    CRITICAL), "CORE_COUNT" and "ACTIVE_COUNT" (the tier holds 90 % of the memories it is meant for: INFO, or more than
-    all: WARNING), "RETRIEVAL_INCOMPLETE" (a retriever failed, or the time was too short), "DEADLINE" (the call's time was
-    nearly over: the sections that the message names were not read, and the summary follows), "BUDGET_TOO_SMALL" (not even
-    the opening lines fit). More codes may come.
-    """
-    message: _builtins.str
-    """message says the same in the context's language, for people."""
-    value: _builtins.int
-    """value is what was measured, such as the session's tokens. 0: nothing was."""
-    limit: _builtins.int
-    """limit is what it was measured against. 0: nothing."""
-    def __init__(
-        self,
-        *,
-        severity: Global___ContextSeverity.ValueType = ...,
-        code: _builtins.str = ...,
-        message: _builtins.str = ...,
-        value: _builtins.int = ...,
-        limit: _builtins.int = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["code", b"code", "limit", b"limit", "message", b"message", "severity", b"severity", "value", b"value"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___ContextWarning: _TypeAlias = ContextWarning  # noqa: Y015
-
-@_typing.final
-class ContextLeftOut(_message.Message):
-    """ContextLeftOut says what a section left out, and why."""
+class ContextOmission(_message.Message):
+    """ContextOmission is what a section left out for one reason."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     SECTION_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
-    COUNT_FIELD_NUMBER: _builtins.int
+    MEMORY_COUNT_FIELD_NUMBER: _builtins.int
     MEMORY_IDS_FIELD_NUMBER: _builtins.int
     section: Global___ContextSection.ValueType
-    """section is where it would have been."""
-    reason: _builtins.str
-    """reason is one of "BUDGET" (no room), "DUPLICATE" (nearly the same is shown, as
-    Collapsing tells it: of two core or recent memories the one changed last, elsewhere the first; the messages of a
-    session are all shown, and what repeats one of them in a later section is not), "UNCHANGED" (the earlier
-    context holds it; only in a delta), "UNCERTAIN" (the earlier context holds it, and retrieval was incomplete; only in
-    a delta), "UNTRUSTED" (see
-    CONTEXT_SECTION_GLOBAL_CORE), "LIMIT" (more than are looked at: 100 core and
-    100 active memories of a section, 1 000 of a session, 500 of the last days). More reasons may come.
-    """
-    count: _builtins.int
-    """count is how many memories; with LIMIT at least so many."""
+    """section is the section that would have shown it."""
+    reason: Global___OmissionReason.ValueType
+    """reason is why. Never UNSPECIFIED."""
+    memory_count: _builtins.int
+    """memory_count is the number of memories; with LIMIT a lower bound."""
     @_builtins.property
     def memory_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """memory_ids are their ids, the first 100."""
@@ -1804,17 +1823,17 @@ class ContextLeftOut(_message.Message):
         self,
         *,
         section: Global___ContextSection.ValueType = ...,
-        reason: _builtins.str = ...,
-        count: _builtins.int = ...,
+        reason: Global___OmissionReason.ValueType = ...,
+        memory_count: _builtins.int = ...,
         memory_ids: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "memory_ids", b"memory_ids", "reason", b"reason", "section", b"section"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["memory_count", b"memory_count", "memory_ids", b"memory_ids", "reason", b"reason", "section", b"section"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ContextLeftOut: _TypeAlias = ContextLeftOut  # noqa: Y015
+Global___ContextOmission: _TypeAlias = ContextOmission  # noqa: Y015
 
 @_typing.final
 class ContextSummary(_message.Message):
@@ -1827,7 +1846,7 @@ class ContextSummary(_message.Message):
     TOKEN_COUNT_FIELD_NUMBER: _builtins.int
     TOTAL_TOKENS_FIELD_NUMBER: _builtins.int
     SECTIONS_FIELD_NUMBER: _builtins.int
-    LEFT_OUT_FIELD_NUMBER: _builtins.int
+    OMISSIONS_FIELD_NUMBER: _builtins.int
     REMOVED_IDS_FIELD_NUMBER: _builtins.int
     CONTEXT_CURSOR_FIELD_NUMBER: _builtins.int
     text: _builtins.str
@@ -1847,8 +1866,8 @@ class ContextSummary(_message.Message):
         """sections say what each section holds, in order."""
 
     @_builtins.property
-    def left_out(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContextLeftOut]:
-        """left_out says what is missing and why. Empty: nothing is. What one section left out and another shows is not
+    def omissions(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContextOmission]:
+        """omissions says what is missing and why. Empty: nothing is. What one section left out and another shows is not
         missing. When not even the opening lines had room, it names what needs no search.
         """
 
@@ -1866,13 +1885,13 @@ class ContextSummary(_message.Message):
         token_count: _builtins.int = ...,
         total_tokens: _builtins.int = ...,
         sections: _abc.Iterable[Global___ContextSectionSummary] | None = ...,
-        left_out: _abc.Iterable[Global___ContextLeftOut] | None = ...,
+        omissions: _abc.Iterable[Global___ContextOmission] | None = ...,
         removed_ids: _abc.Iterable[_builtins.str] | None = ...,
         context_cursor: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_cursor", b"context_cursor", "left_out", b"left_out", "removed_ids", b"removed_ids", "sections", b"sections", "text", b"text", "text_token_count", b"text_token_count", "token_count", b"token_count", "total_tokens", b"total_tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_cursor", b"context_cursor", "omissions", b"omissions", "removed_ids", b"removed_ids", "sections", b"sections", "text", b"text", "text_token_count", b"text_token_count", "token_count", b"token_count", "total_tokens", b"total_tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -2016,7 +2035,7 @@ class RenderContextResponse(_message.Message):
         """citations are the memories it shows, in order."""
 
     @_builtins.property
-    def warnings(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContextWarning]:
+    def warnings(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Warning]:
         """warnings are those of the stream."""
 
     @_builtins.property
@@ -2029,7 +2048,7 @@ class RenderContextResponse(_message.Message):
         markdown: _builtins.str = ...,
         citations: _abc.Iterable[Global___ContextCitation] | None = ...,
         token_count: _builtins.int = ...,
-        warnings: _abc.Iterable[Global___ContextWarning] | None = ...,
+        warnings: _abc.Iterable[_types_pb2.Warning] | None = ...,
         summary: Global___ContextSummary | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["summary", b"summary"]  # noqa: Y015

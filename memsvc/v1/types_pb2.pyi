@@ -640,33 +640,177 @@ on 28 February of years without it.
 """
 Global___ReminderRecurrence: _TypeAlias = ReminderRecurrence  # noqa: Y015
 
-class _WarningSeverity:
+class _Severity:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
 
-class _WarningSeverityEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_WarningSeverity.ValueType], _builtins.type):
+class _SeverityEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Severity.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
-    WARNING_SEVERITY_UNSPECIFIED: _WarningSeverity.ValueType  # 0
-    """WARNING_SEVERITY_UNSPECIFIED is never sent."""
-    WARNING_SEVERITY_INFO: _WarningSeverity.ValueType  # 1
-    """WARNING_SEVERITY_INFO: it will pass by itself, or may go on as it is."""
-    WARNING_SEVERITY_WARNING: _WarningSeverity.ValueType  # 2
-    """WARNING_SEVERITY_WARNING: look at it soon."""
-    WARNING_SEVERITY_CRITICAL: _WarningSeverity.ValueType  # 3
-    """WARNING_SEVERITY_CRITICAL: something is about to be, or is, left out or broken."""
+    SEVERITY_UNSPECIFIED: _Severity.ValueType  # 0
+    """SEVERITY_UNSPECIFIED is never in a response."""
+    SEVERITY_INFO: _Severity.ValueType  # 1
+    """SEVERITY_INFO needs no action."""
+    SEVERITY_WARNING: _Severity.ValueType  # 2
+    """SEVERITY_WARNING should be looked at soon."""
+    SEVERITY_CRITICAL: _Severity.ValueType  # 3
+    """SEVERITY_CRITICAL needs action now."""
 
-class WarningSeverity(_WarningSeverity, metaclass=_WarningSeverityEnumTypeWrapper):
-    """WarningSeverity says how urgent a warning is."""
+class Severity(_Severity, metaclass=_SeverityEnumTypeWrapper):
+    """Severity is how urgent a warning is."""
 
-WARNING_SEVERITY_UNSPECIFIED: WarningSeverity.ValueType  # 0
-"""WARNING_SEVERITY_UNSPECIFIED is never sent."""
-WARNING_SEVERITY_INFO: WarningSeverity.ValueType  # 1
-"""WARNING_SEVERITY_INFO: it will pass by itself, or may go on as it is."""
-WARNING_SEVERITY_WARNING: WarningSeverity.ValueType  # 2
-"""WARNING_SEVERITY_WARNING: look at it soon."""
-WARNING_SEVERITY_CRITICAL: WarningSeverity.ValueType  # 3
-"""WARNING_SEVERITY_CRITICAL: something is about to be, or is, left out or broken."""
-Global___WarningSeverity: _TypeAlias = WarningSeverity  # noqa: Y015
+SEVERITY_UNSPECIFIED: Severity.ValueType  # 0
+"""SEVERITY_UNSPECIFIED is never in a response."""
+SEVERITY_INFO: Severity.ValueType  # 1
+"""SEVERITY_INFO needs no action."""
+SEVERITY_WARNING: Severity.ValueType  # 2
+"""SEVERITY_WARNING should be looked at soon."""
+SEVERITY_CRITICAL: Severity.ValueType  # 3
+"""SEVERITY_CRITICAL needs action now."""
+Global___Severity: _TypeAlias = Severity  # noqa: Y015
+
+class _WarningCode:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _WarningCodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_WarningCode.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    WARNING_CODE_UNSPECIFIED: _WarningCode.ValueType  # 0
+    """WARNING_CODE_UNSPECIFIED is never in a response."""
+    WARNING_CODE_SESSION_NEARLY_FULL: _WarningCode.ValueType  # 1
+    """WARNING_CODE_SESSION_NEARLY_FULL: a session holds more than 70 % of its token limit (WARNING), or more than 85 %
+    (CRITICAL). GetStats and contexts report it.
+    """
+    WARNING_CODE_CORE_COUNT: _WarningCode.ValueType  # 2
+    """WARNING_CODE_CORE_COUNT: the tier CORE holds at least 90 % of the memories it is meant for (INFO), or more than all
+    of them (WARNING). GetStats and contexts report it.
+    """
+    WARNING_CODE_ACTIVE_COUNT: _WarningCode.ValueType  # 3
+    """WARNING_CODE_ACTIVE_COUNT: the same of the tier ACTIVE."""
+    WARNING_CODE_QUARANTINE_WAITING: _WarningCode.ValueType  # 4
+    """WARNING_CODE_QUARANTINE_WAITING: memories wait for ReviewMemory. GetStats reports it."""
+    WARNING_CODE_STORAGE_NEARLY_FULL: _WarningCode.ValueType  # 5
+    """WARNING_CODE_STORAGE_NEARLY_FULL: less than 10 % of the disk is free (WARNING), or less than 3 % (CRITICAL).
+    GetStats reports it.
+    """
+    WARNING_CODE_REPLAYING: _WarningCode.ValueType  # 6
+    """WARNING_CODE_REPLAYING: the indexes are brought up to date after a start; searches wait. GetStats and Diagnose
+    report it.
+    """
+    WARNING_CODE_INDEX_LAGGING: _WarningCode.ValueType  # 7
+    """WARNING_CODE_INDEX_LAGGING: an index is behind the store. GetStats and Diagnose report it."""
+    WARNING_CODE_INDEX_BUILDING: _WarningCode.ValueType  # 8
+    """WARNING_CODE_INDEX_BUILDING: a new generation of an index is being built (INFO). GetStats and Diagnose report it."""
+    WARNING_CODE_VAULT_FILE_INVALID: _WarningCode.ValueType  # 9
+    """WARNING_CODE_VAULT_FILE_INVALID: a file of the vault cannot be imported. GetStats names the files of its user,
+    Diagnose counts them.
+    """
+    WARNING_CODE_VAULT_CONFLICT: _WarningCode.ValueType  # 10
+    """WARNING_CODE_VAULT_CONFLICT: a file and its memory were both changed, and the changes could not be merged. GetStats
+    names the files of its user, Diagnose counts them.
+    """
+    WARNING_CODE_BACKEND_DOWN: _WarningCode.ValueType  # 11
+    """WARNING_CODE_BACKEND_DOWN: a backend does not respond. Diagnose reports it."""
+    WARNING_CODE_INDEX_ABSENT: _WarningCode.ValueType  # 12
+    """WARNING_CODE_INDEX_ABSENT: there is no usable index. Diagnose reports it."""
+    WARNING_CODE_INDEX_DIFFERS: _WarningCode.ValueType  # 13
+    """WARNING_CODE_INDEX_DIFFERS: an index and the store differ. Diagnose reports it."""
+    WARNING_CODE_INDEX_UNREADABLE: _WarningCode.ValueType  # 14
+    """WARNING_CODE_INDEX_UNREADABLE: an index cannot be read. Diagnose reports it."""
+    WARNING_CODE_INDEX_DAMAGED: _WarningCode.ValueType  # 15
+    """WARNING_CODE_INDEX_DAMAGED: memories are not found although their entries exist. Diagnose reports it."""
+    WARNING_CODE_INDEX_FAILING: _WarningCode.ValueType  # 16
+    """WARNING_CODE_INDEX_FAILING: the last operation on an index failed. Diagnose reports it."""
+    WARNING_CODE_EMBEDDER_FAILING: _WarningCode.ValueType  # 17
+    """WARNING_CODE_EMBEDDER_FAILING: the last operation of the embedder failed. Diagnose reports it."""
+    WARNING_CODE_MODEL_CHANGED: _WarningCode.ValueType  # 18
+    """WARNING_CODE_MODEL_CHANGED: the vector index was built with another embedding model. Diagnose reports it."""
+    WARNING_CODE_VAULT_MISSING: _WarningCode.ValueType  # 19
+    """WARNING_CODE_VAULT_MISSING: the folder of the vault does not exist. Diagnose reports it."""
+    WARNING_CODE_VAULT_POLLED: _WarningCode.ValueType  # 20
+    """WARNING_CODE_VAULT_POLLED: the file system of the vault delivers no events, so it is polled (INFO). Diagnose reports
+    it.
+    """
+    WARNING_CODE_VAULT_COMMITS_WAIT: _WarningCode.ValueType  # 21
+    """WARNING_CODE_VAULT_COMMITS_WAIT: Git cannot be committed to now (INFO). Diagnose reports it."""
+    WARNING_CODE_RETRIEVAL_INCOMPLETE: _WarningCode.ValueType  # 22
+    """WARNING_CODE_RETRIEVAL_INCOMPLETE: a retriever failed, or the time was too short. Contexts report it."""
+    WARNING_CODE_DEADLINE: _WarningCode.ValueType  # 23
+    """WARNING_CODE_DEADLINE: the time of the call was nearly over; the sections that the message names were not read.
+    Contexts report it.
+    """
+    WARNING_CODE_BUDGET_TOO_SMALL: _WarningCode.ValueType  # 24
+    """WARNING_CODE_BUDGET_TOO_SMALL: not even the opening lines fit into the budget (CRITICAL). Contexts report it."""
+
+class WarningCode(_WarningCode, metaclass=_WarningCodeEnumTypeWrapper):
+    """WarningCode identifies a warning, for programs. More codes may be added."""
+
+WARNING_CODE_UNSPECIFIED: WarningCode.ValueType  # 0
+"""WARNING_CODE_UNSPECIFIED is never in a response."""
+WARNING_CODE_SESSION_NEARLY_FULL: WarningCode.ValueType  # 1
+"""WARNING_CODE_SESSION_NEARLY_FULL: a session holds more than 70 % of its token limit (WARNING), or more than 85 %
+(CRITICAL). GetStats and contexts report it.
+"""
+WARNING_CODE_CORE_COUNT: WarningCode.ValueType  # 2
+"""WARNING_CODE_CORE_COUNT: the tier CORE holds at least 90 % of the memories it is meant for (INFO), or more than all
+of them (WARNING). GetStats and contexts report it.
+"""
+WARNING_CODE_ACTIVE_COUNT: WarningCode.ValueType  # 3
+"""WARNING_CODE_ACTIVE_COUNT: the same of the tier ACTIVE."""
+WARNING_CODE_QUARANTINE_WAITING: WarningCode.ValueType  # 4
+"""WARNING_CODE_QUARANTINE_WAITING: memories wait for ReviewMemory. GetStats reports it."""
+WARNING_CODE_STORAGE_NEARLY_FULL: WarningCode.ValueType  # 5
+"""WARNING_CODE_STORAGE_NEARLY_FULL: less than 10 % of the disk is free (WARNING), or less than 3 % (CRITICAL).
+GetStats reports it.
+"""
+WARNING_CODE_REPLAYING: WarningCode.ValueType  # 6
+"""WARNING_CODE_REPLAYING: the indexes are brought up to date after a start; searches wait. GetStats and Diagnose
+report it.
+"""
+WARNING_CODE_INDEX_LAGGING: WarningCode.ValueType  # 7
+"""WARNING_CODE_INDEX_LAGGING: an index is behind the store. GetStats and Diagnose report it."""
+WARNING_CODE_INDEX_BUILDING: WarningCode.ValueType  # 8
+"""WARNING_CODE_INDEX_BUILDING: a new generation of an index is being built (INFO). GetStats and Diagnose report it."""
+WARNING_CODE_VAULT_FILE_INVALID: WarningCode.ValueType  # 9
+"""WARNING_CODE_VAULT_FILE_INVALID: a file of the vault cannot be imported. GetStats names the files of its user,
+Diagnose counts them.
+"""
+WARNING_CODE_VAULT_CONFLICT: WarningCode.ValueType  # 10
+"""WARNING_CODE_VAULT_CONFLICT: a file and its memory were both changed, and the changes could not be merged. GetStats
+names the files of its user, Diagnose counts them.
+"""
+WARNING_CODE_BACKEND_DOWN: WarningCode.ValueType  # 11
+"""WARNING_CODE_BACKEND_DOWN: a backend does not respond. Diagnose reports it."""
+WARNING_CODE_INDEX_ABSENT: WarningCode.ValueType  # 12
+"""WARNING_CODE_INDEX_ABSENT: there is no usable index. Diagnose reports it."""
+WARNING_CODE_INDEX_DIFFERS: WarningCode.ValueType  # 13
+"""WARNING_CODE_INDEX_DIFFERS: an index and the store differ. Diagnose reports it."""
+WARNING_CODE_INDEX_UNREADABLE: WarningCode.ValueType  # 14
+"""WARNING_CODE_INDEX_UNREADABLE: an index cannot be read. Diagnose reports it."""
+WARNING_CODE_INDEX_DAMAGED: WarningCode.ValueType  # 15
+"""WARNING_CODE_INDEX_DAMAGED: memories are not found although their entries exist. Diagnose reports it."""
+WARNING_CODE_INDEX_FAILING: WarningCode.ValueType  # 16
+"""WARNING_CODE_INDEX_FAILING: the last operation on an index failed. Diagnose reports it."""
+WARNING_CODE_EMBEDDER_FAILING: WarningCode.ValueType  # 17
+"""WARNING_CODE_EMBEDDER_FAILING: the last operation of the embedder failed. Diagnose reports it."""
+WARNING_CODE_MODEL_CHANGED: WarningCode.ValueType  # 18
+"""WARNING_CODE_MODEL_CHANGED: the vector index was built with another embedding model. Diagnose reports it."""
+WARNING_CODE_VAULT_MISSING: WarningCode.ValueType  # 19
+"""WARNING_CODE_VAULT_MISSING: the folder of the vault does not exist. Diagnose reports it."""
+WARNING_CODE_VAULT_POLLED: WarningCode.ValueType  # 20
+"""WARNING_CODE_VAULT_POLLED: the file system of the vault delivers no events, so it is polled (INFO). Diagnose reports
+it.
+"""
+WARNING_CODE_VAULT_COMMITS_WAIT: WarningCode.ValueType  # 21
+"""WARNING_CODE_VAULT_COMMITS_WAIT: Git cannot be committed to now (INFO). Diagnose reports it."""
+WARNING_CODE_RETRIEVAL_INCOMPLETE: WarningCode.ValueType  # 22
+"""WARNING_CODE_RETRIEVAL_INCOMPLETE: a retriever failed, or the time was too short. Contexts report it."""
+WARNING_CODE_DEADLINE: WarningCode.ValueType  # 23
+"""WARNING_CODE_DEADLINE: the time of the call was nearly over; the sections that the message names were not read.
+Contexts report it.
+"""
+WARNING_CODE_BUDGET_TOO_SMALL: WarningCode.ValueType  # 24
+"""WARNING_CODE_BUDGET_TOO_SMALL: not even the opening lines fit into the budget (CRITICAL). Contexts report it."""
+Global___WarningCode: _TypeAlias = WarningCode  # noqa: Y015
 
 @_typing.final
 class Scope(_message.Message):
@@ -1488,38 +1632,37 @@ Global___ReminderOccurrence: _TypeAlias = ReminderOccurrence  # noqa: Y015
 
 @_typing.final
 class Warning(_message.Message):
-    """Warning is something that deserves attention."""
+    """Warning is something to act on, from GetStats, Diagnose or a context."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    SEVERITY_FIELD_NUMBER: _builtins.int
     CODE_FIELD_NUMBER: _builtins.int
     MESSAGE_FIELD_NUMBER: _builtins.int
-    SEVERITY_FIELD_NUMBER: _builtins.int
-    code: _builtins.str
-    """code names the kind of warning in upper case. Stable, for programs. GetStats tells SESSION_NEARLY_FULL (over 70 % of
-    its limit: WARNING; over 85 %: CRITICAL), CORE_COUNT and ACTIVE_COUNT (the tier holds 90 % of the memories it is meant
-    for: INFO; more than all: WARNING), QUARANTINE_WAITING and STORAGE_NEARLY_FULL (less than 10 % of the disk is free:
-    WARNING; less than 3 %: CRITICAL); Diagnose tells BACKEND_DOWN, INDEX_ABSENT, INDEX_DIFFERS, INDEX_UNREADABLE,
-    INDEX_DAMAGED, INDEX_FAILING, MODEL_CHANGED, VAULT_MISSING (the vault's folder is not there: WARNING), VAULT_POLLED
-    (its file system tells no events: INFO) and VAULT_COMMITS_WAIT (Git cannot be committed to now: INFO); both tell
-    REPLAYING, INDEX_LAGGING, INDEX_BUILDING, VAULT_FILE_INVALID (a file of the vault cannot be taken back) and
-    VAULT_CONFLICT (a file and its memory were both changed, and not all of it could be merged): GetStats names the files
-    of its user, Diagnose says how many there are. More may come.
-    """
+    VALUE_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
+    severity: Global___Severity.ValueType
+    """severity is how urgent it is. Never UNSPECIFIED."""
+    code: Global___WarningCode.ValueType
+    """code identifies the kind of warning. Never UNSPECIFIED."""
     message: _builtins.str
-    """message says in English what is the matter and what to do, for people."""
-    severity: Global___WarningSeverity.ValueType
-    """severity says how urgent it is."""
+    """message describes it for people and says what to do: in English, or in the locale of a context."""
+    value: _builtins.int
+    """value is the number that was measured, such as the tokens of a session. 0: the warning has none."""
+    limit: _builtins.int
+    """limit is the number that value is compared with. 0: the warning has none."""
     def __init__(
         self,
         *,
-        code: _builtins.str = ...,
+        severity: Global___Severity.ValueType = ...,
+        code: Global___WarningCode.ValueType = ...,
         message: _builtins.str = ...,
-        severity: Global___WarningSeverity.ValueType = ...,
+        value: _builtins.int = ...,
+        limit: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["code", b"code", "message", b"message", "severity", b"severity"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["code", b"code", "limit", b"limit", "message", b"message", "severity", b"severity", "value", b"value"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

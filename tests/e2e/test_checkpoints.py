@@ -48,7 +48,9 @@ def test_a_checkpoint_brings_a_project_back(stubs: Stubs, scope: types_pb.Scope)
     then = {one.id: plain(one).content for one in list_all(stubs, scope)}
     done = roll_back_to(stubs, scope, "before", request_id="back")
     assert (1, 2, 1, 1) == (done.changed_count, done.deleted_count, done.restored_count, done.unrestored_count)
-    assert [(purged.id, "PURGED")] == [(one.memory_id, one.reason) for one in done.unrestored]
+    assert [(purged.id, lifecycle_pb.UNRESTORED_REASON_PURGED)] == [
+        (one.memory_id, one.reason) for one in done.unrestored
+    ]
     assert {stays.id, changes.id, leaves.id} == {one.id for one in list_all(stubs, scope)}
     assert ("changes 记忆", "changes") == ((back := get(stubs, scope, changes.id)).content, back.key)
     assert "leaves 记忆" in found(stubs, scope, "leaves", mode=KEYWORD)
@@ -85,7 +87,7 @@ def test_keys_that_were_swapped_are_swapped_back(stubs: Stubs, scope: types_pb.S
     assert {one.id: "one", two.id: "two", taken.id: "four"} == {
         memory.id: memory.key for memory in list_all(stubs, scope)
     }
-    assert [(taken.id, "MEMORY_EXISTS", "")] == [
+    assert [(taken.id, lifecycle_pb.UNRESTORED_REASON_MEMORY_EXISTS, "")] == [
         (un.memory_id, un.reason, un.blocking_memory_id) for un in done.unrestored
     ]
     assert {"one", "two", "three"} == {memory.key for memory in list_all(stubs, scope, as_of=known(moment))}

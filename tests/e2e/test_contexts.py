@@ -131,8 +131,8 @@ def test_the_budget_holds(stubs: Stubs, home: types_pb.Scope, total: int) -> Non
 
     summary = events[-1].summary
     assert summary.token_count <= total
-    assert bool(summary.left_out) == (total in {1, 90, 150, 300})
-    assert (total == 1) == ("BUDGET_TOO_SMALL" in [event.warning.code for event in events])
+    assert bool(summary.omissions) == (total in {1, 90, 150, 300})
+    assert (total == 1) == (types_pb.WARNING_CODE_BUDGET_TOO_SMALL in [event.warning.code for event in events])
 
 
 def test_shares_and_sections_can_be_chosen(stubs: Stubs, home: types_pb.Scope) -> None:

@@ -135,7 +135,7 @@ def test_without_vectors_words_still_find(blind: ServerProcess) -> None:
 
     assert ["The walrus eats."] == [hit.memory.content for hit in hybrid.hits]
     (lost,) = hybrid.degraded
-    assert (search_pb.RETRIEVER_DENSE, "UNAVAILABLE") == (lost.retriever, lost.reason)
+    assert (search_pb.RETRIEVER_DENSE, search_pb.DEGRADATION_REASON_UNAVAILABLE) == (lost.retriever, lost.reason)
     assert "qdrant-edge" in lost.message
     assert {search_pb.RETRIEVER_BM25} == {one.retriever for one in hybrid.hits[0].explanation.retrievers}
     assert [] == list(keyword.degraded)
@@ -160,7 +160,7 @@ def test_diagnose_names_what_is_broken(blind: ServerProcess) -> None:
     assert health["vectors"].message
     assert not health["vectors"].HasField("ping")
     assert {"metadata", "lexical", "embedder"} <= health.keys()
-    assert "BACKEND_DOWN" in {warning.code for warning in diagnosis.warnings}
+    assert types_pb.WARNING_CODE_BACKEND_DOWN in {warning.code for warning in diagnosis.warnings}
     assert [admin_pb.INDEX_KIND_LEXICAL] == [one.index for one in diagnosis.indexes]
     assert memory == listed.memory
 

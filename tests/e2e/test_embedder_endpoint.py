@@ -50,12 +50,15 @@ def test_an_endpoint_that_dies_and_comes_back(tmp_path: Path) -> None:
             until(lambda: contents(stubs, "nurse", KEYWORD) == [ENGLISH])
             until(lambda: contents(stubs, "乌龙茶", KEYWORD) == [CHINESE])
             (lost,) = search(stubs, SCOPE, "A nurse?", mode=HYBRID).degraded
-            assert (lost.retriever, lost.reason) == (search_pb.RETRIEVER_DENSE, "UNAVAILABLE")
+            assert (lost.retriever, lost.reason) == (
+                search_pb.RETRIEVER_DENSE,
+                search_pb.DEGRADATION_REASON_UNAVAILABLE,
+            )
             assert "'openai'" in lost.message
             alone = refused(stubs.search.Search, search_pb.SearchRequest(scope=SCOPE, query="A nurse?", mode=SEMANTIC))
             assert (grpc.StatusCode.UNAVAILABLE, "BACKEND_UNAVAILABLE") == (alone.code, alone.reason)
             assert alone.retry_seconds
-            assert "BACKEND_DOWN" in {warning.code for warning in diagnosed(stubs).warnings}
+            assert types_pb.WARNING_CODE_BACKEND_DOWN in {warning.code for warning in diagnosed(stubs).warnings}
 
         assert server.stop() == 0
         server.start()

@@ -9,6 +9,7 @@ import pytest
 from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.struct_pb2 import Struct
 
+from memsvc.v1 import errors_pb2 as errors_pb
 from memsvc.v1 import file_service_pb2 as file_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as search_pb
@@ -106,7 +107,7 @@ def test_references_are_resolved_one_by_one(stubs: Stubs, scope: types_pb.Scope)
         assert not one.HasField("file")
         assert (one.status.code, one.status.reason) == (
             grpc.StatusCode.NOT_FOUND.value[0],
-            "ERROR_REASON_FILE_NOT_FOUND",
+            errors_pb.ERROR_REASON_FILE_NOT_FOUND,
         )
     assert (unknown.ref.category, unknown.ref.id) == ("artifact", "elsewhere")
     assert (found.download_url, found.preview_url) == ("", "")
@@ -212,7 +213,7 @@ def test_images_that_cannot_be_kept_are_refused(stubs: Stubs, scope: types_pb.Sc
 
     assert (refusal.reason, refusal.fields) == ("INVALID_REQUEST", ("memory.content",))
     assert refused(stubs.memory.AppendMemory, appending).fields == ("content",)
-    assert (bad.status.reason, good.memory.content) == ("ERROR_REASON_INVALID_REQUEST", "good")
+    assert (bad.status.reason, good.memory.content) == (errors_pb.ERROR_REASON_INVALID_REQUEST, "good")
     assert word in bad.status.field_violations[0].description
     assert listed(stubs, scope) == []
 

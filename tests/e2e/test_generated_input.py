@@ -315,7 +315,9 @@ def check(stubs: Stubs, method: Method, requests: Sequence[Any]) -> None:
     for response in responses:
         for result in (*getattr(response, "results", ()), *getattr(response, "failures", ())):
             assert result.status.code not in SERVER_FAULTS, (result, requests)
-        assert not [lost for lost in getattr(response, "degraded", ()) if lost.reason == "FAILED"]
+        assert not [
+            lost for lost in getattr(response, "degraded", ()) if lost.reason == search_pb.DEGRADATION_REASON_FAILED
+        ]
 
 
 @pytest.mark.parametrize("name", sorted(METHODS))

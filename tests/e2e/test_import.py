@@ -11,6 +11,7 @@ import grpc
 import pytest
 
 from memsvc.v1 import admin_service_pb2 as admin_pb
+from memsvc.v1 import errors_pb2 as errors_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import types_pb2 as types_pb
 from tests.support.fixtures import Request, batch, batches, header
@@ -86,7 +87,7 @@ def test_bad_memories_are_told_by_their_index_and_stop_nothing(stubs: Stubs, sco
     assert [2, 5, 8] == [failure.index for failure in failures]
     assert [3, 3, 6] == [failure.status.code for failure in failures]
     assert ["memory.content"] == [one.field for one in failures[0].status.field_violations]
-    assert "ERROR_REASON_MEMORY_EXISTS" == failures[2].status.reason
+    assert errors_pb.ERROR_REASON_MEMORY_EXISTS == failures[2].status.reason
     assert (10, 7, 0, 0, 3, 10) == counts(responses[-1])
 
 

@@ -42,7 +42,7 @@ def diagnosed(stubs: Stubs) -> admin_pb.DiagnoseResponse:
 
 def codes(diagnosis: admin_pb.DiagnoseResponse) -> set[str]:
     """Return what it warns of, in earnest."""
-    return {one.code for one in diagnosis.warnings if one.severity != types_pb.WARNING_SEVERITY_INFO}
+    return {types_pb.WarningCode.Name(one.code) for one in diagnosis.warnings if one.severity != types_pb.SEVERITY_INFO}
 
 
 def spoil(files: Iterator[Path]) -> None:
@@ -66,7 +66,7 @@ def test_a_spoilt_segment_of_words_is_named_and_mended(server: ServerProcess) ->
         assert reply.hits
         sick = diagnosed(stubs)
         assert not sick.healthy
-        assert codes(sick) & {"INDEX_FAILING", "INDEX_DAMAGED"}
+        assert codes(sick) & {"WARNING_CODE_INDEX_FAILING", "WARNING_CODE_INDEX_DAMAGED"}
 
         *_, last = stubs.admin.Reindex(admin_pb.ReindexRequest(indexes=[LEXICAL]), timeout=TIMEOUT)
 
@@ -86,7 +86,7 @@ def test_spoilt_vectors_are_named_and_mended(server: ServerProcess) -> None:
     with server.stubs() as stubs:
         sick = diagnosed(stubs)
         assert not sick.healthy
-        assert {"INDEX_DAMAGED"} <= codes(sick)
+        assert {"WARNING_CODE_INDEX_DAMAGED"} <= codes(sick)
         assert WALRUSES[7] in found(stubs, SCOPE, "number7 swims", mode=HYBRID, limit=40)
 
         list(stubs.admin.Reindex(admin_pb.ReindexRequest(indexes=[VECTORS]), timeout=TIMEOUT))

@@ -12,6 +12,8 @@ from memsvc.v1 import types_pb2 as types_pb
 from tests.support.rpc import KEYWORD, TIMEOUT, at_rest, create, create_all, refused, search
 from tests.support.server_process import Stubs
 
+EDGE, ENGINE = admin_pb.MEASUREMENT_POINT_EDGE, admin_pb.MEASUREMENT_POINT_ENGINE
+
 
 def stats(stubs: Stubs, scope: types_pb.Scope) -> admin_pb.GetStatsResponse:
     """Return the counts of a scope."""
@@ -110,17 +112,17 @@ def test_performance_tells_of_every_operation(stubs: Stubs, scope: types_pb.Scop
     alone = stubs.admin.GetPerformance(admin_pb.GetPerformanceRequest(operation="Search"), timeout=TIMEOUT)
     unknown = stubs.admin.GetPerformance(admin_pb.GetPerformanceRequest(operation="Sing"), timeout=TIMEOUT)
 
-    names = [(one.operation, one.layer) for one in reply.operations]
+    names = [(one.operation, one.point) for one in reply.operations]
     assert sorted(names) == names
-    assert {("CreateMemory", "edge"), ("GetMemory", "edge"), ("Search", "edge"), ("Search", "engine")} <= set(names)
-    by_name = {(one.operation, one.layer): one for one in reply.operations}
-    assert by_name["GetMemory", "edge"].error_count >= 1
+    assert {("CreateMemory", EDGE), ("GetMemory", EDGE), ("Search", EDGE), ("Search", ENGINE)} <= set(names)
+    by_name = {(one.operation, one.point): one for one in reply.operations}
+    assert by_name["GetMemory", EDGE].error_count >= 1
     for one in (*reply.operations, *(stage for each in reply.operations for stage in each.stages)):
         times = [getattr(one, name).ToTimedelta() for name in ("p50", "p90", "p95", "p99", "max")]
         assert sorted(times) == times
         assert timedelta() < one.mean.ToTimedelta() <= times[-1]
         assert one.count >= 1
-    stages = {stage.stage: stage.call_count for stage in by_name["Search", "engine"].stages}
+    stages = {stage.stage: stage.call_count for stage in by_name["Search", ENGINE].stages}
     assert {"embed", "dense", "bm25", "keyword_table", "fuse", "boost", "hydrate"} <= stages.keys()
     assert {"Search"} == {one.operation for one in alone.operations}
     assert [] == list(unknown.operations)

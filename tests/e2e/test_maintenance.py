@@ -147,8 +147,10 @@ def test_steps_are_run_alone(stubs: Stubs, scope: types_pb.Scope) -> None:
     assert [PROMOTE, ARCHIVE] == [tally.step for tally in told[-1].tallies]
     assert lifecycle_pb.MAINTENANCE_STEP_UNSPECIFIED == told[-1].step
     assert 1 == len(changes(run(stubs, scope=scope, steps=[EXPIRE])))
-    report = stubs.admin.GetPerformance(admin_pb.GetPerformanceRequest(operation="Maintenance"), timeout=TIMEOUT)
-    assert {"archive", "expire", "promote"} <= {one.layer for one in report.operations}
+    report = stubs.admin.GetPerformance(admin_pb.GetPerformanceRequest(), timeout=TIMEOUT)
+    assert {"MaintenanceArchive", "MaintenanceExpire", "MaintenancePromote"} <= {
+        one.operation for one in report.operations
+    }
 
 
 @pytest.mark.parametrize(("text", "query"), [("The otter sleeps.", "otter"), ("水獭在睡觉。", "水獭")])

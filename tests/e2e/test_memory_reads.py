@@ -10,6 +10,7 @@ import grpc
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from memsvc.v1 import errors_pb2 as errors_pb
 from memsvc.v1 import filters_pb2 as filters_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import session_service_pb2 as session_pb
@@ -54,7 +55,7 @@ def test_a_batch_stores_the_good_and_names_the_bad(stubs: Stubs, user: str) -> N
     assert results[0].memory.id == results[3].memory.id
     assert results[1].memory.id == results[2].memory.id
     assert all(one.HasField("memory") == (one.status.code == 0) for one in results)
-    assert {"ERROR_REASON_INVALID_REQUEST"} == {one.status.reason for one in results if one.status.code}
+    assert {errors_pb.ERROR_REASON_INVALID_REQUEST} == {one.status.reason for one in results if one.status.code}
     paths = [[violation.field for violation in one.status.field_violations] for one in results if one.status.code]
     assert {"memory.content", "memory.tags[0]", "memory.tags[1]"} == set(paths[0])
     assert [["memory.importance"], ["memory.scope.user_id"], ["vector"]] == paths[1:]
@@ -73,7 +74,7 @@ def test_a_batch_with_reject_fails_only_its_duplicates(stubs: Stubs, scope: type
     statuses = [result.status for result in stubs.memory.BatchCreateMemories(batch, timeout=TIMEOUT).results]
 
     assert [0, grpc.StatusCode.ALREADY_EXISTS.value[0]] == [status.code for status in statuses]
-    assert "ERROR_REASON_MEMORY_EXISTS" == statuses[1].reason
+    assert errors_pb.ERROR_REASON_MEMORY_EXISTS == statuses[1].reason
 
 
 def test_a_batch_is_found_once_its_token_is_reached(stubs: Stubs, scope: types_pb.Scope) -> None:

@@ -17,6 +17,7 @@ import grpc
 import pytest
 
 from memsvc.v1 import admin_service_pb2 as admin_pb
+from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types_pb
 from tests.support.postgres_server import schema
 from tests.support.qdrant_fake import Keeper, served
@@ -189,7 +190,7 @@ def test_qdrant_away_is_unavailable_and_nothing_is_lost(
             assert caught.value.code() == grpc.StatusCode.UNAVAILABLE
         words = search(one, scope, "harbour", mode=KEYWORD)
         assert [hit.memory.id for hit in words.hits] == [kept.id]
-        assert [one.reason for one in words.degraded] == ["UNAVAILABLE"]
+        assert [one.reason for one in words.degraded] == [search_pb.DEGRADATION_REASON_UNAVAILABLE]
         later = write(one, scope, TEA, wait_for=STORED).memory
         assert not one.admin.Diagnose(admin_pb.DiagnoseRequest(), timeout=TIMEOUT).healthy
         until(lambda: not cluster.servers[0].is_serving(SEARCHES))

@@ -177,7 +177,9 @@ def test_a_database_that_goes_away_is_diagnosed(replicas: tuple[ServerProcess, S
             written = CliRunner().invoke(app, ["diagnose", "--address", replicas[0].bound])
         assert not away.healthy
         assert {each.port: each.healthy for each in away.backends}["metadata"] is False
-        assert any(each.code == "BACKEND_DOWN" and "metadata" in each.message for each in away.warnings)
+        assert any(
+            each.code == types_pb.WARNING_CODE_BACKEND_DOWN and "metadata" in each.message for each in away.warnings
+        )
         assert not away.HasField("outbox")
         assert not away.indexes
         assert written.exit_code == 1

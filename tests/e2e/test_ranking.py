@@ -254,7 +254,7 @@ def test_time_weighting_is_the_formula_of_the_api(stubs: Stubs, scope: types_pb.
             importance=1 + number, layer=layers[number % 3],
         )  # fmt: skip
     create(stubs, scope, "The walrus was seen tomorrow.", event_time=Timestamp(seconds=4_000_000_000))
-    weighting = search_pb.Weighting(enabled=True, decay_factor=decay, long_term_boost=0.5, core_boost=1.5)
+    weighting = search_pb.Weighting(decay_factor=decay, long_term_boost=0.5, core_boost=1.5)
     boost = {
         types_pb.MEMORY_LAYER_LONG_TERM: 0.5,
         types_pb.MEMORY_LAYER_CORE: 1.5,
@@ -270,7 +270,7 @@ def test_time_weighting_is_the_formula_of_the_api(stubs: Stubs, scope: types_pb.
         assert factors.get("time_weighting", 1.0) == pytest.approx(expected, rel=1e-4)
         assert factors.get("layer", 1.0) == pytest.approx(boost[memory.layer])
         assert hit.score == pytest.approx(recomputed(hit), abs=2e-6)
-    plain = hits(stubs, scope, "walrus report", weighting=search_pb.Weighting(enabled=False, core_boost=2))
+    plain = hits(stubs, scope, "walrus report", weighting=search_pb.Weighting(disabled=True, core_boost=2))
     assert not {boost.name for hit in plain for boost in hit.explanation.boosts} & {"time_weighting", "layer"}
 
 
@@ -283,7 +283,7 @@ def test_boosts_above_1_keep_the_order(stubs: Stubs, scope: types_pb.Scope) -> N
     )  # fmt: skip
     fusion = search_pb.Fusion(weights=search_pb.FusionWeights(bm25=1))
     plain = hits(stubs, scope, "walrus", fusion=fusion)
-    lifted = hits(stubs, scope, "walrus", fusion=fusion, weighting=search_pb.Weighting(enabled=True, core_boost=2))
+    lifted = hits(stubs, scope, "walrus", fusion=fusion, weighting=search_pb.Weighting(core_boost=2))
 
     assert [hit.memory.id for hit in plain] == [hit.memory.id for hit in lifted]
     assert len({hit.score for hit in plain}) == len({hit.score for hit in lifted})

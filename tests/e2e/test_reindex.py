@@ -247,7 +247,7 @@ def test_a_repair_mends_what_was_spoilt_by_hand(tmp_path: Path) -> None:
         with server.stubs() as stubs:
             diagnosis = stubs.admin.Diagnose(admin_pb.DiagnoseRequest(verify=True), timeout=TIMEOUT)
             assert not diagnosis.healthy
-            assert "INDEX_DIFFERS" in {warning.code for warning in diagnosis.warnings}
+            assert types_pb.WARNING_CODE_INDEX_DIFFERS in {warning.code for warning in diagnosis.warnings}
             assert [(1, 1, 2)] * 2 == [differences(report) for report in diagnosis.indexes]
             for way in ways.values():
                 assert len(found(stubs, SCOPE, "walrus", limit=100, **way)) < 20

@@ -64,7 +64,7 @@ def test_near_duplicates_collapse(stubs: Stubs, scope: types_pb.Scope, contents:
     memories = [memory.id for memory in create_all(stubs, scope, contents)]
 
     plain = search(stubs, scope, query).hits
-    hits = search(stubs, scope, query, collapsing=search_pb.Collapsing(enabled=True)).hits
+    hits = search(stubs, scope, query, collapsing=search_pb.Collapsing()).hits
 
     assert len(plain) == 3
     assert len(hits) == 2
@@ -79,7 +79,7 @@ def test_diversity_brings_something_else_up(stubs: Stubs, scope: types_pb.Scope)
         stubs, scope,
         ["otter river stones", "the otter, a river, some stones", "otter with river and stones", "an otter in Lisbon zoo"],
     )  # fmt: skip
-    wanted = search_pb.Diversity(enabled=True, mmr_lambda=0.3)
+    wanted = search_pb.Diversity(mmr_lambda=0.3)
 
     plain = [hit.memory.content for hit in search(stubs, scope, "otter river stones").hits]
     whole = search(stubs, scope, "otter river stones", diversity=wanted)
@@ -100,7 +100,7 @@ def test_diversity_brings_something_else_up(stubs: Stubs, scope: types_pb.Scope)
 
 def test_without_a_reranker_reranking_is_refused(stubs: Stubs, scope: types_pb.Scope) -> None:
     """UNIMPLEMENTED names what is missing."""
-    request = search_pb.SearchRequest(scope=scope, query="x", reranking=search_pb.Reranking(enabled=True))
+    request = search_pb.SearchRequest(scope=scope, query="x", reranking=search_pb.Reranking())
     refusal = refused(stubs.search.Search, request)
 
     assert (grpc.StatusCode.UNIMPLEMENTED, "CAPABILITY_MISSING") == (refusal.code, refusal.reason)
@@ -122,7 +122,7 @@ def test_a_reranker_orders_the_best_hits(reranking: Stubs, scope: types_pb.Scope
     query = "keeper feeds otter noon"
 
     plain = search(reranking, scope, query)
-    again = search(reranking, scope, query, reranking=search_pb.Reranking(enabled=True, depth=3), explain=True)
+    again = search(reranking, scope, query, reranking=search_pb.Reranking(depth=3), explain=True)
 
     assert not plain.skipped
     assert not again.skipped
@@ -142,7 +142,7 @@ def test_the_early_answer_is_not_reranked(reranking: Stubs, scope: types_pb.Scop
     )  # fmt: skip
 
     for query in ("keeper feeds otter noon", "饲养员 中午 喂 水獭"):
-        wanted = search_pb.Reranking(enabled=True, depth=3)
+        wanted = search_pb.Reranking(depth=3)
         early, fused = answers(reranking, scope, query, reranking=wanted, explain=True)
         boosts = [
             {boost.name for hit in answer.hits for boost in hit.explanation.boosts}
@@ -161,8 +161,8 @@ def test_a_near_deadline_skips_what_is_optional(reranking: Stubs, scope: types_p
     request = search_pb.SearchRequest(
         scope=scope,
         query="otter",
-        reranking=search_pb.Reranking(enabled=True),
-        diversity=search_pb.Diversity(enabled=True),
+        reranking=search_pb.Reranking(),
+        diversity=search_pb.Diversity(),
     )
     for milliseconds in range(50, 4, -3):
         try:
@@ -170,7 +170,9 @@ def test_a_near_deadline_skips_what_is_optional(reranking: Stubs, scope: types_p
         except grpc.RpcError as error:
             assert grpc.StatusCode.DEADLINE_EXCEEDED == error.code()
             continue
-        assert ("reranking", "DEADLINE") in [(one.stage, one.reason) for one in reply.skipped]
+        assert (search_pb.REFINEMENT_STAGE_RERANKING, search_pb.DEGRADATION_REASON_DEADLINE_EXCEEDED) in [
+            (one.stage, one.reason) for one in reply.skipped
+        ]
         assert len(reply.hits) == 2
         return
     pytest.skip("this machine is too slow for a search within 50 ms")

@@ -74,7 +74,7 @@ class Person:
 
     def warnings(self) -> dict[str, str]:
         stats = self.stubs.admin.GetStats(admin_pb.GetStatsRequest(scope=self.scope))
-        return {warning.code: warning.message for warning in stats.warnings}
+        return {types_pb.WarningCode.Name(warning.code): warning.message for warning in stats.warnings}
 
 
 def _text(path: Path) -> str:

@@ -12,17 +12,27 @@ from tests.support.server_process import Stubs
 from tests.support.sessions import append, open_session, place
 
 WARNING, CRITICAL, INFO = (
-    types_pb.WARNING_SEVERITY_WARNING,
-    types_pb.WARNING_SEVERITY_CRITICAL,
-    types_pb.WARNING_SEVERITY_INFO,
+    types_pb.SEVERITY_WARNING,
+    types_pb.SEVERITY_CRITICAL,
+    types_pb.SEVERITY_INFO,
 )
+
+
+def code_name(warning: types_pb.Warning) -> str:
+    """Return the code without its prefix."""
+    return types_pb.WarningCode.Name(warning.code).removeprefix("WARNING_CODE_")
+
+
+def point_name(measured: admin_pb.OperationPerformance | admin_pb.SlowOperation) -> str:
+    """Return where it was measured, in lower case."""
+    return admin_pb.MeasurementPoint.Name(measured.point).removeprefix("MEASUREMENT_POINT_").lower()
 
 
 def warned(stubs: Stubs, scope: types_pb.Scope) -> tuple[admin_pb.GetStatsResponse, dict[str, int]]:
     """Return the counts of a scope, and the severity of each sort of warning about it."""
     reply = stubs.admin.GetStats(admin_pb.GetStatsRequest(scope=scope), timeout=TIMEOUT)
     ours = ("SESSION_NEARLY_FULL", "CORE_COUNT", "ACTIVE_COUNT", "QUARANTINE_WAITING")
-    return reply, {one.code: one.severity for one in reply.warnings if one.code in ours}
+    return reply, {name: one.severity for one in reply.warnings if (name := code_name(one)) in ours}
 
 
 @pytest.mark.parametrize(("words", "severity"), [(60, None), (75, WARNING), (90, CRITICAL)])
@@ -63,7 +73,7 @@ def test_every_layer_of_a_search_is_measured(stubs: Stubs, scope: types_pb.Scope
     create_all(stubs, scope, ["The walrus sings."])
     search(stubs, scope, "a query that nobody asked before", mode=HYBRID)
     told = stubs.admin.GetPerformance(admin_pb.GetPerformanceRequest(), timeout=TIMEOUT).operations
-    measured = {(one.layer, one.operation): one for one in told}
+    measured = {(point_name(one), one.operation): one for one in told}
 
     assert {
         ("edge", "Search"), ("engine", "Search"), ("vectors", "Search"), ("lexical", "Search"),
@@ -73,4 +83,4 @@ def test_every_layer_of_a_search_is_measured(stubs: Stubs, scope: types_pb.Scope
     assert {"embed", "dense", "bm25", "hydrate"} <= set(stages)
     assert all(one.call_count for one in measured.values())
     slowest = stubs.admin.Diagnose(admin_pb.DiagnoseRequest(), timeout=TIMEOUT).slowest
-    assert {one.layer for one in slowest} <= {"edge", "engine"}
+    assert {point_name(one) for one in slowest} <= {"edge", "engine"}

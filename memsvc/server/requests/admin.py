@@ -9,7 +9,6 @@ from memsvc.domain import limits
 from memsvc.domain.api_keys import KEY_ID, Role
 from memsvc.domain.diagnostics import ORPHAN_GRACE, FileCleaning, IndexKind, ReindexMode
 from memsvc.domain.scope import Reach, Scope
-from memsvc.domain.summaries import Period
 from memsvc.engine.admin.api_keys import NewApiKey
 from memsvc.engine.admin.backup import NAME, UNFINISHED
 from memsvc.engine.admin.store_migration import MoveAction

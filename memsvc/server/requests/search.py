@@ -292,7 +292,7 @@ def _weights(decoder: RequestDecoder, weights: search_pb.FusionWeights) -> Mappi
 
 
 def _weighting(decoder: RequestDecoder, weighting: search_pb.Weighting) -> Weighting | None:
-    if not weighting.enabled:
+    if weighting.disabled:
         return None
     default = _DEFAULT_WEIGHTING
     decay = decoder.number("weighting.decay_factor", weighting.decay_factor, most=1.0)
@@ -307,12 +307,12 @@ def _weighting(decoder: RequestDecoder, weighting: search_pb.Weighting) -> Weigh
 
 def _refinement(decoder: RequestDecoder, message: search_pb.SearchRequest) -> Refinement:
     depth, threshold, mmr_lambda = 0, None, None
-    if message.diversity.enabled:
+    if message.HasField("diversity"):
         mmr_lambda = decoder.number("diversity.mmr_lambda", message.diversity.mmr_lambda, most=1.0) or MMR_LAMBDA
-    if message.collapsing.enabled:
+    if message.HasField("collapsing"):
         given = decoder.number("collapsing.threshold", message.collapsing.threshold, most=1.0)
         threshold = given or COLLAPSE_THRESHOLD
-    if message.reranking.enabled:
+    if message.HasField("reranking"):
         depth = decoder.integer(
             "reranking.depth", message.reranking.depth, least=1, most=limits.RERANK_DEPTH, default=RERANK_DEPTH
         )

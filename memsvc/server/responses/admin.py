@@ -33,10 +33,12 @@ from memsvc.server.enums import (
     BACKUP_PHASE,
     INDEX_KIND,
     INTEGRITY_FAULT,
+    MEASUREMENT_POINTS,
     MIGRATION_PHASE,
     REINDEX_PHASE,
+    SEVERITY,
     VAULT_ACTIONS,
-    WARNING_SEVERITY,
+    WARNING_CODES,
 )
 from memsvc.server.responses.memories import (
     fill_time,
@@ -94,7 +96,7 @@ def diagnose_response(diagnosis: Diagnosis, *, version: str) -> admin_pb.Diagnos
                 operation=slow.operation,
                 duration=seconds_to_proto(slow.seconds),
                 time=time_to_proto(slow.time),
-                layer=slow.layer,
+                point=MEASUREMENT_POINTS[slow.layer.upper()],
             )
             for slow in diagnosis.slowest[:SLOWEST]
         ],
@@ -136,7 +138,7 @@ def _operation(one: OperationPerformance) -> admin_pb.OperationPerformance:
     durations = one.durations
     return admin_pb.OperationPerformance(
         operation=one.operation,
-        layer=one.layer,
+        point=MEASUREMENT_POINTS[one.layer.upper()],
         call_count=durations.count,
         error_count=durations.errors,
         p50=seconds_to_proto(durations.p50),
@@ -209,7 +211,7 @@ def _counted(counts: Mapping[str, int]) -> dict[str, int]:
 def _warnings(warnings: Sequence[Notice]) -> list[types_pb.Warning]:
     return [
         types_pb.Warning(
-            code=warning.code, message=warning.message, severity=WARNING_SEVERITY.to_proto[warning.severity]
+            code=WARNING_CODES[warning.code], message=warning.message, severity=SEVERITY.to_proto[warning.severity]
         )
         for warning in warnings
     ]

@@ -19,6 +19,7 @@ from memsvc.server.enums import (
     MAINTENANCE_REASON,
     MAINTENANCE_STEP,
     OUTCOME,
+    UNRESTORED_REASON,
 )
 from memsvc.server.responses.memories import (
     fill_memory,
@@ -29,7 +30,6 @@ from memsvc.server.responses.memories import (
 )
 from memsvc.server.tokens import consistency_token
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
-
 
 # Checkpoints.
 
@@ -79,7 +79,9 @@ def rollback_to_checkpoint_response(
         unrestored_count=report.unreturned_count,
         unrestored=[
             lifecycle_pb.UnrestoredMemory(
-                memory_id=one.memory_id, reason=one.reason.value, blocking_memory_id=one.in_the_way
+                memory_id=one.memory_id,
+                reason=UNRESTORED_REASON.to_proto[one.reason],
+                blocking_memory_id=one.in_the_way,
             )
             for one in report.unreturned
         ],

@@ -11,11 +11,20 @@ from memsvc.domain.search import Degraded, Explanation, GlobalReply, Group, Sear
 from memsvc.engine.context.service import RenderedContext
 from memsvc.engine.files.service import FileRefResolver
 from memsvc.server import tokens
-from memsvc.server.enums import RETRIEVER, SECTION, SEVERITY
+from memsvc.server.enums import (
+    DEGRADATION_REASONS,
+    OMISSION_REASON,
+    REFINEMENT_STAGES,
+    RETRIEVER,
+    SECTION,
+    SEVERITY,
+    WARNING_CODES,
+)
 from memsvc.server.requests.search import search_digest
 from memsvc.server.responses.file import fill_resolved
 from memsvc.server.responses.memories import fill_memory, fill_occurrence, seconds_to_proto
 from memsvc.v1 import search_service_pb2 as search_pb
+from memsvc.v1 import types_pb2 as types_pb
 
 HEADING_SEPARATOR = " > "
 PACK_ITEMS = 256
@@ -37,7 +46,7 @@ def fill_search_response(
         _fill_hit(response.hits.add(), hit, include_files=request.include_files)
     response.degraded.extend(_degraded(reply.degraded))
     for one in reply.skipped:
-        response.skipped.add(stage=one.stage, reason=one.reason)
+        response.skipped.add(stage=REFINEMENT_STAGES[one.stage.upper()], reason=DEGRADATION_REASONS[one.reason])
     if request.explain:
         response.timings.extend(
             search_pb.StageTiming(stage=stage, duration=seconds_to_proto(seconds)) for stage, seconds in reply.timings
@@ -66,7 +75,9 @@ def search_all_response(
 
 def _degraded(lost: Iterable[Degraded]) -> list[search_pb.DegradedRetriever]:
     return [
-        search_pb.DegradedRetriever(retriever=RETRIEVER.to_proto[one.retriever], reason=one.reason, message=one.message)
+        search_pb.DegradedRetriever(
+            retriever=RETRIEVER.to_proto[one.retriever], reason=DEGRADATION_REASONS[one.reason], message=one.message
+        )
         for one in lost
     ]
 
@@ -221,10 +232,10 @@ def _plan(plan: Plan) -> search_pb.ContextPlan:
     )
 
 
-def _warning(notice: Notice) -> search_pb.ContextWarning:
-    return search_pb.ContextWarning(
+def _warning(notice: Notice) -> types_pb.Warning:
+    return types_pb.Warning(
         severity=SEVERITY.to_proto[notice.severity],
-        code=notice.code,
+        code=WARNING_CODES[notice.code],
         message=notice.message,
         value=notice.value,
         limit=notice.limit,
@@ -238,11 +249,11 @@ def _summary(summary: Summary, cursor: str) -> search_pb.ContextSummary:
         token_count=summary.token_count,
         total_tokens=summary.total_tokens,
         sections=_sections(summary),
-        left_out=[
-            search_pb.ContextLeftOut(
+        omissions=[
+            search_pb.ContextOmission(
                 section=SECTION.to_proto[one.section],
-                reason=one.reason.value,
-                count=one.count,
+                reason=OMISSION_REASON.to_proto[one.reason],
+                memory_count=one.count,
                 memory_ids=one.memory_ids,
             )
             for one in summary.left_out

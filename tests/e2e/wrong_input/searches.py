@@ -45,12 +45,12 @@ SEARCHES: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"fusion": search_pb.Fusion(weights=search_pb.FusionWeights(dense=-1, bm25=NAN))}, (
         "fusion.weights.bm25", "fusion.weights.dense",
     )),
-    ({"diversity": search_pb.Diversity(enabled=True, mmr_lambda=1.1)}, ("diversity.mmr_lambda",)),
-    ({"collapsing": search_pb.Collapsing(enabled=True, threshold=NAN)}, ("collapsing.threshold",)),
-    ({"reranking": search_pb.Reranking(enabled=True, depth=51)}, ("reranking.depth",)),
-    ({"query": "", "vector": [1.0] * 256, "reranking": search_pb.Reranking(enabled=True)}, ("reranking",)),
-    ({"weighting": search_pb.Weighting(enabled=True, decay_factor=1.5)}, ("weighting.decay_factor",)),
-    ({"weighting": search_pb.Weighting(enabled=True, core_boost=2.1, long_term_boost=NAN)}, (
+    ({"diversity": search_pb.Diversity(mmr_lambda=1.1)}, ("diversity.mmr_lambda",)),
+    ({"collapsing": search_pb.Collapsing(threshold=NAN)}, ("collapsing.threshold",)),
+    ({"reranking": search_pb.Reranking(depth=51)}, ("reranking.depth",)),
+    ({"query": "", "vector": [1.0] * 256, "reranking": search_pb.Reranking()}, ("reranking",)),
+    ({"weighting": search_pb.Weighting(decay_factor=1.5)}, ("weighting.decay_factor",)),
+    ({"weighting": search_pb.Weighting(core_boost=2.1, long_term_boost=NAN)}, (
         "weighting.core_boost", "weighting.long_term_boost",
     )),
 ]  # fmt: skip

@@ -227,8 +227,8 @@ BAD_SEARCHES = [
         search(fusion=search_pb.Fusion(weights=WEIGHTS, single_retriever_factor=1.1)),
         "fusion.single_retriever_factor",
     ),
-    (search(weighting=search_pb.Weighting(enabled=True, decay_factor=-0.5)), "weighting.decay_factor"),
-    (search(weighting=search_pb.Weighting(enabled=True, core_boost=2.5)), "weighting.core_boost"),
+    (search(weighting=search_pb.Weighting(decay_factor=-0.5)), "weighting.decay_factor"),
+    (search(weighting=search_pb.Weighting(core_boost=2.5)), "weighting.core_boost"),
 ]
 
 

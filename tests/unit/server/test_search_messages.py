@@ -142,7 +142,7 @@ def test_weighting_is_the_services_unless_the_search_says() -> None:
 
     assert weighting() == Weighting(decay_factor=0.5)
     assert weighting(weighting=search_pb.Weighting()) is None
-    assert weighting(weighting=search_pb.Weighting(enabled=True, core_boost=2.0)) == Weighting(core_boost=2.0)
+    assert weighting(weighting=search_pb.Weighting(core_boost=2.0)) == Weighting(core_boost=2.0)
 
 
 def reply_of(request: search_pb.SearchRequest, reply: SearchReply) -> search_pb.SearchResponse:
@@ -191,7 +191,7 @@ def test_a_degraded_retriever_is_named() -> None:
     response = reply_of(search_pb.SearchRequest(scope=SCOPE, query="q"), SearchReply((), (lost,)))
 
     assert response.degraded[0].retriever == search_pb.RETRIEVER_DENSE
-    assert response.degraded[0].reason == "UNAVAILABLE"
+    assert response.degraded[0].reason == search_pb.DEGRADATION_REASON_UNAVAILABLE
 
 
 def test_the_next_page_goes_on_where_the_page_ends() -> None:

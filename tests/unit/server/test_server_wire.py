@@ -279,7 +279,7 @@ def test_the_service_tells_of_itself(clients: Clients, scope: types_pb.Scope) ->
     assert (stats.memory_count, dict(stats.count_by_kind)) == (1, {"FACT": 1})
     assert diagnosis.healthy
     assert (len(diagnosis.backends), diagnosis.version) == (6, "1.2.3")
-    edge = next(operation for operation in performance.operations if operation.layer == "edge")
+    edge = next(operation for operation in performance.operations if operation.point == admin_pb.MEASUREMENT_POINT_EDGE)
     assert edge.call_count >= 1
     assert edge.max.nanos > 0
 

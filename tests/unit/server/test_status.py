@@ -163,7 +163,7 @@ def test_a_rejected_item_gets_code_reason_and_violations() -> None:
 
     item = error_status.item_status_from_rejected(rejected)
 
-    assert (item.code, item.reason) == (3, "ERROR_REASON_INVALID_REQUEST")
+    assert (item.code, item.reason) == (3, errors_pb.ERROR_REASON_INVALID_REQUEST)
     assert item.field_violations[0].field == "memory.tags[0]"
 
 
@@ -171,4 +171,4 @@ def test_an_item_that_failed_unexpectedly_tells_nothing() -> None:
     """Its text is for the log alone."""
     item = error_status.item_status_from_error(ValueError("secret"))
 
-    assert (item.code, item.message, item.reason) == (13, "internal error", "ERROR_REASON_INTERNAL")
+    assert (item.code, item.message, item.reason) == (13, "internal error", errors_pb.ERROR_REASON_INTERNAL)
