@@ -198,14 +198,15 @@ def _tell(replies: Iterable[memory_pb.FlushMessagesResponse]) -> None:
 
     rows, ignored, notices = [], 0, []
     for reply in replies:
-        for memory, outcome in zip(reply.memories, reply.outcomes, strict=True):
-            told = types_pb.WriteOutcome.Name(outcome).removeprefix("WRITE_OUTCOME_").lower()
+        for result in reply.results:
+            memory = result.memory
+            told = types_pb.WriteOutcome.Name(result.outcome).removeprefix("WRITE_OUTCOME_").lower()
             kind = types_pb.MemoryKind.Name(memory.kind).removeprefix("MEMORY_KIND_").lower()
             scope = memory.scope.project_id or "global"
             rows.append((told, scope, kind, shortened(memory.content, TEXT_WIDTH), memory.id))
         ignored += reply.ignored_count
         notices += [reply.notice] if reply.notice else []
-        tell_conflicts(reply.conflicts)
+        tell_conflicts([conflict for result in reply.results for conflict in result.conflicts])
         say_redactions(reply.redactions)
     write_table(("=outcome", "=scope", "=kind", "~text", "memory"), rows)
     write(f"{len(rows)} remembered, {ignored} statements ignored")

@@ -13,6 +13,7 @@ from memsvc.cli.enums import Mode
 from memsvc.cli.errors import FAILED, print_error
 from memsvc.cli.output import date_of, highlighted, milliseconds, write, write_json, write_table
 from memsvc.domain.files import FileCategory as Category
+from memsvc.v1 import types_pb2 as types_pb
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -178,7 +179,8 @@ def search_files(
     ]
     with session.client() as client:
         reply = client.search_all(query, groups=groups, limit=limit)
-    hits = [hit for hit in (*reply.files, *reply.reports, *reply.charts) if hit.file.ref.category in wanted]
+    numbers = {types_pb.FileCategory.Value(f"FILE_CATEGORY_{one.name}") for one in wanted}
+    hits = [hit for hit in (*reply.files, *reply.reports, *reply.charts) if hit.file.ref.category in numbers]
     hits.sort(key=lambda hit: -hit.score)
     if session.as_json:
         for hit in hits:

@@ -11,6 +11,7 @@ from memsvc.cli.connection import CliContext, connected
 from memsvc.cli.enums import Role, SessionState
 from memsvc.cli.options import given_text
 from memsvc.cli.output import local_time, shortened, write, write_json, write_table
+from memsvc.v1 import types_pb2 as types_pb
 
 if TYPE_CHECKING:
     from memsvc.client import request_types
@@ -60,10 +61,10 @@ def append(
 ) -> None:
     """Append a message."""
     text = given_text(content)
-    message: client_sessions.SessionMessage = {
+    message: request_types.Message = {
         "role": cast("request_types.Role", role.name),
         "content": text,
-        "name": name,
+        "speaker": name,
         "pinned": pinned,
     }
     with session.client() as client:
@@ -189,8 +190,8 @@ def _answer(session: CliContext, found: session_pb.Session) -> None:
         write(f"{found.scope.session_id} {_STATES[found.state]}")
 
 
-def _row(message: session_pb.Message) -> tuple[str, str, str, str]:
-    who = message.name or _ROLES[message.role]
+def _row(message: types_pb.ChatMessage) -> tuple[str, str, str, str]:
+    who = message.speaker or _ROLES[message.role]
     called = ", ".join(call.name for call in message.tool_calls)
     mark = "(archived) " if message.archived else ""
     content = shortened(f"{mark}{message.content or called}", CONTENT_WIDTH)

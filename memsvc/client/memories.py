@@ -281,24 +281,36 @@ class MemoryMethods(ScopedMethods):
             for memory in page.memories:
                 yield memory
 
-    async def capture(
+    async def capture(  # noqa: PLR0913 - an option each
         self,
         text: str,
         *,
         role: Role | None = None,
+        speaker: str = "",
+        event_time: datetime | None = None,
+        tags: Sequence[str] = (),
+        source: str = "",
+        conflict_policy: ConflictPolicy | None = None,
         dry_run: bool = False,
         wait_for: WaitFor | None = None,
         request_id: str = "",
         timeout: float | None = None,
     ) -> memory_pb.CaptureMemoryResponse:
-        """Remember what is worth it in something that was said; say of each statement what became of it.
+        """Capture memories from a text that was said; return a decision for each of its statements.
 
-        With *dry_run* nothing is stored.
+        The memories have the *tags* in addition to their own. With *dry_run* nothing is stored.
         """
         request = memory_pb.CaptureMemoryRequest(
             scope=self.scope,
-            text=text,
-            role=to_proto.named("role", role),
+            message=types_pb.ChatMessage(
+                role=to_proto.named("role", role),
+                content=text,
+                speaker=speaker,
+                event_time=None if event_time is None else to_proto.timestamp_to_proto("event_time", event_time),
+            ),
+            tags=tags,
+            source=source,
+            conflict_policy=to_proto.named("conflict_policy", conflict_policy),
             dry_run=dry_run,
             request_id=request_id or str(uuid4()),
             wait_for=to_proto.named("wait_for", wait_for),
@@ -310,6 +322,7 @@ class MemoryMethods(ScopedMethods):
         conversation: Iterable[Message | types_pb.ChatMessage],
         *,
         artifact_ids: Sequence[str] = (),
+        conflict_policy: ConflictPolicy | None = None,
         wait_for: WaitFor | None = None,
         request_id: str = "",
         timeout: float | None = None,
@@ -319,17 +332,19 @@ class MemoryMethods(ScopedMethods):
             scope=self.scope,
             messages=[to_proto.message_to_proto(message) for message in conversation],
             artifact_ids=artifact_ids,
+            conflict_policy=to_proto.named("conflict_policy", conflict_policy),
             request_id=request_id or str(uuid4()),
             wait_for=to_proto.named("wait_for", wait_for),
         )
         return await self._remote.unary(self._remote.memories.FlushMessages, request, timeout)
 
-    async def append(
+    async def append(  # noqa: PLR0913 - an option each
         self,
         key: str,
         content: str,
         *,
         separator: str | None = None,
+        conflict_policy: ConflictPolicy | None = None,
         wait_for: WaitFor | None = None,
         request_id: str = "",
         timeout: float | None = None,
@@ -343,6 +358,7 @@ class MemoryMethods(ScopedMethods):
             key=key,
             content=content,
             separator=separator,
+            conflict_policy=to_proto.named("conflict_policy", conflict_policy),
             request_id=request_id or str(uuid4()),
             wait_for=to_proto.named("wait_for", wait_for),
         )
@@ -353,6 +369,7 @@ class MemoryMethods(ScopedMethods):
         document: str | bytes,
         *,
         on_duplicate: OnDuplicate | None = None,
+        conflict_policy: ConflictPolicy | None = None,
         wait_for: WaitFor | None = None,
         request_id: str = "",
         timeout: float | None = None,
@@ -370,6 +387,7 @@ class MemoryMethods(ScopedMethods):
             sha256=hashlib.sha256(data).hexdigest(),
             request_id=request_id or str(uuid4()),
             on_duplicate=to_proto.named("on_duplicate", on_duplicate),
+            conflict_policy=to_proto.named("conflict_policy", conflict_policy),
             wait_for=to_proto.named("wait_for", wait_for),
         )
         await self._remote.reach()

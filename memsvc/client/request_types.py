@@ -129,38 +129,34 @@ class Changes(MemoryFields, total=False):
     vector: Sequence[float]
 
 
-class ChatToolCall(TypedDict, total=False):
-    """A call of a tool, as ChatToolCall in capture.proto. With the response format "file_ref" it names a file."""
+class ToolCall(TypedDict, total=False):
+    """A call of a tool, as ToolCall in types.proto. *file_refs* are pairs such as ("chart", "c1")."""
 
     id: str
-    name: str
+    name: Required[str]
     arguments: Mapping[str, Any]
-    response_format: str
-    file_id: str
-    category: str
+    file_refs: Sequence[tuple[str, str]]
 
 
 class Message(TypedDict, total=False):
-    """A message of a conversation, as ChatMessage in capture.proto. Without a role it is the user's."""
+    """A message of a conversation, as ChatMessage in types.proto. Without a role it is the user's."""
 
     role: Role
     content: str
     speaker: str
     event_time: datetime
-    tool_calls: Sequence[ChatToolCall]
+    tool_calls: Sequence[ToolCall]
+    tool_call_id: str
+    token_count: int
+    pinned: bool
+    metadata: Mapping[str, Any]
 
 
-class DocumentFields(TypedDict, total=False):
-    """Fields of a document beside its text, as DocumentHeader in capture.proto."""
+class DocumentFields(MemoryFields, total=False):
+    """Fields of a document beside its text: those of its memory, and *name*, its file name or path."""
 
     name: str
     key: str
-    kind: Literal["DOCUMENT", "SKILL"]
-    title: str
-    layer: Layer
-    category: str
-    tags: Sequence[str]
-    metadata: Mapping[str, Any]
 
 
 class Filters(TypedDict, total=False):

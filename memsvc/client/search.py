@@ -15,7 +15,6 @@ from memsvc.client.errors import MemsvcCallError
 from memsvc.client.request_types import ContextOptions, Filters, SearchOptions
 from memsvc.v1 import file_service_pb2 as file_pb
 from memsvc.v1 import search_service_pb2 as search_pb
-from memsvc.v1 import types_pb2 as types_pb
 
 R = TypeVar("R")
 
@@ -108,8 +107,7 @@ class SearchMethods(ScopedMethods):
 
         One that leads to no file says so in its status.
         """
-        named = [types_pb.FileRef(category=category, id=file_id) for category, file_id in refs]
-        request = file_pb.ResolveFileRefsRequest(scope=self.scope, refs=named)
+        request = file_pb.ResolveFileRefsRequest(scope=self.scope, refs=to_proto.file_refs_to_proto(refs))
         return list((await self._remote.unary(self._remote.files.ResolveFileRefs, request, timeout)).resolved)
 
 

@@ -4,41 +4,18 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
-from datetime import datetime
-from typing import Any, Literal, Required, TypedDict
+from typing import Any, Literal
 from uuid import uuid4
 
 from memsvc.client import to_proto
 from memsvc.client.channel import ScopedMethods
-from memsvc.client.request_types import Role, WaitFor
+from memsvc.client.request_types import Message, WaitFor
 from memsvc.v1 import session_service_pb2 as session_pb
 from memsvc.v1 import types_pb2 as types_pb
 
 SessionState = Literal["ACTIVE", "CLOSED", "ARCHIVED"]
 AutoTrim = Literal["AT_LIMIT", "NEVER"]
 OnOpen = Literal["ARCHIVE_OTHERS", "KEEP_OTHERS"]
-
-
-class ToolCall(TypedDict, total=False):
-    """A tool that the assistant wants called."""
-
-    id: str
-    name: Required[str]
-    arguments: Mapping[str, Any]
-
-
-class SessionMessage(TypedDict, total=False):
-    """A message to be appended, as NewMessage in session_service.proto."""
-
-    role: Required[Role]
-    content: str
-    name: str
-    tool_calls: Sequence[ToolCall]
-    tool_call_id: str
-    token_count: int
-    time: datetime
-    pinned: bool
-    metadata: Mapping[str, Any]
 
 
 class SessionMethods(ScopedMethods):
@@ -74,7 +51,7 @@ class SessionMethods(ScopedMethods):
 
     async def append_messages(
         self,
-        messages: Iterable[SessionMessage | session_pb.NewMessage],
+        messages: Iterable[Message | types_pb.ChatMessage],
         *,
         session_id: str = "",
         wait_for: WaitFor | None = None,
@@ -84,7 +61,7 @@ class SessionMethods(ScopedMethods):
         """Append 1 to 100 messages, all or none, in order; they are durable when this returns."""
         request = session_pb.AppendMessagesRequest(
             scope=self._session(session_id),
-            messages=[_message_to_proto(message) for message in messages],
+            messages=[to_proto.message_to_proto(message) for message in messages],
             wait_for=to_proto.named("wait_for", wait_for),
             request_id=request_id or str(uuid4()),
         )
@@ -116,7 +93,7 @@ class SessionMethods(ScopedMethods):
         newest_first: bool = False,
         page_size: int = 0,
         timeout: float | None = None,
-    ) -> AsyncGenerator[session_pb.Message, None]:
+    ) -> AsyncGenerator[types_pb.ChatMessage, None]:
         """Yield the messages of a session in their order, or the other way round, fetching page by page."""
         request = session_pb.ListMessagesRequest(
             scope=self._session(session_id),
@@ -191,21 +168,3 @@ _ENUMS = {
 def _value(field: str, name: str | None) -> Any:
     kind, prefix = _ENUMS[field]
     return 0 if name is None else to_proto.enum_to_proto(field, kind, prefix, name)
-
-
-def _message_to_proto(message: SessionMessage | session_pb.NewMessage) -> session_pb.NewMessage:
-    if isinstance(message, session_pb.NewMessage):
-        return message
-    given: dict[str, Any] = dict(message)
-    given["role"] = _value("role", given["role"])
-    if "time" in given:
-        given["time"] = to_proto.timestamp_to_proto("time", given["time"])
-    if "metadata" in given:
-        given["metadata"] = to_proto.struct_to_proto(given["metadata"])
-    given["tool_calls"] = [_tool_call_to_proto(call) for call in given.get("tool_calls", ())]
-    return session_pb.NewMessage(**given)
-
-
-def _tool_call_to_proto(call: ToolCall) -> session_pb.ToolCall:
-    arguments = to_proto.struct_to_proto(call.get("arguments", {}))
-    return session_pb.ToolCall(id=call.get("id", ""), name=call["name"], arguments=arguments)

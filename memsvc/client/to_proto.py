@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime, timedelta
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.struct_pb2 import NULL_VALUE, Struct, Value
@@ -21,6 +21,7 @@ from memsvc.client.request_types import (
     ReminderFields,
     SearchOptions,
     TimeRange,
+    ToolCall,
 )
 from memsvc.v1 import filters_pb2 as filters_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
@@ -139,8 +140,18 @@ def _keywords(value: Mapping[str, float] | Iterable[str]) -> list[types_pb.Keywo
     return [types_pb.Keyword(term=term, weight=weight) for term, weight in weights.items()]
 
 
-def _file_refs(value: Iterable[tuple[str, str]]) -> list[types_pb.FileRef]:
-    return [types_pb.FileRef(category=category, id=file_id) for category, file_id in value]
+def file_refs_to_proto(value: Iterable[tuple[str, str]]) -> list[types_pb.FileRef]:
+    """Return references from pairs of category and id, such as ("chart", "c1").
+
+    Raises:
+        ValueError: A category is unknown.
+    """
+    return [
+        types_pb.FileRef(
+            category=enum_to_proto("category", types_pb.FileCategory, "FILE_CATEGORY_", name.upper()), id=ref_id
+        )
+        for name, ref_id in value
+    ]
 
 
 def struct_to_proto(value: Mapping[str, Any]) -> Struct:
@@ -173,7 +184,7 @@ def _reminder(fields: ReminderFields | None) -> types_pb.Reminder | None:
 _SPECIAL: Mapping[str, Callable[[Any], Any]] = {
     "reminder": _reminder,
     "keywords": _keywords,
-    "file_refs": _file_refs,
+    "file_refs": file_refs_to_proto,
     "metadata": struct_to_proto,
 }
 
@@ -247,19 +258,23 @@ def message_to_proto(message: Message | types_pb.ChatMessage) -> types_pb.ChatMe
     """
     if isinstance(message, types_pb.ChatMessage):
         return message
-    calls = [
-        types_pb.ChatToolCall(
-            **{**call, "arguments": struct_to_proto(call["arguments"])} if "arguments" in call else call
-        )
-        for call in message.get("tool_calls", ())
-    ]
-    moment = message.get("event_time")
-    return types_pb.ChatMessage(
-        role=named("role", message.get("role")),
-        content=message.get("content", ""),
-        speaker=message.get("speaker", ""),
-        event_time=None if moment is None else timestamp_to_proto("event_time", moment),
-        tool_calls=calls,
+    given: dict[str, Any] = dict(message)
+    if "role" in given:
+        given["role"] = named("role", given["role"])
+    if "event_time" in given:
+        given["event_time"] = timestamp_to_proto("event_time", given["event_time"])
+    if "metadata" in given:
+        given["metadata"] = struct_to_proto(given["metadata"])
+    given["tool_calls"] = [_tool_call(call) for call in given.get("tool_calls", ())]
+    return types_pb.ChatMessage(**given)
+
+
+def _tool_call(call: ToolCall) -> types_pb.ToolCall:
+    return types_pb.ToolCall(
+        id=call.get("id", ""),
+        name=call["name"],
+        arguments=struct_to_proto(call.get("arguments", {})),
+        file_refs=file_refs_to_proto(call.get("file_refs", ())),
     )
 
 
@@ -270,7 +285,8 @@ def header_to_proto(fields: DocumentFields, **more: Any) -> memory_pb.DocumentHe
         ValueError: A name of an enum is unknown.
     """
     given: dict[str, Any] = dict(fields)
-    return memory_pb.DocumentHeader(**{name: _value_of_memory(name, value) for name, value in given.items()}, **more)
+    name = given.pop("name", "")
+    return memory_pb.DocumentHeader(name=name, memory=memory_to_proto(cast("MemoryFields", given)), **more)
 
 
 def context_fields(query: str, options: ContextOptions) -> dict[str, Any]:

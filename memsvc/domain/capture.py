@@ -9,8 +9,8 @@ from enum import StrEnum
 
 from memsvc.domain.conflicts import Contradiction
 from memsvc.domain.memory import FileRef, Kind, Layer, Memory
-from memsvc.domain.sessions import Role
-from memsvc.domain.write_requests import Outcome, Redaction
+from memsvc.domain.sessions import Role, ToolCall
+from memsvc.domain.write_requests import Outcome, Redaction, Written
 
 
 class Reason(StrEnum):
@@ -103,13 +103,18 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class ChatMessage:
-    """One message of a conversation. *files* are those that came back from its tool calls."""
+    """One message of a conversation."""
 
     role: Role
     content: str
     speaker: str = ""
     event_time: datetime | None = None
-    files: tuple[FileRef, ...] = ()
+    tool_calls: tuple[ToolCall, ...] = ()
+
+    @property
+    def files(self) -> tuple[FileRef, ...]:
+        """Return the files that its tool calls returned, each once."""
+        return tuple(dict.fromkeys(ref for call in self.tool_calls for ref in call.file_refs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +156,7 @@ class Captured:
 class Flushed:
     """Result of a flush. The other fields are as in `Captured`."""
 
-    memories: tuple[Memory, ...]
-    outcomes: tuple[Outcome, ...]
+    written: tuple[Written, ...]
     file_refs: tuple[FileRef, ...]
     ignored: int
     recalled: int
@@ -160,7 +164,11 @@ class Flushed:
     decider: Decider
     notice: str
     position: int
-    conflicts: tuple[Contradiction, ...] = ()
+
+    @property
+    def memories(self) -> tuple[Memory, ...]:
+        """Return the memories alone."""
+        return tuple(one.memory for one in self.written)
 
 
 KNOWLEDGE_CATEGORIES: Mapping[Kind, str] = {

@@ -98,6 +98,8 @@ ROLE = EnumTable(Role, types_pb.MessageRole, "MESSAGE_ROLE")
 SESSION_STATE = EnumTable(SessionState, session_pb.SessionState, "SESSION_STATE")
 ON_OPEN = EnumTable(OnOpen, session_pb.SessionOnOpen, "SESSION_ON_OPEN")
 FILE_CATEGORY = EnumTable(FileCategory, types_pb.FileCategory, "FILE_CATEGORY")
+CATEGORY_NUMBERS = {category.value: number for category, number in FILE_CATEGORY.to_proto.items()}
+"""The numbers of file categories by their names in references, such as `artifact`."""
 AUTO_TRIM = EnumTable(AutoTrim, session_pb.SessionAutoTrim, "SESSION_AUTO_TRIM")
 MODE = EnumTable(Mode, search_pb.SearchMode, "SEARCH_MODE")
 RETRIEVER = EnumTable(Retriever, search_pb.Retriever, "RETRIEVER")

@@ -8,7 +8,6 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import field_mask_pb2 as _field_mask_pb2
 from google.protobuf import message as _message
-from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
@@ -1648,17 +1647,13 @@ class CaptureMemoryRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     SCOPE_FIELD_NUMBER: _builtins.int
-    TEXT_FIELD_NUMBER: _builtins.int
-    ROLE_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
     DRY_RUN_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     WAIT_FOR_FIELD_NUMBER: _builtins.int
-    text: _builtins.str
-    """text is what was said. Required: 1 to 100 000 characters of UTF-8, without NUL. Images in it become files as those
-    in Memory.content do, but only those in statements that are remembered.
-    """
-    role: _types_pb2.MessageRole.ValueType
-    """role says who said it. Unspecified: USER."""
+    TAGS_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
+    CONFLICT_POLICY_FIELD_NUMBER: _builtins.int
     dry_run: _builtins.bool
     """dry_run stores nothing: the memories in the reply have no id."""
     request_id: _builtins.str
@@ -1667,25 +1662,43 @@ class CaptureMemoryRequest(_message.Message):
     """
     wait_for: _types_pb2.WaitFor.ValueType
     """wait_for says when to return. Unspecified: INDEXED."""
+    source: _builtins.str
+    """source is stored as the source of each memory. At most 256 characters, no control characters. Empty: "capture"."""
+    conflict_policy: _types_pb2.ConflictPolicy.ValueType
+    """conflict_policy says what to do with older memories that the new ones contradict. Unspecified: MARK."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
         """scope says from where it is said. Required. Memories of the project are stored in scope.project_id; what is global
         is stored without a project. Without a project everything is global.
         """
 
+    @_builtins.property
+    def message(self) -> _types_pb2.ChatMessage:
+        """message is what was said, by whom and when. Required. Its content has 1 to 100 000 characters of UTF-8, without NUL;
+        images in it become files as those in Memory.content do, but only those in statements that are remembered. Its speaker
+        and its event_time are stored with the memories. tool_calls, tool_call_id, token_count, pinned and metadata must be
+        unset.
+        """
+
+    @_builtins.property
+    def tags(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """tags are added to each memory. At most 32, each of 1 to 64 characters."""
+
     def __init__(
         self,
         *,
         scope: _types_pb2.Scope | None = ...,
-        text: _builtins.str = ...,
-        role: _types_pb2.MessageRole.ValueType = ...,
+        message: _types_pb2.ChatMessage | None = ...,
         dry_run: _builtins.bool = ...,
         request_id: _builtins.str = ...,
         wait_for: _types_pb2.WaitFor.ValueType = ...,
+        tags: _abc.Iterable[_builtins.str] | None = ...,
+        source: _builtins.str = ...,
+        conflict_policy: _types_pb2.ConflictPolicy.ValueType = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["scope", b"scope"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["message", b"message", "scope", b"scope"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["dry_run", b"dry_run", "request_id", b"request_id", "role", b"role", "scope", b"scope", "text", b"text", "wait_for", b"wait_for"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conflict_policy", b"conflict_policy", "dry_run", b"dry_run", "message", b"message", "request_id", b"request_id", "scope", b"scope", "source", b"source", "tags", b"tags", "wait_for", b"wait_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1807,12 +1820,15 @@ class FlushMessagesRequest(_message.Message):
     ARTIFACT_IDS_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     WAIT_FOR_FIELD_NUMBER: _builtins.int
+    CONFLICT_POLICY_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """request_id makes a repetition safe. Any string of at most 128 characters; a UUID is advised. Empty: a repetition is
     a new request.
     """
     wait_for: _types_pb2.WaitFor.ValueType
     """wait_for says when to return. Unspecified: INDEXED."""
+    conflict_policy: _types_pb2.ConflictPolicy.ValueType
+    """conflict_policy says what to do with older memories that the new ones contradict. Unspecified: MARK."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
         """scope says where the conversation takes place. Required. See CaptureMemoryRequest.scope."""
@@ -1835,14 +1851,49 @@ class FlushMessagesRequest(_message.Message):
         artifact_ids: _abc.Iterable[_builtins.str] | None = ...,
         request_id: _builtins.str = ...,
         wait_for: _types_pb2.WaitFor.ValueType = ...,
+        conflict_policy: _types_pb2.ConflictPolicy.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["scope", b"scope"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["artifact_ids", b"artifact_ids", "messages", b"messages", "request_id", b"request_id", "scope", b"scope", "wait_for", b"wait_for"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["artifact_ids", b"artifact_ids", "conflict_policy", b"conflict_policy", "messages", b"messages", "request_id", b"request_id", "scope", b"scope", "wait_for", b"wait_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___FlushMessagesRequest: _TypeAlias = FlushMessagesRequest  # noqa: Y015
+
+@_typing.final
+class FlushResult(_message.Message):
+    """FlushResult is one memory of a flush."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MEMORY_FIELD_NUMBER: _builtins.int
+    OUTCOME_FIELD_NUMBER: _builtins.int
+    CONFLICTS_FIELD_NUMBER: _builtins.int
+    outcome: _types_pb2.WriteOutcome.ValueType
+    """outcome is what the write did. Never UNSPECIFIED."""
+    @_builtins.property
+    def memory(self) -> _types_pb2.Memory:
+        """memory is the memory as stored, or the existing one with equal content."""
+
+    @_builtins.property
+    def conflicts(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Conflict]:
+        """conflicts are the older memories that this one contradicts, as in CreateMemoryResponse.conflicts."""
+
+    def __init__(
+        self,
+        *,
+        memory: _types_pb2.Memory | None = ...,
+        outcome: _types_pb2.WriteOutcome.ValueType = ...,
+        conflicts: _abc.Iterable[_types_pb2.Conflict] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conflicts", b"conflicts", "memory", b"memory", "outcome", b"outcome"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FlushResult: _TypeAlias = FlushResult  # noqa: Y015
 
 @_typing.final
 class FlushMessagesResponse(_message.Message):
@@ -1850,16 +1901,14 @@ class FlushMessagesResponse(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    MEMORIES_FIELD_NUMBER: _builtins.int
+    RESULTS_FIELD_NUMBER: _builtins.int
     FILE_REFS_FIELD_NUMBER: _builtins.int
-    OUTCOMES_FIELD_NUMBER: _builtins.int
     REDACTIONS_FIELD_NUMBER: _builtins.int
     IGNORED_COUNT_FIELD_NUMBER: _builtins.int
     RECALLED_COUNT_FIELD_NUMBER: _builtins.int
     DECIDER_FIELD_NUMBER: _builtins.int
     NOTICE_FIELD_NUMBER: _builtins.int
     CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
-    CONFLICTS_FIELD_NUMBER: _builtins.int
     ignored_count: _builtins.int
     """ignored_count is how many statements were not remembered."""
     recalled_count: _builtins.int
@@ -1873,8 +1922,8 @@ class FlushMessagesResponse(_message.Message):
     consistency_token: _builtins.str
     """consistency_token makes a later search see what was stored: SearchRequest.consistency_token. Never empty."""
     @_builtins.property
-    def memories(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Memory]:
-        """memories are those stored, or met because they were there already, in the order of the messages. A memory refers to
+    def results(self) -> _containers.RepeatedCompositeFieldContainer[Global___FlushResult]:
+        """results are the memories that were stored or existed already, in the order of the messages. A memory refers to
         the files of its round (from a message of the user to the next) and to the artifacts, at most 64 in all. The files
         of a round in which nothing else is worth remembering, and the artifacts of a conversation without any memory, are
         held by a memory of their own. At most 1 000: of more the least important ones are left out, and `notice` says so.
@@ -1888,34 +1937,24 @@ class FlushMessagesResponse(_message.Message):
         """
 
     @_builtins.property
-    def outcomes(self) -> _containers.RepeatedScalarFieldContainer[_types_pb2.WriteOutcome.ValueType]:
-        """outcomes say what was done with each memory, in the same order."""
-
-    @_builtins.property
     def redactions(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Redaction]:
         """redactions say which secrets were replaced. Empty: none."""
-
-    @_builtins.property
-    def conflicts(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Conflict]:
-        """conflicts are what the memories contradict, each as in CreateMemoryResponse.conflicts with the policy MARK."""
 
     def __init__(
         self,
         *,
-        memories: _abc.Iterable[_types_pb2.Memory] | None = ...,
+        results: _abc.Iterable[Global___FlushResult] | None = ...,
         file_refs: _abc.Iterable[_types_pb2.FileRef] | None = ...,
-        outcomes: _abc.Iterable[_types_pb2.WriteOutcome.ValueType] | None = ...,
         redactions: _abc.Iterable[_types_pb2.Redaction] | None = ...,
         ignored_count: _builtins.int = ...,
         recalled_count: _builtins.int = ...,
         decider: Global___CaptureDecider.ValueType = ...,
         notice: _builtins.str = ...,
         consistency_token: _builtins.str = ...,
-        conflicts: _abc.Iterable[_types_pb2.Conflict] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["conflicts", b"conflicts", "consistency_token", b"consistency_token", "decider", b"decider", "file_refs", b"file_refs", "ignored_count", b"ignored_count", "memories", b"memories", "notice", b"notice", "outcomes", b"outcomes", "recalled_count", b"recalled_count", "redactions", b"redactions"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["consistency_token", b"consistency_token", "decider", b"decider", "file_refs", b"file_refs", "ignored_count", b"ignored_count", "notice", b"notice", "recalled_count", b"recalled_count", "redactions", b"redactions", "results", b"results"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1945,6 +1984,7 @@ class AppendMemoryRequest(_message.Message):
     SEPARATOR_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     WAIT_FOR_FIELD_NUMBER: _builtins.int
+    CONFLICT_POLICY_FIELD_NUMBER: _builtins.int
     key: _builtins.str
     """key names the memory: 1 to 256 characters without control characters. A key that begins with "daily/", "context/"
     or "knowledge/" must have one of the forms above.
@@ -1961,6 +2001,8 @@ class AppendMemoryRequest(_message.Message):
     """
     wait_for: _types_pb2.WaitFor.ValueType
     """wait_for says when to return. Unspecified: INDEXED."""
+    conflict_policy: _types_pb2.ConflictPolicy.ValueType
+    """conflict_policy says what to do with older memories that the new text contradicts. Unspecified: MARK."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
         """scope says where the memory is. Required. It is looked up in exactly the scope's project."""
@@ -1974,10 +2016,11 @@ class AppendMemoryRequest(_message.Message):
         separator: _builtins.str | None = ...,
         request_id: _builtins.str = ...,
         wait_for: _types_pb2.WaitFor.ValueType = ...,
+        conflict_policy: _types_pb2.ConflictPolicy.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_separator", b"_separator", "scope", b"scope", "separator", b"separator"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_separator", b"_separator", "content", b"content", "key", b"key", "request_id", b"request_id", "scope", b"scope", "separator", b"separator", "wait_for", b"wait_for"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_separator", b"_separator", "conflict_policy", b"conflict_policy", "content", b"content", "key", b"key", "request_id", b"request_id", "scope", b"scope", "separator", b"separator", "wait_for", b"wait_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__separator: _TypeAlias = _typing.Literal["separator"]  # noqa: Y015
     _WhichOneofArgType__separator: _TypeAlias = _typing.Literal["_separator", b"_separator"]  # noqa: Y015
@@ -2077,39 +2120,17 @@ class DocumentHeader(_message.Message):
 
     SCOPE_FIELD_NUMBER: _builtins.int
     NAME_FIELD_NUMBER: _builtins.int
-    KEY_FIELD_NUMBER: _builtins.int
-    KIND_FIELD_NUMBER: _builtins.int
-    TITLE_FIELD_NUMBER: _builtins.int
-    LAYER_FIELD_NUMBER: _builtins.int
-    CATEGORY_FIELD_NUMBER: _builtins.int
-    TAGS_FIELD_NUMBER: _builtins.int
-    METADATA_FIELD_NUMBER: _builtins.int
+    MEMORY_FIELD_NUMBER: _builtins.int
     SIZE_BYTES_FIELD_NUMBER: _builtins.int
     SHA256_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     ON_DUPLICATE_FIELD_NUMBER: _builtins.int
     WAIT_FOR_FIELD_NUMBER: _builtins.int
+    CONFLICT_POLICY_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """name is the document's file name or path, such as "docs/setup.md"; it becomes the source of the memory. At most 256
     characters, no control characters. Empty: none.
     """
-    key: _builtins.str
-    """key names the memory; ingesting under an existing key replaces that memory's text. At most 256 characters, no
-    control characters. A key that begins with "daily/", "context/" or "knowledge/" must be one of those that
-    AppendMemoryRequest names. Empty: the memory has no key, and equal text is a duplicate.
-    """
-    kind: _types_pb2.MemoryKind.ValueType
-    """kind is DOCUMENT or SKILL; anything else is INVALID_ARGUMENT. Unspecified: SKILL when the name ends in "SKILL.md",
-    else DOCUMENT.
-    """
-    title: _builtins.str
-    """title is a short heading. At most 512 characters. Empty: the "title" or "name" of the front matter, else the first
-    heading of the first level, else the file name.
-    """
-    layer: _types_pb2.MemoryLayer.ValueType
-    """layer says how long it is meant to last. Unspecified: LONG_TERM."""
-    category: _builtins.str
-    """category is a free label. At most 64 characters. Empty: none."""
     size_bytes: _builtins.int
     """size_bytes is how many bytes will follow. 0: not said. More than 4 000 000, or negative: INVALID_ARGUMENT."""
     sha256: _builtins.str
@@ -2122,39 +2143,37 @@ class DocumentHeader(_message.Message):
     """on_duplicate says what to do when equal content is stored. Unspecified: RETURN_EXISTING."""
     wait_for: _types_pb2.WaitFor.ValueType
     """wait_for says when to return. Unspecified: INDEXED."""
+    conflict_policy: _types_pb2.ConflictPolicy.ValueType
+    """conflict_policy says what to do with older memories that the document contradicts. Unspecified: MARK."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
         """scope says where the memory is stored. Required."""
 
     @_builtins.property
-    def tags(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """tags are labels to filter by. At most 32, each of 1 to 64 characters."""
-
-    @_builtins.property
-    def metadata(self) -> _struct_pb2.Struct:
-        """metadata is free JSON to keep and filter by. At most 16 KiB as JSON text, nested at most 8 deep."""
+    def memory(self) -> _types_pb2.Memory:
+        """memory holds the other fields of the memory, as in CreateMemoryRequest.memory. Its content must be empty; its kind is
+        DOCUMENT or SKILL, unspecified: SKILL when the name ends in "SKILL.md", else DOCUMENT. An empty title is taken from
+        "title" or "name" of the front matter, else the first heading of the first level, else the file name; an empty summary
+        from "description" of the front matter; an empty source is `name`. Ingesting under an existing key replaces the text of
+        that memory. Unset: only the defaults.
+        """
 
     def __init__(
         self,
         *,
         scope: _types_pb2.Scope | None = ...,
         name: _builtins.str = ...,
-        key: _builtins.str = ...,
-        kind: _types_pb2.MemoryKind.ValueType = ...,
-        title: _builtins.str = ...,
-        layer: _types_pb2.MemoryLayer.ValueType = ...,
-        category: _builtins.str = ...,
-        tags: _abc.Iterable[_builtins.str] | None = ...,
-        metadata: _struct_pb2.Struct | None = ...,
+        memory: _types_pb2.Memory | None = ...,
         size_bytes: _builtins.int = ...,
         sha256: _builtins.str = ...,
         request_id: _builtins.str = ...,
         on_duplicate: _types_pb2.OnDuplicate.ValueType = ...,
         wait_for: _types_pb2.WaitFor.ValueType = ...,
+        conflict_policy: _types_pb2.ConflictPolicy.ValueType = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["metadata", b"metadata", "scope", b"scope"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory", "scope", b"scope"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["category", b"category", "key", b"key", "kind", b"kind", "layer", b"layer", "metadata", b"metadata", "name", b"name", "on_duplicate", b"on_duplicate", "request_id", b"request_id", "scope", b"scope", "sha256", b"sha256", "size_bytes", b"size_bytes", "tags", b"tags", "title", b"title", "wait_for", b"wait_for"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conflict_policy", b"conflict_policy", "memory", b"memory", "name", b"name", "on_duplicate", b"on_duplicate", "request_id", b"request_id", "scope", b"scope", "sha256", b"sha256", "size_bytes", b"size_bytes", "wait_for", b"wait_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -2171,6 +2190,7 @@ class IngestDocumentResponse(_message.Message):
     OUTCOME_FIELD_NUMBER: _builtins.int
     CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
     REDACTIONS_FIELD_NUMBER: _builtins.int
+    CONFLICTS_FIELD_NUMBER: _builtins.int
     chunk_count: _builtins.int
     """chunk_count is in how many chunks it is searched: at least 1."""
     outcome: _types_pb2.WriteOutcome.ValueType
@@ -2185,6 +2205,10 @@ class IngestDocumentResponse(_message.Message):
     def redactions(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Redaction]:
         """redactions say which secrets were replaced, when the setting `redaction.writes` is on. Empty: none."""
 
+    @_builtins.property
+    def conflicts(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Conflict]:
+        """conflicts are the older memories that the document contradicts, as in CreateMemoryResponse.conflicts."""
+
     def __init__(
         self,
         *,
@@ -2193,10 +2217,11 @@ class IngestDocumentResponse(_message.Message):
         outcome: _types_pb2.WriteOutcome.ValueType = ...,
         consistency_token: _builtins.str = ...,
         redactions: _abc.Iterable[_types_pb2.Redaction] | None = ...,
+        conflicts: _abc.Iterable[_types_pb2.Conflict] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunk_count", b"chunk_count", "consistency_token", b"consistency_token", "memory", b"memory", "outcome", b"outcome", "redactions", b"redactions"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunk_count", b"chunk_count", "conflicts", b"conflicts", "consistency_token", b"consistency_token", "memory", b"memory", "outcome", b"outcome", "redactions", b"redactions"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

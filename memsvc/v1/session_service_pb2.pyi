@@ -209,184 +209,6 @@ class Session(_message.Message):
 Global___Session: _TypeAlias = Session  # noqa: Y015
 
 @_typing.final
-class ToolCall(_message.Message):
-    """ToolCall is a tool that the assistant wants called."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    ID_FIELD_NUMBER: _builtins.int
-    NAME_FIELD_NUMBER: _builtins.int
-    ARGUMENTS_FIELD_NUMBER: _builtins.int
-    id: _builtins.str
-    """id names the call; a TOOL message answers it by its tool_call_id. At most 128 characters, no control characters."""
-    name: _builtins.str
-    """name is the tool's. Required: 1 to 128 characters, no control characters."""
-    @_builtins.property
-    def arguments(self) -> _struct_pb2.Struct:
-        """arguments are what it is called with; numbers become doubles. At most 16 384 bytes as JSON, nested at most 8 deep."""
-
-    def __init__(
-        self,
-        *,
-        id: _builtins.str = ...,
-        name: _builtins.str = ...,
-        arguments: _struct_pb2.Struct | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["arguments", b"arguments"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["arguments", b"arguments", "id", b"id", "name", b"name"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___ToolCall: _TypeAlias = ToolCall  # noqa: Y015
-
-@_typing.final
-class NewMessage(_message.Message):
-    """NewMessage is a message to be appended."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    ROLE_FIELD_NUMBER: _builtins.int
-    CONTENT_FIELD_NUMBER: _builtins.int
-    NAME_FIELD_NUMBER: _builtins.int
-    TOOL_CALLS_FIELD_NUMBER: _builtins.int
-    TOOL_CALL_ID_FIELD_NUMBER: _builtins.int
-    TOKEN_COUNT_FIELD_NUMBER: _builtins.int
-    TIME_FIELD_NUMBER: _builtins.int
-    PINNED_FIELD_NUMBER: _builtins.int
-    METADATA_FIELD_NUMBER: _builtins.int
-    role: _types_pb2.MessageRole.ValueType
-    """role says who speaks. Required: UNSPECIFIED and unknown roles are INVALID_ARGUMENT."""
-    content: _builtins.str
-    """content is what was said, as text. 1 to 100 000 characters; may be empty when there are tool_calls."""
-    name: _builtins.str
-    """name is the speaker's own name, by which searches know who said it. At most 128 characters. Empty: nobody by name."""
-    tool_call_id: _builtins.str
-    """tool_call_id is the id of the call that this answers. Only with the role TOOL. At most 128 characters."""
-    token_count: _builtins.int
-    """token_count is how many tokens the message takes, when the client knows better. At most 10 000 000. 0: the service
-    counts content and tool calls by its tokenizer. More than the session's limit is INVALID_ARGUMENT.
-    """
-    pinned: _builtins.bool
-    """pinned keeps the message from being trimmed, as if it were a system message."""
-    @_builtins.property
-    def tool_calls(self) -> _containers.RepeatedCompositeFieldContainer[Global___ToolCall]:
-        """tool_calls are the tools to be called, in order. Only with the role ASSISTANT. At most 64."""
-
-    @_builtins.property
-    def time(self) -> _timestamp_pb2.Timestamp:
-        """time is when it was said. Unset: nobody knows; create_time says when it was appended."""
-
-    @_builtins.property
-    def metadata(self) -> _struct_pb2.Struct:
-        """metadata is free JSON, kept with the message's memory, under the rules of Memory.metadata."""
-
-    def __init__(
-        self,
-        *,
-        role: _types_pb2.MessageRole.ValueType = ...,
-        content: _builtins.str = ...,
-        name: _builtins.str = ...,
-        tool_calls: _abc.Iterable[Global___ToolCall] | None = ...,
-        tool_call_id: _builtins.str = ...,
-        token_count: _builtins.int = ...,
-        time: _timestamp_pb2.Timestamp | None = ...,
-        pinned: _builtins.bool = ...,
-        metadata: _struct_pb2.Struct | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["metadata", b"metadata", "time", b"time"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "metadata", b"metadata", "name", b"name", "pinned", b"pinned", "role", b"role", "time", b"time", "token_count", b"token_count", "tool_call_id", b"tool_call_id", "tool_calls", b"tool_calls"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___NewMessage: _TypeAlias = NewMessage  # noqa: Y015
-
-@_typing.final
-class Message(_message.Message):
-    """Message is a message of a session."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    MEMORY_ID_FIELD_NUMBER: _builtins.int
-    ORDINAL_FIELD_NUMBER: _builtins.int
-    ROLE_FIELD_NUMBER: _builtins.int
-    CONTENT_FIELD_NUMBER: _builtins.int
-    NAME_FIELD_NUMBER: _builtins.int
-    TOOL_CALLS_FIELD_NUMBER: _builtins.int
-    TOOL_CALL_ID_FIELD_NUMBER: _builtins.int
-    TOKEN_COUNT_FIELD_NUMBER: _builtins.int
-    ARCHIVED_FIELD_NUMBER: _builtins.int
-    PINNED_FIELD_NUMBER: _builtins.int
-    SUMMARY_ID_FIELD_NUMBER: _builtins.int
-    CREATE_TIME_FIELD_NUMBER: _builtins.int
-    TIME_FIELD_NUMBER: _builtins.int
-    METADATA_FIELD_NUMBER: _builtins.int
-    memory_id: _builtins.str
-    """memory_id is the id of the memory that holds it."""
-    ordinal: _builtins.int
-    """ordinal is its place in the session: 1 for the first message, one more for each, never given twice."""
-    role: _types_pb2.MessageRole.ValueType
-    """role says who speaks. Never UNSPECIFIED."""
-    content: _builtins.str
-    """content is what was said. Empty for a message of tool calls alone."""
-    name: _builtins.str
-    """name is the speaker's own name. Empty: nobody by name."""
-    tool_call_id: _builtins.str
-    """tool_call_id is the id of the call that this answers."""
-    token_count: _builtins.int
-    """token_count is how many tokens it takes: those of when it was appended, and as many more or fewer as its content
-    has had since.
-    """
-    archived: _builtins.bool
-    """archived is true when it is no longer in use: it was trimmed away, or archived by itself."""
-    pinned: _builtins.bool
-    """pinned is true when trimming leaves it alone whatever its role."""
-    summary_id: _builtins.str
-    """summary_id is the id of the memory that sums it up. Empty: it was not trimmed, or is in use again."""
-    @_builtins.property
-    def tool_calls(self) -> _containers.RepeatedCompositeFieldContainer[Global___ToolCall]:
-        """tool_calls are the tools to be called, in order."""
-
-    @_builtins.property
-    def create_time(self) -> _timestamp_pb2.Timestamp:
-        """create_time is when it was appended."""
-
-    @_builtins.property
-    def time(self) -> _timestamp_pb2.Timestamp:
-        """time is when it was said. Unset: nobody knows."""
-
-    @_builtins.property
-    def metadata(self) -> _struct_pb2.Struct:
-        """metadata is what it was appended with. Numbers become doubles."""
-
-    def __init__(
-        self,
-        *,
-        memory_id: _builtins.str = ...,
-        ordinal: _builtins.int = ...,
-        role: _types_pb2.MessageRole.ValueType = ...,
-        content: _builtins.str = ...,
-        name: _builtins.str = ...,
-        tool_calls: _abc.Iterable[Global___ToolCall] | None = ...,
-        tool_call_id: _builtins.str = ...,
-        token_count: _builtins.int = ...,
-        archived: _builtins.bool = ...,
-        pinned: _builtins.bool = ...,
-        summary_id: _builtins.str = ...,
-        create_time: _timestamp_pb2.Timestamp | None = ...,
-        time: _timestamp_pb2.Timestamp | None = ...,
-        metadata: _struct_pb2.Struct | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "metadata", b"metadata", "time", b"time"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["archived", b"archived", "content", b"content", "create_time", b"create_time", "memory_id", b"memory_id", "metadata", b"metadata", "name", b"name", "ordinal", b"ordinal", "pinned", b"pinned", "role", b"role", "summary_id", b"summary_id", "time", b"time", "token_count", b"token_count", "tool_call_id", b"tool_call_id", "tool_calls", b"tool_calls"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___Message: _TypeAlias = Message  # noqa: Y015
-
-@_typing.final
 class CreateSessionRequest(_message.Message):
     """CreateSessionRequest asks to open a session.
 
@@ -496,14 +318,14 @@ class AppendMessagesRequest(_message.Message):
         """scope names the session by its session_id. Required, with session_id. Its agent_id says which agent appends."""
 
     @_builtins.property
-    def messages(self) -> _containers.RepeatedCompositeFieldContainer[Global___NewMessage]:
+    def messages(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.ChatMessage]:
         """messages are appended in this order. 1 to 100."""
 
     def __init__(
         self,
         *,
         scope: _types_pb2.Scope | None = ...,
-        messages: _abc.Iterable[Global___NewMessage] | None = ...,
+        messages: _abc.Iterable[_types_pb2.ChatMessage] | None = ...,
         request_id: _builtins.str = ...,
         wait_for: _types_pb2.WaitFor.ValueType = ...,
     ) -> None: ...
@@ -767,13 +589,13 @@ class ListMessagesResponse(_message.Message):
     next_page_token: _builtins.str
     """next_page_token asks for the next page. Empty: this was the last."""
     @_builtins.property
-    def messages(self) -> _containers.RepeatedCompositeFieldContainer[Global___Message]:
+    def messages(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.ChatMessage]:
         """messages are in the order of their ordinals, or the other way round."""
 
     def __init__(
         self,
         *,
-        messages: _abc.Iterable[Global___Message] | None = ...,
+        messages: _abc.Iterable[_types_pb2.ChatMessage] | None = ...,
         next_page_token: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015

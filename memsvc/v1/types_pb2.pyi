@@ -897,14 +897,14 @@ class FileRef(_message.Message):
 
     CATEGORY_FIELD_NUMBER: _builtins.int
     ID_FIELD_NUMBER: _builtins.int
-    category: _builtins.str
-    """category is one of "artifact", "upload", "report", "chart", "cache", "temp", "memory". Required."""
+    category: Global___FileCategory.ValueType
+    """category is the category of the file. Required."""
     id: _builtins.str
     """id is the file's id within its category. Required: 1 to 256 characters, no control characters."""
     def __init__(
         self,
         *,
-        category: _builtins.str = ...,
+        category: Global___FileCategory.ValueType = ...,
         id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
@@ -1385,34 +1385,26 @@ class Conflict(_message.Message):
 Global___Conflict: _TypeAlias = Conflict  # noqa: Y015
 
 @_typing.final
-class ChatToolCall(_message.Message):
-    """ChatToolCall is a call of a tool by the agent, as far as the memory is concerned: by what came back. SessionService
-    keeps calls as they are, and has a ToolCall of its own.
-    """
+class ToolCall(_message.Message):
+    """ToolCall is a call of a tool that an assistant makes."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     ID_FIELD_NUMBER: _builtins.int
     NAME_FIELD_NUMBER: _builtins.int
     ARGUMENTS_FIELD_NUMBER: _builtins.int
-    RESPONSE_FORMAT_FIELD_NUMBER: _builtins.int
-    FILE_ID_FIELD_NUMBER: _builtins.int
-    CATEGORY_FIELD_NUMBER: _builtins.int
+    FILE_REFS_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    """id is the call's id. At most 256 characters. It is not stored."""
+    """id names the call; a TOOL message refers to it by its tool_call_id. At most 128 characters, no control characters."""
     name: _builtins.str
-    """name is the tool's name. At most 256 characters. It is not stored."""
-    response_format: _builtins.str
-    """response_format says what came back. With "file_ref" the answer is a file, which file_id and category name;
-    anything else names no file. At most 64 characters.
-    """
-    file_id: _builtins.str
-    """file_id is the file's id within its category: 1 to 256 characters. Required when response_format is "file_ref"."""
-    category: _builtins.str
-    """category is the file's category, as FileRef.category. Required when response_format is "file_ref"."""
+    """name is the name of the tool. 1 to 128 characters, no control characters."""
     @_builtins.property
     def arguments(self) -> _struct_pb2.Struct:
-        """arguments are what the tool was called with. At most 16 KiB as JSON text. They are not stored."""
+        """arguments are the arguments of the call; numbers become doubles. At most 16 384 bytes as JSON, nested at most 8 deep."""
+
+    @_builtins.property
+    def file_refs(self) -> _containers.RepeatedCompositeFieldContainer[Global___FileRef]:
+        """file_refs are the files that the call returned. At most 64."""
 
     def __init__(
         self,
@@ -1420,21 +1412,22 @@ class ChatToolCall(_message.Message):
         id: _builtins.str = ...,
         name: _builtins.str = ...,
         arguments: _struct_pb2.Struct | None = ...,
-        response_format: _builtins.str = ...,
-        file_id: _builtins.str = ...,
-        category: _builtins.str = ...,
+        file_refs: _abc.Iterable[Global___FileRef] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["arguments", b"arguments"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["arguments", b"arguments", "category", b"category", "file_id", b"file_id", "id", b"id", "name", b"name", "response_format", b"response_format"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arguments", b"arguments", "file_refs", b"file_refs", "id", b"id", "name", b"name"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ChatToolCall: _TypeAlias = ChatToolCall  # noqa: Y015
+Global___ToolCall: _TypeAlias = ToolCall  # noqa: Y015
 
 @_typing.final
 class ChatMessage(_message.Message):
-    """ChatMessage is one message of a conversation."""
+    """ChatMessage is one message of a conversation: in AppendMessages, ListMessages, FlushMessages and CaptureMemory.
+
+    Output-only fields are set by ListMessages; values that a client sends in them are ignored.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1443,21 +1436,57 @@ class ChatMessage(_message.Message):
     SPEAKER_FIELD_NUMBER: _builtins.int
     EVENT_TIME_FIELD_NUMBER: _builtins.int
     TOOL_CALLS_FIELD_NUMBER: _builtins.int
+    TOOL_CALL_ID_FIELD_NUMBER: _builtins.int
+    TOKEN_COUNT_FIELD_NUMBER: _builtins.int
+    PINNED_FIELD_NUMBER: _builtins.int
+    METADATA_FIELD_NUMBER: _builtins.int
+    MEMORY_ID_FIELD_NUMBER: _builtins.int
+    ORDINAL_FIELD_NUMBER: _builtins.int
+    ARCHIVED_FIELD_NUMBER: _builtins.int
+    SUMMARY_ID_FIELD_NUMBER: _builtins.int
+    CREATE_TIME_FIELD_NUMBER: _builtins.int
     role: Global___MessageRole.ValueType
-    """role says who speaks. Unspecified: USER."""
+    """role is the role of the speaker. Unspecified: USER; AppendMessages requires a role."""
     content: _builtins.str
-    """content is what was said. At most 100 000 characters, without NUL. It may be empty where there are tool calls. Images
-    in it become files as those in Memory.content do.
+    """content is the text of the message. At most 100 000 characters, without NUL. Empty only where there are tool_calls;
+    in FlushMessages it may always be empty. Images in it become files as those in Memory.content do.
     """
     speaker: _builtins.str
-    """speaker is the name of who speaks. At most 128 characters. Empty: the memories name nobody."""
+    """speaker is the name of the speaker; searches filter by it. At most 128 characters. Empty: no name."""
+    tool_call_id: _builtins.str
+    """tool_call_id is the id of the call that this message answers. Only with the role TOOL. At most 128 characters."""
+    token_count: _builtins.int
+    """token_count is the number of tokens of the message. At most 10 000 000, and at most the limit of the session. 0: the
+    service counts content and tool calls with its tokenizer. Used by sessions alone. In ListMessages it follows later
+    changes of the content.
+    """
+    pinned: _builtins.bool
+    """pinned exempts the message from trimming, as system messages are. Used by sessions alone."""
+    memory_id: _builtins.str
+    """memory_id is the id of the memory that holds the message. Output only."""
+    ordinal: _builtins.int
+    """ordinal is the position in the session, counted from 1; a position is never reused. Output only."""
+    archived: _builtins.bool
+    """archived is true when the message is no longer in use, because it was trimmed or archived. Output only."""
+    summary_id: _builtins.str
+    """summary_id is the id of the memory that summarises the message after a trim. Empty: none. Output only."""
     @_builtins.property
     def event_time(self) -> _timestamp_pb2.Timestamp:
-        """event_time is when it was said; memories of it carry it. Unset: not known."""
+        """event_time is when it was said; the memories made of it carry it. Unset: not known."""
 
     @_builtins.property
-    def tool_calls(self) -> _containers.RepeatedCompositeFieldContainer[Global___ChatToolCall]:
-        """tool_calls are the tools that the agent called. At most 64."""
+    def tool_calls(self) -> _containers.RepeatedCompositeFieldContainer[Global___ToolCall]:
+        """tool_calls are the calls of tools, in order. At most 64. In AppendMessages only with the role ASSISTANT.
+        FlushMessages uses their file_refs alone, CaptureMemory refuses them.
+        """
+
+    @_builtins.property
+    def metadata(self) -> _struct_pb2.Struct:
+        """metadata is free JSON, stored with the memory of the message by the rules of Memory.metadata. Used by sessions alone."""
+
+    @_builtins.property
+    def create_time(self) -> _timestamp_pb2.Timestamp:
+        """create_time is when the message was appended. Output only."""
 
     def __init__(
         self,
@@ -1466,11 +1495,20 @@ class ChatMessage(_message.Message):
         content: _builtins.str = ...,
         speaker: _builtins.str = ...,
         event_time: _timestamp_pb2.Timestamp | None = ...,
-        tool_calls: _abc.Iterable[Global___ChatToolCall] | None = ...,
+        tool_calls: _abc.Iterable[Global___ToolCall] | None = ...,
+        tool_call_id: _builtins.str = ...,
+        token_count: _builtins.int = ...,
+        pinned: _builtins.bool = ...,
+        metadata: _struct_pb2.Struct | None = ...,
+        memory_id: _builtins.str = ...,
+        ordinal: _builtins.int = ...,
+        archived: _builtins.bool = ...,
+        summary_id: _builtins.str = ...,
+        create_time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["event_time", b"event_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "event_time", b"event_time", "metadata", b"metadata"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "event_time", b"event_time", "role", b"role", "speaker", b"speaker", "tool_calls", b"tool_calls"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["archived", b"archived", "content", b"content", "create_time", b"create_time", "event_time", b"event_time", "memory_id", b"memory_id", "metadata", b"metadata", "ordinal", b"ordinal", "pinned", b"pinned", "role", b"role", "speaker", b"speaker", "summary_id", b"summary_id", "token_count", b"token_count", "tool_call_id", b"tool_call_id", "tool_calls", b"tool_calls"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

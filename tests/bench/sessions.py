@@ -50,7 +50,7 @@ def _appends(scope: types_pb.Scope, count: int) -> list[session_pb.AppendMessage
     lines = (_LINE.format(number=number) for number in range(count))
     return [
         session_pb.AppendMessagesRequest(
-            scope=scope, messages=[session_pb.NewMessage(role=types_pb.MESSAGE_ROLE_USER, content=line)]
+            scope=scope, messages=[types_pb.ChatMessage(role=types_pb.MESSAGE_ROLE_USER, content=line)]
         )
         for line in lines
     ]

@@ -34,8 +34,13 @@ def home(user: str) -> types_pb.Scope:
     return types_pb.Scope(user_id=user, project_id="p", session_id="s")
 
 
-def capture(stubs: Stubs, scope: types_pb.Scope, text: str, **more: Any) -> memory_pb.CaptureMemoryResponse:
-    return stubs.memory.CaptureMemory(memory_pb.CaptureMemoryRequest(scope=scope, text=text, **more), timeout=TIMEOUT)
+def capture(
+    stubs: Stubs, scope: types_pb.Scope, text: str, role: int = 0, **more: Any
+) -> memory_pb.CaptureMemoryResponse:
+    message = types_pb.ChatMessage(content=text, role=role)
+    return stubs.memory.CaptureMemory(
+        memory_pb.CaptureMemoryRequest(scope=scope, message=message, **more), timeout=TIMEOUT
+    )
 
 
 def append(stubs: Stubs, scope: types_pb.Scope, key: str, content: str, **more: Any) -> memory_pb.AppendMemoryResponse:
@@ -87,7 +92,9 @@ def test_a_repeated_capture_and_flush_have_the_same_answers(stubs: Stubs, home: 
 
     assert capture(stubs, home, text, request_id="c") == capture(stubs, home, text, request_id="c")
     assert stubs.memory.FlushMessages(flush) == stubs.memory.FlushMessages(flush)
-    reused = memory_pb.CaptureMemoryRequest(scope=home, text="Another.", request_id="c")
+    reused = memory_pb.CaptureMemoryRequest(
+        scope=home, message=types_pb.ChatMessage(content="Another."), request_id="c"
+    )
     assert refused(stubs.memory.CaptureMemory, reused).reason == "REQUEST_ID_REUSED"
 
 
@@ -101,7 +108,7 @@ def test_text_that_was_recalled_is_not_captured(stubs: Stubs, home: types_pb.Sco
         reply = capture(stubs, home, context, role=role)
         assert {one.reason for one in reply.decisions} == {memory_pb.CAPTURE_REASON_RECALLED}
     flush = memory_pb.FlushMessagesRequest(scope=home, messages=[types_pb.ChatMessage(content=context)])
-    assert not stubs.memory.FlushMessages(flush).memories
+    assert not stubs.memory.FlushMessages(flush).results
 
     assert [memory.id for memory in list_all(stubs, home)] == [memory.id for memory in before]
 
@@ -119,14 +126,14 @@ def test_no_secret_that_is_said_is_stored(stubs: Stubs, home: types_pb.Scope, se
 
     assert {one.kind: one.match_count for one in reply.redactions} == {"api-key": 1, "card-number": 1}
     assert {one.kind: one.match_count for one in flushed.redactions} == {"api-key": 1}
-    assert flushed.memories
+    assert flushed.results
     files = [*contents(server.data_dir), (server.log, server.log.read_bytes())]
     assert not [path for path, held in files if secret.encode() in held]
 
 
 def test_a_flush_stores_memories_with_their_files(stubs: Stubs, home: types_pb.Scope) -> None:
     """World, experience, opinion; the file of the tool call and the artifact are referred to."""
-    call = types_pb.ChatToolCall(name="plot", response_format="file_ref", file_id="c1", category="chart")
+    call = types_pb.ToolCall(name="plot", file_refs=[types_pb.FileRef(category=types_pb.FILE_CATEGORY_CHART, id="c1")])
     flush = memory_pb.FlushMessagesRequest(
         scope=home,
         messages=[
@@ -139,11 +146,15 @@ def test_a_flush_stores_memories_with_their_files(stubs: Stubs, home: types_pb.S
     )
     flushed = stubs.memory.FlushMessages(flush, timeout=TIMEOUT)
 
-    assert [memory.category for memory in flushed.memories] == ["opinions", "world", "experience"]
-    assert [(ref.category, ref.id) for ref in flushed.file_refs] == [("chart", "c1"), ("artifact", "a1")]
-    assert all(list(memory.file_refs) == list(flushed.file_refs) for memory in flushed.memories)
-    assert list(flushed.outcomes) == [CREATED] * 3
-    assert flushed.memories[0].speaker == "Ada"
+    memories = [result.memory for result in flushed.results]
+    assert [memory.category for memory in memories] == ["opinions", "world", "experience"]
+    assert [(ref.category, ref.id) for ref in flushed.file_refs] == [
+        (types_pb.FILE_CATEGORY_CHART, "c1"),
+        (types_pb.FILE_CATEGORY_ARTIFACT, "a1"),
+    ]
+    assert all(list(memory.file_refs) == list(flushed.file_refs) for memory in memories)
+    assert [result.outcome for result in flushed.results] == [CREATED] * 3
+    assert memories[0].speaker == "Ada"
     assert found(stubs, home, "登录")[0] == "我已经修复了登录问题。"
 
 

@@ -10,7 +10,7 @@ import pytest
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import types_pb2 as types_pb
 from tests.e2e.test_file_refs import refs_of
-from tests.support.files import download, listed
+from tests.support.files import download, listed, written_ref
 from tests.support.rpc import TIMEOUT, refused
 from tests.support.server_process import Stubs
 
@@ -24,7 +24,7 @@ def image(data: bytes = PNG) -> str:
 
 def capture(stubs: Stubs, scope: types_pb.Scope, text: str, **more: object) -> list[memory_pb.CaptureDecision]:
     """Capture a text."""
-    request = memory_pb.CaptureMemoryRequest(scope=scope, text=text, **more)
+    request = memory_pb.CaptureMemoryRequest(scope=scope, message=types_pb.ChatMessage(content=text), **more)
     return list(stubs.memory.CaptureMemory(request, timeout=TIMEOUT).decisions)
 
 
@@ -70,23 +70,25 @@ def test_images_of_a_conversation_become_files(stubs: Stubs, scope: types_pb.Sco
     ]
     reply = stubs.memory.FlushMessages(memory_pb.FlushMessagesRequest(scope=scope, messages=messages), timeout=TIMEOUT)
 
-    told = [f"{ref.category}:{ref.id}" for ref in reply.file_refs]
+    told = [written_ref(ref) for ref in reply.file_refs]
     assert len(listed(stubs, scope)) == len(told) == 2
     assert {download(stubs, scope, ref.id) for ref in reply.file_refs} == {PNG, PNG + b"2"}
-    assert sorted(ref for memory in reply.memories for ref in refs_of(memory)) == sorted(told)
-    assert not any("base64" in memory.content for memory in reply.memories)
+    memories = [result.memory for result in reply.results]
+    assert sorted(ref for memory in memories for ref in refs_of(memory)) == sorted(told)
+    assert not any("base64" in memory.content for memory in memories)
 
 
 def test_images_that_cannot_be_kept_are_refused(stubs: Stubs, scope: types_pb.Scope) -> None:
     """The field is named, and nothing is kept of the messages before."""
     broken = "![x](data:image/png;base64,abc)"
     captured = refused(
-        stubs.memory.CaptureMemory, memory_pb.CaptureMemoryRequest(scope=scope, text=f"Remember {broken}")
+        stubs.memory.CaptureMemory,
+        memory_pb.CaptureMemoryRequest(scope=scope, message=types_pb.ChatMessage(content=f"Remember {broken}")),
     )
     messages = [types_pb.ChatMessage(content=f"Remember {image()}"), types_pb.ChatMessage(content=broken)]
     flushed = refused(stubs.memory.FlushMessages, memory_pb.FlushMessagesRequest(scope=scope, messages=messages))
 
     assert [captured.code, flushed.code] == [grpc.StatusCode.INVALID_ARGUMENT] * 2
-    assert captured.fields == ("text",)
+    assert captured.fields == ("message.content",)
     assert flushed.fields == ("messages[1].content",)
     assert listed(stubs, scope) == []

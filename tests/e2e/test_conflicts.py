@@ -261,7 +261,9 @@ def test_quarantined_memories_contradict_when_they_are_approved(stubs: Stubs, sc
 def test_what_is_captured_appended_and_flushed_is_compared(stubs: Stubs, scope: types_pb.Scope) -> None:
     """What is said contradicts what was said, by whichever way it comes; a repetition tells it again."""
     old = create(stubs, scope, "I live in Lisbon.")
-    asked = memory_pb.CaptureMemoryRequest(scope=scope, text="I moved to Porto.", request_id="c")
+    asked = memory_pb.CaptureMemoryRequest(
+        scope=scope, message=types_pb.ChatMessage(content="I moved to Porto."), request_id="c"
+    )
     captured = stubs.memory.CaptureMemory(asked, timeout=TIMEOUT)
     [conflict] = captured.decisions[0].conflicts
     assert (old.id, "lisbon", "porto") == (conflict.older_memory_id, conflict.older_value, conflict.newer_value)
@@ -277,7 +279,9 @@ def test_what_is_captured_appended_and_flushed_is_compared(stubs: Stubs, scope: 
     flushed = stubs.memory.FlushMessages(
         memory_pb.FlushMessagesRequest(scope=scope, messages=messages), timeout=TIMEOUT
     )
-    assert {liked.id, captured.decisions[0].memory.id} == {one.older_memory_id for one in flushed.conflicts}
+    assert {liked.id, captured.decisions[0].memory.id} == {
+        one.older_memory_id for result in flushed.results for one in result.conflicts
+    }
 
     key = "knowledge/world/dog"
     create(stubs, scope, "The dog's name is Rex.")
@@ -293,7 +297,7 @@ def test_messages_of_sessions_are_not_compared(stubs: Stubs, scope: types_pb.Sco
     stubs.session.CreateSession(session_pb.CreateSessionRequest(scope=talk), timeout=TIMEOUT)
     create(stubs, scope, "I live in Lisbon.")
     said = [
-        session_pb.NewMessage(role=types_pb.MESSAGE_ROLE_USER, content=text)
+        types_pb.ChatMessage(role=types_pb.MESSAGE_ROLE_USER, content=text)
         for text in ("I moved to Porto.", "我住在北京。")
     ]
     stubs.session.AppendMessages(session_pb.AppendMessagesRequest(scope=talk, messages=said), timeout=TIMEOUT)

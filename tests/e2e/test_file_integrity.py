@@ -33,7 +33,7 @@ def check(stubs: Stubs, scope: types_pb.Scope, **request: object) -> list[tuple[
 def test_broken_references_and_orphans_are_told_then_removed(stubs: Stubs, scope: types_pb.Scope) -> None:
     """A deleted file leaves a broken reference, a deleted memory an orphan; nothing goes unless it is named."""
     kept, lost, orphan = (upload(stubs, scope, name.encode(), name=name) for name in ("kept", "lost", "orphan"))
-    refs = [types_pb.FileRef(category="upload", id=file.id) for file in (kept, lost)]
+    refs = [types_pb.FileRef(category=types_pb.FILE_CATEGORY_UPLOAD, id=file.id) for file in (kept, lost)]
     memory = create(stubs, scope, "It refers to files.", file_refs=refs)
     delete(stubs, scope, lost.id)
     broken = ("FILE_REF", f"upload:{lost.id}", False)

@@ -14,7 +14,7 @@ from memsvc.v1 import file_service_pb2 as file_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types_pb
-from tests.support.files import digest_of, download, listed, upload
+from tests.support.files import digest_of, download, listed, upload, written_ref
 from tests.support.rpc import TIMEOUT, Refusal, create, get, refused, write
 from tests.support.server_process import Stubs
 
@@ -24,13 +24,16 @@ URI = f"data:image/png;base64,{b64encode(PNG).decode()}"
 
 def refs_of(memory: types_pb.Memory) -> list[str]:
     """Return the references of a memory as they are written."""
-    return [f"{ref.category}:{ref.id}" for ref in memory.file_refs]
+    return [written_ref(ref) for ref in memory.file_refs]
 
 
 def resolve(stubs: Stubs, scope: types_pb.Scope, *refs: str) -> list[file_pb.ResolvedFileRef]:
     """Resolve references."""
     pairs = [ref.split(":", 1) for ref in refs]
-    named = [types_pb.FileRef(category=category, id=name) for category, name in pairs]
+    named = [
+        types_pb.FileRef(category=types_pb.FileCategory.Value(f"FILE_CATEGORY_{category.upper()}"), id=name)
+        for category, name in pairs
+    ]
     request = file_pb.ResolveFileRefsRequest(scope=scope, refs=named)
     return list(stubs.files.ResolveFileRefs(request, timeout=TIMEOUT).resolved)
 
@@ -81,7 +84,9 @@ def test_references_are_found_by_every_way_of_writing(stubs: Stubs, scope: types
 
 def test_a_flush_finds_them_in_what_was_said(stubs: Stubs, scope: types_pb.Scope) -> None:
     """Beside those of tool calls and artifacts."""
-    call = types_pb.ChatToolCall(response_format="file_ref", category="chart", file_id="def456")
+    call = types_pb.ToolCall(
+        name="plot", file_refs=[types_pb.FileRef(category=types_pb.FILE_CATEGORY_CHART, id="def456")]
+    )
     messages = [
         types_pb.ChatMessage(content="以后的报表请都用表格，参考 `report:w1`。"),
         types_pb.ChatMessage(role=types_pb.MESSAGE_ROLE_ASSISTANT, content="好的。", tool_calls=[call]),
@@ -90,8 +95,8 @@ def test_a_flush_finds_them_in_what_was_said(stubs: Stubs, scope: types_pb.Scope
 
     flushed = stubs.memory.FlushMessages(request, timeout=TIMEOUT)
 
-    assert [f"{ref.category}:{ref.id}" for ref in flushed.file_refs] == ["report:w1", "chart:def456", "artifact:abc"]
-    assert all({"report:w1", "chart:def456", "artifact:abc"} <= set(refs_of(one)) for one in flushed.memories)
+    assert [written_ref(ref) for ref in flushed.file_refs] == ["report:w1", "chart:def456", "artifact:abc"]
+    assert all({"report:w1", "chart:def456", "artifact:abc"} <= set(refs_of(one.memory)) for one in flushed.results)
 
 
 def test_references_are_resolved_one_by_one(stubs: Stubs, scope: types_pb.Scope) -> None:
@@ -109,7 +114,7 @@ def test_references_are_resolved_one_by_one(stubs: Stubs, scope: types_pb.Scope)
             grpc.StatusCode.NOT_FOUND.value[0],
             errors_pb.ERROR_REASON_FILE_NOT_FOUND,
         )
-    assert (unknown.ref.category, unknown.ref.id) == ("artifact", "elsewhere")
+    assert (unknown.ref.category, unknown.ref.id) == (types_pb.FILE_CATEGORY_ARTIFACT, "elsewhere")
     assert (found.download_url, found.preview_url) == ("", "")
 
 
@@ -179,7 +184,7 @@ def test_a_file_cannot_be_attached_to_what_is_not_there(stubs: Stubs, scope: typ
     gone = create(stubs, scope, "Gone.")
     stubs.memory.DeleteMemory(memory_pb.DeleteMemoryRequest(scope=scope, id=gone.id), timeout=TIMEOUT)
     theirs = create(stubs, types_pb.Scope(user_id=f"{scope.user_id}-2"), "Theirs.")
-    many = [types_pb.FileRef(category="chart", id=str(number)) for number in range(64)]
+    many = [types_pb.FileRef(category=types_pb.FILE_CATEGORY_CHART, id=str(number)) for number in range(64)]
     full = write(stubs, scope, types_pb.Memory(content="Full.", file_refs=many)).memory
 
     refusals = []
@@ -221,7 +226,10 @@ def test_images_that_cannot_be_kept_are_refused(stubs: Stubs, scope: types_pb.Sc
 @pytest.mark.parametrize(("locale", "heading"), [("en", "Related files"), ("zh", "关联文件")])
 def test_a_context_names_the_files_given_apart(stubs: Stubs, scope: types_pb.Scope, locale: str, heading: str) -> None:
     """Those in the content are there already; the line stays within its item."""
-    refs = [types_pb.FileRef(category="chart", id="said"), types_pb.FileRef(category="artifact", id="the data")]
+    refs = [
+        types_pb.FileRef(category=types_pb.FILE_CATEGORY_CHART, id="said"),
+        types_pb.FileRef(category=types_pb.FILE_CATEGORY_ARTIFACT, id="the data"),
+    ]
     write(stubs, scope, types_pb.Memory(content="The walrus trend: `chart:said`.", file_refs=refs))
     options = search_pb.ContextOptions(locale=locale)
     request = search_pb.RenderContextRequest(scope=scope, query="walrus trend", options=options)

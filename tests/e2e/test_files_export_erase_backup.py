@@ -43,7 +43,9 @@ def test_an_import_brings_what_is_known_and_no_bytes(stubs: Stubs, user: str) ->
     content = os.urandom(500)
     owner, other = types_pb.Scope(user_id=user), types_pb.Scope(user_id=f"{user}-2")
     file = upload(stubs, owner, content, name="图.png")
-    memory = create(stubs, owner, "See the chart.", file_refs=[types_pb.FileRef(category="upload", id=file.id)])
+    memory = create(
+        stubs, owner, "See the chart.", file_refs=[types_pb.FileRef(category=types_pb.FILE_CATEGORY_UPLOAD, id=file.id)]
+    )
     data = exported(stubs, user)
 
     assert imported(stubs, user, data).unchanged_count == 2

@@ -118,7 +118,7 @@ def test_repeated_list_values_are_kept_once(stubs: Stubs, scope: types_pb.Scope)
     one, two = (str(uuid.uuid4()) for _ in range(2))
     memory = create(
         stubs, scope, "Repeated.", tags=["b", "a", "b"], related_ids=[two, one, two.upper()],
-        file_refs=[types_pb.FileRef(category="temp", id="x")] * 2,
+        file_refs=[types_pb.FileRef(category=types_pb.FILE_CATEGORY_TEMP, id="x")] * 2,
         keywords=[types_pb.Keyword(term="Word", weight=0.1), types_pb.Keyword(term="word", weight=0.9)],
     )  # fmt: skip
 

@@ -329,7 +329,7 @@ def test_what_is_heard_says_who_said_it(stubs: Stubs, user: str) -> None:
     )
     stubs.session.CreateSession(session_pb.CreateSessionRequest(scope=scope), timeout=TIMEOUT)
     roles = (types_pb.MESSAGE_ROLE_USER, types_pb.MESSAGE_ROLE_ASSISTANT, types_pb.MESSAGE_ROLE_TOOL)
-    lines = [session_pb.NewMessage(role=role, content=f"line {role}") for role in roles]
+    lines = [types_pb.ChatMessage(role=role, content=f"line {role}") for role in roles]
     appended = stubs.session.AppendMessages(
         session_pb.AppendMessagesRequest(scope=scope, messages=lines), timeout=TIMEOUT
     )

@@ -142,7 +142,7 @@ def test_a_snippet_holds_the_best_part_and_no_more_than_asked_for(
 
 def test_files_are_shown_on_request(stubs: Stubs, scope: types_pb.Scope) -> None:
     """include_files fills the hit's file_refs."""
-    ref = types_pb.FileRef(category="report", id="q1")
+    ref = types_pb.FileRef(category=types_pb.FILE_CATEGORY_REPORT, id="q1")
     create(stubs, scope, "walrus", file_refs=[ref])
 
     assert [ref] == list(search(stubs, scope, "walrus", include_files=True).hits[0].file_refs)

@@ -50,7 +50,7 @@ def test_everything_is_found_in_groups(stubs: Stubs, scope: types_pb.Scope) -> N
         "files": ["sales_2024-q1.xlsx"], "reports": ["weekly.pdf"], "charts": ["销售趋势.png"], "memories": [memory],
     }  # fmt: skip
     assert reply.memories[0].files[0].file == chart
-    assert reply.charts[0].file.ref == types_pb.FileRef(category="chart", id=chart.id)
+    assert reply.charts[0].file.ref == types_pb.FileRef(category=types_pb.FILE_CATEGORY_CHART, id=chart.id)
     [hit] = search(stubs, scope, "销售数据").hits
     assert (hit.memory.id, hit.score) == (reply.memories[0].memory.id, reply.memories[0].score)
     assert all(0 < one.score <= 1 for one in (*reply.files, *reply.reports, *reply.charts))

@@ -74,8 +74,8 @@ def test_messages_come_back_as_they_were_said(stubs: Stubs, user: str) -> None:
     given = [
         say("你是助手。\r\nBe brief 🦭", SYSTEM),
         say("What is the weather in Lisbon?", name="Anna", time=Timestamp(seconds=1_700_000_000), metadata=struct(x=1)),
-        session_pb.NewMessage(
-            role=ASSISTANT, tool_calls=[session_pb.ToolCall(id="c1", name="weather", arguments=struct(city="Lisbon", days=[1, 2]))]
+        types_pb.ChatMessage(
+            role=ASSISTANT, tool_calls=[types_pb.ToolCall(id="c1", name="weather", arguments=struct(city="Lisbon", days=[1, 2]))]
         ),
         say('{"sky": "clear"}', TOOL, tool_call_id="c1", pinned=True),
         say("晴天。", ASSISTANT, token_count=77),
@@ -86,14 +86,14 @@ def test_messages_come_back_as_they_were_said(stubs: Stubs, user: str) -> None:
     assert [1, 2, 3, 4, 5] == [one.ordinal for one in reply.messages] == [one.ordinal for one in messages]
     assert [one.memory_id for one in reply.messages] == [one.memory_id for one in messages]
     for one, message in zip(given, messages, strict=True):
-        back = session_pb.NewMessage(
-            role=message.role, content=message.content, name=message.name, tool_calls=message.tool_calls,
+        back = types_pb.ChatMessage(
+            role=message.role, content=message.content, speaker=message.speaker, tool_calls=message.tool_calls,
             tool_call_id=message.tool_call_id, pinned=message.pinned,
         )  # fmt: skip
         if one.token_count:
             back.token_count = message.token_count
-        if one.HasField("time"):
-            back.time.CopyFrom(message.time)
+        if one.HasField("event_time"):
+            back.event_time.CopyFrom(message.event_time)
         if one.HasField("metadata"):
             back.metadata.CopyFrom(message.metadata)
         assert one == back

@@ -99,9 +99,9 @@ def test_a_media_type_that_is_none_is_named(stubs: Stubs, user: str, media_type:
 def test_arguments_of_a_tool_are_numbers_that_can_be_told(stubs: Stubs, user: str) -> None:
     """Of a message too, or it could never be listed."""
     talk = types_pb.Scope(user_id=user, session_id="s")
-    called = session_pb.ToolCall(id="c", name="n")
+    called = types_pb.ToolCall(id="c", name="n")
     called.arguments.update({"a": 1})
-    message = session_pb.NewMessage(role=types_pb.MESSAGE_ROLE_ASSISTANT, content="Hello.", tool_calls=[called])
+    message = types_pb.ChatMessage(role=types_pb.MESSAGE_ROLE_ASSISTANT, content="Hello.", tool_calls=[called])
     stubs.session.CreateSession(session_pb.CreateSessionRequest(scope=talk), timeout=TIMEOUT)
     stubs.session.AppendMessages(session_pb.AppendMessagesRequest(scope=talk, messages=[message]), timeout=TIMEOUT)
 

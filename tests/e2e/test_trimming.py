@@ -28,7 +28,7 @@ from tests.support.sessions import (
 )
 
 
-def conversation(rounds: int) -> list[session_pb.NewMessage]:
+def conversation(rounds: int) -> list[types_pb.ChatMessage]:
     """Return a conversation with a system message, whose rounds cost the same."""
     messages = [say("You are a helpful assistant.", SYSTEM, token_count=50)]
     for number in range(rounds):
@@ -79,7 +79,7 @@ def test_the_last_rounds_stay_whatever_they_cost(stubs: Stubs, user: str) -> Non
     """System messages, pinned ones and three rounds; what a tool answered goes with its call."""
     here = place(user)
     open_session(stubs, here, token_limit=1_000)
-    call = session_pb.NewMessage(role=ASSISTANT, tool_calls=[session_pb.ToolCall(name="look", id="c")], token_count=5)
+    call = types_pb.ChatMessage(role=ASSISTANT, tool_calls=[types_pb.ToolCall(name="look", id="c")], token_count=5)
     messages = [
         say("first", token_count=100), call, say("answer", TOOL, tool_call_id="c", token_count=100),
         say("pinned", pinned=True, token_count=100),

@@ -119,7 +119,7 @@ def test_logs_documents_knowledge_and_transcripts_have_their_places(stubs: Stubs
         stubs.memory.AppendMemory(request, timeout=TIMEOUT)
     session = types_pb.Scope(user_id=user, project_id="Web", session_id="chat-1")
     stubs.session.CreateSession(session_pb.CreateSessionRequest(scope=session), timeout=TIMEOUT)
-    messages = [session_pb.NewMessage(role=types_pb.MESSAGE_ROLE_USER, content="Hello there.")]
+    messages = [types_pb.ChatMessage(role=types_pb.MESSAGE_ROLE_USER, content="Hello there.")]
     stubs.session.AppendMessages(session_pb.AppendMessagesRequest(scope=session, messages=messages), timeout=TIMEOUT)
     awaited(lambda: len(notes(vault, user)) == 4)
 

@@ -122,7 +122,7 @@ def test_everything_said_to_be_a_limit_is_allowed(stubs: Stubs, user: str) -> No
         tags=[f"{number:064}" for number in range(32)], source="s" * 256, importance=5, confidence=1.0,
         keywords=[types_pb.Keyword(term=f"{number:064}", weight=1) for number in range(32)],
         related_ids=[str(uuid.uuid4()) for _ in range(64)], ttl=Duration(seconds=36_500 * 86_400),
-        file_refs=[types_pb.FileRef(category="temp", id=f"{number:0256}") for number in range(64)],
+        file_refs=[types_pb.FileRef(category=types_pb.FILE_CATEGORY_TEMP, id=f"{number:0256}") for number in range(64)],
         event_time=Timestamp(seconds=253_402_300_799, nanos=999_999_999), metadata=deep(8),
     )  # fmt: skip
     group = filters_pb.FilterGroup(expressions=[condition(6, 2, text(f"{number}")) for number in range(256)])

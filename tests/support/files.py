@@ -64,3 +64,8 @@ def get(stubs: Stubs, scope: types_pb.Scope, file_id: str) -> file_pb.File:
 def delete(stubs: Stubs, scope: types_pb.Scope, file_id: str, **request: Any) -> file_pb.File:
     """Delete a file."""
     return stubs.files.DeleteFile(file_pb.DeleteFileRequest(scope=scope, id=file_id, **request), timeout=TIMEOUT).file
+
+
+def written_ref(ref: types_pb.FileRef) -> str:
+    """Return a reference as it is written in texts, such as `chart:c1`."""
+    return f"{types_pb.FileCategory.Name(ref.category).removeprefix('FILE_CATEGORY_').lower()}:{ref.id}"

@@ -34,7 +34,7 @@ def whole_memory() -> types_pb.Memory:
         tags=["数据库", "choice", "emoji 🎉"],
         keywords=[types_pb.Keyword(term="SQLite", weight=0.5), types_pb.Keyword(term="决定", weight=0.75)],
         related_ids=["0190163D-8694-739B-AEA5-966C26F8AD91"],
-        file_refs=[types_pb.FileRef(category="report", id="q1/总结.pdf")],
+        file_refs=[types_pb.FileRef(category=types_pb.FILE_CATEGORY_REPORT, id="q1/总结.pdf")],
         importance=5,
         tier=types_pb.MEMORY_TIER_ACTIVE,
         confidence=0.0,

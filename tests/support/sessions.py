@@ -19,9 +19,9 @@ def place(user: str, session: str = "s", project: str = "") -> types_pb.Scope:
     return types_pb.Scope(user_id=user, project_id=project, session_id=session)
 
 
-def say(content: str, role: int = USER, **fields: Any) -> session_pb.NewMessage:
+def say(content: str, role: int = USER, **fields: Any) -> types_pb.ChatMessage:
     """Return a message."""
-    return session_pb.NewMessage(role=role, content=content, **fields)
+    return types_pb.ChatMessage(role=role, content=content, **fields)
 
 
 def open_session(stubs: Stubs, scope: types_pb.Scope, **fields: Any) -> session_pb.Session:
@@ -30,7 +30,7 @@ def open_session(stubs: Stubs, scope: types_pb.Scope, **fields: Any) -> session_
 
 
 def append(
-    stubs: Stubs, scope: types_pb.Scope, messages: Sequence[session_pb.NewMessage | str], **fields: Any
+    stubs: Stubs, scope: types_pb.Scope, messages: Sequence[types_pb.ChatMessage | str], **fields: Any
 ) -> session_pb.AppendMessagesResponse:
     """Append messages; plain texts are the user's."""
     given = [say(one) if isinstance(one, str) else one for one in messages]
@@ -56,9 +56,9 @@ def listed(stubs: Stubs, scope: types_pb.Scope, **fields: Any) -> list[session_p
             return found
 
 
-def said(stubs: Stubs, scope: types_pb.Scope, **fields: Any) -> list[session_pb.Message]:
+def said(stubs: Stubs, scope: types_pb.Scope, **fields: Any) -> list[types_pb.ChatMessage]:
     """Return all messages of a session, page by page."""
-    found: list[session_pb.Message] = []
+    found: list[types_pb.ChatMessage] = []
     token = ""
     while True:
         request = session_pb.ListMessagesRequest(scope=scope, page_token=token, **fields)

@@ -42,7 +42,7 @@ def furnish(stubs: Stubs, user: str, secret: str) -> None:
         content=f"小王住在里斯本，{secret}。", key="home", title=f"住处 {secret}", summary=secret, tags=[secret, "b"],
         keywords=[types_pb.Keyword(term=secret, weight=0.25)], importance=5, tier=types_pb.MEMORY_TIER_CORE, confidence=0.3,
         category="c", source=f"from {secret}", trust=0.7, origin=types_pb.MEMORY_ORIGIN_TOOL,
-        file_refs=[types_pb.FileRef(category="chart", id="f1")],
+        file_refs=[types_pb.FileRef(category=types_pb.FILE_CATEGORY_CHART, id="f1")],
     )  # fmt: skip
     full.metadata.update({"a": [1, 2.5, None, {"b": secret}], "c": True})
     full.event_time.FromJsonString("2025-12-31T23:59:59.123456Z")
@@ -66,8 +66,8 @@ def furnish(stubs: Stubs, user: str, secret: str) -> None:
     talk = types_pb.Scope(user_id=user, project_id="p", session_id="s")
     stubs.session.CreateSession(session_pb.CreateSessionRequest(scope=talk, title=secret), timeout=TIMEOUT)
     messages = [
-        session_pb.NewMessage(role=types_pb.MESSAGE_ROLE_USER, content=f"你好 {secret}"),
-        session_pb.NewMessage(role=types_pb.MESSAGE_ROLE_ASSISTANT, content=f"Hello {secret}", pinned=True),
+        types_pb.ChatMessage(role=types_pb.MESSAGE_ROLE_USER, content=f"你好 {secret}"),
+        types_pb.ChatMessage(role=types_pb.MESSAGE_ROLE_ASSISTANT, content=f"Hello {secret}", pinned=True),
     ]
     stubs.session.AppendMessages(session_pb.AppendMessagesRequest(scope=talk, messages=messages), timeout=TIMEOUT)
     stubs.lifecycle.CreateCheckpoint(

@@ -269,6 +269,7 @@ class ToolCallPart(LinePart):
     id: str
     name: str
     arguments: Arguments = Field(default_factory=dict)
+    file_refs: list[FileRefPart] = Field(default_factory=list, max_length=limits.FILE_REFS)
 
 
 class MessagePart(LinePart):

@@ -12,33 +12,31 @@ from memsvc.domain.clock import EPOCH
 from memsvc.domain.conflicts import ConflictPolicy, ConflictState, Resolution
 from memsvc.domain.errors import InvalidRequestError, Violation
 from memsvc.domain.field_rules import SHA256
-from memsvc.domain.files import FILE_CATEGORIES
 from memsvc.domain.filters import Field
 from memsvc.domain.history import AsOf
 from memsvc.domain.memory import FileRef
 from memsvc.domain.provenance import Verdict
 from memsvc.domain.scope import Scope
 from memsvc.domain.search import Order, OrderField, PageCursor, Selection
-from memsvc.domain.sessions import Role
 from memsvc.domain.watch import Start, Watch
 from memsvc.domain.write_requests import Draft, OnDuplicate, Patch, Rejected, WaitFor, WriteOptions
+from memsvc.engine.capture.capture import CaptureLabels
 from memsvc.engine.memories.documents import DocumentHeader
 from memsvc.server import tokens
 from memsvc.server.enums import (
     CONFLICT_POLICY,
     CONFLICT_STATE,
-    KIND,
-    LAYER,
     ON_DUPLICATE,
     RESOLUTION,
-    ROLE,
     VERDICT,
     WATCH_START,
 )
 from memsvc.server.error_status import rejected_from_error
+from memsvc.server.requests.chat_messages import decode_chat_message
 from memsvc.server.requests.decoder import RequestDecoder
 from memsvc.server.requests.filters import decode_as_of, decode_selection
 from memsvc.server.requests.memory_fields import (
+    decode_document_draft,
     decode_draft,
     decode_key,
     decode_patch,
@@ -55,10 +53,8 @@ FILE_REF = "file_ref"
 WATCH_RESUMPTION_FIELDS = ("cursor", "start", "heartbeat_interval")
 """The fields that may differ when a watch is resumed."""
 _EVERY_TIER = [number for number in types_pb.MemoryTier.values() if number]
-_DOCUMENT_KINDS = frozenset(
-    {types_pb.MEMORY_KIND_UNSPECIFIED, types_pb.MEMORY_KIND_DOCUMENT, types_pb.MEMORY_KIND_SKILL}
-)
 _ORDER_FIELDS = frozenset(field.value for field in OrderField)
+_UNCAPTURED_FIELDS = ("tool_calls", "tool_call_id", "token_count", "pinned")
 _DIRECTIONS = frozenset({"asc", "desc"})
 _NANOS = 1_000_000_000
 
@@ -67,6 +63,11 @@ WriteOfOne: TypeAlias = (
     | memory_pb.RestoreMemoryRequest
     | lifecycle_pb.ArchiveMemoryRequest
     | lifecycle_pb.UndoConsolidationRequest
+)
+
+_WithConflictPolicy: TypeAlias = (
+    "memory_pb.UpdateMemoryRequest | memory_pb.SupersedeMemoryRequest | memory_pb.CaptureMemoryRequest"
+    " | memory_pb.FlushMessagesRequest | memory_pb.AppendMemoryRequest"
 )
 
 
@@ -385,22 +386,31 @@ def resolve_conflict_request(message: memory_pb.ResolveConflictRequest) -> Resol
 
 @dataclass(frozen=True, slots=True)
 class CaptureMemory:
-    """A text from which memories are captured."""
+    """A message from which memories are captured."""
 
     scope: Scope
-    role: Role
+    message: ChatMessage
+    labels: CaptureLabels
     options: WriteOptions
 
 
-def capture_memory_request(message: memory_pb.CaptureMemoryRequest) -> CaptureMemory:
-    """Return the speaker of a text and the options of the capture."""
+def capture_memory_request(request: memory_pb.CaptureMemoryRequest) -> CaptureMemory:
+    """Return the message, the labels of its memories and the options of the capture."""
     decoder = RequestDecoder()
-    scope = decoder.scope(message.scope)
-    decoder.text("text", message.text, most=limits.SPOKEN, least=1)
-    role = decoder.enum("role", message.role, ROLE, Role.USER)
-    options = plain_options(decoder, message.request_id, message.wait_for)
+    scope = decoder.scope(request.scope)
+    message = decode_chat_message(decoder, "message", request.message, least=1)
+    for name in _UNCAPTURED_FIELDS:
+        if getattr(request.message, name):
+            decoder.add(f"message.{name}", "must be unset; only AppendMessages uses it")
+    if request.message.HasField("metadata"):
+        decoder.add("message.metadata", "must be unset; only AppendMessages uses it")
+    labels = CaptureLabels(
+        tags=decoder.texts("tags", request.tags, count=limits.TAGS, most=limits.TAG, least=1),
+        source=decoder.name("source", request.source, most=limits.SOURCE),
+    )
+    options = _conflicting_options(decoder, request)
     decoder.finish()
-    return CaptureMemory(scope, role, options)
+    return CaptureMemory(scope, message, labels, options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -419,7 +429,8 @@ def flush_messages_request(message: memory_pb.FlushMessagesRequest) -> FlushMess
     scope = decoder.scope(message.scope)
     decoder.count("messages", message.messages, least=1, most=limits.BATCH)
     messages = [
-        _chat_message(decoder, f"messages[{index}]", one) for index, one in enumerate(message.messages[: limits.BATCH])
+        decode_chat_message(decoder, f"messages[{index}]", one)
+        for index, one in enumerate(message.messages[: limits.BATCH])
     ]
     if sum(len(one.content) for one in message.messages) > limits.CONTENT:
         decoder.add("messages", f"must have at most {limits.CONTENT} characters together; flush fewer at a time")
@@ -427,7 +438,7 @@ def flush_messages_request(message: memory_pb.FlushMessagesRequest) -> FlushMess
     for index, artifact_id in enumerate(message.artifact_ids[: limits.FILE_REFS]):
         decoder.name(f"artifact_ids[{index}]", artifact_id, most=limits.FILE_REF_ID, least=1)
     artifacts = [FileRef(ARTIFACT, artifact_id) for artifact_id in dict.fromkeys(message.artifact_ids)]
-    options = plain_options(decoder, message.request_id, message.wait_for)
+    options = _conflicting_options(decoder, message)
     decoder.finish()
     return FlushMessages(scope, messages, artifacts, options)
 
@@ -450,7 +461,7 @@ def append_memory_request(message: memory_pb.AppendMemoryRequest) -> AppendMemor
     key = decode_key(decoder, "key", message.key, least=1)
     content = decoder.text("content", message.content, most=limits.CONTENT, least=1)
     separator = decoder.text("separator", message.separator, most=limits.SEPARATOR)
-    options = plain_options(decoder, message.request_id, message.wait_for)
+    options = _conflicting_options(decoder, message)
     decoder.finish()
     return AppendMemory(scope, key, content, separator if message.HasField("separator") else None, options)
 
@@ -468,23 +479,12 @@ def ingest_document_header(message: memory_pb.DocumentHeader) -> IngestDocument:
     """Return the document that a header announces."""
     decoder = RequestDecoder("header.")
     scope = decoder.scope(message.scope)
-    name = decoder.name("name", message.name, most=limits.SOURCE)
-    if message.kind not in _DOCUMENT_KINDS:
-        decoder.add("kind", "must be DOCUMENT or SKILL, or left out")
     header = DocumentHeader(
-        name=name,
-        kind=KIND.from_proto.get(message.kind),
-        key=decode_key(decoder, "key", message.key),
-        layer=decoder.enum("layer", message.layer, LAYER, None),
-        category=decoder.text("category", message.category, most=limits.CATEGORY),
-        title=decoder.text("title", message.title, most=limits.TITLE),
-        tags=decoder.texts("tags", message.tags, count=limits.TAGS, most=limits.TAG, least=1),
-        metadata=decoder.metadata("metadata", message.metadata) or None,
+        name=decoder.name("name", message.name, most=limits.SOURCE),
+        draft=decode_document_draft(decoder, message.memory, message.scope),
         size_bytes=message.size_bytes,
         sha256=message.sha256,
     )
-    if message.layer == types_pb.MEMORY_LAYER_SESSION and not message.scope.session_id:
-        decoder.add("layer", "can be SESSION only with a session_id in the scope")
     if not 0 <= message.size_bytes <= limits.DOCUMENT_BYTES:
         decoder.add("size_bytes", f"must be 0 to {limits.DOCUMENT_BYTES}")
     if message.sha256 and not SHA256.fullmatch(message.sha256):
@@ -493,6 +493,7 @@ def ingest_document_header(message: memory_pb.DocumentHeader) -> IngestDocument:
         request_id=decoder.request_id(message.request_id),
         on_duplicate=decoder.enum("on_duplicate", message.on_duplicate, ON_DUPLICATE, OnDuplicate.RETURN_EXISTING),
         wait_for=decoder.wait_for(message.wait_for),
+        on_conflict=decoder.enum("conflict_policy", message.conflict_policy, CONFLICT_POLICY, ConflictPolicy.MARK),
     )
     decoder.finish()
     return IngestDocument(scope, header, options)
@@ -634,9 +635,7 @@ def plain_options(decoder: RequestDecoder, request_id: str, wait_for: int) -> Wr
     return WriteOptions(request_id=decoder.request_id(request_id), wait_for=decoder.wait_for(wait_for))
 
 
-def _conflicting_options(
-    decoder: RequestDecoder, message: memory_pb.UpdateMemoryRequest | memory_pb.SupersedeMemoryRequest
-) -> WriteOptions:
+def _conflicting_options(decoder: RequestDecoder, message: _WithConflictPolicy) -> WriteOptions:
     return WriteOptions(
         request_id=decoder.request_id(message.request_id),
         wait_for=decoder.wait_for(message.wait_for),
@@ -665,28 +664,3 @@ def _heartbeat_seconds(decoder: RequestDecoder, message: memory_pb.WatchMemories
     if not (0 <= interval.nanos < _NANOS and least * _NANOS <= nanos <= most * _NANOS):
         decoder.add("heartbeat_interval", f"must be {least} to {most} seconds")
     return nanos / _NANOS
-
-
-def _chat_message(decoder: RequestDecoder, field: str, message: types_pb.ChatMessage) -> ChatMessage:
-    role = decoder.enum(f"{field}.role", message.role, ROLE, Role.USER)
-    content = decoder.text(f"{field}.content", message.content, most=limits.SPOKEN)
-    speaker = decoder.text(f"{field}.speaker", message.speaker, most=limits.SPEAKER)
-    event_time = decoder.optional_time(f"{field}.event_time", message, "event_time")
-    decoder.count(f"{field}.tool_calls", message.tool_calls, most=limits.TOOL_CALLS)
-    files = []
-    for index, call in enumerate(message.tool_calls[: limits.TOOL_CALLS]):
-        _check_tool_call(decoder, f"{field}.tool_calls[{index}]", call)
-        if call.response_format == FILE_REF:
-            files.append(FileRef(call.category, call.file_id))
-    return ChatMessage(role=role, content=content, speaker=speaker, event_time=event_time, files=tuple(files))
-
-
-def _check_tool_call(decoder: RequestDecoder, field: str, call: types_pb.ChatToolCall) -> None:
-    decoder.text(f"{field}.id", call.id, most=limits.FILE_REF_ID)
-    decoder.text(f"{field}.name", call.name, most=limits.FILE_REF_ID)
-    decoder.text(f"{field}.response_format", call.response_format, most=limits.CATEGORY)
-    decoder.metadata(f"{field}.arguments", call.arguments)
-    if call.response_format == FILE_REF:
-        decoder.name(f"{field}.file_id", call.file_id, most=limits.FILE_REF_ID, least=1)
-        if call.category not in FILE_CATEGORIES:
-            decoder.add(f"{field}.category", f"must be one of {', '.join(sorted(FILE_CATEGORIES))}")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeAlias
 
 from memsvc.domain import limits
 from memsvc.domain.conflicts import ConflictPolicy
-from memsvc.domain.files import FILE_CATEGORIES
 from memsvc.domain.memory import FileRef, Keyword, Layer, Origin, Recurrence, Reminder, Status, Tier, normal_keywords
 from memsvc.domain.memory_keys import fault_of
 from memsvc.domain.provenance import DIGITS
@@ -16,6 +16,7 @@ from memsvc.domain.reminders import YEARS, is_day, slot_of
 from memsvc.domain.write_requests import PATCHABLE, Draft, OnDuplicate, Patch, PatchValue, WriteOptions
 from memsvc.server.enums import (
     CONFLICT_POLICY,
+    FILE_CATEGORY,
     KIND,
     LAYER,
     ON_DUPLICATE,
@@ -30,6 +31,9 @@ from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import types_pb2 as types_pb
 
 DEFAULT_IMPORTANCE = 3
+DOCUMENT_KINDS = frozenset(
+    {types_pb.MEMORY_KIND_UNSPECIFIED, types_pb.MEMORY_KIND_DOCUMENT, types_pb.MEMORY_KIND_SKILL}
+)
 UPDATABLE_STATUSES = frozenset(
     {types_pb.MEMORY_STATUS_ACTIVE, types_pb.MEMORY_STATUS_ARCHIVED, types_pb.MEMORY_STATUS_QUARANTINED}
 )
@@ -43,6 +47,20 @@ def decode_draft(
     decoder: RequestDecoder, memory: types_pb.Memory, scope: types_pb.Scope, message: WithVector, *, dimension: int
 ) -> Draft:
     """Return a memory to create in *scope*, with the vector of *message*. Output-only fields are ignored."""
+    draft = _draft(decoder, memory, scope, frozenset({"content"}))
+    return replace(draft, vector=decoder.vector(message, dimension))
+
+
+def decode_document_draft(decoder: RequestDecoder, memory: types_pb.Memory, scope: types_pb.Scope) -> Draft:
+    """Return the fields of the memory of a document, whose content follows."""
+    if memory.content:
+        decoder.add("memory.content", "must be empty: it is the text of the document that follows")
+    if memory.kind not in DOCUMENT_KINDS:
+        decoder.add("memory.kind", "must be DOCUMENT or SKILL, or left out")
+    return replace(_draft(decoder, memory, scope, frozenset()), content="")
+
+
+def _draft(decoder: RequestDecoder, memory: types_pb.Memory, scope: types_pb.Scope, required: frozenset[str]) -> Draft:
     if memory.HasField("scope"):
         decoder.inner_scope(memory.scope, "memory.scope")
         if memory.scope.user_id and memory.scope.user_id != scope.user_id:
@@ -51,14 +69,13 @@ def decode_draft(
     if memory.layer == types_pb.MEMORY_LAYER_SESSION and not (own.session_id or scope.session_id):
         decoder.add("memory.layer", "can be SESSION only with a session_id in the scope")
     # Only fields with a value are decoded: most memories have few, and imports have many memories.
-    given = {"content", *(descriptor.name for descriptor, _ in memory.ListFields())}
+    given = {*required, *(descriptor.name for descriptor, _ in memory.ListFields())}
     values = {name: decode(decoder, path, memory) for name, path, decode in _DRAFT_FIELDS if name in given}
     return Draft(
         project_id=decoder.project(own.project_id),
         agent_id=own.agent_id or None,
         session_id=own.session_id or None,
-        vector=decoder.vector(message, dimension),
-        **values,
+        **({"content": ""} | values),
     )
 
 
@@ -106,10 +123,15 @@ def decode_key(decoder: RequestDecoder, field: str, key: str, *, least: int = 0)
 def decode_file_refs(decoder: RequestDecoder, field: str, refs: Sequence[types_pb.FileRef]) -> tuple[FileRef, ...]:
     """Return references to files, each once, in order."""
     for index, ref in enumerate(refs):
-        if ref.category not in FILE_CATEGORIES:
-            decoder.add(f"{field}[{index}].category", f"must be one of {', '.join(sorted(FILE_CATEGORIES))}")
+        if ref.category not in FILE_CATEGORY.from_proto:
+            decoder.add(f"{field}[{index}].category", f"must be one of {', '.join(sorted(FILE_CATEGORY.names))}")
         decoder.name(f"{field}[{index}].id", ref.id, most=limits.FILE_REF_ID, least=1)
-    return unique(FileRef(ref.category, ref.id) for ref in refs)
+    return unique(file_ref_from_proto(ref) for ref in refs if ref.category in FILE_CATEGORY.from_proto)
+
+
+def file_ref_from_proto(ref: types_pb.FileRef) -> FileRef:
+    """Return a reference whose category is known."""
+    return FileRef(FILE_CATEGORY.from_proto[ref.category].value, ref.id)
 
 
 def decode_write_options(

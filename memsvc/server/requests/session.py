@@ -6,11 +6,12 @@ from dataclasses import dataclass
 
 from memsvc.domain import limits
 from memsvc.domain.scope import Scope
-from memsvc.domain.sessions import MessageState, NewMessage, OnOpen, Role, SessionState, ToolCall
+from memsvc.domain.sessions import MessageState, NewMessage, OnOpen, SessionState
 from memsvc.domain.write_requests import WaitFor
 from memsvc.engine.sessions.service import MessagePage, NewSession
 from memsvc.engine.sessions.trim import TrimRequest
-from memsvc.server.enums import AUTO_TRIM, ON_OPEN, ROLE, SESSION_STATE
+from memsvc.server.enums import AUTO_TRIM, ON_OPEN, SESSION_STATE
+from memsvc.server.requests.chat_messages import decode_chat_message
 from memsvc.server.requests.decoder import RequestDecoder
 from memsvc.v1 import session_service_pb2 as session_pb
 from memsvc.v1 import types_pb2 as types_pb
@@ -187,40 +188,23 @@ def _optional_bound(
     return value
 
 
-def _new_message(decoder: RequestDecoder, field: str, message: session_pb.NewMessage) -> NewMessage:
-    role = ROLE.from_proto.get(message.role)
-    if role is None:
+def _new_message(decoder: RequestDecoder, field: str, message: types_pb.ChatMessage) -> NewMessage:
+    if not message.role:
         decoder.add(f"{field}.role", "must be SYSTEM, USER, ASSISTANT or TOOL")
-    least = 0 if message.tool_calls else 1
+    if message.tool_calls and message.role != types_pb.MESSAGE_ROLE_ASSISTANT:
+        decoder.add(f"{field}.tool_calls", "must be given with the role ASSISTANT only")
+    if message.tool_call_id and message.role != types_pb.MESSAGE_ROLE_TOOL:
+        decoder.add(f"{field}.tool_call_id", "must be given with the role TOOL only")
+    said = decode_chat_message(decoder, field, message, least=0 if message.tool_calls else 1)
+    tokens = decoder.integer(f"{field}.token_count", message.token_count, least=1, most=limits.MESSAGE_TOKENS)
     return NewMessage(
-        role=role or Role.USER,
-        content=decoder.text(f"{field}.content", message.content, least=least, most=limits.MESSAGE),
-        name=decoder.name(f"{field}.name", message.name, most=limits.SPEAKER),
-        tool_calls=_tool_calls(decoder, field, message),
-        tool_call_id=_tool_call_id(decoder, f"{field}.tool_call_id", message),
-        token_count=decoder.integer(f"{field}.token_count", message.token_count, least=1, most=limits.MESSAGE_TOKENS)
-        or None,
-        event_time=decoder.optional_time(f"{field}.time", message, "time"),
+        role=said.role,
+        content=said.content,
+        speaker=said.speaker,
+        tool_calls=said.tool_calls,
+        tool_call_id=decoder.name(f"{field}.tool_call_id", message.tool_call_id, most=limits.SCOPE_ID),
+        token_count=tokens or None,
+        event_time=said.event_time,
         metadata=decoder.metadata(f"{field}.metadata", message.metadata) or None,
         is_pinned=message.pinned,
     )
-
-
-def _tool_calls(decoder: RequestDecoder, field: str, message: session_pb.NewMessage) -> tuple[ToolCall, ...]:
-    decoder.count(f"{field}.tool_calls", message.tool_calls, most=limits.TOOL_CALLS)
-    if message.tool_calls and message.role != types_pb.MESSAGE_ROLE_ASSISTANT:
-        decoder.add(f"{field}.tool_calls", "must be given with the role ASSISTANT only")
-    calls = []
-    for index, call in enumerate(message.tool_calls[: limits.TOOL_CALLS]):
-        path = f"{field}.tool_calls[{index}]"
-        call_id = decoder.name(f"{path}.id", call.id, most=limits.SCOPE_ID)
-        name = decoder.name(f"{path}.name", call.name, most=limits.TOOL_NAME, least=1)
-        calls.append(ToolCall(call_id, name, decoder.metadata(f"{path}.arguments", call.arguments)))
-    return tuple(calls)
-
-
-def _tool_call_id(decoder: RequestDecoder, field: str, message: session_pb.NewMessage) -> str:
-    decoder.name(field, message.tool_call_id, most=limits.SCOPE_ID)
-    if message.tool_call_id and message.role != types_pb.MESSAGE_ROLE_TOOL:
-        decoder.add(field, "must be given with the role TOOL only")
-    return message.tool_call_id

@@ -41,6 +41,7 @@ from memsvc.server.enums import (
     WARNING_CODES,
 )
 from memsvc.server.responses.memories import (
+    file_ref_to_proto,
     fill_time,
     seconds_to_proto,
     time_to_proto,
@@ -230,7 +231,7 @@ def check_integrity_response(event: IntegrityEvent) -> admin_pb.CheckIntegrityRe
 def _finding(finding: Finding) -> admin_pb.IntegrityFinding:
     ref = finding.file_ref
     return admin_pb.IntegrityFinding(
-        file_ref=None if ref is None else types_pb.FileRef(category=ref.category, id=ref.id),
+        file_ref=None if ref is None else file_ref_to_proto(ref),
         fault=INTEGRITY_FAULT.to_proto[finding.fault],
         memory_id=finding.memory_id,
         user_id=finding.user_id,

@@ -17,11 +17,12 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from memsvc.domain.clock import EPOCH
 from memsvc.domain.conflicts import Contradiction
-from memsvc.domain.memory import Json, Memory, Reminder
+from memsvc.domain.memory import FileRef, Json, Memory, Reminder
 from memsvc.domain.reminders import Due
 from memsvc.domain.scope import Scope
 from memsvc.domain.write_requests import Redaction
 from memsvc.server.enums import (
+    CATEGORY_NUMBERS,
     CONFLICT_RULE,
     CONFLICT_STATE,
     KIND,
@@ -112,7 +113,7 @@ def _fill_lists(message: types_pb.Memory, memory: Memory) -> None:
     if memory.derived_from_ids:
         message.derived_from_ids.extend(memory.derived_from_ids)
     for ref in memory.file_refs:
-        message.file_refs.add(category=ref.category, id=ref.id)
+        message.file_refs.add(category=CATEGORY_NUMBERS[ref.category], id=ref.id)
     if memory.reminder is not None:
         fill_reminder(message.reminder, memory.reminder)
 
@@ -246,3 +247,8 @@ def _double(number: float) -> float:
         return float(number)
     except OverflowError:
         return sys.float_info.max if number > 0 else -sys.float_info.max
+
+
+def file_ref_to_proto(ref: FileRef) -> types_pb.FileRef:
+    """Return a reference to a file."""
+    return types_pb.FileRef(category=CATEGORY_NUMBERS[ref.category], id=ref.id)

@@ -14,6 +14,7 @@ from memsvc.engine.memories.documents import IngestResult
 from memsvc.server.enums import CAPTURE_REASON, CHANGE_ACTION, DECIDER, OUTCOME, REVISION_ACTIONS, WATCH_EFFECT
 from memsvc.server.error_status import item_status_from_rejected
 from memsvc.server.responses.memories import (
+    file_ref_to_proto,
     fill_conflict,
     fill_conflicts,
     fill_memory,
@@ -23,7 +24,6 @@ from memsvc.server.responses.memories import (
 )
 from memsvc.server.tokens import consistency_token, watch_cursor
 from memsvc.v1 import memory_service_pb2 as memory_pb
-from memsvc.v1 import types_pb2 as types_pb
 
 _MICROS = 1_000_000
 _NANOS_OF_MICRO = 1_000
@@ -195,8 +195,6 @@ def _fill_decision(message: memory_pb.CaptureDecision, decision: Decision) -> No
 def flush_messages_response(flushed: Flushed) -> memory_pb.FlushMessagesResponse:
     """Return the memories and references that were extracted from a conversation."""
     response = memory_pb.FlushMessagesResponse(
-        file_refs=[types_pb.FileRef(category=ref.category, id=ref.id) for ref in flushed.file_refs],
-        outcomes=[OUTCOME.to_proto[outcome] for outcome in flushed.outcomes],
         redactions=redactions_to_proto(flushed.redactions),
         ignored_count=flushed.ignored,
         recalled_count=flushed.recalled,
@@ -204,9 +202,11 @@ def flush_messages_response(flushed: Flushed) -> memory_pb.FlushMessagesResponse
         notice=flushed.notice,
         consistency_token=consistency_token(flushed.position),
     )
-    for memory in flushed.memories:
-        fill_memory(response.memories.add(), memory)
-    fill_conflicts(response.conflicts, flushed.conflicts)
+    for written in flushed.written:
+        result = response.results.add(outcome=OUTCOME.to_proto[written.outcome])
+        fill_memory(result.memory, written.memory)
+        fill_conflicts(result.conflicts, written.conflicts)
+    response.file_refs.extend(map(file_ref_to_proto, flushed.file_refs))
     return response
 
 
@@ -232,6 +232,7 @@ def ingest_document_response(ingested: IngestResult) -> memory_pb.IngestDocument
         redactions=redactions_to_proto(written.redactions),
     )
     fill_memory(response.memory, written.memory)
+    fill_conflicts(response.conflicts, written.conflicts)
     return response
 
 

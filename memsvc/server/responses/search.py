@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 
 from memsvc.domain import limits
 from memsvc.domain.context import CoreContext, Event, Item, Notice, Plan, Summary
-from memsvc.domain.memory import FileRef
 from memsvc.domain.search import Degraded, Explanation, GlobalReply, Group, SearchHit, SearchQuery, SearchReply
 from memsvc.engine.context.service import RenderedContext
 from memsvc.engine.files.service import FileRefResolver
@@ -20,6 +19,7 @@ from memsvc.server.enums import (
     SEVERITY,
     WARNING_CODES,
 )
+from memsvc.server.requests.memory_fields import file_ref_from_proto
 from memsvc.server.requests.search import search_digest
 from memsvc.server.responses.file import fill_resolved
 from memsvc.server.responses.memories import fill_memory, fill_occurrence, seconds_to_proto
@@ -104,11 +104,11 @@ def _fill_hit(message: search_pb.Hit, hit: SearchHit, *, include_files: bool) ->
 
 def _add_files(hits: Sequence[search_pb.Hit], resolver: FileRefResolver, query: SearchQuery) -> None:
     """Add to hits the files that their references lead to, with one read of the store for the whole page."""
-    refs = [FileRef(ref.category, ref.id) for hit in hits for ref in hit.file_refs]
+    refs = [file_ref_from_proto(ref) for hit in hits for ref in hit.file_refs]
     resolved = resolver.resolve(query.scope, refs)
     for hit in hits:
         for ref in hit.file_refs:
-            fill_resolved(hit.files.add(), resolved[FileRef(ref.category, ref.id)])
+            fill_resolved(hit.files.add(), resolved[file_ref_from_proto(ref)])
 
 
 def _fill_explanation(message: search_pb.Explanation, explanation: Explanation) -> None:

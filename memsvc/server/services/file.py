@@ -12,13 +12,13 @@ import grpc
 
 from memsvc.domain.errors import InvalidRequestError, LimitExceededError, Violation
 from memsvc.domain.files import File
-from memsvc.domain.memory import FileRef
 from memsvc.domain.search import PageCursor
 from memsvc.engine.files.service import OpenFile
 from memsvc.engine.files.upload import FileUpload
 from memsvc.server import tokens
 from memsvc.server.executors import NamedExecutor
 from memsvc.server.requests import file as requests
+from memsvc.server.requests.memory_fields import file_ref_from_proto
 from memsvc.server.responses.file import file_to_proto, fill_resolved
 from memsvc.server.server_context import ServerContext
 from memsvc.v1 import file_service_pb2 as file_pb
@@ -108,7 +108,7 @@ class FileServicer(pb_grpc.FileServiceServicer):
             resolved = self._files.resolving.resolve(scope, refs)
             response = file_pb.ResolveFileRefsResponse()
             for ref in request.refs:
-                fill_resolved(response.resolved.add(), resolved[FileRef(ref.category, ref.id)])
+                fill_resolved(response.resolved.add(), resolved[file_ref_from_proto(ref)])
             return response
 
         return await self._meta.run(resolve)

@@ -234,8 +234,8 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
         captured = await self._extractor(asks_a_model=self._app.capture.asks_a_model).run(
             self._app.capture.capture,
             capture.scope,
-            request.text,
-            capture.role,
+            capture.message,
+            capture.labels,
             is_dry_run=request.dry_run,
             options=capture.options,
             deadline=call_context.deadline.get(),

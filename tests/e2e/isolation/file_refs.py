@@ -7,7 +7,6 @@ from typing import Any
 
 import grpc
 
-from memsvc.domain.files import FILE_CATEGORIES
 from memsvc.v1 import file_service_pb2 as file_pb
 from memsvc.v1 import filters_pb2 as filters_pb
 from memsvc.v1 import search_service_pb2 as search_pb
@@ -33,6 +32,6 @@ def ResolveFileRefs(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.St
     refs = [
         types_pb.FileRef(category=category, id=file.id)
         for file in files_hidden_from(stranger)
-        for category in FILE_CATEGORIES
-    ] or [types_pb.FileRef(category="chart", id="x")]
+        for category in types_pb.FileCategory.values()[1:]
+    ] or [types_pb.FileRef(category=types_pb.FILE_CATEGORY_CHART, id="x")]
     yield [file_pb.ResolveFileRefsRequest(scope=stranger.scope, refs=refs)], OK

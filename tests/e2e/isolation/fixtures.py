@@ -155,7 +155,7 @@ class Owner:
             timeout=TIMEOUT,
         )
         self.stubs.session.ReopenSession(session_pb.ReopenSessionRequest(scope=self.talks), timeout=TIMEOUT)
-        messages = [session_pb.NewMessage(role=2, content=f"The {WORD} secretprivate line {n}.") for n in range(3)]
+        messages = [types_pb.ChatMessage(role=2, content=f"The {WORD} secretprivate line {n}.") for n in range(3)]
         self.stubs.session.AppendMessages(
             session_pb.AppendMessagesRequest(scope=self.talks, messages=messages, request_id="used", wait_for=2),
             timeout=TIMEOUT,

@@ -182,7 +182,9 @@ def CaptureMemory(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.Stat
         theirs = stranger.owner.memories[name]
         for dry_run in (True, False):
             text = f"[mem:{theirs.id.upper()}]\nPlease remember: the {WORD} is called {name}."
-            request = memory_pb.CaptureMemoryRequest(scope=stranger.scope, text=text, dry_run=dry_run)
+            request = memory_pb.CaptureMemoryRequest(
+                scope=stranger.scope, message=types_pb.ChatMessage(content=text), dry_run=dry_run
+            )
             yield [request], OK
 
 
@@ -224,7 +226,9 @@ def IngestDocument(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.Sta
     for name in stranger.hidden:
         theirs = stranger.owner.memories[name]
         is_taken = name == "private" and (stranger.scope.user_id, stranger.scope.project_id) == (USER, "p")
-        header = memory_pb.DocumentHeader(scope=stranger.scope, key=f"{theirs.key}-doc" if not is_taken else theirs.key)
+        header = memory_pb.DocumentHeader(
+            scope=stranger.scope, memory=types_pb.Memory(key=f"{theirs.key}-doc" if not is_taken else theirs.key)
+        )
         parts = [memory_pb.IngestDocumentRequest(header=header), memory_pb.IngestDocumentRequest(data=b"mine")]
         yield parts, grpc.StatusCode.ALREADY_EXISTS if is_taken else OK
 

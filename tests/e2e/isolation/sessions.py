@@ -37,7 +37,7 @@ def CreateSession(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.Stat
 def AppendMessages(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
     """To what is not there for them."""
     for scope in sessions_from(stranger):
-        message = session_pb.NewMessage(role=2, content="mine")
+        message = types_pb.ChatMessage(role=2, content="mine")
         yield [session_pb.AppendMessagesRequest(scope=scope, messages=[message])], NOT_FOUND
 
 

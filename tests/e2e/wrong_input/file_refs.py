@@ -16,12 +16,14 @@ Ref = types_pb.FileRef
 def file_refs() -> Iterator[Wrong]:
     """Return the wrong requests."""
     yield Wrong("ResolveFileRefs", {"refs": []}, ("refs",))
-    yield Wrong("ResolveFileRefs", {"refs": [Ref(category="chart", id="x")] * 257}, ("refs",))
-    for category in ("", "Chart", "http", "chart:", "\x00"):
+    yield Wrong("ResolveFileRefs", {"refs": [Ref(category=types_pb.FILE_CATEGORY_CHART, id="x")] * 257}, ("refs",))
+    for category in (0, 9, -1):
         yield Wrong("ResolveFileRefs", {"refs": [Ref(category=category, id="x")]}, ("refs[0].category",))
     for name in ("", "x" * 257, "a\nb", "\x00"):
-        good = Ref(category="chart", id="x")
-        yield Wrong("ResolveFileRefs", {"refs": [good, Ref(category="chart", id=name)]}, ("refs[1].id",))
+        good = Ref(category=types_pb.FILE_CATEGORY_CHART, id="x")
+        yield Wrong(
+            "ResolveFileRefs", {"refs": [good, Ref(category=types_pb.FILE_CATEGORY_CHART, id=name)]}, ("refs[1].id",)
+        )
     for query in ("", " \n", "　"):
         yield Wrong("SearchAll", {"query": query}, ("query",))
     yield Wrong("SearchAll", {"query": "", "limit": 101, "groups": [0]}, ("limit", "query", "groups[0]"))

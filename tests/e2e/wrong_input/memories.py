@@ -58,9 +58,9 @@ MEMORIES: list[tuple[types_pb.Memory, tuple[str, ...]]] = [
     (Memory(keywords=[types_pb.Keyword(term="a", weight=-0.1)]), ("memory.keywords[0].weight",)),
     (Memory(related_ids=[ID] * 65), ("memory.related_ids",)),
     (Memory(related_ids=[ID, "x"]), ("memory.related_ids[1]",)),
-    (Memory(file_refs=[types_pb.FileRef(category="temp", id="a")] * 65), ("memory.file_refs",)),
+    (Memory(file_refs=[types_pb.FileRef(category=types_pb.FILE_CATEGORY_TEMP, id="a")] * 65), ("memory.file_refs",)),
     (Memory(file_refs=[types_pb.FileRef()]), ("memory.file_refs[0].category", "memory.file_refs[0].id")),
-    (Memory(file_refs=[types_pb.FileRef(category="Temp", id="\n")]), (
+    (Memory(file_refs=[types_pb.FileRef(category=9, id="\n")]), (
         "memory.file_refs[0].category", "memory.file_refs[0].id",
     )),
     (Memory(importance=6), ("memory.importance",)),
@@ -188,17 +188,30 @@ def message(**fields: Any) -> dict[str, Any]:
     return {"messages": [types_pb.ChatMessage(**fields)]}
 
 
+def said(**fields: Any) -> dict[str, Any]:
+    """Return a message to capture."""
+    return {"message": types_pb.ChatMessage(**fields)}
+
+
 def call(**fields: Any) -> dict[str, Any]:
     """Return a conversation of one call of a tool."""
-    return message(tool_calls=[types_pb.ChatToolCall(**fields)])
+    return message(tool_calls=[types_pb.ToolCall(**fields)])
 
 
 CAPTURES: dict[str, list[tuple[dict[str, Any], tuple[str, ...]]]] = {
     "CaptureMemory": [
-        ({"text": ""}, ("text",)),
-        ({"text": "x" * 100_001}, ("text",)),
-        ({"text": "a\x00"}, ("text",)),
-        ({"role": 5}, ("role",)),
+        ({"message": types_pb.ChatMessage()}, ("message.content",)),
+        (said(content="x" * 100_001), ("message.content",)),
+        (said(content="a\x00"), ("message.content",)),
+        (said(content="x", role=5, speaker="\n"), ("message.role", "message.speaker")),
+        (said(content="x", event_time=LATE), ("message.event_time",)),
+        (said(content="x", tool_calls=[types_pb.ToolCall(name="f")], pinned=True), (
+            "message.pinned", "message.tool_calls",
+        )),
+        (said(content="x", metadata=deep(1), token_count=1, tool_call_id="c"), (
+            "message.metadata", "message.token_count", "message.tool_call_id",
+        )),
+        ({"tags": [""], "source": "\n", "conflict_policy": 9}, ("conflict_policy", "source", "tags[0]")),
     ],
     "FlushMessages": [
         ({"messages": []}, ("messages",)),
@@ -209,13 +222,18 @@ CAPTURES: dict[str, list[tuple[dict[str, Any], tuple[str, ...]]]] = {
             "messages[0].content", "messages[0].role", "messages[0].speaker",
         )),
         (message(event_time=LATE), ("messages[0].event_time",)),
-        (message(tool_calls=[types_pb.ChatToolCall()] * 65), ("messages[0].tool_calls",)),
-        (call(response_format="file_ref"), ("messages[0].tool_calls[0].category", "messages[0].tool_calls[0].file_id")),
-        (call(response_format="file_ref", file_id="a", category="http"), ("messages[0].tool_calls[0].category",)),
-        (call(id="x" * 257, name="x" * 257, response_format="x" * 65), (
-            "messages[0].tool_calls[0].id", "messages[0].tool_calls[0].name", "messages[0].tool_calls[0].response_format",
+        (message(tool_calls=[types_pb.ToolCall(name="f")] * 65), ("messages[0].tool_calls",)),
+        (call(name="f", file_refs=[types_pb.FileRef()]), (
+            "messages[0].tool_calls[0].file_refs[0].category", "messages[0].tool_calls[0].file_refs[0].id",
         )),
-        (call(arguments=deep(9)), ("messages[0].tool_calls[0].arguments",)),
+        (call(name="f", file_refs=[types_pb.FileRef(category=9, id="a")] * 65), (
+            "messages[0].tool_calls[0].file_refs",
+            *(f"messages[0].tool_calls[0].file_refs[{index}].category" for index in range(64)),
+        )),
+        (call(id="x" * 129, name="x" * 129), ("messages[0].tool_calls[0].id", "messages[0].tool_calls[0].name")),
+        (call(), ("messages[0].tool_calls[0].name",)),
+        (call(name="f", arguments=deep(9)), ("messages[0].tool_calls[0].arguments",)),
+        ({"conflict_policy": 9}, ("conflict_policy",)),
         ({"artifact_ids": ["a"] * 65}, ("artifact_ids",)),
         ({"artifact_ids": ["a", "", "\n"]}, ("artifact_ids[1]", "artifact_ids[2]")),
     ],
@@ -230,7 +248,7 @@ CAPTURES: dict[str, list[tuple[dict[str, Any], tuple[str, ...]]]] = {
         ({"content": ""}, ("content",)),
         ({"content": "x" * 1_000_001}, ("content",)),
         ({"content": "a\x00", "separator": "\x00"}, ("content", "separator")),
-        ({"separator": "x" * 257}, ("separator",)),
+        ({"separator": "x" * 257, "conflict_policy": -1}, ("conflict_policy", "separator")),
         ({"key": "k", "content": "x" * 999_999}, ("content",)),
     ],
 }  # fmt: skip

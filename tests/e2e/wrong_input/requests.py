@@ -13,7 +13,6 @@ from memsvc.v1 import admin_service_pb2 as admin_pb
 from memsvc.v1 import filters_pb2 as filters_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as search_pb
-from memsvc.v1 import session_service_pb2 as session_pb
 from memsvc.v1 import types_pb2 as types_pb
 
 ID = "0190163d-8694-739b-aea5-966c26f8ad91"
@@ -60,7 +59,7 @@ def _writing(scope: types_pb.Scope) -> dict[str, dict[str, Any]]:
         "SupersedeMemory": one | memory,
         "ListConflicts": {"scope": scope},
         "ResolveConflict": {"scope": scope, "id": ID, "resolution": 1},
-        "CaptureMemory": {"scope": scope, "text": "x", "dry_run": True},
+        "CaptureMemory": {"scope": scope, "message": types_pb.ChatMessage(content="x"), "dry_run": True},
         "FlushMessages": {"scope": scope, "messages": [types_pb.ChatMessage(content="x")]},
         "AppendMemory": {"scope": scope, "key": "a key", "content": "x"},
         "WatchMemories": {"scope": scope},
@@ -90,7 +89,7 @@ def _talking(scope: types_pb.Scope) -> dict[str, dict[str, Any]]:
     session = {"scope": Scope(user_id=scope.user_id, session_id="s")}
     return {
         "CreateSession": {"scope": scope},
-        "AppendMessages": session | {"messages": [session_pb.NewMessage(role=2, content="x")]},
+        "AppendMessages": session | {"messages": [types_pb.ChatMessage(role=2, content="x")]},
         "GetSession": session,
         "ListSessions": {"scope": scope},
         "ListMessages": session,
@@ -106,7 +105,7 @@ def _finding(scope: types_pb.Scope) -> dict[str, dict[str, Any]]:
     return {
         "Search": {"scope": scope, "query": "x"},
         "SearchAll": {"scope": scope, "query": "x"},
-        "ResolveFileRefs": {"scope": scope, "refs": [types_pb.FileRef(category="chart", id="x")]},
+        "ResolveFileRefs": {"scope": scope, "refs": [types_pb.FileRef(category=types_pb.FILE_CATEGORY_CHART, id="x")]},
         "BatchSearch": {"searches": [search_pb.SearchRequest(scope=scope, query="x")]},
         "StreamSearch": {"search": search_pb.SearchRequest(scope=scope, query="x")},
         "BuildContext": {"scope": scope, "query": "x"},

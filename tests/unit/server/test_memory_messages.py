@@ -31,7 +31,7 @@ from memsvc.domain.memory import (
 from memsvc.domain.write_requests import PATCHABLE, Draft, Rejected
 from memsvc.server.requests.decoder import RequestDecoder, WithVector, numbers_from_proto, time_from_proto
 from memsvc.server.requests.memory import batch_memory
-from memsvc.server.requests.memory_fields import decode_patch, decode_reminder
+from memsvc.server.requests.memory_fields import decode_patch, decode_reminder, file_ref_from_proto
 from memsvc.server.responses.memories import memory_to_proto, seconds_to_proto, struct_to_proto, time_to_proto
 from memsvc.testing.factories import NOW, memory
 from memsvc.v1 import memory_service_pb2 as memory_pb
@@ -116,7 +116,7 @@ def read_back(message: types_pb.Memory) -> dict[str, object]:
         decode_reminder(RequestDecoder(), "reminder", message.reminder) if message.HasField("reminder") else None
     )
     values["keywords"] = tuple(Keyword(word.term, word.weight) for word in message.keywords)
-    values["file_refs"] = tuple(FileRef(ref.category, ref.id) for ref in message.file_refs)
+    values["file_refs"] = tuple(file_ref_from_proto(ref) for ref in message.file_refs)
     values["layer"] = types_pb.MemoryLayer.Name(message.layer).removeprefix("MEMORY_LAYER_")
     values["kind"] = types_pb.MemoryKind.Name(message.kind).removeprefix("MEMORY_KIND_")
     values["tier"] = types_pb.MemoryTier.Name(message.tier).removeprefix("MEMORY_TIER_")

@@ -67,10 +67,13 @@ BAD_MEMORIES = [
     ),
     (types_pb.Memory(content="x", related_ids=[ID, "x"]), "memory.related_ids[1]"),
     (
-        types_pb.Memory(content="x", file_refs=[types_pb.FileRef(category="cat", id="1")]),
+        types_pb.Memory(content="x", file_refs=[types_pb.FileRef(category=9, id="1")]),
         "memory.file_refs[0].category",
     ),
-    (types_pb.Memory(content="x", file_refs=[types_pb.FileRef(category="temp")]), "memory.file_refs[0].id"),
+    (
+        types_pb.Memory(content="x", file_refs=[types_pb.FileRef(category=types_pb.FILE_CATEGORY_TEMP)]),
+        "memory.file_refs[0].id",
+    ),
     (types_pb.Memory(content="x", importance=6), "memory.importance"),
     (types_pb.Memory(content="x", importance=-1), "memory.importance"),
     (types_pb.Memory(content="x", confidence=float("inf")), "memory.confidence"),

@@ -166,7 +166,7 @@ def test_a_hit_arrives_whole() -> None:
 
     assert [(span.start, span.end) for span in message.spans] == [(0, 1), (2, 3)]
     assert message.heading_path == "A > B"
-    assert [types_pb.FileRef(category="temp", id="1")] == list(message.file_refs)
+    assert [types_pb.FileRef(category=types_pb.FILE_CATEGORY_TEMP, id="1")] == list(message.file_refs)
     assert [score.retriever for score in message.explanation.retrievers] == [
         search_pb.RETRIEVER_DENSE,
         search_pb.RETRIEVER_BM25,
