@@ -25,7 +25,7 @@ from memsvc.engine.capture.flush import ConversationFlusher
 from memsvc.engine.history.as_of_reads import AsOfReader
 from memsvc.engine.maintenance.runner import MaintenanceRunner, StepMetrics
 from memsvc.engine.memories.documents import DocumentIngester
-from memsvc.engine.memories.lookup import MemoryReader
+from memsvc.engine.memories.lookup import KeyResolver, MemoryReader
 from memsvc.engine.runtime.latency_stats import LatencyStats
 from memsvc.engine.search.search import GlobalSearch
 from memsvc.engine.services import FileService, Services
@@ -103,6 +103,7 @@ def _application(settings: Settings, backends: Backends, parts: _Parts, stack: E
         maintenance=_maintenance(settings, backends, parts, stack),
         resolve=writes.resolve,
         recollect=MemoryReader(store.memories, writes.accesses),
+        key_resolver=KeyResolver(store.memories, writes.committer),
         sessions=sessions(settings, backends, writes, flush, stack),
         files=kept,
         recall=reads.recall,

@@ -239,7 +239,7 @@ def check_integrity(  # noqa: PLR0913 - an option each
     session: CliContext,
     *,
     repair: Annotated[bool, typer.Option("--repair", help="Put right what is found.")] = False,
-    everybody: Annotated[
+    all_users: Annotated[
         bool, typer.Option("--all", help="What all users have, and what is stored of nobody.")
     ] = False,
     remove_broken_refs: Annotated[
@@ -265,7 +265,7 @@ def check_integrity(  # noqa: PLR0913 - an option each
     summary: admin_pb.IntegritySummary | None = None
     with session.client() as client, progress_bar("check", shown=not session.as_json) as bar:
         events = client.check_integrity(
-            everybody=everybody,
+            all_users=all_users,
             repair=repair,
             remove_broken_refs=remove_broken_refs,
             remove_orphan_files=remove_orphan_files,

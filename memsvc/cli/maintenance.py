@@ -30,7 +30,7 @@ def maintain(
     *,
     step: Annotated[list[MaintenanceStep] | None, typer.Option(help="Only this step. May be repeated.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List what is due; change nothing.")] = False,
-    everybody: Annotated[bool, typer.Option("--everybody", help="For all users of the service.")] = False,
+    all_users: Annotated[bool, typer.Option("--all-users", help="For all users of the service.")] = False,
 ) -> None:
     """Do what is due: expire, promote, archive, sum up old logs, merge what says the same.
 
@@ -40,7 +40,7 @@ def maintain(
     tallies: Sequence[lifecycle_pb.MaintenanceTally] = ()
     changes: list[lifecycle_pb.MaintenanceChange] = []
     with session.client() as client, progress_bar("maintain", shown=not session.as_json) as bar:
-        for progress in client.maintain(names, dry_run=dry_run, everybody=everybody):
+        for progress in client.maintain(names, dry_run=dry_run, all_users=all_users):
             tallies = progress.tallies
             if session.as_json:
                 write_json(progress)

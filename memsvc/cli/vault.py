@@ -24,7 +24,7 @@ FAULTY = ("INVALID",)
 
 app = typer.Typer(name="vault", help="Memories as files: synchronise, look.", no_args_is_help=True)
 
-Everybody = Annotated[bool, typer.Option("--everybody", help="Of all users of the service.")]
+AllUsers = Annotated[bool, typer.Option("--all-users", help="Of all users of the service.")]
 
 
 @app.command()
@@ -34,32 +34,32 @@ def sync(
     *,
     force: Annotated[bool, typer.Option("--force", help="Write files anew, missing ones too.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List what would be done; change nothing.")] = False,
-    everybody: Everybody = False,
+    all_users: AllUsers = False,
 ) -> None:
     """Compare the files of the vault with the memories, both ways, and bring them together.
 
     Exits with 1 when a file cannot be taken back.
     """
-    summary = _run(session, force=force, dry_run=dry_run, everybody=everybody, shown=True)
+    summary = _run(session, force=force, dry_run=dry_run, all_users=all_users, shown=True)
     if summary is not None and any(summary.count_by_action.get(name) for name in FAULTY):
         raise typer.Exit(FAILED)
 
 
 @app.command()
 @connected
-def status(session: CliContext, *, everybody: Everybody = False) -> None:
+def status(session: CliContext, *, all_users: AllUsers = False) -> None:
     """Say what a synchronisation would do; nothing is changed. Exits with 1 when it would do anything."""
-    summary = _run(session, force=False, dry_run=True, everybody=everybody, shown=False)
+    summary = _run(session, force=False, dry_run=True, all_users=all_users, shown=False)
     if summary is not None and summary.count_by_action:
         raise typer.Exit(FAILED)
 
 
 def _run(
-    session: CliContext, *, force: bool, dry_run: bool, everybody: bool, shown: bool
+    session: CliContext, *, force: bool, dry_run: bool, all_users: bool, shown: bool
 ) -> admin_pb.VaultSummary | None:
     summary: admin_pb.VaultSummary | None = None
     with session.client() as client, progress_bar("vault", shown=not session.as_json) as bar:
-        for event in client.sync_vault(everybody=everybody, force=force, dry_run=dry_run):
+        for event in client.sync_vault(all_users=all_users, force=force, dry_run=dry_run):
             if session.as_json and (shown or event.HasField("summary")):
                 write_json(event)
             if event.HasField("progress"):
@@ -105,7 +105,7 @@ def watch(
     ] = None,
     poll: Annotated[bool, typer.Option("--poll", help="Look again and again instead of asking for events.")] = False,
     limit: Annotated[int, typer.Option(min=0, help="End after so many changes. 0: never.")] = 0,
-    everybody: Everybody = False,
+    all_users: AllUsers = False,
 ) -> None:
     """Synchronise the vault whenever a file in it changes, and show what that comes to, until Ctrl-C.
 
@@ -119,7 +119,7 @@ def watch(
         message = "There is no such folder. Name the vault's folder, or set MEMSVC_VAULT__DIRECTORY."
         raise typer.BadParameter(message, param_hint="DIRECTORY")
     with session.client() as client:
-        for shown, change in enumerate(_changes(client, root, poll=poll, everybody=everybody), start=1):
+        for shown, change in enumerate(_changes(client, root, poll=poll, all_users=all_users), start=1):
             if session.as_json:
                 write_json(change)
             else:
@@ -129,7 +129,7 @@ def watch(
                 return
 
 
-def _changes(client: Memsvc, root: Path, *, poll: bool, everybody: bool) -> Iterator[admin_pb.VaultChange]:
+def _changes(client: Memsvc, root: Path, *, poll: bool, all_users: bool) -> Iterator[admin_pb.VaultChange]:
     """Synchronise now and after every change; yield what was done."""
     from memsvc.engine.vault.file_status import scan  # noqa: PLC0415
     from memsvc.engine.vault.watcher import (  # noqa: PLC0415 - a quick start
@@ -144,7 +144,7 @@ def _changes(client: Memsvc, root: Path, *, poll: bool, everybody: bool) -> Iter
     watcher.start(scan(root).files)
     try:
         while True:
-            for event in client.sync_vault(everybody=everybody):
+            for event in client.sync_vault(all_users=all_users):
                 if event.HasField("change"):
                     yield event.change
             bell.wait()

@@ -90,17 +90,17 @@ class AdminMethods(ScopedMethods):
             call.cancel()
 
     async def check_integrity(
-        self, *, everybody: bool = False, repair: bool = False, **fields: Unpack[IntegrityFields]
+        self, *, all_users: bool = False, repair: bool = False, **fields: Unpack[IntegrityFields]
     ) -> AsyncGenerator[admin_pb.CheckIntegrityResponse, None]:
-        """Look for broken links and the like in what the scope sees, or of *everybody*; *repair* puts it right.
+        """Look for broken links and the like in what the scope sees, or of *all_users*; *repair* puts it right.
 
         Of files only what the *fields* say is removed, which are those of CheckIntegrityRequest.
 
         Yields findings, progress, and the summary at the end. Leaving the loop early stops it.
         """
         request = admin_pb.CheckIntegrityRequest(
-            scope=None if everybody else self.scope,
-            all=everybody,
+            scope=None if all_users else self.scope,
+            all=all_users,
             repair=repair,
             remove_broken_refs=fields.get("remove_broken_refs", False),
             remove_orphan_files=fields.get("remove_orphan_files", False),
@@ -119,20 +119,20 @@ class AdminMethods(ScopedMethods):
             call.cancel()
 
     async def maintain(
-        self, steps: Sequence[MaintenanceStep] = (), *, dry_run: bool = False, everybody: bool = False
+        self, steps: Sequence[MaintenanceStep] = (), *, dry_run: bool = False, all_users: bool = False
     ) -> AsyncGenerator[lifecycle_pb.RunMaintenanceResponse, None]:
         """Do what is due by *steps* (none: all), or with *dry_run* only list it, and yield the progress.
 
-        It is about the client's project, or without one about all memories of its user; with *everybody* about those
+        It is about the client's project, or without one about all memories of its user; with *all_users* about those
         of all users of the service. The last response has no step. Leaving the loop early ends the run.
         """
-        scope = None if everybody else types_pb.Scope(user_id=self.scope.user_id, project_id=self.scope.project_id)
+        scope = None if all_users else types_pb.Scope(user_id=self.scope.user_id, project_id=self.scope.project_id)
         numbers = [
             to_proto.enum_to_proto("steps", lifecycle_pb.MaintenanceStep, "MAINTENANCE_STEP_", name) for name in steps
         ]
         await self._remote.reach()
         call = self._remote.lifecycle.RunMaintenance(
-            lifecycle_pb.RunMaintenanceRequest(scope=scope, steps=numbers, dry_run=dry_run)
+            lifecycle_pb.RunMaintenanceRequest(scope=scope, all=all_users, steps=numbers, dry_run=dry_run)
         )
         try:
             async for progress in call:
@@ -144,8 +144,9 @@ class AdminMethods(ScopedMethods):
 
     async def archive(
         self,
-        memory_id: str,
+        memory_id: str = "",
         *,
+        key: str = "",
         expected_revision: int = 0,
         wait_for: WaitFor | None = None,
         request_id: str = "",
@@ -154,7 +155,7 @@ class AdminMethods(ScopedMethods):
         """Put a memory out of use; `restore` puts it into use again."""
         request = lifecycle_pb.ArchiveMemoryRequest(
             scope=self.scope,
-            id=memory_id,
+            **to_proto.memory_name(memory_id, key),
             expected_revision=expected_revision,
             request_id=request_id or str(uuid4()),
             wait_for=to_proto.named("wait_for", wait_for),
@@ -189,8 +190,9 @@ class AdminMethods(ScopedMethods):
 
     async def undo_consolidation(
         self,
-        memory_id: str,
+        memory_id: str = "",
         *,
+        key: str = "",
         expected_revision: int = 0,
         wait_for: WaitFor | None = None,
         request_id: str = "",
@@ -204,7 +206,7 @@ class AdminMethods(ScopedMethods):
         """
         request = lifecycle_pb.UndoConsolidationRequest(
             scope=self.scope,
-            id=memory_id,
+            **to_proto.memory_name(memory_id, key),
             expected_revision=expected_revision,
             request_id=request_id or str(uuid4()),
             wait_for=to_proto.named("wait_for", wait_for),
@@ -275,6 +277,7 @@ class AdminMethods(ScopedMethods):
         memory_id: str,
         date: calendar_date,
         *,
+        key: str = "",
         slot: Slot | None = None,
         request_id: str = "",
         timeout: float | None = None,
@@ -282,7 +285,7 @@ class AdminMethods(ScopedMethods):
         """Say that the reminder of a memory was given on that day, in that slot or in all of them."""
         request = lifecycle_pb.AcknowledgeReminderRequest(
             scope=self.scope,
-            memory_id=memory_id,
+            **to_proto.memory_name(memory_id, key),
             date=to_proto.date_to_proto(date),
             slot=to_proto.named("slot", slot),
             request_id=request_id or str(uuid4()),
@@ -448,16 +451,18 @@ class AdminMethods(ScopedMethods):
             call.cancel()
 
     async def sync_vault(
-        self, *, everybody: bool = False, force: bool = False, dry_run: bool = False
+        self, *, all_users: bool = False, force: bool = False, dry_run: bool = False
     ) -> AsyncGenerator[admin_pb.SyncVaultResponse, None]:
-        """Compare the files and the memories of the user, or of *everybody*, and bring them together.
+        """Compare the files and the memories of the user, or of *all_users*, and bring them together.
 
         Yields changes, progress, and the summary at the end. With *dry_run* nothing is changed; with *force* files are
         written anew, missing ones too. Leaving the loop early stops it; what was done stays done.
         """
-        scope = None if everybody else types_pb.Scope(user_id=self.scope.user_id)
+        scope = None if all_users else types_pb.Scope(user_id=self.scope.user_id)
         await self._remote.reach()
-        call = self._remote.admin.SyncVault(admin_pb.SyncVaultRequest(scope=scope, rewrite_all=force, dry_run=dry_run))
+        call = self._remote.admin.SyncVault(
+            admin_pb.SyncVaultRequest(scope=scope, all=all_users, rewrite_all=force, dry_run=dry_run)
+        )
         try:
             async for event in call:
                 yield event

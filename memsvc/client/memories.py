@@ -158,10 +158,11 @@ class MemoryMethods(ScopedMethods):
         )
         return await self._remote.unary(self._remote.memories.UpdateMemory, request, timeout)
 
-    async def delete(
+    async def delete(  # noqa: PLR0913 - an option each
         self,
-        memory_id: str,
+        memory_id: str = "",
         *,
+        key: str = "",
         purge: bool = False,
         expected_revision: int = 0,
         wait_for: WaitFor | None = None,
@@ -171,7 +172,7 @@ class MemoryMethods(ScopedMethods):
         """Delete a memory so that it can be restored, or when *purge* for good."""
         request = memory_pb.DeleteMemoryRequest(
             scope=self.scope,
-            id=memory_id,
+            **to_proto.memory_name(memory_id, key),
             purge=purge,
             expected_revision=expected_revision,
             request_id=request_id or str(uuid4()),
@@ -181,8 +182,9 @@ class MemoryMethods(ScopedMethods):
 
     async def restore(
         self,
-        memory_id: str,
+        memory_id: str = "",
         *,
+        key: str = "",
         expected_revision: int = 0,
         wait_for: WaitFor | None = None,
         request_id: str = "",
@@ -191,7 +193,7 @@ class MemoryMethods(ScopedMethods):
         """Make a memory that was deleted or put aside ACTIVE again."""
         request = memory_pb.RestoreMemoryRequest(
             scope=self.scope,
-            id=memory_id,
+            **to_proto.memory_name(memory_id, key),
             expected_revision=expected_revision,
             request_id=request_id or str(uuid4()),
             wait_for=to_proto.named("wait_for", wait_for),
@@ -401,9 +403,10 @@ class MemoryMethods(ScopedMethods):
 
     async def supersede(  # noqa: PLR0913 - an option each
         self,
-        memory_id: str,
+        memory_id: str = "",
         content: str = "",
         *,
+        old_key: str = "",
         by: str = "",
         vector: Sequence[float] = (),
         expected_revision: int = 0,
@@ -421,7 +424,7 @@ class MemoryMethods(ScopedMethods):
         new = types_pb.Memory(id=by) if by else to_proto.memory_to_proto(fields, content=content)
         request = memory_pb.SupersedeMemoryRequest(
             scope=self.scope,
-            id=memory_id,
+            **to_proto.memory_name(memory_id, old_key),
             memory=new,
             vector=vector,
             expected_revision=expected_revision,
@@ -479,19 +482,22 @@ class MemoryMethods(ScopedMethods):
         return await self._remote.unary(self._remote.memories.ResolveConflict, request, timeout)
 
     async def revisions(
-        self, memory_id: str, *, page_size: int = 0, timeout: float | None = None
+        self, memory_id: str = "", *, key: str = "", page_size: int = 0, timeout: float | None = None
     ) -> AsyncGenerator[memory_pb.Revision, None]:
         """Yield the revisions of a memory, newest first, fetching page by page."""
-        request = memory_pb.ListRevisionsRequest(scope=self.scope, id=memory_id, page_size=page_size)
+        request = memory_pb.ListRevisionsRequest(
+            scope=self.scope, **to_proto.memory_name(memory_id, key), page_size=page_size
+        )
         async for page in self._remote.pages(self._remote.memories.ListRevisions, request, timeout):
             for revision in page.revisions:
                 yield revision
 
-    async def rollback(
+    async def rollback(  # noqa: PLR0913 - an option each
         self,
         memory_id: str,
         revision: int,
         *,
+        key: str = "",
         expected_revision: int = 0,
         wait_for: WaitFor | None = None,
         request_id: str = "",
@@ -505,7 +511,7 @@ class MemoryMethods(ScopedMethods):
         """
         request = memory_pb.RollbackMemoryRequest(
             scope=self.scope,
-            id=memory_id,
+            **to_proto.memory_name(memory_id, key),
             revision=revision,
             expected_revision=expected_revision,
             request_id=request_id or str(uuid4()),
@@ -574,9 +580,10 @@ class MemoryMethods(ScopedMethods):
 
     async def promote(  # noqa: PLR0913 - an option each
         self,
-        memory_id: str,
+        memory_id: str = "",
         content: str = "",
         *,
+        key: str = "",
         title: str = "",
         expected_revision: int = 0,
         wait_for: WaitFor | None = None,
@@ -586,7 +593,7 @@ class MemoryMethods(ScopedMethods):
         """Keep what a SHORT_TERM memory says in a LONG_TERM one, in other words when *content* is given."""
         request = lifecycle_pb.PromoteMemoryRequest(
             scope=self.scope,
-            id=memory_id,
+            **to_proto.memory_name(memory_id, key),
             content=content,
             title=title,
             expected_revision=expected_revision,
@@ -608,11 +615,12 @@ class MemoryMethods(ScopedMethods):
             for memory in page.memories:
                 yield memory
 
-    async def review(
+    async def review(  # noqa: PLR0913 - an option each
         self,
         memory_id: str,
         verdict: Verdict,
         *,
+        key: str = "",
         expected_revision: int = 0,
         wait_for: WaitFor | None = None,
         request_id: str = "",
@@ -625,7 +633,7 @@ class MemoryMethods(ScopedMethods):
         """
         request = memory_pb.ReviewMemoryRequest(
             scope=self.scope,
-            id=memory_id,
+            **to_proto.memory_name(memory_id, key),
             verdict=to_proto.enum_to_proto("verdict", memory_pb.ReviewVerdict, "REVIEW_VERDICT_", verdict),
             expected_revision=expected_revision,
             request_id=request_id or str(uuid4()),

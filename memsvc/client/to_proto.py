@@ -111,6 +111,13 @@ def as_of_to_proto(as_of: AsOf | None) -> types_pb.AsOf | None:
     )
 
 
+def memory_name(memory_id: str, key: str) -> dict[str, Any]:
+    """Return the field that names a memory: its id, or without one its key."""
+    if key and not memory_id:
+        return {"key": key}
+    return {"id": memory_id}
+
+
 def memory_to_proto(fields: MemoryFields, **more: Any) -> types_pb.Memory:
     """Return a memory with *fields*, and *more* that is in no MemoryFields.
 

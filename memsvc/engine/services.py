@@ -35,7 +35,7 @@ from memsvc.engine.memories.append import MemoryAppender
 from memsvc.engine.memories.bulk_import import BulkImporter
 from memsvc.engine.memories.create import MemoryCreator
 from memsvc.engine.memories.documents import DocumentIngester
-from memsvc.engine.memories.lookup import MemoryReader
+from memsvc.engine.memories.lookup import KeyResolver, MemoryReader
 from memsvc.engine.memories.promote import MemoryPromoter
 from memsvc.engine.memories.reminders import ReminderService
 from memsvc.engine.memories.review import ReviewService
@@ -76,6 +76,7 @@ class Services:
     maintenance: MaintenanceRunner
     resolve: ConflictResolver
     recollect: MemoryReader
+    key_resolver: KeyResolver
     recall: SearchService
     global_search: GlobalSearch
     sessions: SessionService

@@ -1910,8 +1910,11 @@ class SyncVaultRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     SCOPE_FIELD_NUMBER: _builtins.int
+    ALL_FIELD_NUMBER: _builtins.int
     REWRITE_ALL_FIELD_NUMBER: _builtins.int
     DRY_RUN_FIELD_NUMBER: _builtins.int
+    all: _builtins.bool
+    """all selects the files of all users."""
     rewrite_all: _builtins.bool
     """rewrite_all writes every file anew that differs from what its memory would be written as, even in no more than its look, and
     writes missing files again instead of deleting their memories.
@@ -1920,20 +1923,21 @@ class SyncVaultRequest(_message.Message):
     """dry_run tells what would be done and does nothing."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope is whose files to synchronise: those of user_id, of all projects. Other fields must be empty. Unset: those of
-        all users.
+        """scope selects the files: those of user_id, of all projects. Other fields must be empty. Required, unless `all` is set;
+        then it must be unset.
         """
 
     def __init__(
         self,
         *,
         scope: _types_pb2.Scope | None = ...,
+        all: _builtins.bool = ...,
         rewrite_all: _builtins.bool = ...,
         dry_run: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["scope", b"scope"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["dry_run", b"dry_run", "rewrite_all", b"rewrite_all", "scope", b"scope"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["all", b"all", "dry_run", b"dry_run", "rewrite_all", b"rewrite_all", "scope", b"scope"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

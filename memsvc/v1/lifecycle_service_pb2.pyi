@@ -260,16 +260,19 @@ class RunMaintenanceRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     SCOPE_FIELD_NUMBER: _builtins.int
+    ALL_FIELD_NUMBER: _builtins.int
     STEPS_FIELD_NUMBER: _builtins.int
     DRY_RUN_FIELD_NUMBER: _builtins.int
+    all: _builtins.bool
+    """all selects the memories of all users of the service."""
     dry_run: _builtins.bool
     """dry_run lists what a run that began at this moment would change, and changes nothing. It need not wait for other runs.
     CONSOLIDATE lists groups as they are before the other steps put members of them away.
     """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope is whose memories to look after: those of project_id, or without it all of the user, in all projects and the
-        global ones. agent_id and session_id must be empty, else INVALID_ARGUMENT. Unset: those of all users of the service.
+        """scope selects the memories: those of project_id, or without it those of the user in all projects and the global ones.
+        agent_id and session_id must be empty, else INVALID_ARGUMENT. Required, unless `all` is set; then it must be unset.
         """
 
     @_builtins.property
@@ -280,12 +283,13 @@ class RunMaintenanceRequest(_message.Message):
         self,
         *,
         scope: _types_pb2.Scope | None = ...,
+        all: _builtins.bool = ...,
         steps: _abc.Iterable[Global___MaintenanceStep.ValueType] | None = ...,
         dry_run: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["scope", b"scope"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["dry_run", b"dry_run", "scope", b"scope", "steps", b"steps"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["all", b"all", "dry_run", b"dry_run", "scope", b"scope", "steps", b"steps"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -437,11 +441,16 @@ class ArchiveMemoryRequest(_message.Message):
 
     SCOPE_FIELD_NUMBER: _builtins.int
     ID_FIELD_NUMBER: _builtins.int
+    KEY_FIELD_NUMBER: _builtins.int
     EXPECTED_REVISION_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     WAIT_FOR_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    """id is the UUID of the memory to archive. Required."""
+    """id is the UUID of the memory to archive."""
+    key: _builtins.str
+    """key is the key of the memory: 1 to 256 characters. It is looked up in exactly the scope's project, without one among
+    the global memories.
+    """
     expected_revision: _builtins.int
     """expected_revision is the revision that the decision is based on. 0: any. Negative: INVALID_ARGUMENT."""
     request_id: _builtins.str
@@ -459,15 +468,18 @@ class ArchiveMemoryRequest(_message.Message):
         *,
         scope: _types_pb2.Scope | None = ...,
         id: _builtins.str = ...,
+        key: _builtins.str = ...,
         expected_revision: _builtins.int = ...,
         request_id: _builtins.str = ...,
         wait_for: _types_pb2.WaitFor.ValueType = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["scope", b"scope"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["by", b"by", "id", b"id", "key", b"key", "scope", b"scope"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["expected_revision", b"expected_revision", "id", b"id", "request_id", b"request_id", "scope", b"scope", "wait_for", b"wait_for"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["by", b"by", "expected_revision", b"expected_revision", "id", b"id", "key", b"key", "request_id", b"request_id", "scope", b"scope", "wait_for", b"wait_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType_by: _TypeAlias = _typing.Literal["id", "key"]  # noqa: Y015
+    _WhichOneofArgType_by: _TypeAlias = _typing.Literal["by", b"by"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_by) -> _WhichOneofReturnType_by | None: ...
 
 Global___ArchiveMemoryRequest: _TypeAlias = ArchiveMemoryRequest  # noqa: Y015
 
@@ -516,13 +528,18 @@ class PromoteMemoryRequest(_message.Message):
 
     SCOPE_FIELD_NUMBER: _builtins.int
     ID_FIELD_NUMBER: _builtins.int
+    KEY_FIELD_NUMBER: _builtins.int
     CONTENT_FIELD_NUMBER: _builtins.int
     TITLE_FIELD_NUMBER: _builtins.int
     EXPECTED_REVISION_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     WAIT_FOR_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    """id is the UUID of the memory to promote. Required."""
+    """id is the UUID of the memory to promote."""
+    key: _builtins.str
+    """key is the key of the memory: 1 to 256 characters. It is looked up in exactly the scope's project, without one among
+    the global memories.
+    """
     content: _builtins.str
     """content is an edited text, such as a summary: at most 1 000 000 characters. Empty: the content of the source. The other
     fields are those of the source.
@@ -546,17 +563,20 @@ class PromoteMemoryRequest(_message.Message):
         *,
         scope: _types_pb2.Scope | None = ...,
         id: _builtins.str = ...,
+        key: _builtins.str = ...,
         content: _builtins.str = ...,
         title: _builtins.str = ...,
         expected_revision: _builtins.int = ...,
         request_id: _builtins.str = ...,
         wait_for: _types_pb2.WaitFor.ValueType = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["scope", b"scope"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["by", b"by", "id", b"id", "key", b"key", "scope", b"scope"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "expected_revision", b"expected_revision", "id", b"id", "request_id", b"request_id", "scope", b"scope", "title", b"title", "wait_for", b"wait_for"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["by", b"by", "content", b"content", "expected_revision", b"expected_revision", "id", b"id", "key", b"key", "request_id", b"request_id", "scope", b"scope", "title", b"title", "wait_for", b"wait_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType_by: _TypeAlias = _typing.Literal["id", "key"]  # noqa: Y015
+    _WhichOneofArgType_by: _TypeAlias = _typing.Literal["by", b"by"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_by) -> _WhichOneofReturnType_by | None: ...
 
 Global___PromoteMemoryRequest: _TypeAlias = PromoteMemoryRequest  # noqa: Y015
 
@@ -789,11 +809,16 @@ class UndoConsolidationRequest(_message.Message):
 
     SCOPE_FIELD_NUMBER: _builtins.int
     ID_FIELD_NUMBER: _builtins.int
+    KEY_FIELD_NUMBER: _builtins.int
     EXPECTED_REVISION_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     WAIT_FOR_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    """id is the UUID of the merged memory, or of one of its originals. Required."""
+    """id is the UUID of the merged memory, or of one of its originals."""
+    key: _builtins.str
+    """key is the key of the memory: 1 to 256 characters. It is looked up in exactly the scope's project, without one among
+    the global memories.
+    """
     expected_revision: _builtins.int
     """expected_revision is the revision of the merged memory that the decision is based on. 0: any at which it says what it
     said when it was made, so that nobody's later change is put aside by accident; the error tells the present revision.
@@ -814,15 +839,18 @@ class UndoConsolidationRequest(_message.Message):
         *,
         scope: _types_pb2.Scope | None = ...,
         id: _builtins.str = ...,
+        key: _builtins.str = ...,
         expected_revision: _builtins.int = ...,
         request_id: _builtins.str = ...,
         wait_for: _types_pb2.WaitFor.ValueType = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["scope", b"scope"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["by", b"by", "id", b"id", "key", b"key", "scope", b"scope"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["expected_revision", b"expected_revision", "id", b"id", "request_id", b"request_id", "scope", b"scope", "wait_for", b"wait_for"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["by", b"by", "expected_revision", b"expected_revision", "id", b"id", "key", b"key", "request_id", b"request_id", "scope", b"scope", "wait_for", b"wait_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType_by: _TypeAlias = _typing.Literal["id", "key"]  # noqa: Y015
+    _WhichOneofArgType_by: _TypeAlias = _typing.Literal["by", b"by"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_by) -> _WhichOneofReturnType_by | None: ...
 
 Global___UndoConsolidationRequest: _TypeAlias = UndoConsolidationRequest  # noqa: Y015
 
@@ -1121,12 +1149,17 @@ class AcknowledgeReminderRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     SCOPE_FIELD_NUMBER: _builtins.int
-    MEMORY_ID_FIELD_NUMBER: _builtins.int
+    ID_FIELD_NUMBER: _builtins.int
+    KEY_FIELD_NUMBER: _builtins.int
     DATE_FIELD_NUMBER: _builtins.int
     SLOT_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
-    memory_id: _builtins.str
-    """memory_id is the UUID of the memory. Required."""
+    id: _builtins.str
+    """id is the UUID of the memory."""
+    key: _builtins.str
+    """key is the key of the memory: 1 to 256 characters. It is looked up in exactly the scope's project, without one among
+    the global memories.
+    """
     slot: _types_pb2.ReminderSlot.ValueType
     """slot is the one in which it was given, as ReminderOccurrence.slot names it. Unspecified: all slots of that day."""
     request_id: _builtins.str
@@ -1145,16 +1178,19 @@ class AcknowledgeReminderRequest(_message.Message):
         self,
         *,
         scope: _types_pb2.Scope | None = ...,
-        memory_id: _builtins.str = ...,
+        id: _builtins.str = ...,
+        key: _builtins.str = ...,
         date: _types_pb2.CalendarDate | None = ...,
         slot: _types_pb2.ReminderSlot.ValueType = ...,
         request_id: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["date", b"date", "scope", b"scope"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["by", b"by", "date", b"date", "id", b"id", "key", b"key", "scope", b"scope"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["date", b"date", "memory_id", b"memory_id", "request_id", b"request_id", "scope", b"scope", "slot", b"slot"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["by", b"by", "date", b"date", "id", b"id", "key", b"key", "request_id", b"request_id", "scope", b"scope", "slot", b"slot"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType_by: _TypeAlias = _typing.Literal["id", "key"]  # noqa: Y015
+    _WhichOneofArgType_by: _TypeAlias = _typing.Literal["by", b"by"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_by) -> _WhichOneofReturnType_by | None: ...
 
 Global___AcknowledgeReminderRequest: _TypeAlias = AcknowledgeReminderRequest  # noqa: Y015
 

@@ -1211,12 +1211,17 @@ class DeleteMemoryRequest(_message.Message):
 
     SCOPE_FIELD_NUMBER: _builtins.int
     ID_FIELD_NUMBER: _builtins.int
+    KEY_FIELD_NUMBER: _builtins.int
     PURGE_FIELD_NUMBER: _builtins.int
     EXPECTED_REVISION_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     WAIT_FOR_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    """id is the memory's UUID. Required. A DELETED memory is not found again, unless `hard` removes it."""
+    """id is the memory's UUID. A DELETED memory is not found again, unless `hard` removes it."""
+    key: _builtins.str
+    """key is the key of the memory: 1 to 256 characters. It is looked up in exactly the scope's project, without one among
+    the global memories; with `purge` also among DELETED memories.
+    """
     purge: _builtins.bool
     """purge removes the memory with its revisions and index entries for good, and the files of the category "memory" that
     no other memory refers to. False: it becomes DELETED and can be restored.
@@ -1238,16 +1243,19 @@ class DeleteMemoryRequest(_message.Message):
         *,
         scope: _types_pb2.Scope | None = ...,
         id: _builtins.str = ...,
+        key: _builtins.str = ...,
         purge: _builtins.bool = ...,
         expected_revision: _builtins.int = ...,
         request_id: _builtins.str = ...,
         wait_for: _types_pb2.WaitFor.ValueType = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["scope", b"scope"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["by", b"by", "id", b"id", "key", b"key", "scope", b"scope"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["expected_revision", b"expected_revision", "id", b"id", "purge", b"purge", "request_id", b"request_id", "scope", b"scope", "wait_for", b"wait_for"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["by", b"by", "expected_revision", b"expected_revision", "id", b"id", "key", b"key", "purge", b"purge", "request_id", b"request_id", "scope", b"scope", "wait_for", b"wait_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType_by: _TypeAlias = _typing.Literal["id", "key"]  # noqa: Y015
+    _WhichOneofArgType_by: _TypeAlias = _typing.Literal["by", b"by"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_by) -> _WhichOneofReturnType_by | None: ...
 
 Global___DeleteMemoryRequest: _TypeAlias = DeleteMemoryRequest  # noqa: Y015
 
@@ -1291,14 +1299,19 @@ class RestoreMemoryRequest(_message.Message):
 
     SCOPE_FIELD_NUMBER: _builtins.int
     ID_FIELD_NUMBER: _builtins.int
+    KEY_FIELD_NUMBER: _builtins.int
     EXPECTED_REVISION_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     WAIT_FOR_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    """id is the memory's UUID. Required. Restoring an ACTIVE, CONFLICTED, QUARANTINED or superseded memory changes nothing
+    """id is the memory's UUID. Restoring an ACTIVE, CONFLICTED, QUARANTINED or superseded memory changes nothing
     and is no error; a SUPERSEDED one whose successor was removed for good is ACTIVE again. A memory that waited for a
     review when it was deleted, or was rejected by one, becomes QUARANTINED again. A restored memory is compared with no
     other. An expire_time that has passed is removed; a SHORT_TERM memory gets 14 days from now.
+    """
+    key: _builtins.str
+    """key is the key of the memory: 1 to 256 characters. It is looked up in exactly the scope's project, without one among
+    the global memories. Without a holder of the key it is the DELETED memory that was changed last.
     """
     expected_revision: _builtins.int
     """expected_revision is the revision that the decision is based on. 0: any. Negative: INVALID_ARGUMENT."""
@@ -1317,15 +1330,18 @@ class RestoreMemoryRequest(_message.Message):
         *,
         scope: _types_pb2.Scope | None = ...,
         id: _builtins.str = ...,
+        key: _builtins.str = ...,
         expected_revision: _builtins.int = ...,
         request_id: _builtins.str = ...,
         wait_for: _types_pb2.WaitFor.ValueType = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["scope", b"scope"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["by", b"by", "id", b"id", "key", b"key", "scope", b"scope"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["expected_revision", b"expected_revision", "id", b"id", "request_id", b"request_id", "scope", b"scope", "wait_for", b"wait_for"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["by", b"by", "expected_revision", b"expected_revision", "id", b"id", "key", b"key", "request_id", b"request_id", "scope", b"scope", "wait_for", b"wait_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType_by: _TypeAlias = _typing.Literal["id", "key"]  # noqa: Y015
+    _WhichOneofArgType_by: _TypeAlias = _typing.Literal["by", b"by"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_by) -> _WhichOneofReturnType_by | None: ...
 
 Global___RestoreMemoryRequest: _TypeAlias = RestoreMemoryRequest  # noqa: Y015
 
@@ -1377,6 +1393,7 @@ class SupersedeMemoryRequest(_message.Message):
 
     SCOPE_FIELD_NUMBER: _builtins.int
     ID_FIELD_NUMBER: _builtins.int
+    KEY_FIELD_NUMBER: _builtins.int
     MEMORY_FIELD_NUMBER: _builtins.int
     VECTOR_FIELD_NUMBER: _builtins.int
     EXPECTED_REVISION_FIELD_NUMBER: _builtins.int
@@ -1384,7 +1401,11 @@ class SupersedeMemoryRequest(_message.Message):
     WAIT_FOR_FIELD_NUMBER: _builtins.int
     CONFLICT_POLICY_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    """id is the UUID of the old memory. Required."""
+    """id is the UUID of the old memory."""
+    key: _builtins.str
+    """key is the key of the memory: 1 to 256 characters. It is looked up in exactly the scope's project, without one among
+    the global memories.
+    """
     expected_revision: _builtins.int
     """expected_revision is the revision of the old memory that the decision is based on. 0: any. Negative:
     INVALID_ARGUMENT.
@@ -1417,6 +1438,7 @@ class SupersedeMemoryRequest(_message.Message):
         *,
         scope: _types_pb2.Scope | None = ...,
         id: _builtins.str = ...,
+        key: _builtins.str = ...,
         memory: _types_pb2.Memory | None = ...,
         vector: _abc.Iterable[_builtins.float] | None = ...,
         expected_revision: _builtins.int = ...,
@@ -1424,11 +1446,13 @@ class SupersedeMemoryRequest(_message.Message):
         wait_for: _types_pb2.WaitFor.ValueType = ...,
         conflict_policy: _types_pb2.ConflictPolicy.ValueType = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory", "scope", b"scope"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["by", b"by", "id", b"id", "key", b"key", "memory", b"memory", "scope", b"scope"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["conflict_policy", b"conflict_policy", "expected_revision", b"expected_revision", "id", b"id", "memory", b"memory", "request_id", b"request_id", "scope", b"scope", "vector", b"vector", "wait_for", b"wait_for"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["by", b"by", "conflict_policy", b"conflict_policy", "expected_revision", b"expected_revision", "id", b"id", "key", b"key", "memory", b"memory", "request_id", b"request_id", "scope", b"scope", "vector", b"vector", "wait_for", b"wait_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType_by: _TypeAlias = _typing.Literal["id", "key"]  # noqa: Y015
+    _WhichOneofArgType_by: _TypeAlias = _typing.Literal["by", b"by"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_by) -> _WhichOneofReturnType_by | None: ...
 
 Global___SupersedeMemoryRequest: _TypeAlias = SupersedeMemoryRequest  # noqa: Y015
 
@@ -2480,12 +2504,17 @@ class ReviewMemoryRequest(_message.Message):
 
     SCOPE_FIELD_NUMBER: _builtins.int
     ID_FIELD_NUMBER: _builtins.int
+    KEY_FIELD_NUMBER: _builtins.int
     VERDICT_FIELD_NUMBER: _builtins.int
     EXPECTED_REVISION_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     WAIT_FOR_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    """id is the memory's UUID. Required."""
+    """id is the memory's UUID."""
+    key: _builtins.str
+    """key is the key of the memory: 1 to 256 characters. It is looked up in exactly the scope's project, without one among
+    the global memories, first among the QUARANTINED ones.
+    """
     verdict: Global___ReviewVerdict.ValueType
     """verdict is the decision. Required."""
     expected_revision: _builtins.int
@@ -2505,16 +2534,19 @@ class ReviewMemoryRequest(_message.Message):
         *,
         scope: _types_pb2.Scope | None = ...,
         id: _builtins.str = ...,
+        key: _builtins.str = ...,
         verdict: Global___ReviewVerdict.ValueType = ...,
         expected_revision: _builtins.int = ...,
         request_id: _builtins.str = ...,
         wait_for: _types_pb2.WaitFor.ValueType = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["scope", b"scope"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["by", b"by", "id", b"id", "key", b"key", "scope", b"scope"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["expected_revision", b"expected_revision", "id", b"id", "request_id", b"request_id", "scope", b"scope", "verdict", b"verdict", "wait_for", b"wait_for"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["by", b"by", "expected_revision", b"expected_revision", "id", b"id", "key", b"key", "request_id", b"request_id", "scope", b"scope", "verdict", b"verdict", "wait_for", b"wait_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType_by: _TypeAlias = _typing.Literal["id", "key"]  # noqa: Y015
+    _WhichOneofArgType_by: _TypeAlias = _typing.Literal["by", b"by"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_by) -> _WhichOneofReturnType_by | None: ...
 
 Global___ReviewMemoryRequest: _TypeAlias = ReviewMemoryRequest  # noqa: Y015
 
@@ -2616,10 +2648,15 @@ class ListRevisionsRequest(_message.Message):
 
     SCOPE_FIELD_NUMBER: _builtins.int
     ID_FIELD_NUMBER: _builtins.int
+    KEY_FIELD_NUMBER: _builtins.int
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    """id is the memory's UUID. Required."""
+    """id is the memory's UUID."""
+    key: _builtins.str
+    """key is the key of the memory: 1 to 256 characters. It is looked up in exactly the scope's project, without one among
+    the global memories.
+    """
     page_size: _builtins.int
     """page_size is how many revisions a page may hold: 1 to 100. 0: 20. A page ends early when its content exceeds about
     4 million characters.
@@ -2635,14 +2672,17 @@ class ListRevisionsRequest(_message.Message):
         *,
         scope: _types_pb2.Scope | None = ...,
         id: _builtins.str = ...,
+        key: _builtins.str = ...,
         page_size: _builtins.int = ...,
         page_token: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["scope", b"scope"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["by", b"by", "id", b"id", "key", b"key", "scope", b"scope"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id", "page_size", b"page_size", "page_token", b"page_token", "scope", b"scope"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["by", b"by", "id", b"id", "key", b"key", "page_size", b"page_size", "page_token", b"page_token", "scope", b"scope"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType_by: _TypeAlias = _typing.Literal["id", "key"]  # noqa: Y015
+    _WhichOneofArgType_by: _TypeAlias = _typing.Literal["by", b"by"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_by) -> _WhichOneofReturnType_by | None: ...
 
 Global___ListRevisionsRequest: _TypeAlias = ListRevisionsRequest  # noqa: Y015
 
@@ -2687,12 +2727,17 @@ class RollbackMemoryRequest(_message.Message):
 
     SCOPE_FIELD_NUMBER: _builtins.int
     ID_FIELD_NUMBER: _builtins.int
+    KEY_FIELD_NUMBER: _builtins.int
     REVISION_FIELD_NUMBER: _builtins.int
     EXPECTED_REVISION_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     WAIT_FOR_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    """id is the memory's UUID. Required. It may be DELETED: a rollback to a revision in which it was not brings it back."""
+    """id is the memory's UUID. It may be DELETED: a rollback to a revision in which it was not brings it back."""
+    key: _builtins.str
+    """key is the key of the memory: 1 to 256 characters. It is looked up in exactly the scope's project, without one among
+    the global memories.
+    """
     revision: _builtins.int
     """revision is the one to go back to: 1 or more. All fields that a client can set, the status and the links of a
     supersede chain become what they were; memories at the other ends let go of links that no longer hold, and one that
@@ -2718,16 +2763,19 @@ class RollbackMemoryRequest(_message.Message):
         *,
         scope: _types_pb2.Scope | None = ...,
         id: _builtins.str = ...,
+        key: _builtins.str = ...,
         revision: _builtins.int = ...,
         expected_revision: _builtins.int = ...,
         request_id: _builtins.str = ...,
         wait_for: _types_pb2.WaitFor.ValueType = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["scope", b"scope"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["by", b"by", "id", b"id", "key", b"key", "scope", b"scope"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["expected_revision", b"expected_revision", "id", b"id", "request_id", b"request_id", "revision", b"revision", "scope", b"scope", "wait_for", b"wait_for"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["by", b"by", "expected_revision", b"expected_revision", "id", b"id", "key", b"key", "request_id", b"request_id", "revision", b"revision", "scope", b"scope", "wait_for", b"wait_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType_by: _TypeAlias = _typing.Literal["id", "key"]  # noqa: Y015
+    _WhichOneofArgType_by: _TypeAlias = _typing.Literal["by", b"by"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_by) -> _WhichOneofReturnType_by | None: ...
 
 Global___RollbackMemoryRequest: _TypeAlias = RollbackMemoryRequest  # noqa: Y015
 

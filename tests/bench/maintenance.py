@@ -77,7 +77,7 @@ def _rows(size: int, run: tuple[float, lifecycle_pb.RunMaintenanceResponse], usu
 async def _run(server: Server) -> tuple[float, lifecycle_pb.RunMaintenanceResponse]:
     started = time.perf_counter()
     last = lifecycle_pb.RunMaintenanceResponse()
-    async for response in server.lifecycle.RunMaintenance(lifecycle_pb.RunMaintenanceRequest()):
+    async for response in server.lifecycle.RunMaintenance(lifecycle_pb.RunMaintenanceRequest(all=True)):
         last = response
     return time.perf_counter() - started, last
 

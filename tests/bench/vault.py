@@ -83,7 +83,7 @@ async def _first_sync(plan: Plan, count: int) -> float:
 
 async def _synced(server: Server, *, is_dry: bool) -> admin_pb.VaultSummary:
     summary = admin_pb.VaultSummary()
-    async for event in server.admin.SyncVault(admin_pb.SyncVaultRequest(dry_run=is_dry)):
+    async for event in server.admin.SyncVault(admin_pb.SyncVaultRequest(all=True, dry_run=is_dry)):
         summary = event.summary
     return summary
 

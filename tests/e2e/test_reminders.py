@@ -58,7 +58,7 @@ def acknowledge(
     stubs: Stubs, scope: types_pb.Scope, memory: types_pb.Memory, date: types_pb.CalendarDate, **request: Any
 ) -> lifecycle_pb.AcknowledgeReminderResponse:
     """Say that a reminder was given."""
-    asked = lifecycle_pb.AcknowledgeReminderRequest(scope=scope, memory_id=memory.id, date=date, **request)
+    asked = lifecycle_pb.AcknowledgeReminderRequest(scope=scope, id=memory.id, date=date, **request)
     return stubs.lifecycle.AcknowledgeReminder(asked, timeout=TIMEOUT)
 
 
@@ -240,7 +240,7 @@ def test_strangers_neither_see_nor_acknowledge(stubs: Stubs, user: str) -> None:
     assert ["secret", "private"] == [content for content, _ in due(stubs, home, "2026-03-05T09:00")]
     assert ["secret"] == [content for content, _ in due(stubs, beside, "2026-03-05T09:00")]
     for scope, one in [*((stranger, memory) for stranger in strangers), (beside, private)]:
-        asked = lifecycle_pb.AcknowledgeReminderRequest(scope=scope, memory_id=one.id, date=day(2026, 3, 5))
+        asked = lifecycle_pb.AcknowledgeReminderRequest(scope=scope, id=one.id, date=day(2026, 3, 5))
         assert grpc.StatusCode.NOT_FOUND == refused(stubs.lifecycle.AcknowledgeReminder, asked).code
     for stranger in strangers:
         assert [] == due(stubs, stranger, "2026-03-05T09:00")
@@ -254,14 +254,14 @@ def test_what_is_not_due_cannot_be_acknowledged(stubs: Stubs, scope: types_pb.Sc
     date = day(2026, 3, 5)
 
     def refusal(**fields: Any) -> tuple[grpc.StatusCode, tuple[str, ...]]:
-        given = {"scope": scope, "memory_id": memory.id, "date": date} | fields
+        given = {"scope": scope, "id": memory.id, "date": date} | fields
         answer = refused(stubs.lifecycle.AcknowledgeReminder, lifecycle_pb.AcknowledgeReminderRequest(**given))
         return answer.code, answer.fields
 
     assert (INVALID, ("date",)) == refusal(date=day(2026, 3, 6))
     assert (INVALID, ("slot",)) == refusal(slot=AFTERNOON)
-    assert (INVALID, ("memory_id",)) == refusal(memory_id=plain.id)
-    assert (grpc.StatusCode.NOT_FOUND, ()) == refusal(memory_id=str(uuid.uuid4()))
+    assert (INVALID, ("id",)) == refusal(id=plain.id)
+    assert (grpc.StatusCode.NOT_FOUND, ()) == refusal(id=str(uuid.uuid4()))
     first = acknowledge(stubs, scope, memory, date, request_id="r1")
     update(stubs, scope, memory, "reminder")
     assert first.acknowledge_time == acknowledge(stubs, scope, memory, date, request_id="r1").acknowledge_time
@@ -320,11 +320,11 @@ def wrong_requests() -> Iterator[tuple[str, Any, tuple[str, ...]]]:
         yield "ListDueReminders", lifecycle_pb.ListDueRemindersRequest(scope=user, **fields), paths
     date = day(2026, 3, 5)
     for given, paths in (
-        ({"date": date}, ("memory_id",)),
-        ({"memory_id": ID}, ("date",)),
-        ({"memory_id": "x", "date": yearly(3, 5).date}, ("date.year", "memory_id")),
-        ({"memory_id": ID, "date": day(2026, 2, 31)}, ("date.day",)),
-        ({"memory_id": ID, "date": date, "slot": 3, "request_id": "x" * 129}, ("request_id", "slot")),
+        ({"date": date}, ("id",)),
+        ({"id": ID}, ("date",)),
+        ({"id": "x", "date": yearly(3, 5).date}, ("date.year", "id")),
+        ({"id": ID, "date": day(2026, 2, 31)}, ("date.day",)),
+        ({"id": ID, "date": date, "slot": 3, "request_id": "x" * 129}, ("request_id", "slot")),
     ):
         yield "AcknowledgeReminder", lifecycle_pb.AcknowledgeReminderRequest(scope=user, **given), paths  # type: ignore[arg-type] # any
 

@@ -29,7 +29,7 @@ def _reminded(stubs: Stubs, scope: types_pb.Scope, secret: str) -> None:
     given = create(stubs, scope, f"A day of {secret}.", reminder=yearly)
     stubs.lifecycle.AcknowledgeReminder(
         lifecycle_pb.AcknowledgeReminderRequest(
-            scope=scope, memory_id=given.id, date=day, slot=types_pb.REMINDER_SLOT_MORNING
+            scope=scope, id=given.id, date=day, slot=types_pb.REMINDER_SLOT_MORNING
         ),
         timeout=TIMEOUT,
     )

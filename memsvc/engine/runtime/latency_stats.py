@@ -156,6 +156,7 @@ def _percentiles(durations: _Durations) -> Percentiles:
 _READS = {
     "get": "Get",
     "get_by_key": "Get",
+    "get_by_former_key": "Get",
     "by_rows": "ReadRows",
     "page": "ReadPage",
     "candidates": "ReadCandidates",

@@ -171,9 +171,11 @@ def sync_vault_request(message: admin_pb.SyncVaultRequest) -> SyncPlan:
     """Return the vault of a user, or all vaults, to synchronise."""
     decoder = RequestDecoder()
     scope = None
-    if message.HasField("scope"):
+    if not message.all:
         reason = "the vault is synchronised by user"
         scope = decoder.scope_of_user(message.scope, *_SCOPE_PARTS, reason=reason)
+    elif message.HasField("scope"):
+        decoder.add("scope", "must be unset when all is set: it would be ignored")
     decoder.finish()
     return SyncPlan(scope, is_forced=message.rewrite_all, is_dry=message.dry_run)
 

@@ -14,6 +14,7 @@ from memsvc.domain.search import PageCursor
 from memsvc.domain.summaries import Period, normal_topic, summary_key
 from memsvc.domain.write_requests import WaitFor, WriteOptions
 from memsvc.engine.consolidation.service import ConsolidationRequest
+from memsvc.engine.memories.lookup import MemoryName
 from memsvc.engine.summaries.periods import PeriodRequest
 from memsvc.ports.features import ReminderPlace
 from memsvc.server import tokens
@@ -23,7 +24,7 @@ from memsvc.server.enums import (
 )
 from memsvc.server.requests.decoder import RequestDecoder, time_from_proto
 from memsvc.server.requests.memory import MemoryWrite, memory_write, plain_options
-from memsvc.server.requests.memory_fields import check_date
+from memsvc.server.requests.memory_fields import check_date, decode_memory_name
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 
 CONSOLIDATION_PAGED_FIELDS = ("page_token", "request_id", "wait_for", "page_size")
@@ -128,7 +129,7 @@ class PromoteMemory:
     """A short-term memory of which a long-term one is made; an empty *content* is that of the source."""
 
     scope: Scope
-    memory_id: str
+    memory: MemoryName
     content: str
     title: str
     expected_revision: int
@@ -139,13 +140,13 @@ def promote_memory_request(message: lifecycle_pb.PromoteMemoryRequest) -> Promot
     """Return the memory to promote."""
     decoder = RequestDecoder()
     scope = decoder.scope(message.scope)
-    memory_id = decoder.uuid("id", message.id)
+    memory = decode_memory_name(decoder, message)
     content = decoder.text("content", message.content, most=limits.CONTENT)
     if content and not content.strip():
         decoder.add("content", "must not be blank; leave it empty for the content of the source")
     request = PromoteMemory(
         scope,
-        memory_id,
+        memory,
         content,
         title=decoder.text("title", message.title, most=limits.TITLE),
         expected_revision=decoder.revision(message.expected_revision),
@@ -195,7 +196,7 @@ class AcknowledgeReminder:
     """The occurrence of a reminder that was given."""
 
     scope: Scope
-    memory_id: str
+    memory: MemoryName
     day: date
     slot: Slot | None
     request_id: str
@@ -205,7 +206,7 @@ def acknowledge_reminder_request(message: lifecycle_pb.AcknowledgeReminderReques
     """Return the occurrence to acknowledge."""
     decoder = RequestDecoder()
     scope = decoder.scope(message.scope)
-    memory_id = decoder.uuid("memory_id", message.memory_id)
+    memory = decode_memory_name(decoder, message)
     day = date.min
     if not message.HasField("date"):
         decoder.add("date", "must be set")
@@ -214,7 +215,7 @@ def acknowledge_reminder_request(message: lifecycle_pb.AcknowledgeReminderReques
     slot = decoder.enum("slot", message.slot, REMINDER_SLOT, None)
     request_id = decoder.request_id(message.request_id)
     decoder.finish()
-    return AcknowledgeReminder(scope, memory_id, day, slot, request_id)
+    return AcknowledgeReminder(scope, memory, day, slot, request_id)
 
 
 def consolidate_memories_request(
@@ -280,9 +281,11 @@ def run_maintenance_request(message: lifecycle_pb.RunMaintenanceRequest) -> RunM
     """Return the maintenance to run."""
     decoder = RequestDecoder()
     scope = None
-    if message.HasField("scope"):
-        reason = "memories are looked after by user and project"
+    if not message.all:
+        reason = "maintenance is by user and project"
         scope = decoder.scope_of_user(message.scope, "agent_id", "session_id", reason=reason)
+    elif message.HasField("scope"):
+        decoder.add("scope", "must be unset when all is set: it would be ignored")
     steps = decoder.enums("steps", message.steps, MAINTENANCE_STEP.from_proto, count=limits.MAINTENANCE_STEPS)
     decoder.finish()
     plan = MaintenancePlan.DRY_RUN if message.dry_run else MaintenancePlan.PERFORM

@@ -22,6 +22,7 @@ from memsvc.domain.watch import Start, Watch
 from memsvc.domain.write_requests import Draft, OnDuplicate, Patch, Rejected, WaitFor, WriteOptions
 from memsvc.engine.capture.capture import CaptureLabels
 from memsvc.engine.memories.documents import DocumentHeader
+from memsvc.engine.memories.lookup import MemoryName
 from memsvc.server import tokens
 from memsvc.server.enums import (
     CONFLICT_POLICY,
@@ -39,6 +40,7 @@ from memsvc.server.requests.memory_fields import (
     decode_document_draft,
     decode_draft,
     decode_key,
+    decode_memory_name,
     decode_patch,
     decode_write_options,
 )
@@ -174,23 +176,16 @@ def get_memory_request(message: memory_pb.GetMemoryRequest, *, now: datetime) ->
     """Return the memory to read."""
     decoder = RequestDecoder()
     scope = decoder.scope(message.scope)
-    memory_id = key = ""
-    by = message.WhichOneof("by")
-    if by == "id":
-        memory_id = decoder.uuid("id", message.id)
-    elif by == "key":
-        key = decoder.name("key", message.key, most=limits.KEY, least=1)
-    else:
-        decoder.add("id", "must be set, or key")
+    memory = decode_memory_name(decoder, message)
     if message.revision < 0:
         decoder.add("revision", "must be a revision, or 0 for any")
-    if message.revision > 0 and by == "key":
+    if message.revision > 0 and memory.key:
         decoder.add("revision", "must be given with id only")
     if message.revision and message.HasField("as_of"):
         decoder.add("as_of", "must not be given together with revision")
     as_of = decode_as_of(decoder, message.as_of, now)
     decoder.finish()
-    return GetMemory(scope, memory_id, key, message.revision, as_of)
+    return GetMemory(scope, memory.id, memory.key, message.revision, as_of)
 
 
 def batch_get_memories_request(message: memory_pb.BatchGetMemoriesRequest) -> tuple[Scope, tuple[str, ...]]:
@@ -274,7 +269,7 @@ class MemoryWrite:
     """A write of one memory as a whole: a deletion, a restoration, archiving, or undoing a consolidation."""
 
     scope: Scope
-    memory_id: str
+    memory: MemoryName
     expected_revision: int
     options: WriteOptions
 
@@ -294,7 +289,7 @@ def memory_write(message: WriteOfOne) -> MemoryWrite:
     decoder = RequestDecoder()
     request = MemoryWrite(
         scope=decoder.scope(message.scope),
-        memory_id=decoder.uuid("id", message.id),
+        memory=decode_memory_name(decoder, message),
         expected_revision=decoder.revision(message.expected_revision),
         options=plain_options(decoder, message.request_id, message.wait_for),
     )
@@ -307,7 +302,7 @@ class SupersedeMemory:
     """A memory and its successor: an existing memory, or a new one."""
 
     scope: Scope
-    memory_id: str
+    memory: MemoryName
     successor: str | Draft
     expected_revision: int
     options: WriteOptions
@@ -317,7 +312,7 @@ def supersede_memory_request(message: memory_pb.SupersedeMemoryRequest, *, dimen
     """Return the memory to supersede, and its successor."""
     decoder = RequestDecoder()
     scope = decoder.scope(message.scope)
-    memory_id = decoder.uuid("id", message.id)
+    memory = decode_memory_name(decoder, message)
     successor: str | Draft
     if message.memory.id:
         successor = decoder.uuid("memory.id", message.memory.id)
@@ -330,7 +325,7 @@ def supersede_memory_request(message: memory_pb.SupersedeMemoryRequest, *, dimen
     expected_revision = decoder.revision(message.expected_revision)
     options = _conflicting_options(decoder, message)
     decoder.finish()
-    return SupersedeMemory(scope, memory_id, successor, expected_revision, options)
+    return SupersedeMemory(scope, memory, successor, expected_revision, options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -565,7 +560,7 @@ class ReviewMemory:
     """A decision about a quarantined memory."""
 
     scope: Scope
-    memory_id: str
+    memory: MemoryName
     verdict: Verdict
     expected_revision: int
     options: WriteOptions
@@ -575,14 +570,14 @@ def review_memory_request(message: memory_pb.ReviewMemoryRequest) -> ReviewMemor
     """Return the decision about a quarantined memory."""
     decoder = RequestDecoder()
     scope = decoder.scope(message.scope)
-    memory_id = decoder.uuid("id", message.id)
+    memory = decode_memory_name(decoder, message)
     verdict = VERDICT.from_proto.get(message.verdict)
     if verdict is None:
         decoder.add("verdict", "must be APPROVE or REJECT")
     expected_revision = decoder.revision(message.expected_revision)
     options = plain_options(decoder, message.request_id, message.wait_for)
     decoder.finish()
-    return ReviewMemory(scope, memory_id, verdict or Verdict.REJECT, expected_revision, options)
+    return ReviewMemory(scope, memory, verdict or Verdict.REJECT, expected_revision, options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -590,7 +585,7 @@ class ListRevisions:
     """One page of the revisions of a memory, newest first; *before* is the last revision of the page before."""
 
     scope: Scope
-    memory_id: str
+    memory: MemoryName
     before: int | None
     limit: int
 
@@ -599,11 +594,11 @@ def list_revisions_request(message: memory_pb.ListRevisionsRequest) -> ListRevis
     """Return the page to list."""
     decoder = RequestDecoder()
     scope = decoder.scope(message.scope)
-    memory_id = decoder.uuid("id", message.id)
+    memory = decode_memory_name(decoder, message)
     limit = decoder.page_size(message.page_size, most=limits.HISTORY_PAGE, default=limits.HISTORY_PAGE_DEFAULT)
     after = decoder.list_cursor(message)
     decoder.finish()
-    return ListRevisions(scope, memory_id, None if after is None else after.row, limit)
+    return ListRevisions(scope, memory, None if after is None else after.row, limit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -611,7 +606,7 @@ class RollbackMemory:
     """An earlier revision of a memory that is to be restored as a new one."""
 
     scope: Scope
-    memory_id: str
+    memory: MemoryName
     revision: int
     expected_revision: int
     options: WriteOptions
@@ -621,13 +616,13 @@ def rollback_memory_request(message: memory_pb.RollbackMemoryRequest) -> Rollbac
     """Return the revision to restore."""
     decoder = RequestDecoder()
     scope = decoder.scope(message.scope)
-    memory_id = decoder.uuid("id", message.id)
+    memory = decode_memory_name(decoder, message)
     if message.revision < 1:
         decoder.add("revision", "must be a revision: 1 or more")
     expected_revision = decoder.revision(message.expected_revision)
     options = plain_options(decoder, message.request_id, message.wait_for)
     decoder.finish()
-    return RollbackMemory(scope, memory_id, message.revision, expected_revision, options)
+    return RollbackMemory(scope, memory, message.revision, expected_revision, options)
 
 
 def plain_options(decoder: RequestDecoder, request_id: str, wait_for: int) -> WriteOptions:

@@ -14,6 +14,7 @@ from memsvc.domain.memory_keys import fault_of
 from memsvc.domain.provenance import DIGITS
 from memsvc.domain.reminders import YEARS, is_day, slot_of
 from memsvc.domain.write_requests import PATCHABLE, Draft, OnDuplicate, Patch, PatchValue, WriteOptions
+from memsvc.engine.memories.lookup import MemoryName
 from memsvc.server.enums import (
     CONFLICT_POLICY,
     FILE_CATEGORY,
@@ -118,6 +119,17 @@ def decode_key(decoder: RequestDecoder, field: str, key: str, *, least: int = 0)
     if fault := fault_of(key):
         decoder.add(field, fault)
     return key
+
+
+def decode_memory_name(decoder: RequestDecoder, message: Any) -> MemoryName:
+    """Return the id or the key by which a request names its memory."""
+    by = message.WhichOneof("by")
+    if by == "id":
+        return MemoryName(id=decoder.uuid("id", message.id))
+    if by == "key":
+        return MemoryName(key=decoder.name("key", message.key, most=limits.KEY, least=1))
+    decoder.add("id", "must be set, or key")
+    return MemoryName()
 
 
 def decode_file_refs(decoder: RequestDecoder, field: str, refs: Sequence[types_pb.FileRef]) -> tuple[FileRef, ...]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
+from datetime import datetime
 from typing import Any, TypeAlias
 
 import grpc
 
 from memsvc.domain.maintenance import UpkeepProgress
+from memsvc.domain.memory import Memory
 from memsvc.domain.write_requests import WaitFor
 from memsvc.server import call_context, tokens
 from memsvc.server.executors import iterate_in_thread, stream_progress
@@ -107,9 +109,10 @@ class LifecycleServicer(pb_grpc.LifecycleServiceServicer):
         """Store a long-term memory made of a short-term one."""
         promotion = requests.promote_memory_request(request)
         new, source = await self._write.run(
+            self._server.write_named,
+            "PromoteMemory",
             self._app.promote.promote,
-            promotion.scope,
-            promotion.memory_id,
+            promotion,
             content=promotion.content,
             title=promotion.title,
             expected_revision=promotion.expected_revision,
@@ -137,14 +140,17 @@ class LifecycleServicer(pb_grpc.LifecycleServiceServicer):
     ) -> lifecycle_pb.AcknowledgeReminderResponse:
         """Record that a reminder was given."""
         reminder = requests.acknowledge_reminder_request(request)
-        memory, moment = await self._write.run(
-            self._app.reminders.acknowledge,
-            reminder.scope,
-            reminder.memory_id,
-            day=reminder.day,
-            slot=reminder.slot,
-            request_id=reminder.request_id,
-        )
+
+        def acknowledge() -> tuple[Memory, datetime]:
+            scope, request_id = reminder.scope, reminder.request_id
+            memory_id = self._app.key_resolver.id_of(
+                scope, reminder.memory, method="AcknowledgeReminder", request_id=request_id
+            )
+            return self._app.reminders.acknowledge(
+                scope, memory_id, day=reminder.day, slot=reminder.slot, request_id=request_id
+            )
+
+        memory, moment = await self._write.run(acknowledge)
         return responses.acknowledge_reminder_response(memory, moment)
 
     async def ConsolidateMemories(
@@ -169,9 +175,10 @@ class LifecycleServicer(pb_grpc.LifecycleServiceServicer):
         """Restore the originals of a merged memory."""
         undo = requests.undo_consolidation_request(request)
         merged, originals = await self._write.run(
+            self._server.write_named,
+            "UndoConsolidation",
             self._app.undo_consolidation.undo,
-            undo.scope,
-            undo.memory_id,
+            undo,
             expected_revision=undo.expected_revision,
             options=undo.options,
         )
@@ -208,9 +215,10 @@ class LifecycleServicer(pb_grpc.LifecycleServiceServicer):
         """Archive a memory."""
         change = requests.archive_memory_request(request)
         written = await self._write.run(
+            self._server.write_named,
+            "ArchiveMemory",
             self._app.archive.archive,
-            change.scope,
-            change.memory_id,
+            change,
             expected_revision=change.expected_revision,
             options=change.options,
         )

@@ -11,7 +11,7 @@ import grpc
 
 from memsvc.domain import limits
 from memsvc.domain.errors import InvalidRequestError, Violation
-from memsvc.domain.memory import Memory
+from memsvc.domain.memory import Memory, Status
 from memsvc.domain.search import PageCursor
 from memsvc.domain.write_requests import BatchWritten, WaitFor, Written
 from memsvc.engine.memories.documents import IngestResult
@@ -152,9 +152,10 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
         """Delete one memory, softly or for good."""
         change = requests.delete_memory_request(request)
         written: Written = await self._write.run(
+            self._server.write_named,
+            "DeleteMemory",
             self._app.revise.delete,
-            change.scope,
-            change.memory_id,
+            change,
             hard=request.purge,
             expected_revision=change.expected_revision,
             options=change.options,
@@ -168,9 +169,10 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
         """Make a memory ACTIVE again."""
         change = requests.restore_memory_request(request)
         written = await self._write.run(
+            self._server.write_named,
+            "RestoreMemory",
             self._app.revise.restore,
-            change.scope,
-            change.memory_id,
+            change,
             expected_revision=change.expected_revision,
             options=change.options,
         )
@@ -188,13 +190,14 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
 
     def _supersede(self, change: requests.SupersedeMemory) -> tuple[Written, Written]:
         supersede, revision, options = self._app.supersede, change.expected_revision, change.options
+        memory_id = self._app.key_resolver.id_of(
+            change.scope, change.memory, method="SupersedeMemory", request_id=options.request_id
+        )
         if isinstance(change.successor, str):
             return supersede.by_existing(
-                change.scope, change.memory_id, change.successor, expected_revision=revision, options=options
+                change.scope, memory_id, change.successor, expected_revision=revision, options=options
             )
-        return supersede.by_new(
-            change.scope, change.memory_id, change.successor, expected_revision=revision, options=options
-        )
+        return supersede.by_new(change.scope, memory_id, change.successor, expected_revision=revision, options=options)
 
     async def ListConflicts(
         self, request: memory_pb.ListConflictsRequest, context: Context
@@ -319,10 +322,12 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
         """Approve or reject a quarantined memory."""
         review = requests.review_memory_request(request)
         written = await self._write.run(
+            self._server.write_named,
+            "ReviewMemory",
             self._app.reviewing.decide,
-            review.scope,
-            review.memory_id,
+            review,
             review.verdict,
+            prefer=Status.QUARANTINED,
             expected_revision=review.expected_revision,
             options=review.options,
         )
@@ -337,8 +342,9 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
 
         def read() -> memory_pb.ListRevisionsResponse:
             revisions = self._app.retrospect.revisions
-            found, following = revisions(page.scope, page.memory_id, before=page.before, limit=page.limit)
-            older = revisions(page.scope, page.memory_id, before=following, limit=1)[0] if following else []
+            memory_id = self._app.key_resolver.id_of(page.scope, page.memory, method="ListRevisions")
+            found, following = revisions(page.scope, memory_id, before=page.before, limit=page.limit)
+            older = revisions(page.scope, memory_id, before=following, limit=1)[0] if following else []
             cursor = None if following is None else PageCursor(None, following)
             return responses.list_revisions_response(
                 found, older[0] if older else None, _next_page_token(cursor, request)
@@ -352,9 +358,10 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
         """Restore an earlier revision as a new revision."""
         rollback = requests.rollback_memory_request(request)
         written = await self._write.run(
+            self._server.write_named,
+            "RollbackMemory",
             self._app.rollback_memory,
-            rollback.scope,
-            rollback.memory_id,
+            rollback,
             revision=rollback.revision,
             expected_revision=rollback.expected_revision,
             options=rollback.options,

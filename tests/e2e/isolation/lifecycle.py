@@ -70,7 +70,7 @@ def AcknowledgeReminder(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grp
         day = {"year": 2026, "month": 3, "day": 5}
         yield (
             [
-                lifecycle_pb.AcknowledgeReminderRequest(scope=stranger.scope, memory_id=memory_id, date=day)  # type: ignore[arg-type] # a message as its fields
+                lifecycle_pb.AcknowledgeReminderRequest(scope=stranger.scope, id=memory_id, date=day)  # type: ignore[arg-type] # a message as its fields
             ],
             NOT_FOUND,
         )

@@ -80,7 +80,7 @@ def _history(scope: types_pb.Scope) -> dict[str, dict[str, Any]]:
         "RollbackToCheckpoint": {"scope": scope, "checkpoint": "x"},
         "PromoteMemory": one,
         "ListDueReminders": {"scope": scope},
-        "AcknowledgeReminder": {"scope": scope, "memory_id": ID, "date": {"year": 2026, "month": 3, "day": 5}},
+        "AcknowledgeReminder": {"scope": scope, "id": ID, "date": {"year": 2026, "month": 3, "day": 5}},
     }
 
 

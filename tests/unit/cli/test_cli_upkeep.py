@@ -121,8 +121,8 @@ def test_what_is_due_is_listed_and_done(run: Any, address: str) -> None:
     dry = [line.split("\t") for line in run("maintain", "--dry-run", user="maintained").splitlines()]
     assert dry[1:3] == [["expire", "expired", "maintained", "p", memory_id] for memory_id in ids]
     assert [line[:4] for line in dry if line[1] == "2"] == [["expire", "2", "0", "0"]]
-    assert "Note" not in run("maintain", "--dry-run", "--everybody")
-    assert ids[0] in run("maintain", "--dry-run", "--everybody")
+    assert "Note" not in run("maintain", "--dry-run", "--all-users")
+    assert ids[0] in run("maintain", "--dry-run", "--all-users")
     assert ids[0] not in run("maintain", "--dry-run")
 
     told = [json.loads(line) for line in run("maintain", "--step", "expire", "--json", user="maintained").splitlines()]

@@ -67,7 +67,7 @@ BAD_MEMORIES = [
     ),
     (types_pb.Memory(content="x", related_ids=[ID, "x"]), "memory.related_ids[1]"),
     (
-        types_pb.Memory(content="x", file_refs=[types_pb.FileRef(category=9, id="1")]),
+        types_pb.Memory(content="x", file_refs=[types_pb.FileRef(category=9, id="1")]),  # type: ignore[arg-type] # no value of the enum
         "memory.file_refs[0].category",
     ),
     (

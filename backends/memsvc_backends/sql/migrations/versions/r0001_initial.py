@@ -84,6 +84,12 @@ def _memory_indexes() -> None:
         "expire_time, row, owner, project_id",
         where=f"{_MAINTAINED} AND expire_time IS NOT NULL",
     )
+    _index(
+        "memories_former_key",
+        "memories",
+        "owner, project_id, key",
+        where="\"key\" != '' AND (status = 'DELETED' OR status = 'QUARANTINED')",
+    )
     _index("memories_importance", "memories", "owner, project_id, importance DESC")
     _index(
         "memories_indexed",
