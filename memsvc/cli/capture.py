@@ -234,7 +234,7 @@ def _of_session(kept: Iterable[Any]) -> Iterator[types_pb.ChatMessage]:
 
     for message in kept:
         yield types_pb.ChatMessage(
-            role=message.role, content=message.content, speaker=message.name, event_time=message.time
+            role=message.role, content=message.content, speaker=message.speaker, event_time=message.event_time
         )
 
 

@@ -10,7 +10,7 @@ import typer
 from memsvc.cli.connection import CliContext, connected
 from memsvc.cli.enums import Index
 from memsvc.cli.errors import FAILED, print_error
-from memsvc.cli.output import local_time, milliseconds, progress_bar, write, write_json, write_table
+from memsvc.cli.output import local_time, milliseconds, progress_bar, write, write_json, write_table, written_ref
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -305,4 +305,4 @@ def _line(finding: admin_pb.IntegrityFinding) -> str:
 
 
 def _file(finding: admin_pb.IntegrityFinding) -> str:
-    return f"{finding.file_ref.category}:{finding.file_ref.id}" if finding.HasField("file_ref") else ""
+    return written_ref(finding.file_ref) if finding.HasField("file_ref") else ""

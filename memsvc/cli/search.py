@@ -11,9 +11,8 @@ from memsvc.cli import options
 from memsvc.cli.connection import CliContext, connected
 from memsvc.cli.enums import Mode
 from memsvc.cli.errors import FAILED, print_error
-from memsvc.cli.output import date_of, highlighted, milliseconds, write, write_json, write_table
+from memsvc.cli.output import date_of, highlighted, milliseconds, write, write_json, write_table, written_ref
 from memsvc.domain.files import FileCategory as Category
-from memsvc.v1 import types_pb2 as types_pb
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -179,6 +178,8 @@ def search_files(
     ]
     with session.client() as client:
         reply = client.search_all(query, groups=groups, limit=limit)
+    from memsvc.v1 import types_pb2 as types_pb  # noqa: PLC0415 - a quick start
+
     numbers = {types_pb.FileCategory.Value(f"FILE_CATEGORY_{one.name}") for one in wanted}
     hits = [hit for hit in (*reply.files, *reply.reports, *reply.charts) if hit.file.ref.category in numbers]
     hits.sort(key=lambda hit: -hit.score)
@@ -234,7 +235,7 @@ def _show(title: str, hits: Iterable[search_pb.FileHit]) -> None:
 
 
 def _reference(one: file_pb.ResolvedFileRef) -> str:
-    return f"{one.ref.category}:{one.ref.id}"
+    return written_ref(one.ref)
 
 
 def _name(one: file_pb.ResolvedFileRef) -> str:

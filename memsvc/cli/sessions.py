@@ -11,12 +11,12 @@ from memsvc.cli.connection import CliContext, connected
 from memsvc.cli.enums import Role, SessionState
 from memsvc.cli.options import given_text
 from memsvc.cli.output import local_time, shortened, write, write_json, write_table
-from memsvc.v1 import types_pb2 as types_pb
 
 if TYPE_CHECKING:
     from memsvc.client import request_types
     from memsvc.client import sessions as client_sessions
     from memsvc.v1 import session_service_pb2 as session_pb
+    from memsvc.v1 import types_pb2 as types_pb
 
 app = typer.Typer(help="Keep conversations.", no_args_is_help=True, rich_markup_mode=None)
 

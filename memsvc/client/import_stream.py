@@ -108,7 +108,7 @@ class ImportStream:
         while self._unsettled and _end(self._unsettled[0]) <= response.next_index:
             self._unsettled.popleft()
             self._sent = max(self._sent - 1, 0)
-        for count in ("received", "created", "updated", "duplicates", "failed"):
+        for count in ("received_count", "created_count", "updated_count", "duplicate_count", "failed_count"):
             setattr(response, count, getattr(response, count) + getattr(self._before, count))
         self._latest = response
         return response

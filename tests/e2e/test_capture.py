@@ -26,6 +26,7 @@ from tests.support.server_process import FAST, ServerProcess, Stubs
 
 KEY = "sk-a1B2c3D4e5F6g7H8i9J0"
 CREATED, UPDATED, DUPLICATE = 1, 2, 3
+_MEMORY_FIELDS = types_pb.Memory.DESCRIPTOR.fields_by_name.keys() - {"scope"}
 
 
 @pytest.fixture
@@ -49,7 +50,9 @@ def append(stubs: Stubs, scope: types_pb.Scope, key: str, content: str, **more: 
 
 
 def parts(data: bytes, size: int, **header: Any) -> Iterator[memory_pb.IngestDocumentRequest]:
-    yield memory_pb.IngestDocumentRequest(header=memory_pb.DocumentHeader(**header))
+    fields = {name: header.pop(name) for name in _MEMORY_FIELDS & header.keys()}
+    memory = types_pb.Memory(**fields)
+    yield memory_pb.IngestDocumentRequest(header=memory_pb.DocumentHeader(memory=memory, **header))
     for start in range(0, len(data), size):
         yield memory_pb.IngestDocumentRequest(data=data[start : start + size])
 
@@ -260,12 +263,17 @@ def test_a_skill_is_known_by_its_front_matter(stubs: Stubs, home: types_pb.Scope
         (b"a" * 1_000_001, {}, ("data",)),
         (b"abc", {"size_bytes": 2, "sha256": "0" * 64}, ("header.sha256", "header.size_bytes")),
         (b"a", {"size_bytes": 4_000_001}, ("header.size_bytes",)),
-        (b"a", {"sha256": "xyz", "kind": 1, "tags": [""]}, ("header.kind", "header.sha256", "header.tags[0]")),
-        (b"a", {"key": "daily/x"}, ("header.key",)),
-        (b"a", {"name": "x" * 257, "key": "\n", "title": "x" * 513}, ("header.key", "header.name", "header.title")),
-        (b"a", {"layer": types_pb.MEMORY_LAYER_SESSION, "request_id": "x" * 129}, ("header.layer", "header.request_id")),
-        (b"a", {"on_duplicate": 9, "wait_for": 9, "category": "x" * 65}, (
-            "header.category", "header.on_duplicate", "header.wait_for",
+        (b"a", {"sha256": "xyz", "kind": 1, "tags": [""]}, ("header.memory.kind", "header.memory.tags[0]", "header.sha256")),
+        (b"a", {"key": "daily/x"}, ("header.memory.key",)),
+        (b"a", {"name": "x" * 257, "key": "\n", "title": "x" * 513}, (
+            "header.memory.key", "header.memory.title", "header.name",
+        )),
+        (b"a", {"layer": types_pb.MEMORY_LAYER_SESSION, "request_id": "x" * 129}, (
+            "header.memory.layer", "header.request_id",
+        )),
+        (b"a", {"on_duplicate": 9, "wait_for": 9, "conflict_policy": 9, "category": "x" * 65, "content": "x"}, (
+            "header.conflict_policy", "header.memory.category", "header.memory.content", "header.on_duplicate",
+            "header.wait_for",
         )),
     ],
 )  # fmt: skip

@@ -7,7 +7,7 @@ from google.protobuf.duration_pb2 import Duration
 from memsvc.v1 import admin_service_pb2 as admin_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import types_pb2 as types_pb
-from tests.support.files import delete, listed, upload
+from tests.support.files import delete, listed, upload, written_ref
 from tests.support.rpc import TIMEOUT, create, get
 from tests.support.server_process import Stubs
 
@@ -23,7 +23,7 @@ def check(stubs: Stubs, scope: types_pb.Scope, **request: object) -> list[tuple[
     return [
         (
             admin_pb.IntegrityFault.Name(one.fault).removeprefix("INTEGRITY_FAULT_"),
-            f"{one.file_ref.category}:{one.file_ref.id}",
+            written_ref(one.file_ref),
             one.repaired,
         )
         for one in found

@@ -73,7 +73,7 @@ def test_messages_come_back_as_they_were_said(stubs: Stubs, user: str) -> None:
     open_session(stubs, here)
     given = [
         say("你是助手。\r\nBe brief 🦭", SYSTEM),
-        say("What is the weather in Lisbon?", name="Anna", time=Timestamp(seconds=1_700_000_000), metadata=struct(x=1)),
+        say("What is the weather in Lisbon?", speaker="Anna", event_time=Timestamp(seconds=1_700_000_000), metadata=struct(x=1)),
         types_pb.ChatMessage(
             role=ASSISTANT, tool_calls=[types_pb.ToolCall(id="c1", name="weather", arguments=struct(city="Lisbon", days=[1, 2]))]
         ),
@@ -109,7 +109,7 @@ def test_a_message_is_a_memory_too(stubs: Stubs, user: str) -> None:
     """Of kind MESSAGE and layer SESSION, in its session."""
     here = place(user)
     open_session(stubs, here)
-    [one] = append(stubs, here, [say("Porto it is.", name="Anna")]).messages
+    [one] = append(stubs, here, [say("Porto it is.", speaker="Anna")]).messages
     memory = get(stubs, here, one.memory_id)
 
     assert ("Porto it is.", "Anna", "user") == (memory.content, memory.speaker, memory.category)

@@ -57,7 +57,9 @@ def diff_checkpoint_response(
     """Return one page of differences between a checkpoint and now."""
     response = lifecycle_pb.DiffCheckpointResponse(next_page_token=next_page_token)
     for difference in differences:
-        message = response.differences.add(id=difference.memory_id, kind=DIFFERENCE_KIND.to_proto[difference.kind])
+        message = response.differences.add(
+            memory_id=difference.memory_id, kind=DIFFERENCE_KIND.to_proto[difference.kind]
+        )
         if difference.before is not None:
             fill_memory(message.before, difference.before)
         if difference.after is not None:

@@ -11,6 +11,7 @@ from memsvc.engine.context.service import RenderedContext
 from memsvc.engine.files.service import FileRefResolver
 from memsvc.server import tokens
 from memsvc.server.enums import (
+    CATEGORY_NUMBERS,
     DEGRADATION_REASONS,
     OMISSION_REASON,
     REFINEMENT_STAGES,
@@ -94,7 +95,7 @@ def _fill_hit(message: search_pb.Hit, hit: SearchHit, *, include_files: bool) ->
         message.spans.add(start=start, end=end)
     if include_files:
         for ref in hit.memory.file_refs:
-            message.file_refs.add(category=ref.category, id=ref.id)
+            message.file_refs.add(category=CATEGORY_NUMBERS[ref.category], id=ref.id)
     if hit.collapsed_ids:
         message.collapsed_ids.extend(hit.collapsed_ids)
     if hit.explanation is not None:
@@ -204,7 +205,7 @@ def _items(run_id: bytes, end: int, items: Sequence[Item]) -> search_pb.BuildCon
             text=item.text,
             token_count=item.token_count,
             score=item.score,
-            is_excerpt=item.is_excerpt,
+            excerpt=item.is_excerpt,
         )
     return response
 

@@ -29,7 +29,7 @@ def file_refs() -> Iterator[Wrong]:
     yield Wrong("SearchAll", {"query": "", "limit": 101, "groups": [0]}, ("limit", "query", "groups[0]"))
     yield Wrong("SearchAll", {"query": "x" * 8_193}, ("query",))
     yield Wrong("SearchAll", {"groups": [1, 6, 0]}, ("groups[1]", "groups[2]"))
-    yield Wrong("SearchAll", {"groups": [1] * 6}, ("scopes",))
+    yield Wrong("SearchAll", {"groups": [1] * 6}, ("groups",))
     yield Wrong("SearchAll", {"limit": -1, "snippet_chars": 39}, ("limit", "snippet_chars"))
     yield Wrong("SearchAll", {"consistency_token": "x"}, ("consistency_token",))
     for chosen, paths in FILTERS:

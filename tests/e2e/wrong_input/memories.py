@@ -223,12 +223,11 @@ CAPTURES: dict[str, list[tuple[dict[str, Any], tuple[str, ...]]]] = {
         )),
         (message(event_time=LATE), ("messages[0].event_time",)),
         (message(tool_calls=[types_pb.ToolCall(name="f")] * 65), ("messages[0].tool_calls",)),
-        (call(name="f", file_refs=[types_pb.FileRef()]), (
+        (call(name="f", file_refs=[types_pb.FileRef(category=9)]), (
             "messages[0].tool_calls[0].file_refs[0].category", "messages[0].tool_calls[0].file_refs[0].id",
         )),
-        (call(name="f", file_refs=[types_pb.FileRef(category=9, id="a")] * 65), (
+        (call(name="f", file_refs=[types_pb.FileRef(category=1, id="a")] * 65), (
             "messages[0].tool_calls[0].file_refs",
-            *(f"messages[0].tool_calls[0].file_refs[{index}].category" for index in range(64)),
         )),
         (call(id="x" * 129, name="x" * 129), ("messages[0].tool_calls[0].id", "messages[0].tool_calls[0].name")),
         (call(), ("messages[0].tool_calls[0].name",)),

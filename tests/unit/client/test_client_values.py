@@ -98,7 +98,7 @@ def test_memory_is_converted_field_by_field() -> None:
         "content": "text",
         "tags": ["a"],
         "keywords": [{"term": "tea", "weight": 0.5}],
-        "fileRefs": [{"category": "report", "id": "r1"}],
+        "fileRefs": [{"category": "FILE_CATEGORY_REPORT", "id": "r1"}],
         "eventTime": "2026-01-02T00:00:00Z",
         "ttl": "3600s",
         "metadata": {"n": 1.0, "deep": {"list": [True, None]}},

@@ -243,7 +243,9 @@ def test_a_bad_search_is_told_by_its_path(request_: search_pb.SearchRequest, pat
 
 def test_weighting_that_is_off_is_not_looked_at() -> None:
     """Its other fields do nothing then."""
-    searches.search_request(search(weighting=search_pb.Weighting(decay_factor=-5.0)), now=NOW, dimension=2)
+    searches.search_request(
+        search(weighting=search_pb.Weighting(disabled=True, decay_factor=-5.0)), now=NOW, dimension=2
+    )
 
 
 @pytest.mark.parametrize("count", [0, 33])

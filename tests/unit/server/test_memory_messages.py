@@ -13,6 +13,7 @@ from google.protobuf.struct_pb2 import Struct
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memsvc.domain.files import FileCategory
 from memsvc.domain.memory import (
     FileRef,
     Json,
@@ -69,7 +70,9 @@ MEMORIES = st.builds(
     title=TEXTS,
     tags=st.lists(TEXTS, unique=True, max_size=3).map(tuple),
     keywords=st.lists(st.builds(Keyword, TEXTS, st.floats(0.1, 1.0)), max_size=2).map(tuple),
-    file_refs=st.lists(st.builds(FileRef, TEXTS, TEXTS), max_size=2).map(tuple),
+    file_refs=st.lists(
+        st.builds(FileRef, st.sampled_from(FileCategory).map(lambda one: one.value), TEXTS), max_size=2
+    ).map(tuple),
     importance=st.integers(1, 5),
     confidence=st.floats(0, 1),
     create_time=MOMENTS,

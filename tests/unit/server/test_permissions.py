@@ -30,7 +30,11 @@ READING = (
     "Diff",
 )
 READING_TOO = {"ExportUser", "DownloadFile", "ResolveFileRefs"}
-CHANGES_NOTHING = {"CheckIntegrity": {"all", "ignore_files"}, "SyncVault": {"force"}}
+CHANGES_NOTHING = {
+    "CheckIntegrity": {"all", "ignore_files"},
+    "RunMaintenance": {"all"},
+    "SyncVault": {"all", "rewrite_all"},
+}
 """Fields of yes or no that make no difference to whether a call changes something."""
 
 

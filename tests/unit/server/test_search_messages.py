@@ -141,7 +141,8 @@ def test_weighting_is_the_services_unless_the_search_says() -> None:
         return query_of(request, default).weighting
 
     assert weighting() == Weighting(decay_factor=0.5)
-    assert weighting(weighting=search_pb.Weighting()) is None
+    assert weighting(weighting=search_pb.Weighting()) == Weighting()
+    assert weighting(weighting=search_pb.Weighting(disabled=True)) is None
     assert weighting(weighting=search_pb.Weighting(core_boost=2.0)) == Weighting(core_boost=2.0)
 
 
