@@ -543,7 +543,7 @@ class GetStatsRequest(_message.Message):
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
         """scope is whose memories to count: those of project_id and the global ones, or without project_id the global ones
-        alone. The private memories of all sessions are counted too. Required.
+        alone. The private memories of all sessions are counted too.
         """
 
     def __init__(
@@ -1741,7 +1741,7 @@ class MigrateBackendRequest(_message.Message):
     """
     @_builtins.property
     def target(self) -> Global___MigrationTarget:
-        """target is the store to move to, or to have moved to. Required."""
+        """target is the store to move to, or to have moved to."""
 
     def __init__(
         self,
@@ -2395,7 +2395,7 @@ class RevokeApiKeyRequest(_message.Message):
     ID_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    """id is the id of the key: 20 hexadecimal digits. Required. A key that was revoked before stays as it is."""
+    """id is the id of the key: 20 hexadecimal digits. A key that was revoked before stays as it is."""
     request_id: _builtins.str
     """request_id makes a repetition safe. Any string of at most 128 characters. Empty is as safe: revoking twice is no error."""
     def __init__(

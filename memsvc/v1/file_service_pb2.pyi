@@ -148,7 +148,7 @@ class UploadFileHeader(_message.Message):
     EXPIRE_TIME_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """name is what the file is called. Required: 1 to 255 characters, no control characters. Files may have equal names."""
+    """name is what the file is called. 1 to 255 characters, no control characters. Files may have equal names."""
     category: _types_pb2.FileCategory.ValueType
     """category says what it is for. Unspecified: UPLOAD."""
     media_type: _builtins.str
@@ -171,7 +171,7 @@ class UploadFileHeader(_message.Message):
     """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says where the file is stored. Required."""
+        """scope says where the file is stored."""
 
     @_builtins.property
     def metadata(self) -> _struct_pb2.Struct:
@@ -253,7 +253,7 @@ class DownloadFileRequest(_message.Message):
     OFFSET_FIELD_NUMBER: _builtins.int
     LENGTH_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    """id is the file's id. Required."""
+    """id is the file's id."""
     offset: _builtins.int
     """offset is the place of the first byte wanted, from 0. More than the size of the file, or negative:
     INVALID_ARGUMENT; as much as its size: no bytes.
@@ -264,7 +264,7 @@ class DownloadFileRequest(_message.Message):
     """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says where to look: in the project and among the global files. Required."""
+        """scope says where to look: in the project and among the global files."""
 
     def __init__(
         self,
@@ -321,10 +321,10 @@ class GetFileRequest(_message.Message):
     SCOPE_FIELD_NUMBER: _builtins.int
     ID_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    """id is the file's id. Required."""
+    """id is the file's id."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says where to look: in the project and among the global files. Required."""
+        """scope says where to look: in the project and among the global files."""
 
     def __init__(
         self,
@@ -396,7 +396,7 @@ class ListFilesRequest(_message.Message):
     """page_token is the next_page_token of the page before, of a request that is otherwise the same. Empty: the first page."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says whose files. Required."""
+        """scope says whose files."""
 
     @_builtins.property
     def categories(self) -> _containers.RepeatedScalarFieldContainer[_types_pb2.FileCategory.ValueType]:
@@ -460,14 +460,14 @@ class DeleteFileRequest(_message.Message):
     ID_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    """id is the file's id. Required."""
+    """id is the file's id."""
     request_id: _builtins.str
     """request_id makes a repetition safe: within 24 hours the same request gets the same answer, although the file is gone.
     Any string of at most 128 characters. Empty: a repetition is answered NOT_FOUND.
     """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says where to look: in the project and among the global files. Required."""
+        """scope says where to look: in the project and among the global files."""
 
     def __init__(
         self,
@@ -566,7 +566,7 @@ class ResolveFileRefsRequest(_message.Message):
     REFS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says where to look: in the project and among the global files. Required."""
+        """scope says where to look: in the project and among the global files."""
 
     @_builtins.property
     def refs(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.FileRef]:

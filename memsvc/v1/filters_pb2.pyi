@@ -262,14 +262,14 @@ class MetadataEquals(_message.Message):
     PATH_FIELD_NUMBER: _builtins.int
     VALUE_FIELD_NUMBER: _builtins.int
     path: _builtins.str
-    """path names members of nested objects, joined by dots, such as "ticket.state". Required: 1 to 256 characters. Lists
-    on the way are searched through: each of their elements is tried. A dot within a name is not told from a step.
+    """path names members of nested objects, joined by dots, such as "ticket.state". 1 to 256 characters. Lists on the way
+    are searched through: each of their elements is tried. A dot within a name is not told from a step.
     """
     @_builtins.property
     def value(self) -> _struct_pb2.Value:
-        """value is a string, number, boolean or null; a list or an object is INVALID_ARGUMENT. Required. Strings are compared
-        exactly, numbers by value (1 equals 1.0). A list at the path matches when one of its elements does. Null matches an
-        explicit null, not a missing member.
+        """value is a string, number, boolean or null; a list or an object is INVALID_ARGUMENT. Strings are compared exactly,
+        numbers by value (1 equals 1.0). A list at the path matches when one of its elements does. Null matches an explicit
+        null, not a missing member.
         """
 
     def __init__(
@@ -587,9 +587,9 @@ class FilterCondition(_message.Message):
     METADATA_PATH_FIELD_NUMBER: _builtins.int
     VALUES_FIELD_NUMBER: _builtins.int
     field: Global___FilterField.ValueType
-    """field is the field to test. Required."""
+    """field is the field to test."""
     operator: Global___FilterOperator.ValueType
-    """operator says how. Required. LESS to GREATER_OR_EQUAL are for IMPORTANCE, CONFIDENCE, TRUST and times only; with another
+    """operator says how. LESS to GREATER_OR_EQUAL are for IMPORTANCE, CONFIDENCE, TRUST and times only; with another
     field they are INVALID_ARGUMENT.
     """
     metadata_path: _builtins.str

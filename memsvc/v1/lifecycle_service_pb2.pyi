@@ -461,7 +461,7 @@ class ArchiveMemoryRequest(_message.Message):
     """wait_for says when to return. Unspecified: INDEXED."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says from where to look. Required."""
+        """scope says from where to look."""
 
     def __init__(
         self,
@@ -556,7 +556,7 @@ class PromoteMemoryRequest(_message.Message):
     """wait_for says when to return. Unspecified: INDEXED."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says from where to look. Required."""
+        """scope says from where to look."""
 
     def __init__(
         self,
@@ -676,7 +676,7 @@ class ConsolidateMemoriesRequest(_message.Message):
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
         """scope names the project whose memories are merged with each other: those of project_id alone, or without project_id
-        the global ones. Required.
+        the global ones.
         """
 
     def __init__(
@@ -832,7 +832,7 @@ class UndoConsolidationRequest(_message.Message):
     """wait_for says when to return. Unspecified: INDEXED."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says from where to look. Required."""
+        """scope says from where to look."""
 
     def __init__(
         self,
@@ -933,7 +933,7 @@ class SummarizePeriodRequest(_message.Message):
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
         """scope names the project whose memories are summed up, and where the summary lives: those of project_id alone, or
-        without project_id the global ones. Required.
+        without project_id the global ones.
         """
 
     @_builtins.property
@@ -1045,7 +1045,7 @@ class ListDueRemindersRequest(_message.Message):
     """page_token is next_page_token of the page before; all else must be as it was. Empty: the first page."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says whose: the memories of its project and the global ones, and the private ones of its session. Required."""
+        """scope says whose: the memories of its project and the global ones, and the private ones of its session."""
 
     @_builtins.property
     def time(self) -> _timestamp_pb2.Timestamp:
@@ -1168,11 +1168,11 @@ class AcknowledgeReminderRequest(_message.Message):
     """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says from where to look. Required."""
+        """scope says from where to look."""
 
     @_builtins.property
     def date(self) -> _types_pb2.CalendarDate:
-        """date is the day, with its year, as ReminderOccurrence.date names it. Required."""
+        """date is the day, with its year, as ReminderOccurrence.date names it."""
 
     def __init__(
         self,
@@ -1290,7 +1290,7 @@ class CreateCheckpointRequest(_message.Message):
     """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says of which project. Required."""
+        """scope says of which project."""
 
     @_builtins.property
     def known_time(self) -> _timestamp_pb2.Timestamp:
@@ -1355,7 +1355,7 @@ class ListCheckpointsRequest(_message.Message):
     """page_token is next_page_token of the page before. Empty: the first page."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says of which project. Required."""
+        """scope says of which project."""
 
     def __init__(
         self,
@@ -1460,7 +1460,7 @@ class DiffCheckpointRequest(_message.Message):
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     checkpoint: _builtins.str
-    """checkpoint is its name. Required."""
+    """checkpoint is its name."""
     page_size: _builtins.int
     """page_size is how many differences a page may hold: 1 to 100. 0: 20. A page may hold fewer, even none, and not be
     the last.
@@ -1469,7 +1469,7 @@ class DiffCheckpointRequest(_message.Message):
     """page_token is next_page_token of the page before. Empty: the first page."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says of which project; private memories of its session are within, those of others are not. Required."""
+        """scope says of which project; private memories of its session are within, those of others are not."""
 
     def __init__(
         self,
@@ -1533,7 +1533,7 @@ class RollbackToCheckpointRequest(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     WAIT_FOR_FIELD_NUMBER: _builtins.int
     checkpoint: _builtins.str
-    """checkpoint is its name. Required."""
+    """checkpoint is its name."""
     dry_run: _builtins.bool
     """dry_run counts what would be done and changes nothing. It does not foresee keys that are in the way."""
     request_id: _builtins.str
@@ -1545,9 +1545,7 @@ class RollbackToCheckpointRequest(_message.Message):
     """wait_for says when to return. Unspecified: INDEXED."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says of which project; private memories of its session go back with it, those of other sessions stay.
-        Required.
-        """
+        """scope says of which project; private memories of its session go back with it, those of other sessions stay."""
 
     def __init__(
         self,
@@ -1684,7 +1682,7 @@ class ExportUserRequest(_message.Message):
     """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope names the user. Its other fields must be empty: a user is exported whole. Required."""
+        """scope names the user. Its other fields must be empty: a user is exported whole."""
 
     def __init__(
         self,
@@ -1802,7 +1800,7 @@ class ImportUserHeader(_message.Message):
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
         """scope names the user who gets the records, whosever they were. Its other fields must be empty: projects, agents and
-        sessions are those of the file. Required.
+        sessions are those of the file.
         """
 
     def __init__(
@@ -1977,7 +1975,7 @@ class EraseUserRequest(_message.Message):
     """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope names the user. Its other fields must be empty: a user is erased whole. Required."""
+        """scope names the user. Its other fields must be empty: a user is erased whole."""
 
     def __init__(
         self,

@@ -377,12 +377,12 @@ class CreateMemoryRequest(_message.Message):
     """conflict_policy says what to do with older memories that the new content contradicts. Unspecified: MARK."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says where the memory is stored. Required."""
+        """scope says where the memory is stored."""
 
     @_builtins.property
     def memory(self) -> _types_pb2.Memory:
-        """memory is what to store. Required, with content. Under an existing key the given fields that are not default values
-        replace the stored ones, the others stay, and the memory is ACTIVE afterwards.
+        """memory is what to store. With content. Under an existing key the given fields that are not default values replace
+        the stored ones, the others stay, and the memory is ACTIVE afterwards.
         """
 
     @_builtins.property
@@ -518,7 +518,7 @@ class BatchCreateMemoriesRequest(_message.Message):
     """conflict_policy says what to do with older memories that the new content contradicts. Unspecified: MARK."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says where the memories are stored unless they say otherwise. Required."""
+        """scope says where the memories are stored unless they say otherwise."""
 
     @_builtins.property
     def memories(self) -> _containers.RepeatedCompositeFieldContainer[Global___BatchMemory]:
@@ -686,7 +686,7 @@ class ImportHeader(_message.Message):
     """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says where the memories are stored unless they say otherwise. Required."""
+        """scope says where the memories are stored unless they say otherwise."""
 
     def __init__(
         self,
@@ -874,7 +874,7 @@ class GetMemoryRequest(_message.Message):
     """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says from where to look. Required."""
+        """scope says from where to look."""
 
     @_builtins.property
     def as_of(self) -> _types_pb2.AsOf:
@@ -948,7 +948,7 @@ class BatchGetMemoriesRequest(_message.Message):
     IDS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says from where to look. Required."""
+        """scope says from where to look."""
 
     @_builtins.property
     def ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -1026,7 +1026,7 @@ class ListMemoriesRequest(_message.Message):
     """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says from where to look. Required."""
+        """scope says from where to look."""
 
     @_builtins.property
     def filter(self) -> _filters_pb2.Filter:
@@ -1115,12 +1115,12 @@ class UpdateMemoryRequest(_message.Message):
     """conflict_policy says what to do with older memories that the new content contradicts. Unspecified: MARK."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says from where to look. Required. It does not move the memory."""
+        """scope says from where to look. It does not move the memory."""
 
     @_builtins.property
     def memory(self) -> _types_pb2.Memory:
         """memory names the memory by its id, or without an id by its key in exactly the scope's project, and holds the new
-        values. Required.
+        values.
         """
 
     @_builtins.property
@@ -1236,7 +1236,7 @@ class DeleteMemoryRequest(_message.Message):
     """wait_for says when to return. Unspecified: INDEXED, so that no later search finds the memory."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says from where to look. Required."""
+        """scope says from where to look."""
 
     def __init__(
         self,
@@ -1323,7 +1323,7 @@ class RestoreMemoryRequest(_message.Message):
     """wait_for says when to return. Unspecified: INDEXED."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says from where to look. Required."""
+        """scope says from where to look."""
 
     def __init__(
         self,
@@ -1420,13 +1420,13 @@ class SupersedeMemoryRequest(_message.Message):
     """conflict_policy says what to do with other memories that a new one contradicts. Unspecified: MARK."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says from where to look. Required."""
+        """scope says from where to look."""
 
     @_builtins.property
     def memory(self) -> _types_pb2.Memory:
-        """memory is what takes its place. Required: either new, with content as in CreateMemoryRequest.memory, or with nothing
-        but the id of an ACTIVE memory. A new one lives in the old one's project unless its scope names another, and has the
-        old one's layer, kind, category, title, tags, importance and tier where it gives none.
+        """memory is what takes its place. Either new, with content as in CreateMemoryRequest.memory, or with nothing but the
+        id of an ACTIVE memory. A new one lives in the old one's project unless its scope names another, and has the old
+        one's layer, kind, category, title, tags, importance and tier where it gives none.
         """
 
     @_builtins.property
@@ -1526,7 +1526,7 @@ class ListConflictsRequest(_message.Message):
     """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says from where to look. Required."""
+        """scope says from where to look."""
 
     @_builtins.property
     def states(self) -> _containers.RepeatedScalarFieldContainer[_types_pb2.ConflictState.ValueType]:
@@ -1594,9 +1594,9 @@ class ResolveConflictRequest(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     WAIT_FOR_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    """id is the conflict's UUID. Required."""
+    """id is the conflict's UUID."""
     resolution: Global___ConflictResolution.ValueType
-    """resolution is the decision. Required."""
+    """resolution is the decision."""
     request_id: _builtins.str
     """request_id makes a repetition safe. Any string of at most 128 characters; a UUID is advised. Empty: a repetition is
     a new request.
@@ -1605,7 +1605,7 @@ class ResolveConflictRequest(_message.Message):
     """wait_for says when to return. Unspecified: INDEXED."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says from where to look. Required."""
+        """scope says from where to look."""
 
     def __init__(
         self,
@@ -1692,15 +1692,15 @@ class CaptureMemoryRequest(_message.Message):
     """conflict_policy says what to do with older memories that the new ones contradict. Unspecified: MARK."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says from where it is said. Required. Memories of the project are stored in scope.project_id; what is global
-        is stored without a project. Without a project everything is global.
+        """scope says from where it is said. Memories of the project are stored in scope.project_id; what is global is stored
+        without a project. Without a project everything is global.
         """
 
     @_builtins.property
     def message(self) -> _types_pb2.ChatMessage:
-        """message is what was said, by whom and when. Required. Its content has 1 to 100 000 characters of UTF-8, without NUL;
-        images in it become files as those in Memory.content do, but only those in statements that are remembered. Its speaker
-        and its event_time are stored with the memories. tool_calls, tool_call_id, token_count, pinned and metadata must be
+        """message is what was said, by whom and when. Its content has 1 to 100 000 characters of UTF-8, without NUL; images
+        in it become files as those in Memory.content do, but only those in statements that are remembered. Its speaker and
+        its event_time are stored with the memories. tool_calls, tool_call_id, token_count, pinned and metadata must be
         unset.
         """
 
@@ -1855,7 +1855,7 @@ class FlushMessagesRequest(_message.Message):
     """conflict_policy says what to do with older memories that the new ones contradict. Unspecified: MARK."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says where the conversation takes place. Required. See CaptureMemoryRequest.scope."""
+        """scope says where the conversation takes place. See CaptureMemoryRequest.scope."""
 
     @_builtins.property
     def messages(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.ChatMessage]:
@@ -2014,7 +2014,7 @@ class AppendMemoryRequest(_message.Message):
     or "knowledge/" must have one of the forms above.
     """
     content: _builtins.str
-    """content is what to add. Required: 1 to 1 000 000 characters, without NUL; the whole memory may not become longer."""
+    """content is what to add. 1 to 1 000 000 characters, without NUL; the whole memory may not become longer."""
     separator: _builtins.str
     """separator stands between what is there and what is added. At most 256 characters, without NUL. Absent: a line
     break, unless the text ends in one. Given, it is used as it is.
@@ -2029,7 +2029,7 @@ class AppendMemoryRequest(_message.Message):
     """conflict_policy says what to do with older memories that the new text contradicts. Unspecified: MARK."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says where the memory is. Required. It is looked up in exactly the scope's project."""
+        """scope says where the memory is. It is looked up in exactly the scope's project."""
 
     def __init__(
         self,
@@ -2171,7 +2171,7 @@ class DocumentHeader(_message.Message):
     """conflict_policy says what to do with older memories that the document contradicts. Unspecified: MARK."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says where the memory is stored. Required."""
+        """scope says where the memory is stored."""
 
     @_builtins.property
     def memory(self) -> _types_pb2.Memory:
@@ -2279,8 +2279,8 @@ class WatchMemoriesRequest(_message.Message):
     """start says where to begin. Unspecified: NOW. With a cursor it does nothing."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says from where to look. Required. Changes of memories that it does not see are not told; those of
-        private memories of another session only where filter.sessions is ALL.
+        """scope says from where to look. Changes of memories that it does not see are not told; those of private memories of
+        another session only where filter.sessions is ALL.
         """
 
     @_builtins.property
@@ -2439,7 +2439,7 @@ class ListQuarantinedRequest(_message.Message):
     """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says from where to look. Required."""
+        """scope says from where to look."""
 
     @_builtins.property
     def filter(self) -> _filters_pb2.Filter:
@@ -2516,7 +2516,7 @@ class ReviewMemoryRequest(_message.Message):
     the global memories, first among the QUARANTINED ones.
     """
     verdict: Global___ReviewVerdict.ValueType
-    """verdict is the decision. Required."""
+    """verdict is the decision."""
     expected_revision: _builtins.int
     """expected_revision is the revision that was looked at. 0: any. Negative: INVALID_ARGUMENT."""
     request_id: _builtins.str
@@ -2527,7 +2527,7 @@ class ReviewMemoryRequest(_message.Message):
     """wait_for says when to return. Unspecified: INDEXED."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says from where to look. Required."""
+        """scope says from where to look."""
 
     def __init__(
         self,
@@ -2665,7 +2665,7 @@ class ListRevisionsRequest(_message.Message):
     """page_token is next_page_token of the page before. Empty: the first page."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says from where to look. Required. Revisions in which the memory was private to another session are left out."""
+        """scope says from where to look. Revisions in which the memory was private to another session are left out."""
 
     def __init__(
         self,
@@ -2756,7 +2756,7 @@ class RollbackMemoryRequest(_message.Message):
     """wait_for says when to return. Unspecified: INDEXED."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says from where to look. Required."""
+        """scope says from where to look."""
 
     def __init__(
         self,

@@ -674,7 +674,7 @@ class SearchRequest(_message.Message):
     """snippet_chars is how many characters a snippet may hold: 40 to 2 000. 0: 240."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says from where to look. Required."""
+        """scope says from where to look."""
 
     @_builtins.property
     def vector(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
@@ -1131,7 +1131,7 @@ class StreamSearchRequest(_message.Message):
     SEARCH_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def search(self) -> Global___SearchRequest:
-        """search is what to look for. Required."""
+        """search is what to look for."""
 
     def __init__(
         self,
@@ -1284,8 +1284,8 @@ class SearchAllRequest(_message.Message):
     CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
     SNIPPET_CHARS_FIELD_NUMBER: _builtins.int
     query: _builtins.str
-    """query is what to look for, in any language; it is plain text and has no operators. Required: 1 to 8 192 characters,
-    not white space alone. Of the words of a query that no file has, the file is found by the others.
+    """query is what to look for, in any language; it is plain text and has no operators. 1 to 8 192 characters, not white
+    space alone. Of the words of a query that no file has, the file is found by the others.
     """
     limit: _builtins.int
     """limit is how many of each group to return at most: 1 to 100. 0: 10."""
@@ -1299,7 +1299,7 @@ class SearchAllRequest(_message.Message):
     """snippet_chars is how many characters the snippet of a memory may hold: 40 to 2 000. 0: 240."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says from where to look. Required."""
+        """scope says from where to look."""
 
     @_builtins.property
     def groups(self) -> _containers.RepeatedScalarFieldContainer[Global___SearchGroup.ValueType]:
@@ -1567,7 +1567,7 @@ class BuildContextRequest(_message.Message):
     """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says for whom. Required. The project and the session in it choose the sections."""
+        """scope says for whom. The project and the session in it choose the sections."""
 
     @_builtins.property
     def vector(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
@@ -1947,7 +1947,7 @@ class RenderContextRequest(_message.Message):
     """earlier_cursor asks for a delta since an earlier context. Empty: the whole context."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says for whom. Required."""
+        """scope says for whom."""
 
     @_builtins.property
     def vector(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
@@ -2076,7 +2076,7 @@ class LoadCoreRequest(_message.Message):
     """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says for whom: the memories of its project and the global ones. Required."""
+        """scope says for whom: the memories of its project and the global ones."""
 
     def __init__(
         self,

@@ -241,8 +241,8 @@ class CreateSessionRequest(_message.Message):
     """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says where the session lives, and by its session_id what it is called. Required. Without a session_id the
-        service makes one: see Session.scope.
+        """scope says where the session lives, and by its session_id what it is called. Without a session_id the service makes
+        one: see Session.scope.
         """
 
     @_builtins.property
@@ -315,7 +315,7 @@ class AppendMessagesRequest(_message.Message):
     """wait_for says when to return. Unspecified: STORED."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope names the session by its session_id. Required, with session_id. Its agent_id says which agent appends."""
+        """scope names the session by its session_id. With session_id. Its agent_id says which agent appends."""
 
     @_builtins.property
     def messages(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.ChatMessage]:
@@ -421,7 +421,7 @@ class GetSessionRequest(_message.Message):
     SCOPE_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope names the session by its session_id. Required, with session_id."""
+        """scope names the session by its session_id. With session_id."""
 
     def __init__(
         self,
@@ -481,8 +481,8 @@ class ListSessionsRequest(_message.Message):
     """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says whose sessions: those of its user in exactly its project, without one the global ones. Required. Agent
-        and session do not matter.
+        """scope says whose sessions: those of its user in exactly its project, without one the global ones. Agent and session
+        do not matter.
         """
 
     @_builtins.property
@@ -559,7 +559,7 @@ class ListMessagesRequest(_message.Message):
     """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope names the session by its session_id. Required, with session_id."""
+        """scope names the session by its session_id. With session_id."""
 
     def __init__(
         self,
@@ -642,7 +642,7 @@ class TrimSessionRequest(_message.Message):
     """wait_for says when to return. Unspecified: STORED."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope names the session by its session_id. Required, with session_id."""
+        """scope names the session by its session_id. With session_id."""
 
     def __init__(
         self,
@@ -728,7 +728,7 @@ class CloseSessionRequest(_message.Message):
     """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope names the session by its session_id. Required, with session_id."""
+        """scope names the session by its session_id. With session_id."""
 
     def __init__(
         self,
@@ -788,7 +788,7 @@ class ReopenSessionRequest(_message.Message):
     """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope names the session by its session_id. Required, with session_id."""
+        """scope names the session by its session_id. With session_id."""
 
     def __init__(
         self,

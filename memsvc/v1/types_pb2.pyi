@@ -830,8 +830,8 @@ class Scope(_message.Message):
     AGENT_ID_FIELD_NUMBER: _builtins.int
     SESSION_ID_FIELD_NUMBER: _builtins.int
     user_id: _builtins.str
-    """user_id names the person or tenant whose memories these are. Required: 1 to 128 characters, no control characters.
-    A user who has stored nothing yet is not an error: reads are empty, lookups are NOT_FOUND.
+    """user_id names the person or tenant whose memories these are. 1 to 128 characters, no control characters. A user who
+    has stored nothing yet is not an error: reads are empty, lookups are NOT_FOUND.
     """
     project_id: _builtins.str
     """project_id names the project. At most 128 characters, no control characters. Empty: global, outside every project."""
@@ -898,9 +898,9 @@ class FileRef(_message.Message):
     CATEGORY_FIELD_NUMBER: _builtins.int
     ID_FIELD_NUMBER: _builtins.int
     category: Global___FileCategory.ValueType
-    """category is the category of the file. Required."""
+    """category is the category of the file."""
     id: _builtins.str
-    """id is the file's id within its category. Required: 1 to 256 characters, no control characters."""
+    """id is the file's id within its category. 1 to 256 characters, no control characters."""
     def __init__(
         self,
         *,
@@ -1016,23 +1016,21 @@ class Memory(_message.Message):
     """
     access_count: _builtins.int
     """access_count is how often the memory was returned by a get or a search, or met again as a duplicate; at most once
-    an hour counts. It is written with a delay of some seconds. Output only.
+    an hour counts. It is written with a delay of some seconds.
     """
     work_in_progress: _builtins.bool
     """work_in_progress marks work that, when its time is over, is finished instead of expired: see MaintenanceStep EXPIRE."""
     content_hash: _builtins.str
-    """content_hash is the lower-case hexadecimal SHA-256 of the UTF-8 content. Output only."""
+    """content_hash is the lower-case hexadecimal SHA-256 of the UTF-8 content."""
     source: _builtins.str
     """source says where the memory comes from, such as a file name or a tool. At most 256 characters. Empty: not said."""
     supersedes_id: _builtins.str
-    """supersedes_id is the id of the memory that this one replaced. Empty: none. Output only."""
+    """supersedes_id is the id of the memory that this one replaced. Empty: none."""
     superseded_by_id: _builtins.str
-    """superseded_by_id is the id of the memory that replaced this one, which is then SUPERSEDED. Empty: none. Output
-    only.
-    """
+    """superseded_by_id is the id of the memory that replaced this one, which is then SUPERSEDED. Empty: none."""
     revision: _builtins.int
     """revision is 1 at creation and grows by 1 with every change; being read does not change it. Send it back as
-    expected_revision to change only what was read. Output only.
+    expected_revision to change only what was read.
     """
     origin: Global___MemoryOrigin.ValueType
     """origin is the class of the source. Unspecified in a creating write: AGENT, in an import IMPORT. Under an existing key
@@ -1046,7 +1044,7 @@ class Memory(_message.Message):
     derived from a quarantined memory. Kept to six decimal places. Absent: no bound of its own. Always set in replies.
     """
     review: Global___MemoryReview.ValueType
-    """review says whether the memory was withheld for a review. Output only."""
+    """review says whether the memory was withheld for a review."""
     @_builtins.property
     def scope(self) -> Global___Scope:
         """scope says where the memory lives. In a write it may be left out; its non-empty project_id, agent_id and session_id
@@ -1085,15 +1083,15 @@ class Memory(_message.Message):
 
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
-        """create_time is when the memory was stored first. Output only."""
+        """create_time is when the memory was stored first."""
 
     @_builtins.property
     def update_time(self) -> _timestamp_pb2.Timestamp:
-        """update_time is when the latest revision was stored. Being read does not change it. Output only."""
+        """update_time is when the latest revision was stored. Being read does not change it."""
 
     @_builtins.property
     def access_time(self) -> _timestamp_pb2.Timestamp:
-        """access_time is when the memory was last returned by a get or a search. Unset: never. Output only."""
+        """access_time is when the memory was last returned by a get or a search. Unset: never."""
 
     @_builtins.property
     def event_time(self) -> _timestamp_pb2.Timestamp:
@@ -1463,13 +1461,13 @@ class ChatMessage(_message.Message):
     pinned: _builtins.bool
     """pinned exempts the message from trimming, as system messages are. Used by sessions alone."""
     memory_id: _builtins.str
-    """memory_id is the id of the memory that holds the message. Output only."""
+    """memory_id is the id of the memory that holds the message."""
     ordinal: _builtins.int
-    """ordinal is the position in the session, counted from 1; a position is never reused. Output only."""
+    """ordinal is the position in the session, counted from 1; a position is never reused."""
     archived: _builtins.bool
-    """archived is true when the message is no longer in use, because it was trimmed or archived. Output only."""
+    """archived is true when the message is no longer in use, because it was trimmed or archived."""
     summary_id: _builtins.str
-    """summary_id is the id of the memory that summarises the message after a trim. Empty: none. Output only."""
+    """summary_id is the id of the memory that summarises the message after a trim. Empty: none."""
     @_builtins.property
     def event_time(self) -> _timestamp_pb2.Timestamp:
         """event_time is when it was said; the memories made of it carry it. Unset: not known."""
@@ -1486,7 +1484,7 @@ class ChatMessage(_message.Message):
 
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
-        """create_time is when the message was appended. Output only."""
+        """create_time is when the message was appended."""
 
     def __init__(
         self,
@@ -1528,9 +1526,9 @@ class CalendarDate(_message.Message):
     year: _builtins.int
     """year is 1900 to 2999, or 0 for any."""
     month: _builtins.int
-    """month is 1 to 12. Required."""
+    """month is 1 to 12."""
     day: _builtins.int
-    """day is 1 to 31. Required."""
+    """day is 1 to 31."""
     def __init__(
         self,
         *,
@@ -1595,10 +1593,10 @@ class Reminder(_message.Message):
     MORNING alone when `time` is before 15:00.
     """
     phrase: _builtins.str
-    """phrase is the sentence of the content in which the service found the reminder. Empty: it was given. Output only."""
+    """phrase is the sentence of the content in which the service found the reminder. Empty: it was given."""
     @_builtins.property
     def date(self) -> Global___CalendarDate:
-        """date is the day, by the Gregorian calendar; days of the lunar calendar are not reckoned. Required."""
+        """date is the day, by the Gregorian calendar; days of the lunar calendar are not reckoned."""
 
     @_builtins.property
     def time(self) -> Global___TimeOfDay:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator
 
 import grpc
 import pytest
+from google.api.field_behavior_pb2 import FieldBehavior, field_behavior
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
@@ -23,6 +25,7 @@ from tests.e2e.wrong_input.requests import (
     condition,
     deep,
     nested,
+    requests,
     right,
     text,
     where,
@@ -45,6 +48,24 @@ def stocked(stubs: Stubs) -> types_pb.Scope:
 def seen(stubs: Stubs, scope: types_pb.Scope) -> list[types_pb.Memory]:
     """Return what is there, without the traces of reading: what another test of the module read is counted later."""
     return [plain(memory) for memory in list_all(stubs, scope)]
+
+
+def _required() -> Iterator[tuple[str, str]]:
+    """Yield every field of a request that its .proto file marks as required."""
+    for name in requests(Scope()):
+        for one in METHODS[name].descriptor.input_type.fields:
+            if FieldBehavior.REQUIRED in one.GetOptions().Extensions[field_behavior]:
+                yield name, one.name
+
+
+@pytest.mark.parametrize(("name", "field"), list(_required()))
+def test_fields_marked_as_required_are(stubs: Stubs, stocked: types_pb.Scope, name: str, field: str) -> None:
+    """Without it, a request that is right otherwise is refused, and the field is named."""
+    fields = {each: value for each, value in right(name, stocked).items() if each != field and value is not None}
+    refusal = refused(METHODS[name].call(stubs), METHODS[name].request(**fields))
+
+    assert grpc.StatusCode.INVALID_ARGUMENT is refusal.code
+    assert field in {path.split(".")[0].split("[")[0] for path in refusal.fields}
 
 
 @pytest.mark.parametrize("wrong", list(table()), ids=lambda wrong: f"{wrong.method} {','.join(wrong.paths)[:60]}")

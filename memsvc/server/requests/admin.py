@@ -32,9 +32,9 @@ _SCOPE_PARTS = ("project_id", "agent_id", "session_id")
 
 
 def get_stats_request(message: admin_pb.GetStatsRequest) -> Scope:
-    """Return the scope to count; without a user it is the caller's whole tenant."""
+    """Return the scope to count."""
     decoder = RequestDecoder()
-    scope = decoder.scope(message.scope, requires_user=message.HasField("scope"))
+    scope = decoder.scope(message.scope)
     decoder.finish()
     return scope
 

@@ -125,9 +125,9 @@ class RequestDecoder:
         if principal.project_ids and project_id not in principal.project_ids:
             raise _not_authorised(principal, "project_id", project_id)
 
-    def scope(self, message: types_pb.Scope, field: str = "scope", *, requires_user: bool = True) -> Scope:
+    def scope(self, message: types_pb.Scope, field: str = "scope") -> Scope:
         """Return the scope of the request, within the caller's tenant; `finish` authorises it."""
-        self.name(f"{field}.user_id", message.user_id, most=limits.USER_ID, least=1 if requires_user else 0)
+        self.name(f"{field}.user_id", message.user_id, most=limits.USER_ID, least=1)
         self.inner_scope(message, field)
         scope = Scope(
             user_id=message.user_id,

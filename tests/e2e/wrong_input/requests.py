@@ -40,7 +40,12 @@ class Wrong:
 
 def right(method: str, scope: types_pb.Scope) -> dict[str, Any]:
     """Return the fields of a request that is right."""
-    return {**_writing(scope), **_history(scope), **_talking(scope), **_finding(scope)}[method]
+    return requests(scope)[method]
+
+
+def requests(scope: types_pb.Scope) -> dict[str, dict[str, Any]]:
+    """Return the fields of right requests, by method."""
+    return {**_writing(scope), **_history(scope), **_talking(scope), **_finding(scope)}
 
 
 def _writing(scope: types_pb.Scope) -> dict[str, dict[str, Any]]:
