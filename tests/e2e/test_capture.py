@@ -13,6 +13,8 @@ from typing import Any
 
 import grpc
 import pytest
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as search_pb
@@ -239,6 +241,39 @@ def test_a_document_becomes_a_memory_in_chunks(stubs: Stubs, home: types_pb.Scop
 def _search(scope: types_pb.Scope, query: str) -> Any:
 
     return search_pb.SearchRequest(scope=scope, query=query)
+
+
+def test_a_document_has_the_fields_of_a_memory(stubs: Stubs, home: types_pb.Scope) -> None:
+    """All that a memory can have but content; it is compared with older memories."""
+    old = create(stubs, home, "I live in Lisbon.")
+    moment = Timestamp(seconds=1_700_000_000)
+    ref = types_pb.FileRef(category=types_pb.FILE_CATEGORY_UPLOAD, id="u1")
+    reply = ingest(
+        stubs, b"I moved to Porto.", scope=home, importance=5, tier=types_pb.MEMORY_TIER_CORE, event_time=moment,
+        file_refs=[ref], speaker="Ada", source="letter", ttl=Duration(seconds=3_600),
+    )  # fmt: skip
+
+    memory = reply.memory
+    assert (memory.importance, memory.tier, memory.event_time) == (5, types_pb.MEMORY_TIER_CORE, moment)
+    assert (list(memory.file_refs), memory.speaker, memory.source) == ([ref], "Ada", "letter")
+    assert memory.HasField("expire_time")
+    assert [one.older_memory_id for one in reply.conflicts] == [old.id]
+
+
+def test_what_is_captured_has_speaker_time_tags_and_source(stubs: Stubs, home: types_pb.Scope) -> None:
+    """Those of the message and of the request; with the policy SUPERSEDE the older memory gives way at once."""
+    old = create(stubs, home, "I live in Lisbon.")
+    message = types_pb.ChatMessage(
+        content="I moved to Porto.", speaker="Ada", event_time=Timestamp(seconds=1_700_000_000)
+    )
+    request = memory_pb.CaptureMemoryRequest(
+        scope=home, message=message, tags=["move"], source="chat", conflict_policy=types_pb.CONFLICT_POLICY_SUPERSEDE
+    )
+    memory = stubs.memory.CaptureMemory(request, timeout=TIMEOUT).decisions[0].memory
+
+    assert (memory.speaker, memory.event_time, memory.source) == ("Ada", message.event_time, "chat")
+    assert "move" in memory.tags
+    assert get(stubs, home, old.id).superseded_by_id == memory.id
 
 
 def test_a_skill_is_known_by_its_front_matter(stubs: Stubs, home: types_pb.Scope) -> None:

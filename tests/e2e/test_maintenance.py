@@ -134,8 +134,8 @@ def test_maintenance_keeps_to_its_scope(stubs: Stubs, user: str) -> None:
     [change] = [change for response in told for change in response.changes]
     assert (user, "p", EXPIRE, []) == (change.user_id, change.project_id, change.step, list(change.member_ids))
     assert {(home, "EXPIRED")} == set(changes(run(stubs, scope=scopes[0])))
-    assert {(others, "EXPIRED"), (theirs, "EXPIRED")} <= set(changes(run(stubs, dry_run=True)))
-    assert {(others, "EXPIRED"), (theirs, "EXPIRED")} <= set(changes(run(stubs)))
+    assert {(others, "EXPIRED"), (theirs, "EXPIRED")} <= set(changes(run(stubs, all=True, dry_run=True)))
+    assert {(others, "EXPIRED"), (theirs, "EXPIRED")} <= set(changes(run(stubs, all=True)))
 
 
 def test_steps_are_run_alone(stubs: Stubs, scope: types_pb.Scope) -> None:
@@ -218,7 +218,9 @@ WRONG: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
     ("RunMaintenance", {"scope": types_pb.Scope()}, ("scope.user_id",)),
     ("RunMaintenance", {"scope": types_pb.Scope(user_id="x" * 129, project_id="\x00")}, ("scope.project_id", "scope.user_id")),
     ("RunMaintenance", {"scope": types_pb.Scope(user_id="u", agent_id="a", session_id="s")}, ("scope.agent_id", "scope.session_id")),
-    ("RunMaintenance", {"steps": [1, 0, 9, -1]}, ("steps[1]", "steps[2]", "steps[3]")),
+    ("RunMaintenance", {}, ("scope.user_id",)),
+    ("RunMaintenance", {"scope": U, "all": True}, ("scope",)),
+    ("RunMaintenance", {"all": True, "steps": [1, 0, 9, -1]}, ("steps[1]", "steps[2]", "steps[3]")),
     ("RunMaintenance", {"steps": [1] * 17, "scope": types_pb.Scope(session_id="s")}, ("scope.session_id", "scope.user_id", "steps")),
 ]  # fmt: skip
 

@@ -230,6 +230,8 @@ def test_client_and_command_line_synchronise(server: ServerProcess, vault: Path,
 @pytest.mark.parametrize(
     ("request_", "fields"),
     [
+        ({}, {"scope.user_id"}),
+        ({"all": True, "scope": types_pb.Scope(user_id="u")}, {"scope"}),
         ({"scope": types_pb.Scope()}, {"scope.user_id"}),
         (
             {"scope": types_pb.Scope(user_id="u", project_id="p", session_id="s")},
