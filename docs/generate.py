@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import grpc_tools  # type: ignore[import-untyped]  # ships no types
+from google.api.field_behavior_pb2 import FieldBehavior, field_behavior
 from google.protobuf.descriptor_pb2 import (
     DescriptorProto,
     EnumDescriptorProto,
@@ -140,7 +141,8 @@ def read_api() -> Api:
         files = FileDescriptorSet.FromString(target.read_bytes()).file
     api = Api()
     for file in files:
-        read_file(api, file)
+        if file.package == PACKAGE.strip("."):
+            read_file(api, file)
     return api
 
 
@@ -180,12 +182,18 @@ def read_message(api: Api, message: DescriptorProto, outer: str, path: Place, co
             text = f"map<{plain_type(entry.field[0])}, {plain_type(entry.field[1])}>"
             used = list(entry.field)
         found.uses |= {each.type_name.removeprefix(PACKAGE) for each in used if each.type_name.startswith(PACKAGE)}
-        found.rows.append((one.name, text, comments.get((*path, 2, number), "")))
+        found.rows.append((one.name, text, behaviour(one) + comments.get((*path, 2, number), "")))
     for number, nested in enumerate(message.nested_type):
         if nested.name not in maps:
             read_message(api, nested, f"{found.name}.", (*path, 3, number), comments)
     for number, enum in enumerate(message.enum_type):
         read_enum(api, enum, f"{found.name}.", (*path, 4, number), comments)
+
+
+def behaviour(one: FieldDescriptorProto) -> str:
+    """Return how a request or a response treats a field, as its annotations say; empty: optional."""
+    numbers = one.options.Extensions[field_behavior]
+    return "".join(f"{FieldBehavior.Name(number).replace('_', ' ').capitalize()}. " for number in numbers)
 
 
 def read_enum(api: Api, enum: EnumDescriptorProto, outer: str, path: Place, comments: Mapping[Place, str]) -> None:

@@ -22,7 +22,10 @@ import grpc
 from google.protobuf.struct_pb2 import Value
 
 from memsvc.client import DEFAULT_ADDRESS, AsyncMemsvc, Draft, Filters, MemsvcCallError, Tls
-from memsvc.v1 import context_pb2, types_pb2, watch_pb2
+from memsvc.v1 import filters_pb2 as filters_pb
+from memsvc.v1 import memory_service_pb2 as memory_pb
+from memsvc.v1 import search_service_pb2 as search_pb
+from memsvc.v1 import types_pb2 as types_pb
 
 CALL_SECONDS = 10.0
 CONTEXT_TOKENS = 400
@@ -54,10 +57,10 @@ TOLD: tuple[Draft, ...] = (
 )
 """What the agent hears, in this order. The last one has the key of the first, so it changes that memory."""
 
-NO_TASK = types_pb2.FilterExpression(
-    condition=types_pb2.FilterCondition(
-        field=types_pb2.FILTER_FIELD_KIND,
-        operator=types_pb2.FILTER_OPERATOR_NOT_EQUALS,
+NO_TASK = filters_pb.FilterExpression(
+    condition=filters_pb.FilterCondition(
+        field=filters_pb.FILTER_FIELD_KIND,
+        operator=filters_pb.FILTER_OPERATOR_NOT_EQUALS,
         values=[Value(string_value="TASK")],
     )
 )
@@ -103,7 +106,7 @@ async def remember(memsvc: AsyncMemsvc) -> None:
     for draft in TOLD:
         write = partial(memsvc.create, **draft, request_id=str(uuid4()))
         stored = await patiently(write)
-        outcome = types_pb2.WriteOutcome.Name(stored.outcome).removeprefix("WRITE_OUTCOME_")
+        outcome = types_pb.WriteOutcome.Name(stored.outcome).removeprefix("WRITE_OUTCOME_")
         print(f"  {outcome} {stored.memory.content}")
         if draft is TOLD[0]:
             again = await patiently(write)
@@ -160,14 +163,14 @@ async def prepare(memsvc: AsyncMemsvc) -> int:
     return items
 
 
-def show(event: context_pb2.BuildContextResponse) -> int:
+def show(event: search_pb.BuildContextResponse) -> int:
     """Write one event of a context, and return how many items it holds. The texts of all events are the prompt."""
     match event.WhichOneof("event"):
         case "plan":
             print(f"Context of at most {event.plan.total_tokens} tokens ({event.plan.tokenizer}):")
         case "items":
             for item in event.items.items:
-                section = context_pb2.ContextSection.Name(item.section).removeprefix("CONTEXT_SECTION_")
+                section = search_pb.ContextSection.Name(item.section).removeprefix("CONTEXT_SECTION_")
                 print(f"  {section}, {item.token_count} tokens:\n{item.text}", end="")
         case "warning":
             print(f"Warning: {event.warning.message}", file=sys.stderr)
@@ -176,7 +179,7 @@ def show(event: context_pb2.BuildContextResponse) -> int:
     return len(event.items.items)
 
 
-async def report(watch: AsyncIterator[watch_pb2.WatchMemoriesResponse]) -> str:
+async def report(watch: AsyncIterator[memory_pb.WatchMemoriesResponse]) -> str:
     """Write what the watch saw, and return the cursor of the first change."""
     print("Meanwhile the watch saw:")
     first = ""
@@ -195,16 +198,16 @@ async def resume(memsvc: AsyncMemsvc, cursor: str) -> None:
         print(f"Resumed after the first of them: {line(response.change)}")
 
 
-async def next_change(watch: AsyncIterator[watch_pb2.WatchMemoriesResponse]) -> watch_pb2.WatchMemoriesResponse:
+async def next_change(watch: AsyncIterator[memory_pb.WatchMemoriesResponse]) -> memory_pb.WatchMemoriesResponse:
     """Return the next response that is no heartbeat."""
     while not (response := await anext(watch)).HasField("change"):
         pass
     return response
 
 
-def line(change: watch_pb2.MemoryChange) -> str:
+def line(change: memory_pb.MemoryChange) -> str:
     """Say in a line what a change was."""
-    action = watch_pb2.MemoryChangeAction.Name(change.action).removeprefix("MEMORY_CHANGE_ACTION_")
+    action = memory_pb.MemoryChangeAction.Name(change.action).removeprefix("MEMORY_CHANGE_ACTION_")
     return f"{action} revision {change.revision}: {change.memory.content}"
 
 

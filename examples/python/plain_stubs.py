@@ -13,7 +13,9 @@ import grpc
 from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
-from memsvc.v1 import memory_service_pb2, search_service_pb2, types_pb2
+from memsvc.v1 import memory_service_pb2 as memory_pb
+from memsvc.v1 import search_service_pb2 as search_pb
+from memsvc.v1 import types_pb2 as types_pb
 from memsvc.v1.memory_service_pb2_grpc import MemoryServiceStub
 from memsvc.v1.search_service_pb2_grpc import SearchServiceStub
 
@@ -23,17 +25,17 @@ SECONDS = 10.0
 
 def main() -> None:
     """Write, find and be refused."""
-    scope = types_pb2.Scope(user_id="ann", project_id=f"trip-{uuid4()}")
+    scope = types_pb.Scope(user_id="ann", project_id=f"trip-{uuid4()}")
     with grpc.insecure_channel(ADDRESS) as channel:
         memories, searches = MemoryServiceStub(channel), SearchServiceStub(channel)
-        memory = types_pb2.Memory(content="我对花生过敏，点菜前要先告诉餐厅。")
-        request = memory_service_pb2.CreateMemoryRequest(scope=scope, memory=memory, request_id=str(uuid4()))
+        memory = types_pb.Memory(content="我对花生过敏，点菜前要先告诉餐厅。")
+        request = memory_pb.CreateMemoryRequest(scope=scope, memory=memory, request_id=str(uuid4()))
         memories.CreateMemory(request, timeout=SECONDS)
-        query = search_service_pb2.SearchRequest(scope=scope, query="餐厅要注意什么？")
+        query = search_pb.SearchRequest(scope=scope, query="餐厅要注意什么？")
         for hit in searches.Search(query, timeout=SECONDS).hits:
             print(f"{hit.score:.2f} {hit.memory.content}")
         try:
-            searches.Search(search_service_pb2.SearchRequest(scope=scope), timeout=SECONDS)
+            searches.Search(search_pb.SearchRequest(scope=scope), timeout=SECONDS)
         except grpc.RpcError as error:
             for violation in violations(error):
                 print(f"{violation.field}: {violation.description}")

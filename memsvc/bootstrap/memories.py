@@ -30,7 +30,7 @@ from memsvc.engine.memories.append import MemoryAppender
 from memsvc.engine.memories.bulk_import import BulkImporter
 from memsvc.engine.memories.create import MemoryCreator
 from memsvc.engine.memories.documents import DocumentIngester
-from memsvc.engine.memories.lookup import AccessCounts, MemoryReader
+from memsvc.engine.memories.lookup import AccessCounts, KeyResolver, MemoryReader
 from memsvc.engine.memories.promote import MemoryPromoter
 from memsvc.engine.memories.reminders import ReminderService
 from memsvc.engine.memories.review import ReviewService
@@ -120,6 +120,7 @@ def build_memory_services(assembly: Assembly, parts: WriteParts) -> MemoryServic
         memory_promoter=MemoryPromoter(memory_builder, record_builder, requests, reads),
         memory_archiver=MemoryArchiver(memory_builder, record_builder, requests),
         memory_reader=MemoryReader(reads, accesses),
+        key_resolver=KeyResolver(reads, committer),
         conflict_resolver=ConflictResolver(memory_builder, record_builder, requests, store),
         as_of_reader=AsOfReader(reads),
         checkpoints=CheckpointService(store, committer, now),

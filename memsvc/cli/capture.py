@@ -23,10 +23,8 @@ if TYPE_CHECKING:
     from typing import Literal
 
     from memsvc.client import DocumentFields, request_types
-    from memsvc.v1 import capture_pb2 as messages
-    from memsvc.v1 import types_pb2 as types
-if TYPE_CHECKING:
-    from memsvc.v1 import capture_pb2 as messages
+    from memsvc.v1 import memory_service_pb2 as memory_pb
+    from memsvc.v1 import types_pb2 as types_pb
 
 
 TEXT_WIDTH = 80
@@ -58,26 +56,29 @@ def capture(
         print_error(f"memsvc: {reply.notice}")
 
 
-def _row(decision: messages.CaptureDecision) -> tuple[str, ...]:
-    from memsvc.v1 import capture_pb2 as messages  # noqa: PLC0415 - a quick start
-    from memsvc.v1 import types_pb2 as types  # noqa: PLC0415
+def _row(decision: memory_pb.CaptureDecision) -> tuple[str, ...]:
 
-    reason = messages.CaptureReason.Name(decision.reason).removeprefix("CAPTURE_REASON_").lower()
-    kind = types.MemoryKind.Name(decision.memory.kind).removeprefix("MEMORY_KIND_").lower() if decision.remember else ""
+    from memsvc.v1 import memory_service_pb2 as memory_pb  # noqa: PLC0415 - a quick start
+    from memsvc.v1 import types_pb2 as types_pb  # noqa: PLC0415 - a quick start
+
+    reason = memory_pb.CaptureReason.Name(decision.reason).removeprefix("CAPTURE_REASON_").lower()
+    kind = (
+        types_pb.MemoryKind.Name(decision.memory.kind).removeprefix("MEMORY_KIND_").lower() if decision.remember else ""
+    )
     scope = (decision.memory.scope.project_id or "global") if decision.remember else ""
     return (
         "yes" if decision.remember else "no",
         reason.replace("_", " "),
         scope,
         kind,
-        shortened(decision.text, TEXT_WIDTH),
+        shortened(decision.statement, TEXT_WIDTH),
         decision.memory.id,
     )
 
 
 def say_redactions(redactions: object) -> None:
     """Say on stderr which secrets were replaced, if any were."""
-    told = ", ".join(f"{one.count} {one.kind}" for one in cast("list[types.Redaction]", redactions))
+    told = ", ".join(f"{one.match_count} {one.kind}" for one in cast("list[types_pb.Redaction]", redactions))
     if told:
         print_error(f"memsvc: Secrets were replaced before anything was stored: {told}")
 
@@ -191,19 +192,21 @@ def flush(
     _tell(replies)
 
 
-def _tell(replies: Iterable[messages.FlushMessagesResponse]) -> None:
-    from memsvc.v1 import types_pb2 as types  # noqa: PLC0415 - a quick start
+def _tell(replies: Iterable[memory_pb.FlushMessagesResponse]) -> None:
+
+    from memsvc.v1 import types_pb2 as types_pb  # noqa: PLC0415 - a quick start
 
     rows, ignored, notices = [], 0, []
     for reply in replies:
-        for memory, outcome in zip(reply.memories, reply.outcomes, strict=True):
-            told = types.WriteOutcome.Name(outcome).removeprefix("WRITE_OUTCOME_").lower()
-            kind = types.MemoryKind.Name(memory.kind).removeprefix("MEMORY_KIND_").lower()
+        for result in reply.results:
+            memory = result.memory
+            told = types_pb.WriteOutcome.Name(result.outcome).removeprefix("WRITE_OUTCOME_").lower()
+            kind = types_pb.MemoryKind.Name(memory.kind).removeprefix("MEMORY_KIND_").lower()
             scope = memory.scope.project_id or "global"
             rows.append((told, scope, kind, shortened(memory.content, TEXT_WIDTH), memory.id))
         ignored += reply.ignored_count
         notices += [reply.notice] if reply.notice else []
-        tell_conflicts(reply.conflicts)
+        tell_conflicts([conflict for result in reply.results for conflict in result.conflicts])
         say_redactions(reply.redactions)
     write_table(("=outcome", "=scope", "=kind", "~text", "memory"), rows)
     write(f"{len(rows)} remembered, {ignored} statements ignored")
@@ -211,9 +214,9 @@ def _tell(replies: Iterable[messages.FlushMessagesResponse]) -> None:
         print_error(f"memsvc: {notice}")
 
 
-def _parts(said: Iterable[messages.ChatMessage]) -> Iterator[list[messages.ChatMessage]]:
+def _parts(said: Iterable[types_pb.ChatMessage]) -> Iterator[list[types_pb.ChatMessage]]:
     """Yield the messages in parts that one call takes."""
-    part: list[messages.ChatMessage] = []
+    part: list[types_pb.ChatMessage] = []
     length = 0
     for message in said:
         if part and (len(part) == MOST_MESSAGES or length + len(message.content) > MOST_CHARS):
@@ -225,16 +228,17 @@ def _parts(said: Iterable[messages.ChatMessage]) -> Iterator[list[messages.ChatM
         yield part
 
 
-def _of_session(kept: Iterable[Any]) -> Iterator[messages.ChatMessage]:
-    from memsvc.v1 import capture_pb2 as messages  # noqa: PLC0415 - a quick start
+def _of_session(kept: Iterable[Any]) -> Iterator[types_pb.ChatMessage]:
+
+    from memsvc.v1 import types_pb2 as types_pb  # noqa: PLC0415 - a quick start
 
     for message in kept:
-        yield messages.ChatMessage(
-            role=message.role, content=message.content, speaker=message.name, event_time=message.time
+        yield types_pb.ChatMessage(
+            role=message.role, content=message.content, speaker=message.speaker, event_time=message.event_time
         )
 
 
-def _read(path: str) -> list[messages.ChatMessage]:
+def _read(path: str) -> list[types_pb.ChatMessage]:
     """Return the messages of a file, or of stdin.
 
     Raises:
@@ -250,7 +254,7 @@ def _read(path: str) -> list[messages.ChatMessage]:
         raise CommandError(message) from error
 
 
-def _messages(lines: Iterable[str], name: str) -> list[messages.ChatMessage]:
+def _messages(lines: Iterable[str], name: str) -> list[types_pb.ChatMessage]:
     found = []
     for number, line in enumerate(lines, start=1):
         if not line.strip():
@@ -263,14 +267,13 @@ def _messages(lines: Iterable[str], name: str) -> list[messages.ChatMessage]:
     return found
 
 
-def _message(given: object) -> messages.ChatMessage:
+def _message(given: object) -> types_pb.ChatMessage:
     """Return the message of a line.
 
     Raises:
         ValueError: It is none; the message says why.
     """
-    from memsvc.v1 import capture_pb2 as messages  # noqa: PLC0415 - a quick start
-    from memsvc.v1 import types_pb2 as types  # noqa: PLC0415
+    from memsvc.v1 import types_pb2 as types_pb  # noqa: PLC0415 - a quick start
 
     if not isinstance(given, dict) or not isinstance(given.get("content"), str):
         problem = 'it must be an object like {"role": "user", "content": "I prefer tea."}.'
@@ -282,5 +285,5 @@ def _message(given: object) -> messages.ChatMessage:
     if role not in ROLES or not isinstance(speaker, str):
         problem = f"the role must be {', '.join(ROLES)}, and the speaker a text."
         raise ValueError(problem)
-    number = types.MessageRole.Value(f"MESSAGE_ROLE_{role.upper()}")
-    return messages.ChatMessage(role=number, content=given["content"], speaker=speaker)
+    number = types_pb.MessageRole.Value(f"MESSAGE_ROLE_{role.upper()}")
+    return types_pb.ChatMessage(role=number, content=given["content"], speaker=speaker)

@@ -16,8 +16,7 @@ from memsvc.cli.output import shortened, write, write_json, write_table
 
 if TYPE_CHECKING:
     from memsvc.client import request_types
-    from memsvc.v1 import conflicts_pb2 as pb
-    from memsvc.v1 import types_pb2 as types
+    from memsvc.v1 import types_pb2 as types_pb
 
 WIDTH = 60
 app = typer.Typer(help="Show what contradicts what, and decide.", no_args_is_help=True)
@@ -87,22 +86,23 @@ def resolve(
         write(f"{conflict_id} {_state(reply.conflict)}")
 
 
-def tell_conflicts(conflicts: Iterable[pb.Conflict]) -> None:
+def tell_conflicts(conflicts: Iterable[types_pb.Conflict]) -> None:
     """Say what a written memory contradicts, a line for each conflict."""
     for conflict in conflicts:
         write(f"{conflict.id} {_state(conflict)}: {conflict.older_value} -> {conflict.newer_value} ({conflict.topic})")
 
 
-def _row(conflict: pb.Conflict) -> tuple[str, str, str, str]:
+def _row(conflict: types_pb.Conflict) -> tuple[str, str, str, str]:
     older, newer = (_shown(memory) for memory in (conflict.older_memory, conflict.newer_memory))
     return conflict.id, _state(conflict), older or conflict.older_value, newer or conflict.newer_value
 
 
-def _shown(memory: types.Memory) -> str:
+def _shown(memory: types_pb.Memory) -> str:
     return shortened(memory.content, WIDTH)
 
 
-def _state(conflict: pb.Conflict) -> str:
-    from memsvc.v1 import conflicts_pb2 as pb  # noqa: PLC0415 - a quick start
+def _state(conflict: types_pb.Conflict) -> str:
 
-    return pb.ConflictState.Name(conflict.state).removeprefix("CONFLICT_STATE_").lower().replace("_", "-")
+    from memsvc.v1 import types_pb2 as types_pb  # noqa: PLC0415 - a quick start
+
+    return types_pb.ConflictState.Name(conflict.state).removeprefix("CONFLICT_STATE_").lower().replace("_", "-")

@@ -14,7 +14,7 @@ from memsvc.cli.output import date_of, shortened, write, write_json, write_table
 
 if TYPE_CHECKING:
     from memsvc.client import ContextOptions, Memsvc, request_types
-    from memsvc.v1 import types_pb2 as types
+    from memsvc.v1 import types_pb2 as types_pb
 
 CONTENT_WIDTH = 100
 
@@ -114,10 +114,10 @@ def load(
         write_table(("=as", "=id", "=date", "~content"), rows)
     else:
         print_error("Nothing is to be loaded.")
-    if found.is_incomplete:
+    if found.incomplete:
         print_error("There are more; ask with a larger --limit.")
 
 
-def _line(memory: types.Memory) -> str:
+def _line(memory: types_pb.Memory) -> str:
     heading = f"{memory.title} - " if memory.title else ""
     return shortened(f"{heading}{memory.content}", CONTENT_WIDTH)

@@ -10,15 +10,14 @@ import typer
 from memsvc.cli.connection import CliContext, connected
 from memsvc.cli.enums import Index
 from memsvc.cli.errors import FAILED, print_error
-from memsvc.cli.output import local_time, milliseconds, progress_bar, write, write_json, write_table
+from memsvc.cli.output import local_time, milliseconds, progress_bar, write, write_json, write_table, written_ref
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from memsvc.client import request_types
-    from memsvc.v1 import lifecycle_service_pb2 as lifecycle
-if TYPE_CHECKING:
-    from memsvc.v1 import integrity_pb2 as integrity
+    from memsvc.v1 import admin_service_pb2 as admin_pb
+    from memsvc.v1 import types_pb2 as types_pb
 
 
 VERIFY_SECONDS = 600.0
@@ -38,7 +37,7 @@ def stats(session: CliContext) -> None:
         ("tier", reply.count_by_tier),
         ("status", reply.count_by_status),
     )
-    rows = [("memories", f"{reply.total_count:,}")]
+    rows = [("memories", f"{reply.memory_count:,}")]
     rows += [
         (f"  {group} {name.lower()}", f"{count:,}")
         for group, counts in groups
@@ -50,11 +49,11 @@ def stats(session: CliContext) -> None:
         ("lexical entries", f"{reply.lexical_count:,}"),
         ("bytes of text", f"{reply.content_bytes:,}"),
         ("bytes of storage, whole service", f"{reply.storage_bytes:,}"),
-        ("changes not yet indexed", f"{reply.pending_index_changes:,}"),
+        ("changes not yet indexed", f"{reply.pending_change_count:,}"),
     ]
     write_table(("what", ">count"), rows)
     fills = [
-        (each.session_id, each.project_id, f"{each.live_tokens:,}", f"{each.token_limit:,}", f"{each.usage:.0%}")
+        (each.session_id, each.project_id, f"{each.token_count:,}", f"{each.token_limit:,}", f"{each.usage_ratio:.0%}")
         for each in reply.sessions
     ]
     if fills:
@@ -62,15 +61,28 @@ def stats(session: CliContext) -> None:
     _warn(reply.warnings)
 
 
-def _warn(warnings: Iterable[lifecycle.Warning]) -> None:
+def _warn(warnings: Iterable[types_pb.Warning]) -> None:
     for warning in warnings:
-        print_error(f"memsvc: {_severity(warning)}{warning.code}: {warning.message}")
+        print_error(f"memsvc: {_severity(warning)}{_code(warning)}: {warning.message}")
 
 
-def _severity(warning: lifecycle.Warning) -> str:
-    from memsvc.v1 import lifecycle_service_pb2 as lifecycle  # noqa: PLC0415 - a quick start
+def _code(warning: types_pb.Warning) -> str:
+    from memsvc.v1 import types_pb2 as types_pb  # noqa: PLC0415 - a quick start
 
-    name = lifecycle.WarningSeverity.Name(warning.severity).removeprefix("WARNING_SEVERITY_").lower()
+    return types_pb.WarningCode.Name(warning.code).removeprefix("WARNING_CODE_")
+
+
+def _point(point: admin_pb.MeasurementPoint.ValueType) -> str:
+    from memsvc.v1 import admin_service_pb2 as admin_pb  # noqa: PLC0415 - a quick start
+
+    return admin_pb.MeasurementPoint.Name(point).removeprefix("MEASUREMENT_POINT_").lower()
+
+
+def _severity(warning: types_pb.Warning) -> str:
+
+    from memsvc.v1 import types_pb2 as types_pb  # noqa: PLC0415 - a quick start
+
+    name = types_pb.Severity.Name(warning.severity).removeprefix("SEVERITY_").lower()
     return "" if name == "unspecified" else f"{name}: "
 
 
@@ -88,13 +100,15 @@ def perf(
         return
     rows = []
     for each in reply.operations:
-        rows.append((each.operation, each.layer, f"{each.count:,}", f"{each.errors:,}", *_times(each)))
-        rows += [(f"  {stage.stage}", "", f"{stage.count:,}", "", *_times(stage)) for stage in each.stages]
+        rows.append(
+            (each.operation, _point(each.point), f"{each.call_count:,}", f"{each.error_count:,}", *_times(each))
+        )
+        rows += [(f"  {stage.stage}", "", f"{stage.call_count:,}", "", *_times(stage)) for stage in each.stages]
     columns = ("operation", "layer", ">count", ">errors", ">mean", ">p50", ">p90", ">p95", ">p99", ">max")
     write_table(columns, rows, title=f"Since {local_time(reply.since):%Y-%m-%d %H:%M}")
 
 
-def _times(measured: lifecycle.OperationPerformance | lifecycle.StagePerformance) -> tuple[str, ...]:
+def _times(measured: admin_pb.OperationPerformance | admin_pb.StagePerformance) -> tuple[str, ...]:
     return tuple(
         milliseconds(each)
         for each in (measured.mean, measured.p50, measured.p90, measured.p95, measured.p99, measured.max)
@@ -118,7 +132,7 @@ def diagnose(
         raise typer.Exit(FAILED)
 
 
-def _show(reply: lifecycle.DiagnoseResponse) -> None:
+def _show(reply: admin_pb.DiagnoseResponse) -> None:
     backends = [
         (each.port, each.name, "well" if each.healthy else each.message, milliseconds(each.ping))
         for each in reply.backends
@@ -127,7 +141,16 @@ def _show(reply: lifecycle.DiagnoseResponse) -> None:
     indexes = [
         (
             _index_name(each.index),
-            *(f"{count:,}" for count in (each.expected, each.present, each.missing, each.stale, each.orphaned)),
+            *(
+                f"{count:,}"
+                for count in (
+                    each.expected_count,
+                    each.present_count,
+                    each.missing_count,
+                    each.stale_count,
+                    each.orphaned_count,
+                )
+            ),
             str(each.generation),
             f"{each.model} {each.dimension}{' hnsw' if each.hnsw else ' exact scan'}" if each.model else "",
         )
@@ -137,11 +160,11 @@ def _show(reply: lifecycle.DiagnoseResponse) -> None:
     if indexes:
         write_table(columns, indexes)
     for each in reply.indexes:
-        if each.HasField("building"):
+        if each.HasField("build"):
             write(_building(each))
     write(_followed(reply.outbox) if reply.HasField("outbox") else "outbox: not known while the store is away")
     slow = [
-        (each.operation, each.layer, milliseconds(each.duration), f"{local_time(each.time):%H:%M:%S}")
+        (each.operation, _point(each.point), milliseconds(each.duration), f"{local_time(each.time):%H:%M:%S}")
         for each in reply.slowest
     ]
     if slow:
@@ -150,25 +173,26 @@ def _show(reply: lifecycle.DiagnoseResponse) -> None:
     write("healthy" if reply.healthy else "not healthy")
 
 
-def _followed(outbox: lifecycle.OutboxReport) -> str:
-    return f"outbox: {outbox.applied_position:,} of {outbox.head_position:,} applied, {outbox.pending:,} pending"
+def _followed(outbox: admin_pb.OutboxReport) -> str:
+    return f"outbox: {outbox.applied_position:,} of {outbox.head_position:,} applied, {outbox.pending_count:,} pending"
 
 
-def _building(report: lifecycle.IndexReport) -> str:
-    from memsvc.v1 import lifecycle_service_pb2 as lifecycle  # noqa: PLC0415 - a quick start
+def _building(report: admin_pb.IndexReport) -> str:
 
-    build = report.building
-    phase = lifecycle.ReindexPhase.Name(build.phase).removeprefix("REINDEX_PHASE_").lower().replace("_", " ")
+    from memsvc.v1 import admin_service_pb2 as admin_pb  # noqa: PLC0415 - a quick start
+
+    build = report.build
+    phase = admin_pb.ReindexPhase.Name(build.phase).removeprefix("REINDEX_PHASE_").lower().replace("_", " ")
     model = f" with {build.model}" if build.model else ""
-    return (
-        f"{_index_name(report.index)}: generation {build.generation}{model}: {phase} {build.done:,} of {build.total:,}"
-    )
+    progress = f"{phase} {build.done_count:,} of {build.total_count:,}"
+    return f"{_index_name(report.index)}: generation {build.generation}{model}: {progress}"
 
 
-def _index_name(index: lifecycle.IndexKind.ValueType) -> str:
-    from memsvc.v1 import lifecycle_service_pb2 as lifecycle  # noqa: PLC0415 - a quick start
+def _index_name(index: admin_pb.IndexKind.ValueType) -> str:
 
-    return lifecycle.IndexKind.Name(index).removeprefix("INDEX_KIND_").lower()
+    from memsvc.v1 import admin_service_pb2 as admin_pb  # noqa: PLC0415 - a quick start
+
+    return admin_pb.IndexKind.Name(index).removeprefix("INDEX_KIND_").lower()
 
 
 @connected
@@ -184,22 +208,22 @@ def reindex(
 
     Makes them equal to the store again; searches and writes go on meanwhile.
     """
-    from memsvc.v1 import lifecycle_service_pb2 as lifecycle  # noqa: PLC0415 - a quick start
+    from memsvc.v1 import admin_service_pb2 as admin_pb  # noqa: PLC0415 - a quick start
 
     names = [cast("request_types.Index", each.name) for each in index or ()]
     with session.client() as client, progress_bar("reindex", shown=not session.as_json) as bar:
         for progress in client.reindex(names, mode="REPAIR" if repair else "REBUILD"):
-            phase = lifecycle.ReindexPhase.Name(progress.phase).removeprefix("REINDEX_PHASE_").lower()
+            phase = admin_pb.ReindexPhase.Name(progress.phase).removeprefix("REINDEX_PHASE_").lower()
             bar(
-                progress.done,
-                progress.total or None,
+                progress.done_count,
+                progress.total_count or None,
                 phase if phase == "done" else f"{_index_name(progress.index)} {phase}",
             )
             if session.as_json:
                 write_json(progress)
             elif phase in {"switched", "repaired"}:
                 name = _index_name(progress.index)
-                write(f"{name} {phase}: {progress.done:,} entries, generation {progress.generation}")
+                write(f"{name} {phase}: {progress.done_count:,} entries, generation {progress.generation}")
     if not session.as_json:
         write("done")
 
@@ -215,7 +239,7 @@ def check_integrity(  # noqa: PLR0913 - an option each
     session: CliContext,
     *,
     repair: Annotated[bool, typer.Option("--repair", help="Put right what is found.")] = False,
-    everybody: Annotated[
+    all_users: Annotated[
         bool, typer.Option("--all", help="What all users have, and what is stored of nobody.")
     ] = False,
     remove_broken_refs: Annotated[
@@ -238,10 +262,10 @@ def check_integrity(  # noqa: PLR0913 - an option each
 
     Exits with 1 when something was found and not put right.
     """
-    summary: integrity.IntegritySummary | None = None
+    summary: admin_pb.IntegritySummary | None = None
     with session.client() as client, progress_bar("check", shown=not session.as_json) as bar:
         events = client.check_integrity(
-            everybody=everybody,
+            all_users=all_users,
             repair=repair,
             remove_broken_refs=remove_broken_refs,
             remove_orphan_files=remove_orphan_files,
@@ -252,7 +276,7 @@ def check_integrity(  # noqa: PLR0913 - an option each
             if session.as_json:
                 write_json(event)
             if event.HasField("progress"):
-                bar(event.progress.checked, None, event.progress.part)
+                bar(event.progress.checked_count, None, event.progress.part)
             elif event.HasField("finding") and not session.as_json:
                 write(_line(event.finding))
             elif event.HasField("summary"):
@@ -261,22 +285,24 @@ def check_integrity(  # noqa: PLR0913 - an option each
         return
     if not session.as_json:
         write(
-            f"{summary.memory_count:,} memories checked, {summary.findings:,} findings, {summary.repaired:,} repaired"
+            f"{summary.memory_count:,} memories checked, {summary.finding_count:,} findings,"
+            f" {summary.repaired_count:,} repaired"
         )
     for part in summary.unchecked:
         print_error(f"memsvc: not checked: {part}")
-    if summary.findings > summary.repaired or summary.unchecked:
+    if summary.finding_count > summary.repaired_count or summary.unchecked:
         raise typer.Exit(FAILED)
 
 
-def _line(finding: integrity.IntegrityFinding) -> str:
-    from memsvc.v1 import integrity_pb2 as integrity  # noqa: PLC0415 - a quick start
+def _line(finding: admin_pb.IntegrityFinding) -> str:
 
-    fault = integrity.IntegrityFault.Name(finding.fault).removeprefix(PREFIX).lower().replace("_", " ")
+    from memsvc.v1 import admin_service_pb2 as admin_pb  # noqa: PLC0415 - a quick start
+
+    fault = admin_pb.IntegrityFault.Name(finding.fault).removeprefix(PREFIX).lower().replace("_", " ")
     about = finding.memory_id or _file(finding) or finding.user_id or "nobody's"
     done = "repaired" if finding.repaired else f"remedy: {finding.remedy}"
     return f"{fault}\t{about}\t{finding.detail}\t{done}"
 
 
-def _file(finding: integrity.IntegrityFinding) -> str:
-    return f"{finding.file_ref.category}:{finding.file_ref.id}" if finding.HasField("file_ref") else ""
+def _file(finding: admin_pb.IntegrityFinding) -> str:
+    return written_ref(finding.file_ref) if finding.HasField("file_ref") else ""

@@ -17,7 +17,7 @@ from memsvc.domain.files import FileCategory as Category
 
 if TYPE_CHECKING:
     from memsvc.client.files import FileCategory as CategoryName
-    from memsvc.v1 import file_service_pb2 as pb
+    from memsvc.v1 import file_service_pb2 as file_pb
 
 PIECE_BYTES = 256 * 1024
 UNSAFE = frozenset({"", ".", ".."})
@@ -134,7 +134,7 @@ def remove(
                 print_error(f"deleted {_reference(gone)}  {gone.name}")
 
 
-def safe_name(file: pb.File) -> str:
+def safe_name(file: file_pb.File) -> str:
     """Return the last part of a file's name, when that can be one in this folder, else its id.
 
     The name is whatever somebody called it: never a path, and never a hidden file.
@@ -144,19 +144,20 @@ def safe_name(file: pb.File) -> str:
     return name if is_usable else file.id
 
 
-def _reference(file: pb.File) -> str:
-    from memsvc.v1 import file_service_pb2 as pb  # noqa: PLC0415 - a quick start
+def _reference(file: file_pb.File) -> str:
 
-    category = pb.FileCategory.Name(file.category).removeprefix("FILE_CATEGORY_").lower()
+    from memsvc.v1 import types_pb2 as types_pb  # noqa: PLC0415 - a quick start
+
+    category = types_pb.FileCategory.Name(file.category).removeprefix("FILE_CATEGORY_").lower()
     return f"{category}:{file.id}"
 
 
-def _row(file: pb.File) -> tuple[str, ...]:
+def _row(file: file_pb.File) -> tuple[str, ...]:
     moment = f"{local_time(file.create_time):%Y-%m-%d %H:%M}"
     return _reference(file), f"{file.size_bytes:,}", file.media_type, moment, file.name
 
 
-def _tell(file: pb.File, *, as_json: bool) -> None:
+def _tell(file: file_pb.File, *, as_json: bool) -> None:
     if as_json:
         write_json(file)
         return

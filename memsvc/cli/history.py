@@ -13,7 +13,8 @@ from memsvc.cli.options import in_utc
 from memsvc.cli.output import local_time, shortened, write, write_json, write_table
 
 if TYPE_CHECKING:
-    from memsvc.v1 import history_pb2 as history
+    from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
+    from memsvc.v1 import memory_service_pb2 as memory_pb
 
 CONTENT_WIDTH = 80
 TIME = "%Y-%m-%d %H:%M:%S"
@@ -42,13 +43,14 @@ def revisions(
     write_table((">revision", "=since", "action", "changed", "~content"), [_revision(each) for each in found])
 
 
-def _revision(revision: history.Revision) -> tuple[str, ...]:
-    from memsvc.v1 import history_pb2 as history  # noqa: PLC0415 - a quick start
+def _revision(revision: memory_pb.Revision) -> tuple[str, ...]:
+
+    from memsvc.v1 import memory_service_pb2 as memory_pb  # noqa: PLC0415 - a quick start
 
     return (
         str(revision.revision),
         f"{local_time(revision.known_from):{TIME}}",
-        history.RevisionAction.Name(revision.action).removeprefix("REVISION_ACTION_").lower(),
+        memory_pb.RevisionAction.Name(revision.action).removeprefix("REVISION_ACTION_").lower(),
         ", ".join(revision.changed_fields),
         shortened(revision.memory.content, CONTENT_WIDTH),
     )
@@ -116,13 +118,14 @@ def diff_checkpoint(session: CliContext, *, name: Name, conversation: options.Co
     write_table(("what", "=id", "changed", "~content"), [_difference(each) for each in found])
 
 
-def _difference(difference: history.Difference) -> tuple[str, ...]:
-    from memsvc.v1 import history_pb2 as history  # noqa: PLC0415 - a quick start
+def _difference(difference: lifecycle_pb.Difference) -> tuple[str, ...]:
+
+    from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb  # noqa: PLC0415 - a quick start
 
     memory = difference.after if difference.HasField("after") else difference.before
     return (
-        history.DifferenceKind.Name(difference.kind).removeprefix("DIFFERENCE_KIND_").lower(),
-        difference.id,
+        lifecycle_pb.DifferenceKind.Name(difference.kind).removeprefix("DIFFERENCE_KIND_").lower(),
+        difference.memory_id,
         ", ".join(difference.changed_fields),
         shortened(memory.content, CONTENT_WIDTH),
     )
@@ -146,10 +149,16 @@ def rollback_to_checkpoint(
     verb = "would be" if dry_run else "were"
     write(
         f"{reply.changed_count:,} {verb} changed back, {reply.deleted_count:,} deleted,"
-        f" {reply.restored_count:,} restored; {reply.unreturned_count:,} stay as they are"
+        f" {reply.restored_count:,} restored; {reply.unrestored_count:,} stay as they are"
     )
-    if reply.unreturned:
-        rows = [(each.id, each.reason.lower().replace("_", " "), each.in_the_way) for each in reply.unreturned]
+    if reply.unrestored:
+        rows = [(each.memory_id, _unrestored_reason(each.reason), each.blocking_memory_id) for each in reply.unrestored]
         write_table(("=stays", "why", "in the way"), rows)
     if reply.undo_checkpoint:
         write(f"To undo it: memsvc checkpoint rollback {reply.undo_checkpoint}")
+
+
+def _unrestored_reason(reason: lifecycle_pb.UnrestoredReason.ValueType) -> str:
+    from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb  # noqa: PLC0415 - a quick start
+
+    return lifecycle_pb.UnrestoredReason.Name(reason).removeprefix("UNRESTORED_REASON_").lower().replace("_", " ")

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from memsvc.client import request_types
-    from memsvc.v1 import memory_service_pb2 as messages
-    from memsvc.v1 import types_pb2 as types
+    from memsvc.v1 import errors_pb2 as errors_pb
+    from memsvc.v1 import memory_service_pb2 as memory_pb
+    from memsvc.v1 import types_pb2 as types_pb
 
 SHOWN_FAILURES = 20
 
@@ -68,26 +69,27 @@ def import_memories(
         write_json(last)
     else:
         write(
-            f"{last.next_index:,} read: {last.created:,} created, {last.updated:,} updated,"
-            f" {last.duplicates:,} already there, {last.failed:,} failed"
+            f"{last.next_index:,} read: {last.created_count:,} created, {last.updated_count:,} updated,"
+            f" {last.duplicate_count:,} already there, {last.failed_count:,} failed"
             f" ({last.memories_per_second:,.0f} a second)"
         )
-    if last.failed:
+    if last.failed_count:
         raise typer.Exit(FAILED)
 
 
 def _import(
     session: CliContext,
-    memories: Iterable[types.Memory],
+    memories: Iterable[types_pb.Memory],
     *,
     total: int | None,
     request_id: str,
     wait: bool,
     on_duplicate: OnDuplicate,
-) -> messages.ImportMemoriesResponse:
-    from memsvc.v1 import memory_service_pb2 as messages  # noqa: PLC0415 - a quick start
+) -> memory_pb.ImportMemoriesResponse:
 
-    last = messages.ImportMemoriesResponse()
+    from memsvc.v1 import memory_service_pb2 as memory_pb  # noqa: PLC0415 - a quick start
+
+    last = memory_pb.ImportMemoriesResponse()
     shown = 0
     with session.client() as client, progress_bar("import", shown=not session.as_json) as bar:
         for last in client.import_memories(
@@ -103,6 +105,6 @@ def _import(
     return last
 
 
-def _reason(status: types.ItemStatus) -> str:
+def _reason(status: errors_pb.ItemStatus) -> str:
     broken = "; ".join(f"{violation.field}: {violation.description}" for violation in status.field_violations)
     return broken or status.message

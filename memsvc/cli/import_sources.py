@@ -17,7 +17,7 @@ from memsvc.cli.options import stdin_lines, utf8_lines
 from memsvc.domain.memory_keys import fault_of
 from memsvc.domain.user_data import FORMAT
 from memsvc.text.chunking import BlockKind, blocks
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import types_pb2 as types_pb
 
 MARKDOWN = frozenset({".md", ".markdown"})
 KEY_CHARS = 256
@@ -30,7 +30,7 @@ _LISTED = " Available Fields"
 class Source:
     """Memories to be imported, and how many there are when that is known."""
 
-    memories: Iterable[types.Memory]
+    memories: Iterable[types_pb.Memory]
     count: int | None
 
 
@@ -75,12 +75,12 @@ def _documents(documents: list[tuple[str, str]]) -> Source:
     return Source(memories, len(memories))
 
 
-def _memories_from_file(path: Path) -> Iterator[types.Memory]:
+def _memories_from_file(path: Path) -> Iterator[types_pb.Memory]:
     with path.open(encoding="utf-8") as lines:
         yield from memories_from_lines(lines, path.name)
 
 
-def memories_from_lines(lines: IO[str] | TextIOBase | Iterable[str], name: str) -> Iterator[types.Memory]:
+def memories_from_lines(lines: IO[str] | TextIOBase | Iterable[str], name: str) -> Iterator[types_pb.Memory]:
     """Yield a memory for each line that is not blank.
 
     Raises:
@@ -101,14 +101,14 @@ def _fault(number: int, name: str, line: str, error: ParseError) -> str:
     return f"Line {number} of {name} is no memory: {str(error).partition(_LISTED)[0].rstrip()}"
 
 
-def _memory(line: str) -> types.Memory:
+def _memory(line: str) -> types_pb.Memory:
     if not line.lstrip().startswith("{"):
         message = "it is no JSON object."
         raise ParseError(message)
-    return Parse(line, types.Memory())
+    return Parse(line, types_pb.Memory())
 
 
-def memories_from_markdown(text: str, name: str) -> Iterator[types.Memory]:
+def memories_from_markdown(text: str, name: str) -> Iterator[types_pb.Memory]:
     """Yield a memory for each section of a document, titled with its headings and keyed by *name* and them.
 
     Importing an edited document again updates the sections whose headings stayed.
@@ -120,9 +120,9 @@ def memories_from_markdown(text: str, name: str) -> Iterator[types.Memory]:
         title = " > ".join(headings) or name
         seen[title] += 1
         number = f" ({seen[title]})" if seen[title] > 1 else ""
-        yield types.Memory(
+        yield types_pb.Memory(
             key=f"{place[: KEY_CHARS // 2]}#{title}"[: KEY_CHARS - len(number)] + number,
-            kind=types.MEMORY_KIND_DOCUMENT,
+            kind=types_pb.MEMORY_KIND_DOCUMENT,
             title=title[:TITLE_CHARS],
             content=body,
             source=name[:SOURCE_CHARS],

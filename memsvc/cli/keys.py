@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from memsvc.client import Memsvc
     from memsvc.engine.admin.api_keys import ApiKeyService
     from memsvc.settings import Settings
-    from memsvc.v1 import keys_pb2 as pb
+    from memsvc.v1 import admin_service_pb2 as admin_pb
 
 T = TypeVar("T")
 
@@ -149,11 +149,11 @@ def list_keys(  # noqa: PLR0913 - an option each
 ) -> None:
     """List the keys, oldest first."""
 
-    def by_service(client: Memsvc) -> list[pb.ApiKey]:
+    def by_service(client: Memsvc) -> list[admin_pb.ApiKey]:
         return list(client.api_keys(include_ended=all_keys, page_size=PAGE))
 
-    def by_store(keys: ApiKeyService) -> list[pb.ApiKey]:
-        from memsvc.server.responses.lifecycle import api_key_to_proto  # noqa: PLC0415 - a quick start
+    def by_store(keys: ApiKeyService) -> list[admin_pb.ApiKey]:
+        from memsvc.server.responses.admin import api_key_to_proto  # noqa: PLC0415 - a quick start
 
         now, found, after = datetime.now(UTC), [], ""
         while page := keys.page(after=after, limit=PAGE, include_ended=all_keys):
@@ -186,8 +186,8 @@ def revoke(  # noqa: PLR0913 - an option each
 ) -> None:
     """Make a key open nothing any more, for good."""
 
-    def by_store(keys: ApiKeyService) -> pb.ApiKey:
-        from memsvc.server.responses.lifecycle import api_key_to_proto  # noqa: PLC0415 - a quick start
+    def by_store(keys: ApiKeyService) -> admin_pb.ApiKey:
+        from memsvc.server.responses.admin import api_key_to_proto  # noqa: PLC0415 - a quick start
 
         return api_key_to_proto(keys.revoke(key_id), datetime.now(UTC))
 
@@ -199,20 +199,22 @@ def revoke(  # noqa: PLR0913 - an option each
     write(f"{key.id} is revoked")
 
 
-def _made(keys: ApiKeyService, role: str, ttl: timedelta | None, fields: dict[str, Any]) -> pb.CreateApiKeyResponse:
+def _made(
+    keys: ApiKeyService, role: str, ttl: timedelta | None, fields: dict[str, Any]
+) -> admin_pb.CreateApiKeyResponse:
     """Make a key in the store as the service would."""
-    from memsvc.server.requests.lifecycle import create_api_key_request  # noqa: PLC0415 - a quick start
-    from memsvc.server.responses.lifecycle import api_key_to_proto  # noqa: PLC0415
-    from memsvc.v1 import keys_pb2 as pb  # noqa: PLC0415
+    from memsvc.server.requests.admin import create_api_key_request  # noqa: PLC0415 - a quick start
+    from memsvc.server.responses.admin import api_key_to_proto  # noqa: PLC0415
+    from memsvc.v1 import admin_service_pb2 as admin_pb  # noqa: PLC0415 - a quick start
 
-    request = pb.CreateApiKeyRequest(role=pb.ApiKeyRole.Value(role), **fields)
+    request = admin_pb.CreateApiKeyRequest(role=admin_pb.ApiKeyRole.Value(role), **fields)
     if ttl is not None:
         request.ttl.FromTimedelta(ttl)
     made = keys.create(create_api_key_request(request)[0])
-    return pb.CreateApiKeyResponse(api_key=api_key_to_proto(made.key, datetime.now(UTC)), secret=made.text)
+    return admin_pb.CreateApiKeyResponse(api_key=api_key_to_proto(made.key, datetime.now(UTC)), secret=made.text)
 
 
-def _row(key: pb.ApiKey) -> tuple[str, ...]:
+def _row(key: admin_pb.ApiKey) -> tuple[str, ...]:
     from memsvc.server.enums import API_KEY_ROLE, API_KEY_STATE  # noqa: PLC0415 - a quick start
 
     expires = f"{local_time(key.expire_time):%Y-%m-%d %H:%M}" if key.HasField("expire_time") else ""

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from memsvc.client import Memsvc, request_types
-    from memsvc.v1 import consolidation_pb2
-    from memsvc.v1 import maintenance_pb2 as pb
+    from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 
 STEP, REASON = "MAINTENANCE_STEP_", "MAINTENANCE_REASON_"
 
@@ -31,17 +30,17 @@ def maintain(
     *,
     step: Annotated[list[MaintenanceStep] | None, typer.Option(help="Only this step. May be repeated.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List what is due; change nothing.")] = False,
-    everybody: Annotated[bool, typer.Option("--everybody", help="For all users of the service.")] = False,
+    all_users: Annotated[bool, typer.Option("--all-users", help="For all users of the service.")] = False,
 ) -> None:
     """Do what is due: expire, promote, archive, sum up old logs, merge what says the same.
 
     It is about the project, or without one about all memories of the user. Exits with 1 when a step failed.
     """
     names = [cast("request_types.MaintenanceStep", each.name) for each in step or ()]
-    tallies: Sequence[pb.MaintenanceTally] = ()
-    changes: list[pb.MaintenanceChange] = []
+    tallies: Sequence[lifecycle_pb.MaintenanceTally] = ()
+    changes: list[lifecycle_pb.MaintenanceChange] = []
     with session.client() as client, progress_bar("maintain", shown=not session.as_json) as bar:
-        for progress in client.maintain(names, dry_run=dry_run, everybody=everybody):
+        for progress in client.maintain(names, dry_run=dry_run, all_users=all_users):
             tallies = progress.tallies
             if session.as_json:
                 write_json(progress)
@@ -57,7 +56,12 @@ def maintain(
         raise typer.Exit(FAILED)
 
 
-def _show(changes: Sequence[pb.MaintenanceChange], tallies: Sequence[pb.MaintenanceTally], *, dry_run: bool) -> None:
+def _show(
+    changes: Sequence[lifecycle_pb.MaintenanceChange],
+    tallies: Sequence[lifecycle_pb.MaintenanceTally],
+    *,
+    dry_run: bool,
+) -> None:
     if changes:
         rows = [
             (_step_name(one.step), _reason_name(one.reason), one.user_id, one.project_id, one.memory_id)
@@ -81,16 +85,18 @@ def _show(changes: Sequence[pb.MaintenanceChange], tallies: Sequence[pb.Maintena
             print_error(f"memsvc: {_step_name(tally.step)} broke off: {tally.failure}")
 
 
-def _step_name(step: pb.MaintenanceStep.ValueType) -> str:
-    from memsvc.v1 import maintenance_pb2 as pb  # noqa: PLC0415 - a quick start
+def _step_name(step: lifecycle_pb.MaintenanceStep.ValueType) -> str:
 
-    return pb.MaintenanceStep.Name(step).removeprefix(STEP).lower() if step else "done"
+    from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb  # noqa: PLC0415 - a quick start
+
+    return lifecycle_pb.MaintenanceStep.Name(step).removeprefix(STEP).lower() if step else "done"
 
 
-def _reason_name(reason: pb.MaintenanceReason.ValueType) -> str:
-    from memsvc.v1 import maintenance_pb2 as pb  # noqa: PLC0415 - a quick start
+def _reason_name(reason: lifecycle_pb.MaintenanceReason.ValueType) -> str:
 
-    return pb.MaintenanceReason.Name(reason).removeprefix(REASON).lower().replace("_", " ")
+    from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb  # noqa: PLC0415 - a quick start
+
+    return lifecycle_pb.MaintenanceReason.Name(reason).removeprefix(REASON).lower().replace("_", " ")
 
 
 @connected
@@ -146,7 +152,7 @@ def consolidate(
 
 def _consolidated(
     client: Memsvc, threshold: float | None, *, is_dry_run: bool
-) -> list[consolidation_pb2.ConsolidateMemoriesResponse]:
+) -> list[lifecycle_pb.ConsolidateMemoriesResponse]:
     replies = [client.consolidate(dry_run=is_dry_run, threshold=threshold)]
     while replies[-1].next_page_token:
         token = replies[-1].next_page_token
@@ -154,7 +160,7 @@ def _consolidated(
     return replies
 
 
-def _rows(group: consolidation_pb2.ConsolidatedGroup) -> list[tuple[str, ...]]:
+def _rows(group: lifecycle_pb.ConsolidatedGroup) -> list[tuple[str, ...]]:
     merged = group.merged
     rows: list[tuple[str, ...]] = [
         ("merged", merged.id, f"{group.similarity:.2f}", shortened(merged.content, CONTENT_WIDTH))

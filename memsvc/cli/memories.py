@@ -21,7 +21,7 @@ from memsvc.cli.user_data import restore_backup
 
 if TYPE_CHECKING:
     from memsvc.client import NewMemory, request_types
-    from memsvc.v1 import types_pb2 as types
+    from memsvc.v1 import types_pb2 as types_pb
 if TYPE_CHECKING:
     from memsvc.client import Changes, request_types
 
@@ -117,16 +117,17 @@ def _times(when: datetime | None, valid_from: datetime | None, valid_to: datetim
     return fields
 
 
-def _show(memory: types.Memory) -> None:
-    from memsvc.v1 import types_pb2 as types  # noqa: PLC0415 - a quick start
+def _show(memory: types_pb.Memory) -> None:
+
+    from memsvc.v1 import types_pb2 as types_pb  # noqa: PLC0415 - a quick start
 
     facts = {
         "id": memory.id,
         "key": memory.key,
         "title": memory.title,
-        "layer": types.MemoryLayer.Name(memory.layer).removeprefix("MEMORY_LAYER_").lower(),
-        "kind": types.MemoryKind.Name(memory.kind).removeprefix("MEMORY_KIND_").lower(),
-        "status": types.MemoryStatus.Name(memory.status).removeprefix("MEMORY_STATUS_").lower(),
+        "layer": types_pb.MemoryLayer.Name(memory.layer).removeprefix("MEMORY_LAYER_").lower(),
+        "kind": types_pb.MemoryKind.Name(memory.kind).removeprefix("MEMORY_KIND_").lower(),
+        "status": types_pb.MemoryStatus.Name(memory.status).removeprefix("MEMORY_STATUS_").lower(),
         "speaker": memory.speaker,
         "project": memory.scope.project_id,
         "session": memory.scope.session_id,
@@ -139,7 +140,7 @@ def _show(memory: types.Memory) -> None:
         "true until": f"{local_time(memory.valid_to):%Y-%m-%d %H:%M}" if memory.HasField("valid_to") else "",
         "reminds": shown_reminder(memory),
         "source": memory.source,
-        "origin": types.MemoryOrigin.Name(memory.origin).removeprefix("MEMORY_ORIGIN_").lower(),
+        "origin": types_pb.MemoryOrigin.Name(memory.origin).removeprefix("MEMORY_ORIGIN_").lower(),
         "trust": f"{memory.trust:g}",
         "revision": str(memory.revision),
     }
@@ -179,7 +180,7 @@ def list_memories(  # noqa: PLR0913 - an option each
     write_table(("=id", "=date", "~content"), rows)
 
 
-def _row(memory: types.Memory) -> tuple[str, str, str]:
+def _row(memory: types_pb.Memory) -> tuple[str, str, str]:
     who = f"{memory.speaker}: " if memory.speaker else ""
     heading = f"{memory.title} - " if memory.title else ""
     return memory.id, date_of(memory), shortened(f"{who}{heading}{memory.content}", CONTENT_WIDTH)
@@ -243,18 +244,18 @@ def delete(
     session: CliContext,
     *,
     memory_id: MemoryId,
-    hard: Annotated[bool, typer.Option("--hard", help="For good; else it can be restored.")] = False,
+    purge: Annotated[bool, typer.Option("--purge", help="For good; else it can be restored.")] = False,
     revision: Revision = 0,
     conversation: options.Conversation = "",
 ) -> None:
     """Delete a memory."""
     refuse_unnamed(memory_id)
     with session.client(conversation=conversation) as client:
-        reply = client.delete(memory_id, hard=hard, expected_revision=revision)
+        reply = client.delete(memory_id, purge=purge, expected_revision=revision)
     if session.as_json:
         write_json(reply)
     else:
-        write(f"{memory_id} {'removed for good' if hard else 'deleted'}")
+        write(f"{memory_id} {'removed for good' if purge else 'deleted'}")
 
 
 @connected

@@ -18,7 +18,7 @@ from memsvc.cli.output import progress_bar, write, write_json, write_table
 if TYPE_CHECKING:
     from memsvc.client.admin import MigrationAction
     from memsvc.settings import Settings
-    from memsvc.v1 import migration_pb2 as pb
+    from memsvc.v1 import admin_service_pb2 as admin_pb
 
 URL_VARIABLE = "MEMSVC_METADATA__OPTIONS__URL"
 
@@ -112,13 +112,15 @@ def _action(*, dry_run: bool, abort: bool, undo: bool) -> MigrationAction:
     return chosen[0] if chosen else "RUN"
 
 
-def _by_store(stack: ExitStack, settings: Settings, wanted: _Wanted) -> Iterator[pb.MigrateBackendResponse] | None:
+def _by_store(
+    stack: ExitStack, settings: Settings, wanted: _Wanted
+) -> Iterator[admin_pb.MigrateBackendResponse] | None:
     """Return the steps of the store itself; None when a service has the data directory open."""
     from memsvc.bootstrap.offline import offline_migration  # noqa: PLC0415
     from memsvc.domain.errors import DataDirectoryLockedError  # noqa: PLC0415 - a quick start
     from memsvc.engine.admin.store_migration import MoveAction  # noqa: PLC0415
     from memsvc.ports.operations import MoveChanges, MoveTarget  # noqa: PLC0415
-    from memsvc.server.responses.lifecycle import migrate_backend_response  # noqa: PLC0415
+    from memsvc.server.responses.admin import migrate_backend_response  # noqa: PLC0415
 
     try:
         migration = stack.enter_context(offline_migration(settings))
@@ -134,7 +136,7 @@ def _by_store(stack: ExitStack, settings: Settings, wanted: _Wanted) -> Iterator
     )
 
 
-def _followed(steps: Iterator[pb.MigrateBackendResponse], *, as_json: bool) -> pb.MigrateBackendResponse:
+def _followed(steps: Iterator[admin_pb.MigrateBackendResponse], *, as_json: bool) -> admin_pb.MigrateBackendResponse:
     """Draw the progress, or write it line by line, and return the last step."""
     with progress_bar("migrate-backend", shown=not as_json) as bar:
         for step in steps:
@@ -144,13 +146,14 @@ def _followed(steps: Iterator[pb.MigrateBackendResponse], *, as_json: bool) -> p
     return step
 
 
-def _phase(step: pb.MigrateBackendResponse) -> str:
-    from memsvc.v1 import migration_pb2  # noqa: PLC0415 - a quick start
+def _phase(step: admin_pb.MigrateBackendResponse) -> str:
 
-    return migration_pb2.MigrationPhase.Name(step.phase).removeprefix("MIGRATION_PHASE_")
+    from memsvc.v1 import admin_service_pb2 as admin_pb  # noqa: PLC0415 - a quick start
+
+    return admin_pb.MigrationPhase.Name(step.phase).removeprefix("MIGRATION_PHASE_")
 
 
-def _tell(step: pb.MigrateBackendResponse, wanted: _Wanted) -> None:
+def _tell(step: admin_pb.MigrateBackendResponse, wanted: _Wanted) -> None:
     is_done = wanted.action == "RUN"
     if step.tables:
         equal = (lambda digest: f"equal {digest[:12]}") if is_done else str

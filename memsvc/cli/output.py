@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from google.protobuf.timestamp_pb2 import Timestamp
     from rich.text import Text
 
-    from memsvc.v1 import search_service_pb2 as searches
+    from memsvc.v1 import search_service_pb2 as search_pb
+    from memsvc.v1 import types_pb2 as types_pb
 
 MILLI = 1_000
 MARKS = ">=~"
@@ -100,7 +101,7 @@ def progress_bar(label: str, *, shown: bool = True) -> Iterator[_Bar]:
         yield update
 
 
-def highlighted(hit: searches.Hit, who: str = "") -> str | Text:
+def highlighted(hit: search_pb.Hit, who: str = "") -> str | Text:
     """Return *who* and a hit's snippet with the matching words marked, where there is a terminal to mark them on."""
     said = f"{who}: " if who else ""
     if not sys.stdout.isatty():
@@ -137,3 +138,10 @@ def shortened(text: str, width: int) -> str:
     """Return the beginning of *text* on one line."""
     flat = _flat(text)
     return flat if len(flat) <= width else f"{flat[: width - 1]}…"
+
+
+def written_ref(ref: types_pb.FileRef) -> str:
+    """Return a reference to a file as it is written in texts, such as `chart:c1`."""
+    from memsvc.v1 import types_pb2 as types_pb  # noqa: PLC0415 - a quick start
+
+    return f"{types_pb.FileCategory.Name(ref.category).removeprefix('FILE_CATEGORY_').lower()}:{ref.id}"

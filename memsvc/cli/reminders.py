@@ -17,8 +17,8 @@ from memsvc.cli.output import shortened, write, write_json, write_table
 
 if TYPE_CHECKING:
     from memsvc.client import NewMemory, request_types
-    from memsvc.v1 import reminders_pb2 as pb
-    from memsvc.v1 import types_pb2 as types
+    from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
+    from memsvc.v1 import types_pb2 as types_pb
 
 WIDTH = 80
 app = typer.Typer(help="Show what is due, and say what was given.", no_args_is_help=True)
@@ -105,7 +105,7 @@ def reminder_detector(day: str) -> NewMemory:
         raise typer.BadParameter(message) from error
 
 
-def shown_reminder(memory: types.Memory) -> str:
+def shown_reminder(memory: types_pb.Memory) -> str:
     """Return the day of a memory's reminder, or nothing."""
     if not memory.HasField("reminder"):
         return ""
@@ -123,22 +123,23 @@ def _day(text: str) -> date:
         raise typer.BadParameter(message) from error
 
 
-def _date(one: pb.DueReminder) -> date:
+def _date(one: lifecycle_pb.DueReminder) -> date:
     day = one.occurrence.date
     return date(day.year, day.month, day.day)
 
 
-def _slot(one: pb.DueReminder) -> request_types.Slot:
-    from memsvc.v1 import reminder_pb2 as nouns  # noqa: PLC0415 - a quick start
+def _slot(one: lifecycle_pb.DueReminder) -> request_types.Slot:
 
-    return cast("request_types.Slot", nouns.ReminderSlot.Name(one.occurrence.slot).removeprefix("REMINDER_SLOT_"))
+    from memsvc.v1 import types_pb2 as types_pb  # noqa: PLC0415 - a quick start
+
+    return cast("request_types.Slot", types_pb.ReminderSlot.Name(one.occurrence.slot).removeprefix("REMINDER_SLOT_"))
 
 
 def _name(slot: Slot | None) -> request_types.Slot | None:
     return None if slot is None else cast("request_types.Slot", slot.name)
 
 
-def _row(one: pb.DueReminder) -> tuple[str, str, str, str, str]:
-    overdue = "overdue" if one.occurrence.is_overdue else ""
+def _row(one: lifecycle_pb.DueReminder) -> tuple[str, str, str, str, str]:
+    overdue = "overdue" if one.occurrence.overdue else ""
     content = shortened(one.memory.content, WIDTH)
     return one.memory.id, _date(one).isoformat(), _slot(one).lower(), overdue, content

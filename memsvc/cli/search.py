@@ -11,7 +11,7 @@ from memsvc.cli import options
 from memsvc.cli.connection import CliContext, connected
 from memsvc.cli.enums import Mode
 from memsvc.cli.errors import FAILED, print_error
-from memsvc.cli.output import date_of, highlighted, milliseconds, write, write_json, write_table
+from memsvc.cli.output import date_of, highlighted, milliseconds, write, write_json, write_table, written_ref
 from memsvc.domain.files import FileCategory as Category
 
 if TYPE_CHECKING:
@@ -20,14 +20,13 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from memsvc.client import Memsvc, SearchOptions, request_types
-    from memsvc.v1 import search_service_pb2 as searches
+    from memsvc.v1 import file_service_pb2 as file_pb
+    from memsvc.v1 import search_service_pb2 as search_pb
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from memsvc.client import Memsvc
     from memsvc.client.search import SearchScope
-    from memsvc.v1 import file_service_pb2 as files
-    from memsvc.v1 import search_service_pb2 as searches
 
 
 @connected
@@ -58,7 +57,7 @@ def search(  # noqa: PLR0913 - an option each
     conversation: options.Conversation = "",
 ) -> None:
     """Find memories."""
-    from memsvc.v1 import search_service_pb2 as searches  # noqa: PLC0415 - a quick start
+    from memsvc.v1 import search_service_pb2 as search_pb  # noqa: PLC0415 - a quick start
 
     asked: SearchOptions = {
         "mode": cast("request_types.SearchMode", mode.name),
@@ -66,10 +65,13 @@ def search(  # noqa: PLR0913 - an option each
         "explain": explain,
         "min_score": min_score,
         "filters": options.filters(layer, kind, tag, last_days, min_importance),
-        "collapsing": searches.Collapsing(enabled=collapse),
-        "diversity": searches.Diversity(enabled=diverse),
-        "reranking": searches.Reranking(enabled=rerank),
     }
+    if collapse:
+        asked["collapsing"] = search_pb.Collapsing()
+    if diverse:
+        asked["diversity"] = search_pb.Diversity()
+    if rerank:
+        asked["reranking"] = search_pb.Reranking()
     if (moment := options.as_of(as_of, valid_at)) is not None:
         asked["as_of"] = moment
     with session.client(conversation=conversation) as client:
@@ -86,14 +88,14 @@ def _everything(session: CliContext, client: Memsvc, query: str, limit: int) -> 
     search_everything(session, client, query, limit=limit)
 
 
-def _tell(session: CliContext, reply: searches.SearchResponse, *, explain: bool) -> None:
+def _tell(session: CliContext, reply: search_pb.SearchResponse, *, explain: bool) -> None:
     if session.as_json:
         write_json(reply)
     else:
         show_hits(reply, explain=explain)
 
 
-def _stream(session: CliContext, answers: Iterable[searches.StreamSearchResponse], *, explain: bool) -> None:
+def _stream(session: CliContext, answers: Iterable[search_pb.StreamSearchResponse], *, explain: bool) -> None:
     for answer in answers:
         is_early = answer.WhichOneof("answer") == "early"
         if session.as_json:
@@ -107,7 +109,7 @@ ADDED = frozenset({"neighbour", "session", "date", "speaker"})
 """The boosts that are added to a score; the others are factors."""
 
 
-def show_hits(reply: searches.SearchResponse, *, explain: bool = False, title: str = "") -> None:
+def show_hits(reply: search_pb.SearchResponse, *, explain: bool = False, title: str = "") -> None:
     """Write the hits of a search as a table, and what was amiss to stderr."""
     columns = [">score", "=date", "found"]
     if explain:
@@ -126,7 +128,7 @@ def show_hits(reply: searches.SearchResponse, *, explain: bool = False, title: s
         print_error(f"memsvc: Left out: {skipped.stage} ({skipped.reason})")
 
 
-def _cells(hit: searches.Hit, columns: Sequence[str]) -> list[str | Text]:
+def _cells(hit: search_pb.Hit, columns: Sequence[str]) -> list[str | Text]:
     who = hit.memory.speaker or hit.heading_path or hit.memory.title
     cells: dict[str, str | Text] = {
         ">score": f"{hit.score:.3f}",
@@ -138,12 +140,12 @@ def _cells(hit: searches.Hit, columns: Sequence[str]) -> list[str | Text]:
     return [cells[column] for column in columns]
 
 
-def why(hit: searches.Hit) -> str:
+def why(hit: search_pb.Hit) -> str:
     """Say in a line which retrievers found a hit and what changed its score."""
-    from memsvc.v1 import search_service_pb2 as searches  # noqa: PLC0415 - a quick start
+    from memsvc.v1 import search_service_pb2 as search_pb  # noqa: PLC0415 - a quick start
 
     parts = [
-        f"{searches.Retriever.Name(found.retriever).removeprefix('RETRIEVER_').lower()} #{found.rank}"
+        f"{search_pb.Retriever.Name(found.retriever).removeprefix('RETRIEVER_').lower()} #{found.rank}"
         f" {found.raw_score:.2f}"
         for found in hit.explanation.retrievers
     ]
@@ -171,12 +173,15 @@ def search_files(
 ) -> None:
     """Find files by the words of their names, categories and notes, best first."""
     wanted = set(category or Category)
-    scopes: list[SearchScope] = [
+    groups: list[SearchScope] = [
         one for one in ("FILES", "REPORTS", "CHARTS") if one in {_SCOPE_OF.get(each, "FILES") for each in wanted}
     ]
     with session.client() as client:
-        reply = client.search_all(query, scopes=scopes, limit=limit)
-    hits = [hit for hit in (*reply.files, *reply.reports, *reply.charts) if hit.file.ref.category in wanted]
+        reply = client.search_all(query, groups=groups, limit=limit)
+    from memsvc.v1 import types_pb2 as types_pb  # noqa: PLC0415 - a quick start
+
+    numbers = {types_pb.FileCategory.Value(f"FILE_CATEGORY_{one.name}") for one in wanted}
+    hits = [hit for hit in (*reply.files, *reply.reports, *reply.charts) if hit.file.ref.category in numbers]
     hits.sort(key=lambda hit: -hit.score)
     if session.as_json:
         for hit in hits:
@@ -206,19 +211,20 @@ def resolve(
 
 def search_everything(session: CliContext, client: Memsvc, query: str, *, limit: int) -> None:
     """Find memories and files, and show them group by group."""
+    from memsvc.v1 import search_service_pb2 as search_pb  # noqa: PLC0415 - a quick start
+
     reply = client.search_all(query, limit=limit)
     if session.as_json:
         write_json(reply)
         return
-    from memsvc.v1 import search_service_pb2 as searches  # noqa: PLC0415 - a quick start
 
-    show_hits(searches.SearchResponse(hits=reply.memories, degraded=reply.degraded), title="Memories")
+    show_hits(search_pb.SearchResponse(hits=reply.memories, degraded=reply.degraded), title="Memories")
     for title, hits in (("Files", reply.files), ("Reports", reply.reports), ("Charts", reply.charts)):
         if hits:
             _show(title, hits)
 
 
-def _show(title: str, hits: Iterable[searches.FileHit]) -> None:
+def _show(title: str, hits: Iterable[search_pb.FileHit]) -> None:
     rows: Sequence[tuple[str, ...]] = [
         (f"{hit.score:.3f}", _reference(hit.file), _name(hit.file), _url(hit.file)) for hit in hits
     ]
@@ -228,13 +234,13 @@ def _show(title: str, hits: Iterable[searches.FileHit]) -> None:
         print_error("Nothing fits.")
 
 
-def _reference(one: files.ResolvedFileRef) -> str:
-    return f"{one.ref.category}:{one.ref.id}"
+def _reference(one: file_pb.ResolvedFileRef) -> str:
+    return written_ref(one.ref)
 
 
-def _name(one: files.ResolvedFileRef) -> str:
+def _name(one: file_pb.ResolvedFileRef) -> str:
     return one.file.name if one.HasField("file") else one.status.message
 
 
-def _url(one: files.ResolvedFileRef) -> str:
+def _url(one: file_pb.ResolvedFileRef) -> str:
     return one.download_url or one.preview_url

@@ -15,7 +15,8 @@ from memsvc.cli.output import local_time, shortened, write, write_json, write_ta
 if TYPE_CHECKING:
     from memsvc.client import request_types
     from memsvc.client import sessions as client_sessions
-    from memsvc.v1 import session_service_pb2 as pb
+    from memsvc.v1 import session_service_pb2 as session_pb
+    from memsvc.v1 import types_pb2 as types_pb
 
 app = typer.Typer(help="Keep conversations.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -60,10 +61,10 @@ def append(
 ) -> None:
     """Append a message."""
     text = given_text(content)
-    message: client_sessions.SessionMessage = {
+    message: request_types.Message = {
         "role": cast("request_types.Role", role.name),
         "content": text,
-        "name": name,
+        "speaker": name,
         "pinned": pinned,
     }
     with session.client() as client:
@@ -182,15 +183,15 @@ def reopen(session: CliContext, *, session_id: Id) -> None:
         _answer(session, client.reopen_session(session_id))
 
 
-def _answer(session: CliContext, found: pb.Session) -> None:
+def _answer(session: CliContext, found: session_pb.Session) -> None:
     if session.as_json:
         write_json(found)
     else:
         write(f"{found.scope.session_id} {_STATES[found.state]}")
 
 
-def _row(message: pb.Message) -> tuple[str, str, str, str]:
-    who = message.name or _ROLES[message.role]
+def _row(message: types_pb.ChatMessage) -> tuple[str, str, str, str]:
+    who = message.speaker or _ROLES[message.role]
     called = ", ".join(call.name for call in message.tool_calls)
     mark = "(archived) " if message.archived else ""
     content = shortened(f"{mark}{message.content or called}", CONTENT_WIDTH)

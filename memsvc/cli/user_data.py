@@ -18,7 +18,7 @@ from memsvc.cli.options import STDIN
 from memsvc.cli.output import progress_bar, write, write_json, write_table
 
 if TYPE_CHECKING:
-    from memsvc.v1 import erasure_pb2, transfer_pb2
+    from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 
 PIECE_BYTES = 256 * 1024
 SHOWN_ISSUES = 20
@@ -95,7 +95,7 @@ def import_user(
     go to --user, whosever they were.
     """
     _of_a_whole_user(session, "imported")
-    last: transfer_pb2.ImportUserResponse | None = None
+    last: lifecycle_pb.ImportUserResponse | None = None
     shown = 0
     with session.client() as client, progress_bar("import", shown=not session.as_json) as bar, _read(file) as pieces:
         for last in client.import_user(pieces, wait_for="INDEXED" if wait else "STORED"):
@@ -154,7 +154,7 @@ def erase(
         raise typer.Exit(FAILED)
 
 
-def _write_receipt(receipt: erasure_pb2.ErasureReceipt) -> None:
+def _write_receipt(receipt: lifecycle_pb.ErasureReceipt) -> None:
     rows = [
         (store.store, name, f"{count:,}")
         for store in receipt.stores
@@ -169,7 +169,7 @@ def _write_receipt(receipt: erasure_pb2.ErasureReceipt) -> None:
     for store in receipt.stores:
         if store.remaining_count:
             write(f"{store.store}: {store.remaining_count:,} left")
-    clean = f"Looked through every store and {receipt.files_searched:,} files: nothing is left."
+    clean = f"Looked through every store and {receipt.searched_file_count:,} files: nothing is left."
     write(clean if receipt.clean else "Something is left; erase again.")
 
 
@@ -183,11 +183,11 @@ def backup(
 
     Into a folder on its machine, in `backup.directory` of its settings. `memsvc restore` makes a data directory of it.
     """
-    from memsvc.v1 import backup_pb2  # noqa: PLC0415 - a quick start
+    from memsvc.v1 import admin_service_pb2 as admin_pb  # noqa: PLC0415 - a quick start
 
     with session.client() as client, progress_bar("backup", shown=not session.as_json) as bar:
         for step in client.create_backup(name):
-            bar(step.done_count, step.total_count or None, backup_pb2.BackupPhase.Name(step.phase)[13:].lower())
+            bar(step.done_count, step.total_count or None, admin_pb.BackupPhase.Name(step.phase)[13:].lower())
             if session.as_json:
                 write_json(step)
     if not session.as_json:

@@ -14,10 +14,9 @@ from memsvc.cli.errors import FAILED
 from memsvc.cli.output import flush, progress_bar, write, write_json
 
 if TYPE_CHECKING:
-    from memsvc.v1 import vault_pb2 as pb
+    from memsvc.v1 import admin_service_pb2 as admin_pb
 if TYPE_CHECKING:
     from memsvc.client import Memsvc
-    from memsvc.v1 import vault_pb2 as pb
 
 
 ACTION = "VAULT_ACTION_"
@@ -25,7 +24,7 @@ FAULTY = ("INVALID",)
 
 app = typer.Typer(name="vault", help="Memories as files: synchronise, look.", no_args_is_help=True)
 
-Everybody = Annotated[bool, typer.Option("--everybody", help="Of all users of the service.")]
+AllUsers = Annotated[bool, typer.Option("--all-users", help="Of all users of the service.")]
 
 
 @app.command()
@@ -35,30 +34,32 @@ def sync(
     *,
     force: Annotated[bool, typer.Option("--force", help="Write files anew, missing ones too.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List what would be done; change nothing.")] = False,
-    everybody: Everybody = False,
+    all_users: AllUsers = False,
 ) -> None:
     """Compare the files of the vault with the memories, both ways, and bring them together.
 
     Exits with 1 when a file cannot be taken back.
     """
-    summary = _run(session, force=force, dry_run=dry_run, everybody=everybody, shown=True)
+    summary = _run(session, force=force, dry_run=dry_run, all_users=all_users, shown=True)
     if summary is not None and any(summary.count_by_action.get(name) for name in FAULTY):
         raise typer.Exit(FAILED)
 
 
 @app.command()
 @connected
-def status(session: CliContext, *, everybody: Everybody = False) -> None:
+def status(session: CliContext, *, all_users: AllUsers = False) -> None:
     """Say what a synchronisation would do; nothing is changed. Exits with 1 when it would do anything."""
-    summary = _run(session, force=False, dry_run=True, everybody=everybody, shown=False)
+    summary = _run(session, force=False, dry_run=True, all_users=all_users, shown=False)
     if summary is not None and summary.count_by_action:
         raise typer.Exit(FAILED)
 
 
-def _run(session: CliContext, *, force: bool, dry_run: bool, everybody: bool, shown: bool) -> pb.VaultSummary | None:
-    summary: pb.VaultSummary | None = None
+def _run(
+    session: CliContext, *, force: bool, dry_run: bool, all_users: bool, shown: bool
+) -> admin_pb.VaultSummary | None:
+    summary: admin_pb.VaultSummary | None = None
     with session.client() as client, progress_bar("vault", shown=not session.as_json) as bar:
-        for event in client.sync_vault(everybody=everybody, force=force, dry_run=dry_run):
+        for event in client.sync_vault(all_users=all_users, force=force, dry_run=dry_run):
             if session.as_json and (shown or event.HasField("summary")):
                 write_json(event)
             if event.HasField("progress"):
@@ -72,16 +73,16 @@ def _run(session: CliContext, *, force: bool, dry_run: bool, everybody: bool, sh
     return summary
 
 
-def line_of(change: pb.VaultChange) -> str:
+def line_of(change: admin_pb.VaultChange) -> str:
     """Return what was done with one file, in one line."""
-    from memsvc.v1 import vault_pb2 as pb  # noqa: PLC0415 - a quick start
+    from memsvc.v1 import admin_service_pb2 as admin_pb  # noqa: PLC0415 - a quick start
 
-    action = pb.VaultAction.Name(change.action).removeprefix(ACTION).lower().replace("_", " ")
+    action = admin_pb.VaultAction.Name(change.action).removeprefix(ACTION).lower().replace("_", " ")
     place = f"{change.path}:{change.line}" if change.line else change.path
     return "\t".join(part for part in (action, place, change.memory_id, change.detail) if part)
 
 
-def _summed_up(summary: pb.VaultSummary, *, dry_run: bool) -> str:
+def _summed_up(summary: admin_pb.VaultSummary, *, dry_run: bool) -> str:
     counts = sorted(summary.count_by_action.items())
     done = ", ".join(f"{count:,} {name.lower().replace('_', ' ')}" for name, count in counts) or "nothing"
     behind = f", {summary.pending_count:,} changes are still being written" if summary.pending_count else ""
@@ -104,7 +105,7 @@ def watch(
     ] = None,
     poll: Annotated[bool, typer.Option("--poll", help="Look again and again instead of asking for events.")] = False,
     limit: Annotated[int, typer.Option(min=0, help="End after so many changes. 0: never.")] = 0,
-    everybody: Everybody = False,
+    all_users: AllUsers = False,
 ) -> None:
     """Synchronise the vault whenever a file in it changes, and show what that comes to, until Ctrl-C.
 
@@ -118,7 +119,7 @@ def watch(
         message = "There is no such folder. Name the vault's folder, or set MEMSVC_VAULT__DIRECTORY."
         raise typer.BadParameter(message, param_hint="DIRECTORY")
     with session.client() as client:
-        for shown, change in enumerate(_changes(client, root, poll=poll, everybody=everybody), start=1):
+        for shown, change in enumerate(_changes(client, root, poll=poll, all_users=all_users), start=1):
             if session.as_json:
                 write_json(change)
             else:
@@ -128,7 +129,7 @@ def watch(
                 return
 
 
-def _changes(client: Memsvc, root: Path, *, poll: bool, everybody: bool) -> Iterator[pb.VaultChange]:
+def _changes(client: Memsvc, root: Path, *, poll: bool, all_users: bool) -> Iterator[admin_pb.VaultChange]:
     """Synchronise now and after every change; yield what was done."""
     from memsvc.engine.vault.file_status import scan  # noqa: PLC0415
     from memsvc.engine.vault.watcher import (  # noqa: PLC0415 - a quick start
@@ -143,7 +144,7 @@ def _changes(client: Memsvc, root: Path, *, poll: bool, everybody: bool) -> Iter
     watcher.start(scan(root).files)
     try:
         while True:
-            for event in client.sync_vault(everybody=everybody):
+            for event in client.sync_vault(all_users=all_users):
                 if event.HasField("change"):
                     yield event.change
             bell.wait()

@@ -15,7 +15,7 @@ from memsvc.cli.output import date_of, flush, shortened, write, write_json, writ
 
 if TYPE_CHECKING:
     from memsvc.client import request_types
-    from memsvc.v1 import watch_pb2
+    from memsvc.v1 import memory_service_pb2 as memory_pb
 
 WIDTH = 100
 DIGITS = 2
@@ -50,12 +50,13 @@ def watch(  # noqa: PLR0913 - an option each
             flush()
 
 
-def _line(change: watch_pb2.MemoryChange) -> str:
-    from memsvc.v1 import watch_pb2  # noqa: PLC0415 - a quick start
+def _line(change: memory_pb.MemoryChange) -> str:
+
+    from memsvc.v1 import memory_service_pb2 as memory_pb  # noqa: PLC0415 - a quick start
 
     moment = change.time.ToDatetime(tzinfo=UTC).astimezone()
-    action = watch_pb2.MemoryChangeAction.Name(change.action).removeprefix("MEMORY_CHANGE_ACTION_").lower()
-    effect = watch_pb2.WatchEffect.Name(change.effect).removeprefix("WATCH_EFFECT_").lower()
+    action = memory_pb.MemoryChangeAction.Name(change.action).removeprefix("MEMORY_CHANGE_ACTION_").lower()
+    effect = memory_pb.WatchEffect.Name(change.effect).removeprefix("WATCH_EFFECT_").lower()
     text = shortened(change.memory.content, WIDTH) if change.HasField("memory") else ""
     return f"{_clock(moment)}  {action} ({effect})  {change.memory_id}  {text}".rstrip()
 
@@ -73,7 +74,7 @@ def list_quarantined(
     conversation: options.Conversation = "",
 ) -> None:
     """List the memories that wait for a review, newest first."""
-    from memsvc.v1 import types_pb2 as types  # noqa: PLC0415 - a quick start
+    from memsvc.v1 import types_pb2 as types_pb  # noqa: PLC0415 - a quick start
 
     with session.client(conversation=conversation) as client:
         found = list(islice(client.quarantined(page_size=min(limit, 1_000)), limit))
@@ -85,7 +86,7 @@ def list_quarantined(
         (
             memory.id,
             date_of(memory),
-            types.MemoryOrigin.Name(memory.origin).removeprefix("MEMORY_ORIGIN_").lower(),
+            types_pb.MemoryOrigin.Name(memory.origin).removeprefix("MEMORY_ORIGIN_").lower(),
             f"{memory.trust:.{DIGITS}f}",
             shortened(memory.content, WIDTH),
         )

@@ -9,7 +9,6 @@ from memsvc.client.projects import Project, find_project
 from memsvc.client.request_types import (
     AsOf,
     Changes,
-    ChatToolCall,
     ContextOptions,
     DocumentFields,
     Draft,
@@ -19,8 +18,8 @@ from memsvc.client.request_types import (
     NewMemory,
     Search,
     SearchOptions,
+    ToolCall,
 )
-from memsvc.client.sessions import SessionMessage, ToolCall
 from memsvc.client.sync_client import Memsvc
 
 __all__ = [
@@ -28,7 +27,6 @@ __all__ = [
     "AsOf",
     "AsyncMemsvc",
     "Changes",
-    "ChatToolCall",
     "ContextOptions",
     "DocumentFields",
     "Draft",
@@ -41,7 +39,6 @@ __all__ = [
     "Project",
     "Search",
     "SearchOptions",
-    "SessionMessage",
     "Tls",
     "ToolCall",
     "Violation",

@@ -18,21 +18,9 @@ from memsvc.client import to_proto
 from memsvc.client.channel import ScopedMethods
 from memsvc.client.errors import MemsvcCallError
 from memsvc.client.request_types import Index, MaintenanceStep, ReindexMode, Slot, TimeRange, WaitFor
-from memsvc.v1 import (
-    backup_pb2,
-    consolidation_pb2,
-    erasure_pb2,
-    keys_pb2,
-    maintenance_pb2,
-    migration_pb2,
-    reminders_pb2,
-    transfer_pb2,
-)
-from memsvc.v1 import integrity_pb2 as integrity
-from memsvc.v1 import lifecycle_service_pb2 as lifecycle
-from memsvc.v1 import summaries_pb2 as summaries_pb
-from memsvc.v1 import types_pb2 as types
-from memsvc.v1 import vault_pb2 as vault
+from memsvc.v1 import admin_service_pb2 as admin_pb
+from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
+from memsvc.v1 import types_pb2 as types_pb
 
 
 class IntegrityFields(TypedDict, total=False):
@@ -55,10 +43,10 @@ class AdminMethods(ScopedMethods):
         """
         await self._remote.wait_ready(timeout)
 
-    async def stats(self, *, timeout: float | None = None) -> lifecycle.GetStatsResponse:
+    async def stats(self, *, timeout: float | None = None) -> admin_pb.GetStatsResponse:
         """Return counts of the memories that the scope sees."""
         return await self._remote.unary(
-            self._remote.lifecycle.GetStats, lifecycle.GetStatsRequest(scope=self.scope), timeout
+            self._remote.admin.GetStats, admin_pb.GetStatsRequest(scope=self.scope), timeout
         )
 
     async def diagnose(
@@ -66,35 +54,33 @@ class AdminMethods(ScopedMethods):
         *,
         verify: bool = False,
         timeout: float | None = None,
-    ) -> lifecycle.DiagnoseResponse:
+    ) -> admin_pb.DiagnoseResponse:
         """Return how backends and indexes are; with *verify* every index entry is compared with the store."""
-        return await self._remote.unary(
-            self._remote.lifecycle.Diagnose, lifecycle.DiagnoseRequest(verify=verify), timeout
-        )
+        return await self._remote.unary(self._remote.admin.Diagnose, admin_pb.DiagnoseRequest(verify=verify), timeout)
 
     async def performance(
         self,
         operation: str = "",
         *,
         timeout: float | None = None,
-    ) -> lifecycle.GetPerformanceResponse:
+    ) -> admin_pb.GetPerformanceResponse:
         """Return how long operations took since the service started; all of them, or the one that is named."""
-        request = lifecycle.GetPerformanceRequest(operation=operation)
-        return await self._remote.unary(self._remote.lifecycle.GetPerformance, request, timeout)
+        request = admin_pb.GetPerformanceRequest(operation=operation)
+        return await self._remote.unary(self._remote.admin.GetPerformance, request, timeout)
 
     async def reindex(
         self, indexes: Sequence[Index] = (), *, mode: ReindexMode = "REBUILD"
-    ) -> AsyncGenerator[lifecycle.ReindexResponse, None]:
+    ) -> AsyncGenerator[admin_pb.ReindexResponse, None]:
         """Make indexes equal to the store again and yield the progress; the last response is of the phase DONE.
 
         Leaving the loop early stops it.
         """
-        request = lifecycle.ReindexRequest(
-            indexes=[to_proto.enum_to_proto("indexes", lifecycle.IndexKind, "INDEX_KIND_", name) for name in indexes],
-            mode=to_proto.enum_to_proto("mode", lifecycle.ReindexMode, "REINDEX_MODE_", mode),
+        request = admin_pb.ReindexRequest(
+            indexes=[to_proto.enum_to_proto("indexes", admin_pb.IndexKind, "INDEX_KIND_", name) for name in indexes],
+            mode=to_proto.enum_to_proto("mode", admin_pb.ReindexMode, "REINDEX_MODE_", mode),
         )
         await self._remote.reach()
-        call = self._remote.lifecycle.Reindex(request)
+        call = self._remote.admin.Reindex(request)
         try:
             async for progress in call:
                 yield progress
@@ -104,17 +90,17 @@ class AdminMethods(ScopedMethods):
             call.cancel()
 
     async def check_integrity(
-        self, *, everybody: bool = False, repair: bool = False, **fields: Unpack[IntegrityFields]
-    ) -> AsyncGenerator[integrity.CheckIntegrityResponse, None]:
-        """Look for broken links and the like in what the scope sees, or of *everybody*; *repair* puts it right.
+        self, *, all_users: bool = False, repair: bool = False, **fields: Unpack[IntegrityFields]
+    ) -> AsyncGenerator[admin_pb.CheckIntegrityResponse, None]:
+        """Look for broken links and the like in what the scope sees, or of *all_users*; *repair* puts it right.
 
         Of files only what the *fields* say is removed, which are those of CheckIntegrityRequest.
 
         Yields findings, progress, and the summary at the end. Leaving the loop early stops it.
         """
-        request = integrity.CheckIntegrityRequest(
-            scope=None if everybody else self.scope,
-            all=everybody,
+        request = admin_pb.CheckIntegrityRequest(
+            scope=None if all_users else self.scope,
+            all=all_users,
             repair=repair,
             remove_broken_refs=fields.get("remove_broken_refs", False),
             remove_orphan_files=fields.get("remove_orphan_files", False),
@@ -123,7 +109,7 @@ class AdminMethods(ScopedMethods):
         if "orphan_grace" in fields:
             request.orphan_grace.FromTimedelta(fields["orphan_grace"])
         await self._remote.reach()
-        call = self._remote.lifecycle.CheckIntegrity(request)
+        call = self._remote.admin.CheckIntegrity(request)
         try:
             async for event in call:
                 yield event
@@ -133,21 +119,20 @@ class AdminMethods(ScopedMethods):
             call.cancel()
 
     async def maintain(
-        self, steps: Sequence[MaintenanceStep] = (), *, dry_run: bool = False, everybody: bool = False
-    ) -> AsyncGenerator[maintenance_pb2.RunMaintenanceResponse, None]:
+        self, steps: Sequence[MaintenanceStep] = (), *, dry_run: bool = False, all_users: bool = False
+    ) -> AsyncGenerator[lifecycle_pb.RunMaintenanceResponse, None]:
         """Do what is due by *steps* (none: all), or with *dry_run* only list it, and yield the progress.
 
-        It is about the client's project, or without one about all memories of its user; with *everybody* about those
+        It is about the client's project, or without one about all memories of its user; with *all_users* about those
         of all users of the service. The last response has no step. Leaving the loop early ends the run.
         """
-        scope = None if everybody else types.Scope(user_id=self.scope.user_id, project_id=self.scope.project_id)
+        scope = None if all_users else types_pb.Scope(user_id=self.scope.user_id, project_id=self.scope.project_id)
         numbers = [
-            to_proto.enum_to_proto("steps", maintenance_pb2.MaintenanceStep, "MAINTENANCE_STEP_", name)
-            for name in steps
+            to_proto.enum_to_proto("steps", lifecycle_pb.MaintenanceStep, "MAINTENANCE_STEP_", name) for name in steps
         ]
         await self._remote.reach()
         call = self._remote.lifecycle.RunMaintenance(
-            maintenance_pb2.RunMaintenanceRequest(scope=scope, steps=numbers, dry_run=dry_run)
+            lifecycle_pb.RunMaintenanceRequest(scope=scope, all=all_users, steps=numbers, dry_run=dry_run)
         )
         try:
             async for progress in call:
@@ -159,17 +144,18 @@ class AdminMethods(ScopedMethods):
 
     async def archive(
         self,
-        memory_id: str,
+        memory_id: str = "",
         *,
+        key: str = "",
         expected_revision: int = 0,
         wait_for: WaitFor | None = None,
         request_id: str = "",
         timeout: float | None = None,
-    ) -> maintenance_pb2.ArchiveMemoryResponse:
+    ) -> lifecycle_pb.ArchiveMemoryResponse:
         """Put a memory out of use; `restore` puts it into use again."""
-        request = maintenance_pb2.ArchiveMemoryRequest(
+        request = lifecycle_pb.ArchiveMemoryRequest(
             scope=self.scope,
-            id=memory_id,
+            **to_proto.memory_name(memory_id, key),
             expected_revision=expected_revision,
             request_id=request_id or str(uuid4()),
             wait_for=to_proto.named("wait_for", wait_for),
@@ -181,21 +167,21 @@ class AdminMethods(ScopedMethods):
         *,
         dry_run: bool = False,
         threshold: float | None = None,
-        max_groups: int = 0,
+        page_size: int = 0,
         page_token: str = "",
         wait_for: WaitFor | None = None,
         request_id: str = "",
         timeout: float | None = None,
-    ) -> consolidation_pb2.ConsolidateMemoriesResponse:
+    ) -> lifecycle_pb.ConsolidateMemoriesResponse:
         """Merge memories of the project that say the same; with *dry_run* only tell which.
 
         A response with a `next_page_token` has not looked at all memories: send that to go on.
         """
-        request = consolidation_pb2.ConsolidateMemoriesRequest(
+        request = lifecycle_pb.ConsolidateMemoriesRequest(
             scope=self.scope,
             threshold=threshold,
             dry_run=dry_run,
-            max_groups=max_groups,
+            page_size=page_size,
             page_token=page_token,
             request_id=request_id or str(uuid4()),
             wait_for=to_proto.named("wait_for", wait_for),
@@ -204,22 +190,23 @@ class AdminMethods(ScopedMethods):
 
     async def undo_consolidation(
         self,
-        memory_id: str,
+        memory_id: str = "",
         *,
+        key: str = "",
         expected_revision: int = 0,
         wait_for: WaitFor | None = None,
         request_id: str = "",
         timeout: float | None = None,
-    ) -> consolidation_pb2.UndoConsolidationResponse:
+    ) -> lifecycle_pb.UndoConsolidationResponse:
         """Take a merged memory apart, which is named by its id or that of one of its originals.
 
         Raises:
             MemsvcCallError: ABORTED, the merged memory was changed since it was made: the error tells its revision,
                 with which it can be undone all the same.
         """
-        request = consolidation_pb2.UndoConsolidationRequest(
+        request = lifecycle_pb.UndoConsolidationRequest(
             scope=self.scope,
-            id=memory_id,
+            **to_proto.memory_name(memory_id, key),
             expected_revision=expected_revision,
             request_id=request_id or str(uuid4()),
             wait_for=to_proto.named("wait_for", wait_for),
@@ -236,13 +223,13 @@ class AdminMethods(ScopedMethods):
         wait_for: WaitFor | None = None,
         request_id: str = "",
         timeout: float | None = None,
-    ) -> summaries_pb.SummarizePeriodResponse:
+    ) -> lifecycle_pb.SummarizePeriodResponse:
         """Sum up what the project's memories say of a month ("2026-02"), a span of time, a topic, or of both.
 
         Raises:
             MemsvcCallError: FAILED_PRECONDITION, there are no such memories.
         """
-        request = summaries_pb.SummarizePeriodRequest(
+        request = lifecycle_pb.SummarizePeriodRequest(
             scope=self.scope,
             topic=topic,
             max_tokens=max_tokens,
@@ -264,12 +251,12 @@ class AdminMethods(ScopedMethods):
         overdue_days: int | None = None,
         page_size: int = 0,
         timeout: float | None = None,
-    ) -> AsyncGenerator[reminders_pb2.DueReminder, None]:
+    ) -> AsyncGenerator[lifecycle_pb.DueReminder, None]:
         """Yield the memories that are due now, or at *time*, in the user's *time_zone*, page by page.
 
         They come again until they are acknowledged. The timeout holds for each page.
         """
-        request = reminders_pb2.ListDueRemindersRequest(
+        request = lifecycle_pb.ListDueRemindersRequest(
             scope=self.scope,
             time=None if time is None else to_proto.timestamp_to_proto("time", time),
             time_zone=time_zone,
@@ -290,14 +277,15 @@ class AdminMethods(ScopedMethods):
         memory_id: str,
         date: calendar_date,
         *,
+        key: str = "",
         slot: Slot | None = None,
         request_id: str = "",
         timeout: float | None = None,
-    ) -> reminders_pb2.AcknowledgeReminderResponse:
+    ) -> lifecycle_pb.AcknowledgeReminderResponse:
         """Say that the reminder of a memory was given on that day, in that slot or in all of them."""
-        request = reminders_pb2.AcknowledgeReminderRequest(
+        request = lifecycle_pb.AcknowledgeReminderRequest(
             scope=self.scope,
-            memory_id=memory_id,
+            **to_proto.memory_name(memory_id, key),
             date=to_proto.date_to_proto(date),
             slot=to_proto.named("slot", slot),
             request_id=request_id or str(uuid4()),
@@ -306,9 +294,9 @@ class AdminMethods(ScopedMethods):
 
     async def export_user(
         self, *, include_vectors: bool = False
-    ) -> AsyncGenerator[transfer_pb2.ExportUserResponse, None]:
+    ) -> AsyncGenerator[lifecycle_pb.ExportUserResponse, None]:
         """Yield the pieces of a file of everything of the user: JSON Lines. Leaving the loop early ends the export."""
-        request = transfer_pb2.ExportUserRequest(scope=self._user, include_vectors=include_vectors)
+        request = lifecycle_pb.ExportUserRequest(scope=self._user, include_vectors=include_vectors)
         await self._remote.reach()
         call = self._remote.lifecycle.ExportUser(request)
         try:
@@ -321,13 +309,13 @@ class AdminMethods(ScopedMethods):
 
     async def import_user(
         self, pieces: Pieces, *, wait_for: WaitFor | None = None
-    ) -> AsyncGenerator[transfer_pb2.ImportUserResponse, None]:
+    ) -> AsyncGenerator[lifecycle_pb.ImportUserResponse, None]:
         """Take in a file that an export made, whosever it is, and yield the progress; the last response is `done`.
 
         *pieces* are its bytes, such as an open file read in parts, of any size; an empty one ends it. The same file may
         be sent again.
         """
-        header = transfer_pb2.ImportUserHeader(scope=self._user, wait_for=to_proto.named("wait_for", wait_for))
+        header = lifecycle_pb.ImportUserHeader(scope=self._user, wait_for=to_proto.named("wait_for", wait_for))
         sending = _Sending(header, pieces)
         await self._remote.reach()
         call = self._remote.lifecycle.ImportUser(sending.requests())
@@ -345,25 +333,25 @@ class AdminMethods(ScopedMethods):
 
     async def erase_user(
         self, *, confirm: bool = False, request_id: str = "", timeout: float | None = None
-    ) -> erasure_pb2.ErasureReceipt:
+    ) -> lifecycle_pb.ErasureReceipt:
         """Forget the user for good, and return the receipt; without *confirm* only say what would be removed.
 
         Refused (INVALID_ARGUMENT) from a client of a project: a user is forgotten whole, with all projects.
         """
-        scope = types.Scope(user_id=self.scope.user_id, project_id=self.scope.project_id)
-        request = erasure_pb2.EraseUserRequest(
+        scope = types_pb.Scope(user_id=self.scope.user_id, project_id=self.scope.project_id)
+        request = lifecycle_pb.EraseUserRequest(
             scope=scope, confirm=confirm, request_id=request_id or (str(uuid4()) if confirm else "")
         )
         patience = timeout or (ERASE_SECONDS if confirm else None)
         return (await self._remote.unary(self._remote.lifecycle.EraseUser, request, patience)).receipt
 
-    async def create_backup(self, name: str = "") -> AsyncGenerator[backup_pb2.CreateBackupResponse, None]:
+    async def create_backup(self, name: str = "") -> AsyncGenerator[admin_pb.CreateBackupResponse, None]:
         """Copy all that the service stores into a folder of its own, and yield the progress; the last is of phase DONE.
 
         Leaving the loop early ends the backup, and nothing is left of it.
         """
         await self._remote.reach()
-        call = self._remote.lifecycle.CreateBackup(backup_pb2.CreateBackupRequest(name=name))
+        call = self._remote.admin.CreateBackup(admin_pb.CreateBackupRequest(name=name))
         try:
             async for progress in call:
                 yield progress
@@ -373,8 +361,8 @@ class AdminMethods(ScopedMethods):
             call.cancel()
 
     @property
-    def _user(self) -> types.Scope:
-        return types.Scope(user_id=self.scope.user_id)
+    def _user(self) -> types_pb.Scope:
+        return types_pb.Scope(user_id=self.scope.user_id)
 
     async def create_api_key(  # noqa: PLR0913 - an option each
         self,
@@ -390,7 +378,7 @@ class AdminMethods(ScopedMethods):
         concurrent_calls: int = 0,
         request_id: str = "",
         timeout: float | None = None,
-    ) -> keys_pb2.CreateApiKeyResponse:
+    ) -> admin_pb.CreateApiKeyResponse:
         """Make a key. Its secret is in the answer this once.
 
         Raises:
@@ -399,9 +387,9 @@ class AdminMethods(ScopedMethods):
         if expire_time is not None and ttl is not None:
             message = "Give expire_time or ttl, not both."
             raise ValueError(message)
-        request = keys_pb2.CreateApiKeyRequest(
+        request = admin_pb.CreateApiKeyRequest(
             name=name,
-            role=keys_pb2.ApiKeyRole.Value(f"API_KEY_ROLE_{role}"),
+            role=admin_pb.ApiKeyRole.Value(f"API_KEY_ROLE_{role}"),
             tenant_id=tenant_id,
             user_ids=user_ids,
             project_ids=project_ids,
@@ -415,45 +403,45 @@ class AdminMethods(ScopedMethods):
             duration = Duration()
             duration.FromTimedelta(ttl)
             request.ttl.CopyFrom(duration)
-        return await self._remote.unary(self._remote.lifecycle.CreateApiKey, request, timeout)
+        return await self._remote.unary(self._remote.admin.CreateApiKey, request, timeout)
 
     async def api_keys(
         self, *, include_ended: bool = False, page_size: int = 0, timeout: float | None = None
-    ) -> AsyncGenerator[keys_pb2.ApiKey, None]:
+    ) -> AsyncGenerator[admin_pb.ApiKey, None]:
         """Yield the keys of all tenants, oldest first, those expired or revoked too when *include_ended*."""
-        request = keys_pb2.ListApiKeysRequest(include_ended=include_ended, page_size=page_size)
-        async for page in self._remote.pages(self._remote.lifecycle.ListApiKeys, request, timeout):
+        request = admin_pb.ListApiKeysRequest(include_ended=include_ended, page_size=page_size)
+        async for page in self._remote.pages(self._remote.admin.ListApiKeys, request, timeout):
             for key in page.api_keys:
                 yield key
 
     async def revoke_api_key(
         self, key_id: str, *, request_id: str = "", timeout: float | None = None
-    ) -> keys_pb2.RevokeApiKeyResponse:
+    ) -> admin_pb.RevokeApiKeyResponse:
         """Make a key open nothing any more."""
-        request = keys_pb2.RevokeApiKeyRequest(id=key_id, request_id=request_id or str(uuid4()))
-        return await self._remote.unary(self._remote.lifecycle.RevokeApiKey, request, timeout)
+        request = admin_pb.RevokeApiKeyRequest(id=key_id, request_id=request_id or str(uuid4()))
+        return await self._remote.unary(self._remote.admin.RevokeApiKey, request, timeout)
 
     async def migrate_backend(
         self, postgresql_url: str | None, *, action: MigrationAction = "RUN", discard_changes: bool = False
-    ) -> AsyncGenerator[migration_pb2.MigrateBackendResponse, None]:
+    ) -> AsyncGenerator[admin_pb.MigrateBackendResponse, None]:
         """Move the store to a PostgreSQL database, or with None to the embedded one, and yield the progress.
 
         The last response to RUN is of the phase DONE: the service takes no writes from then on, until it is started
         with the new store. Leaving the loop early breaks the move off; another call goes on with it. The other actions
         are as in MigrationAction.
         """
-        target = migration_pb2.MigrationTarget()
+        target = admin_pb.MigrationTarget()
         if postgresql_url is None:
             target.embedded.SetInParent()
         else:
             target.postgresql_url = postgresql_url
-        request = migration_pb2.MigrateBackendRequest(
+        request = admin_pb.MigrateBackendRequest(
             target=target,
-            action=to_proto.enum_to_proto("action", migration_pb2.MigrationAction, "MIGRATION_ACTION_", action),
+            action=to_proto.enum_to_proto("action", admin_pb.MigrationAction, "MIGRATION_ACTION_", action),
             discard_changes=discard_changes,
         )
         await self._remote.reach()
-        call = self._remote.lifecycle.MigrateBackend(request)
+        call = self._remote.admin.MigrateBackend(request)
         try:
             async for progress in call:
                 yield progress
@@ -463,16 +451,18 @@ class AdminMethods(ScopedMethods):
             call.cancel()
 
     async def sync_vault(
-        self, *, everybody: bool = False, force: bool = False, dry_run: bool = False
-    ) -> AsyncGenerator[vault.SyncVaultResponse, None]:
-        """Compare the files and the memories of the user, or of *everybody*, and bring them together.
+        self, *, all_users: bool = False, force: bool = False, dry_run: bool = False
+    ) -> AsyncGenerator[admin_pb.SyncVaultResponse, None]:
+        """Compare the files and the memories of the user, or of *all_users*, and bring them together.
 
         Yields changes, progress, and the summary at the end. With *dry_run* nothing is changed; with *force* files are
         written anew, missing ones too. Leaving the loop early stops it; what was done stays done.
         """
-        scope = None if everybody else types.Scope(user_id=self.scope.user_id)
+        scope = None if all_users else types_pb.Scope(user_id=self.scope.user_id)
         await self._remote.reach()
-        call = self._remote.lifecycle.SyncVault(vault.SyncVaultRequest(scope=scope, force=force, dry_run=dry_run))
+        call = self._remote.admin.SyncVault(
+            admin_pb.SyncVaultRequest(scope=scope, all=all_users, rewrite_all=force, dry_run=dry_run)
+        )
         try:
             async for event in call:
                 yield event
@@ -497,17 +487,17 @@ Pieces = Iterable[bytes] | AsyncIterable[bytes]
 class _Sending:
     """The requests of an import, and why they ended early: gRPC would not say."""
 
-    def __init__(self, header: transfer_pb2.ImportUserHeader, pieces: Pieces) -> None:
+    def __init__(self, header: lifecycle_pb.ImportUserHeader, pieces: Pieces) -> None:
         self._header = header
         self._pieces = pieces
         self.failure: Exception | None = None
 
-    async def requests(self) -> AsyncGenerator[transfer_pb2.ImportUserRequest, None]:
-        yield transfer_pb2.ImportUserRequest(header=self._header)
+    async def requests(self) -> AsyncGenerator[lifecycle_pb.ImportUserRequest, None]:
+        yield lifecycle_pb.ImportUserRequest(header=self._header)
         try:
             async for piece in _each(self._pieces):
                 for start in range(0, len(piece), PIECE_BYTES):
-                    yield transfer_pb2.ImportUserRequest(data=piece[start : start + PIECE_BYTES])
+                    yield lifecycle_pb.ImportUserRequest(data=piece[start : start + PIECE_BYTES])
         except Exception as error:
             self.failure = error
             raise

@@ -12,7 +12,7 @@ from memsvc.client.memories import MemoryMethods
 from memsvc.client.search import SearchMethods
 from memsvc.client.sessions import SessionMethods
 from memsvc.client.watch import WatchMethods
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import types_pb2 as types_pb
 
 
 class AsyncMemsvc(MemoryMethods, SearchMethods, SessionMethods, FileMethods, AdminMethods, WatchMethods):
@@ -39,7 +39,9 @@ class AsyncMemsvc(MemoryMethods, SearchMethods, SessionMethods, FileMethods, Adm
 
         The *api_key* is that of MEMSVC_API_KEY unless another one is given. Without *tls* nothing is encrypted.
         """
-        super().__init__(types.Scope(user_id=user_id, project_id=project_id, agent_id=agent_id, session_id=session_id))
+        super().__init__(
+            types_pb.Scope(user_id=user_id, project_id=project_id, agent_id=agent_id, session_id=session_id)
+        )
         self._address = address
         self._timeout = timeout
         self._api_key = api_key

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 import grpc
 
 from memsvc.client.errors import MemsvcCallError
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import types_pb2 as types_pb
+from memsvc.v1.admin_service_pb2_grpc import AdminServiceStub
 from memsvc.v1.file_service_pb2_grpc import FileServiceStub
 from memsvc.v1.lifecycle_service_pb2_grpc import LifecycleServiceStub
 from memsvc.v1.memory_service_pb2_grpc import MemoryServiceStub
@@ -22,6 +23,7 @@ from memsvc.v1.search_service_pb2_grpc import SearchServiceStub
 from memsvc.v1.session_service_pb2_grpc import SessionServiceStub
 
 if TYPE_CHECKING:
+    from memsvc.v1.admin_service_pb2_grpc import AdminServiceAsyncStub
     from memsvc.v1.file_service_pb2_grpc import FileServiceAsyncStub
     from memsvc.v1.lifecycle_service_pb2_grpc import LifecycleServiceAsyncStub
     from memsvc.v1.memory_service_pb2_grpc import MemoryServiceAsyncStub
@@ -183,6 +185,7 @@ class Connection:
         self.sessions: SessionServiceAsyncStub = SessionServiceStub(self._channel)
         self.files: FileServiceAsyncStub = FileServiceStub(self._channel)
         self.lifecycle: LifecycleServiceAsyncStub = LifecycleServiceStub(self._channel)
+        self.admin: AdminServiceAsyncStub = AdminServiceStub(self._channel)
 
     async def close(self) -> None:
         """Close the channel and end what is under way."""
@@ -271,7 +274,7 @@ class Connection:
 class ScopedMethods:
     """Base of the groups of calls: a scope, and a connection while the client is open."""
 
-    def __init__(self, scope: types.Scope) -> None:
+    def __init__(self, scope: types_pb.Scope) -> None:
         """Stand in *scope*, not yet connected."""
         self.scope = scope
         self._opened: Connection | None = None

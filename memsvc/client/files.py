@@ -20,7 +20,8 @@ from memsvc.client import to_proto
 from memsvc.client.channel import ScopedMethods
 from memsvc.client.errors import MemsvcCallError
 from memsvc.client.request_types import Visibility
-from memsvc.v1 import file_service_pb2 as files
+from memsvc.v1 import file_service_pb2 as file_pb
+from memsvc.v1 import types_pb2 as types_pb
 
 PIECE_BYTES = 128 * 1024
 ATTEMPTS = 4
@@ -46,13 +47,13 @@ class FileMethods(ScopedMethods):
         expire_time: datetime | None = None,
         request_id: str = "",
         timeout: float | None = None,
-    ) -> files.File:
+    ) -> file_pb.File:
         """Upload a file and return what is known of it.
 
         *content* is its bytes, the path of a file, whose name it then has unless another is given, or pieces of any
         size as they come. Bytes and files are checked by their hash, and sent again when the connection breaks.
         """
-        header = files.UploadFileHeader(
+        header = file_pb.UploadFileHeader(
             scope=self.scope,
             name=name or (content.name if isinstance(content, Path) else ""),
             category=category_to_proto(category),
@@ -93,7 +94,7 @@ class FileMethods(ScopedMethods):
         pieces = self.download_file(file_id, offset=offset, length=length, timeout=timeout)
         return b"".join([piece async for piece in pieces])
 
-    async def save_file(self, file_id: str, path: Path, *, timeout: float | None = None) -> files.File:
+    async def save_file(self, file_id: str, path: Path, *, timeout: float | None = None) -> file_pb.File:
         """Write a file to *path*, where it is only when it is whole, and return what is known of it.
 
         Until then it lies beside it under a short name of its own: that of the file may be as long as a name can be.
@@ -101,7 +102,7 @@ class FileMethods(ScopedMethods):
         part = path.with_name(f".memsvc-{uuid4().hex[:12]}{PART}")
         try:
             with await asyncio.to_thread(part.open, "wb") as out:
-                known = files.File()
+                known = file_pb.File()
                 async with aclosing(self._download(file_id, 0, 0, timeout)) as parts:
                     async for piece in parts:
                         if isinstance(piece, bytes):
@@ -113,9 +114,9 @@ class FileMethods(ScopedMethods):
             await asyncio.to_thread(part.unlink, missing_ok=True)
         return known
 
-    async def get_file(self, file_id: str, *, timeout: float | None = None) -> files.File:
+    async def get_file(self, file_id: str, *, timeout: float | None = None) -> file_pb.File:
         """Return what is known of a file."""
-        request = files.GetFileRequest(scope=self.scope, id=file_id)
+        request = file_pb.GetFileRequest(scope=self.scope, id=file_id)
         return (await self._remote.unary(self._remote.files.GetFile, request, timeout)).file
 
     async def list_files(  # noqa: PLR0913 - a field each
@@ -125,33 +126,35 @@ class FileMethods(ScopedMethods):
         categories: Sequence[FileCategory] = (),
         media_type: str = "",
         sha256: str = "",
-        visibility: Visibility | None = None,
+        project_visibility: Visibility | None = None,
         page_size: int = 0,
         timeout: float | None = None,
-    ) -> AsyncGenerator[files.File, None]:
+    ) -> AsyncGenerator[file_pb.File, None]:
         """Yield what is known of the files that match, the newest first, fetching page by page.
 
         All words of *query* must occur in the name or in the texts of the metadata.
         """
-        request = files.ListFilesRequest(
+        request = file_pb.ListFilesRequest(
             scope=self.scope,
             query=query,
             categories=[category_to_proto(category) for category in categories],
             media_type=media_type,
             sha256=sha256,
-            visibility=to_proto.named("visibility", visibility),
+            project_visibility=to_proto.named("project_visibility", project_visibility),
             page_size=page_size,
         )
         async for page in self._remote.pages(self._remote.files.ListFiles, request, timeout):
             for file in page.files:
                 yield file
 
-    async def delete_file(self, file_id: str, *, request_id: str = "", timeout: float | None = None) -> files.File:
+    async def delete_file(self, file_id: str, *, request_id: str = "", timeout: float | None = None) -> file_pb.File:
         """Delete a file for good, and return what was known of it."""
-        request = files.DeleteFileRequest(scope=self.scope, id=file_id, request_id=request_id or str(uuid4()))
+        request = file_pb.DeleteFileRequest(scope=self.scope, id=file_id, request_id=request_id or str(uuid4()))
         return (await self._remote.unary(self._remote.files.DeleteFile, request, timeout)).file
 
-    async def _upload_once(self, header: files.UploadFileHeader, content: Content, timeout: float | None) -> files.File:
+    async def _upload_once(
+        self, header: file_pb.UploadFileHeader, content: Content, timeout: float | None
+    ) -> file_pb.File:
         sending = _Sending(header, content)
         try:
             return (await self._remote.files.UploadFile(sending.requests(), timeout=timeout)).file
@@ -167,11 +170,11 @@ class FileMethods(ScopedMethods):
 
     async def _download(
         self, file_id: str, offset: int, length: int, timeout: float | None
-    ) -> AsyncGenerator[files.File | bytes, None]:
+    ) -> AsyncGenerator[file_pb.File | bytes, None]:
         """Yield what is known of the file, then its bytes."""
-        request = files.DownloadFileRequest(scope=self.scope, id=file_id, offset=offset, length=length)
+        request = file_pb.DownloadFileRequest(scope=self.scope, id=file_id, offset=offset, length=length)
         hashed = hashlib.sha256()
-        known: files.File | None = None
+        known: file_pb.File | None = None
         failures = 0
         while True:
             await self._remote.reach()
@@ -208,22 +211,22 @@ def category_to_proto(category: str | None) -> Any:
     """
     if category is None:
         return 0
-    return to_proto.enum_to_proto("category", files.FileCategory, "FILE_CATEGORY_", category)
+    return to_proto.enum_to_proto("category", types_pb.FileCategory, "FILE_CATEGORY_", category)
 
 
 class _Sending:
     """The requests of an upload, and why they ended early: gRPC would not say."""
 
-    def __init__(self, header: files.UploadFileHeader, content: Content) -> None:
+    def __init__(self, header: file_pb.UploadFileHeader, content: Content) -> None:
         self._header = header
         self._content = content
         self.failure: Exception | None = None
 
-    async def requests(self) -> AsyncGenerator[files.UploadFileRequest, None]:
-        yield files.UploadFileRequest(header=self._header)
+    async def requests(self) -> AsyncGenerator[file_pb.UploadFileRequest, None]:
+        yield file_pb.UploadFileRequest(header=self._header)
         try:
             async for piece in _pieces(self._content):
-                yield files.UploadFileRequest(data=piece)
+                yield file_pb.UploadFileRequest(data=piece)
         except Exception as error:
             self.failure = error
             raise
@@ -275,6 +278,6 @@ def _duration(span: timedelta) -> Duration:
     return duration
 
 
-def _is_over(request: files.DownloadFileRequest, length: int) -> bool:
+def _is_over(request: file_pb.DownloadFileRequest, length: int) -> bool:
     """Return whether all that was wanted has come: a length of 0 would ask for more."""
     return bool(length) and request.length <= 0

@@ -13,8 +13,8 @@ import grpc
 from memsvc.client.errors import MemsvcCallError
 from memsvc.client.request_types import Draft
 from memsvc.client.to_proto import batch_memory_to_proto
-from memsvc.v1 import memory_service_pb2 as memories
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import memory_service_pb2 as memory_pb
+from memsvc.v1 import types_pb2 as types_pb
 
 BATCH_MEMORIES = 500
 BATCH_BYTES = 4 * 1024 * 1024
@@ -24,28 +24,28 @@ ATTEMPTS = 5
 FIRST_PAUSE_SECONDS = 0.1
 CORE_ERROR = "Internal error from Core"
 
-Call: TypeAlias = "grpc.aio.StreamStreamCall[memories.ImportMemoriesRequest, memories.ImportMemoriesResponse]"
+Call: TypeAlias = "grpc.aio.StreamStreamCall[memory_pb.ImportMemoriesRequest, memory_pb.ImportMemoriesResponse]"
 Method: TypeAlias = (
-    "grpc.aio.StreamStreamMultiCallable[memories.ImportMemoriesRequest, memories.ImportMemoriesResponse]"
+    "grpc.aio.StreamStreamMultiCallable[memory_pb.ImportMemoriesRequest, memory_pb.ImportMemoriesResponse]"
 )
-Drafts = Iterable[Draft | types.Memory] | AsyncIterable[Draft | types.Memory]
+Drafts = Iterable[Draft | types_pb.Memory] | AsyncIterable[Draft | types_pb.Memory]
 
 
 class ImportStream:
     """One import, over as many streams as it takes. What is not yet known to be durable is kept to be sent again."""
 
-    def __init__(self, method: Method, header: memories.ImportHeader, drafts: Drafts) -> None:
+    def __init__(self, method: Method, header: memory_pb.ImportHeader, drafts: Drafts) -> None:
         """Prepare to send *drafts* under *header*."""
         self._method = method
         self._header = header
         self._batches = _batched(drafts)
-        self._unsettled: deque[memories.ImportBatch] = deque()
+        self._unsettled: deque[memory_pb.ImportBatch] = deque()
         self._sent = 0
         self._read_to = 0
-        self._before = memories.ImportMemoriesResponse()
-        self._latest = memories.ImportMemoriesResponse()
+        self._before = memory_pb.ImportMemoriesResponse()
+        self._latest = memory_pb.ImportMemoriesResponse()
 
-    async def run(self) -> AsyncGenerator[memories.ImportMemoriesResponse, None]:
+    async def run(self) -> AsyncGenerator[memory_pb.ImportMemoriesResponse, None]:
         """Send everything and yield the progress, the last one `done`.
 
         Raises:
@@ -65,15 +65,15 @@ class ImportStream:
             else:
                 return
 
-    async def _stream(self) -> AsyncGenerator[memories.ImportMemoriesResponse, None]:
+    async def _stream(self) -> AsyncGenerator[memory_pb.ImportMemoriesResponse, None]:
         """Send what is not settled over one stream, until it is done or breaks."""
         self._before, self._sent = self._latest, 0
         call = self._method()
         try:
-            await call.write(memories.ImportMemoriesRequest(header=self._header))
+            await call.write(memory_pb.ImportMemoriesRequest(header=self._header))
             yield await self._answer(call)
             while (batch := await self._next()) is not None:
-                await call.write(memories.ImportMemoriesRequest(batch=batch))
+                await call.write(memory_pb.ImportMemoriesRequest(batch=batch))
                 while self._sent >= WINDOW_BATCHES:
                     yield await self._answer(call)
             await call.done_writing()
@@ -87,34 +87,34 @@ class ImportStream:
         finally:
             call.cancel()
 
-    async def _next(self) -> memories.ImportBatch | None:
+    async def _next(self) -> memory_pb.ImportBatch | None:
         """Return the next batch to send: one that a broken stream left over, else one from the source."""
         while self._sent == len(self._unsettled):
             drafts = await anext(self._batches, None)
             if drafts is None:
                 return None
-            batch = memories.ImportBatch(first_index=self._read_to, memories=drafts)
+            batch = memory_pb.ImportBatch(first_index=self._read_to, memories=drafts)
             self._read_to += len(drafts)
             if self._read_to > self._latest.next_index:
                 self._unsettled.append(batch)
         self._sent += 1
         return self._unsettled[self._sent - 1]
 
-    async def _answer(self, call: Call) -> memories.ImportMemoriesResponse:
+    async def _answer(self, call: Call) -> memory_pb.ImportMemoriesResponse:
         """Read one response; forget the batches that it settles; count what earlier streams did."""
         response = await call.read()
-        if not isinstance(response, memories.ImportMemoriesResponse):
+        if not isinstance(response, memory_pb.ImportMemoriesResponse):
             raise await _ended(call)
         while self._unsettled and _end(self._unsettled[0]) <= response.next_index:
             self._unsettled.popleft()
             self._sent = max(self._sent - 1, 0)
-        for count in ("received", "created", "updated", "duplicates", "failed"):
+        for count in ("received_count", "created_count", "updated_count", "duplicate_count", "failed_count"):
             setattr(response, count, getattr(response, count) + getattr(self._before, count))
         self._latest = response
         return response
 
 
-def _end(batch: memories.ImportBatch) -> int:
+def _end(batch: memory_pb.ImportBatch) -> int:
     return batch.first_index + len(batch.memories)
 
 
@@ -135,9 +135,9 @@ async def _ended(call: Call) -> MemsvcCallError:
     return MemsvcCallError.from_status(code, await call.details() or code.name, packed)
 
 
-async def _batched(drafts: Drafts) -> AsyncGenerator[list[memories.BatchMemory], None]:
+async def _batched(drafts: Drafts) -> AsyncGenerator[list[memory_pb.BatchMemory], None]:
     """Yield batches that are neither too many memories nor too large a message."""
-    batch: list[memories.BatchMemory] = []
+    batch: list[memory_pb.BatchMemory] = []
     size = 0
     async for memory in _memories(drafts):
         if batch and (len(batch) == BATCH_MEMORIES or size + memory.ByteSize() > BATCH_BYTES):
@@ -149,7 +149,7 @@ async def _batched(drafts: Drafts) -> AsyncGenerator[list[memories.BatchMemory],
         yield batch
 
 
-async def _memories(drafts: Drafts) -> AsyncGenerator[memories.BatchMemory, None]:
+async def _memories(drafts: Drafts) -> AsyncGenerator[memory_pb.BatchMemory, None]:
     if isinstance(drafts, AsyncIterable):
         async for draft in drafts:
             yield batch_memory_to_proto(draft)

@@ -37,12 +37,10 @@ from memsvc.client.request_types import (
     Verdict,
     WaitFor,
 )
-from memsvc.v1 import capture_pb2 as messages
-from memsvc.v1 import conflicts_pb2, promotion_pb2, review_pb2
-from memsvc.v1 import history_pb2 as history
-from memsvc.v1 import memory_service_pb2 as memories
-from memsvc.v1 import search_service_pb2 as searches
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
+from memsvc.v1 import memory_service_pb2 as memory_pb
+from memsvc.v1 import search_service_pb2 as search_pb
+from memsvc.v1 import types_pb2 as types_pb
 
 
 class MemoryMethods(ScopedMethods):
@@ -59,7 +57,7 @@ class MemoryMethods(ScopedMethods):
         request_id: str = "",
         timeout: float | None = None,
         **fields: Unpack[NewMemory],
-    ) -> memories.CreateMemoryResponse:
+    ) -> memory_pb.CreateMemoryResponse:
         """Store one memory; under an existing key, update that one.
 
         Returns when searches see it, or when *wait_for* says. Equal content that is stored already is returned with
@@ -67,7 +65,7 @@ class MemoryMethods(ScopedMethods):
         `conflicts` of the reply, and treated as *conflict_policy* says: without one it becomes CONFLICTED. With the
         status QUARANTINED the memory waits for a review, and contradicts nothing until it is approved.
         """
-        request = memories.CreateMemoryRequest(
+        request = memory_pb.CreateMemoryRequest(
             scope=self.scope,
             memory=to_proto.memory_to_proto(fields, content=content),
             vector=vector,
@@ -80,16 +78,16 @@ class MemoryMethods(ScopedMethods):
 
     async def create_many(
         self,
-        drafts: Iterable[Draft | types.Memory],
+        drafts: Iterable[Draft | types_pb.Memory],
         *,
         on_duplicate: OnDuplicate | None = None,
         conflict_policy: ConflictPolicy | None = None,
         wait_for: WaitFor | None = None,
         request_id: str = "",
         timeout: float | None = None,
-    ) -> memories.BatchCreateMemoriesResponse:
+    ) -> memory_pb.BatchCreateMemoriesResponse:
         """Store 1 to 1 000 memories in one transaction. A bad one fails alone: see the status of its result."""
-        request = memories.BatchCreateMemoriesRequest(
+        request = memory_pb.BatchCreateMemoriesRequest(
             scope=self.scope,
             memories=[to_proto.batch_memory_to_proto(draft) for draft in drafts],
             request_id=request_id or str(uuid4()),
@@ -101,13 +99,13 @@ class MemoryMethods(ScopedMethods):
 
     async def import_memories(
         self,
-        drafts: Iterable[Draft | types.Memory] | AsyncIterable[Draft | types.Memory],
+        drafts: Iterable[Draft | types_pb.Memory] | AsyncIterable[Draft | types_pb.Memory],
         *,
         on_duplicate: OnDuplicate | None = None,
         conflict_policy: ConflictPolicy | None = None,
         wait_for: WaitFor | None = None,
         request_id: str = "",
-    ) -> AsyncGenerator[memories.ImportMemoriesResponse, None]:
+    ) -> AsyncGenerator[memory_pb.ImportMemoriesResponse, None]:
         """Store any number of memories and yield the progress; the last response is `done`.
 
         A broken connection is taken up again where the service says. The counts are of the whole call; what was stored
@@ -115,7 +113,7 @@ class MemoryMethods(ScopedMethods):
         call again with its *request_id* and the same drafts from the first on. Plain iterables are read in a thread of
         their own.
         """
-        header = memories.ImportHeader(
+        header = memory_pb.ImportHeader(
             scope=self.scope,
             request_id=request_id or str(uuid4()),
             on_duplicate=to_proto.named("on_duplicate", on_duplicate),
@@ -137,7 +135,7 @@ class MemoryMethods(ScopedMethods):
         request_id: str = "",
         timeout: float | None = None,
         **changes: Unpack[Changes],
-    ) -> memories.UpdateMemoryResponse:
+    ) -> memory_pb.UpdateMemoryResponse:
         """Change the given fields of a memory, and clear those that *clear* names.
 
         Without an id, the memory is the one with the given `key`. With a revision, the change is made only to that one.
@@ -148,7 +146,7 @@ class MemoryMethods(ScopedMethods):
         given = dict(changes)
         vector = cast("Sequence[float]", given.pop("vector", ()))
         mask = [*(name for name in given if memory_id or name != "key"), *clear]
-        request = memories.UpdateMemoryRequest(
+        request = memory_pb.UpdateMemoryRequest(
             scope=self.scope,
             memory=to_proto.memory_to_proto(MemoryFields(), id=memory_id, **given),
             update_mask=FieldMask(paths=mask),
@@ -160,21 +158,22 @@ class MemoryMethods(ScopedMethods):
         )
         return await self._remote.unary(self._remote.memories.UpdateMemory, request, timeout)
 
-    async def delete(
+    async def delete(  # noqa: PLR0913 - an option each
         self,
-        memory_id: str,
+        memory_id: str = "",
         *,
-        hard: bool = False,
+        key: str = "",
+        purge: bool = False,
         expected_revision: int = 0,
         wait_for: WaitFor | None = None,
         request_id: str = "",
         timeout: float | None = None,
-    ) -> memories.DeleteMemoryResponse:
-        """Delete a memory so that it can be restored, or when *hard* for good."""
-        request = memories.DeleteMemoryRequest(
+    ) -> memory_pb.DeleteMemoryResponse:
+        """Delete a memory so that it can be restored, or when *purge* for good."""
+        request = memory_pb.DeleteMemoryRequest(
             scope=self.scope,
-            id=memory_id,
-            hard=hard,
+            **to_proto.memory_name(memory_id, key),
+            purge=purge,
             expected_revision=expected_revision,
             request_id=request_id or str(uuid4()),
             wait_for=to_proto.named("wait_for", wait_for),
@@ -183,17 +182,18 @@ class MemoryMethods(ScopedMethods):
 
     async def restore(
         self,
-        memory_id: str,
+        memory_id: str = "",
         *,
+        key: str = "",
         expected_revision: int = 0,
         wait_for: WaitFor | None = None,
         request_id: str = "",
         timeout: float | None = None,
-    ) -> memories.RestoreMemoryResponse:
+    ) -> memory_pb.RestoreMemoryResponse:
         """Make a memory that was deleted or put aside ACTIVE again."""
-        request = memories.RestoreMemoryRequest(
+        request = memory_pb.RestoreMemoryRequest(
             scope=self.scope,
-            id=memory_id,
+            **to_proto.memory_name(memory_id, key),
             expected_revision=expected_revision,
             request_id=request_id or str(uuid4()),
             wait_for=to_proto.named("wait_for", wait_for),
@@ -208,7 +208,7 @@ class MemoryMethods(ScopedMethods):
         revision: int = 0,
         as_of: AsOf | None = None,
         timeout: float | None = None,
-    ) -> types.Memory:
+    ) -> types_pb.Memory:
         """Return one memory by its id, or without an id by its key in the client's project.
 
         With *revision* or *as_of* it is returned as it was.
@@ -217,8 +217,8 @@ class MemoryMethods(ScopedMethods):
             MemsvcCallError: NOT_FOUND, the scope sees no such memory, or it has no such revision.
         """
         moment = to_proto.as_of_to_proto(as_of)
-        by_id = memories.GetMemoryRequest(scope=self.scope, id=memory_id, revision=revision, as_of=moment)
-        by_key = memories.GetMemoryRequest(scope=self.scope, key=key, revision=revision, as_of=moment)
+        by_id = memory_pb.GetMemoryRequest(scope=self.scope, id=memory_id, revision=revision, as_of=moment)
+        by_key = memory_pb.GetMemoryRequest(scope=self.scope, key=key, revision=revision, as_of=moment)
         reply = await self._remote.unary(self._remote.memories.GetMemory, by_id if memory_id else by_key, timeout)
         return reply.memory
 
@@ -227,9 +227,9 @@ class MemoryMethods(ScopedMethods):
         memory_ids: Sequence[str],
         *,
         timeout: float | None = None,
-    ) -> memories.BatchGetMemoriesResponse:
+    ) -> memory_pb.BatchGetMemoriesResponse:
         """Return up to 1 000 memories in the order of their ids, and the ids that the scope does not see."""
-        request = memories.BatchGetMemoriesRequest(scope=self.scope, ids=memory_ids)
+        request = memory_pb.BatchGetMemoriesRequest(scope=self.scope, ids=memory_ids)
         return await self._remote.unary(self._remote.memories.BatchGetMemories, request, timeout)
 
     async def search(
@@ -238,7 +238,7 @@ class MemoryMethods(ScopedMethods):
         *,
         timeout: float | None = None,
         **options: Unpack[SearchOptions],
-    ) -> searches.SearchResponse:
+    ) -> search_pb.SearchResponse:
         """Return the memories that fit a query, best first."""
         request = to_proto.search_to_proto(self.scope, query, options)
         return await self._remote.unary(self._remote.searches.Search, request, timeout)
@@ -248,7 +248,7 @@ class MemoryMethods(ScopedMethods):
         requested: Iterable[Search],
         *,
         timeout: float | None = None,
-    ) -> searches.BatchSearchResponse:
+    ) -> search_pb.BatchSearchResponse:
         """Run 1 to 32 searches side by side; each of the results is a reply or a failure."""
         requests = []
         for each in requested:
@@ -256,7 +256,7 @@ class MemoryMethods(ScopedMethods):
             query = str(options.pop("query", ""))
             requests.append(to_proto.search_to_proto(self.scope, query, cast("SearchOptions", options)))
         return await self._remote.unary(
-            self._remote.searches.BatchSearch, searches.BatchSearchRequest(searches=requests), timeout
+            self._remote.searches.BatchSearch, search_pb.BatchSearchRequest(searches=requests), timeout
         )
 
     async def list(
@@ -267,12 +267,12 @@ class MemoryMethods(ScopedMethods):
         page_size: int = 0,
         as_of: AsOf | None = None,
         timeout: float | None = None,
-    ) -> AsyncGenerator[types.Memory, None]:
+    ) -> AsyncGenerator[types_pb.Memory, None]:
         """Yield the memories that match, newest first unless *order_by* says otherwise, fetching page by page.
 
         With *as_of* they are those of another moment, as they were.
         """
-        request = memories.ListMemoriesRequest(
+        request = memory_pb.ListMemoriesRequest(
             scope=self.scope,
             filter=to_proto.filter_to_proto(filters or {}),
             order_by=order_by,
@@ -283,24 +283,36 @@ class MemoryMethods(ScopedMethods):
             for memory in page.memories:
                 yield memory
 
-    async def capture(
+    async def capture(  # noqa: PLR0913 - an option each
         self,
         text: str,
         *,
         role: Role | None = None,
+        speaker: str = "",
+        event_time: datetime | None = None,
+        tags: Sequence[str] = (),
+        source: str = "",
+        conflict_policy: ConflictPolicy | None = None,
         dry_run: bool = False,
         wait_for: WaitFor | None = None,
         request_id: str = "",
         timeout: float | None = None,
-    ) -> messages.CaptureMemoryResponse:
-        """Remember what is worth it in something that was said; say of each statement what became of it.
+    ) -> memory_pb.CaptureMemoryResponse:
+        """Capture memories from a text that was said; return a decision for each of its statements.
 
-        With *dry_run* nothing is stored.
+        The memories have the *tags* in addition to their own. With *dry_run* nothing is stored.
         """
-        request = messages.CaptureMemoryRequest(
+        request = memory_pb.CaptureMemoryRequest(
             scope=self.scope,
-            text=text,
-            role=to_proto.named("role", role),
+            message=types_pb.ChatMessage(
+                role=to_proto.named("role", role),
+                content=text,
+                speaker=speaker,
+                event_time=None if event_time is None else to_proto.timestamp_to_proto("event_time", event_time),
+            ),
+            tags=tags,
+            source=source,
+            conflict_policy=to_proto.named("conflict_policy", conflict_policy),
             dry_run=dry_run,
             request_id=request_id or str(uuid4()),
             wait_for=to_proto.named("wait_for", wait_for),
@@ -309,42 +321,46 @@ class MemoryMethods(ScopedMethods):
 
     async def flush(
         self,
-        conversation: Iterable[Message | messages.ChatMessage],
+        conversation: Iterable[Message | types_pb.ChatMessage],
         *,
         artifact_ids: Sequence[str] = (),
+        conflict_policy: ConflictPolicy | None = None,
         wait_for: WaitFor | None = None,
         request_id: str = "",
         timeout: float | None = None,
-    ) -> messages.FlushMessagesResponse:
+    ) -> memory_pb.FlushMessagesResponse:
         """Extract memories and file references from a conversation, oldest message first, in one transaction."""
-        request = messages.FlushMessagesRequest(
+        request = memory_pb.FlushMessagesRequest(
             scope=self.scope,
             messages=[to_proto.message_to_proto(message) for message in conversation],
             artifact_ids=artifact_ids,
+            conflict_policy=to_proto.named("conflict_policy", conflict_policy),
             request_id=request_id or str(uuid4()),
             wait_for=to_proto.named("wait_for", wait_for),
         )
         return await self._remote.unary(self._remote.memories.FlushMessages, request, timeout)
 
-    async def append(
+    async def append(  # noqa: PLR0913 - an option each
         self,
         key: str,
         content: str,
         *,
         separator: str | None = None,
+        conflict_policy: ConflictPolicy | None = None,
         wait_for: WaitFor | None = None,
         request_id: str = "",
         timeout: float | None = None,
-    ) -> messages.AppendMemoryResponse:
+    ) -> memory_pb.AppendMemoryResponse:
         """Add text to the end of the memory under *key*, or create it: "daily/2026-02-06", "context/USER", any other.
 
         Without a *separator* the text begins on a line of its own.
         """
-        request = messages.AppendMemoryRequest(
+        request = memory_pb.AppendMemoryRequest(
             scope=self.scope,
             key=key,
             content=content,
             separator=separator,
+            conflict_policy=to_proto.named("conflict_policy", conflict_policy),
             request_id=request_id or str(uuid4()),
             wait_for=to_proto.named("wait_for", wait_for),
         )
@@ -355,11 +371,12 @@ class MemoryMethods(ScopedMethods):
         document: str | bytes,
         *,
         on_duplicate: OnDuplicate | None = None,
+        conflict_policy: ConflictPolicy | None = None,
         wait_for: WaitFor | None = None,
         request_id: str = "",
         timeout: float | None = None,
         **fields: Unpack[DocumentFields],
-    ) -> messages.IngestDocumentResponse:
+    ) -> memory_pb.IngestDocumentResponse:
         """Store a document or a skill, Markdown or plain text, as one memory that is searched in chunks.
 
         It is sent in pieces and its hash is checked. Under an existing *key* it takes the place of what is there.
@@ -372,6 +389,7 @@ class MemoryMethods(ScopedMethods):
             sha256=hashlib.sha256(data).hexdigest(),
             request_id=request_id or str(uuid4()),
             on_duplicate=to_proto.named("on_duplicate", on_duplicate),
+            conflict_policy=to_proto.named("conflict_policy", conflict_policy),
             wait_for=to_proto.named("wait_for", wait_for),
         )
         await self._remote.reach()
@@ -385,9 +403,10 @@ class MemoryMethods(ScopedMethods):
 
     async def supersede(  # noqa: PLR0913 - an option each
         self,
-        memory_id: str,
+        memory_id: str = "",
         content: str = "",
         *,
+        old_key: str = "",
         by: str = "",
         vector: Sequence[float] = (),
         expected_revision: int = 0,
@@ -396,16 +415,16 @@ class MemoryMethods(ScopedMethods):
         request_id: str = "",
         timeout: float | None = None,
         **fields: Unpack[MemoryFields],
-    ) -> conflicts_pb2.SupersedeMemoryResponse:
+    ) -> memory_pb.SupersedeMemoryResponse:
         """Put a new memory with this *content*, or the one whose id is *by*, in the place of an old one.
 
-        The old one becomes DEPRECATED. A new one has its key, layer, kind, category, title, tags, importance and tier
+        The old one becomes SUPERSEDED. A new one has its key, layer, kind, category, title, tags, importance and tier
         where it is given none.
         """
-        new = types.Memory(id=by) if by else to_proto.memory_to_proto(fields, content=content)
-        request = conflicts_pb2.SupersedeMemoryRequest(
+        new = types_pb.Memory(id=by) if by else to_proto.memory_to_proto(fields, content=content)
+        request = memory_pb.SupersedeMemoryRequest(
             scope=self.scope,
-            id=memory_id,
+            **to_proto.memory_name(memory_id, old_key),
             memory=new,
             vector=vector,
             expected_revision=expected_revision,
@@ -415,9 +434,9 @@ class MemoryMethods(ScopedMethods):
         )
         return await self._remote.unary(self._remote.memories.SupersedeMemory, request, timeout)
 
-    async def chain(self, memory_id: str, *, timeout: float | None = None) -> builtins.list[types.Memory]:
+    async def chain(self, memory_id: str, *, timeout: float | None = None) -> builtins.list[types_pb.Memory]:
         """Return the memory, preceded by those it superseded and followed by those that superseded it."""
-        request = memories.GetMemoryRequest(scope=self.scope, id=memory_id, include_chain=True)
+        request = memory_pb.GetMemoryRequest(scope=self.scope, id=memory_id, include_chain=True)
         response = await self._remote.unary(self._remote.memories.GetMemory, request, timeout)
         return list(response.chain)
 
@@ -428,12 +447,12 @@ class MemoryMethods(ScopedMethods):
         memory_id: str = "",
         page_size: int = 0,
         timeout: float | None = None,
-    ) -> AsyncGenerator[conflicts_pb2.Conflict, None]:
+    ) -> AsyncGenerator[types_pb.Conflict, None]:
         """Yield the conflicts in one of *states*, the newest first, page by page; of one memory when named.
 
         The timeout holds for each page.
         """
-        request = conflicts_pb2.ListConflictsRequest(
+        request = memory_pb.ListConflictsRequest(
             scope=self.scope,
             states=[to_proto.named("states", state) for state in states],
             memory_id=memory_id,
@@ -451,11 +470,11 @@ class MemoryMethods(ScopedMethods):
         wait_for: WaitFor | None = None,
         request_id: str = "",
         timeout: float | None = None,
-    ) -> conflicts_pb2.ResolveConflictResponse:
+    ) -> memory_pb.ResolveConflictResponse:
         """Settle an open conflict: CONFIRM the newer memory, REJECT it, or KEEP_BOTH."""
-        request = conflicts_pb2.ResolveConflictRequest(
+        request = memory_pb.ResolveConflictRequest(
             scope=self.scope,
-            conflict_id=conflict_id,
+            id=conflict_id,
             resolution=to_proto.named("resolution", resolution),
             request_id=request_id or str(uuid4()),
             wait_for=to_proto.named("wait_for", wait_for),
@@ -463,33 +482,36 @@ class MemoryMethods(ScopedMethods):
         return await self._remote.unary(self._remote.memories.ResolveConflict, request, timeout)
 
     async def revisions(
-        self, memory_id: str, *, page_size: int = 0, timeout: float | None = None
-    ) -> AsyncGenerator[history.Revision, None]:
+        self, memory_id: str = "", *, key: str = "", page_size: int = 0, timeout: float | None = None
+    ) -> AsyncGenerator[memory_pb.Revision, None]:
         """Yield the revisions of a memory, newest first, fetching page by page."""
-        request = history.ListRevisionsRequest(scope=self.scope, id=memory_id, page_size=page_size)
+        request = memory_pb.ListRevisionsRequest(
+            scope=self.scope, **to_proto.memory_name(memory_id, key), page_size=page_size
+        )
         async for page in self._remote.pages(self._remote.memories.ListRevisions, request, timeout):
             for revision in page.revisions:
                 yield revision
 
-    async def rollback(
+    async def rollback(  # noqa: PLR0913 - an option each
         self,
         memory_id: str,
         revision: int,
         *,
+        key: str = "",
         expected_revision: int = 0,
         wait_for: WaitFor | None = None,
         request_id: str = "",
         timeout: float | None = None,
-    ) -> history.RollbackMemoryResponse:
+    ) -> memory_pb.RollbackMemoryResponse:
         """Make a memory say again what it said at an earlier revision, by a new revision.
 
         Raises:
             MemsvcCallError: NOT_FOUND, it has no such revision; ALREADY_EXISTS, its key or content of then is
                 another memory's by now.
         """
-        request = history.RollbackMemoryRequest(
+        request = memory_pb.RollbackMemoryRequest(
             scope=self.scope,
-            id=memory_id,
+            **to_proto.memory_name(memory_id, key),
             revision=revision,
             expected_revision=expected_revision,
             request_id=request_id or str(uuid4()),
@@ -505,9 +527,9 @@ class MemoryMethods(ScopedMethods):
         known_time: datetime | None = None,
         request_id: str = "",
         timeout: float | None = None,
-    ) -> history.Checkpoint:
+    ) -> lifecycle_pb.Checkpoint:
         """Name the present moment of the client's project, or an earlier one."""
-        request = history.CreateCheckpointRequest(
+        request = lifecycle_pb.CreateCheckpointRequest(
             scope=self.scope,
             name=name,
             note=note,
@@ -517,18 +539,18 @@ class MemoryMethods(ScopedMethods):
         reply = await self._remote.unary(self._remote.lifecycle.CreateCheckpoint, request, timeout)
         return reply.checkpoint
 
-    async def checkpoints(self, *, timeout: float | None = None) -> AsyncGenerator[history.Checkpoint, None]:
+    async def checkpoints(self, *, timeout: float | None = None) -> AsyncGenerator[lifecycle_pb.Checkpoint, None]:
         """Yield the checkpoints of the client's project, newest first, fetching page by page."""
-        request = history.ListCheckpointsRequest(scope=self.scope)
+        request = lifecycle_pb.ListCheckpointsRequest(scope=self.scope)
         async for page in self._remote.pages(self._remote.lifecycle.ListCheckpoints, request, timeout):
             for checkpoint in page.checkpoints:
                 yield checkpoint
 
     async def diff_checkpoint(
         self, checkpoint: str, *, page_size: int = 0, timeout: float | None = None
-    ) -> AsyncGenerator[history.Difference, None]:
+    ) -> AsyncGenerator[lifecycle_pb.Difference, None]:
         """Yield what is otherwise now than at a checkpoint, fetching page by page."""
-        request = history.DiffCheckpointRequest(scope=self.scope, checkpoint=checkpoint, page_size=page_size)
+        request = lifecycle_pb.DiffCheckpointRequest(scope=self.scope, checkpoint=checkpoint, page_size=page_size)
         async for page in self._remote.pages(self._remote.lifecycle.DiffCheckpoint, request, timeout):
             for difference in page.differences:
                 yield difference
@@ -541,13 +563,13 @@ class MemoryMethods(ScopedMethods):
         wait_for: WaitFor | None = None,
         request_id: str = "",
         timeout: float | None = None,
-    ) -> history.RollbackToCheckpointResponse:
+    ) -> lifecycle_pb.RollbackToCheckpointResponse:
         """Bring all memories of the client's project back to what they said at a checkpoint.
 
         The reply names the checkpoint of the moment before: rolling back to that undoes it. When it fails with
         DEADLINE_EXCEEDED, call again with the same *request_id*: it goes on.
         """
-        request = history.RollbackToCheckpointRequest(
+        request = lifecycle_pb.RollbackToCheckpointRequest(
             scope=self.scope,
             checkpoint=checkpoint,
             dry_run=dry_run,
@@ -558,19 +580,20 @@ class MemoryMethods(ScopedMethods):
 
     async def promote(  # noqa: PLR0913 - an option each
         self,
-        memory_id: str,
+        memory_id: str = "",
         content: str = "",
         *,
+        key: str = "",
         title: str = "",
         expected_revision: int = 0,
         wait_for: WaitFor | None = None,
         request_id: str = "",
         timeout: float | None = None,
-    ) -> promotion_pb2.PromoteMemoryResponse:
+    ) -> lifecycle_pb.PromoteMemoryResponse:
         """Keep what a SHORT_TERM memory says in a LONG_TERM one, in other words when *content* is given."""
-        request = promotion_pb2.PromoteMemoryRequest(
+        request = lifecycle_pb.PromoteMemoryRequest(
             scope=self.scope,
-            id=memory_id,
+            **to_proto.memory_name(memory_id, key),
             content=content,
             title=title,
             expected_revision=expected_revision,
@@ -581,9 +604,9 @@ class MemoryMethods(ScopedMethods):
 
     async def quarantined(
         self, filters: Filters | None = None, *, page_size: int = 0, timeout: float | None = None
-    ) -> AsyncGenerator[types.Memory, None]:
+    ) -> AsyncGenerator[types_pb.Memory, None]:
         """Yield the memories that wait for a review, newest first, fetching page by page."""
-        request = review_pb2.ListQuarantinedRequest(
+        request = memory_pb.ListQuarantinedRequest(
             scope=self.scope,
             filter=to_proto.filter_to_proto(filters or {}),
             page_size=page_size,
@@ -592,25 +615,26 @@ class MemoryMethods(ScopedMethods):
             for memory in page.memories:
                 yield memory
 
-    async def review(
+    async def review(  # noqa: PLR0913 - an option each
         self,
         memory_id: str,
         verdict: Verdict,
         *,
+        key: str = "",
         expected_revision: int = 0,
         wait_for: WaitFor | None = None,
         request_id: str = "",
         timeout: float | None = None,
-    ) -> review_pb2.ReviewMemoryResponse:
+    ) -> memory_pb.ReviewMemoryResponse:
         """Approve a quarantined memory, which makes it ACTIVE, or reject it, which deletes it softly.
 
         Raises:
             MemsvcCallError: FAILED_PRECONDITION, it does not wait for a review.
         """
-        request = review_pb2.ReviewMemoryRequest(
+        request = memory_pb.ReviewMemoryRequest(
             scope=self.scope,
-            id=memory_id,
-            verdict=to_proto.enum_to_proto("verdict", review_pb2.ReviewVerdict, "REVIEW_VERDICT_", verdict),
+            **to_proto.memory_name(memory_id, key),
+            verdict=to_proto.enum_to_proto("verdict", memory_pb.ReviewVerdict, "REVIEW_VERDICT_", verdict),
             expected_revision=expected_revision,
             request_id=request_id or str(uuid4()),
             wait_for=to_proto.named("wait_for", wait_for),
@@ -621,7 +645,7 @@ class MemoryMethods(ScopedMethods):
 PIECE_BYTES = 256 * 1024
 
 
-def _pieces(header: messages.DocumentHeader, data: bytes) -> Iterator[messages.IngestDocumentRequest]:
-    yield messages.IngestDocumentRequest(header=header)
+def _pieces(header: memory_pb.DocumentHeader, data: bytes) -> Iterator[memory_pb.IngestDocumentRequest]:
+    yield memory_pb.IngestDocumentRequest(header=header)
     for start in range(0, len(data), PIECE_BYTES):
-        yield messages.IngestDocumentRequest(data=data[start : start + PIECE_BYTES])
+        yield memory_pb.IngestDocumentRequest(data=data[start : start + PIECE_BYTES])

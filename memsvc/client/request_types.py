@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from typing import Any, Literal, Required, TypedDict
 
-from memsvc.v1 import search_service_pb2 as search
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import filters_pb2 as filters_pb
+from memsvc.v1 import search_service_pb2 as search_pb
 
 Layer = Literal["CORE", "SESSION", "SHORT_TERM", "LONG_TERM"]
 Kind = Literal[
@@ -25,7 +25,7 @@ Kind = Literal[
     "MESSAGE",
 ]
 Tier = Literal["CORE", "ACTIVE", "CONTEXTUAL", "ARCHIVED"]
-Status = Literal["ACTIVE", "ARCHIVED", "EXPIRED", "DEPRECATED", "CONFLICTED", "DELETED", "QUARANTINED"]
+Status = Literal["ACTIVE", "ARCHIVED", "EXPIRED", "SUPERSEDED", "CONFLICTED", "DELETED", "QUARANTINED"]
 Origin = Literal["USER", "AGENT", "TOOL", "DOCUMENT", "IMPORT"]
 Verdict = Literal["APPROVE", "REJECT"]
 WatchStart = Literal["NOW", "OLDEST"]
@@ -101,7 +101,7 @@ class MemoryFields(TypedDict, total=False):
     metadata: Mapping[str, Any]
     origin: Origin
     trust: float
-    derived_from: Sequence[str]
+    derived_from_ids: Sequence[str]
     reminder: ReminderFields | None
     project_id: str
     agent_id: str
@@ -129,38 +129,34 @@ class Changes(MemoryFields, total=False):
     vector: Sequence[float]
 
 
-class ChatToolCall(TypedDict, total=False):
-    """A call of a tool, as ChatToolCall in capture.proto. With the response format "file_ref" it names a file."""
+class ToolCall(TypedDict, total=False):
+    """A call of a tool, as ToolCall in types.proto. *file_refs* are pairs such as ("chart", "c1")."""
 
     id: str
-    name: str
+    name: Required[str]
     arguments: Mapping[str, Any]
-    response_format: str
-    file_id: str
-    category: str
+    file_refs: Sequence[tuple[str, str]]
 
 
 class Message(TypedDict, total=False):
-    """A message of a conversation, as ChatMessage in capture.proto. Without a role it is the user's."""
+    """A message of a conversation, as ChatMessage in types.proto. Without a role it is the user's."""
 
     role: Role
     content: str
     speaker: str
     event_time: datetime
-    tool_calls: Sequence[ChatToolCall]
+    tool_calls: Sequence[ToolCall]
+    tool_call_id: str
+    token_count: int
+    pinned: bool
+    metadata: Mapping[str, Any]
 
 
-class DocumentFields(TypedDict, total=False):
-    """Fields of a document beside its text, as DocumentHeader in capture.proto."""
+class DocumentFields(MemoryFields, total=False):
+    """Fields of a document beside its text: those of its memory, and *name*, its file name or path."""
 
     name: str
     key: str
-    kind: Literal["DOCUMENT", "SKILL"]
-    title: str
-    layer: Layer
-    category: str
-    tags: Sequence[str]
-    metadata: Mapping[str, Any]
 
 
 class Filters(TypedDict, total=False):
@@ -186,17 +182,17 @@ class Filters(TypedDict, total=False):
     max_importance: int
     min_confidence: float
     max_confidence: float
-    visibility: Visibility
+    project_visibility: Visibility
     agent_ids: Sequence[str]
     session_ids: Sequence[str]
-    sessions: SessionVisibility
+    session_visibility: SessionVisibility
     speakers: Sequence[str]
     metadata: Mapping[str, str | float | bool | None]
     ids: Sequence[str]
     origins: Sequence[Origin]
     min_trust: float
     include_expired: bool
-    where: types.FilterExpression
+    where: filters_pb.FilterExpression
 
 
 class SearchOptions(TypedDict, total=False):
@@ -208,13 +204,13 @@ class SearchOptions(TypedDict, total=False):
     time_range: TimeRange
     keywords: Sequence[str]
     vector: Sequence[float]
-    fusion: search.Fusion
-    weighting: search.Weighting
+    fusion: search_pb.Fusion
+    weighting: search_pb.Weighting
     min_score: float
     snippet_chars: int
-    diversity: search.Diversity
-    collapsing: search.Collapsing
-    reranking: search.Reranking
+    diversity: search_pb.Diversity
+    collapsing: search_pb.Collapsing
+    reranking: search_pb.Reranking
     include_files: bool
     explain: bool
     as_of: AsOf

@@ -13,10 +13,8 @@ from memsvc.client import to_proto
 from memsvc.client.channel import ScopedMethods
 from memsvc.client.errors import MemsvcCallError
 from memsvc.client.request_types import ContextOptions, Filters, SearchOptions
-from memsvc.v1 import context_pb2 as contexts
-from memsvc.v1 import file_service_pb2 as files
-from memsvc.v1 import search_service_pb2 as searches
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import file_service_pb2 as file_pb
+from memsvc.v1 import search_service_pb2 as search_pb
 
 R = TypeVar("R")
 
@@ -34,13 +32,13 @@ class SearchMethods(ScopedMethods):
         cursor: str = "",
         timeout: float | None = None,
         **options: Unpack[ContextOptions],
-    ) -> AsyncGenerator[contexts.BuildContextResponse, None]:
+    ) -> AsyncGenerator[search_pb.BuildContextResponse, None]:
         """Yield the events of a context: one plan, items and warnings, one summary; their texts make up the context.
 
         A stream that broke off is resumed by the *cursor* of its last event; all else is ignored then.
         """
         fields = {"cursor": cursor} if cursor else to_proto.context_fields(query, options)
-        request = contexts.BuildContextRequest(scope=self.scope, **fields)
+        request = search_pb.BuildContextRequest(scope=self.scope, **fields)
         await self._remote.reach()
         async for event in _events(self._remote.searches.BuildContext(request, timeout=timeout)):
             yield event
@@ -51,16 +49,16 @@ class SearchMethods(ScopedMethods):
         *,
         timeout: float | None = None,
         **options: Unpack[ContextOptions],
-    ) -> contexts.RenderContextResponse:
+    ) -> search_pb.RenderContextResponse:
         """Return a context as one Markdown text, ready for a prompt."""
-        request = contexts.RenderContextRequest(scope=self.scope, **to_proto.context_fields(query, options))
+        request = search_pb.RenderContextRequest(scope=self.scope, **to_proto.context_fields(query, options))
         return await self._remote.unary(self._remote.searches.RenderContext, request, timeout)
 
     async def load_core(
         self, *, limit: int = 0, time_zone: str = "", timeout: float | None = None
-    ) -> contexts.LoadCoreResponse:
+    ) -> search_pb.LoadCoreResponse:
         """Return core and active memories, preferences and what is due: what an agent loads at its start."""
-        request = contexts.LoadCoreRequest(scope=self.scope, limit=limit, time_zone=time_zone)
+        request = search_pb.LoadCoreRequest(scope=self.scope, limit=limit, time_zone=time_zone)
         return await self._remote.unary(self._remote.searches.LoadCore, request, timeout)
 
     async def stream_search(
@@ -69,9 +67,9 @@ class SearchMethods(ScopedMethods):
         *,
         timeout: float | None = None,
         **options: Unpack[SearchOptions],
-    ) -> AsyncGenerator[searches.StreamSearchResponse, None]:
+    ) -> AsyncGenerator[search_pb.StreamSearchResponse, None]:
         """Yield what words find as soon as it is known, where they find something, and then what `search` returns."""
-        request = searches.StreamSearchRequest(search=to_proto.search_to_proto(self.scope, query, options))
+        request = search_pb.StreamSearchRequest(search=to_proto.search_to_proto(self.scope, query, options))
         await self._remote.reach()
         async for answer in _events(self._remote.searches.StreamSearch(request, timeout=timeout)):
             yield answer
@@ -80,23 +78,21 @@ class SearchMethods(ScopedMethods):
         self,
         query: str,
         *,
-        scopes: Sequence[SearchScope] = (),
+        groups: Sequence[SearchScope] = (),
         limit: int = 0,
         filters: Filters | None = None,
         include_files: bool = False,
         consistency_token: str = "",
         timeout: float | None = None,
-    ) -> searches.SearchAllResponse:
-        """Return the memories and files that fit a query, by group, or only those of *scopes*.
+    ) -> search_pb.SearchAllResponse:
+        """Return the memories and files that fit a query, by group, or only those of *groups*.
 
         *filters* narrow the memories alone; each group has at most *limit*.
         """
-        request = searches.SearchAllRequest(
+        request = search_pb.SearchAllRequest(
             scope=self.scope,
             query=query,
-            scopes=[
-                to_proto.enum_to_proto("scopes", searches.SearchAllScope, "SEARCH_ALL_SCOPE_", one) for one in scopes
-            ],
+            groups=[to_proto.enum_to_proto("groups", search_pb.SearchGroup, "SEARCH_GROUP_", one) for one in groups],
             limit=limit,
             filter=to_proto.filter_to_proto(filters or {}),
             include_files=include_files,
@@ -106,13 +102,12 @@ class SearchMethods(ScopedMethods):
 
     async def resolve_file_refs(
         self, refs: Sequence[tuple[str, str]], *, timeout: float | None = None
-    ) -> list[files.ResolvedFileRef]:
+    ) -> list[file_pb.ResolvedFileRef]:
         """Return what up to 256 references, pairs of category and id, lead to, in their order.
 
         One that leads to no file says so in its status.
         """
-        named = [types.FileRef(category=category, id=file_id) for category, file_id in refs]
-        request = files.ResolveFileRefsRequest(scope=self.scope, refs=named)
+        request = file_pb.ResolveFileRefsRequest(scope=self.scope, refs=to_proto.file_refs_to_proto(refs))
         return list((await self._remote.unary(self._remote.files.ResolveFileRefs, request, timeout)).resolved)
 
 

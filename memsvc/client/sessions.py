@@ -4,41 +4,18 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
-from datetime import datetime
-from typing import Any, Literal, Required, TypedDict
+from typing import Any, Literal
 from uuid import uuid4
 
 from memsvc.client import to_proto
 from memsvc.client.channel import ScopedMethods
-from memsvc.client.request_types import Role, WaitFor
-from memsvc.v1 import session_service_pb2 as sessions
-from memsvc.v1 import types_pb2 as types
+from memsvc.client.request_types import Message, WaitFor
+from memsvc.v1 import session_service_pb2 as session_pb
+from memsvc.v1 import types_pb2 as types_pb
 
 SessionState = Literal["ACTIVE", "CLOSED", "ARCHIVED"]
 AutoTrim = Literal["AT_LIMIT", "NEVER"]
 OnOpen = Literal["ARCHIVE_OTHERS", "KEEP_OTHERS"]
-
-
-class ToolCall(TypedDict, total=False):
-    """A tool that the assistant wants called."""
-
-    id: str
-    name: Required[str]
-    arguments: Mapping[str, Any]
-
-
-class SessionMessage(TypedDict, total=False):
-    """A message to be appended, as NewMessage in session_service.proto."""
-
-    role: Required[Role]
-    content: str
-    name: str
-    tool_calls: Sequence[ToolCall]
-    tool_call_id: str
-    token_count: int
-    time: datetime
-    pinned: bool
-    metadata: Mapping[str, Any]
 
 
 class SessionMethods(ScopedMethods):
@@ -55,13 +32,13 @@ class SessionMethods(ScopedMethods):
         metadata: Mapping[str, Any] | None = None,
         request_id: str = "",
         timeout: float | None = None,
-    ) -> sessions.Session:
+    ) -> session_pb.Session:
         """Open a session; without any id the service makes one.
 
         The other active sessions of the same user and project are archived unless the settings or *on_open*
         say otherwise.
         """
-        request = sessions.CreateSessionRequest(
+        request = session_pb.CreateSessionRequest(
             scope=self._session(session_id),
             title=title,
             token_limit=token_limit,
@@ -74,32 +51,32 @@ class SessionMethods(ScopedMethods):
 
     async def append_messages(
         self,
-        messages: Iterable[SessionMessage | sessions.NewMessage],
+        messages: Iterable[Message | types_pb.ChatMessage],
         *,
         session_id: str = "",
         wait_for: WaitFor | None = None,
         request_id: str = "",
         timeout: float | None = None,
-    ) -> sessions.AppendMessagesResponse:
+    ) -> session_pb.AppendMessagesResponse:
         """Append 1 to 100 messages, all or none, in order; they are durable when this returns."""
-        request = sessions.AppendMessagesRequest(
+        request = session_pb.AppendMessagesRequest(
             scope=self._session(session_id),
-            messages=[_message_to_proto(message) for message in messages],
+            messages=[to_proto.message_to_proto(message) for message in messages],
             wait_for=to_proto.named("wait_for", wait_for),
             request_id=request_id or str(uuid4()),
         )
         return await self._remote.unary(self._remote.sessions.AppendMessages, request, timeout)
 
-    async def get_session(self, session_id: str = "", *, timeout: float | None = None) -> sessions.Session:
+    async def get_session(self, session_id: str = "", *, timeout: float | None = None) -> session_pb.Session:
         """Return one session, whatever its state."""
-        request = sessions.GetSessionRequest(scope=self._session(session_id))
+        request = session_pb.GetSessionRequest(scope=self._session(session_id))
         return (await self._remote.unary(self._remote.sessions.GetSession, request, timeout)).session
 
     async def list_sessions(
         self, states: Sequence[SessionState] = (), *, page_size: int = 0, timeout: float | None = None
-    ) -> AsyncGenerator[sessions.Session, None]:
+    ) -> AsyncGenerator[session_pb.Session, None]:
         """Yield the sessions of the client's project, the newest first, fetching page by page."""
-        request = sessions.ListSessionsRequest(
+        request = session_pb.ListSessionsRequest(
             scope=self.scope,
             states=[_value("state", state) for state in states],
             page_size=page_size,
@@ -116,9 +93,9 @@ class SessionMethods(ScopedMethods):
         newest_first: bool = False,
         page_size: int = 0,
         timeout: float | None = None,
-    ) -> AsyncGenerator[sessions.Message, None]:
+    ) -> AsyncGenerator[types_pb.ChatMessage, None]:
         """Yield the messages of a session in their order, or the other way round, fetching page by page."""
-        request = sessions.ListMessagesRequest(
+        request = session_pb.ListMessagesRequest(
             scope=self._session(session_id),
             include_archived=include_archived,
             newest_first=newest_first,
@@ -137,9 +114,9 @@ class SessionMethods(ScopedMethods):
         wait_for: WaitFor | None = None,
         request_id: str = "",
         timeout: float | None = None,
-    ) -> sessions.TrimSessionResponse:
+    ) -> session_pb.TrimSessionResponse:
         """Archive the oldest messages and store a summary of them; without numbers, as the service's settings say."""
-        request = sessions.TrimSessionRequest(
+        request = session_pb.TrimSessionRequest(
             scope=self._session(session_id),
             target_tokens=target_tokens,
             keep_rounds=keep_rounds,
@@ -150,9 +127,9 @@ class SessionMethods(ScopedMethods):
 
     async def close_session(
         self, session_id: str = "", *, request_id: str = "", timeout: float | None = None
-    ) -> sessions.Session:
+    ) -> session_pb.Session:
         """End a session; it stays readable."""
-        request = sessions.CloseSessionRequest(scope=self._session(session_id), request_id=request_id or str(uuid4()))
+        request = session_pb.CloseSessionRequest(scope=self._session(session_id), request_id=request_id or str(uuid4()))
         return (await self._remote.unary(self._remote.sessions.CloseSession, request, timeout)).session
 
     async def reopen_session(
@@ -162,50 +139,32 @@ class SessionMethods(ScopedMethods):
         on_open: OnOpen | None = None,
         request_id: str = "",
         timeout: float | None = None,
-    ) -> sessions.Session:
+    ) -> session_pb.Session:
         """Go on with a session that was closed or archived."""
-        request = sessions.ReopenSessionRequest(
+        request = session_pb.ReopenSessionRequest(
             scope=self._session(session_id),
             on_open=_value("on_open", on_open),
             request_id=request_id or str(uuid4()),
         )
         return (await self._remote.unary(self._remote.sessions.ReopenSession, request, timeout)).session
 
-    def _session(self, session_id: str) -> types.Scope:
+    def _session(self, session_id: str) -> types_pb.Scope:
         if not session_id:
             return self.scope
-        scope = types.Scope()
+        scope = types_pb.Scope()
         scope.CopyFrom(self.scope)
         scope.session_id = session_id
         return scope
 
 
 _ENUMS = {
-    "role": (types.MessageRole, "MESSAGE_ROLE_"),
-    "state": (sessions.SessionState, "SESSION_STATE_"),
-    "auto_trim": (sessions.AutoTrim, "AUTO_TRIM_"),
-    "on_open": (sessions.OnOpen, "ON_OPEN_"),
+    "role": (types_pb.MessageRole, "MESSAGE_ROLE_"),
+    "state": (session_pb.SessionState, "SESSION_STATE_"),
+    "auto_trim": (session_pb.SessionAutoTrim, "SESSION_AUTO_TRIM_"),
+    "on_open": (session_pb.SessionOnOpen, "SESSION_ON_OPEN_"),
 }
 
 
 def _value(field: str, name: str | None) -> Any:
     kind, prefix = _ENUMS[field]
     return 0 if name is None else to_proto.enum_to_proto(field, kind, prefix, name)
-
-
-def _message_to_proto(message: SessionMessage | sessions.NewMessage) -> sessions.NewMessage:
-    if isinstance(message, sessions.NewMessage):
-        return message
-    given: dict[str, Any] = dict(message)
-    given["role"] = _value("role", given["role"])
-    if "time" in given:
-        given["time"] = to_proto.timestamp_to_proto("time", given["time"])
-    if "metadata" in given:
-        given["metadata"] = to_proto.struct_to_proto(given["metadata"])
-    given["tool_calls"] = [_tool_call_to_proto(call) for call in given.get("tool_calls", ())]
-    return sessions.NewMessage(**given)
-
-
-def _tool_call_to_proto(call: ToolCall) -> sessions.ToolCall:
-    arguments = to_proto.struct_to_proto(call.get("arguments", {}))
-    return sessions.ToolCall(id=call.get("id", ""), name=call["name"], arguments=arguments)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime, timedelta
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.struct_pb2 import NULL_VALUE, Struct, Value
@@ -21,14 +21,12 @@ from memsvc.client.request_types import (
     ReminderFields,
     SearchOptions,
     TimeRange,
+    ToolCall,
 )
-from memsvc.v1 import capture_pb2 as capture
-from memsvc.v1 import conflicts_pb2 as conflicts
-from memsvc.v1 import context_pb2 as contexts
-from memsvc.v1 import memory_service_pb2 as memories
-from memsvc.v1 import reminder_pb2 as reminder
-from memsvc.v1 import search_service_pb2 as search
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import filters_pb2 as filters_pb
+from memsvc.v1 import memory_service_pb2 as memory_pb
+from memsvc.v1 import search_service_pb2 as search_pb
+from memsvc.v1 import types_pb2 as types_pb
 
 SCOPE_FIELDS = ("project_id", "agent_id", "session_id")
 
@@ -51,23 +49,23 @@ def enum_to_proto(field: str, kind: _Enum, prefix: str, name: str) -> Any:
 
 
 _ENUMS: Mapping[str, tuple[_Enum, str]] = {
-    "layer": (types.MemoryLayer, "MEMORY_LAYER_"),
-    "kind": (types.MemoryKind, "MEMORY_KIND_"),
-    "tier": (types.MemoryTier, "MEMORY_TIER_"),
-    "status": (types.MemoryStatus, "MEMORY_STATUS_"),
-    "origin": (types.MemoryOrigin, "MEMORY_ORIGIN_"),
-    "visibility": (types.ProjectVisibility, "PROJECT_VISIBILITY_"),
-    "sessions": (types.SessionVisibility, "SESSION_VISIBILITY_"),
-    "last_days_field": (types.TimeField, "TIME_FIELD_"),
-    "mode": (search.SearchMode, "SEARCH_MODE_"),
-    "wait_for": (types.WaitFor, "WAIT_FOR_"),
-    "on_duplicate": (types.OnDuplicate, "ON_DUPLICATE_"),
-    "conflict_policy": (conflicts.ConflictPolicy, "CONFLICT_POLICY_"),
-    "states": (conflicts.ConflictState, "CONFLICT_STATE_"),
-    "resolution": (conflicts.ConflictResolution, "CONFLICT_RESOLUTION_"),
-    "slot": (reminder.ReminderSlot, "REMINDER_SLOT_"),
-    "recurrence": (reminder.ReminderRecurrence, "REMINDER_RECURRENCE_"),
-    "role": (types.MessageRole, "MESSAGE_ROLE_"),
+    "layer": (types_pb.MemoryLayer, "MEMORY_LAYER_"),
+    "kind": (types_pb.MemoryKind, "MEMORY_KIND_"),
+    "tier": (types_pb.MemoryTier, "MEMORY_TIER_"),
+    "status": (types_pb.MemoryStatus, "MEMORY_STATUS_"),
+    "origin": (types_pb.MemoryOrigin, "MEMORY_ORIGIN_"),
+    "project_visibility": (filters_pb.ProjectVisibility, "PROJECT_VISIBILITY_"),
+    "session_visibility": (filters_pb.SessionVisibility, "SESSION_VISIBILITY_"),
+    "last_days_field": (filters_pb.TimeField, "TIME_FIELD_"),
+    "mode": (search_pb.SearchMode, "SEARCH_MODE_"),
+    "wait_for": (types_pb.WaitFor, "WAIT_FOR_"),
+    "on_duplicate": (types_pb.OnDuplicate, "ON_DUPLICATE_"),
+    "conflict_policy": (types_pb.ConflictPolicy, "CONFLICT_POLICY_"),
+    "states": (types_pb.ConflictState, "CONFLICT_STATE_"),
+    "resolution": (memory_pb.ConflictResolution, "CONFLICT_RESOLUTION_"),
+    "slot": (types_pb.ReminderSlot, "REMINDER_SLOT_"),
+    "recurrence": (types_pb.ReminderRecurrence, "REMINDER_RECURRENCE_"),
+    "role": (types_pb.MessageRole, "MESSAGE_ROLE_"),
 }
 _ENUM_LISTS = {"layers": "layer", "kinds": "kind", "tiers": "tier", "statuses": "status", "origins": "origin"}
 _TIME_RANGES = frozenset({"create_time", "update_time", "access_time", "event_time", "valid_from", "valid_to"})
@@ -93,27 +91,34 @@ def timestamp_to_proto(field: str, time: datetime) -> Timestamp:
     return moment
 
 
-def time_range_to_proto(field: str, bounds: TimeRange) -> types.TimeRange:
+def time_range_to_proto(field: str, bounds: TimeRange) -> types_pb.TimeRange:
     """Return a span of time; None leaves a side open."""
     start, end = bounds
-    return types.TimeRange(
+    return types_pb.TimeRange(
         start=None if start is None else timestamp_to_proto(field, start),
         end=None if end is None else timestamp_to_proto(field, end),
     )
 
 
-def as_of_to_proto(as_of: AsOf | None) -> types.AsOf | None:
+def as_of_to_proto(as_of: AsOf | None) -> types_pb.AsOf | None:
     """Return a moment to look at; None is now."""
     if as_of is None:
         return None
     valid, known = as_of.get("valid_time"), as_of.get("known_time")
-    return types.AsOf(
+    return types_pb.AsOf(
         valid_time=None if valid is None else timestamp_to_proto("valid_time", valid),
         known_time=None if known is None else timestamp_to_proto("known_time", known),
     )
 
 
-def memory_to_proto(fields: MemoryFields, **more: Any) -> types.Memory:
+def memory_name(memory_id: str, key: str) -> dict[str, Any]:
+    """Return the field that names a memory: its id, or without one its key."""
+    if key and not memory_id:
+        return {"key": key}
+    return {"id": memory_id}
+
+
+def memory_to_proto(fields: MemoryFields, **more: Any) -> types_pb.Memory:
     """Return a memory with *fields*, and *more* that is in no MemoryFields.
 
     Raises:
@@ -122,7 +127,7 @@ def memory_to_proto(fields: MemoryFields, **more: Any) -> types.Memory:
     given: dict[str, Any] = {**fields, **more}
     scope = {name: given.pop(name) for name in SCOPE_FIELDS if name in given}
     values = {name: _value_of_memory(name, value) for name, value in given.items()}
-    return types.Memory(scope=types.Scope(**scope) if scope else None, **values)
+    return types_pb.Memory(scope=types_pb.Scope(**scope) if scope else None, **values)
 
 
 def _value_of_memory(name: str, value: Any) -> Any:
@@ -137,13 +142,23 @@ def _value_of_memory(name: str, value: Any) -> Any:
     return _SPECIAL[name](value) if name in _SPECIAL else value
 
 
-def _keywords(value: Mapping[str, float] | Iterable[str]) -> list[types.Keyword]:
+def _keywords(value: Mapping[str, float] | Iterable[str]) -> list[types_pb.Keyword]:
     weights = value if isinstance(value, Mapping) else dict.fromkeys(value, 1.0)
-    return [types.Keyword(term=term, weight=weight) for term, weight in weights.items()]
+    return [types_pb.Keyword(term=term, weight=weight) for term, weight in weights.items()]
 
 
-def _file_refs(value: Iterable[tuple[str, str]]) -> list[types.FileRef]:
-    return [types.FileRef(category=category, id=file_id) for category, file_id in value]
+def file_refs_to_proto(value: Iterable[tuple[str, str]]) -> list[types_pb.FileRef]:
+    """Return references from pairs of category and id, such as ("chart", "c1").
+
+    Raises:
+        ValueError: A category is unknown.
+    """
+    return [
+        types_pb.FileRef(
+            category=enum_to_proto("category", types_pb.FileCategory, "FILE_CATEGORY_", name.upper()), id=ref_id
+        )
+        for name, ref_id in value
+    ]
 
 
 def struct_to_proto(value: Mapping[str, Any]) -> Struct:
@@ -153,20 +168,20 @@ def struct_to_proto(value: Mapping[str, Any]) -> Struct:
     return struct
 
 
-def date_to_proto(day: date | tuple[int, int]) -> reminder.CalendarDate:
+def date_to_proto(day: date | tuple[int, int]) -> types_pb.CalendarDate:
     """Return a day, or a month and a day of every year."""
     if isinstance(day, date):
-        return reminder.CalendarDate(year=day.year, month=day.month, day=day.day)
-    return reminder.CalendarDate(month=day[0], day=day[1])
+        return types_pb.CalendarDate(year=day.year, month=day.month, day=day.day)
+    return types_pb.CalendarDate(month=day[0], day=day[1])
 
 
-def _reminder(fields: ReminderFields | None) -> reminder.Reminder | None:
+def _reminder(fields: ReminderFields | None) -> types_pb.Reminder | None:
     if fields is None:
         return None
     time = fields.get("time")
-    return reminder.Reminder(
+    return types_pb.Reminder(
         date=date_to_proto(fields["date"]),
-        time=None if time is None else reminder.TimeOfDay(hours=time.hour, minutes=time.minute),
+        time=None if time is None else types_pb.TimeOfDay(hours=time.hour, minutes=time.minute),
         recurrence=named("recurrence", fields.get("recurrence")),
         time_zone=fields.get("time_zone", ""),
         slot=named("slot", fields.get("slot")),
@@ -176,30 +191,30 @@ def _reminder(fields: ReminderFields | None) -> reminder.Reminder | None:
 _SPECIAL: Mapping[str, Callable[[Any], Any]] = {
     "reminder": _reminder,
     "keywords": _keywords,
-    "file_refs": _file_refs,
+    "file_refs": file_refs_to_proto,
     "metadata": struct_to_proto,
 }
 
 
-def batch_memory_to_proto(draft: Draft | types.Memory | memories.BatchMemory) -> memories.BatchMemory:
+def batch_memory_to_proto(draft: Draft | types_pb.Memory | memory_pb.BatchMemory) -> memory_pb.BatchMemory:
     """Return one memory of a batch; messages are taken as they are."""
-    if isinstance(draft, memories.BatchMemory):
+    if isinstance(draft, memory_pb.BatchMemory):
         return draft
-    if isinstance(draft, types.Memory):
-        return memories.BatchMemory(memory=draft)
+    if isinstance(draft, types_pb.Memory):
+        return memory_pb.BatchMemory(memory=draft)
     fields = dict(draft)
     vector = fields.pop("vector", ())
-    return memories.BatchMemory(memory=memory_to_proto(MemoryFields(), **fields), vector=vector)  # type: ignore[arg-type]  # popped from a dict of many types
+    return memory_pb.BatchMemory(memory=memory_to_proto(MemoryFields(), **fields), vector=vector)  # type: ignore[arg-type]  # popped from a dict of many types
 
 
-def filter_to_proto(filters: Filters) -> types.Filter:
+def filter_to_proto(filters: Filters) -> filters_pb.Filter:
     """Return a filter.
 
     Raises:
         ValueError: A name of an enum is unknown, or a time has no zone.
     """
     given: dict[str, Any] = dict(filters)
-    return types.Filter(**{name: _value_of_filter(name, value) for name, value in given.items()})
+    return filters_pb.Filter(**{name: _value_of_filter(name, value) for name, value in given.items()})
 
 
 def _value_of_filter(name: str, value: Any) -> Any:
@@ -214,17 +229,17 @@ def _value_of_filter(name: str, value: Any) -> Any:
     return value
 
 
-def _metadata_equals(path: str, value: str | float | bool | None) -> types.MetadataEquals:  # noqa: FBT001 - JSON
+def _metadata_equals(path: str, value: str | float | bool | None) -> filters_pb.MetadataEquals:  # noqa: FBT001 - JSON
     if value is None:
-        return types.MetadataEquals(path=path, value=Value(null_value=NULL_VALUE))
+        return filters_pb.MetadataEquals(path=path, value=Value(null_value=NULL_VALUE))
     if isinstance(value, bool):
-        return types.MetadataEquals(path=path, value=Value(bool_value=value))
+        return filters_pb.MetadataEquals(path=path, value=Value(bool_value=value))
     if isinstance(value, str):
-        return types.MetadataEquals(path=path, value=Value(string_value=value))
-    return types.MetadataEquals(path=path, value=Value(number_value=value))
+        return filters_pb.MetadataEquals(path=path, value=Value(string_value=value))
+    return filters_pb.MetadataEquals(path=path, value=Value(number_value=value))
 
 
-def search_to_proto(scope: types.Scope, query: str, options: SearchOptions) -> search.SearchRequest:
+def search_to_proto(scope: types_pb.Scope, query: str, options: SearchOptions) -> search_pb.SearchRequest:
     """Return a search in *scope*.
 
     Raises:
@@ -239,41 +254,46 @@ def search_to_proto(scope: types.Scope, query: str, options: SearchOptions) -> s
         values["time_range"] = time_range_to_proto("time_range", values["time_range"])
     if "as_of" in values:
         values["as_of"] = as_of_to_proto(values["as_of"])
-    return search.SearchRequest(scope=scope, query=query, **values)
+    return search_pb.SearchRequest(scope=scope, query=query, **values)
 
 
-def message_to_proto(message: Message | capture.ChatMessage) -> capture.ChatMessage:
+def message_to_proto(message: Message | types_pb.ChatMessage) -> types_pb.ChatMessage:
     """Return one message of a conversation; messages of the API are taken as they are.
 
     Raises:
         ValueError: The name of the role is unknown, or the time has no zone.
     """
-    if isinstance(message, capture.ChatMessage):
+    if isinstance(message, types_pb.ChatMessage):
         return message
-    calls = [
-        capture.ChatToolCall(
-            **{**call, "arguments": struct_to_proto(call["arguments"])} if "arguments" in call else call
-        )
-        for call in message.get("tool_calls", ())
-    ]
-    moment = message.get("event_time")
-    return capture.ChatMessage(
-        role=named("role", message.get("role")),
-        content=message.get("content", ""),
-        speaker=message.get("speaker", ""),
-        event_time=None if moment is None else timestamp_to_proto("event_time", moment),
-        tool_calls=calls,
+    given: dict[str, Any] = dict(message)
+    if "role" in given:
+        given["role"] = named("role", given["role"])
+    if "event_time" in given:
+        given["event_time"] = timestamp_to_proto("event_time", given["event_time"])
+    if "metadata" in given:
+        given["metadata"] = struct_to_proto(given["metadata"])
+    given["tool_calls"] = [_tool_call(call) for call in given.get("tool_calls", ())]
+    return types_pb.ChatMessage(**given)
+
+
+def _tool_call(call: ToolCall) -> types_pb.ToolCall:
+    return types_pb.ToolCall(
+        id=call.get("id", ""),
+        name=call["name"],
+        arguments=struct_to_proto(call.get("arguments", {})),
+        file_refs=file_refs_to_proto(call.get("file_refs", ())),
     )
 
 
-def header_to_proto(fields: DocumentFields, **more: Any) -> capture.DocumentHeader:
+def header_to_proto(fields: DocumentFields, **more: Any) -> memory_pb.DocumentHeader:
     """Return the header of a document; *more* are fields as the API has them.
 
     Raises:
         ValueError: A name of an enum is unknown.
     """
     given: dict[str, Any] = dict(fields)
-    return capture.DocumentHeader(**{name: _value_of_memory(name, value) for name, value in given.items()}, **more)
+    name = given.pop("name", "")
+    return memory_pb.DocumentHeader(name=name, memory=memory_to_proto(cast("MemoryFields", given)), **more)
 
 
 def context_fields(query: str, options: ContextOptions) -> dict[str, Any]:
@@ -290,9 +310,9 @@ def context_fields(query: str, options: ContextOptions) -> dict[str, Any]:
     if "as_of" in values:
         values["as_of"] = as_of_to_proto(values["as_of"])
     if "shares" in values:
-        values["shares"] = contexts.ContextShares(**values["shares"])
+        values["shares"] = search_pb.ContextShares(**values["shares"])
     if "sections" in values:
         values["sections"] = [
-            enum_to_proto("sections", contexts.ContextSection, "CONTEXT_SECTION_", name) for name in values["sections"]
+            enum_to_proto("sections", search_pb.ContextSection, "CONTEXT_SECTION_", name) for name in values["sections"]
         ]
-    return {"query": query, "options": contexts.ContextOptions(**values), **fields}
+    return {"query": query, "options": search_pb.ContextOptions(**values), **fields}

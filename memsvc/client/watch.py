@@ -12,7 +12,7 @@ from memsvc.client import to_proto
 from memsvc.client.channel import ScopedMethods
 from memsvc.client.errors import MemsvcCallError
 from memsvc.client.request_types import Filters, WatchStart
-from memsvc.v1 import watch_pb2 as pb
+from memsvc.v1 import memory_service_pb2 as memory_pb
 
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 5.0
@@ -33,7 +33,7 @@ class WatchMethods(ScopedMethods):
         heartbeat_seconds: float = HEARTBEAT_SECONDS,
         heartbeats: bool = False,
         patience_seconds: float = 60.0,
-    ) -> AsyncGenerator[pb.WatchMemoriesResponse, None]:
+    ) -> AsyncGenerator[memory_pb.WatchMemoriesResponse, None]:
         """Yield every committed change of the memories that match, once and in order, without end.
 
         Each response has the cursor from which another watch can go on after it. When the connection breaks or the
@@ -44,11 +44,11 @@ class WatchMethods(ScopedMethods):
             MemsvcCallError: OUT_OF_RANGE, the cursor's changes are no longer kept; or UNAVAILABLE, the service could
                 not be reached for *patience_seconds*.
         """
-        request = pb.WatchMemoriesRequest(
+        request = memory_pb.WatchMemoriesRequest(
             scope=self.scope,
             filter=to_proto.filter_to_proto(filters or {}),
             cursor=cursor,
-            start=to_proto.enum_to_proto("start", pb.WatchStart, "WATCH_START_", start),
+            start=to_proto.enum_to_proto("start", memory_pb.WatchStart, "WATCH_START_", start),
             heartbeat_interval=_duration(heartbeat_seconds),
         )
         clock = asyncio.get_running_loop().time
@@ -68,8 +68,8 @@ class WatchMethods(ScopedMethods):
             pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
 
     async def _stream(
-        self, request: pb.WatchMemoriesRequest, silence_seconds: float
-    ) -> AsyncGenerator[pb.WatchMemoriesResponse, None]:
+        self, request: memory_pb.WatchMemoriesRequest, silence_seconds: float
+    ) -> AsyncGenerator[memory_pb.WatchMemoriesResponse, None]:
         """Yield what one call tells.
 
         Raises:
@@ -80,7 +80,7 @@ class WatchMethods(ScopedMethods):
             while True:
                 async with asyncio.timeout(silence_seconds):
                     response = await call.read()
-                if not isinstance(response, pb.WatchMemoriesResponse):
+                if not isinstance(response, memory_pb.WatchMemoriesResponse):
                     await _raise_for_end(call)
                     return
                 yield response
@@ -93,7 +93,9 @@ class WatchMethods(ScopedMethods):
             call.cancel()
 
 
-async def _raise_for_end(call: grpc.aio.UnaryStreamCall[pb.WatchMemoriesRequest, pb.WatchMemoriesResponse]) -> None:
+async def _raise_for_end(
+    call: grpc.aio.UnaryStreamCall[memory_pb.WatchMemoriesRequest, memory_pb.WatchMemoriesResponse],
+) -> None:
     code = await call.code()
     if code is not grpc.StatusCode.OK:
         trailers = await call.trailing_metadata()

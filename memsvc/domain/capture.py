@@ -9,8 +9,8 @@ from enum import StrEnum
 
 from memsvc.domain.conflicts import Contradiction
 from memsvc.domain.memory import FileRef, Kind, Layer, Memory
-from memsvc.domain.sessions import Role
-from memsvc.domain.write_requests import Outcome, Redaction
+from memsvc.domain.sessions import Role, ToolCall
+from memsvc.domain.write_requests import Outcome, Redaction, WriteResult
 
 KNOWLEDGE_CATEGORIES: Mapping[Kind, str] = {
     Kind.FACT: "world",
@@ -124,13 +124,18 @@ class SourceStatement:
 
 @dataclass(frozen=True, slots=True)
 class ChatMessage:
-    """One message of a conversation. *files* are those that came back from its tool calls."""
+    """One message of a conversation."""
 
     role: Role
     content: str
     speaker: str = ""
     event_time: datetime | None = None
-    files: tuple[FileRef, ...] = ()
+    tool_calls: tuple[ToolCall, ...] = ()
+
+    @property
+    def files(self) -> tuple[FileRef, ...]:
+        """Return the files that its tool calls returned, each once."""
+        return tuple(dict.fromkeys(ref for call in self.tool_calls for ref in call.file_refs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +177,7 @@ class CaptureResult:
 class FlushResult:
     """Result of a flush. The other fields are as in `CaptureResult`."""
 
-    memories: tuple[Memory, ...]
-    outcomes: tuple[Outcome, ...]
+    written: tuple[WriteResult, ...]
     file_refs: tuple[FileRef, ...]
     ignored: int
     recalled: int
@@ -181,4 +185,8 @@ class FlushResult:
     decider: Decider
     notice: str
     position: int
-    conflicts: tuple[Contradiction, ...] = ()
+
+    @property
+    def memories(self) -> tuple[Memory, ...]:
+        """Return the memories alone."""
+        return tuple(one.memory for one in self.written)

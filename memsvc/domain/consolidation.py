@@ -184,7 +184,7 @@ def draft_of(members: Sequence[Memory], content: str) -> Draft:
         metadata=_metadata(members),
         origin=least_trusted.origin,
         trust=least_trusted.trust,
-        derived_from=tuple(member.id for member in members),
+        derived_from_ids=tuple(member.id for member in members),
     )
 
 

@@ -64,7 +64,7 @@ class Status(StrEnum):
     ACTIVE = "ACTIVE"
     ARCHIVED = "ARCHIVED"
     EXPIRED = "EXPIRED"
-    DEPRECATED = "DEPRECATED"
+    SUPERSEDED = "SUPERSEDED"
     CONFLICTED = "CONFLICTED"
     DELETED = "DELETED"
     QUARANTINED = "QUARANTINED"
@@ -148,7 +148,7 @@ class Memory:
         valid_to: When it ceased to be true, the first moment after; None: it is still.
         revision: 1 when created, one more with every change; access counts do not change it.
         trust: 0 to 1, at most that of any memory it is derived from was when it was written.
-        derived_from: The ids of the memories that it was made of.
+        derived_from_ids: The ids of the memories that it was made of.
         reminder: When it comes due, given or found in its content.
     """
 
@@ -189,7 +189,7 @@ class Memory:
     revision: int = 1
     origin: Origin = Origin.AGENT
     trust: float = 1.0
-    derived_from: tuple[str, ...] = ()
+    derived_from_ids: tuple[str, ...] = ()
     review: Review = Review.NONE
     reminder: Reminder | None = None
 

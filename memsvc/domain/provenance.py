@@ -35,7 +35,7 @@ def speaks_for_the_user(memory: Memory, least_trust: float) -> bool:
     What the user or an agent wrote may; what comes from elsewhere, or was made of other memories, only with at least
     the trust of an agent's own.
     """
-    return (memory.origin in _OWN and not memory.derived_from) or memory.trust >= least_trust
+    return (memory.origin in _OWN and not memory.derived_from_ids) or memory.trust >= least_trust
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
-from memsvc.domain.memory import Json, Memory, Origin, Status
+from memsvc.domain.memory import FileRef, Json, Memory, Origin, Status
 from memsvc.domain.scope import Scope
 
 
@@ -148,6 +148,7 @@ class ToolCall:
     id: str
     name: str
     arguments: Mapping[str, Json] = field(default_factory=dict)
+    file_refs: tuple[FileRef, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,14 +156,14 @@ class NewMessage:
     """A message as a caller gives it.
 
     Attributes:
-        name: Who speaks, by name.
+        speaker: Name of the speaker.
         token_count: How many tokens it takes; None: to be counted.
         is_pinned: Whether trimming must leave it alone, as it does system messages.
     """
 
     role: Role
     content: str = ""
-    name: str = ""
+    speaker: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str = ""
     token_count: int | None = None

@@ -28,7 +28,7 @@ TENANTS, USERS, PROJECTS, SESSIONS, ARCHIVE = "tenants", "users", "projects", "s
 CORE, SHORT_TERM, LONG_TERM = "core", "short_term", "long_term"
 ABSENT = frozenset({Status.DELETED, Status.QUARANTINED})
 """A memory of such a status has no file: what waits for a review must not be read as if it had passed it."""
-PUT_AWAY = frozenset({Status.ARCHIVED, Status.EXPIRED, Status.DEPRECATED})
+PUT_AWAY = frozenset({Status.ARCHIVED, Status.EXPIRED, Status.SUPERSEDED})
 """Files of memories of these statuses are in archive/."""
 CATEGORY_BYTES, TITLE_BYTES, KEY_BYTES = 40, 80, 100
 PATH_CHARS = 700

@@ -15,7 +15,7 @@ PATCHABLE = frozenset(
     {
         "key", "layer", "kind", "category", "speaker", "title", "content", "summary", "tags", "keywords",
         "related_ids", "file_refs", "importance", "tier", "confidence", "status", "event_time", "expire_time",
-        "work_in_progress", "source", "metadata", "ttl", "origin", "trust", "derived_from",
+        "work_in_progress", "source", "metadata", "ttl", "origin", "trust", "derived_from_ids",
         "valid_from", "valid_to", "reminder",
     }
 )  # fmt: skip
@@ -94,7 +94,7 @@ class Draft:
     vector: Sequence[float] | None = None
     origin: Origin | None = None
     trust: float | None = None
-    derived_from: tuple[str, ...] | None = None
+    derived_from_ids: tuple[str, ...] | None = None
     status: Status | None = None
     reminder: Reminder | None = None
 

@@ -35,7 +35,7 @@ from memsvc.engine.memories.append import MemoryAppender
 from memsvc.engine.memories.bulk_import import BulkImporter
 from memsvc.engine.memories.create import MemoryCreator
 from memsvc.engine.memories.documents import DocumentIngester
-from memsvc.engine.memories.lookup import MemoryReader
+from memsvc.engine.memories.lookup import KeyResolver, MemoryReader
 from memsvc.engine.memories.promote import MemoryPromoter
 from memsvc.engine.memories.reminders import ReminderService
 from memsvc.engine.memories.review import ReviewService
@@ -92,6 +92,7 @@ class MemoryServices:
     memory_promoter: MemoryPromoter
     memory_archiver: MemoryArchiver
     memory_reader: MemoryReader
+    key_resolver: KeyResolver
     conflict_resolver: ConflictResolver
     as_of_reader: AsOfReader
     checkpoints: CheckpointService

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from memsvc.mcp.tool_inputs import Answer
 from memsvc.text.recalled_text import citation
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import types_pb2 as types_pb
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,12 +23,12 @@ _STRANGE = {"TOOL": "from a tool", "DOCUMENT": "from a document", "IMPORT": "imp
 """Sources that the model should not trust as it trusts the user."""
 
 
-def kind_of(memory: types.Memory) -> str:
+def kind_of(memory: types_pb.Memory) -> str:
     """Return the name of a memory's kind."""
-    return types.MemoryKind.Name(memory.kind).removeprefix("MEMORY_KIND_")
+    return types_pb.MemoryKind.Name(memory.kind).removeprefix("MEMORY_KIND_")
 
 
-def day_of(memory: types.Memory, place: BridgeScope) -> str:
+def day_of(memory: types_pb.Memory, place: BridgeScope) -> str:
     """Return the user's day on which it happened, or else was stored."""
     moment = memory.event_time if memory.HasField("event_time") else memory.create_time
     return f"{place.local(moment.ToDatetime(tzinfo=UTC)):%Y-%m-%d}"
@@ -40,7 +40,7 @@ def cut(text: str, most: int = LINE_CHARS) -> str:
     return flat if len(flat) <= most else f"{flat[: most - 1]}…"
 
 
-def shown(memory: types.Memory, place: BridgeScope, *, text: str = "", score: float | None = None) -> Shown:
+def shown(memory: types_pb.Memory, place: BridgeScope, *, text: str = "", score: float | None = None) -> Shown:
     """Return a memory of a list; *text* stands for its content."""
     who = f"{memory.speaker}: " if memory.speaker else ""
     heading = f"{memory.title} - " if memory.title else ""
@@ -82,7 +82,7 @@ def _line(memory: Shown) -> str:
 _USUAL = 3
 
 
-def whole(memory: types.Memory, place: BridgeScope, *, offset: int, most: int) -> Whole:
+def whole(memory: types_pb.Memory, place: BridgeScope, *, offset: int, most: int) -> Whole:
     """Return a memory with *most* characters of its content from *offset* on."""
     end = offset + most
     return Whole(
@@ -90,8 +90,8 @@ def whole(memory: types.Memory, place: BridgeScope, *, offset: int, most: int) -
         content=memory.content[offset:end],
         revision=memory.revision,
         kind=kind_of(memory),
-        layer=types.MemoryLayer.Name(memory.layer).removeprefix("MEMORY_LAYER_"),
-        status=types.MemoryStatus.Name(memory.status).removeprefix("MEMORY_STATUS_"),
+        layer=types_pb.MemoryLayer.Name(memory.layer).removeprefix("MEMORY_LAYER_"),
+        status=types_pb.MemoryStatus.Name(memory.status).removeprefix("MEMORY_STATUS_"),
         importance=memory.importance,
         date=day_of(memory, place),
         origin=_origin(memory),
@@ -111,8 +111,8 @@ def described(memory: Whole) -> str:
     return f"{citation(memory.id)} {head}\n\n{memory.content}{more}"
 
 
-def _origin(memory: types.Memory) -> str:
-    return types.MemoryOrigin.Name(memory.origin).removeprefix("MEMORY_ORIGIN_")
+def _origin(memory: types_pb.Memory) -> str:
+    return types_pb.MemoryOrigin.Name(memory.origin).removeprefix("MEMORY_ORIGIN_")
 
 
 # Structured output of the tools for programs.

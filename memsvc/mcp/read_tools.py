@@ -10,7 +10,7 @@ from memsvc.mcp.tool_inputs import PART_CHARS, Context, GetMemory, Recall, Recen
 
 if TYPE_CHECKING:
     from memsvc.client import ContextOptions, Filters, SearchOptions
-    from memsvc.v1 import types_pb2 as types
+    from memsvc.v1 import types_pb2 as types_pb
 
 SNIPPET_CHARS = 500
 
@@ -79,7 +79,7 @@ async def recent(asked: ToolCall, given: Recent) -> Reply:
     """List the newest memories."""
     filters: Filters = {"kinds": given.kinds, "tags_all": given.tags, "last_days": given.last_days or 0}
 
-    async def newest() -> list[types.Memory]:
+    async def newest() -> list[types_pb.Memory]:
         found = []
         listed = asked.link.here.list(filters, page_size=given.limit)
         async for memory in listed:

@@ -17,8 +17,8 @@ from memsvc.domain import limits
 from memsvc.mcp.connection import Link
 from memsvc.mcp.errors import call_failed
 from memsvc.mcp.formatting import DATA, described, lines, shown, whole
-from memsvc.v1 import types_pb2 as types
-from memsvc.v1 import watch_pb2 as watching
+from memsvc.v1 import memory_service_pb2 as memory_pb
+from memsvc.v1 import types_pb2 as types_pb
 
 if TYPE_CHECKING:
     from mcp.server.session import ServerSession
@@ -93,7 +93,7 @@ async def _core(link: Link) -> str:
 
 log = logging.getLogger(__name__)
 
-_LOADED_TIERS = frozenset({types.MEMORY_TIER_CORE, types.MEMORY_TIER_ACTIVE})
+_LOADED_TIERS = frozenset({types_pb.MEMORY_TIER_CORE, types_pb.MEMORY_TIER_ACTIVE})
 _GOES_ON = frozenset({"UNAVAILABLE", "OUT_OF_RANGE", "RESOURCE_EXHAUSTED"})
 """After these a watch can be begun anew; the others are for good, such as a key that was revoked."""
 
@@ -160,15 +160,15 @@ class Updates:
             await session.send_resource_updated(uri)
 
 
-def concerned(change: watching.MemoryChange) -> Iterator[str]:
+def concerned(change: memory_pb.MemoryChange) -> Iterator[str]:
     """Yield the resources that a change concerns. What has left may have been part of the core."""
     yield f"{MEMORY}{change.memory_id}"
     memory = change.memory
     if (
-        change.effect == watching.WATCH_EFFECT_LEFT
-        or memory.layer == types.MEMORY_LAYER_CORE
+        change.effect == memory_pb.WATCH_EFFECT_LEFT
+        or memory.layer == types_pb.MEMORY_LAYER_CORE
         or memory.tier in _LOADED_TIERS
-        or memory.kind == types.MEMORY_KIND_PREFERENCE
+        or memory.kind == types_pb.MEMORY_KIND_PREFERENCE
         or memory.HasField("reminder")
     ):
         yield CORE

@@ -20,15 +20,14 @@ from memsvc.mcp.formatting import (
 )
 from memsvc.mcp.tool_inputs import Capture, Forget, Remember, Reminders, Reply, ToolCall, UpdateMemory
 from memsvc.text.recalled_text import citation
-from memsvc.v1 import capture_pb2 as capturing
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
+from memsvc.v1 import memory_service_pb2 as memory_pb
+from memsvc.v1 import types_pb2 as types_pb
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from memsvc.client import Changes, NewMemory
-    from memsvc.v1 import conflicts_pb2 as conflicts
-    from memsvc.v1 import reminders_pb2 as due_reminders
 
 _DONE = {"CREATED": "Remembered", "UPDATED": "Updated", "DUPLICATE": "It was remembered already"}
 
@@ -46,7 +45,7 @@ async def remember(asked: ToolCall, given: Remember) -> Reply:
     if given.replaces:
         return await _supersede(asked, given, fields)
     reply = await asked.link.call(lambda: client.create(given.content, request_id=asked.request_id, **fields))
-    outcome = types.WriteOutcome.Name(reply.outcome).removeprefix("WRITE_OUTCOME_")
+    outcome = types_pb.WriteOutcome.Name(reply.outcome).removeprefix("WRITE_OUTCOME_")
     return _remembered(reply.memory, outcome, reply.conflicts, len(reply.redactions))
 
 
@@ -58,7 +57,7 @@ async def _supersede(asked: ToolCall, given: Remember, fields: NewMemory) -> Rep
     return _remembered(reply.memory, "CREATED", reply.conflicts, 0)
 
 
-def _remembered(memory: types.Memory, outcome: Any, found: Iterable[conflicts.Conflict], redacted: int) -> Reply:
+def _remembered(memory: types_pb.Memory, outcome: Any, found: Iterable[types_pb.Conflict], redacted: int) -> Reply:
     against = [Contradiction(memory_id=each.older_memory.id, text=cut(each.older_memory.content)) for each in found]
     told = [f"{_DONE[outcome]}: {citation(memory.id)}"]
     told += [f"It contradicts, and takes precedence over: {citation(each.memory_id)} {each.text}" for each in against]
@@ -88,7 +87,7 @@ async def forget(asked: ToolCall, given: Forget) -> Reply:
     if given.undo:
         await asked.link.call(lambda: here.restore(given.id, request_id=asked.request_id))
         return Reply(f"It is back: {name}", Forgotten(id=given.id, state="RESTORED"))
-    await asked.link.call(lambda: here.delete(given.id, hard=given.permanently, request_id=asked.request_id))
+    await asked.link.call(lambda: here.delete(given.id, purge=given.permanently, request_id=asked.request_id))
     if given.permanently:
         return Reply(f"Removed for good: {given.id}", Forgotten(id=given.id, state="REMOVED"))
     return Reply(f"Forgotten: {name}; forget with undo brings it back.", Forgotten(id=given.id, state="DELETED"))
@@ -111,16 +110,16 @@ async def capture(asked: ToolCall, given: Capture) -> Reply:
     return Reply("\n".join(told), answer)
 
 
-def _statement(decision: capturing.CaptureDecision) -> Statement:
-    reason = capturing.CaptureReason.Name(decision.reason).removeprefix("CAPTURE_REASON_")
-    return Statement(text=cut(decision.text), remembered=decision.remember, reason=reason, id=decision.memory.id)
+def _statement(decision: memory_pb.CaptureDecision) -> Statement:
+    reason = memory_pb.CaptureReason.Name(decision.reason).removeprefix("CAPTURE_REASON_")
+    return Statement(text=cut(decision.statement), remembered=decision.remember, reason=reason, id=decision.memory.id)
 
 
 async def reminders(asked: ToolCall, given: Reminders) -> Reply:
     """Say what is due, and note what was told."""
     place, here = asked.link.place, asked.link.here
 
-    async def listed() -> list[due_reminders.DueReminder]:
+    async def listed() -> list[lifecycle_pb.DueReminder]:
         return [each async for each in here.due_reminders(time_zone=place.time_zone)]
 
     due = {each.memory.id: each for each in await asked.link.call(listed)}
@@ -131,12 +130,12 @@ async def reminders(asked: ToolCall, given: Reminders) -> Reply:
     return _due(due.values(), given_now)
 
 
-def _day(reminder: due_reminders.DueReminder) -> date:
+def _day(reminder: lifecycle_pb.DueReminder) -> date:
     day = reminder.occurrence.date
     return date(day.year, day.month, day.day)
 
 
-def _due(found: Iterable[due_reminders.DueReminder], given: list[str]) -> Reply:
+def _due(found: Iterable[lifecycle_pb.DueReminder], given: list[str]) -> Reply:
     due = [
         Due(
             id=each.memory.id,

@@ -214,6 +214,10 @@ class MemoryReads(HistoryReads, Protocol):
         """Return the memory that holds *key* and is neither deleted nor quarantined, the first project first."""
         ...
 
+    def get_by_former_key(self, key: str, status: Status, *, reach: Reach) -> Memory | None:
+        """Return the last changed DELETED or QUARANTINED memory with *key*; it does not hold the key."""
+        ...
+
     def by_rows(self, rows: Sequence[int], *, reach: Reach) -> dict[int, Memory]:
         """Return the memories with these rows, by row."""
         ...

@@ -16,7 +16,7 @@ from google.rpc.status_pb2 import Status
 from memsvc.domain import errors, limits
 from memsvc.domain.errors import MemsvcError, Violation
 from memsvc.domain.write_requests import RejectedItem
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import errors_pb2 as errors_pb
 
 DOMAIN = "memsvc"
 REASON_PREFIX = "ERROR_REASON_"
@@ -185,18 +185,18 @@ def failure_from_error(error: BaseException, *, request_id: str) -> Failure:
     return _failure(rule, truncated(error.message), [info, *rule.details(error)])
 
 
-def item_status_from_error(error: BaseException) -> types.ItemStatus:
+def item_status_from_error(error: BaseException) -> errors_pb.ItemStatus:
     """Return the status of one item of a batch that failed with *error*."""
     rule = error_rule(error)
     if rule is INTERNAL or not isinstance(error, MemsvcError):
-        return types.ItemStatus(
-            code=_number(INTERNAL.code), message=INTERNAL_MESSAGE, reason=f"{REASON_PREFIX}INTERNAL"
+        return errors_pb.ItemStatus(
+            code=_number(INTERNAL.code), message=INTERNAL_MESSAGE, reason=errors_pb.ERROR_REASON_INTERNAL
         )
     violations = error.violations if isinstance(error, errors.InvalidRequestError) else ()
     return _item_status(rule.code, error.message, error.reason, violations)
 
 
-def item_status_from_rejected(rejected: RejectedItem) -> types.ItemStatus:
+def item_status_from_rejected(rejected: RejectedItem) -> errors_pb.ItemStatus:
     """Return the status of one memory of a batch that was not stored."""
     code = CODES_BY_REASON.get(rejected.reason, INTERNAL.code)
     return _item_status(code, rejected.message, rejected.reason, rejected.violations)
@@ -213,13 +213,15 @@ def truncated(message: str) -> str:
     return message.encode()[:MESSAGE_BYTES].decode(errors="ignore")
 
 
-def _item_status(code: grpc.StatusCode, message: str, reason: str, violations: Sequence[Violation]) -> types.ItemStatus:
-    return types.ItemStatus(
+def _item_status(
+    code: grpc.StatusCode, message: str, reason: str, violations: Sequence[Violation]
+) -> errors_pb.ItemStatus:
+    return errors_pb.ItemStatus(
         code=_number(code),
         message=message,
-        reason=REASON_PREFIX + reason,
+        reason=errors_pb.ErrorReason.Value(REASON_PREFIX + reason),
         field_violations=[
-            types.FieldViolation(field=violation.field, description=violation.description)
+            errors_pb.FieldViolation(field=violation.field, description=violation.description)
             for violation in violations[: limits.VIOLATIONS]
         ],
     )

@@ -18,6 +18,9 @@ from memsvc.server import call_context
 P = ParamSpec("P")
 T = TypeVar("T")
 
+PROGRESS_SECONDS = 1.0
+"""Seconds between two reports of progress, at the most."""
+
 
 class NamedExecutor:
     """Thread pool for blocking calls of one kind.
@@ -142,3 +145,8 @@ async def iterate_in_thread(
 def _step(steps: Generator[T, None, None]) -> list[T]:
     """Return the next step in a list, or an empty list at the end: StopIteration cannot cross a future."""
     return list(islice(steps, 1))
+
+
+def stream_progress(steps: Generator[T, None, None], name: str) -> AsyncGenerator[T, None]:
+    """Yield the steps of work in a thread; the latest one again while the next one takes long."""
+    return iterate_in_thread(steps, name=name, at_least_every=PROGRESS_SECONDS)

@@ -28,6 +28,7 @@ from memsvc.server.monitoring.health import SERVICES, Health, HealthPort
 from memsvc.server.monitoring.metrics import CallMetrics, MetricsServer, ServiceCollector
 from memsvc.server.options import ServerOptions
 from memsvc.server.server_context import IndexWait, ServerContext
+from memsvc.server.services.admin import AdminServicer
 from memsvc.server.services.file import FileServicer
 from memsvc.server.services.lifecycle import LifecycleServicer
 from memsvc.server.services.memory import MemoryServicer
@@ -36,6 +37,7 @@ from memsvc.server.services.session import SessionServicer
 from memsvc.server.tls import Certificates
 from memsvc.server.watches import Watches
 from memsvc.v1 import (
+    admin_service_pb2_grpc,
     file_service_pb2_grpc,
     lifecycle_service_pb2_grpc,
     memory_service_pb2_grpc,
@@ -211,6 +213,7 @@ class Server:
         memory_service_pb2_grpc.add_MemoryServiceServicer_to_server(MemoryServicer(self._context), server)
         search_service_pb2_grpc.add_SearchServiceServicer_to_server(SearchServicer(self._context), server)
         lifecycle_service_pb2_grpc.add_LifecycleServiceServicer_to_server(LifecycleServicer(self._context), server)
+        admin_service_pb2_grpc.add_AdminServiceServicer_to_server(AdminServicer(self._context), server)
         session_service_pb2_grpc.add_SessionServiceServicer_to_server(SessionServicer(self._context), server)
         file_service_pb2_grpc.add_FileServiceServicer_to_server(FileServicer(self._context), server)
         health_pb2_grpc.add_HealthServicer_to_server(health.servicer, server)

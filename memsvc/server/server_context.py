@@ -7,15 +7,21 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Protocol, TypeVar
 
 from memsvc.domain.errors import DeadlineExceededError
-from memsvc.domain.write_requests import BatchWriteResult, Outcome, WaitFor, WriteResult
+from memsvc.domain.memory import Status
+from memsvc.domain.scope import Scope
+from memsvc.domain.write_requests import BatchWriteResult, Outcome, WaitFor, WriteOptions, WriteResult
 from memsvc.engine.indexing.indexer import Indexer
+from memsvc.engine.memories.lookup import MemoryName
 from memsvc.engine.services import Services
 from memsvc.server import call_context
 from memsvc.server.executors import Executors
 from memsvc.server.options import ServerOptions
 from memsvc.server.watches import Watches
+
+W = TypeVar("W")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +41,37 @@ class ServerContext:
     now: Callable[[], datetime]
     watches: Watches
 
+    def write_named(
+        self,
+        method: str,
+        work: Callable[..., W],
+        write: NamedWrite,
+        *arguments: object,
+        prefer: Status | None = None,
+        **options: object,
+    ) -> W:
+        """Resolve the name of a memory, and call *work* with its scope, its id and the other arguments. It blocks."""
+        memory_id = self.application.key_resolver.id_of(
+            write.scope, write.memory, method=method, request_id=write.options.request_id, prefer=prefer
+        )
+        return work(write.scope, memory_id, *arguments, **options)
+
 
 AFTER_A_WRITE = "the indexes (what was written is durable; searches will find it soon)"
 BEFORE_A_READ = "the indexes to reach the consistency_token"
+
+
+class NamedWrite(Protocol):
+    """A write of one memory that a request names by id or key."""
+
+    @property
+    def scope(self) -> Scope: ...  # noqa: D102
+
+    @property
+    def memory(self) -> MemoryName: ...  # noqa: D102
+
+    @property
+    def options(self) -> WriteOptions: ...  # noqa: D102
 
 
 class IndexWait:

@@ -14,7 +14,7 @@ from memsvc.engine.watch.watch import ChangeWatcher, WatchService
 from memsvc.server.executors import NamedExecutor
 from memsvc.server.requests.memory import WatchMemories
 from memsvc.server.responses.memory import watch_change, watch_heartbeat
-from memsvc.v1 import watch_pb2 as pb
+from memsvc.v1 import memory_service_pb2 as memory_pb
 
 
 class _Signal:
@@ -47,7 +47,7 @@ class _Signal:
         return True
 
 
-_Part: TypeAlias = "tuple[WatchBatch, list[pb.WatchMemoriesResponse]]"
+_Part: TypeAlias = "tuple[WatchBatch, list[memory_pb.WatchMemoriesResponse]]"
 
 
 class _SharedReads:
@@ -103,7 +103,7 @@ class Watches:
         for signal in self._signals:
             signal.set()
 
-    async def responses(self, call: WatchMemories) -> AsyncGenerator[pb.WatchMemoriesResponse, None]:
+    async def responses(self, call: WatchMemories) -> AsyncGenerator[memory_pb.WatchMemoriesResponse, None]:
         """Yield a heartbeat, then every change, and another heartbeat after each silence.
 
         Raises:
@@ -125,7 +125,7 @@ class Watches:
         finally:
             self._signals.discard(signal)
 
-    async def _run(self, call: WatchMemories, signal: _Signal) -> AsyncGenerator[pb.WatchMemoriesResponse, None]:
+    async def _run(self, call: WatchMemories, signal: _Signal) -> AsyncGenerator[memory_pb.WatchMemoriesResponse, None]:
         clock = asyncio.get_running_loop().time
         watcher = await self._executor.proceed(
             self.watching.begin, call.watch, start=call.start, position=call.position

@@ -117,7 +117,7 @@ class StoreConflictsContract(StoreSeams):
         """All that one superseded, of any project and status, as the transaction has them; of its owner alone."""
         one, far, other = insert(
             store,
-            factories.memory("1", superseded_by_id="new", status=Status.DEPRECATED),
+            factories.memory("1", superseded_by_id="new", status=Status.SUPERSEDED),
             factories.memory("2", superseded_by_id="new", project_id="web", status=Status.DELETED),
             factories.memory("3", superseded_by_id="newer"),
         )

@@ -261,7 +261,7 @@ class StoreChangesContract(StoreSeams):
     def test_states_are_memories_as_they_were(self, store: MetadataStore) -> None:
         """Every revision is there in every field, until the memory is removed for good."""
         [first] = insert(store, full_memory())
-        second = revise(store, first, title="T", content="other", content_hash="h", derived_from=())
+        second = revise(store, first, title="T", content="other", content_hash="h", derived_from_ids=())
         [kept] = insert(store, factories.memory("kept"))
         wanted = [(first.row, 3), (first.row, 4), (kept.row, 1), (first.row, 5), (first.row, 2), (99, 1)]
 

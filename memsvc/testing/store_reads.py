@@ -104,6 +104,31 @@ class StoreReadsContract(StoreSeams):
         assert store.memories.get_by_key("k", reach=reach_of(projects=("web-2", ""))) == there
         assert store.memories.get_by_key("k", reach=reach_of(projects=("web-2",))) is None
 
+    def test_former_holders_of_a_key_are_found_by_status_the_last_changed_first(self, store: MetadataStore) -> None:
+        """Only in the reach, and never one that holds the key."""
+        earlier, later = NOW - timedelta(days=1), NOW
+        insert(
+            store,
+            factories.memory("holder", key="k"),
+            factories.memory("old", key="k", status=Status.DELETED, update_time=earlier),
+            factories.memory("new", key="k", status=Status.DELETED, update_time=later),
+            factories.memory("held back", key="k", status=Status.QUARANTINED),
+            factories.memory("else", key="k", status=Status.DELETED, project_id="web"),
+        )
+        find = store.memories.get_by_former_key
+
+        assert [
+            "" if memory is None else memory.content
+            for memory in (
+                find("k", Status.DELETED, reach=reach_of(projects=("",))),
+                find("k", Status.QUARANTINED, reach=reach_of(projects=("",))),
+                find("k", Status.DELETED, reach=reach_of(projects=("web",))),
+                find("K", Status.DELETED, reach=reach_of(projects=("",))),
+                find("", Status.DELETED, reach=reach_of(projects=("",))),
+                find("k", Status.DELETED, reach=reach_of("bob", projects=("",))),
+            )
+        ] == ["new", "held back", "else", "", "", ""]
+
     @pytest.mark.parametrize(
         ("terms", "expected"),
         [

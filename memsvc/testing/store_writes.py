@@ -73,7 +73,7 @@ def full_memory() -> Memory:
         revision=3,
         origin=Origin.DOCUMENT,
         trust=0.123457,
-        derived_from=("01890000-0000-7000-8000-00000000000b", "源"),
+        derived_from_ids=("01890000-0000-7000-8000-00000000000b", "源"),
         review=Review.APPROVED,
         reminder=Reminder(2, 29, 1988, Recurrence.YEARLY, 0, "亚洲/上海", Slot.AFTERNOON, f"p {ODD}"),
     )

@@ -10,7 +10,8 @@ from google.protobuf import message as _message
 from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
-from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from memsvc.v1 import errors_pb2 as _errors_pb2
+from memsvc.v1 import filters_pb2 as _filters_pb2
 from memsvc.v1 import types_pb2 as _types_pb2
 import builtins as _builtins
 import sys
@@ -22,58 +23,6 @@ else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
-
-class _FileCategory:
-    ValueType = _typing.NewType("ValueType", _builtins.int)
-    V: _TypeAlias = ValueType  # noqa: Y015
-
-class _FileCategoryEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_FileCategory.ValueType], _builtins.type):
-    DESCRIPTOR: _descriptor.EnumDescriptor
-    FILE_CATEGORY_UNSPECIFIED: _FileCategory.ValueType  # 0
-    """FILE_CATEGORY_UNSPECIFIED means UPLOAD in a request to upload, is INVALID_ARGUMENT in a filter, and is never in a
-    reply.
-    """
-    FILE_CATEGORY_ARTIFACT: _FileCategory.ValueType  # 1
-    """FILE_CATEGORY_ARTIFACT is what a tool made."""
-    FILE_CATEGORY_UPLOAD: _FileCategory.ValueType  # 2
-    """FILE_CATEGORY_UPLOAD is what a user brought."""
-    FILE_CATEGORY_REPORT: _FileCategory.ValueType  # 3
-    """FILE_CATEGORY_REPORT is a report."""
-    FILE_CATEGORY_CHART: _FileCategory.ValueType  # 4
-    """FILE_CATEGORY_CHART is a chart or another picture of data."""
-    FILE_CATEGORY_CACHE: _FileCategory.ValueType  # 5
-    """FILE_CATEGORY_CACHE can be made again; it expires after the setting files.cache_hours unless it says otherwise."""
-    FILE_CATEGORY_TEMP: _FileCategory.ValueType  # 6
-    """FILE_CATEGORY_TEMP is needed for a short time; it expires after the setting files.temp_hours unless it says
-    otherwise.
-    """
-    FILE_CATEGORY_MEMORY: _FileCategory.ValueType  # 7
-    """FILE_CATEGORY_MEMORY belongs to a memory, such as an attachment or an image in its content."""
-
-class FileCategory(_FileCategory, metaclass=_FileCategoryEnumTypeWrapper):
-    """FileCategory says what a file is for. Its lower-case name is the first half of a reference: `chart:0190163d-…`."""
-
-FILE_CATEGORY_UNSPECIFIED: FileCategory.ValueType  # 0
-"""FILE_CATEGORY_UNSPECIFIED means UPLOAD in a request to upload, is INVALID_ARGUMENT in a filter, and is never in a
-reply.
-"""
-FILE_CATEGORY_ARTIFACT: FileCategory.ValueType  # 1
-"""FILE_CATEGORY_ARTIFACT is what a tool made."""
-FILE_CATEGORY_UPLOAD: FileCategory.ValueType  # 2
-"""FILE_CATEGORY_UPLOAD is what a user brought."""
-FILE_CATEGORY_REPORT: FileCategory.ValueType  # 3
-"""FILE_CATEGORY_REPORT is a report."""
-FILE_CATEGORY_CHART: FileCategory.ValueType  # 4
-"""FILE_CATEGORY_CHART is a chart or another picture of data."""
-FILE_CATEGORY_CACHE: FileCategory.ValueType  # 5
-"""FILE_CATEGORY_CACHE can be made again; it expires after the setting files.cache_hours unless it says otherwise."""
-FILE_CATEGORY_TEMP: FileCategory.ValueType  # 6
-"""FILE_CATEGORY_TEMP is needed for a short time; it expires after the setting files.temp_hours unless it says
-otherwise.
-"""
-FILE_CATEGORY_MEMORY: FileCategory.ValueType  # 7
-"""FILE_CATEGORY_MEMORY belongs to a memory, such as an attachment or an image in its content."""
-Global___FileCategory: _TypeAlias = FileCategory  # noqa: Y015
 
 @_typing.final
 class File(_message.Message):
@@ -94,7 +43,7 @@ class File(_message.Message):
     CONTENT_MISSING_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """id is the file's id, a UUID made by the service. With the category it is what a FileRef holds."""
-    category: Global___FileCategory.ValueType
+    category: _types_pb2.FileCategory.ValueType
     """category says what it is for. Never UNSPECIFIED."""
     name: _builtins.str
     """name is what it is called. It is a label, not a path: whoever writes the file somewhere chooses where."""
@@ -130,7 +79,7 @@ class File(_message.Message):
         *,
         id: _builtins.str = ...,
         scope: _types_pb2.Scope | None = ...,
-        category: Global___FileCategory.ValueType = ...,
+        category: _types_pb2.FileCategory.ValueType = ...,
         name: _builtins.str = ...,
         media_type: _builtins.str = ...,
         size_bytes: _builtins.int = ...,
@@ -199,8 +148,8 @@ class UploadFileHeader(_message.Message):
     EXPIRE_TIME_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """name is what the file is called. Required: 1 to 255 characters, no control characters. Files may have equal names."""
-    category: Global___FileCategory.ValueType
+    """name is what the file is called. 1 to 255 characters, no control characters. Files may have equal names."""
+    category: _types_pb2.FileCategory.ValueType
     """category says what it is for. Unspecified: UPLOAD."""
     media_type: _builtins.str
     """media_type is the type of its bytes, such as "text/csv": type and subtype without parameters, at most 128
@@ -222,7 +171,7 @@ class UploadFileHeader(_message.Message):
     """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says where the file is stored. Required."""
+        """scope says where the file is stored."""
 
     @_builtins.property
     def metadata(self) -> _struct_pb2.Struct:
@@ -250,7 +199,7 @@ class UploadFileHeader(_message.Message):
         *,
         scope: _types_pb2.Scope | None = ...,
         name: _builtins.str = ...,
-        category: Global___FileCategory.ValueType = ...,
+        category: _types_pb2.FileCategory.ValueType = ...,
         media_type: _builtins.str = ...,
         metadata: _struct_pb2.Struct | None = ...,
         size_bytes: _builtins.int | None = ...,
@@ -304,7 +253,7 @@ class DownloadFileRequest(_message.Message):
     OFFSET_FIELD_NUMBER: _builtins.int
     LENGTH_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    """id is the file's id. Required."""
+    """id is the file's id."""
     offset: _builtins.int
     """offset is the place of the first byte wanted, from 0. More than the size of the file, or negative:
     INVALID_ARGUMENT; as much as its size: no bytes.
@@ -315,7 +264,7 @@ class DownloadFileRequest(_message.Message):
     """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says where to look: in the project and among the global files. Required."""
+        """scope says where to look: in the project and among the global files."""
 
     def __init__(
         self,
@@ -372,10 +321,10 @@ class GetFileRequest(_message.Message):
     SCOPE_FIELD_NUMBER: _builtins.int
     ID_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    """id is the file's id. Required."""
+    """id is the file's id."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says where to look: in the project and among the global files. Required."""
+        """scope says where to look: in the project and among the global files."""
 
     def __init__(
         self,
@@ -422,15 +371,15 @@ class ListFilesRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     SCOPE_FIELD_NUMBER: _builtins.int
-    VISIBILITY_FIELD_NUMBER: _builtins.int
+    PROJECT_VISIBILITY_FIELD_NUMBER: _builtins.int
     CATEGORIES_FIELD_NUMBER: _builtins.int
     QUERY_FIELD_NUMBER: _builtins.int
     MEDIA_TYPE_FIELD_NUMBER: _builtins.int
     SHA256_FIELD_NUMBER: _builtins.int
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
-    visibility: _types_pb2.ProjectVisibility.ValueType
-    """visibility says of which projects. Unspecified: PROJECT_AND_GLOBAL."""
+    project_visibility: _filters_pb2.ProjectVisibility.ValueType
+    """project_visibility says of which projects. Unspecified: PROJECT_AND_GLOBAL."""
     query: _builtins.str
     """query limits the list to files that hold all of its words in the name or in the texts of the metadata, anywhere in
     them. White space parts words; case and width do not count. At most 256 characters.
@@ -447,18 +396,18 @@ class ListFilesRequest(_message.Message):
     """page_token is the next_page_token of the page before, of a request that is otherwise the same. Empty: the first page."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says whose files. Required."""
+        """scope says whose files."""
 
     @_builtins.property
-    def categories(self) -> _containers.RepeatedScalarFieldContainer[Global___FileCategory.ValueType]:
+    def categories(self) -> _containers.RepeatedScalarFieldContainer[_types_pb2.FileCategory.ValueType]:
         """categories limits the list to files of one of these. At most 7, none UNSPECIFIED."""
 
     def __init__(
         self,
         *,
         scope: _types_pb2.Scope | None = ...,
-        visibility: _types_pb2.ProjectVisibility.ValueType = ...,
-        categories: _abc.Iterable[Global___FileCategory.ValueType] | None = ...,
+        project_visibility: _filters_pb2.ProjectVisibility.ValueType = ...,
+        categories: _abc.Iterable[_types_pb2.FileCategory.ValueType] | None = ...,
         query: _builtins.str = ...,
         media_type: _builtins.str = ...,
         sha256: _builtins.str = ...,
@@ -467,7 +416,7 @@ class ListFilesRequest(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["scope", b"scope"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["categories", b"categories", "media_type", b"media_type", "page_size", b"page_size", "page_token", b"page_token", "query", b"query", "scope", b"scope", "sha256", b"sha256", "visibility", b"visibility"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["categories", b"categories", "media_type", b"media_type", "page_size", b"page_size", "page_token", b"page_token", "project_visibility", b"project_visibility", "query", b"query", "scope", b"scope", "sha256", b"sha256"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -511,14 +460,14 @@ class DeleteFileRequest(_message.Message):
     ID_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    """id is the file's id. Required."""
+    """id is the file's id."""
     request_id: _builtins.str
     """request_id makes a repetition safe: within 24 hours the same request gets the same answer, although the file is gone.
     Any string of at most 128 characters. Empty: a repetition is answered NOT_FOUND.
     """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says where to look: in the project and among the global files. Required."""
+        """scope says where to look: in the project and among the global files."""
 
     def __init__(
         self,
@@ -587,7 +536,7 @@ class ResolvedFileRef(_message.Message):
         """
 
     @_builtins.property
-    def status(self) -> _types_pb2.ItemStatus:
+    def status(self) -> _errors_pb2.ItemStatus:
         """status says why there is no file: NOT_FOUND (FILE_NOT_FOUND). Unset when there is one."""
 
     def __init__(
@@ -597,7 +546,7 @@ class ResolvedFileRef(_message.Message):
         file: Global___File | None = ...,
         download_url: _builtins.str = ...,
         preview_url: _builtins.str = ...,
-        status: _types_pb2.ItemStatus | None = ...,
+        status: _errors_pb2.ItemStatus | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["file", b"file", "ref", b"ref", "status", b"status"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -617,7 +566,7 @@ class ResolveFileRefsRequest(_message.Message):
     REFS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says where to look: in the project and among the global files. Required."""
+        """scope says where to look: in the project and among the global files."""
 
     @_builtins.property
     def refs(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.FileRef]:

@@ -22,90 +22,154 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from google.api import field_behavior_pb2 as google_dot_api_dot_field__behavior__pb2
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
-from memsvc.v1 import backup_pb2 as memsvc_dot_v1_dot_backup__pb2
-from memsvc.v1 import consolidation_pb2 as memsvc_dot_v1_dot_consolidation__pb2
-from memsvc.v1 import erasure_pb2 as memsvc_dot_v1_dot_erasure__pb2
-from memsvc.v1 import history_pb2 as memsvc_dot_v1_dot_history__pb2
-from memsvc.v1 import integrity_pb2 as memsvc_dot_v1_dot_integrity__pb2
-from memsvc.v1 import keys_pb2 as memsvc_dot_v1_dot_keys__pb2
-from memsvc.v1 import maintenance_pb2 as memsvc_dot_v1_dot_maintenance__pb2
-from memsvc.v1 import migration_pb2 as memsvc_dot_v1_dot_migration__pb2
-from memsvc.v1 import promotion_pb2 as memsvc_dot_v1_dot_promotion__pb2
-from memsvc.v1 import reminders_pb2 as memsvc_dot_v1_dot_reminders__pb2
-from memsvc.v1 import summaries_pb2 as memsvc_dot_v1_dot_summaries__pb2
-from memsvc.v1 import transfer_pb2 as memsvc_dot_v1_dot_transfer__pb2
 from memsvc.v1 import types_pb2 as memsvc_dot_v1_dot_types__pb2
-from memsvc.v1 import vault_pb2 as memsvc_dot_v1_dot_vault__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!memsvc/v1/lifecycle_service.proto\x12\tmemsvc.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16memsvc/v1/backup.proto\x1a\x1dmemsvc/v1/consolidation.proto\x1a\x17memsvc/v1/erasure.proto\x1a\x17memsvc/v1/history.proto\x1a\x19memsvc/v1/integrity.proto\x1a\x14memsvc/v1/keys.proto\x1a\x1bmemsvc/v1/maintenance.proto\x1a\x19memsvc/v1/migration.proto\x1a\x19memsvc/v1/promotion.proto\x1a\x19memsvc/v1/reminders.proto\x1a\x19memsvc/v1/summaries.proto\x1a\x18memsvc/v1/transfer.proto\x1a\x15memsvc/v1/types.proto\x1a\x15memsvc/v1/vault.proto\"2\n\x0fGetStatsRequest\x12\x1f\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.Scope\"\xa0\x06\n\x10GetStatsResponse\x12\x13\n\x0btotal_count\x18\x01 \x01(\x03\x12\x45\n\x0e\x63ount_by_layer\x18\x02 \x03(\x0b\x32-.memsvc.v1.GetStatsResponse.CountByLayerEntry\x12\x43\n\rcount_by_kind\x18\x03 \x03(\x0b\x32,.memsvc.v1.GetStatsResponse.CountByKindEntry\x12\x43\n\rcount_by_tier\x18\x04 \x03(\x0b\x32,.memsvc.v1.GetStatsResponse.CountByTierEntry\x12G\n\x0f\x63ount_by_status\x18\x05 \x03(\x0b\x32..memsvc.v1.GetStatsResponse.CountByStatusEntry\x12\x13\n\x0b\x63ore_tokens\x18\x06 \x01(\x03\x12\x16\n\x0esession_tokens\x18\x07 \x01(\x03\x12\x13\n\x0b\x63hunk_count\x18\x08 \x01(\x03\x12\x15\n\rcontent_bytes\x18\t \x01(\x03\x12\x14\n\x0cvector_count\x18\n \x01(\x03\x12\x15\n\rlexical_count\x18\x0b \x01(\x03\x12\x15\n\rstorage_bytes\x18\x0c \x01(\x03\x12\x1d\n\x15pending_index_changes\x18\r \x01(\x03\x12$\n\x08warnings\x18\x0e \x03(\x0b\x32\x12.memsvc.v1.Warning\x12(\n\x08sessions\x18\x0f \x03(\x0b\x32\x16.memsvc.v1.SessionFill\x1a\x33\n\x11\x43ountByLayerEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x1a\x32\n\x10\x43ountByKindEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x1a\x32\n\x10\x43ountByTierEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x1a\x34\n\x12\x43ountByStatusEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"n\n\x0bSessionFill\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\x12\n\nproject_id\x18\x02 \x01(\t\x12\x13\n\x0blive_tokens\x18\x03 \x01(\x03\x12\x13\n\x0btoken_limit\x18\x04 \x01(\x03\x12\r\n\x05usage\x18\x05 \x01(\x01\"V\n\x07Warning\x12\x0c\n\x04\x63ode\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\x12,\n\x08severity\x18\x03 \x01(\x0e\x32\x1a.memsvc.v1.WarningSeverity\"!\n\x0f\x44iagnoseRequest\x12\x0e\n\x06verify\x18\x01 \x01(\x08\"\x83\x02\n\x10\x44iagnoseResponse\x12\x0f\n\x07healthy\x18\x01 \x01(\x08\x12*\n\x08\x62\x61\x63kends\x18\x02 \x03(\x0b\x32\x18.memsvc.v1.BackendHealth\x12\'\n\x07indexes\x18\x03 \x03(\x0b\x32\x16.memsvc.v1.IndexReport\x12\'\n\x06outbox\x18\x04 \x01(\x0b\x32\x17.memsvc.v1.OutboxReport\x12)\n\x07slowest\x18\x05 \x03(\x0b\x32\x18.memsvc.v1.SlowOperation\x12$\n\x08warnings\x18\x06 \x03(\x0b\x32\x12.memsvc.v1.Warning\x12\x0f\n\x07version\x18\x07 \x01(\t\"v\n\rBackendHealth\x12\x0c\n\x04port\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0f\n\x07healthy\x18\x03 \x01(\x08\x12\x0f\n\x07message\x18\x04 \x01(\t\x12\'\n\x04ping\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\"\x86\x02\n\x0bIndexReport\x12#\n\x05index\x18\x01 \x01(\x0e\x32\x14.memsvc.v1.IndexKind\x12\x10\n\x08\x65xpected\x18\x02 \x01(\x03\x12\x0f\n\x07present\x18\x03 \x01(\x03\x12\x0f\n\x07missing\x18\x04 \x01(\x03\x12\r\n\x05stale\x18\x05 \x01(\x03\x12\x10\n\x08orphaned\x18\x06 \x01(\x03\x12\x12\n\ngeneration\x18\x07 \x01(\x03\x12\r\n\x05model\x18\x08 \x01(\t\x12\x11\n\tdimension\x18\t \x01(\x05\x12\x0c\n\x04hnsw\x18\n \x01(\x08\x12\x10\n\x08position\x18\x0b \x01(\x03\x12\'\n\x08\x62uilding\x18\x0c \x01(\x0b\x32\x15.memsvc.v1.IndexBuild\"t\n\nIndexBuild\x12&\n\x05phase\x18\x01 \x01(\x0e\x32\x17.memsvc.v1.ReindexPhase\x12\x0c\n\x04\x64one\x18\x02 \x01(\x03\x12\r\n\x05total\x18\x03 \x01(\x03\x12\x12\n\ngeneration\x18\x04 \x01(\x03\x12\r\n\x05model\x18\x05 \x01(\t\"P\n\x0cOutboxReport\x12\x15\n\rhead_position\x18\x01 \x01(\x03\x12\x18\n\x10\x61pplied_position\x18\x02 \x01(\x03\x12\x0f\n\x07pending\x18\x03 \x01(\x03\"\x88\x01\n\rSlowOperation\x12\x11\n\toperation\x18\x01 \x01(\t\x12+\n\x08\x64uration\x18\x02 \x01(\x0b\x32\x19.google.protobuf.Duration\x12(\n\x04time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05layer\x18\x04 \x01(\t\"]\n\x0eReindexRequest\x12%\n\x07indexes\x18\x01 \x03(\x0e\x32\x14.memsvc.v1.IndexKind\x12$\n\x04mode\x18\x02 \x01(\x0e\x32\x16.memsvc.v1.ReindexMode\"\xa0\x01\n\x0fReindexResponse\x12&\n\x05phase\x18\x01 \x01(\x0e\x32\x17.memsvc.v1.ReindexPhase\x12#\n\x05index\x18\x02 \x01(\x0e\x32\x14.memsvc.v1.IndexKind\x12\x0c\n\x04\x64one\x18\x03 \x01(\x03\x12\r\n\x05total\x18\x04 \x01(\x03\x12\x12\n\ngeneration\x18\x05 \x01(\x03\x12\x0f\n\x07message\x18\x06 \x01(\t\"*\n\x15GetPerformanceRequest\x12\x11\n\toperation\x18\x01 \x01(\t\"x\n\x16GetPerformanceResponse\x12\x33\n\noperations\x18\x01 \x03(\x0b\x32\x1f.memsvc.v1.OperationPerformance\x12)\n\x05since\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\xf5\x02\n\x14OperationPerformance\x12\x11\n\toperation\x18\x01 \x01(\t\x12\r\n\x05layer\x18\x02 \x01(\t\x12\r\n\x05\x63ount\x18\x03 \x01(\x03\x12\x0e\n\x06\x65rrors\x18\x04 \x01(\x03\x12&\n\x03p50\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x12&\n\x03p90\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12&\n\x03p95\x18\x07 \x01(\x0b\x32\x19.google.protobuf.Duration\x12&\n\x03p99\x18\x08 \x01(\x0b\x32\x19.google.protobuf.Duration\x12&\n\x03max\x18\t \x01(\x0b\x32\x19.google.protobuf.Duration\x12\'\n\x04mean\x18\n \x01(\x0b\x32\x19.google.protobuf.Duration\x12+\n\x06stages\x18\x0b \x03(\x0b\x32\x1b.memsvc.v1.StagePerformance\"\xa1\x02\n\x10StagePerformance\x12\r\n\x05stage\x18\x01 \x01(\t\x12\r\n\x05\x63ount\x18\x02 \x01(\x03\x12&\n\x03p50\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12&\n\x03p90\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12&\n\x03p95\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x12&\n\x03p99\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12&\n\x03max\x18\x07 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\'\n\x04mean\x18\x08 \x01(\x0b\x32\x19.google.protobuf.Duration*\x8b\x01\n\x0fWarningSeverity\x12 \n\x1cWARNING_SEVERITY_UNSPECIFIED\x10\x00\x12\x19\n\x15WARNING_SEVERITY_INFO\x10\x01\x12\x1c\n\x18WARNING_SEVERITY_WARNING\x10\x02\x12\x1d\n\x19WARNING_SEVERITY_CRITICAL\x10\x03*W\n\tIndexKind\x12\x1a\n\x16INDEX_KIND_UNSPECIFIED\x10\x00\x12\x16\n\x12INDEX_KIND_VECTORS\x10\x01\x12\x16\n\x12INDEX_KIND_LEXICAL\x10\x02*^\n\x0bReindexMode\x12\x1c\n\x18REINDEX_MODE_UNSPECIFIED\x10\x00\x12\x18\n\x14REINDEX_MODE_REBUILD\x10\x01\x12\x17\n\x13REINDEX_MODE_REPAIR\x10\x02*\xd3\x01\n\x0cReindexPhase\x12\x1d\n\x19REINDEX_PHASE_UNSPECIFIED\x10\x00\x12\x19\n\x15REINDEX_PHASE_READING\x10\x01\x12\x1a\n\x16REINDEX_PHASE_BUILDING\x10\x02\x12\x1d\n\x19REINDEX_PHASE_CATCHING_UP\x10\x03\x12\x1a\n\x16REINDEX_PHASE_SWITCHED\x10\x04\x12\x1a\n\x16REINDEX_PHASE_REPAIRED\x10\x05\x12\x16\n\x12REINDEX_PHASE_DONE\x10\x06\x32\xb5\x11\n\x10LifecycleService\x12\x43\n\x08GetStats\x12\x1a.memsvc.v1.GetStatsRequest\x1a\x1b.memsvc.v1.GetStatsResponse\x12\x43\n\x08\x44iagnose\x12\x1a.memsvc.v1.DiagnoseRequest\x1a\x1b.memsvc.v1.DiagnoseResponse\x12\x42\n\x07Reindex\x12\x19.memsvc.v1.ReindexRequest\x1a\x1a.memsvc.v1.ReindexResponse0\x01\x12U\n\x0eGetPerformance\x12 .memsvc.v1.GetPerformanceRequest\x1a!.memsvc.v1.GetPerformanceResponse\x12[\n\x10\x43reateCheckpoint\x12\".memsvc.v1.CreateCheckpointRequest\x1a#.memsvc.v1.CreateCheckpointResponse\x12X\n\x0fListCheckpoints\x12!.memsvc.v1.ListCheckpointsRequest\x1a\".memsvc.v1.ListCheckpointsResponse\x12U\n\x0e\x44iffCheckpoint\x12 .memsvc.v1.DiffCheckpointRequest\x1a!.memsvc.v1.DiffCheckpointResponse\x12g\n\x14RollbackToCheckpoint\x12&.memsvc.v1.RollbackToCheckpointRequest\x1a\'.memsvc.v1.RollbackToCheckpointResponse\x12R\n\rPromoteMemory\x12\x1f.memsvc.v1.PromoteMemoryRequest\x1a .memsvc.v1.PromoteMemoryResponse\x12[\n\x10ListDueReminders\x12\".memsvc.v1.ListDueRemindersRequest\x1a#.memsvc.v1.ListDueRemindersResponse\x12\x64\n\x13\x41\x63knowledgeReminder\x12%.memsvc.v1.AcknowledgeReminderRequest\x1a&.memsvc.v1.AcknowledgeReminderResponse\x12W\n\x0e\x43heckIntegrity\x12 .memsvc.v1.CheckIntegrityRequest\x1a!.memsvc.v1.CheckIntegrityResponse0\x01\x12\x64\n\x13\x43onsolidateMemories\x12%.memsvc.v1.ConsolidateMemoriesRequest\x1a&.memsvc.v1.ConsolidateMemoriesResponse\x12^\n\x11UndoConsolidation\x12#.memsvc.v1.UndoConsolidationRequest\x1a$.memsvc.v1.UndoConsolidationResponse\x12X\n\x0fSummarizePeriod\x12!.memsvc.v1.SummarizePeriodRequest\x1a\".memsvc.v1.SummarizePeriodResponse\x12W\n\x0eRunMaintenance\x12 .memsvc.v1.RunMaintenanceRequest\x1a!.memsvc.v1.RunMaintenanceResponse0\x01\x12R\n\rArchiveMemory\x12\x1f.memsvc.v1.ArchiveMemoryRequest\x1a .memsvc.v1.ArchiveMemoryResponse\x12K\n\nExportUser\x12\x1c.memsvc.v1.ExportUserRequest\x1a\x1d.memsvc.v1.ExportUserResponse0\x01\x12M\n\nImportUser\x12\x1c.memsvc.v1.ImportUserRequest\x1a\x1d.memsvc.v1.ImportUserResponse(\x01\x30\x01\x12\x46\n\tEraseUser\x12\x1b.memsvc.v1.EraseUserRequest\x1a\x1c.memsvc.v1.EraseUserResponse\x12Q\n\x0c\x43reateBackup\x12\x1e.memsvc.v1.CreateBackupRequest\x1a\x1f.memsvc.v1.CreateBackupResponse0\x01\x12W\n\x0eMigrateBackend\x12 .memsvc.v1.MigrateBackendRequest\x1a!.memsvc.v1.MigrateBackendResponse0\x01\x12O\n\x0c\x43reateApiKey\x12\x1e.memsvc.v1.CreateApiKeyRequest\x1a\x1f.memsvc.v1.CreateApiKeyResponse\x12L\n\x0bListApiKeys\x12\x1d.memsvc.v1.ListApiKeysRequest\x1a\x1e.memsvc.v1.ListApiKeysResponse\x12O\n\x0cRevokeApiKey\x12\x1e.memsvc.v1.RevokeApiKeyRequest\x1a\x1f.memsvc.v1.RevokeApiKeyResponse\x12H\n\tSyncVault\x12\x1b.memsvc.v1.SyncVaultRequest\x1a\x1c.memsvc.v1.SyncVaultResponse0\x01\x42\x16P\x01Z\x12memsvc/v1;memsvcv1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!memsvc/v1/lifecycle_service.proto\x12\tmemsvc.v1\x1a\x1fgoogle/api/field_behavior.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x15memsvc/v1/types.proto\"\x81\x01\n\x15RunMaintenanceRequest\x12\x1f\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.Scope\x12\x0b\n\x03\x61ll\x18\x02 \x01(\x08\x12)\n\x05steps\x18\x03 \x03(\x0e\x32\x1a.memsvc.v1.MaintenanceStep\x12\x0f\n\x07\x64ry_run\x18\x04 \x01(\x08\"\xb0\x01\n\x16RunMaintenanceResponse\x12(\n\x04step\x18\x01 \x01(\x0e\x32\x1a.memsvc.v1.MaintenanceStep\x12-\n\x07\x63hanges\x18\x02 \x03(\x0b\x32\x1c.memsvc.v1.MaintenanceChange\x12,\n\x07tallies\x18\x03 \x03(\x0b\x32\x1b.memsvc.v1.MaintenanceTally\x12\x0f\n\x07\x64ry_run\x18\x04 \x01(\x08\"\xb7\x01\n\x11MaintenanceChange\x12(\n\x04step\x18\x01 \x01(\x0e\x32\x1a.memsvc.v1.MaintenanceStep\x12,\n\x06reason\x18\x02 \x01(\x0e\x32\x1c.memsvc.v1.MaintenanceReason\x12\x0f\n\x07user_id\x18\x03 \x01(\t\x12\x12\n\nproject_id\x18\x04 \x01(\t\x12\x11\n\tmemory_id\x18\x05 \x01(\t\x12\x12\n\nmember_ids\x18\x06 \x03(\t\"\xcd\x01\n\x10MaintenanceTally\x12(\n\x04step\x18\x01 \x01(\x0e\x32\x1a.memsvc.v1.MaintenanceStep\x12\x11\n\tdue_count\x18\x02 \x01(\x05\x12\x15\n\rchanged_count\x18\x03 \x01(\x05\x12\x15\n\rskipped_count\x18\x04 \x01(\x05\x12\x10\n\x08\x63omplete\x18\x05 \x01(\x08\x12+\n\x08\x64uration\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0f\n\x07\x66\x61ilure\x18\x07 \x01(\t\"\xb5\x01\n\x14\x41rchiveMemoryRequest\x12%\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.ScopeB\x04\xe2\x41\x01\x02\x12\x0c\n\x02id\x18\x02 \x01(\tH\x00\x12\r\n\x03key\x18\x03 \x01(\tH\x00\x12\x19\n\x11\x65xpected_revision\x18\x04 \x01(\x03\x12\x12\n\nrequest_id\x18\x05 \x01(\t\x12$\n\x08wait_for\x18\x06 \x01(\x0e\x32\x12.memsvc.v1.WaitForB\x04\n\x02\x62y\"U\n\x15\x41rchiveMemoryResponse\x12!\n\x06memory\x18\x01 \x01(\x0b\x32\x11.memsvc.v1.Memory\x12\x19\n\x11\x63onsistency_token\x18\x02 \x01(\t\"\xd5\x01\n\x14PromoteMemoryRequest\x12%\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.ScopeB\x04\xe2\x41\x01\x02\x12\x0c\n\x02id\x18\x02 \x01(\tH\x00\x12\r\n\x03key\x18\x03 \x01(\tH\x00\x12\x0f\n\x07\x63ontent\x18\x04 \x01(\t\x12\r\n\x05title\x18\x05 \x01(\t\x12\x19\n\x11\x65xpected_revision\x18\x06 \x01(\x03\x12\x12\n\nrequest_id\x18\x07 \x01(\t\x12$\n\x08wait_for\x18\x08 \x01(\x0e\x32\x12.memsvc.v1.WaitForB\x04\n\x02\x62y\"\xa2\x01\n\x15PromoteMemoryResponse\x12!\n\x06memory\x18\x01 \x01(\x0b\x32\x11.memsvc.v1.Memory\x12!\n\x06source\x18\x02 \x01(\x0b\x32\x11.memsvc.v1.Memory\x12\x19\n\x11\x63onsistency_token\x18\x03 \x01(\t\x12(\n\nredactions\x18\x04 \x03(\x0b\x32\x14.memsvc.v1.Redaction\"\xdb\x01\n\x1a\x43onsolidateMemoriesRequest\x12%\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.ScopeB\x04\xe2\x41\x01\x02\x12\x16\n\tthreshold\x18\x02 \x01(\x01H\x00\x88\x01\x01\x12\x0f\n\x07\x64ry_run\x18\x03 \x01(\x08\x12\x11\n\tpage_size\x18\x04 \x01(\x05\x12\x12\n\npage_token\x18\x05 \x01(\t\x12\x12\n\nrequest_id\x18\x06 \x01(\t\x12$\n\x08wait_for\x18\x07 \x01(\x0e\x32\x12.memsvc.v1.WaitForB\x0c\n\n_threshold\"\x80\x01\n\x11\x43onsolidatedGroup\x12!\n\x06merged\x18\x01 \x01(\x0b\x32\x11.memsvc.v1.Memory\x12$\n\toriginals\x18\x02 \x03(\x0b\x32\x11.memsvc.v1.Memory\x12\x12\n\nsimilarity\x18\x03 \x01(\x01\x12\x0e\n\x06notice\x18\x04 \x01(\t\"\xae\x01\n\x1b\x43onsolidateMemoriesResponse\x12,\n\x06groups\x18\x01 \x03(\x0b\x32\x1c.memsvc.v1.ConsolidatedGroup\x12\x16\n\x0e\x65xamined_count\x18\x02 \x01(\x05\x12\x15\n\rskipped_count\x18\x03 \x01(\x05\x12\x17\n\x0fnext_page_token\x18\x04 \x01(\t\x12\x19\n\x11\x63onsistency_token\x18\x05 \x01(\t\"\xb9\x01\n\x18UndoConsolidationRequest\x12%\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.ScopeB\x04\xe2\x41\x01\x02\x12\x0c\n\x02id\x18\x02 \x01(\tH\x00\x12\r\n\x03key\x18\x03 \x01(\tH\x00\x12\x19\n\x11\x65xpected_revision\x18\x04 \x01(\x03\x12\x12\n\nrequest_id\x18\x05 \x01(\t\x12$\n\x08wait_for\x18\x06 \x01(\x0e\x32\x12.memsvc.v1.WaitForB\x04\n\x02\x62y\"\x7f\n\x19UndoConsolidationResponse\x12$\n\toriginals\x18\x01 \x03(\x0b\x32\x11.memsvc.v1.Memory\x12!\n\x06merged\x18\x02 \x01(\x0b\x32\x11.memsvc.v1.Memory\x12\x19\n\x11\x63onsistency_token\x18\x03 \x01(\t\"\xe3\x01\n\x16SummarizePeriodRequest\x12%\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.ScopeB\x04\xe2\x41\x01\x02\x12\x0f\n\x05month\x18\x02 \x01(\tH\x00\x12*\n\ntime_range\x18\x03 \x01(\x0b\x32\x14.memsvc.v1.TimeRangeH\x00\x12\r\n\x05topic\x18\x04 \x01(\t\x12\x12\n\nmax_tokens\x18\x05 \x01(\x05\x12\x12\n\nrequest_id\x18\x06 \x01(\t\x12$\n\x08wait_for\x18\x07 \x01(\x0e\x32\x12.memsvc.v1.WaitForB\x08\n\x06period\"\xd1\x01\n\x17SummarizePeriodResponse\x12!\n\x06memory\x18\x01 \x01(\x0b\x32\x11.memsvc.v1.Memory\x12(\n\x07outcome\x18\x02 \x01(\x0e\x32\x17.memsvc.v1.WriteOutcome\x12\x14\n\x0csource_count\x18\x03 \x01(\x05\x12\x0e\n\x06notice\x18\x04 \x01(\t\x12\x19\n\x11\x63onsistency_token\x18\x05 \x01(\t\x12(\n\nredactions\x18\x06 \x03(\x0b\x32\x14.memsvc.v1.Redaction\"\xf7\x01\n\x17ListDueRemindersRequest\x12%\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.ScopeB\x04\xe2\x41\x01\x02\x12(\n\x04time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x11\n\ttime_zone\x18\x03 \x01(\t\x12%\n\x04slot\x18\x04 \x01(\x0e\x32\x17.memsvc.v1.ReminderSlot\x12\x19\n\x0coverdue_days\x18\x05 \x01(\x05H\x00\x88\x01\x01\x12\x11\n\tpage_size\x18\x06 \x01(\x05\x12\x12\n\npage_token\x18\x07 \x01(\tB\x0f\n\r_overdue_days\"^\n\x18ListDueRemindersResponse\x12)\n\treminders\x18\x01 \x03(\x0b\x32\x16.memsvc.v1.DueReminder\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"c\n\x0b\x44ueReminder\x12!\n\x06memory\x18\x01 \x01(\x0b\x32\x11.memsvc.v1.Memory\x12\x31\n\noccurrence\x18\x02 \x01(\x0b\x32\x1d.memsvc.v1.ReminderOccurrence\"\xce\x01\n\x1a\x41\x63knowledgeReminderRequest\x12%\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.ScopeB\x04\xe2\x41\x01\x02\x12\x0c\n\x02id\x18\x02 \x01(\tH\x00\x12\r\n\x03key\x18\x03 \x01(\tH\x00\x12+\n\x04\x64\x61te\x18\x04 \x01(\x0b\x32\x17.memsvc.v1.CalendarDateB\x04\xe2\x41\x01\x02\x12%\n\x04slot\x18\x05 \x01(\x0e\x32\x17.memsvc.v1.ReminderSlot\x12\x12\n\nrequest_id\x18\x06 \x01(\tB\x04\n\x02\x62y\"v\n\x1b\x41\x63knowledgeReminderResponse\x12!\n\x06memory\x18\x01 \x01(\x0b\x32\x11.memsvc.v1.Memory\x12\x34\n\x10\x61\x63knowledge_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\x89\x01\n\nCheckpoint\x12\x0c\n\x04name\x18\x01 \x01(\t\x12.\n\nknown_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x63reate_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0c\n\x04note\x18\x04 \x01(\t\"\xa0\x01\n\x17\x43reateCheckpointRequest\x12%\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.ScopeB\x04\xe2\x41\x01\x02\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0c\n\x04note\x18\x03 \x01(\t\x12.\n\nknown_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\nrequest_id\x18\x05 \x01(\t\"E\n\x18\x43reateCheckpointResponse\x12)\n\ncheckpoint\x18\x01 \x01(\x0b\x32\x15.memsvc.v1.Checkpoint\"f\n\x16ListCheckpointsRequest\x12%\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.ScopeB\x04\xe2\x41\x01\x02\x12\x11\n\tpage_size\x18\x02 \x01(\x05\x12\x12\n\npage_token\x18\x03 \x01(\t\"^\n\x17ListCheckpointsResponse\x12*\n\x0b\x63heckpoints\x18\x01 \x03(\x0b\x32\x15.memsvc.v1.Checkpoint\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\xa5\x01\n\nDifference\x12\x11\n\tmemory_id\x18\x01 \x01(\t\x12\'\n\x04kind\x18\x02 \x01(\x0e\x32\x19.memsvc.v1.DifferenceKind\x12!\n\x06\x62\x65\x66ore\x18\x03 \x01(\x0b\x32\x11.memsvc.v1.Memory\x12 \n\x05\x61\x66ter\x18\x04 \x01(\x0b\x32\x11.memsvc.v1.Memory\x12\x16\n\x0e\x63hanged_fields\x18\x05 \x03(\t\"\x7f\n\x15\x44iffCheckpointRequest\x12%\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.ScopeB\x04\xe2\x41\x01\x02\x12\x18\n\ncheckpoint\x18\x02 \x01(\tB\x04\xe2\x41\x01\x02\x12\x11\n\tpage_size\x18\x03 \x01(\x05\x12\x12\n\npage_token\x18\x04 \x01(\t\"]\n\x16\x44iffCheckpointResponse\x12*\n\x0b\x64ifferences\x18\x01 \x03(\x0b\x32\x15.memsvc.v1.Difference\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\xa9\x01\n\x1bRollbackToCheckpointRequest\x12%\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.ScopeB\x04\xe2\x41\x01\x02\x12\x18\n\ncheckpoint\x18\x02 \x01(\tB\x04\xe2\x41\x01\x02\x12\x0f\n\x07\x64ry_run\x18\x03 \x01(\x08\x12\x12\n\nrequest_id\x18\x04 \x01(\t\x12$\n\x08wait_for\x18\x05 \x01(\x0e\x32\x12.memsvc.v1.WaitFor\"n\n\x10UnrestoredMemory\x12\x11\n\tmemory_id\x18\x01 \x01(\t\x12+\n\x06reason\x18\x02 \x01(\x0e\x32\x1b.memsvc.v1.UnrestoredReason\x12\x1a\n\x12\x62locking_memory_id\x18\x03 \x01(\t\"\x8e\x02\n\x1cRollbackToCheckpointResponse\x12)\n\ncheckpoint\x18\x01 \x01(\x0b\x32\x15.memsvc.v1.Checkpoint\x12\x15\n\rchanged_count\x18\x02 \x01(\x05\x12\x15\n\rdeleted_count\x18\x03 \x01(\x05\x12\x16\n\x0erestored_count\x18\x04 \x01(\x05\x12\x18\n\x10unrestored_count\x18\x05 \x01(\x05\x12/\n\nunrestored\x18\x06 \x03(\x0b\x32\x1b.memsvc.v1.UnrestoredMemory\x12\x17\n\x0fundo_checkpoint\x18\x07 \x01(\t\x12\x19\n\x11\x63onsistency_token\x18\x08 \x01(\t\"S\n\x11\x45xportUserRequest\x12%\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.ScopeB\x04\xe2\x41\x01\x02\x12\x17\n\x0finclude_vectors\x18\x02 \x01(\x08\"M\n\x12\x45xportUserResponse\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\x12\x14\n\x0crecord_count\x18\x02 \x01(\x05\x12\x13\n\x0btotal_count\x18\x03 \x01(\x05\"Z\n\x11ImportUserRequest\x12-\n\x06header\x18\x01 \x01(\x0b\x32\x1b.memsvc.v1.ImportUserHeaderH\x00\x12\x0e\n\x04\x64\x61ta\x18\x02 \x01(\x0cH\x00\x42\x06\n\x04part\"_\n\x10ImportUserHeader\x12%\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.ScopeB\x04\xe2\x41\x01\x02\x12$\n\x08wait_for\x18\x02 \x01(\x0e\x32\x12.memsvc.v1.WaitFor\"\xed\x02\n\x12ImportUserResponse\x12\x12\n\nline_count\x18\x01 \x01(\x05\x12\x13\n\x0btotal_count\x18\x02 \x01(\x05\x12\x46\n\rstored_counts\x18\x03 \x03(\x0b\x32/.memsvc.v1.ImportUserResponse.StoredCountsEntry\x12\x17\n\x0funchanged_count\x18\x04 \x01(\x05\x12\x15\n\rskipped_count\x18\x05 \x01(\x05\x12\x14\n\x0cvector_count\x18\x06 \x01(\x05\x12&\n\x06issues\x18\x07 \x03(\x0b\x32\x16.memsvc.v1.ImportIssue\x12\x1a\n\x12records_per_second\x18\x08 \x01(\x01\x12\x0c\n\x04\x64one\x18\t \x01(\x08\x12\x19\n\x11\x63onsistency_token\x18\n \x01(\t\x1a\x33\n\x11StoredCountsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x05:\x02\x38\x01\"\x89\x01\n\x0bImportIssue\x12\x0c\n\x04line\x18\x01 \x01(\x03\x12\x0c\n\x04kind\x18\x02 \x01(\t\x12\n\n\x02id\x18\x03 \x01(\t\x12,\n\x06reason\x18\x04 \x01(\x0e\x32\x1c.memsvc.v1.ImportIssueReason\x12\x0f\n\x07message\x18\x05 \x01(\t\x12\x13\n\x0b\x62locking_id\x18\x06 \x01(\t\"^\n\x10\x45raseUserRequest\x12%\n\x05scope\x18\x01 \x01(\x0b\x32\x10.memsvc.v1.ScopeB\x04\xe2\x41\x01\x02\x12\x0f\n\x07\x63onfirm\x18\x02 \x01(\x08\x12\x12\n\nrequest_id\x18\x03 \x01(\t\"?\n\x11\x45raseUserResponse\x12*\n\x07receipt\x18\x01 \x01(\x0b\x32\x19.memsvc.v1.ErasureReceipt\"\xe4\x01\n\x0e\x45rasureReceipt\x12\x0f\n\x07\x64ry_run\x18\x01 \x01(\x08\x12\r\n\x05\x63lean\x18\x02 \x01(\x08\x12.\n\nstart_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12,\n\x08\x65nd_time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12&\n\x06stores\x18\x05 \x03(\x0b\x32\x16.memsvc.v1.ErasedStore\x12\x0f\n\x07\x62\x61\x63kups\x18\x06 \x03(\t\x12\x1b\n\x13searched_file_count\x18\x07 \x01(\x05\"\xae\x01\n\x0b\x45rasedStore\x12\r\n\x05store\x18\x01 \x01(\t\x12\x41\n\x0eremoved_counts\x18\x02 \x03(\x0b\x32).memsvc.v1.ErasedStore.RemovedCountsEntry\x12\x17\n\x0fremaining_count\x18\x03 \x01(\x05\x1a\x34\n\x12RemovedCountsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x05:\x02\x38\x01*\xcc\x01\n\x0fMaintenanceStep\x12 \n\x1cMAINTENANCE_STEP_UNSPECIFIED\x10\x00\x12\x1b\n\x17MAINTENANCE_STEP_EXPIRE\x10\x01\x12\x1c\n\x18MAINTENANCE_STEP_PROMOTE\x10\x02\x12\x1c\n\x18MAINTENANCE_STEP_ARCHIVE\x10\x03\x12\x1c\n\x18MAINTENANCE_STEP_COMPACT\x10\x04\x12 \n\x1cMAINTENANCE_STEP_CONSOLIDATE\x10\x05*\x9d\x02\n\x11MaintenanceReason\x12\"\n\x1eMAINTENANCE_REASON_UNSPECIFIED\x10\x00\x12\x1e\n\x1aMAINTENANCE_REASON_EXPIRED\x10\x01\x12\x1f\n\x1bMAINTENANCE_REASON_FINISHED\x10\x02\x12!\n\x1dMAINTENANCE_REASON_READ_OFTEN\x10\x03\x12\x1d\n\x19MAINTENANCE_REASON_UNREAD\x10\x04\x12!\n\x1dMAINTENANCE_REASON_OVER_LIMIT\x10\x05\x12\x1e\n\x1aMAINTENANCE_REASON_OLD_LOG\x10\x06\x12\x1e\n\x1aMAINTENANCE_REASON_SIMILAR\x10\x07*\xc2\x01\n\x0e\x44ifferenceKind\x12\x1f\n\x1b\x44IFFERENCE_KIND_UNSPECIFIED\x10\x00\x12\x1b\n\x17\x44IFFERENCE_KIND_CREATED\x10\x01\x12\x1b\n\x17\x44IFFERENCE_KIND_CHANGED\x10\x02\x12\x1b\n\x17\x44IFFERENCE_KIND_DELETED\x10\x03\x12\x1c\n\x18\x44IFFERENCE_KIND_RESTORED\x10\x04\x12\x1a\n\x16\x44IFFERENCE_KIND_PURGED\x10\x05*\xa1\x01\n\x10UnrestoredReason\x12!\n\x1dUNRESTORED_REASON_UNSPECIFIED\x10\x00\x12\x1c\n\x18UNRESTORED_REASON_PURGED\x10\x01\x12#\n\x1fUNRESTORED_REASON_MEMORY_EXISTS\x10\x02\x12\'\n#UNRESTORED_REASON_CHANGED_MEANWHILE\x10\x03*\x95\x02\n\x11ImportIssueReason\x12#\n\x1fIMPORT_ISSUE_REASON_UNSPECIFIED\x10\x00\x12\x1f\n\x1bIMPORT_ISSUE_REASON_DIFFERS\x10\x01\x12!\n\x1dIMPORT_ISSUE_REASON_KEY_TAKEN\x10\x02\x12%\n!IMPORT_ISSUE_REASON_CONTENT_TAKEN\x10\x03\x12\'\n#IMPORT_ISSUE_REASON_SESSION_MISSING\x10\x04\x12&\n\"IMPORT_ISSUE_REASON_MEMORY_MISSING\x10\x05\x12\x1f\n\x1bIMPORT_ISSUE_REASON_SKIPPED\x10\x06\x32\xd1\n\n\x10LifecycleService\x12W\n\x0eRunMaintenance\x12 .memsvc.v1.RunMaintenanceRequest\x1a!.memsvc.v1.RunMaintenanceResponse0\x01\x12R\n\rArchiveMemory\x12\x1f.memsvc.v1.ArchiveMemoryRequest\x1a .memsvc.v1.ArchiveMemoryResponse\x12R\n\rPromoteMemory\x12\x1f.memsvc.v1.PromoteMemoryRequest\x1a .memsvc.v1.PromoteMemoryResponse\x12\x64\n\x13\x43onsolidateMemories\x12%.memsvc.v1.ConsolidateMemoriesRequest\x1a&.memsvc.v1.ConsolidateMemoriesResponse\x12^\n\x11UndoConsolidation\x12#.memsvc.v1.UndoConsolidationRequest\x1a$.memsvc.v1.UndoConsolidationResponse\x12X\n\x0fSummarizePeriod\x12!.memsvc.v1.SummarizePeriodRequest\x1a\".memsvc.v1.SummarizePeriodResponse\x12[\n\x10ListDueReminders\x12\".memsvc.v1.ListDueRemindersRequest\x1a#.memsvc.v1.ListDueRemindersResponse\x12\x64\n\x13\x41\x63knowledgeReminder\x12%.memsvc.v1.AcknowledgeReminderRequest\x1a&.memsvc.v1.AcknowledgeReminderResponse\x12[\n\x10\x43reateCheckpoint\x12\".memsvc.v1.CreateCheckpointRequest\x1a#.memsvc.v1.CreateCheckpointResponse\x12X\n\x0fListCheckpoints\x12!.memsvc.v1.ListCheckpointsRequest\x1a\".memsvc.v1.ListCheckpointsResponse\x12U\n\x0e\x44iffCheckpoint\x12 .memsvc.v1.DiffCheckpointRequest\x1a!.memsvc.v1.DiffCheckpointResponse\x12g\n\x14RollbackToCheckpoint\x12&.memsvc.v1.RollbackToCheckpointRequest\x1a\'.memsvc.v1.RollbackToCheckpointResponse\x12K\n\nExportUser\x12\x1c.memsvc.v1.ExportUserRequest\x1a\x1d.memsvc.v1.ExportUserResponse0\x01\x12M\n\nImportUser\x12\x1c.memsvc.v1.ImportUserRequest\x1a\x1d.memsvc.v1.ImportUserResponse(\x01\x30\x01\x12\x46\n\tEraseUser\x12\x1b.memsvc.v1.EraseUserRequest\x1a\x1c.memsvc.v1.EraseUserResponseBU\n\x0cio.memsvc.v1P\x01Z7github.com/memsvc/memsvc/packages/go/memsvc/v1;memsvcv1\xaa\x02\tMemsvc.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'memsvc.v1.lifecycle_service_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
-  _globals['DESCRIPTOR']._serialized_options = b'P\001Z\022memsvc/v1;memsvcv1'
-  _globals['_GETSTATSRESPONSE_COUNTBYLAYERENTRY']._loaded_options = None
-  _globals['_GETSTATSRESPONSE_COUNTBYLAYERENTRY']._serialized_options = b'8\001'
-  _globals['_GETSTATSRESPONSE_COUNTBYKINDENTRY']._loaded_options = None
-  _globals['_GETSTATSRESPONSE_COUNTBYKINDENTRY']._serialized_options = b'8\001'
-  _globals['_GETSTATSRESPONSE_COUNTBYTIERENTRY']._loaded_options = None
-  _globals['_GETSTATSRESPONSE_COUNTBYTIERENTRY']._serialized_options = b'8\001'
-  _globals['_GETSTATSRESPONSE_COUNTBYSTATUSENTRY']._loaded_options = None
-  _globals['_GETSTATSRESPONSE_COUNTBYSTATUSENTRY']._serialized_options = b'8\001'
-  _globals['_WARNINGSEVERITY']._serialized_start=3645
-  _globals['_WARNINGSEVERITY']._serialized_end=3784
-  _globals['_INDEXKIND']._serialized_start=3786
-  _globals['_INDEXKIND']._serialized_end=3873
-  _globals['_REINDEXMODE']._serialized_start=3875
-  _globals['_REINDEXMODE']._serialized_end=3969
-  _globals['_REINDEXPHASE']._serialized_start=3972
-  _globals['_REINDEXPHASE']._serialized_end=4183
-  _globals['_GETSTATSREQUEST']._serialized_start=476
-  _globals['_GETSTATSREQUEST']._serialized_end=526
-  _globals['_GETSTATSRESPONSE']._serialized_start=529
-  _globals['_GETSTATSRESPONSE']._serialized_end=1329
-  _globals['_GETSTATSRESPONSE_COUNTBYLAYERENTRY']._serialized_start=1120
-  _globals['_GETSTATSRESPONSE_COUNTBYLAYERENTRY']._serialized_end=1171
-  _globals['_GETSTATSRESPONSE_COUNTBYKINDENTRY']._serialized_start=1173
-  _globals['_GETSTATSRESPONSE_COUNTBYKINDENTRY']._serialized_end=1223
-  _globals['_GETSTATSRESPONSE_COUNTBYTIERENTRY']._serialized_start=1225
-  _globals['_GETSTATSRESPONSE_COUNTBYTIERENTRY']._serialized_end=1275
-  _globals['_GETSTATSRESPONSE_COUNTBYSTATUSENTRY']._serialized_start=1277
-  _globals['_GETSTATSRESPONSE_COUNTBYSTATUSENTRY']._serialized_end=1329
-  _globals['_SESSIONFILL']._serialized_start=1331
-  _globals['_SESSIONFILL']._serialized_end=1441
-  _globals['_WARNING']._serialized_start=1443
-  _globals['_WARNING']._serialized_end=1529
-  _globals['_DIAGNOSEREQUEST']._serialized_start=1531
-  _globals['_DIAGNOSEREQUEST']._serialized_end=1564
-  _globals['_DIAGNOSERESPONSE']._serialized_start=1567
-  _globals['_DIAGNOSERESPONSE']._serialized_end=1826
-  _globals['_BACKENDHEALTH']._serialized_start=1828
-  _globals['_BACKENDHEALTH']._serialized_end=1946
-  _globals['_INDEXREPORT']._serialized_start=1949
-  _globals['_INDEXREPORT']._serialized_end=2211
-  _globals['_INDEXBUILD']._serialized_start=2213
-  _globals['_INDEXBUILD']._serialized_end=2329
-  _globals['_OUTBOXREPORT']._serialized_start=2331
-  _globals['_OUTBOXREPORT']._serialized_end=2411
-  _globals['_SLOWOPERATION']._serialized_start=2414
-  _globals['_SLOWOPERATION']._serialized_end=2550
-  _globals['_REINDEXREQUEST']._serialized_start=2552
-  _globals['_REINDEXREQUEST']._serialized_end=2645
-  _globals['_REINDEXRESPONSE']._serialized_start=2648
-  _globals['_REINDEXRESPONSE']._serialized_end=2808
-  _globals['_GETPERFORMANCEREQUEST']._serialized_start=2810
-  _globals['_GETPERFORMANCEREQUEST']._serialized_end=2852
-  _globals['_GETPERFORMANCERESPONSE']._serialized_start=2854
-  _globals['_GETPERFORMANCERESPONSE']._serialized_end=2974
-  _globals['_OPERATIONPERFORMANCE']._serialized_start=2977
-  _globals['_OPERATIONPERFORMANCE']._serialized_end=3350
-  _globals['_STAGEPERFORMANCE']._serialized_start=3353
-  _globals['_STAGEPERFORMANCE']._serialized_end=3642
-  _globals['_LIFECYCLESERVICE']._serialized_start=4186
-  _globals['_LIFECYCLESERVICE']._serialized_end=6415
+  _globals['DESCRIPTOR']._serialized_options = b'\n\014io.memsvc.v1P\001Z7github.com/memsvc/memsvc/packages/go/memsvc/v1;memsvcv1\252\002\tMemsvc.V1'
+  _globals['_ARCHIVEMEMORYREQUEST'].fields_by_name['scope']._loaded_options = None
+  _globals['_ARCHIVEMEMORYREQUEST'].fields_by_name['scope']._serialized_options = b'\342A\001\002'
+  _globals['_PROMOTEMEMORYREQUEST'].fields_by_name['scope']._loaded_options = None
+  _globals['_PROMOTEMEMORYREQUEST'].fields_by_name['scope']._serialized_options = b'\342A\001\002'
+  _globals['_CONSOLIDATEMEMORIESREQUEST'].fields_by_name['scope']._loaded_options = None
+  _globals['_CONSOLIDATEMEMORIESREQUEST'].fields_by_name['scope']._serialized_options = b'\342A\001\002'
+  _globals['_UNDOCONSOLIDATIONREQUEST'].fields_by_name['scope']._loaded_options = None
+  _globals['_UNDOCONSOLIDATIONREQUEST'].fields_by_name['scope']._serialized_options = b'\342A\001\002'
+  _globals['_SUMMARIZEPERIODREQUEST'].fields_by_name['scope']._loaded_options = None
+  _globals['_SUMMARIZEPERIODREQUEST'].fields_by_name['scope']._serialized_options = b'\342A\001\002'
+  _globals['_LISTDUEREMINDERSREQUEST'].fields_by_name['scope']._loaded_options = None
+  _globals['_LISTDUEREMINDERSREQUEST'].fields_by_name['scope']._serialized_options = b'\342A\001\002'
+  _globals['_ACKNOWLEDGEREMINDERREQUEST'].fields_by_name['scope']._loaded_options = None
+  _globals['_ACKNOWLEDGEREMINDERREQUEST'].fields_by_name['scope']._serialized_options = b'\342A\001\002'
+  _globals['_ACKNOWLEDGEREMINDERREQUEST'].fields_by_name['date']._loaded_options = None
+  _globals['_ACKNOWLEDGEREMINDERREQUEST'].fields_by_name['date']._serialized_options = b'\342A\001\002'
+  _globals['_CREATECHECKPOINTREQUEST'].fields_by_name['scope']._loaded_options = None
+  _globals['_CREATECHECKPOINTREQUEST'].fields_by_name['scope']._serialized_options = b'\342A\001\002'
+  _globals['_LISTCHECKPOINTSREQUEST'].fields_by_name['scope']._loaded_options = None
+  _globals['_LISTCHECKPOINTSREQUEST'].fields_by_name['scope']._serialized_options = b'\342A\001\002'
+  _globals['_DIFFCHECKPOINTREQUEST'].fields_by_name['scope']._loaded_options = None
+  _globals['_DIFFCHECKPOINTREQUEST'].fields_by_name['scope']._serialized_options = b'\342A\001\002'
+  _globals['_DIFFCHECKPOINTREQUEST'].fields_by_name['checkpoint']._loaded_options = None
+  _globals['_DIFFCHECKPOINTREQUEST'].fields_by_name['checkpoint']._serialized_options = b'\342A\001\002'
+  _globals['_ROLLBACKTOCHECKPOINTREQUEST'].fields_by_name['scope']._loaded_options = None
+  _globals['_ROLLBACKTOCHECKPOINTREQUEST'].fields_by_name['scope']._serialized_options = b'\342A\001\002'
+  _globals['_ROLLBACKTOCHECKPOINTREQUEST'].fields_by_name['checkpoint']._loaded_options = None
+  _globals['_ROLLBACKTOCHECKPOINTREQUEST'].fields_by_name['checkpoint']._serialized_options = b'\342A\001\002'
+  _globals['_EXPORTUSERREQUEST'].fields_by_name['scope']._loaded_options = None
+  _globals['_EXPORTUSERREQUEST'].fields_by_name['scope']._serialized_options = b'\342A\001\002'
+  _globals['_IMPORTUSERHEADER'].fields_by_name['scope']._loaded_options = None
+  _globals['_IMPORTUSERHEADER'].fields_by_name['scope']._serialized_options = b'\342A\001\002'
+  _globals['_IMPORTUSERRESPONSE_STOREDCOUNTSENTRY']._loaded_options = None
+  _globals['_IMPORTUSERRESPONSE_STOREDCOUNTSENTRY']._serialized_options = b'8\001'
+  _globals['_ERASEUSERREQUEST'].fields_by_name['scope']._loaded_options = None
+  _globals['_ERASEUSERREQUEST'].fields_by_name['scope']._serialized_options = b'\342A\001\002'
+  _globals['_ERASEDSTORE_REMOVEDCOUNTSENTRY']._loaded_options = None
+  _globals['_ERASEDSTORE_REMOVEDCOUNTSENTRY']._serialized_options = b'8\001'
+  _globals['_MAINTENANCESTEP']._serialized_start=6545
+  _globals['_MAINTENANCESTEP']._serialized_end=6749
+  _globals['_MAINTENANCEREASON']._serialized_start=6752
+  _globals['_MAINTENANCEREASON']._serialized_end=7037
+  _globals['_DIFFERENCEKIND']._serialized_start=7040
+  _globals['_DIFFERENCEKIND']._serialized_end=7234
+  _globals['_UNRESTOREDREASON']._serialized_start=7237
+  _globals['_UNRESTOREDREASON']._serialized_end=7398
+  _globals['_IMPORTISSUEREASON']._serialized_start=7401
+  _globals['_IMPORTISSUEREASON']._serialized_end=7678
+  _globals['_RUNMAINTENANCEREQUEST']._serialized_start=170
+  _globals['_RUNMAINTENANCEREQUEST']._serialized_end=299
+  _globals['_RUNMAINTENANCERESPONSE']._serialized_start=302
+  _globals['_RUNMAINTENANCERESPONSE']._serialized_end=478
+  _globals['_MAINTENANCECHANGE']._serialized_start=481
+  _globals['_MAINTENANCECHANGE']._serialized_end=664
+  _globals['_MAINTENANCETALLY']._serialized_start=667
+  _globals['_MAINTENANCETALLY']._serialized_end=872
+  _globals['_ARCHIVEMEMORYREQUEST']._serialized_start=875
+  _globals['_ARCHIVEMEMORYREQUEST']._serialized_end=1056
+  _globals['_ARCHIVEMEMORYRESPONSE']._serialized_start=1058
+  _globals['_ARCHIVEMEMORYRESPONSE']._serialized_end=1143
+  _globals['_PROMOTEMEMORYREQUEST']._serialized_start=1146
+  _globals['_PROMOTEMEMORYREQUEST']._serialized_end=1359
+  _globals['_PROMOTEMEMORYRESPONSE']._serialized_start=1362
+  _globals['_PROMOTEMEMORYRESPONSE']._serialized_end=1524
+  _globals['_CONSOLIDATEMEMORIESREQUEST']._serialized_start=1527
+  _globals['_CONSOLIDATEMEMORIESREQUEST']._serialized_end=1746
+  _globals['_CONSOLIDATEDGROUP']._serialized_start=1749
+  _globals['_CONSOLIDATEDGROUP']._serialized_end=1877
+  _globals['_CONSOLIDATEMEMORIESRESPONSE']._serialized_start=1880
+  _globals['_CONSOLIDATEMEMORIESRESPONSE']._serialized_end=2054
+  _globals['_UNDOCONSOLIDATIONREQUEST']._serialized_start=2057
+  _globals['_UNDOCONSOLIDATIONREQUEST']._serialized_end=2242
+  _globals['_UNDOCONSOLIDATIONRESPONSE']._serialized_start=2244
+  _globals['_UNDOCONSOLIDATIONRESPONSE']._serialized_end=2371
+  _globals['_SUMMARIZEPERIODREQUEST']._serialized_start=2374
+  _globals['_SUMMARIZEPERIODREQUEST']._serialized_end=2601
+  _globals['_SUMMARIZEPERIODRESPONSE']._serialized_start=2604
+  _globals['_SUMMARIZEPERIODRESPONSE']._serialized_end=2813
+  _globals['_LISTDUEREMINDERSREQUEST']._serialized_start=2816
+  _globals['_LISTDUEREMINDERSREQUEST']._serialized_end=3063
+  _globals['_LISTDUEREMINDERSRESPONSE']._serialized_start=3065
+  _globals['_LISTDUEREMINDERSRESPONSE']._serialized_end=3159
+  _globals['_DUEREMINDER']._serialized_start=3161
+  _globals['_DUEREMINDER']._serialized_end=3260
+  _globals['_ACKNOWLEDGEREMINDERREQUEST']._serialized_start=3263
+  _globals['_ACKNOWLEDGEREMINDERREQUEST']._serialized_end=3469
+  _globals['_ACKNOWLEDGEREMINDERRESPONSE']._serialized_start=3471
+  _globals['_ACKNOWLEDGEREMINDERRESPONSE']._serialized_end=3589
+  _globals['_CHECKPOINT']._serialized_start=3592
+  _globals['_CHECKPOINT']._serialized_end=3729
+  _globals['_CREATECHECKPOINTREQUEST']._serialized_start=3732
+  _globals['_CREATECHECKPOINTREQUEST']._serialized_end=3892
+  _globals['_CREATECHECKPOINTRESPONSE']._serialized_start=3894
+  _globals['_CREATECHECKPOINTRESPONSE']._serialized_end=3963
+  _globals['_LISTCHECKPOINTSREQUEST']._serialized_start=3965
+  _globals['_LISTCHECKPOINTSREQUEST']._serialized_end=4067
+  _globals['_LISTCHECKPOINTSRESPONSE']._serialized_start=4069
+  _globals['_LISTCHECKPOINTSRESPONSE']._serialized_end=4163
+  _globals['_DIFFERENCE']._serialized_start=4166
+  _globals['_DIFFERENCE']._serialized_end=4331
+  _globals['_DIFFCHECKPOINTREQUEST']._serialized_start=4333
+  _globals['_DIFFCHECKPOINTREQUEST']._serialized_end=4460
+  _globals['_DIFFCHECKPOINTRESPONSE']._serialized_start=4462
+  _globals['_DIFFCHECKPOINTRESPONSE']._serialized_end=4555
+  _globals['_ROLLBACKTOCHECKPOINTREQUEST']._serialized_start=4558
+  _globals['_ROLLBACKTOCHECKPOINTREQUEST']._serialized_end=4727
+  _globals['_UNRESTOREDMEMORY']._serialized_start=4729
+  _globals['_UNRESTOREDMEMORY']._serialized_end=4839
+  _globals['_ROLLBACKTOCHECKPOINTRESPONSE']._serialized_start=4842
+  _globals['_ROLLBACKTOCHECKPOINTRESPONSE']._serialized_end=5112
+  _globals['_EXPORTUSERREQUEST']._serialized_start=5114
+  _globals['_EXPORTUSERREQUEST']._serialized_end=5197
+  _globals['_EXPORTUSERRESPONSE']._serialized_start=5199
+  _globals['_EXPORTUSERRESPONSE']._serialized_end=5276
+  _globals['_IMPORTUSERREQUEST']._serialized_start=5278
+  _globals['_IMPORTUSERREQUEST']._serialized_end=5368
+  _globals['_IMPORTUSERHEADER']._serialized_start=5370
+  _globals['_IMPORTUSERHEADER']._serialized_end=5465
+  _globals['_IMPORTUSERRESPONSE']._serialized_start=5468
+  _globals['_IMPORTUSERRESPONSE']._serialized_end=5833
+  _globals['_IMPORTUSERRESPONSE_STOREDCOUNTSENTRY']._serialized_start=5782
+  _globals['_IMPORTUSERRESPONSE_STOREDCOUNTSENTRY']._serialized_end=5833
+  _globals['_IMPORTISSUE']._serialized_start=5836
+  _globals['_IMPORTISSUE']._serialized_end=5973
+  _globals['_ERASEUSERREQUEST']._serialized_start=5975
+  _globals['_ERASEUSERREQUEST']._serialized_end=6069
+  _globals['_ERASEUSERRESPONSE']._serialized_start=6071
+  _globals['_ERASEUSERRESPONSE']._serialized_end=6134
+  _globals['_ERASURERECEIPT']._serialized_start=6137
+  _globals['_ERASURERECEIPT']._serialized_end=6365
+  _globals['_ERASEDSTORE']._serialized_start=6368
+  _globals['_ERASEDSTORE']._serialized_end=6542
+  _globals['_ERASEDSTORE_REMOVEDCOUNTSENTRY']._serialized_start=6490
+  _globals['_ERASEDSTORE_REMOVEDCOUNTSENTRY']._serialized_end=6542
+  _globals['_LIFECYCLESERVICE']._serialized_start=7681
+  _globals['_LIFECYCLESERVICE']._serialized_end=9042
 # @@protoc_insertion_point(module_scope)

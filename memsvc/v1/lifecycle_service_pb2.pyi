@@ -22,979 +22,2117 @@ else:
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
-class _WarningSeverity:
+class _MaintenanceStep:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
 
-class _WarningSeverityEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_WarningSeverity.ValueType], _builtins.type):
+class _MaintenanceStepEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_MaintenanceStep.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
-    WARNING_SEVERITY_UNSPECIFIED: _WarningSeverity.ValueType  # 0
-    """WARNING_SEVERITY_UNSPECIFIED is never sent."""
-    WARNING_SEVERITY_INFO: _WarningSeverity.ValueType  # 1
-    """WARNING_SEVERITY_INFO: it will pass by itself, or may go on as it is."""
-    WARNING_SEVERITY_WARNING: _WarningSeverity.ValueType  # 2
-    """WARNING_SEVERITY_WARNING: look at it soon."""
-    WARNING_SEVERITY_CRITICAL: _WarningSeverity.ValueType  # 3
-    """WARNING_SEVERITY_CRITICAL: something is about to be, or is, left out or broken."""
-
-class WarningSeverity(_WarningSeverity, metaclass=_WarningSeverityEnumTypeWrapper):
-    """WarningSeverity says how urgent a warning is."""
-
-WARNING_SEVERITY_UNSPECIFIED: WarningSeverity.ValueType  # 0
-"""WARNING_SEVERITY_UNSPECIFIED is never sent."""
-WARNING_SEVERITY_INFO: WarningSeverity.ValueType  # 1
-"""WARNING_SEVERITY_INFO: it will pass by itself, or may go on as it is."""
-WARNING_SEVERITY_WARNING: WarningSeverity.ValueType  # 2
-"""WARNING_SEVERITY_WARNING: look at it soon."""
-WARNING_SEVERITY_CRITICAL: WarningSeverity.ValueType  # 3
-"""WARNING_SEVERITY_CRITICAL: something is about to be, or is, left out or broken."""
-Global___WarningSeverity: _TypeAlias = WarningSeverity  # noqa: Y015
-
-class _IndexKind:
-    ValueType = _typing.NewType("ValueType", _builtins.int)
-    V: _TypeAlias = ValueType  # noqa: Y015
-
-class _IndexKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_IndexKind.ValueType], _builtins.type):
-    DESCRIPTOR: _descriptor.EnumDescriptor
-    INDEX_KIND_UNSPECIFIED: _IndexKind.ValueType  # 0
-    """INDEX_KIND_UNSPECIFIED stands in a reply that is about no single index. In a request: INVALID_ARGUMENT."""
-    INDEX_KIND_VECTORS: _IndexKind.ValueType  # 1
-    """INDEX_KIND_VECTORS is the index of embeddings."""
-    INDEX_KIND_LEXICAL: _IndexKind.ValueType  # 2
-    """INDEX_KIND_LEXICAL is the index of words."""
-
-class IndexKind(_IndexKind, metaclass=_IndexKindEnumTypeWrapper):
-    """IndexKind names a derived index."""
-
-INDEX_KIND_UNSPECIFIED: IndexKind.ValueType  # 0
-"""INDEX_KIND_UNSPECIFIED stands in a reply that is about no single index. In a request: INVALID_ARGUMENT."""
-INDEX_KIND_VECTORS: IndexKind.ValueType  # 1
-"""INDEX_KIND_VECTORS is the index of embeddings."""
-INDEX_KIND_LEXICAL: IndexKind.ValueType  # 2
-"""INDEX_KIND_LEXICAL is the index of words."""
-Global___IndexKind: _TypeAlias = IndexKind  # noqa: Y015
-
-class _ReindexMode:
-    ValueType = _typing.NewType("ValueType", _builtins.int)
-    V: _TypeAlias = ValueType  # noqa: Y015
-
-class _ReindexModeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ReindexMode.ValueType], _builtins.type):
-    DESCRIPTOR: _descriptor.EnumDescriptor
-    REINDEX_MODE_UNSPECIFIED: _ReindexMode.ValueType  # 0
-    """REINDEX_MODE_UNSPECIFIED means REBUILD."""
-    REINDEX_MODE_REBUILD: _ReindexMode.ValueType  # 1
-    """REINDEX_MODE_REBUILD builds a new generation beside the live one, then switches. Needs space for both meanwhile."""
-    REINDEX_MODE_REPAIR: _ReindexMode.ValueType  # 2
-    """REINDEX_MODE_REPAIR writes missing and stale entries into the live generation and removes orphaned ones."""
-
-class ReindexMode(_ReindexMode, metaclass=_ReindexModeEnumTypeWrapper):
-    """ReindexMode says how an index is put right."""
-
-REINDEX_MODE_UNSPECIFIED: ReindexMode.ValueType  # 0
-"""REINDEX_MODE_UNSPECIFIED means REBUILD."""
-REINDEX_MODE_REBUILD: ReindexMode.ValueType  # 1
-"""REINDEX_MODE_REBUILD builds a new generation beside the live one, then switches. Needs space for both meanwhile."""
-REINDEX_MODE_REPAIR: ReindexMode.ValueType  # 2
-"""REINDEX_MODE_REPAIR writes missing and stale entries into the live generation and removes orphaned ones."""
-Global___ReindexMode: _TypeAlias = ReindexMode  # noqa: Y015
-
-class _ReindexPhase:
-    ValueType = _typing.NewType("ValueType", _builtins.int)
-    V: _TypeAlias = ValueType  # noqa: Y015
-
-class _ReindexPhaseEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ReindexPhase.ValueType], _builtins.type):
-    DESCRIPTOR: _descriptor.EnumDescriptor
-    REINDEX_PHASE_UNSPECIFIED: _ReindexPhase.ValueType  # 0
-    """REINDEX_PHASE_UNSPECIFIED is never sent."""
-    REINDEX_PHASE_READING: _ReindexPhase.ValueType  # 1
-    """REINDEX_PHASE_READING reads the store and, in REPAIR mode, compares it with the index."""
-    REINDEX_PHASE_BUILDING: _ReindexPhase.ValueType  # 2
-    """REINDEX_PHASE_BUILDING writes the new generation, embedding what the cache lacks."""
-    REINDEX_PHASE_CATCHING_UP: _ReindexPhase.ValueType  # 3
-    """REINDEX_PHASE_CATCHING_UP takes in the changes that came meanwhile."""
-    REINDEX_PHASE_SWITCHED: _ReindexPhase.ValueType  # 4
-    """REINDEX_PHASE_SWITCHED: searches use the new generation from now on. Sent once for each rebuilt index."""
-    REINDEX_PHASE_REPAIRED: _ReindexPhase.ValueType  # 5
-    """REINDEX_PHASE_REPAIRED: the live generation is put right. Sent once for each repaired index."""
-    REINDEX_PHASE_DONE: _ReindexPhase.ValueType  # 6
-    """REINDEX_PHASE_DONE: everything asked for is done. The last message."""
-
-class ReindexPhase(_ReindexPhase, metaclass=_ReindexPhaseEnumTypeWrapper):
-    """ReindexPhase is a step of a reindex. For each index: READING, then BUILDING, CATCHING_UP, SWITCHED (REBUILD) or
-    REPAIRED (REPAIR); at the very end DONE.
+    MAINTENANCE_STEP_UNSPECIFIED: _MaintenanceStep.ValueType  # 0
+    """MAINTENANCE_STEP_UNSPECIFIED in a request: INVALID_ARGUMENT. In a reply: the run as a whole."""
+    MAINTENANCE_STEP_EXPIRE: _MaintenanceStep.ValueType  # 1
+    """MAINTENANCE_STEP_EXPIRE makes memories EXPIRED whose expire_time has passed; their index entries go. Work in progress is
+    finished instead: work_in_progress is cleared, a line below the content and the tag "finished" say so, tags that say
+    the opposite go ("wip", "in progress", "进行中", "未完成" and the like), and it expires no more, or in 14 days when it is
+    of layer SHORT_TERM.
+    """
+    MAINTENANCE_STEP_PROMOTE: _MaintenanceStep.ValueType  # 2
+    """MAINTENANCE_STEP_PROMOTE does what PromoteMemory does with SHORT_TERM memories that were read often enough (setting
+    maintenance.promote_accesses). Work in progress and messages stay as they are.
+    """
+    MAINTENANCE_STEP_ARCHIVE: _MaintenanceStep.ValueType  # 3
+    """MAINTENANCE_STEP_ARCHIVE makes LONG_TERM memories ARCHIVED that were neither read nor changed for long (setting
+    maintenance.archive_unread_days), and those that a user keeps beyond the setting maintenance.storage_limit_bytes: the
+    least important, of those the least often read, of those the oldest.
+    """
+    MAINTENANCE_STEP_COMPACT: _MaintenanceStep.ValueType  # 4
+    """MAINTENANCE_STEP_COMPACT sums old daily logs up and archives them."""
+    MAINTENANCE_STEP_CONSOLIDATE: _MaintenanceStep.ValueType  # 5
+    """MAINTENANCE_STEP_CONSOLIDATE merges groups of similar memories into one each and archives them. A run for everybody
+    looks at what was changed since the last one, and after the service's start at all memories: at no more than the setting
+    consolidation.run_memories, 40 000 by default; MaintenanceTally.complete is false when more are to be looked at.
     """
 
-REINDEX_PHASE_UNSPECIFIED: ReindexPhase.ValueType  # 0
-"""REINDEX_PHASE_UNSPECIFIED is never sent."""
-REINDEX_PHASE_READING: ReindexPhase.ValueType  # 1
-"""REINDEX_PHASE_READING reads the store and, in REPAIR mode, compares it with the index."""
-REINDEX_PHASE_BUILDING: ReindexPhase.ValueType  # 2
-"""REINDEX_PHASE_BUILDING writes the new generation, embedding what the cache lacks."""
-REINDEX_PHASE_CATCHING_UP: ReindexPhase.ValueType  # 3
-"""REINDEX_PHASE_CATCHING_UP takes in the changes that came meanwhile."""
-REINDEX_PHASE_SWITCHED: ReindexPhase.ValueType  # 4
-"""REINDEX_PHASE_SWITCHED: searches use the new generation from now on. Sent once for each rebuilt index."""
-REINDEX_PHASE_REPAIRED: ReindexPhase.ValueType  # 5
-"""REINDEX_PHASE_REPAIRED: the live generation is put right. Sent once for each repaired index."""
-REINDEX_PHASE_DONE: ReindexPhase.ValueType  # 6
-"""REINDEX_PHASE_DONE: everything asked for is done. The last message."""
-Global___ReindexPhase: _TypeAlias = ReindexPhase  # noqa: Y015
+class MaintenanceStep(_MaintenanceStep, metaclass=_MaintenanceStepEnumTypeWrapper):
+    """MaintenanceStep is one sort of upkeep. Every step leaves alone what is not ACTIVE, withheld memories among it, and what
+    is of layer or tier CORE. No step destroys anything: RestoreMemory brings back what was put away.
+    """
+
+MAINTENANCE_STEP_UNSPECIFIED: MaintenanceStep.ValueType  # 0
+"""MAINTENANCE_STEP_UNSPECIFIED in a request: INVALID_ARGUMENT. In a reply: the run as a whole."""
+MAINTENANCE_STEP_EXPIRE: MaintenanceStep.ValueType  # 1
+"""MAINTENANCE_STEP_EXPIRE makes memories EXPIRED whose expire_time has passed; their index entries go. Work in progress is
+finished instead: work_in_progress is cleared, a line below the content and the tag "finished" say so, tags that say
+the opposite go ("wip", "in progress", "进行中", "未完成" and the like), and it expires no more, or in 14 days when it is
+of layer SHORT_TERM.
+"""
+MAINTENANCE_STEP_PROMOTE: MaintenanceStep.ValueType  # 2
+"""MAINTENANCE_STEP_PROMOTE does what PromoteMemory does with SHORT_TERM memories that were read often enough (setting
+maintenance.promote_accesses). Work in progress and messages stay as they are.
+"""
+MAINTENANCE_STEP_ARCHIVE: MaintenanceStep.ValueType  # 3
+"""MAINTENANCE_STEP_ARCHIVE makes LONG_TERM memories ARCHIVED that were neither read nor changed for long (setting
+maintenance.archive_unread_days), and those that a user keeps beyond the setting maintenance.storage_limit_bytes: the
+least important, of those the least often read, of those the oldest.
+"""
+MAINTENANCE_STEP_COMPACT: MaintenanceStep.ValueType  # 4
+"""MAINTENANCE_STEP_COMPACT sums old daily logs up and archives them."""
+MAINTENANCE_STEP_CONSOLIDATE: MaintenanceStep.ValueType  # 5
+"""MAINTENANCE_STEP_CONSOLIDATE merges groups of similar memories into one each and archives them. A run for everybody
+looks at what was changed since the last one, and after the service's start at all memories: at no more than the setting
+consolidation.run_memories, 40 000 by default; MaintenanceTally.complete is false when more are to be looked at.
+"""
+Global___MaintenanceStep: _TypeAlias = MaintenanceStep  # noqa: Y015
+
+class _MaintenanceReason:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _MaintenanceReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_MaintenanceReason.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    MAINTENANCE_REASON_UNSPECIFIED: _MaintenanceReason.ValueType  # 0
+    """MAINTENANCE_REASON_UNSPECIFIED is never sent."""
+    MAINTENANCE_REASON_EXPIRED: _MaintenanceReason.ValueType  # 1
+    """MAINTENANCE_REASON_EXPIRED: its expire_time has passed."""
+    MAINTENANCE_REASON_FINISHED: _MaintenanceReason.ValueType  # 2
+    """MAINTENANCE_REASON_FINISHED: its expire_time has passed, and it is work in progress."""
+    MAINTENANCE_REASON_READ_OFTEN: _MaintenanceReason.ValueType  # 3
+    """MAINTENANCE_REASON_READ_OFTEN: it was read often enough to be kept for good."""
+    MAINTENANCE_REASON_UNREAD: _MaintenanceReason.ValueType  # 4
+    """MAINTENANCE_REASON_UNREAD: it was neither read nor changed for long."""
+    MAINTENANCE_REASON_OVER_LIMIT: _MaintenanceReason.ValueType  # 5
+    """MAINTENANCE_REASON_OVER_LIMIT: its user keeps more than the storage limit allows."""
+    MAINTENANCE_REASON_OLD_LOG: _MaintenanceReason.ValueType  # 6
+    """MAINTENANCE_REASON_OLD_LOG: it is a daily log that is old enough to be compacted."""
+    MAINTENANCE_REASON_SIMILAR: _MaintenanceReason.ValueType  # 7
+    """MAINTENANCE_REASON_SIMILAR: it says much the same as others."""
+
+class MaintenanceReason(_MaintenanceReason, metaclass=_MaintenanceReasonEnumTypeWrapper):
+    """MaintenanceReason says why a memory is due."""
+
+MAINTENANCE_REASON_UNSPECIFIED: MaintenanceReason.ValueType  # 0
+"""MAINTENANCE_REASON_UNSPECIFIED is never sent."""
+MAINTENANCE_REASON_EXPIRED: MaintenanceReason.ValueType  # 1
+"""MAINTENANCE_REASON_EXPIRED: its expire_time has passed."""
+MAINTENANCE_REASON_FINISHED: MaintenanceReason.ValueType  # 2
+"""MAINTENANCE_REASON_FINISHED: its expire_time has passed, and it is work in progress."""
+MAINTENANCE_REASON_READ_OFTEN: MaintenanceReason.ValueType  # 3
+"""MAINTENANCE_REASON_READ_OFTEN: it was read often enough to be kept for good."""
+MAINTENANCE_REASON_UNREAD: MaintenanceReason.ValueType  # 4
+"""MAINTENANCE_REASON_UNREAD: it was neither read nor changed for long."""
+MAINTENANCE_REASON_OVER_LIMIT: MaintenanceReason.ValueType  # 5
+"""MAINTENANCE_REASON_OVER_LIMIT: its user keeps more than the storage limit allows."""
+MAINTENANCE_REASON_OLD_LOG: MaintenanceReason.ValueType  # 6
+"""MAINTENANCE_REASON_OLD_LOG: it is a daily log that is old enough to be compacted."""
+MAINTENANCE_REASON_SIMILAR: MaintenanceReason.ValueType  # 7
+"""MAINTENANCE_REASON_SIMILAR: it says much the same as others."""
+Global___MaintenanceReason: _TypeAlias = MaintenanceReason  # noqa: Y015
+
+class _DifferenceKind:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _DifferenceKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_DifferenceKind.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    DIFFERENCE_KIND_UNSPECIFIED: _DifferenceKind.ValueType  # 0
+    """DIFFERENCE_KIND_UNSPECIFIED is never sent."""
+    DIFFERENCE_KIND_CREATED: _DifferenceKind.ValueType  # 1
+    """DIFFERENCE_KIND_CREATED: it is new since."""
+    DIFFERENCE_KIND_CHANGED: _DifferenceKind.ValueType  # 2
+    """DIFFERENCE_KIND_CHANGED: it says something else."""
+    DIFFERENCE_KIND_DELETED: _DifferenceKind.ValueType  # 3
+    """DIFFERENCE_KIND_DELETED: it was deleted softly since."""
+    DIFFERENCE_KIND_RESTORED: _DifferenceKind.ValueType  # 4
+    """DIFFERENCE_KIND_RESTORED: it was DELETED then, and is not now."""
+    DIFFERENCE_KIND_PURGED: _DifferenceKind.ValueType  # 5
+    """DIFFERENCE_KIND_PURGED: it was removed for good since, and cannot come back."""
+
+class DifferenceKind(_DifferenceKind, metaclass=_DifferenceKindEnumTypeWrapper):
+    """DifferenceKind says how a memory differs from what it was."""
+
+DIFFERENCE_KIND_UNSPECIFIED: DifferenceKind.ValueType  # 0
+"""DIFFERENCE_KIND_UNSPECIFIED is never sent."""
+DIFFERENCE_KIND_CREATED: DifferenceKind.ValueType  # 1
+"""DIFFERENCE_KIND_CREATED: it is new since."""
+DIFFERENCE_KIND_CHANGED: DifferenceKind.ValueType  # 2
+"""DIFFERENCE_KIND_CHANGED: it says something else."""
+DIFFERENCE_KIND_DELETED: DifferenceKind.ValueType  # 3
+"""DIFFERENCE_KIND_DELETED: it was deleted softly since."""
+DIFFERENCE_KIND_RESTORED: DifferenceKind.ValueType  # 4
+"""DIFFERENCE_KIND_RESTORED: it was DELETED then, and is not now."""
+DIFFERENCE_KIND_PURGED: DifferenceKind.ValueType  # 5
+"""DIFFERENCE_KIND_PURGED: it was removed for good since, and cannot come back."""
+Global___DifferenceKind: _TypeAlias = DifferenceKind  # noqa: Y015
+
+class _UnrestoredReason:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _UnrestoredReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_UnrestoredReason.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    UNRESTORED_REASON_UNSPECIFIED: _UnrestoredReason.ValueType  # 0
+    """UNRESTORED_REASON_UNSPECIFIED is never in a response."""
+    UNRESTORED_REASON_PURGED: _UnrestoredReason.ValueType  # 1
+    """UNRESTORED_REASON_PURGED: it was removed for good since, and cannot be restored."""
+    UNRESTORED_REASON_MEMORY_EXISTS: _UnrestoredReason.ValueType  # 2
+    """UNRESTORED_REASON_MEMORY_EXISTS: another memory has the key or the content that it had."""
+    UNRESTORED_REASON_CHANGED_MEANWHILE: _UnrestoredReason.ValueType  # 3
+    """UNRESTORED_REASON_CHANGED_MEANWHILE: another client changed it during the rollback."""
+
+class UnrestoredReason(_UnrestoredReason, metaclass=_UnrestoredReasonEnumTypeWrapper):
+    """UnrestoredReason is why a rollback left a memory as it is. More reasons may be added."""
+
+UNRESTORED_REASON_UNSPECIFIED: UnrestoredReason.ValueType  # 0
+"""UNRESTORED_REASON_UNSPECIFIED is never in a response."""
+UNRESTORED_REASON_PURGED: UnrestoredReason.ValueType  # 1
+"""UNRESTORED_REASON_PURGED: it was removed for good since, and cannot be restored."""
+UNRESTORED_REASON_MEMORY_EXISTS: UnrestoredReason.ValueType  # 2
+"""UNRESTORED_REASON_MEMORY_EXISTS: another memory has the key or the content that it had."""
+UNRESTORED_REASON_CHANGED_MEANWHILE: UnrestoredReason.ValueType  # 3
+"""UNRESTORED_REASON_CHANGED_MEANWHILE: another client changed it during the rollback."""
+Global___UnrestoredReason: _TypeAlias = UnrestoredReason  # noqa: Y015
+
+class _ImportIssueReason:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _ImportIssueReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ImportIssueReason.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    IMPORT_ISSUE_REASON_UNSPECIFIED: _ImportIssueReason.ValueType  # 0
+    """IMPORT_ISSUE_REASON_UNSPECIFIED is never sent."""
+    IMPORT_ISSUE_REASON_DIFFERS: _ImportIssueReason.ValueType  # 1
+    """IMPORT_ISSUE_REASON_DIFFERS: it is here already and says something else, for instance because it was changed since.
+    What is here stays.
+    """
+    IMPORT_ISSUE_REASON_KEY_TAKEN: _ImportIssueReason.ValueType  # 2
+    """IMPORT_ISSUE_REASON_KEY_TAKEN: another memory of the project has the key. The record was left out."""
+    IMPORT_ISSUE_REASON_CONTENT_TAKEN: _ImportIssueReason.ValueType  # 3
+    """IMPORT_ISSUE_REASON_CONTENT_TAKEN: another memory of the project and kind has the content. The record was left out."""
+    IMPORT_ISSUE_REASON_SESSION_MISSING: _ImportIssueReason.ValueType  # 4
+    """IMPORT_ISSUE_REASON_SESSION_MISSING: the session of a message is not here, or has another message in its place. It was
+    stored as a memory that is no message.
+    """
+    IMPORT_ISSUE_REASON_MEMORY_MISSING: _ImportIssueReason.ValueType  # 5
+    """IMPORT_ISSUE_REASON_MEMORY_MISSING: it speaks of a memory that is not here. The record was left out."""
+    IMPORT_ISSUE_REASON_SKIPPED: _ImportIssueReason.ValueType  # 6
+    """IMPORT_ISSUE_REASON_SKIPPED: it is of a kind that this version of the service does not know, and says of itself that it
+    may be left out. The record was left out.
+    """
+
+class ImportIssueReason(_ImportIssueReason, metaclass=_ImportIssueReasonEnumTypeWrapper):
+    """ImportIssueReason says why a record of an import was not simply stored."""
+
+IMPORT_ISSUE_REASON_UNSPECIFIED: ImportIssueReason.ValueType  # 0
+"""IMPORT_ISSUE_REASON_UNSPECIFIED is never sent."""
+IMPORT_ISSUE_REASON_DIFFERS: ImportIssueReason.ValueType  # 1
+"""IMPORT_ISSUE_REASON_DIFFERS: it is here already and says something else, for instance because it was changed since.
+What is here stays.
+"""
+IMPORT_ISSUE_REASON_KEY_TAKEN: ImportIssueReason.ValueType  # 2
+"""IMPORT_ISSUE_REASON_KEY_TAKEN: another memory of the project has the key. The record was left out."""
+IMPORT_ISSUE_REASON_CONTENT_TAKEN: ImportIssueReason.ValueType  # 3
+"""IMPORT_ISSUE_REASON_CONTENT_TAKEN: another memory of the project and kind has the content. The record was left out."""
+IMPORT_ISSUE_REASON_SESSION_MISSING: ImportIssueReason.ValueType  # 4
+"""IMPORT_ISSUE_REASON_SESSION_MISSING: the session of a message is not here, or has another message in its place. It was
+stored as a memory that is no message.
+"""
+IMPORT_ISSUE_REASON_MEMORY_MISSING: ImportIssueReason.ValueType  # 5
+"""IMPORT_ISSUE_REASON_MEMORY_MISSING: it speaks of a memory that is not here. The record was left out."""
+IMPORT_ISSUE_REASON_SKIPPED: ImportIssueReason.ValueType  # 6
+"""IMPORT_ISSUE_REASON_SKIPPED: it is of a kind that this version of the service does not know, and says of itself that it
+may be left out. The record was left out.
+"""
+Global___ImportIssueReason: _TypeAlias = ImportIssueReason  # noqa: Y015
 
 @_typing.final
-class GetStatsRequest(_message.Message):
-    """GetStatsRequest asks for counts.
+class RunMaintenanceRequest(_message.Message):
+    """RunMaintenanceRequest asks to do now what else is done by the clock (settings maintenance.interval_minutes and
+    maintenance.steps). Progress comes after every part and at least once a second. A run is bounded: each step changes at
+    most as many memories as the setting maintenance.changes_per_step says; the next run does the rest. Cancelling the call
+    ends the run between two parts; what was done stays, and the next run goes on. So does one after a crash. One run at a
+    time is under way on a store, in whichever process.
 
-    Errors: none of its own. A user without memories gets zeros.
+    Errors: FAILED_PRECONDITION (MAINTENANCE_RUNNING) while another run is under way, unless this one is dry; UNIMPLEMENTED
+    (CAPABILITY_MISSING) when a step is not there. A step that fails, for instance because a model cannot be reached, is
+    told in its tally; the other steps are done all the same.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
 
     SCOPE_FIELD_NUMBER: _builtins.int
+    ALL_FIELD_NUMBER: _builtins.int
+    STEPS_FIELD_NUMBER: _builtins.int
+    DRY_RUN_FIELD_NUMBER: _builtins.int
+    all: _builtins.bool
+    """all selects the memories of all users of the service."""
+    dry_run: _builtins.bool
+    """dry_run lists what a run that began at this moment would change, and changes nothing. It need not wait for other runs.
+    CONSOLIDATE lists groups as they are before the other steps put members of them away.
+    """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope is whose memories to count: those of project_id and the global ones, or without project_id the global ones
-        alone. The private memories of all sessions are counted too. Required.
+        """scope selects the memories: those of project_id, or without it those of the user in all projects and the global ones.
+        agent_id and session_id must be empty, else INVALID_ARGUMENT. Required, unless `all` is set; then it must be unset.
+        """
+
+    @_builtins.property
+    def steps(self) -> _containers.RepeatedScalarFieldContainer[Global___MaintenanceStep.ValueType]:
+        """steps are which ones, done in the order of MaintenanceStep, each once. Empty: all there are."""
+
+    def __init__(
+        self,
+        *,
+        scope: _types_pb2.Scope | None = ...,
+        all: _builtins.bool = ...,
+        steps: _abc.Iterable[Global___MaintenanceStep.ValueType] | None = ...,
+        dry_run: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["scope", b"scope"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["all", b"all", "dry_run", b"dry_run", "scope", b"scope", "steps", b"steps"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RunMaintenanceRequest: _TypeAlias = RunMaintenanceRequest  # noqa: Y015
+
+@_typing.final
+class RunMaintenanceResponse(_message.Message):
+    """RunMaintenanceResponse tells how far a run is. The last one has no step."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STEP_FIELD_NUMBER: _builtins.int
+    CHANGES_FIELD_NUMBER: _builtins.int
+    TALLIES_FIELD_NUMBER: _builtins.int
+    DRY_RUN_FIELD_NUMBER: _builtins.int
+    step: Global___MaintenanceStep.ValueType
+    """step is the step it is at. UNSPECIFIED in the last response: all steps asked for are done."""
+    dry_run: _builtins.bool
+    """dry_run repeats what was asked for."""
+    @_builtins.property
+    def changes(self) -> _containers.RepeatedCompositeFieldContainer[Global___MaintenanceChange]:
+        """changes are what was changed since the response before; in a dry run what would be changed. Every change is told once."""
+
+    @_builtins.property
+    def tallies(self) -> _containers.RepeatedCompositeFieldContainer[Global___MaintenanceTally]:
+        """tallies are those of all steps that have begun, in the order of MaintenanceStep."""
+
+    def __init__(
+        self,
+        *,
+        step: Global___MaintenanceStep.ValueType = ...,
+        changes: _abc.Iterable[Global___MaintenanceChange] | None = ...,
+        tallies: _abc.Iterable[Global___MaintenanceTally] | None = ...,
+        dry_run: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["changes", b"changes", "dry_run", b"dry_run", "step", b"step", "tallies", b"tallies"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RunMaintenanceResponse: _TypeAlias = RunMaintenanceResponse  # noqa: Y015
+
+@_typing.final
+class MaintenanceChange(_message.Message):
+    """MaintenanceChange is one change that a step made or would make."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STEP_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    USER_ID_FIELD_NUMBER: _builtins.int
+    PROJECT_ID_FIELD_NUMBER: _builtins.int
+    MEMORY_ID_FIELD_NUMBER: _builtins.int
+    MEMBER_IDS_FIELD_NUMBER: _builtins.int
+    step: Global___MaintenanceStep.ValueType
+    """step is the step."""
+    reason: Global___MaintenanceReason.ValueType
+    """reason says why."""
+    user_id: _builtins.str
+    """user_id is whose memory it is."""
+    project_id: _builtins.str
+    """project_id is the memory's project. Empty: it is global."""
+    memory_id: _builtins.str
+    """memory_id is the UUID of the memory, or of the first one of a group."""
+    @_builtins.property
+    def member_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """member_ids are the UUIDs of the other memories of the group, if the change is about several. In the order of the step."""
+
+    def __init__(
+        self,
+        *,
+        step: Global___MaintenanceStep.ValueType = ...,
+        reason: Global___MaintenanceReason.ValueType = ...,
+        user_id: _builtins.str = ...,
+        project_id: _builtins.str = ...,
+        memory_id: _builtins.str = ...,
+        member_ids: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["member_ids", b"member_ids", "memory_id", b"memory_id", "project_id", b"project_id", "reason", b"reason", "step", b"step", "user_id", b"user_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MaintenanceChange: _TypeAlias = MaintenanceChange  # noqa: Y015
+
+@_typing.final
+class MaintenanceTally(_message.Message):
+    """MaintenanceTally is how far one step is in a run."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STEP_FIELD_NUMBER: _builtins.int
+    DUE_COUNT_FIELD_NUMBER: _builtins.int
+    CHANGED_COUNT_FIELD_NUMBER: _builtins.int
+    SKIPPED_COUNT_FIELD_NUMBER: _builtins.int
+    COMPLETE_FIELD_NUMBER: _builtins.int
+    DURATION_FIELD_NUMBER: _builtins.int
+    FAILURE_FIELD_NUMBER: _builtins.int
+    step: Global___MaintenanceStep.ValueType
+    """step is which one."""
+    due_count: _builtins.int
+    """due_count is how many changes were found to be due so far."""
+    changed_count: _builtins.int
+    """changed_count is how many were made. 0 in a dry run."""
+    skipped_count: _builtins.int
+    """skipped_count is how many were due and could not be made, or were no longer due when their turn came. 0 in a dry run."""
+    complete: _builtins.bool
+    """complete is true when nothing more is due. False while the step is at work, and at its end when it reached its limit
+    or failed: the next run goes on.
+    """
+    failure: _builtins.str
+    """failure says in English why the step broke off, for people. Empty: it did not."""
+    @_builtins.property
+    def duration(self) -> _duration_pb2.Duration:
+        """duration is how long the step has taken. Always set."""
+
+    def __init__(
+        self,
+        *,
+        step: Global___MaintenanceStep.ValueType = ...,
+        due_count: _builtins.int = ...,
+        changed_count: _builtins.int = ...,
+        skipped_count: _builtins.int = ...,
+        complete: _builtins.bool = ...,
+        duration: _duration_pb2.Duration | None = ...,
+        failure: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["duration", b"duration"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["changed_count", b"changed_count", "complete", b"complete", "due_count", b"due_count", "duration", b"duration", "failure", b"failure", "skipped_count", b"skipped_count", "step", b"step"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MaintenanceTally: _TypeAlias = MaintenanceTally  # noqa: Y015
+
+@_typing.final
+class ArchiveMemoryRequest(_message.Message):
+    """ArchiveMemoryRequest asks to put a memory out of use: it becomes ARCHIVED and leaves lists and searches unless their
+    filter names that status. All that it says stays, its key and tier too. RestoreMemory, or UpdateMemory with the status
+    ACTIVE, puts it into use again. One that is ARCHIVED already stays as it is.
+
+    Errors: NOT_FOUND (MEMORY_NOT_FOUND); INVALID_ARGUMENT also when the memory is neither in use (ACTIVE or CONFLICTED) nor
+    ARCHIVED; ABORTED (REVISION_CONFLICT); ALREADY_EXISTS (REQUEST_ID_REUSED).
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCOPE_FIELD_NUMBER: _builtins.int
+    ID_FIELD_NUMBER: _builtins.int
+    KEY_FIELD_NUMBER: _builtins.int
+    EXPECTED_REVISION_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    WAIT_FOR_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    """id is the UUID of the memory to archive."""
+    key: _builtins.str
+    """key is the key of the memory: 1 to 256 characters. It is looked up in exactly the scope's project, without one among
+    the global memories.
+    """
+    expected_revision: _builtins.int
+    """expected_revision is the revision that the decision is based on. 0: any. Negative: INVALID_ARGUMENT."""
+    request_id: _builtins.str
+    """request_id makes a repetition safe. Any string of at most 128 characters; a UUID is advised. Empty: a repetition is
+    a new request.
+    """
+    wait_for: _types_pb2.WaitFor.ValueType
+    """wait_for says when to return. Unspecified: INDEXED."""
+    @_builtins.property
+    def scope(self) -> _types_pb2.Scope:
+        """scope says from where to look."""
+
+    def __init__(
+        self,
+        *,
+        scope: _types_pb2.Scope | None = ...,
+        id: _builtins.str = ...,
+        key: _builtins.str = ...,
+        expected_revision: _builtins.int = ...,
+        request_id: _builtins.str = ...,
+        wait_for: _types_pb2.WaitFor.ValueType = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["by", b"by", "id", b"id", "key", b"key", "scope", b"scope"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["by", b"by", "expected_revision", b"expected_revision", "id", b"id", "key", b"key", "request_id", b"request_id", "scope", b"scope", "wait_for", b"wait_for"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_by: _TypeAlias = _typing.Literal["id", "key"]  # noqa: Y015
+    _WhichOneofArgType_by: _TypeAlias = _typing.Literal["by", b"by"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_by) -> _WhichOneofReturnType_by | None: ...
+
+Global___ArchiveMemoryRequest: _TypeAlias = ArchiveMemoryRequest  # noqa: Y015
+
+@_typing.final
+class ArchiveMemoryResponse(_message.Message):
+    """ArchiveMemoryResponse holds the memory."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MEMORY_FIELD_NUMBER: _builtins.int
+    CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
+    consistency_token: _builtins.str
+    """consistency_token makes a later search see this change: SearchRequest.consistency_token. Never empty."""
+    @_builtins.property
+    def memory(self) -> _types_pb2.Memory:
+        """memory is the memory as it is now. Always set."""
+
+    def __init__(
+        self,
+        *,
+        memory: _types_pb2.Memory | None = ...,
+        consistency_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["consistency_token", b"consistency_token", "memory", b"memory"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ArchiveMemoryResponse: _TypeAlias = ArchiveMemoryResponse  # noqa: Y015
+
+@_typing.final
+class PromoteMemoryRequest(_message.Message):
+    """PromoteMemoryRequest asks to keep for good what a memory of layer SHORT_TERM says, as it stands or in better words.
+    A new memory of layer LONG_TERM is stored, which does not expire; its derived_from names the source. The source becomes
+    ARCHIVED and leaves searches and lists unless their filter names that status; its key goes over to the new memory, whose
+    id is put into the source's related_ids. An open conflict in which the source is the newer memory goes on with the new
+    one, if that contradicts the older one, too; the source's other open conflicts are CLOSED. All of it is one transaction.
+
+    Errors: NOT_FOUND (MEMORY_NOT_FOUND); INVALID_ARGUMENT also when the memory is not of layer SHORT_TERM or not ACTIVE;
+    ALREADY_EXISTS (MEMORY_EXISTS) when another memory of the kind has the content; ABORTED (REVISION_CONFLICT);
+    ALREADY_EXISTS (REQUEST_ID_REUSED).
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCOPE_FIELD_NUMBER: _builtins.int
+    ID_FIELD_NUMBER: _builtins.int
+    KEY_FIELD_NUMBER: _builtins.int
+    CONTENT_FIELD_NUMBER: _builtins.int
+    TITLE_FIELD_NUMBER: _builtins.int
+    EXPECTED_REVISION_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    WAIT_FOR_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    """id is the UUID of the memory to promote."""
+    key: _builtins.str
+    """key is the key of the memory: 1 to 256 characters. It is looked up in exactly the scope's project, without one among
+    the global memories.
+    """
+    content: _builtins.str
+    """content is an edited text, such as a summary: at most 1 000 000 characters. Empty: the content of the source. The other
+    fields are those of the source.
+    """
+    title: _builtins.str
+    """title is the new memory's title: at most 512 characters. Empty: the title of the source."""
+    expected_revision: _builtins.int
+    """expected_revision is the revision of the source that the decision is based on. 0: any. Negative: INVALID_ARGUMENT."""
+    request_id: _builtins.str
+    """request_id makes a repetition safe. Any string of at most 128 characters; a UUID is advised. Empty: a repetition is
+    a new request.
+    """
+    wait_for: _types_pb2.WaitFor.ValueType
+    """wait_for says when to return. Unspecified: INDEXED."""
+    @_builtins.property
+    def scope(self) -> _types_pb2.Scope:
+        """scope says from where to look."""
+
+    def __init__(
+        self,
+        *,
+        scope: _types_pb2.Scope | None = ...,
+        id: _builtins.str = ...,
+        key: _builtins.str = ...,
+        content: _builtins.str = ...,
+        title: _builtins.str = ...,
+        expected_revision: _builtins.int = ...,
+        request_id: _builtins.str = ...,
+        wait_for: _types_pb2.WaitFor.ValueType = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["by", b"by", "id", b"id", "key", b"key", "scope", b"scope"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["by", b"by", "content", b"content", "expected_revision", b"expected_revision", "id", b"id", "key", b"key", "request_id", b"request_id", "scope", b"scope", "title", b"title", "wait_for", b"wait_for"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_by: _TypeAlias = _typing.Literal["id", "key"]  # noqa: Y015
+    _WhichOneofArgType_by: _TypeAlias = _typing.Literal["by", b"by"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_by) -> _WhichOneofReturnType_by | None: ...
+
+Global___PromoteMemoryRequest: _TypeAlias = PromoteMemoryRequest  # noqa: Y015
+
+@_typing.final
+class PromoteMemoryResponse(_message.Message):
+    """PromoteMemoryResponse holds both memories."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MEMORY_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
+    CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
+    REDACTIONS_FIELD_NUMBER: _builtins.int
+    consistency_token: _builtins.str
+    """consistency_token makes a later search see this change: SearchRequest.consistency_token. Never empty."""
+    @_builtins.property
+    def memory(self) -> _types_pb2.Memory:
+        """memory is the new memory of layer LONG_TERM. Always set."""
+
+    @_builtins.property
+    def source(self) -> _types_pb2.Memory:
+        """source is the memory that was promoted, as it is now. Always set."""
+
+    @_builtins.property
+    def redactions(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Redaction]:
+        """redactions say which secrets were replaced, when the setting `redaction.writes` is on. Empty: none."""
+
+    def __init__(
+        self,
+        *,
+        memory: _types_pb2.Memory | None = ...,
+        source: _types_pb2.Memory | None = ...,
+        consistency_token: _builtins.str = ...,
+        redactions: _abc.Iterable[_types_pb2.Redaction] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory", "source", b"source"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["consistency_token", b"consistency_token", "memory", b"memory", "redactions", b"redactions", "source", b"source"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PromoteMemoryResponse: _TypeAlias = PromoteMemoryResponse  # noqa: Y015
+
+@_typing.final
+class ConsolidateMemoriesRequest(_message.Message):
+    """ConsolidateMemoriesRequest asks to merge memories of one project that say the same.
+
+    Merged are ACTIVE memories of one project, kind and layer, with the same speaker, that are as similar as the threshold
+    says and of which one says, sentence by sentence, all that the others say. Texts that differ in a name, a number, a
+    date, a negation or in any word that is not known to say nothing are left apart; so are memories with different times,
+    files or metadata, or with two keys, those in an open conflict, and those that UndoConsolidation has parted. Never
+    merged are memories of the layers CORE and SESSION, of the tiers CORE and ARCHIVED, tasks, messages, documents and
+    summaries, work in progress, and what is not ACTIVE.
+
+    The merged memory says what the newest says, and what the others add to it, in the words of the language model where
+    one is configured. It has the one key, all tags, related ids and files, the greatest importance and confidence, the
+    least trust with its origin, the sum of the access counts and the latest expiry; its `derived_from` names the
+    originals, and its `source` is "consolidation". The originals are ARCHIVED, without their key, and their
+    `superseded_by_id` names the merged memory. Each group is one transaction. When the call breaks off, what was merged
+    stays so; repeat it with the same request_id: it goes on.
+
+    Errors: UNAVAILABLE (BACKEND_UNAVAILABLE) while the vector index is being built; DEADLINE_EXCEEDED when the time was
+    over before the first memories were looked at; ALREADY_EXISTS (REQUEST_ID_REUSED). A page_token that is not of the
+    same request is INVALID_ARGUMENT.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCOPE_FIELD_NUMBER: _builtins.int
+    THRESHOLD_FIELD_NUMBER: _builtins.int
+    DRY_RUN_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    WAIT_FOR_FIELD_NUMBER: _builtins.int
+    threshold: _builtins.float
+    """threshold is the least cosine similarity of the memories' vectors, centred as in a search: 0 to 1. It decides which
+    memories are compared word by word, so a low one costs time, and merges no more than says the same. Unset: the
+    setting `consolidation.threshold`.
+    """
+    dry_run: _builtins.bool
+    """dry_run true: only say what would be merged. Nothing is changed or remembered, and no language model is asked."""
+    page_size: _builtins.int
+    """page_size is how many groups one call merges, about: 1 to 200. 0: 50. Those found together with the last one are
+    merged too.
+    """
+    page_token: _builtins.str
+    """page_token is the next_page_token of the response before, to go on where that call stopped. Empty: begin with the
+    newest memory. threshold and dry_run must stay the same.
+    """
+    request_id: _builtins.str
+    """request_id makes a repetition safe. Any string of at most 128 characters; a UUID is advised. Empty: a repetition is
+    a new request. Each page is a request of its own.
+    """
+    wait_for: _types_pb2.WaitFor.ValueType
+    """wait_for says when to return. Unspecified: INDEXED."""
+    @_builtins.property
+    def scope(self) -> _types_pb2.Scope:
+        """scope names the project whose memories are merged with each other: those of project_id alone, or without project_id
+        the global ones.
         """
 
     def __init__(
         self,
         *,
         scope: _types_pb2.Scope | None = ...,
+        threshold: _builtins.float | None = ...,
+        dry_run: _builtins.bool = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+        request_id: _builtins.str = ...,
+        wait_for: _types_pb2.WaitFor.ValueType = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["scope", b"scope"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_threshold", b"_threshold", "scope", b"scope", "threshold", b"threshold"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["scope", b"scope"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_threshold", b"_threshold", "dry_run", b"dry_run", "page_size", b"page_size", "page_token", b"page_token", "request_id", b"request_id", "scope", b"scope", "threshold", b"threshold", "wait_for", b"wait_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__threshold: _TypeAlias = _typing.Literal["threshold"]  # noqa: Y015
+    _WhichOneofArgType__threshold: _TypeAlias = _typing.Literal["_threshold", b"_threshold"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__threshold) -> _WhichOneofReturnType__threshold | None: ...
 
-Global___GetStatsRequest: _TypeAlias = GetStatsRequest  # noqa: Y015
+Global___ConsolidateMemoriesRequest: _TypeAlias = ConsolidateMemoriesRequest  # noqa: Y015
 
 @_typing.final
-class GetStatsResponse(_message.Message):
-    """GetStatsResponse holds counts. The maps are keyed by the enum value's name without its prefix, such as "LONG_TERM";
-    names that count 0 are left out. Unless said otherwise, memories of every status but DELETED are counted.
-    """
+class ConsolidatedGroup(_message.Message):
+    """ConsolidatedGroup is one group of memories that became one."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    @_typing.final
-    class CountByLayerEntry(_message.Message):
-        DESCRIPTOR: _descriptor.Descriptor
-
-        KEY_FIELD_NUMBER: _builtins.int
-        VALUE_FIELD_NUMBER: _builtins.int
-        key: _builtins.str
-        value: _builtins.int
-        def __init__(
-            self,
-            *,
-            key: _builtins.str = ...,
-            value: _builtins.int = ...,
-        ) -> None: ...
-        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
-        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-        def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-    @_typing.final
-    class CountByKindEntry(_message.Message):
-        DESCRIPTOR: _descriptor.Descriptor
-
-        KEY_FIELD_NUMBER: _builtins.int
-        VALUE_FIELD_NUMBER: _builtins.int
-        key: _builtins.str
-        value: _builtins.int
-        def __init__(
-            self,
-            *,
-            key: _builtins.str = ...,
-            value: _builtins.int = ...,
-        ) -> None: ...
-        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
-        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-        def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-    @_typing.final
-    class CountByTierEntry(_message.Message):
-        DESCRIPTOR: _descriptor.Descriptor
-
-        KEY_FIELD_NUMBER: _builtins.int
-        VALUE_FIELD_NUMBER: _builtins.int
-        key: _builtins.str
-        value: _builtins.int
-        def __init__(
-            self,
-            *,
-            key: _builtins.str = ...,
-            value: _builtins.int = ...,
-        ) -> None: ...
-        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
-        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-        def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-    @_typing.final
-    class CountByStatusEntry(_message.Message):
-        DESCRIPTOR: _descriptor.Descriptor
-
-        KEY_FIELD_NUMBER: _builtins.int
-        VALUE_FIELD_NUMBER: _builtins.int
-        key: _builtins.str
-        value: _builtins.int
-        def __init__(
-            self,
-            *,
-            key: _builtins.str = ...,
-            value: _builtins.int = ...,
-        ) -> None: ...
-        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
-        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-        def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-    TOTAL_COUNT_FIELD_NUMBER: _builtins.int
-    COUNT_BY_LAYER_FIELD_NUMBER: _builtins.int
-    COUNT_BY_KIND_FIELD_NUMBER: _builtins.int
-    COUNT_BY_TIER_FIELD_NUMBER: _builtins.int
-    COUNT_BY_STATUS_FIELD_NUMBER: _builtins.int
-    CORE_TOKENS_FIELD_NUMBER: _builtins.int
-    SESSION_TOKENS_FIELD_NUMBER: _builtins.int
-    CHUNK_COUNT_FIELD_NUMBER: _builtins.int
-    CONTENT_BYTES_FIELD_NUMBER: _builtins.int
-    VECTOR_COUNT_FIELD_NUMBER: _builtins.int
-    LEXICAL_COUNT_FIELD_NUMBER: _builtins.int
-    STORAGE_BYTES_FIELD_NUMBER: _builtins.int
-    PENDING_INDEX_CHANGES_FIELD_NUMBER: _builtins.int
-    WARNINGS_FIELD_NUMBER: _builtins.int
-    SESSIONS_FIELD_NUMBER: _builtins.int
-    total_count: _builtins.int
-    """total_count is the number of memories, without DELETED ones."""
-    core_tokens: _builtins.int
-    """core_tokens is the number of tokens in the content of ACTIVE memories of layer CORE."""
-    session_tokens: _builtins.int
-    """session_tokens is the number of tokens in the content of ACTIVE memories of layer SESSION."""
-    chunk_count: _builtins.int
-    """chunk_count is the number of chunks of the counted memories."""
-    content_bytes: _builtins.int
-    """content_bytes is the size of the content of the counted memories, in bytes of UTF-8."""
-    vector_count: _builtins.int
-    """vector_count is the number of vectors in the vector index that belong to the counted memories."""
-    lexical_count: _builtins.int
-    """lexical_count is the number of entries in the lexical index that belong to the counted memories."""
-    storage_bytes: _builtins.int
-    """storage_bytes is the space that store and indexes take, of the whole service, in bytes. 0 where the backends do not
-    tell.
-    """
-    pending_index_changes: _builtins.int
-    """pending_index_changes is how many changes of the whole service the indexes have not taken in yet."""
+    MERGED_FIELD_NUMBER: _builtins.int
+    ORIGINALS_FIELD_NUMBER: _builtins.int
+    SIMILARITY_FIELD_NUMBER: _builtins.int
+    NOTICE_FIELD_NUMBER: _builtins.int
+    similarity: _builtins.float
+    """similarity is the least cosine similarity of an original to the one that the others were found by: 0 to 1."""
+    notice: _builtins.str
+    """notice says in English why the language model's words were not taken. Empty: they were, or there is no model."""
     @_builtins.property
-    def count_by_layer(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """count_by_layer counts by MemoryLayer. The values add up to total_count."""
+    def merged(self) -> _types_pb2.Memory:
+        """merged is the merged memory as it was made. In a dry run without id and at revision 0. Always set."""
 
     @_builtins.property
-    def count_by_kind(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """count_by_kind counts by MemoryKind. The values add up to total_count."""
-
-    @_builtins.property
-    def count_by_tier(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """count_by_tier counts by MemoryTier. The values add up to total_count."""
-
-    @_builtins.property
-    def count_by_status(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """count_by_status counts by MemoryStatus, DELETED included. A memory whose expire_time has passed counts as ACTIVE
-        until it is put away.
-        """
-
-    @_builtins.property
-    def warnings(self) -> _containers.RepeatedCompositeFieldContainer[Global___Warning]:
-        """warnings are what deserves attention. Empty: nothing."""
-
-    @_builtins.property
-    def sessions(self) -> _containers.RepeatedCompositeFieldContainer[Global___SessionFill]:
-        """sessions are the ACTIVE sessions that hold the largest share of their limit, the fullest first, of the 100 that were
-        opened last in each project. At most 10.
+    def originals(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Memory]:
+        """originals are what it was made of, the newest first: 2 to 32. They are as consolidation left them, ARCHIVED; in a
+        dry run as they stand. Those that were removed for good since are left out of a repeated answer.
         """
 
     def __init__(
         self,
         *,
-        total_count: _builtins.int = ...,
-        count_by_layer: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
-        count_by_kind: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
-        count_by_tier: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
-        count_by_status: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
-        core_tokens: _builtins.int = ...,
-        session_tokens: _builtins.int = ...,
-        chunk_count: _builtins.int = ...,
-        content_bytes: _builtins.int = ...,
-        vector_count: _builtins.int = ...,
-        lexical_count: _builtins.int = ...,
-        storage_bytes: _builtins.int = ...,
-        pending_index_changes: _builtins.int = ...,
-        warnings: _abc.Iterable[Global___Warning] | None = ...,
-        sessions: _abc.Iterable[Global___SessionFill] | None = ...,
+        merged: _types_pb2.Memory | None = ...,
+        originals: _abc.Iterable[_types_pb2.Memory] | None = ...,
+        similarity: _builtins.float = ...,
+        notice: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["merged", b"merged"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunk_count", b"chunk_count", "content_bytes", b"content_bytes", "core_tokens", b"core_tokens", "count_by_kind", b"count_by_kind", "count_by_layer", b"count_by_layer", "count_by_status", b"count_by_status", "count_by_tier", b"count_by_tier", "lexical_count", b"lexical_count", "pending_index_changes", b"pending_index_changes", "session_tokens", b"session_tokens", "sessions", b"sessions", "storage_bytes", b"storage_bytes", "total_count", b"total_count", "vector_count", b"vector_count", "warnings", b"warnings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["merged", b"merged", "notice", b"notice", "originals", b"originals", "similarity", b"similarity"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___GetStatsResponse: _TypeAlias = GetStatsResponse  # noqa: Y015
+Global___ConsolidatedGroup: _TypeAlias = ConsolidatedGroup  # noqa: Y015
 
 @_typing.final
-class SessionFill(_message.Message):
-    """SessionFill says how full a session is."""
+class ConsolidateMemoriesResponse(_message.Message):
+    """ConsolidateMemoriesResponse says what was merged."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    SESSION_ID_FIELD_NUMBER: _builtins.int
-    PROJECT_ID_FIELD_NUMBER: _builtins.int
-    LIVE_TOKENS_FIELD_NUMBER: _builtins.int
-    TOKEN_LIMIT_FIELD_NUMBER: _builtins.int
-    USAGE_FIELD_NUMBER: _builtins.int
-    session_id: _builtins.str
-    """session_id is the session."""
-    project_id: _builtins.str
-    """project_id is the project that it is in. Empty: global."""
-    live_tokens: _builtins.int
-    """live_tokens is the number of tokens of its live messages."""
-    token_limit: _builtins.int
-    """token_limit is at how many it is full."""
-    usage: _builtins.float
-    """usage is live_tokens divided by token_limit."""
-    def __init__(
-        self,
-        *,
-        session_id: _builtins.str = ...,
-        project_id: _builtins.str = ...,
-        live_tokens: _builtins.int = ...,
-        token_limit: _builtins.int = ...,
-        usage: _builtins.float = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["live_tokens", b"live_tokens", "project_id", b"project_id", "session_id", b"session_id", "token_limit", b"token_limit", "usage", b"usage"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___SessionFill: _TypeAlias = SessionFill  # noqa: Y015
-
-@_typing.final
-class Warning(_message.Message):
-    """Warning is something that deserves attention."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    CODE_FIELD_NUMBER: _builtins.int
-    MESSAGE_FIELD_NUMBER: _builtins.int
-    SEVERITY_FIELD_NUMBER: _builtins.int
-    code: _builtins.str
-    """code names the kind of warning in upper case. Stable, for programs. GetStats tells SESSION_NEARLY_FULL (over 70 % of
-    its limit: WARNING; over 85 %: CRITICAL), CORE_COUNT and ACTIVE_COUNT (the tier holds 90 % of the memories it is meant
-    for: INFO; more than all: WARNING), QUARANTINE_WAITING and STORAGE_NEARLY_FULL (less than 10 % of the disk is free:
-    WARNING; less than 3 %: CRITICAL); Diagnose tells BACKEND_DOWN, INDEX_ABSENT, INDEX_DIFFERS, INDEX_UNREADABLE,
-    INDEX_DAMAGED, INDEX_FAILING, MODEL_CHANGED, VAULT_MISSING (the vault's folder is not there: WARNING), VAULT_POLLED
-    (its file system tells no events: INFO) and VAULT_COMMITS_WAIT (Git cannot be committed to now: INFO); both tell
-    REPLAYING, INDEX_LAGGING, INDEX_BUILDING, VAULT_FILE_INVALID (a file of the vault cannot be taken back) and
-    VAULT_CONFLICT (a file and its memory were both changed, and not all of it could be merged): GetStats names the files
-    of its user, Diagnose says how many there are. More may come.
+    GROUPS_FIELD_NUMBER: _builtins.int
+    EXAMINED_COUNT_FIELD_NUMBER: _builtins.int
+    SKIPPED_COUNT_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
+    examined_count: _builtins.int
+    """examined_count is how many memories were looked at."""
+    skipped_count: _builtins.int
+    """skipped_count is how many groups were not merged, since one of their memories was changed at that moment, or the
+    merged one would have had to wait for a review.
     """
-    message: _builtins.str
-    """message says in English what is the matter and what to do, for people."""
-    severity: Global___WarningSeverity.ValueType
-    """severity says how urgent it is."""
+    next_page_token: _builtins.str
+    """next_page_token asks for the next memories: there are more than one call looks at, which is 20 000, or fewer when
+    the time or max_groups is used up. Empty: all were looked at.
+    """
+    consistency_token: _builtins.str
+    """consistency_token makes a later search see these changes: SearchRequest.consistency_token. Empty when nothing was
+    changed.
+    """
+    @_builtins.property
+    def groups(self) -> _containers.RepeatedCompositeFieldContainer[Global___ConsolidatedGroup]:
+        """groups are those that were merged, or would be in a dry run, in the order in which they were found: by their newest
+        memory, about. Empty: there is nothing to merge among the memories that were examined.
+        """
+
     def __init__(
         self,
         *,
-        code: _builtins.str = ...,
-        message: _builtins.str = ...,
-        severity: Global___WarningSeverity.ValueType = ...,
+        groups: _abc.Iterable[Global___ConsolidatedGroup] | None = ...,
+        examined_count: _builtins.int = ...,
+        skipped_count: _builtins.int = ...,
+        next_page_token: _builtins.str = ...,
+        consistency_token: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["code", b"code", "message", b"message", "severity", b"severity"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["consistency_token", b"consistency_token", "examined_count", b"examined_count", "groups", b"groups", "next_page_token", b"next_page_token", "skipped_count", b"skipped_count"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___Warning: _TypeAlias = Warning  # noqa: Y015
+Global___ConsolidateMemoriesResponse: _TypeAlias = ConsolidateMemoriesResponse  # noqa: Y015
 
 @_typing.final
-class DiagnoseRequest(_message.Message):
-    """DiagnoseRequest asks what is wrong.
+class UndoConsolidationRequest(_message.Message):
+    """UndoConsolidationRequest asks to take a merged memory apart again.
 
-    Errors: none of its own.
+    Its originals are what they were before, as new revisions: ACTIVE, with their keys; what else was changed of them since
+    stays changed, and one that was DELETED meanwhile stays so. The merged memory is DELETED; all of its revisions stay,
+    and it can be restored. All of it is one transaction. These memories are not merged with each other again by
+    themselves.
+
+    Errors: NOT_FOUND (MEMORY_NOT_FOUND), also when the merged memory was removed for good: restore the originals one by
+    one then; INVALID_ARGUMENT also when no consolidation made or archived the memory, when it was undone already, and
+    when the merged memory is in an open conflict; FAILED_PRECONDITION (MEMORY_SUPERSEDED) when another memory took the
+    place of the merged one, or it was merged with others: undo that first; ABORTED (REVISION_CONFLICT) when the merged
+    memory says something else than when it was made; ALREADY_EXISTS (MEMORY_EXISTS) when another memory took the key of an original
+    meanwhile; ALREADY_EXISTS (REQUEST_ID_REUSED).
     """
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    VERIFY_FIELD_NUMBER: _builtins.int
-    verify: _builtins.bool
-    """verify compares every index entry with the store, which takes seconds for each 100 000 memories, and looks for some
-    memories of all ages by what they say, which shows damaged files. False: the counts alone are compared, and
-    `missing`, `stale` and `orphaned` are 0.
+    SCOPE_FIELD_NUMBER: _builtins.int
+    ID_FIELD_NUMBER: _builtins.int
+    KEY_FIELD_NUMBER: _builtins.int
+    EXPECTED_REVISION_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    WAIT_FOR_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    """id is the UUID of the merged memory, or of one of its originals."""
+    key: _builtins.str
+    """key is the key of the memory: 1 to 256 characters. It is looked up in exactly the scope's project, without one among
+    the global memories.
     """
-    def __init__(
-        self,
-        *,
-        verify: _builtins.bool = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["verify", b"verify"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___DiagnoseRequest: _TypeAlias = DiagnoseRequest  # noqa: Y015
-
-@_typing.final
-class DiagnoseResponse(_message.Message):
-    """DiagnoseResponse says how the service is."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    HEALTHY_FIELD_NUMBER: _builtins.int
-    BACKENDS_FIELD_NUMBER: _builtins.int
-    INDEXES_FIELD_NUMBER: _builtins.int
-    OUTBOX_FIELD_NUMBER: _builtins.int
-    SLOWEST_FIELD_NUMBER: _builtins.int
-    WARNINGS_FIELD_NUMBER: _builtins.int
-    VERSION_FIELD_NUMBER: _builtins.int
-    healthy: _builtins.bool
-    """healthy is true when every backend is, and no index is known to differ from the store beyond pending changes."""
-    version: _builtins.str
-    """version is the service's version, such as "0.1.0"."""
-    @_builtins.property
-    def backends(self) -> _containers.RepeatedCompositeFieldContainer[Global___BackendHealth]:
-        """backends are the configured backends, by port."""
-
-    @_builtins.property
-    def indexes(self) -> _containers.RepeatedCompositeFieldContainer[Global___IndexReport]:
-        """indexes are the live indexes, in the order of IndexKind. Empty while the store is away: they are compared with it."""
-
-    @_builtins.property
-    def outbox(self) -> Global___OutboxReport:
-        """outbox says how far the indexes follow the store. Unset while the store is away."""
-
-    @_builtins.property
-    def slowest(self) -> _containers.RepeatedCompositeFieldContainer[Global___SlowOperation]:
-        """slowest are the slowest operations since the process started, slowest first. At most 10."""
-
-    @_builtins.property
-    def warnings(self) -> _containers.RepeatedCompositeFieldContainer[Global___Warning]:
-        """warnings are what deserves attention. Empty: nothing."""
-
-    def __init__(
-        self,
-        *,
-        healthy: _builtins.bool = ...,
-        backends: _abc.Iterable[Global___BackendHealth] | None = ...,
-        indexes: _abc.Iterable[Global___IndexReport] | None = ...,
-        outbox: Global___OutboxReport | None = ...,
-        slowest: _abc.Iterable[Global___SlowOperation] | None = ...,
-        warnings: _abc.Iterable[Global___Warning] | None = ...,
-        version: _builtins.str = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["outbox", b"outbox"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["backends", b"backends", "healthy", b"healthy", "indexes", b"indexes", "outbox", b"outbox", "slowest", b"slowest", "version", b"version", "warnings", b"warnings"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___DiagnoseResponse: _TypeAlias = DiagnoseResponse  # noqa: Y015
-
-@_typing.final
-class BackendHealth(_message.Message):
-    """BackendHealth says how one backend is."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    PORT_FIELD_NUMBER: _builtins.int
-    NAME_FIELD_NUMBER: _builtins.int
-    HEALTHY_FIELD_NUMBER: _builtins.int
-    MESSAGE_FIELD_NUMBER: _builtins.int
-    PING_FIELD_NUMBER: _builtins.int
-    port: _builtins.str
-    """port is what the backend is used for: "metadata", "vectors", "lexical", "embedder". More may come."""
-    name: _builtins.str
-    """name is the backend's name in the settings, such as "qdrant-edge"."""
-    healthy: _builtins.bool
-    """healthy is true when it answered."""
-    message: _builtins.str
-    """message says in English what is wrong. Empty when healthy."""
-    @_builtins.property
-    def ping(self) -> _duration_pb2.Duration:
-        """ping is how long the answer took. Unset when it did not answer."""
-
-    def __init__(
-        self,
-        *,
-        port: _builtins.str = ...,
-        name: _builtins.str = ...,
-        healthy: _builtins.bool = ...,
-        message: _builtins.str = ...,
-        ping: _duration_pb2.Duration | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["ping", b"ping"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["healthy", b"healthy", "message", b"message", "name", b"name", "ping", b"ping", "port", b"port"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___BackendHealth: _TypeAlias = BackendHealth  # noqa: Y015
-
-@_typing.final
-class IndexReport(_message.Message):
-    """IndexReport compares one index with the store."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    INDEX_FIELD_NUMBER: _builtins.int
-    EXPECTED_FIELD_NUMBER: _builtins.int
-    PRESENT_FIELD_NUMBER: _builtins.int
-    MISSING_FIELD_NUMBER: _builtins.int
-    STALE_FIELD_NUMBER: _builtins.int
-    ORPHANED_FIELD_NUMBER: _builtins.int
-    GENERATION_FIELD_NUMBER: _builtins.int
-    MODEL_FIELD_NUMBER: _builtins.int
-    DIMENSION_FIELD_NUMBER: _builtins.int
-    HNSW_FIELD_NUMBER: _builtins.int
-    POSITION_FIELD_NUMBER: _builtins.int
-    BUILDING_FIELD_NUMBER: _builtins.int
-    index: Global___IndexKind.ValueType
-    """index is which one."""
-    expected: _builtins.int
-    """expected is how many entries the store calls for."""
-    present: _builtins.int
-    """present is how many entries the index holds."""
-    missing: _builtins.int
-    """missing is how many entries the index lacks, changes still pending left aside. 0 unless verify is set."""
-    stale: _builtins.int
-    """stale is how many entries are of an earlier revision of their memory, changes still pending left aside. 0 unless
-    verify is set.
+    expected_revision: _builtins.int
+    """expected_revision is the revision of the merged memory that the decision is based on. 0: any at which it says what it
+    said when it was made, so that nobody's later change is put aside by accident; the error tells the present revision.
+    What was changed stays in the revisions of the merged memory. Negative: INVALID_ARGUMENT.
     """
-    orphaned: _builtins.int
-    """orphaned is how many entries belong to no memory. 0 unless verify is set."""
-    generation: _builtins.int
-    """generation is the number of the live generation; it grows by 1 with every rebuild."""
-    model: _builtins.str
-    """model names the embedding model of the vectors. Empty for the lexical index."""
-    dimension: _builtins.int
-    """dimension is the number of dimensions of the vectors. 0 for the lexical index."""
-    hnsw: _builtins.bool
-    """hnsw is true when vectors are found through an HNSW graph, false when by exact scan. False for the lexical index."""
-    position: _builtins.int
-    """position is the last outbox position that the index has taken in."""
+    request_id: _builtins.str
+    """request_id makes a repetition safe. Any string of at most 128 characters; a UUID is advised. Empty: a repetition is
+    a new request.
+    """
+    wait_for: _types_pb2.WaitFor.ValueType
+    """wait_for says when to return. Unspecified: INDEXED."""
     @_builtins.property
-    def building(self) -> Global___IndexBuild:
-        """building tells of the generation that is being built or repaired. Unset: none is."""
+    def scope(self) -> _types_pb2.Scope:
+        """scope says from where to look."""
 
     def __init__(
         self,
         *,
-        index: Global___IndexKind.ValueType = ...,
-        expected: _builtins.int = ...,
-        present: _builtins.int = ...,
-        missing: _builtins.int = ...,
-        stale: _builtins.int = ...,
-        orphaned: _builtins.int = ...,
-        generation: _builtins.int = ...,
-        model: _builtins.str = ...,
-        dimension: _builtins.int = ...,
-        hnsw: _builtins.bool = ...,
-        position: _builtins.int = ...,
-        building: Global___IndexBuild | None = ...,
+        scope: _types_pb2.Scope | None = ...,
+        id: _builtins.str = ...,
+        key: _builtins.str = ...,
+        expected_revision: _builtins.int = ...,
+        request_id: _builtins.str = ...,
+        wait_for: _types_pb2.WaitFor.ValueType = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["building", b"building"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["by", b"by", "id", b"id", "key", b"key", "scope", b"scope"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["building", b"building", "dimension", b"dimension", "expected", b"expected", "generation", b"generation", "hnsw", b"hnsw", "index", b"index", "missing", b"missing", "model", b"model", "orphaned", b"orphaned", "position", b"position", "present", b"present", "stale", b"stale"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["by", b"by", "expected_revision", b"expected_revision", "id", b"id", "key", b"key", "request_id", b"request_id", "scope", b"scope", "wait_for", b"wait_for"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_by: _TypeAlias = _typing.Literal["id", "key"]  # noqa: Y015
+    _WhichOneofArgType_by: _TypeAlias = _typing.Literal["by", b"by"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_by) -> _WhichOneofReturnType_by | None: ...
+
+Global___UndoConsolidationRequest: _TypeAlias = UndoConsolidationRequest  # noqa: Y015
+
+@_typing.final
+class UndoConsolidationResponse(_message.Message):
+    """UndoConsolidationResponse holds the memories as they are now."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ORIGINALS_FIELD_NUMBER: _builtins.int
+    MERGED_FIELD_NUMBER: _builtins.int
+    CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
+    consistency_token: _builtins.str
+    """consistency_token makes a later search see this change: SearchRequest.consistency_token. Never empty."""
+    @_builtins.property
+    def originals(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Memory]:
+        """originals are the memories that stand for themselves again, the newest first. Those that were removed for good are
+        left out.
+        """
+
+    @_builtins.property
+    def merged(self) -> _types_pb2.Memory:
+        """merged is the memory that was made of them, DELETED. Always set."""
+
+    def __init__(
+        self,
+        *,
+        originals: _abc.Iterable[_types_pb2.Memory] | None = ...,
+        merged: _types_pb2.Memory | None = ...,
+        consistency_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["merged", b"merged"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["consistency_token", b"consistency_token", "merged", b"merged", "originals", b"originals"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___IndexReport: _TypeAlias = IndexReport  # noqa: Y015
+Global___UndoConsolidationResponse: _TypeAlias = UndoConsolidationResponse  # noqa: Y015
 
 @_typing.final
-class IndexBuild(_message.Message):
-    """IndexBuild tells how far a rebuild or a repair of an index is, whether it was asked for or began by itself, as it
-    does when the embedding model changed.
+class SummarizePeriodRequest(_message.Message):
+    """SummarizePeriodRequest asks to sum up what the memories of a project say of a month, a span of time or a topic.
+
+    The summary is a memory of kind SUMMARY and layer LONG_TERM, kept under a key made of what was asked for, such as
+    "summary/2026-02", "summary/2026-02/tea", "summary/2026-02-01..2026-02-15" or "summary/all/tea"; asked for again, it is
+    made anew as a new revision. It is made of memories that are ACTIVE or EXPIRED, and of daily logs that were archived;
+    not of messages, documents, private memories of sessions and summaries of logs or periods. Of more than 1 000 memories
+    the newest are taken. The language model sums up where one is configured; without it, and when it fails, the summary
+    is made of their own sentences, those that say most.
+
+    Errors: FAILED_PRECONDITION (NOTHING_TO_SUMMARIZE) when there are no such memories; ALREADY_EXISTS (MEMORY_EXISTS) when
+    the key is that of a memory which is no such summary; UNAVAILABLE (BACKEND_UNAVAILABLE) when a topic cannot be searched
+    for; FAILED_PRECONDITION (MEMORY_SUPERSEDED) when the summary under the key was superseded; ALREADY_EXISTS
+    (REQUEST_ID_REUSED).
     """
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    PHASE_FIELD_NUMBER: _builtins.int
-    DONE_FIELD_NUMBER: _builtins.int
-    TOTAL_FIELD_NUMBER: _builtins.int
-    GENERATION_FIELD_NUMBER: _builtins.int
-    MODEL_FIELD_NUMBER: _builtins.int
-    phase: Global___ReindexPhase.ValueType
-    """phase is the present step."""
-    done: _builtins.int
-    """done is how many entries this phase has dealt with."""
-    total: _builtins.int
-    """total is how many entries this phase will deal with. 0: not known."""
-    generation: _builtins.int
-    """generation is the number of the generation being built or repaired."""
-    model: _builtins.str
-    """model names the embedding model of the generation. Empty for the lexical index."""
+    SCOPE_FIELD_NUMBER: _builtins.int
+    MONTH_FIELD_NUMBER: _builtins.int
+    TIME_RANGE_FIELD_NUMBER: _builtins.int
+    TOPIC_FIELD_NUMBER: _builtins.int
+    MAX_TOKENS_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    WAIT_FOR_FIELD_NUMBER: _builtins.int
+    month: _builtins.str
+    """month is a month of UTC, such as "2026-02"."""
+    topic: _builtins.str
+    """topic takes only memories that hold all of its words, inflected or not, or have it as a tag or as their category. At
+    most 128 characters; case and repeated white space do not count. Empty: every topic.
+    """
+    max_tokens: _builtins.int
+    """max_tokens is how long the summary may be: 20 to 10 000. 0: the setting `consolidation.summary_tokens`."""
+    request_id: _builtins.str
+    """request_id makes a repetition safe. Any string of at most 128 characters; a UUID is advised. Empty: a repetition is
+    a new request.
+    """
+    wait_for: _types_pb2.WaitFor.ValueType
+    """wait_for says when to return. Unspecified: INDEXED."""
+    @_builtins.property
+    def scope(self) -> _types_pb2.Scope:
+        """scope names the project whose memories are summed up, and where the summary lives: those of project_id alone, or
+        without project_id the global ones.
+        """
+
+    @_builtins.property
+    def time_range(self) -> _types_pb2.TimeRange:
+        """time_range is any span of time. Both ends unset: all time."""
+
     def __init__(
         self,
         *,
-        phase: Global___ReindexPhase.ValueType = ...,
-        done: _builtins.int = ...,
-        total: _builtins.int = ...,
-        generation: _builtins.int = ...,
-        model: _builtins.str = ...,
+        scope: _types_pb2.Scope | None = ...,
+        month: _builtins.str = ...,
+        time_range: _types_pb2.TimeRange | None = ...,
+        topic: _builtins.str = ...,
+        max_tokens: _builtins.int = ...,
+        request_id: _builtins.str = ...,
+        wait_for: _types_pb2.WaitFor.ValueType = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["month", b"month", "period", b"period", "scope", b"scope", "time_range", b"time_range"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["done", b"done", "generation", b"generation", "model", b"model", "phase", b"phase", "total", b"total"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["max_tokens", b"max_tokens", "month", b"month", "period", b"period", "request_id", b"request_id", "scope", b"scope", "time_range", b"time_range", "topic", b"topic", "wait_for", b"wait_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType_period: _TypeAlias = _typing.Literal["month", "time_range"]  # noqa: Y015
+    _WhichOneofArgType_period: _TypeAlias = _typing.Literal["period", b"period"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_period) -> _WhichOneofReturnType_period | None: ...
 
-Global___IndexBuild: _TypeAlias = IndexBuild  # noqa: Y015
+Global___SummarizePeriodRequest: _TypeAlias = SummarizePeriodRequest  # noqa: Y015
 
 @_typing.final
-class OutboxReport(_message.Message):
-    """OutboxReport says how far the indexes follow the store. Positions grow with every change and start at 0."""
+class SummarizePeriodResponse(_message.Message):
+    """SummarizePeriodResponse holds the summary."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    HEAD_POSITION_FIELD_NUMBER: _builtins.int
-    APPLIED_POSITION_FIELD_NUMBER: _builtins.int
-    PENDING_FIELD_NUMBER: _builtins.int
-    head_position: _builtins.int
-    """head_position is the position of the latest change in the store."""
-    applied_position: _builtins.int
-    """applied_position is the position that every index has reached; never above head_position."""
-    pending: _builtins.int
-    """pending is how many changes have not reached every index."""
+    MEMORY_FIELD_NUMBER: _builtins.int
+    OUTCOME_FIELD_NUMBER: _builtins.int
+    SOURCE_COUNT_FIELD_NUMBER: _builtins.int
+    NOTICE_FIELD_NUMBER: _builtins.int
+    CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
+    REDACTIONS_FIELD_NUMBER: _builtins.int
+    outcome: _types_pb2.WriteOutcome.ValueType
+    """outcome says what became of it: CREATED, UPDATED when an earlier summary was there, or DUPLICATE when that one says
+    the same.
+    """
+    source_count: _builtins.int
+    """source_count is of how many memories it was made."""
+    notice: _builtins.str
+    """notice says in English why the language model did not sum up. Empty: it did, or there is none."""
+    consistency_token: _builtins.str
+    """consistency_token makes a later search see this change: SearchRequest.consistency_token. Never empty."""
+    @_builtins.property
+    def memory(self) -> _types_pb2.Memory:
+        """memory is the summary. Its `derived_from` names at most 64 of the memories that it was made of: those it quotes
+        first, then the most important. Always set.
+        """
+
+    @_builtins.property
+    def redactions(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Redaction]:
+        """redactions say which secrets were replaced, when the setting `redaction.writes` is on. Empty: none."""
+
     def __init__(
         self,
         *,
-        head_position: _builtins.int = ...,
-        applied_position: _builtins.int = ...,
-        pending: _builtins.int = ...,
+        memory: _types_pb2.Memory | None = ...,
+        outcome: _types_pb2.WriteOutcome.ValueType = ...,
+        source_count: _builtins.int = ...,
+        notice: _builtins.str = ...,
+        consistency_token: _builtins.str = ...,
+        redactions: _abc.Iterable[_types_pb2.Redaction] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["applied_position", b"applied_position", "head_position", b"head_position", "pending", b"pending"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["consistency_token", b"consistency_token", "memory", b"memory", "notice", b"notice", "outcome", b"outcome", "redactions", b"redactions", "source_count", b"source_count"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___OutboxReport: _TypeAlias = OutboxReport  # noqa: Y015
+Global___SummarizePeriodResponse: _TypeAlias = SummarizePeriodResponse  # noqa: Y015
 
 @_typing.final
-class SlowOperation(_message.Message):
-    """SlowOperation is one call that took long."""
+class ListDueRemindersRequest(_message.Message):
+    """ListDueRemindersRequest asks which memories are due: those with a Memory.reminder whose day it is, and whose slot has
+    begun and was not acknowledged. One that comes once and was not acknowledged at all on its day is listed for some days
+    after, too, as overdue; one that comes every year on its day only. A memory that is not ACTIVE, expired, not true now
+    (Memory.valid_from and valid_to) or of tier ARCHIVED reminds of nothing. Listing changes nothing: what is listed is
+    listed again until AcknowledgeReminder says that it was given.
+
+    Errors: INVALID_ARGUMENT also for a page_token of another request.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    OPERATION_FIELD_NUMBER: _builtins.int
-    DURATION_FIELD_NUMBER: _builtins.int
+    SCOPE_FIELD_NUMBER: _builtins.int
     TIME_FIELD_NUMBER: _builtins.int
-    LAYER_FIELD_NUMBER: _builtins.int
-    operation: _builtins.str
-    """operation is its name, as in OperationPerformance."""
-    layer: _builtins.str
-    """layer is where it was measured, as in OperationPerformance: "edge" for a call, "engine" for work in the background."""
+    TIME_ZONE_FIELD_NUMBER: _builtins.int
+    SLOT_FIELD_NUMBER: _builtins.int
+    OVERDUE_DAYS_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    time_zone: _builtins.str
+    """time_zone is the IANA name of the user's zone, such as "Asia/Shanghai": it says which day and which slot it is, for
+    reminders that name no zone. Empty: the setting reminders.time_zone, UTC by default.
+    """
+    slot: _types_pb2.ReminderSlot.ValueType
+    """slot asks as if it were that slot of the day. Unspecified: the one that it is."""
+    overdue_days: _builtins.int
+    """overdue_days is for how many days after its own a reminder that comes once is listed: 0 to 365. Absent: 7."""
+    page_size: _builtins.int
+    """page_size is how many to return at most: 1 to 1 000. 0: 50."""
+    page_token: _builtins.str
+    """page_token is next_page_token of the page before; all else must be as it was. Empty: the first page."""
     @_builtins.property
-    def duration(self) -> _duration_pb2.Duration:
-        """duration is how long it took."""
+    def scope(self) -> _types_pb2.Scope:
+        """scope says whose: the memories of its project and the global ones, and the private ones of its session."""
 
     @_builtins.property
     def time(self) -> _timestamp_pb2.Timestamp:
-        """time is when it ended."""
-
-    def __init__(
-        self,
-        *,
-        operation: _builtins.str = ...,
-        duration: _duration_pb2.Duration | None = ...,
-        time: _timestamp_pb2.Timestamp | None = ...,
-        layer: _builtins.str = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["duration", b"duration", "time", b"time"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["duration", b"duration", "layer", b"layer", "operation", b"operation", "time", b"time"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___SlowOperation: _TypeAlias = SlowOperation  # noqa: Y015
-
-@_typing.final
-class ReindexRequest(_message.Message):
-    """ReindexRequest asks to make indexes equal to the store.
-
-    Errors: FAILED_PRECONDITION (REINDEX_RUNNING) when another reindex runs; UNIMPLEMENTED (CAPABILITY_MISSING) when the
-    backend cannot do it in this mode.
-    """
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    INDEXES_FIELD_NUMBER: _builtins.int
-    MODE_FIELD_NUMBER: _builtins.int
-    mode: Global___ReindexMode.ValueType
-    """mode says how. Unspecified: REBUILD."""
-    @_builtins.property
-    def indexes(self) -> _containers.RepeatedScalarFieldContainer[Global___IndexKind.ValueType]:
-        """indexes are which ones, done one after the other in the order of IndexKind. Repeated ones are done once. Empty:
-        all.
+        """time is the moment to ask about, between the years 1900 and 2999; it may lie in the past or in the future. Memories
+        are as they are now. Unset: now. Following pages are of the moment of the first.
         """
 
     def __init__(
         self,
         *,
-        indexes: _abc.Iterable[Global___IndexKind.ValueType] | None = ...,
-        mode: Global___ReindexMode.ValueType = ...,
+        scope: _types_pb2.Scope | None = ...,
+        time: _timestamp_pb2.Timestamp | None = ...,
+        time_zone: _builtins.str = ...,
+        slot: _types_pb2.ReminderSlot.ValueType = ...,
+        overdue_days: _builtins.int | None = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_overdue_days", b"_overdue_days", "overdue_days", b"overdue_days", "scope", b"scope", "time", b"time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["indexes", b"indexes", "mode", b"mode"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_overdue_days", b"_overdue_days", "overdue_days", b"overdue_days", "page_size", b"page_size", "page_token", b"page_token", "scope", b"scope", "slot", b"slot", "time", b"time", "time_zone", b"time_zone"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__overdue_days: _TypeAlias = _typing.Literal["overdue_days"]  # noqa: Y015
+    _WhichOneofArgType__overdue_days: _TypeAlias = _typing.Literal["_overdue_days", b"_overdue_days"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__overdue_days) -> _WhichOneofReturnType__overdue_days | None: ...
 
-Global___ReindexRequest: _TypeAlias = ReindexRequest  # noqa: Y015
+Global___ListDueRemindersRequest: _TypeAlias = ListDueRemindersRequest  # noqa: Y015
 
 @_typing.final
-class ReindexResponse(_message.Message):
-    """ReindexResponse tells how far a reindex is."""
+class ListDueRemindersResponse(_message.Message):
+    """ListDueRemindersResponse is one page. First come those of every year, then those that come once, by their dates, the
+    longest overdue first; of the same date the earlier written first. A page may hold fewer than page_size and still have
+    one after it.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    PHASE_FIELD_NUMBER: _builtins.int
-    INDEX_FIELD_NUMBER: _builtins.int
+    REMINDERS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """next_page_token leads to the next page. Empty: this was the last."""
+    @_builtins.property
+    def reminders(self) -> _containers.RepeatedCompositeFieldContainer[Global___DueReminder]:
+        """reminders are what is due. Each memory is listed once, for the latest slot."""
+
+    def __init__(
+        self,
+        *,
+        reminders: _abc.Iterable[Global___DueReminder] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_page_token", b"next_page_token", "reminders", b"reminders"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListDueRemindersResponse: _TypeAlias = ListDueRemindersResponse  # noqa: Y015
+
+@_typing.final
+class DueReminder(_message.Message):
+    """DueReminder is a memory that is due."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MEMORY_FIELD_NUMBER: _builtins.int
+    OCCURRENCE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def memory(self) -> _types_pb2.Memory:
+        """memory is the memory. Always set. Being listed counts no access."""
+
+    @_builtins.property
+    def occurrence(self) -> _types_pb2.ReminderOccurrence:
+        """occurrence says when it is due, as AcknowledgeReminder takes it. Always set."""
+
+    def __init__(
+        self,
+        *,
+        memory: _types_pb2.Memory | None = ...,
+        occurrence: _types_pb2.ReminderOccurrence | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory", "occurrence", b"occurrence"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory", "occurrence", b"occurrence"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DueReminder: _TypeAlias = DueReminder  # noqa: Y015
+
+@_typing.final
+class AcknowledgeReminderRequest(_message.Message):
+    """AcknowledgeReminderRequest says that a reminder was given: it is not listed again for that slot of that day, nor is
+    it overdue. What is acknowledged stays so across restarts and changes of the memory, until it is removed for good. A
+    day ahead may be acknowledged, too; then the reminder passes over it. Acknowledging again changes nothing. The memory
+    gets no new revision.
+
+    Errors: NOT_FOUND (MEMORY_NOT_FOUND); INVALID_ARGUMENT also when the memory has no reminder, or none that is due on
+    that date in that slot; ALREADY_EXISTS (REQUEST_ID_REUSED).
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCOPE_FIELD_NUMBER: _builtins.int
+    ID_FIELD_NUMBER: _builtins.int
+    KEY_FIELD_NUMBER: _builtins.int
+    DATE_FIELD_NUMBER: _builtins.int
+    SLOT_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    """id is the UUID of the memory."""
+    key: _builtins.str
+    """key is the key of the memory: 1 to 256 characters. It is looked up in exactly the scope's project, without one among
+    the global memories.
+    """
+    slot: _types_pb2.ReminderSlot.ValueType
+    """slot is the one in which it was given, as ReminderOccurrence.slot names it. Unspecified: all slots of that day."""
+    request_id: _builtins.str
+    """request_id makes a repetition safe. Any string of at most 128 characters; a UUID is advised. Empty: a repetition is
+    a new request, which changes nothing either.
+    """
+    @_builtins.property
+    def scope(self) -> _types_pb2.Scope:
+        """scope says from where to look."""
+
+    @_builtins.property
+    def date(self) -> _types_pb2.CalendarDate:
+        """date is the day, with its year, as ReminderOccurrence.date names it."""
+
+    def __init__(
+        self,
+        *,
+        scope: _types_pb2.Scope | None = ...,
+        id: _builtins.str = ...,
+        key: _builtins.str = ...,
+        date: _types_pb2.CalendarDate | None = ...,
+        slot: _types_pb2.ReminderSlot.ValueType = ...,
+        request_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["by", b"by", "date", b"date", "id", b"id", "key", b"key", "scope", b"scope"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["by", b"by", "date", b"date", "id", b"id", "key", b"key", "request_id", b"request_id", "scope", b"scope", "slot", b"slot"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_by: _TypeAlias = _typing.Literal["id", "key"]  # noqa: Y015
+    _WhichOneofArgType_by: _TypeAlias = _typing.Literal["by", b"by"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_by) -> _WhichOneofReturnType_by | None: ...
+
+Global___AcknowledgeReminderRequest: _TypeAlias = AcknowledgeReminderRequest  # noqa: Y015
+
+@_typing.final
+class AcknowledgeReminderResponse(_message.Message):
+    """AcknowledgeReminderResponse confirms it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MEMORY_FIELD_NUMBER: _builtins.int
+    ACKNOWLEDGE_TIME_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def memory(self) -> _types_pb2.Memory:
+        """memory is the memory, as it is. Always set."""
+
+    @_builtins.property
+    def acknowledge_time(self) -> _timestamp_pb2.Timestamp:
+        """acknowledge_time is when it was acknowledged first. Always set."""
+
+    def __init__(
+        self,
+        *,
+        memory: _types_pb2.Memory | None = ...,
+        acknowledge_time: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["acknowledge_time", b"acknowledge_time", "memory", b"memory"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["acknowledge_time", b"acknowledge_time", "memory", b"memory"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AcknowledgeReminderResponse: _TypeAlias = AcknowledgeReminderResponse  # noqa: Y015
+
+@_typing.final
+class Checkpoint(_message.Message):
+    """Checkpoint is a name for a moment of one project: exactly the scope's project, or without a project_id the global
+    memories. It holds nothing; what was known then is read from the revisions.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    KNOWN_TIME_FIELD_NUMBER: _builtins.int
+    CREATE_TIME_FIELD_NUMBER: _builtins.int
+    NOTE_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """name is the name, unique in its project."""
+    note: _builtins.str
+    """note is what was noted of it. May be empty."""
+    @_builtins.property
+    def known_time(self) -> _timestamp_pb2.Timestamp:
+        """known_time is the moment that it names. What was stored until then, and at that moment, is within. A write under
+        way at that very moment may fall on either side.
+        """
+
+    @_builtins.property
+    def create_time(self) -> _timestamp_pb2.Timestamp:
+        """create_time is when it was made."""
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        known_time: _timestamp_pb2.Timestamp | None = ...,
+        create_time: _timestamp_pb2.Timestamp | None = ...,
+        note: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "known_time", b"known_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "known_time", b"known_time", "name", b"name", "note", b"note"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Checkpoint: _TypeAlias = Checkpoint  # noqa: Y015
+
+@_typing.final
+class CreateCheckpointRequest(_message.Message):
+    """CreateCheckpointRequest asks to name a moment.
+
+    Errors: ALREADY_EXISTS (CHECKPOINT_EXISTS); ALREADY_EXISTS (REQUEST_ID_REUSED).
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCOPE_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    NOTE_FIELD_NUMBER: _builtins.int
+    KNOWN_TIME_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """name is the name: 1 to 128 characters, no control characters."""
+    note: _builtins.str
+    """note says what it is for. At most 512 characters. May be empty."""
+    request_id: _builtins.str
+    """request_id makes a repetition safe. Any string of at most 128 characters; a UUID is advised. Empty: a repetition is
+    a new request.
+    """
+    @_builtins.property
+    def scope(self) -> _types_pb2.Scope:
+        """scope says of which project."""
+
+    @_builtins.property
+    def known_time(self) -> _timestamp_pb2.Timestamp:
+        """known_time is the moment to name. A time in the future is INVALID_ARGUMENT. Unset: now."""
+
+    def __init__(
+        self,
+        *,
+        scope: _types_pb2.Scope | None = ...,
+        name: _builtins.str = ...,
+        note: _builtins.str = ...,
+        known_time: _timestamp_pb2.Timestamp | None = ...,
+        request_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["known_time", b"known_time", "scope", b"scope"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["known_time", b"known_time", "name", b"name", "note", b"note", "request_id", b"request_id", "scope", b"scope"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CreateCheckpointRequest: _TypeAlias = CreateCheckpointRequest  # noqa: Y015
+
+@_typing.final
+class CreateCheckpointResponse(_message.Message):
+    """CreateCheckpointResponse holds the new checkpoint."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHECKPOINT_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def checkpoint(self) -> Global___Checkpoint:
+        """checkpoint is the checkpoint. Always set."""
+
+    def __init__(
+        self,
+        *,
+        checkpoint: Global___Checkpoint | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CreateCheckpointResponse: _TypeAlias = CreateCheckpointResponse  # noqa: Y015
+
+@_typing.final
+class ListCheckpointsRequest(_message.Message):
+    """ListCheckpointsRequest asks for the checkpoints of a project.
+
+    Errors: none of its own; a page_token that is not of the same request is INVALID_ARGUMENT.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCOPE_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    page_size: _builtins.int
+    """page_size is how many checkpoints a page may hold: 1 to 1 000. 0: 50."""
+    page_token: _builtins.str
+    """page_token is next_page_token of the page before. Empty: the first page."""
+    @_builtins.property
+    def scope(self) -> _types_pb2.Scope:
+        """scope says of which project."""
+
+    def __init__(
+        self,
+        *,
+        scope: _types_pb2.Scope | None = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["scope", b"scope"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["page_size", b"page_size", "page_token", b"page_token", "scope", b"scope"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListCheckpointsRequest: _TypeAlias = ListCheckpointsRequest  # noqa: Y015
+
+@_typing.final
+class ListCheckpointsResponse(_message.Message):
+    """ListCheckpointsResponse is one page."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHECKPOINTS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """next_page_token asks for the next page. Empty: this was the last."""
+    @_builtins.property
+    def checkpoints(self) -> _containers.RepeatedCompositeFieldContainer[Global___Checkpoint]:
+        """checkpoints are the newest by create_time first, equal ones by name."""
+
+    def __init__(
+        self,
+        *,
+        checkpoints: _abc.Iterable[Global___Checkpoint] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoints", b"checkpoints", "next_page_token", b"next_page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListCheckpointsResponse: _TypeAlias = ListCheckpointsResponse  # noqa: Y015
+
+@_typing.final
+class Difference(_message.Message):
+    """Difference is one memory that is otherwise now than it was."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MEMORY_ID_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    BEFORE_FIELD_NUMBER: _builtins.int
+    AFTER_FIELD_NUMBER: _builtins.int
+    CHANGED_FIELDS_FIELD_NUMBER: _builtins.int
+    memory_id: _builtins.str
+    """memory_id is the memory's UUID."""
+    kind: Global___DifferenceKind.ValueType
+    """kind says how it differs. Never UNSPECIFIED."""
+    @_builtins.property
+    def before(self) -> _types_pb2.Memory:
+        """before is the memory as it was. Unset when it was not there, is PURGED, or was private to another session then."""
+
+    @_builtins.property
+    def after(self) -> _types_pb2.Memory:
+        """after is the memory as it is, also when it is DELETED. Unset when PURGED."""
+
+    @_builtins.property
+    def changed_fields(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """changed_fields are the names of the fields in Memory that differ between before and after. Empty unless both are
+        set.
+        """
+
+    def __init__(
+        self,
+        *,
+        memory_id: _builtins.str = ...,
+        kind: Global___DifferenceKind.ValueType = ...,
+        before: _types_pb2.Memory | None = ...,
+        after: _types_pb2.Memory | None = ...,
+        changed_fields: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "before", b"before"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "before", b"before", "changed_fields", b"changed_fields", "kind", b"kind", "memory_id", b"memory_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Difference: _TypeAlias = Difference  # noqa: Y015
+
+@_typing.final
+class DiffCheckpointRequest(_message.Message):
+    """DiffCheckpointRequest asks what changed since a checkpoint.
+
+    Errors: NOT_FOUND (CHECKPOINT_NOT_FOUND); a page_token that is not of the same request is INVALID_ARGUMENT.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCOPE_FIELD_NUMBER: _builtins.int
+    CHECKPOINT_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    checkpoint: _builtins.str
+    """checkpoint is its name."""
+    page_size: _builtins.int
+    """page_size is how many differences a page may hold: 1 to 100. 0: 20. A page may hold fewer, even none, and not be
+    the last.
+    """
+    page_token: _builtins.str
+    """page_token is next_page_token of the page before. Empty: the first page."""
+    @_builtins.property
+    def scope(self) -> _types_pb2.Scope:
+        """scope says of which project; private memories of its session are within, those of others are not."""
+
+    def __init__(
+        self,
+        *,
+        scope: _types_pb2.Scope | None = ...,
+        checkpoint: _builtins.str = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["scope", b"scope"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "page_size", b"page_size", "page_token", b"page_token", "scope", b"scope"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DiffCheckpointRequest: _TypeAlias = DiffCheckpointRequest  # noqa: Y015
+
+@_typing.final
+class DiffCheckpointResponse(_message.Message):
+    """DiffCheckpointResponse is one page."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DIFFERENCES_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """next_page_token asks for the next page. Empty: this was the last."""
+    @_builtins.property
+    def differences(self) -> _containers.RepeatedCompositeFieldContainer[Global___Difference]:
+        """differences are by the time of the latest change, oldest first; those removed for good come last. A memory that
+        changes while pages are read may come again, with its newest state.
+        """
+
+    def __init__(
+        self,
+        *,
+        differences: _abc.Iterable[Global___Difference] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["differences", b"differences", "next_page_token", b"next_page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DiffCheckpointResponse: _TypeAlias = DiffCheckpointResponse  # noqa: Y015
+
+@_typing.final
+class RollbackToCheckpointRequest(_message.Message):
+    """RollbackToCheckpointRequest asks to bring a project back to a checkpoint.
+
+    Errors: NOT_FOUND (CHECKPOINT_NOT_FOUND); DEADLINE_EXCEEDED when the time was over in between, repeat it then with
+    the same request_id; ALREADY_EXISTS (REQUEST_ID_REUSED).
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCOPE_FIELD_NUMBER: _builtins.int
+    CHECKPOINT_FIELD_NUMBER: _builtins.int
+    DRY_RUN_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    WAIT_FOR_FIELD_NUMBER: _builtins.int
+    checkpoint: _builtins.str
+    """checkpoint is its name."""
+    dry_run: _builtins.bool
+    """dry_run counts what would be done and changes nothing. It does not foresee keys that are in the way."""
+    request_id: _builtins.str
+    """request_id makes a repetition safe, and lets a rollback that broke off go on within 24 hours. Any string of at most
+    128 characters; a UUID is advised. Empty: a repetition is a new rollback, which also ends where the first would.
+    Ignored when dry_run.
+    """
+    wait_for: _types_pb2.WaitFor.ValueType
+    """wait_for says when to return. Unspecified: INDEXED."""
+    @_builtins.property
+    def scope(self) -> _types_pb2.Scope:
+        """scope says of which project; private memories of its session go back with it, those of other sessions stay."""
+
+    def __init__(
+        self,
+        *,
+        scope: _types_pb2.Scope | None = ...,
+        checkpoint: _builtins.str = ...,
+        dry_run: _builtins.bool = ...,
+        request_id: _builtins.str = ...,
+        wait_for: _types_pb2.WaitFor.ValueType = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["scope", b"scope"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint", "dry_run", b"dry_run", "request_id", b"request_id", "scope", b"scope", "wait_for", b"wait_for"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RollbackToCheckpointRequest: _TypeAlias = RollbackToCheckpointRequest  # noqa: Y015
+
+@_typing.final
+class UnrestoredMemory(_message.Message):
+    """UnrestoredMemory is a memory that a rollback left as it is."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MEMORY_ID_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    BLOCKING_MEMORY_ID_FIELD_NUMBER: _builtins.int
+    memory_id: _builtins.str
+    """memory_id is the memory's UUID."""
+    reason: Global___UnrestoredReason.ValueType
+    """reason is why. Never UNSPECIFIED."""
+    blocking_memory_id: _builtins.str
+    """blocking_memory_id is the id of the memory that has its key, where that may be known. Else empty."""
+    def __init__(
+        self,
+        *,
+        memory_id: _builtins.str = ...,
+        reason: Global___UnrestoredReason.ValueType = ...,
+        blocking_memory_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["blocking_memory_id", b"blocking_memory_id", "memory_id", b"memory_id", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UnrestoredMemory: _TypeAlias = UnrestoredMemory  # noqa: Y015
+
+@_typing.final
+class RollbackToCheckpointResponse(_message.Message):
+    """RollbackToCheckpointResponse says what a rollback did, or would do."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHECKPOINT_FIELD_NUMBER: _builtins.int
+    CHANGED_COUNT_FIELD_NUMBER: _builtins.int
+    DELETED_COUNT_FIELD_NUMBER: _builtins.int
+    RESTORED_COUNT_FIELD_NUMBER: _builtins.int
+    UNRESTORED_COUNT_FIELD_NUMBER: _builtins.int
+    UNRESTORED_FIELD_NUMBER: _builtins.int
+    UNDO_CHECKPOINT_FIELD_NUMBER: _builtins.int
+    CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
+    changed_count: _builtins.int
+    """changed_count is how many memories say again what they said."""
+    deleted_count: _builtins.int
+    """deleted_count is how many memories that are new since, or were DELETED then, were deleted softly."""
+    restored_count: _builtins.int
+    """restored_count is how many memories that were deleted since came back."""
+    unrestored_count: _builtins.int
+    """unrestored_count is how many memories were left as they are."""
+    undo_checkpoint: _builtins.str
+    """undo_checkpoint is the name of the checkpoint of the moment before: roll back to it to undo this. Empty when
+    nothing was to be done, and when dry_run.
+    """
+    consistency_token: _builtins.str
+    """consistency_token makes a later search see all of it: SearchRequest.consistency_token. Empty when dry_run."""
+    @_builtins.property
+    def checkpoint(self) -> Global___Checkpoint:
+        """checkpoint is the one rolled back to. Always set."""
+
+    @_builtins.property
+    def unrestored(self) -> _containers.RepeatedCompositeFieldContainer[Global___UnrestoredMemory]:
+        """unrestored are the first of them, at most 100."""
+
+    def __init__(
+        self,
+        *,
+        checkpoint: Global___Checkpoint | None = ...,
+        changed_count: _builtins.int = ...,
+        deleted_count: _builtins.int = ...,
+        restored_count: _builtins.int = ...,
+        unrestored_count: _builtins.int = ...,
+        unrestored: _abc.Iterable[Global___UnrestoredMemory] | None = ...,
+        undo_checkpoint: _builtins.str = ...,
+        consistency_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["checkpoint", b"checkpoint"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["changed_count", b"changed_count", "checkpoint", b"checkpoint", "consistency_token", b"consistency_token", "deleted_count", b"deleted_count", "restored_count", b"restored_count", "undo_checkpoint", b"undo_checkpoint", "unrestored", b"unrestored", "unrestored_count", b"unrestored_count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RollbackToCheckpointResponse: _TypeAlias = RollbackToCheckpointResponse  # noqa: Y015
+
+@_typing.final
+class ExportUserRequest(_message.Message):
+    """ExportUserRequest asks for everything that is stored of a user: the memories of every project, layer and status with
+    all their fields, earlier revisions, sessions with their messages, conflicts, checkpoints, what is known of files, and
+    what is left of memories that were removed for good. Not in it are the bytes of files (FileService.DownloadFile gives
+    them), request ids with their answers, and changes as WatchMemories tells them.
+
+    What comes back is a file, in pieces: JSON Lines in UTF-8, each line one object whose first field is `record`. The
+    first line is the header: {"record":"header","format":"memsvc-user","version":1,"user_id":…,"create_time":…,
+    "counts":{KIND:NUMBER}}. Then come the records: `session`s and `file`s, then each `memory` followed by its `revision`s (the earlier
+    ones, oldest first), in the order in which they were written, then `conflict`s, `checkpoint`s and `tombstone`s. The
+    last line is the footer: {"record":"footer","lines":…,"counts":…,"sha256":…}, where `lines` counts the lines before it
+    and `sha256` is the digest of their bytes in hexadecimal; so a file that was cut or changed is noticed. Fields have the
+    names of this API and are left out when empty; enums are their names without prefix; times are RFC 3339 with
+    microseconds. With a memory come what it states (`statements`), when it comes due (`reminder`) and when it was given
+    (`acknowledged`); chunks and content hashes follow from the content and are not in it. The user's id is in the header
+    alone, and numbers of the store nowhere.
+
+    Errors: RESOURCE_EXHAUSTED (LIMIT_EXCEEDED) when two exports are under way already.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCOPE_FIELD_NUMBER: _builtins.int
+    INCLUDE_VECTORS_FIELD_NUMBER: _builtins.int
+    include_vectors: _builtins.bool
+    """include_vectors puts the embeddings that the service keeps into the file (`vectors`: base64 of little-endian float32),
+    and the name of their model into its header, so that an import with the same model need not embed anything again. It
+    makes the file several times as large. Embeddings that callers gave are always in it (`given_vector`).
+    """
+    @_builtins.property
+    def scope(self) -> _types_pb2.Scope:
+        """scope names the user. Its other fields must be empty: a user is exported whole."""
+
+    def __init__(
+        self,
+        *,
+        scope: _types_pb2.Scope | None = ...,
+        include_vectors: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["scope", b"scope"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["include_vectors", b"include_vectors", "scope", b"scope"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExportUserRequest: _TypeAlias = ExportUserRequest  # noqa: Y015
+
+@_typing.final
+class ExportUserResponse(_message.Message):
+    """ExportUserResponse is a piece of the file. The pieces in order are the file; a line may go on in the next one. All are
+    of one moment, that of the call, whatever is written meanwhile. The stream ends when the file does; one that breaks off
+    cannot be resumed: call again.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DATA_FIELD_NUMBER: _builtins.int
+    RECORD_COUNT_FIELD_NUMBER: _builtins.int
+    TOTAL_COUNT_FIELD_NUMBER: _builtins.int
+    data: _builtins.bytes
+    """data is 1 to 262 144 bytes of the file."""
+    record_count: _builtins.int
+    """record_count is how many records the file has up to the end of this piece, without header and footer."""
+    total_count: _builtins.int
+    """total_count is how many it will have in the end."""
+    def __init__(
+        self,
+        *,
+        data: _builtins.bytes = ...,
+        record_count: _builtins.int = ...,
+        total_count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["data", b"data", "record_count", b"record_count", "total_count", b"total_count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExportUserResponse: _TypeAlias = ExportUserResponse  # noqa: Y015
+
+@_typing.final
+class ImportUserRequest(_message.Message):
+    """ImportUserRequest is one message of an import of a file that ExportUser made: first the header, then the file in pieces.
+
+    Records that are not here yet are stored as they are in the file: ids, times, revisions, counts, trust and status; nothing
+    is redacted, extracted or withheld anew. Each is durable with its batch (about 400 records). Records that are here already
+    and say the same are passed over, so that the same file may be sent again at any time, for instance after a break: it goes
+    on where it was, and no request_id is needed. Records that are here and differ, or whose key or content another memory
+    has, are left out, and the responses tell of each. How often a memory was read does not count as a difference.
+
+    A file of another user is taken in under new ids throughout, each made of the old id and the user alone, so that a
+    repetition finds them; what memories say of each other follows, and so do references to files that came with it: in
+    `file_refs`, in the `memory_id` of attachments, and in contents and their earlier revisions, in the places where the
+    service finds references, whose hashes are then others. References to what did not come with the file stay as they are. In
+    a file of the same user only those ids are replaced that belong to memories or files of other users: none of these is
+    changed or shown. Vectors are kept when they are of the model and the version of the service's own; they are believed, so
+    take files in only from where you trust them. A content that got other ids is embedded anew.
+
+    Lines are held to the rules of those who write memories and files, as far as what this service has stored keeps to them:
+    a reminder may be of any year, and of a time zone that is not known here, and texts may be longer by what stands in them
+    for secrets. A revision is at most 4 294 967 296.
+
+    Errors: INVALID_ARGUMENT, with a field such as "data.lines[17].importance" (lines count from 1), when a line is wrong, is of an
+    unknown kind and does not say `"optional":true`, or is longer than 32 MiB; "data.lines[1].version" when the file is of another
+    version; "data.lines[N].record" when it was cut, "data.lines[N].sha256" when it was changed: what came before is stored, and
+    stays. FAILED_PRECONDITION (ERASURE_RUNNING).
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HEADER_FIELD_NUMBER: _builtins.int
+    DATA_FIELD_NUMBER: _builtins.int
+    data: _builtins.bytes
+    """data is the next piece of the file, in every message after the header: of any size that the service takes as a
+    message, 256 KiB is advised. Empty: nothing.
+    """
+    @_builtins.property
+    def header(self) -> Global___ImportUserHeader:
+        """header must be the first message, and only the first."""
+
+    def __init__(
+        self,
+        *,
+        header: Global___ImportUserHeader | None = ...,
+        data: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["data", b"data", "header", b"header", "part", b"part"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["data", b"data", "header", b"header", "part", b"part"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_part: _TypeAlias = _typing.Literal["header", "data"]  # noqa: Y015
+    _WhichOneofArgType_part: _TypeAlias = _typing.Literal["part", b"part"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_part) -> _WhichOneofReturnType_part | None: ...
+
+Global___ImportUserRequest: _TypeAlias = ImportUserRequest  # noqa: Y015
+
+@_typing.final
+class ImportUserHeader(_message.Message):
+    """ImportUserHeader says into whom to import."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCOPE_FIELD_NUMBER: _builtins.int
+    WAIT_FOR_FIELD_NUMBER: _builtins.int
+    wait_for: _types_pb2.WaitFor.ValueType
+    """wait_for says when the last response comes. Unspecified: STORED. INDEXED: when searches find everything."""
+    @_builtins.property
+    def scope(self) -> _types_pb2.Scope:
+        """scope names the user who gets the records, whosever they were. Its other fields must be empty: projects, agents and
+        sessions are those of the file.
+        """
+
+    def __init__(
+        self,
+        *,
+        scope: _types_pb2.Scope | None = ...,
+        wait_for: _types_pb2.WaitFor.ValueType = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["scope", b"scope"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["scope", b"scope", "wait_for", b"wait_for"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ImportUserHeader: _TypeAlias = ImportUserHeader  # noqa: Y015
+
+@_typing.final
+class ImportUserResponse(_message.Message):
+    """ImportUserResponse tells how far an import is. One comes at once after the header, then one after batches and at least
+    one a second, and the last one has `done`. All numbers are of this stream, so far.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class StoredCountsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    LINE_COUNT_FIELD_NUMBER: _builtins.int
+    TOTAL_COUNT_FIELD_NUMBER: _builtins.int
+    STORED_COUNTS_FIELD_NUMBER: _builtins.int
+    UNCHANGED_COUNT_FIELD_NUMBER: _builtins.int
+    SKIPPED_COUNT_FIELD_NUMBER: _builtins.int
+    VECTOR_COUNT_FIELD_NUMBER: _builtins.int
+    ISSUES_FIELD_NUMBER: _builtins.int
+    RECORDS_PER_SECOND_FIELD_NUMBER: _builtins.int
     DONE_FIELD_NUMBER: _builtins.int
-    TOTAL_FIELD_NUMBER: _builtins.int
-    GENERATION_FIELD_NUMBER: _builtins.int
+    CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
+    line_count: _builtins.int
+    """line_count is how many lines of the file are durable."""
+    total_count: _builtins.int
+    """total_count is how many records the header of the file announces. 0 until it was read."""
+    unchanged_count: _builtins.int
+    """unchanged_count is how many records were here already and say the same."""
+    skipped_count: _builtins.int
+    """skipped_count is how many records were left out. The issues tell of them."""
+    vector_count: _builtins.int
+    """vector_count is how many vectors of the file were kept, those that were here already included."""
+    records_per_second: _builtins.float
+    """records_per_second is the mean speed so far. 0 before the first batch."""
+    done: _builtins.bool
+    """done says that the whole file was read, that its footer fits, and that everything is durable."""
+    consistency_token: _builtins.str
+    """consistency_token makes a later search see everything that is stored: SearchRequest.consistency_token. Empty until
+    something was stored.
+    """
+    @_builtins.property
+    def stored_counts(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """stored_counts is how many records were stored, by their kind: "memory", "revision", "session" and others."""
+
+    @_builtins.property
+    def issues(self) -> _containers.RepeatedCompositeFieldContainer[Global___ImportIssue]:
+        """issues are what happened since the response before, at most 500 in one response, by ascending line."""
+
+    def __init__(
+        self,
+        *,
+        line_count: _builtins.int = ...,
+        total_count: _builtins.int = ...,
+        stored_counts: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        unchanged_count: _builtins.int = ...,
+        skipped_count: _builtins.int = ...,
+        vector_count: _builtins.int = ...,
+        issues: _abc.Iterable[Global___ImportIssue] | None = ...,
+        records_per_second: _builtins.float = ...,
+        done: _builtins.bool = ...,
+        consistency_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["consistency_token", b"consistency_token", "done", b"done", "issues", b"issues", "line_count", b"line_count", "records_per_second", b"records_per_second", "skipped_count", b"skipped_count", "stored_counts", b"stored_counts", "total_count", b"total_count", "unchanged_count", b"unchanged_count", "vector_count", b"vector_count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ImportUserResponse: _TypeAlias = ImportUserResponse  # noqa: Y015
+
+@_typing.final
+class ImportIssue(_message.Message):
+    """ImportIssue is a record that was not simply stored."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LINE_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    ID_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
     MESSAGE_FIELD_NUMBER: _builtins.int
-    phase: Global___ReindexPhase.ValueType
-    """phase is the present step."""
-    index: Global___IndexKind.ValueType
-    """index is which index it is about. UNSPECIFIED in the phase DONE."""
-    done: _builtins.int
-    """done is how many entries this phase has dealt with. In REPAIRED, how many were written or removed."""
-    total: _builtins.int
-    """total is how many entries this phase will deal with. 0: not known."""
-    generation: _builtins.int
-    """generation is the number of the generation being built or repaired. 0 in the phase DONE."""
+    BLOCKING_ID_FIELD_NUMBER: _builtins.int
+    line: _builtins.int
+    """line is its line in the file, from 1."""
+    kind: _builtins.str
+    """kind is what it is, such as "memory"."""
+    id: _builtins.str
+    """id is the id or the name that it has in the file."""
+    reason: Global___ImportIssueReason.ValueType
+    """reason says why. Never unspecified."""
     message: _builtins.str
-    """message says the same in English, for people. May be empty."""
+    """message says it in English."""
+    blocking_id: _builtins.str
+    """blocking_id is the id of the memory of the user that has the key or the content. Empty where there is none."""
     def __init__(
         self,
         *,
-        phase: Global___ReindexPhase.ValueType = ...,
-        index: Global___IndexKind.ValueType = ...,
-        done: _builtins.int = ...,
-        total: _builtins.int = ...,
-        generation: _builtins.int = ...,
+        line: _builtins.int = ...,
+        kind: _builtins.str = ...,
+        id: _builtins.str = ...,
+        reason: Global___ImportIssueReason.ValueType = ...,
         message: _builtins.str = ...,
+        blocking_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["done", b"done", "generation", b"generation", "index", b"index", "message", b"message", "phase", b"phase", "total", b"total"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["blocking_id", b"blocking_id", "id", b"id", "kind", b"kind", "line", b"line", "message", b"message", "reason", b"reason"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ReindexResponse: _TypeAlias = ReindexResponse  # noqa: Y015
+Global___ImportIssue: _TypeAlias = ImportIssue  # noqa: Y015
 
 @_typing.final
-class GetPerformanceRequest(_message.Message):
-    """GetPerformanceRequest asks how long operations took.
+class EraseUserRequest(_message.Message):
+    """EraseUserRequest asks to forget a user for good, or how much there would be to forget. Erased are the memories of all
+    projects and layers with their revisions, keywords, statements, conflicts and vectors, the embeddings of their texts
+    unless others need the same ones, sessions and messages, checkpoints, files, and their bytes unless somebody else has the
+    same, what was left of memories that were removed before, remembered requests with their answers, and whose the changes were that watches read; all entries of the indexes, which
+    are then written anew so that nothing stays in their files; and what is kept in memory. It works in parts, each one
+    transaction, while others read and write. Backups are left alone; the receipt names them.
 
-    Errors: none of its own.
+    While it runs, and afterwards for calls that were begun before its end, nothing new of the user can be stored
+    (ERASURE_RUNNING). Afterwards the id is free, as if it had never been used. An erasure that broke off is finished when the
+    service starts, or by calling again. It takes seconds for each 10 000 memories of all users together: give it time.
+
+    Errors: UNAVAILABLE (BACKEND_UNAVAILABLE) and DEADLINE_EXCEEDED when it is not finished: it is begun, and goes on when it
+    is called again.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    OPERATION_FIELD_NUMBER: _builtins.int
-    operation: _builtins.str
-    """operation is the one to report, as in OperationPerformance.operation. Empty: all. An unknown name gives an empty
-    list.
+    SCOPE_FIELD_NUMBER: _builtins.int
+    CONFIRM_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    confirm: _builtins.bool
+    """confirm says that the user is to be erased. False: nothing is changed, and the receipt says what would be removed."""
+    request_id: _builtins.str
+    """request_id makes a repetition safe: the same id gets the same receipt, for 24 hours. Any string of at most 128
+    characters; a UUID is advised. Empty: a repetition is a new request, which finds nothing. Of no effect without confirm.
     """
+    @_builtins.property
+    def scope(self) -> _types_pb2.Scope:
+        """scope names the user. Its other fields must be empty: a user is erased whole."""
+
     def __init__(
         self,
         *,
-        operation: _builtins.str = ...,
+        scope: _types_pb2.Scope | None = ...,
+        confirm: _builtins.bool = ...,
+        request_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["scope", b"scope"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["confirm", b"confirm", "request_id", b"request_id", "scope", b"scope"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EraseUserRequest: _TypeAlias = EraseUserRequest  # noqa: Y015
+
+@_typing.final
+class EraseUserResponse(_message.Message):
+    """EraseUserResponse holds the receipt."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RECEIPT_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def receipt(self) -> Global___ErasureReceipt:
+        """receipt is what was done. Always set."""
+
+    def __init__(
+        self,
+        *,
+        receipt: Global___ErasureReceipt | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["receipt", b"receipt"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["receipt", b"receipt"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EraseUserResponse: _TypeAlias = EraseUserResponse  # noqa: Y015
+
+@_typing.final
+class ErasureReceipt(_message.Message):
+    """ErasureReceipt says what an erasure did, or would do. It names the user nowhere; of the erasure itself a digest of the
+    user's id is kept for 24 hours.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DRY_RUN_FIELD_NUMBER: _builtins.int
+    CLEAN_FIELD_NUMBER: _builtins.int
+    START_TIME_FIELD_NUMBER: _builtins.int
+    END_TIME_FIELD_NUMBER: _builtins.int
+    STORES_FIELD_NUMBER: _builtins.int
+    BACKUPS_FIELD_NUMBER: _builtins.int
+    SEARCHED_FILE_COUNT_FIELD_NUMBER: _builtins.int
+    dry_run: _builtins.bool
+    """dry_run says that nothing was changed."""
+    clean: _builtins.bool
+    """clean says that every search afterwards found nothing of the user. False in a dry run, and when stores[].remaining_count
+    says otherwise: then erase again.
+    """
+    searched_file_count: _builtins.int
+    """searched_file_count is how many files of the data directory were read through, from end to end, for samples of what was
+    removed. 0 in a dry run, and when there was nothing to take a sample of.
+    """
+    @_builtins.property
+    def start_time(self) -> _timestamp_pb2.Timestamp:
+        """start_time is when the erasure began. Always set."""
+
+    @_builtins.property
+    def end_time(self) -> _timestamp_pb2.Timestamp:
+        """end_time is when it was finished. Always set; that of a dry run is begin_time."""
+
+    @_builtins.property
+    def stores(self) -> _containers.RepeatedCompositeFieldContainer[Global___ErasedStore]:
+        """stores are "metadata", "vectors", "lexical", "blobs" (the bytes of files) and, but for a dry run, "files" (those of the
+        data directory).
+        """
+
+    @_builtins.property
+    def backups(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """backups are the names of the backups of the service that are there, and may hold the user still: those made before
+        end_time. They are not changed. Restoring one brings the user back.
+        """
+
+    def __init__(
+        self,
+        *,
+        dry_run: _builtins.bool = ...,
+        clean: _builtins.bool = ...,
+        start_time: _timestamp_pb2.Timestamp | None = ...,
+        end_time: _timestamp_pb2.Timestamp | None = ...,
+        stores: _abc.Iterable[Global___ErasedStore] | None = ...,
+        backups: _abc.Iterable[_builtins.str] | None = ...,
+        searched_file_count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["end_time", b"end_time", "start_time", b"start_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["backups", b"backups", "clean", b"clean", "dry_run", b"dry_run", "end_time", b"end_time", "searched_file_count", b"searched_file_count", "start_time", b"start_time", "stores", b"stores"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ErasureReceipt: _TypeAlias = ErasureReceipt  # noqa: Y015
+
+@_typing.final
+class ErasedStore(_message.Message):
+    """ErasedStore is what became of one store."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class RemovedCountsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    STORE_FIELD_NUMBER: _builtins.int
+    REMOVED_COUNTS_FIELD_NUMBER: _builtins.int
+    REMAINING_COUNT_FIELD_NUMBER: _builtins.int
+    store: _builtins.str
+    """store is its name."""
+    remaining_count: _builtins.int
+    """remaining_count is how much a search of the store found afterwards; of "files", how many files hold something. 0 in a
+    dry run.
+    """
+    @_builtins.property
+    def removed_counts(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """removed_counts is how much was there and was removed, or would be, by what it is: the table's name in the metadata
+        store, "entries" in an index, "blobs", and "orphan_blobs" for bytes that no file names any more, whoever's they were.
+        Names that count 0 are left out.
+        """
+
+    def __init__(
+        self,
+        *,
+        store: _builtins.str = ...,
+        removed_counts: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        remaining_count: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["operation", b"operation"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["remaining_count", b"remaining_count", "removed_counts", b"removed_counts", "store", b"store"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___GetPerformanceRequest: _TypeAlias = GetPerformanceRequest  # noqa: Y015
-
-@_typing.final
-class GetPerformanceResponse(_message.Message):
-    """GetPerformanceResponse holds what was measured."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    OPERATIONS_FIELD_NUMBER: _builtins.int
-    SINCE_FIELD_NUMBER: _builtins.int
-    @_builtins.property
-    def operations(self) -> _containers.RepeatedCompositeFieldContainer[Global___OperationPerformance]:
-        """operations are ordered by operation, then by layer. Those that never ran are left out."""
-
-    @_builtins.property
-    def since(self) -> _timestamp_pb2.Timestamp:
-        """since is when measuring began: at the start of the process. Always set."""
-
-    def __init__(
-        self,
-        *,
-        operations: _abc.Iterable[Global___OperationPerformance] | None = ...,
-        since: _timestamp_pb2.Timestamp | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["since", b"since"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["operations", b"operations", "since", b"since"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___GetPerformanceResponse: _TypeAlias = GetPerformanceResponse  # noqa: Y015
-
-@_typing.final
-class OperationPerformance(_message.Message):
-    """OperationPerformance is how long one operation took in one layer. Percentiles are estimates within 10 percent."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    OPERATION_FIELD_NUMBER: _builtins.int
-    LAYER_FIELD_NUMBER: _builtins.int
-    COUNT_FIELD_NUMBER: _builtins.int
-    ERRORS_FIELD_NUMBER: _builtins.int
-    P50_FIELD_NUMBER: _builtins.int
-    P90_FIELD_NUMBER: _builtins.int
-    P95_FIELD_NUMBER: _builtins.int
-    P99_FIELD_NUMBER: _builtins.int
-    MAX_FIELD_NUMBER: _builtins.int
-    MEAN_FIELD_NUMBER: _builtins.int
-    STAGES_FIELD_NUMBER: _builtins.int
-    operation: _builtins.str
-    """operation is what was done, such as "Search" or "CreateMemory" in the layer "edge"."""
-    layer: _builtins.str
-    """layer is where it was measured: "edge" (the whole call), "engine" (what it did, without the wire), "store",
-    "vectors", "lexical", "embedder" (what the backends did of that). More may come.
-    """
-    count: _builtins.int
-    """count is how many times it ran, failures included."""
-    errors: _builtins.int
-    """errors is how many times it failed."""
-    @_builtins.property
-    def p50(self) -> _duration_pb2.Duration:
-        """p50 is the duration that half of the runs stayed within."""
-
-    @_builtins.property
-    def p90(self) -> _duration_pb2.Duration:
-        """p90 is the duration that 90 percent of the runs stayed within."""
-
-    @_builtins.property
-    def p95(self) -> _duration_pb2.Duration:
-        """p95 is the duration that 95 percent of the runs stayed within."""
-
-    @_builtins.property
-    def p99(self) -> _duration_pb2.Duration:
-        """p99 is the duration that 99 percent of the runs stayed within."""
-
-    @_builtins.property
-    def max(self) -> _duration_pb2.Duration:
-        """max is the longest duration, exactly."""
-
-    @_builtins.property
-    def mean(self) -> _duration_pb2.Duration:
-        """mean is the mean duration, exactly."""
-
-    @_builtins.property
-    def stages(self) -> _containers.RepeatedCompositeFieldContainer[Global___StagePerformance]:
-        """stages are the parts of the operation, in the order in which they run. Empty where it has none."""
-
-    def __init__(
-        self,
-        *,
-        operation: _builtins.str = ...,
-        layer: _builtins.str = ...,
-        count: _builtins.int = ...,
-        errors: _builtins.int = ...,
-        p50: _duration_pb2.Duration | None = ...,
-        p90: _duration_pb2.Duration | None = ...,
-        p95: _duration_pb2.Duration | None = ...,
-        p99: _duration_pb2.Duration | None = ...,
-        max: _duration_pb2.Duration | None = ...,
-        mean: _duration_pb2.Duration | None = ...,
-        stages: _abc.Iterable[Global___StagePerformance] | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["max", b"max", "mean", b"mean", "p50", b"p50", "p90", b"p90", "p95", b"p95", "p99", b"p99"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "errors", b"errors", "layer", b"layer", "max", b"max", "mean", b"mean", "operation", b"operation", "p50", b"p50", "p90", b"p90", "p95", b"p95", "p99", b"p99", "stages", b"stages"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___OperationPerformance: _TypeAlias = OperationPerformance  # noqa: Y015
-
-@_typing.final
-class StagePerformance(_message.Message):
-    """StagePerformance is how long one part of an operation took. Percentiles are estimates within 10 percent."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    STAGE_FIELD_NUMBER: _builtins.int
-    COUNT_FIELD_NUMBER: _builtins.int
-    P50_FIELD_NUMBER: _builtins.int
-    P90_FIELD_NUMBER: _builtins.int
-    P95_FIELD_NUMBER: _builtins.int
-    P99_FIELD_NUMBER: _builtins.int
-    MAX_FIELD_NUMBER: _builtins.int
-    MEAN_FIELD_NUMBER: _builtins.int
-    stage: _builtins.str
-    """stage is the part's name, as in StageTiming."""
-    count: _builtins.int
-    """count is how many times it ran."""
-    @_builtins.property
-    def p50(self) -> _duration_pb2.Duration:
-        """p50 is the duration that half of the runs stayed within."""
-
-    @_builtins.property
-    def p90(self) -> _duration_pb2.Duration:
-        """p90 is the duration that 90 percent of the runs stayed within."""
-
-    @_builtins.property
-    def p95(self) -> _duration_pb2.Duration:
-        """p95 is the duration that 95 percent of the runs stayed within."""
-
-    @_builtins.property
-    def p99(self) -> _duration_pb2.Duration:
-        """p99 is the duration that 99 percent of the runs stayed within."""
-
-    @_builtins.property
-    def max(self) -> _duration_pb2.Duration:
-        """max is the longest duration, exactly."""
-
-    @_builtins.property
-    def mean(self) -> _duration_pb2.Duration:
-        """mean is the mean duration, exactly."""
-
-    def __init__(
-        self,
-        *,
-        stage: _builtins.str = ...,
-        count: _builtins.int = ...,
-        p50: _duration_pb2.Duration | None = ...,
-        p90: _duration_pb2.Duration | None = ...,
-        p95: _duration_pb2.Duration | None = ...,
-        p99: _duration_pb2.Duration | None = ...,
-        max: _duration_pb2.Duration | None = ...,
-        mean: _duration_pb2.Duration | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["max", b"max", "mean", b"mean", "p50", b"p50", "p90", b"p90", "p95", b"p95", "p99", b"p99"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "max", b"max", "mean", b"mean", "p50", b"p50", "p90", b"p90", "p95", b"p95", "p99", b"p99", "stage", b"stage"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___StagePerformance: _TypeAlias = StagePerformance  # noqa: Y015
+Global___ErasedStore: _TypeAlias = ErasedStore  # noqa: Y015

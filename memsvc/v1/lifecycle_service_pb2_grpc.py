@@ -3,20 +3,7 @@
 import grpc
 import warnings
 
-from memsvc.v1 import backup_pb2 as memsvc_dot_v1_dot_backup__pb2
-from memsvc.v1 import consolidation_pb2 as memsvc_dot_v1_dot_consolidation__pb2
-from memsvc.v1 import erasure_pb2 as memsvc_dot_v1_dot_erasure__pb2
-from memsvc.v1 import history_pb2 as memsvc_dot_v1_dot_history__pb2
-from memsvc.v1 import integrity_pb2 as memsvc_dot_v1_dot_integrity__pb2
-from memsvc.v1 import keys_pb2 as memsvc_dot_v1_dot_keys__pb2
 from memsvc.v1 import lifecycle_service_pb2 as memsvc_dot_v1_dot_lifecycle__service__pb2
-from memsvc.v1 import maintenance_pb2 as memsvc_dot_v1_dot_maintenance__pb2
-from memsvc.v1 import migration_pb2 as memsvc_dot_v1_dot_migration__pb2
-from memsvc.v1 import promotion_pb2 as memsvc_dot_v1_dot_promotion__pb2
-from memsvc.v1 import reminders_pb2 as memsvc_dot_v1_dot_reminders__pb2
-from memsvc.v1 import summaries_pb2 as memsvc_dot_v1_dot_summaries__pb2
-from memsvc.v1 import transfer_pb2 as memsvc_dot_v1_dot_transfer__pb2
-from memsvc.v1 import vault_pb2 as memsvc_dot_v1_dot_vault__pb2
 
 GRPC_GENERATED_VERSION = '1.76.0'
 GRPC_VERSION = grpc.__version__
@@ -39,7 +26,8 @@ if _version_not_supported:
 
 
 class LifecycleServiceStub(object):
-    """LifecycleService looks after the memories as a whole: statistics, health, performance and the indexes.
+    """LifecycleService keeps memories over time: maintenance, promotion, archive, consolidation, reminders, summaries,
+    checkpoints, export, import and erasure.
 
     Beside the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at
     once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED), UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL.
@@ -54,140 +42,86 @@ class LifecycleServiceStub(object):
         Args:
             channel: A grpc.Channel.
         """
-        self.GetStats = channel.unary_unary(
-                '/memsvc.v1.LifecycleService/GetStats',
-                request_serializer=memsvc_dot_v1_dot_lifecycle__service__pb2.GetStatsRequest.SerializeToString,
-                response_deserializer=memsvc_dot_v1_dot_lifecycle__service__pb2.GetStatsResponse.FromString,
-                _registered_method=True)
-        self.Diagnose = channel.unary_unary(
-                '/memsvc.v1.LifecycleService/Diagnose',
-                request_serializer=memsvc_dot_v1_dot_lifecycle__service__pb2.DiagnoseRequest.SerializeToString,
-                response_deserializer=memsvc_dot_v1_dot_lifecycle__service__pb2.DiagnoseResponse.FromString,
-                _registered_method=True)
-        self.Reindex = channel.unary_stream(
-                '/memsvc.v1.LifecycleService/Reindex',
-                request_serializer=memsvc_dot_v1_dot_lifecycle__service__pb2.ReindexRequest.SerializeToString,
-                response_deserializer=memsvc_dot_v1_dot_lifecycle__service__pb2.ReindexResponse.FromString,
-                _registered_method=True)
-        self.GetPerformance = channel.unary_unary(
-                '/memsvc.v1.LifecycleService/GetPerformance',
-                request_serializer=memsvc_dot_v1_dot_lifecycle__service__pb2.GetPerformanceRequest.SerializeToString,
-                response_deserializer=memsvc_dot_v1_dot_lifecycle__service__pb2.GetPerformanceResponse.FromString,
-                _registered_method=True)
-        self.CreateCheckpoint = channel.unary_unary(
-                '/memsvc.v1.LifecycleService/CreateCheckpoint',
-                request_serializer=memsvc_dot_v1_dot_history__pb2.CreateCheckpointRequest.SerializeToString,
-                response_deserializer=memsvc_dot_v1_dot_history__pb2.CreateCheckpointResponse.FromString,
-                _registered_method=True)
-        self.ListCheckpoints = channel.unary_unary(
-                '/memsvc.v1.LifecycleService/ListCheckpoints',
-                request_serializer=memsvc_dot_v1_dot_history__pb2.ListCheckpointsRequest.SerializeToString,
-                response_deserializer=memsvc_dot_v1_dot_history__pb2.ListCheckpointsResponse.FromString,
-                _registered_method=True)
-        self.DiffCheckpoint = channel.unary_unary(
-                '/memsvc.v1.LifecycleService/DiffCheckpoint',
-                request_serializer=memsvc_dot_v1_dot_history__pb2.DiffCheckpointRequest.SerializeToString,
-                response_deserializer=memsvc_dot_v1_dot_history__pb2.DiffCheckpointResponse.FromString,
-                _registered_method=True)
-        self.RollbackToCheckpoint = channel.unary_unary(
-                '/memsvc.v1.LifecycleService/RollbackToCheckpoint',
-                request_serializer=memsvc_dot_v1_dot_history__pb2.RollbackToCheckpointRequest.SerializeToString,
-                response_deserializer=memsvc_dot_v1_dot_history__pb2.RollbackToCheckpointResponse.FromString,
-                _registered_method=True)
-        self.PromoteMemory = channel.unary_unary(
-                '/memsvc.v1.LifecycleService/PromoteMemory',
-                request_serializer=memsvc_dot_v1_dot_promotion__pb2.PromoteMemoryRequest.SerializeToString,
-                response_deserializer=memsvc_dot_v1_dot_promotion__pb2.PromoteMemoryResponse.FromString,
-                _registered_method=True)
-        self.ListDueReminders = channel.unary_unary(
-                '/memsvc.v1.LifecycleService/ListDueReminders',
-                request_serializer=memsvc_dot_v1_dot_reminders__pb2.ListDueRemindersRequest.SerializeToString,
-                response_deserializer=memsvc_dot_v1_dot_reminders__pb2.ListDueRemindersResponse.FromString,
-                _registered_method=True)
-        self.AcknowledgeReminder = channel.unary_unary(
-                '/memsvc.v1.LifecycleService/AcknowledgeReminder',
-                request_serializer=memsvc_dot_v1_dot_reminders__pb2.AcknowledgeReminderRequest.SerializeToString,
-                response_deserializer=memsvc_dot_v1_dot_reminders__pb2.AcknowledgeReminderResponse.FromString,
-                _registered_method=True)
-        self.CheckIntegrity = channel.unary_stream(
-                '/memsvc.v1.LifecycleService/CheckIntegrity',
-                request_serializer=memsvc_dot_v1_dot_integrity__pb2.CheckIntegrityRequest.SerializeToString,
-                response_deserializer=memsvc_dot_v1_dot_integrity__pb2.CheckIntegrityResponse.FromString,
-                _registered_method=True)
-        self.ConsolidateMemories = channel.unary_unary(
-                '/memsvc.v1.LifecycleService/ConsolidateMemories',
-                request_serializer=memsvc_dot_v1_dot_consolidation__pb2.ConsolidateMemoriesRequest.SerializeToString,
-                response_deserializer=memsvc_dot_v1_dot_consolidation__pb2.ConsolidateMemoriesResponse.FromString,
-                _registered_method=True)
-        self.UndoConsolidation = channel.unary_unary(
-                '/memsvc.v1.LifecycleService/UndoConsolidation',
-                request_serializer=memsvc_dot_v1_dot_consolidation__pb2.UndoConsolidationRequest.SerializeToString,
-                response_deserializer=memsvc_dot_v1_dot_consolidation__pb2.UndoConsolidationResponse.FromString,
-                _registered_method=True)
-        self.SummarizePeriod = channel.unary_unary(
-                '/memsvc.v1.LifecycleService/SummarizePeriod',
-                request_serializer=memsvc_dot_v1_dot_summaries__pb2.SummarizePeriodRequest.SerializeToString,
-                response_deserializer=memsvc_dot_v1_dot_summaries__pb2.SummarizePeriodResponse.FromString,
-                _registered_method=True)
         self.RunMaintenance = channel.unary_stream(
                 '/memsvc.v1.LifecycleService/RunMaintenance',
-                request_serializer=memsvc_dot_v1_dot_maintenance__pb2.RunMaintenanceRequest.SerializeToString,
-                response_deserializer=memsvc_dot_v1_dot_maintenance__pb2.RunMaintenanceResponse.FromString,
+                request_serializer=memsvc_dot_v1_dot_lifecycle__service__pb2.RunMaintenanceRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_lifecycle__service__pb2.RunMaintenanceResponse.FromString,
                 _registered_method=True)
         self.ArchiveMemory = channel.unary_unary(
                 '/memsvc.v1.LifecycleService/ArchiveMemory',
-                request_serializer=memsvc_dot_v1_dot_maintenance__pb2.ArchiveMemoryRequest.SerializeToString,
-                response_deserializer=memsvc_dot_v1_dot_maintenance__pb2.ArchiveMemoryResponse.FromString,
+                request_serializer=memsvc_dot_v1_dot_lifecycle__service__pb2.ArchiveMemoryRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_lifecycle__service__pb2.ArchiveMemoryResponse.FromString,
+                _registered_method=True)
+        self.PromoteMemory = channel.unary_unary(
+                '/memsvc.v1.LifecycleService/PromoteMemory',
+                request_serializer=memsvc_dot_v1_dot_lifecycle__service__pb2.PromoteMemoryRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_lifecycle__service__pb2.PromoteMemoryResponse.FromString,
+                _registered_method=True)
+        self.ConsolidateMemories = channel.unary_unary(
+                '/memsvc.v1.LifecycleService/ConsolidateMemories',
+                request_serializer=memsvc_dot_v1_dot_lifecycle__service__pb2.ConsolidateMemoriesRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_lifecycle__service__pb2.ConsolidateMemoriesResponse.FromString,
+                _registered_method=True)
+        self.UndoConsolidation = channel.unary_unary(
+                '/memsvc.v1.LifecycleService/UndoConsolidation',
+                request_serializer=memsvc_dot_v1_dot_lifecycle__service__pb2.UndoConsolidationRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_lifecycle__service__pb2.UndoConsolidationResponse.FromString,
+                _registered_method=True)
+        self.SummarizePeriod = channel.unary_unary(
+                '/memsvc.v1.LifecycleService/SummarizePeriod',
+                request_serializer=memsvc_dot_v1_dot_lifecycle__service__pb2.SummarizePeriodRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_lifecycle__service__pb2.SummarizePeriodResponse.FromString,
+                _registered_method=True)
+        self.ListDueReminders = channel.unary_unary(
+                '/memsvc.v1.LifecycleService/ListDueReminders',
+                request_serializer=memsvc_dot_v1_dot_lifecycle__service__pb2.ListDueRemindersRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_lifecycle__service__pb2.ListDueRemindersResponse.FromString,
+                _registered_method=True)
+        self.AcknowledgeReminder = channel.unary_unary(
+                '/memsvc.v1.LifecycleService/AcknowledgeReminder',
+                request_serializer=memsvc_dot_v1_dot_lifecycle__service__pb2.AcknowledgeReminderRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_lifecycle__service__pb2.AcknowledgeReminderResponse.FromString,
+                _registered_method=True)
+        self.CreateCheckpoint = channel.unary_unary(
+                '/memsvc.v1.LifecycleService/CreateCheckpoint',
+                request_serializer=memsvc_dot_v1_dot_lifecycle__service__pb2.CreateCheckpointRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_lifecycle__service__pb2.CreateCheckpointResponse.FromString,
+                _registered_method=True)
+        self.ListCheckpoints = channel.unary_unary(
+                '/memsvc.v1.LifecycleService/ListCheckpoints',
+                request_serializer=memsvc_dot_v1_dot_lifecycle__service__pb2.ListCheckpointsRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_lifecycle__service__pb2.ListCheckpointsResponse.FromString,
+                _registered_method=True)
+        self.DiffCheckpoint = channel.unary_unary(
+                '/memsvc.v1.LifecycleService/DiffCheckpoint',
+                request_serializer=memsvc_dot_v1_dot_lifecycle__service__pb2.DiffCheckpointRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_lifecycle__service__pb2.DiffCheckpointResponse.FromString,
+                _registered_method=True)
+        self.RollbackToCheckpoint = channel.unary_unary(
+                '/memsvc.v1.LifecycleService/RollbackToCheckpoint',
+                request_serializer=memsvc_dot_v1_dot_lifecycle__service__pb2.RollbackToCheckpointRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_lifecycle__service__pb2.RollbackToCheckpointResponse.FromString,
                 _registered_method=True)
         self.ExportUser = channel.unary_stream(
                 '/memsvc.v1.LifecycleService/ExportUser',
-                request_serializer=memsvc_dot_v1_dot_transfer__pb2.ExportUserRequest.SerializeToString,
-                response_deserializer=memsvc_dot_v1_dot_transfer__pb2.ExportUserResponse.FromString,
+                request_serializer=memsvc_dot_v1_dot_lifecycle__service__pb2.ExportUserRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_lifecycle__service__pb2.ExportUserResponse.FromString,
                 _registered_method=True)
         self.ImportUser = channel.stream_stream(
                 '/memsvc.v1.LifecycleService/ImportUser',
-                request_serializer=memsvc_dot_v1_dot_transfer__pb2.ImportUserRequest.SerializeToString,
-                response_deserializer=memsvc_dot_v1_dot_transfer__pb2.ImportUserResponse.FromString,
+                request_serializer=memsvc_dot_v1_dot_lifecycle__service__pb2.ImportUserRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_lifecycle__service__pb2.ImportUserResponse.FromString,
                 _registered_method=True)
         self.EraseUser = channel.unary_unary(
                 '/memsvc.v1.LifecycleService/EraseUser',
-                request_serializer=memsvc_dot_v1_dot_erasure__pb2.EraseUserRequest.SerializeToString,
-                response_deserializer=memsvc_dot_v1_dot_erasure__pb2.EraseUserResponse.FromString,
-                _registered_method=True)
-        self.CreateBackup = channel.unary_stream(
-                '/memsvc.v1.LifecycleService/CreateBackup',
-                request_serializer=memsvc_dot_v1_dot_backup__pb2.CreateBackupRequest.SerializeToString,
-                response_deserializer=memsvc_dot_v1_dot_backup__pb2.CreateBackupResponse.FromString,
-                _registered_method=True)
-        self.MigrateBackend = channel.unary_stream(
-                '/memsvc.v1.LifecycleService/MigrateBackend',
-                request_serializer=memsvc_dot_v1_dot_migration__pb2.MigrateBackendRequest.SerializeToString,
-                response_deserializer=memsvc_dot_v1_dot_migration__pb2.MigrateBackendResponse.FromString,
-                _registered_method=True)
-        self.CreateApiKey = channel.unary_unary(
-                '/memsvc.v1.LifecycleService/CreateApiKey',
-                request_serializer=memsvc_dot_v1_dot_keys__pb2.CreateApiKeyRequest.SerializeToString,
-                response_deserializer=memsvc_dot_v1_dot_keys__pb2.CreateApiKeyResponse.FromString,
-                _registered_method=True)
-        self.ListApiKeys = channel.unary_unary(
-                '/memsvc.v1.LifecycleService/ListApiKeys',
-                request_serializer=memsvc_dot_v1_dot_keys__pb2.ListApiKeysRequest.SerializeToString,
-                response_deserializer=memsvc_dot_v1_dot_keys__pb2.ListApiKeysResponse.FromString,
-                _registered_method=True)
-        self.RevokeApiKey = channel.unary_unary(
-                '/memsvc.v1.LifecycleService/RevokeApiKey',
-                request_serializer=memsvc_dot_v1_dot_keys__pb2.RevokeApiKeyRequest.SerializeToString,
-                response_deserializer=memsvc_dot_v1_dot_keys__pb2.RevokeApiKeyResponse.FromString,
-                _registered_method=True)
-        self.SyncVault = channel.unary_stream(
-                '/memsvc.v1.LifecycleService/SyncVault',
-                request_serializer=memsvc_dot_v1_dot_vault__pb2.SyncVaultRequest.SerializeToString,
-                response_deserializer=memsvc_dot_v1_dot_vault__pb2.SyncVaultResponse.FromString,
+                request_serializer=memsvc_dot_v1_dot_lifecycle__service__pb2.EraseUserRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_lifecycle__service__pb2.EraseUserResponse.FromString,
                 _registered_method=True)
 
 
 class LifecycleServiceServicer(object):
-    """LifecycleService looks after the memories as a whole: statistics, health, performance and the indexes.
+    """LifecycleService keeps memories over time: maintenance, promotion, archive, consolidation, reminders, summaries,
+    checkpoints, export, import and erasure.
 
     Beside the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at
     once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED), UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL.
@@ -196,32 +130,59 @@ class LifecycleServiceServicer(object):
     PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
     """
 
-    def GetStats(self, request, context):
-        """GetStats counts the memories that a scope can see.
+    def RunMaintenance(self, request, context):
+        """RunMaintenance expires, promotes, archives, compacts and merges memories as is due, or lists what is due, and tells
+        its progress.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def Diagnose(self, request, context):
-        """Diagnose looks at every backend and index and says what is wrong. It changes nothing. A sick backend is reported,
-        not an error.
+    def ArchiveMemory(self, request, context):
+        """ArchiveMemory puts a memory out of use. It can come back.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def Reindex(self, request, context):
-        """Reindex makes the indexes equal to the store again, while searches and writes go on, and reports its progress at
-        least once a second. Cancelling the call stops it: an unfinished generation is removed, finished ones and repaired
-        entries stay.
+    def PromoteMemory(self, request, context):
+        """PromoteMemory keeps what a short-term memory says for good: a long-term memory is made of it, and it is archived.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def GetPerformance(self, request, context):
-        """GetPerformance tells how long operations took since the process started.
+    def ConsolidateMemories(self, request, context):
+        """ConsolidateMemories merges memories that say the same, the newest first, and archives what they were made of. It can
+        be undone.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UndoConsolidation(self, request, context):
+        """UndoConsolidation takes a merged memory apart again.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SummarizePeriod(self, request, context):
+        """SummarizePeriod sums up what the memories of a project say of a month, a span of time or a topic, in a memory.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListDueReminders(self, request, context):
+        """ListDueReminders returns the memories that are due, page by page: see Memory.reminder.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AcknowledgeReminder(self, request, context):
+        """AcknowledgeReminder takes note that a reminder was given, so that it is given once in each slot.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -261,72 +222,6 @@ class LifecycleServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def PromoteMemory(self, request, context):
-        """PromoteMemory keeps what a short-term memory says for good: a long-term memory is made of it, and it is archived.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def ListDueReminders(self, request, context):
-        """ListDueReminders returns the memories that are due, page by page: see Memory.reminder.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def AcknowledgeReminder(self, request, context):
-        """AcknowledgeReminder takes note that a reminder was given, so that it is given once in each slot.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def CheckIntegrity(self, request, context):
-        """CheckIntegrity looks for broken links, content that is not what its hash says, things stored of nobody and
-        differences of the indexes, and puts them right on request.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def ConsolidateMemories(self, request, context):
-        """ConsolidateMemories merges memories that say the same, the newest first, and archives what they were made of. It can
-        be undone.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def UndoConsolidation(self, request, context):
-        """UndoConsolidation takes a merged memory apart again.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def SummarizePeriod(self, request, context):
-        """SummarizePeriod sums up what the memories of a project say of a month, a span of time or a topic, in a memory.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def RunMaintenance(self, request, context):
-        """RunMaintenance expires, promotes, archives, compacts and merges memories as is due, or lists what is due, and tells
-        its progress.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def ArchiveMemory(self, request, context):
-        """ArchiveMemory puts a memory out of use. It can come back.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
     def ExportUser(self, request, context):
         """ExportUser tells everything that is stored of a user, as of one moment, as a file of JSON Lines in pieces.
         """
@@ -350,182 +245,83 @@ class LifecycleServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def CreateBackup(self, request, context):
-        """CreateBackup copies all that is stored, of all users, into a folder of the service, while it goes on.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def MigrateBackend(self, request, context):
-        """MigrateBackend moves everything that is stored to another metadata store, such as a PostgreSQL database, while the
-        service goes on, and verifies it. It can be broken off, gone on with, and undone.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def CreateApiKey(self, request, context):
-        """CreateApiKey makes a key for callers, and tells its secret once.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def ListApiKeys(self, request, context):
-        """ListApiKeys returns the keys of the service, oldest first, page by page. It tells no secret.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def RevokeApiKey(self, request, context):
-        """RevokeApiKey makes a key open nothing any more, for good.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def SyncVault(self, request, context):
-        """SyncVault compares the files of the vault with the memories, both ways, and brings them together, or lists what it
-        would do.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
 
 def add_LifecycleServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
-            'GetStats': grpc.unary_unary_rpc_method_handler(
-                    servicer.GetStats,
-                    request_deserializer=memsvc_dot_v1_dot_lifecycle__service__pb2.GetStatsRequest.FromString,
-                    response_serializer=memsvc_dot_v1_dot_lifecycle__service__pb2.GetStatsResponse.SerializeToString,
-            ),
-            'Diagnose': grpc.unary_unary_rpc_method_handler(
-                    servicer.Diagnose,
-                    request_deserializer=memsvc_dot_v1_dot_lifecycle__service__pb2.DiagnoseRequest.FromString,
-                    response_serializer=memsvc_dot_v1_dot_lifecycle__service__pb2.DiagnoseResponse.SerializeToString,
-            ),
-            'Reindex': grpc.unary_stream_rpc_method_handler(
-                    servicer.Reindex,
-                    request_deserializer=memsvc_dot_v1_dot_lifecycle__service__pb2.ReindexRequest.FromString,
-                    response_serializer=memsvc_dot_v1_dot_lifecycle__service__pb2.ReindexResponse.SerializeToString,
-            ),
-            'GetPerformance': grpc.unary_unary_rpc_method_handler(
-                    servicer.GetPerformance,
-                    request_deserializer=memsvc_dot_v1_dot_lifecycle__service__pb2.GetPerformanceRequest.FromString,
-                    response_serializer=memsvc_dot_v1_dot_lifecycle__service__pb2.GetPerformanceResponse.SerializeToString,
-            ),
-            'CreateCheckpoint': grpc.unary_unary_rpc_method_handler(
-                    servicer.CreateCheckpoint,
-                    request_deserializer=memsvc_dot_v1_dot_history__pb2.CreateCheckpointRequest.FromString,
-                    response_serializer=memsvc_dot_v1_dot_history__pb2.CreateCheckpointResponse.SerializeToString,
-            ),
-            'ListCheckpoints': grpc.unary_unary_rpc_method_handler(
-                    servicer.ListCheckpoints,
-                    request_deserializer=memsvc_dot_v1_dot_history__pb2.ListCheckpointsRequest.FromString,
-                    response_serializer=memsvc_dot_v1_dot_history__pb2.ListCheckpointsResponse.SerializeToString,
-            ),
-            'DiffCheckpoint': grpc.unary_unary_rpc_method_handler(
-                    servicer.DiffCheckpoint,
-                    request_deserializer=memsvc_dot_v1_dot_history__pb2.DiffCheckpointRequest.FromString,
-                    response_serializer=memsvc_dot_v1_dot_history__pb2.DiffCheckpointResponse.SerializeToString,
-            ),
-            'RollbackToCheckpoint': grpc.unary_unary_rpc_method_handler(
-                    servicer.RollbackToCheckpoint,
-                    request_deserializer=memsvc_dot_v1_dot_history__pb2.RollbackToCheckpointRequest.FromString,
-                    response_serializer=memsvc_dot_v1_dot_history__pb2.RollbackToCheckpointResponse.SerializeToString,
-            ),
-            'PromoteMemory': grpc.unary_unary_rpc_method_handler(
-                    servicer.PromoteMemory,
-                    request_deserializer=memsvc_dot_v1_dot_promotion__pb2.PromoteMemoryRequest.FromString,
-                    response_serializer=memsvc_dot_v1_dot_promotion__pb2.PromoteMemoryResponse.SerializeToString,
-            ),
-            'ListDueReminders': grpc.unary_unary_rpc_method_handler(
-                    servicer.ListDueReminders,
-                    request_deserializer=memsvc_dot_v1_dot_reminders__pb2.ListDueRemindersRequest.FromString,
-                    response_serializer=memsvc_dot_v1_dot_reminders__pb2.ListDueRemindersResponse.SerializeToString,
-            ),
-            'AcknowledgeReminder': grpc.unary_unary_rpc_method_handler(
-                    servicer.AcknowledgeReminder,
-                    request_deserializer=memsvc_dot_v1_dot_reminders__pb2.AcknowledgeReminderRequest.FromString,
-                    response_serializer=memsvc_dot_v1_dot_reminders__pb2.AcknowledgeReminderResponse.SerializeToString,
-            ),
-            'CheckIntegrity': grpc.unary_stream_rpc_method_handler(
-                    servicer.CheckIntegrity,
-                    request_deserializer=memsvc_dot_v1_dot_integrity__pb2.CheckIntegrityRequest.FromString,
-                    response_serializer=memsvc_dot_v1_dot_integrity__pb2.CheckIntegrityResponse.SerializeToString,
-            ),
-            'ConsolidateMemories': grpc.unary_unary_rpc_method_handler(
-                    servicer.ConsolidateMemories,
-                    request_deserializer=memsvc_dot_v1_dot_consolidation__pb2.ConsolidateMemoriesRequest.FromString,
-                    response_serializer=memsvc_dot_v1_dot_consolidation__pb2.ConsolidateMemoriesResponse.SerializeToString,
-            ),
-            'UndoConsolidation': grpc.unary_unary_rpc_method_handler(
-                    servicer.UndoConsolidation,
-                    request_deserializer=memsvc_dot_v1_dot_consolidation__pb2.UndoConsolidationRequest.FromString,
-                    response_serializer=memsvc_dot_v1_dot_consolidation__pb2.UndoConsolidationResponse.SerializeToString,
-            ),
-            'SummarizePeriod': grpc.unary_unary_rpc_method_handler(
-                    servicer.SummarizePeriod,
-                    request_deserializer=memsvc_dot_v1_dot_summaries__pb2.SummarizePeriodRequest.FromString,
-                    response_serializer=memsvc_dot_v1_dot_summaries__pb2.SummarizePeriodResponse.SerializeToString,
-            ),
             'RunMaintenance': grpc.unary_stream_rpc_method_handler(
                     servicer.RunMaintenance,
-                    request_deserializer=memsvc_dot_v1_dot_maintenance__pb2.RunMaintenanceRequest.FromString,
-                    response_serializer=memsvc_dot_v1_dot_maintenance__pb2.RunMaintenanceResponse.SerializeToString,
+                    request_deserializer=memsvc_dot_v1_dot_lifecycle__service__pb2.RunMaintenanceRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_lifecycle__service__pb2.RunMaintenanceResponse.SerializeToString,
             ),
             'ArchiveMemory': grpc.unary_unary_rpc_method_handler(
                     servicer.ArchiveMemory,
-                    request_deserializer=memsvc_dot_v1_dot_maintenance__pb2.ArchiveMemoryRequest.FromString,
-                    response_serializer=memsvc_dot_v1_dot_maintenance__pb2.ArchiveMemoryResponse.SerializeToString,
+                    request_deserializer=memsvc_dot_v1_dot_lifecycle__service__pb2.ArchiveMemoryRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_lifecycle__service__pb2.ArchiveMemoryResponse.SerializeToString,
+            ),
+            'PromoteMemory': grpc.unary_unary_rpc_method_handler(
+                    servicer.PromoteMemory,
+                    request_deserializer=memsvc_dot_v1_dot_lifecycle__service__pb2.PromoteMemoryRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_lifecycle__service__pb2.PromoteMemoryResponse.SerializeToString,
+            ),
+            'ConsolidateMemories': grpc.unary_unary_rpc_method_handler(
+                    servicer.ConsolidateMemories,
+                    request_deserializer=memsvc_dot_v1_dot_lifecycle__service__pb2.ConsolidateMemoriesRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_lifecycle__service__pb2.ConsolidateMemoriesResponse.SerializeToString,
+            ),
+            'UndoConsolidation': grpc.unary_unary_rpc_method_handler(
+                    servicer.UndoConsolidation,
+                    request_deserializer=memsvc_dot_v1_dot_lifecycle__service__pb2.UndoConsolidationRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_lifecycle__service__pb2.UndoConsolidationResponse.SerializeToString,
+            ),
+            'SummarizePeriod': grpc.unary_unary_rpc_method_handler(
+                    servicer.SummarizePeriod,
+                    request_deserializer=memsvc_dot_v1_dot_lifecycle__service__pb2.SummarizePeriodRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_lifecycle__service__pb2.SummarizePeriodResponse.SerializeToString,
+            ),
+            'ListDueReminders': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListDueReminders,
+                    request_deserializer=memsvc_dot_v1_dot_lifecycle__service__pb2.ListDueRemindersRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_lifecycle__service__pb2.ListDueRemindersResponse.SerializeToString,
+            ),
+            'AcknowledgeReminder': grpc.unary_unary_rpc_method_handler(
+                    servicer.AcknowledgeReminder,
+                    request_deserializer=memsvc_dot_v1_dot_lifecycle__service__pb2.AcknowledgeReminderRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_lifecycle__service__pb2.AcknowledgeReminderResponse.SerializeToString,
+            ),
+            'CreateCheckpoint': grpc.unary_unary_rpc_method_handler(
+                    servicer.CreateCheckpoint,
+                    request_deserializer=memsvc_dot_v1_dot_lifecycle__service__pb2.CreateCheckpointRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_lifecycle__service__pb2.CreateCheckpointResponse.SerializeToString,
+            ),
+            'ListCheckpoints': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListCheckpoints,
+                    request_deserializer=memsvc_dot_v1_dot_lifecycle__service__pb2.ListCheckpointsRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_lifecycle__service__pb2.ListCheckpointsResponse.SerializeToString,
+            ),
+            'DiffCheckpoint': grpc.unary_unary_rpc_method_handler(
+                    servicer.DiffCheckpoint,
+                    request_deserializer=memsvc_dot_v1_dot_lifecycle__service__pb2.DiffCheckpointRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_lifecycle__service__pb2.DiffCheckpointResponse.SerializeToString,
+            ),
+            'RollbackToCheckpoint': grpc.unary_unary_rpc_method_handler(
+                    servicer.RollbackToCheckpoint,
+                    request_deserializer=memsvc_dot_v1_dot_lifecycle__service__pb2.RollbackToCheckpointRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_lifecycle__service__pb2.RollbackToCheckpointResponse.SerializeToString,
             ),
             'ExportUser': grpc.unary_stream_rpc_method_handler(
                     servicer.ExportUser,
-                    request_deserializer=memsvc_dot_v1_dot_transfer__pb2.ExportUserRequest.FromString,
-                    response_serializer=memsvc_dot_v1_dot_transfer__pb2.ExportUserResponse.SerializeToString,
+                    request_deserializer=memsvc_dot_v1_dot_lifecycle__service__pb2.ExportUserRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_lifecycle__service__pb2.ExportUserResponse.SerializeToString,
             ),
             'ImportUser': grpc.stream_stream_rpc_method_handler(
                     servicer.ImportUser,
-                    request_deserializer=memsvc_dot_v1_dot_transfer__pb2.ImportUserRequest.FromString,
-                    response_serializer=memsvc_dot_v1_dot_transfer__pb2.ImportUserResponse.SerializeToString,
+                    request_deserializer=memsvc_dot_v1_dot_lifecycle__service__pb2.ImportUserRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_lifecycle__service__pb2.ImportUserResponse.SerializeToString,
             ),
             'EraseUser': grpc.unary_unary_rpc_method_handler(
                     servicer.EraseUser,
-                    request_deserializer=memsvc_dot_v1_dot_erasure__pb2.EraseUserRequest.FromString,
-                    response_serializer=memsvc_dot_v1_dot_erasure__pb2.EraseUserResponse.SerializeToString,
-            ),
-            'CreateBackup': grpc.unary_stream_rpc_method_handler(
-                    servicer.CreateBackup,
-                    request_deserializer=memsvc_dot_v1_dot_backup__pb2.CreateBackupRequest.FromString,
-                    response_serializer=memsvc_dot_v1_dot_backup__pb2.CreateBackupResponse.SerializeToString,
-            ),
-            'MigrateBackend': grpc.unary_stream_rpc_method_handler(
-                    servicer.MigrateBackend,
-                    request_deserializer=memsvc_dot_v1_dot_migration__pb2.MigrateBackendRequest.FromString,
-                    response_serializer=memsvc_dot_v1_dot_migration__pb2.MigrateBackendResponse.SerializeToString,
-            ),
-            'CreateApiKey': grpc.unary_unary_rpc_method_handler(
-                    servicer.CreateApiKey,
-                    request_deserializer=memsvc_dot_v1_dot_keys__pb2.CreateApiKeyRequest.FromString,
-                    response_serializer=memsvc_dot_v1_dot_keys__pb2.CreateApiKeyResponse.SerializeToString,
-            ),
-            'ListApiKeys': grpc.unary_unary_rpc_method_handler(
-                    servicer.ListApiKeys,
-                    request_deserializer=memsvc_dot_v1_dot_keys__pb2.ListApiKeysRequest.FromString,
-                    response_serializer=memsvc_dot_v1_dot_keys__pb2.ListApiKeysResponse.SerializeToString,
-            ),
-            'RevokeApiKey': grpc.unary_unary_rpc_method_handler(
-                    servicer.RevokeApiKey,
-                    request_deserializer=memsvc_dot_v1_dot_keys__pb2.RevokeApiKeyRequest.FromString,
-                    response_serializer=memsvc_dot_v1_dot_keys__pb2.RevokeApiKeyResponse.SerializeToString,
-            ),
-            'SyncVault': grpc.unary_stream_rpc_method_handler(
-                    servicer.SyncVault,
-                    request_deserializer=memsvc_dot_v1_dot_vault__pb2.SyncVaultRequest.FromString,
-                    response_serializer=memsvc_dot_v1_dot_vault__pb2.SyncVaultResponse.SerializeToString,
+                    request_deserializer=memsvc_dot_v1_dot_lifecycle__service__pb2.EraseUserRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_lifecycle__service__pb2.EraseUserResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -536,7 +332,8 @@ def add_LifecycleServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class LifecycleService(object):
-    """LifecycleService looks after the memories as a whole: statistics, health, performance and the indexes.
+    """LifecycleService keeps memories over time: maintenance, promotion, archive, consolidation, reminders, summaries,
+    checkpoints, export, import and erasure.
 
     Beside the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at
     once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED), UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL.
@@ -544,411 +341,6 @@ class LifecycleService(object):
     Where the service asks for API keys, also with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and
     PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
     """
-
-    @staticmethod
-    def GetStats(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/memsvc.v1.LifecycleService/GetStats',
-            memsvc_dot_v1_dot_lifecycle__service__pb2.GetStatsRequest.SerializeToString,
-            memsvc_dot_v1_dot_lifecycle__service__pb2.GetStatsResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def Diagnose(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/memsvc.v1.LifecycleService/Diagnose',
-            memsvc_dot_v1_dot_lifecycle__service__pb2.DiagnoseRequest.SerializeToString,
-            memsvc_dot_v1_dot_lifecycle__service__pb2.DiagnoseResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def Reindex(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_stream(
-            request,
-            target,
-            '/memsvc.v1.LifecycleService/Reindex',
-            memsvc_dot_v1_dot_lifecycle__service__pb2.ReindexRequest.SerializeToString,
-            memsvc_dot_v1_dot_lifecycle__service__pb2.ReindexResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def GetPerformance(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/memsvc.v1.LifecycleService/GetPerformance',
-            memsvc_dot_v1_dot_lifecycle__service__pb2.GetPerformanceRequest.SerializeToString,
-            memsvc_dot_v1_dot_lifecycle__service__pb2.GetPerformanceResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def CreateCheckpoint(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/memsvc.v1.LifecycleService/CreateCheckpoint',
-            memsvc_dot_v1_dot_history__pb2.CreateCheckpointRequest.SerializeToString,
-            memsvc_dot_v1_dot_history__pb2.CreateCheckpointResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def ListCheckpoints(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/memsvc.v1.LifecycleService/ListCheckpoints',
-            memsvc_dot_v1_dot_history__pb2.ListCheckpointsRequest.SerializeToString,
-            memsvc_dot_v1_dot_history__pb2.ListCheckpointsResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def DiffCheckpoint(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/memsvc.v1.LifecycleService/DiffCheckpoint',
-            memsvc_dot_v1_dot_history__pb2.DiffCheckpointRequest.SerializeToString,
-            memsvc_dot_v1_dot_history__pb2.DiffCheckpointResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def RollbackToCheckpoint(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/memsvc.v1.LifecycleService/RollbackToCheckpoint',
-            memsvc_dot_v1_dot_history__pb2.RollbackToCheckpointRequest.SerializeToString,
-            memsvc_dot_v1_dot_history__pb2.RollbackToCheckpointResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def PromoteMemory(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/memsvc.v1.LifecycleService/PromoteMemory',
-            memsvc_dot_v1_dot_promotion__pb2.PromoteMemoryRequest.SerializeToString,
-            memsvc_dot_v1_dot_promotion__pb2.PromoteMemoryResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def ListDueReminders(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/memsvc.v1.LifecycleService/ListDueReminders',
-            memsvc_dot_v1_dot_reminders__pb2.ListDueRemindersRequest.SerializeToString,
-            memsvc_dot_v1_dot_reminders__pb2.ListDueRemindersResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def AcknowledgeReminder(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/memsvc.v1.LifecycleService/AcknowledgeReminder',
-            memsvc_dot_v1_dot_reminders__pb2.AcknowledgeReminderRequest.SerializeToString,
-            memsvc_dot_v1_dot_reminders__pb2.AcknowledgeReminderResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def CheckIntegrity(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_stream(
-            request,
-            target,
-            '/memsvc.v1.LifecycleService/CheckIntegrity',
-            memsvc_dot_v1_dot_integrity__pb2.CheckIntegrityRequest.SerializeToString,
-            memsvc_dot_v1_dot_integrity__pb2.CheckIntegrityResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def ConsolidateMemories(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/memsvc.v1.LifecycleService/ConsolidateMemories',
-            memsvc_dot_v1_dot_consolidation__pb2.ConsolidateMemoriesRequest.SerializeToString,
-            memsvc_dot_v1_dot_consolidation__pb2.ConsolidateMemoriesResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def UndoConsolidation(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/memsvc.v1.LifecycleService/UndoConsolidation',
-            memsvc_dot_v1_dot_consolidation__pb2.UndoConsolidationRequest.SerializeToString,
-            memsvc_dot_v1_dot_consolidation__pb2.UndoConsolidationResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def SummarizePeriod(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/memsvc.v1.LifecycleService/SummarizePeriod',
-            memsvc_dot_v1_dot_summaries__pb2.SummarizePeriodRequest.SerializeToString,
-            memsvc_dot_v1_dot_summaries__pb2.SummarizePeriodResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
 
     @staticmethod
     def RunMaintenance(request,
@@ -965,8 +357,8 @@ class LifecycleService(object):
             request,
             target,
             '/memsvc.v1.LifecycleService/RunMaintenance',
-            memsvc_dot_v1_dot_maintenance__pb2.RunMaintenanceRequest.SerializeToString,
-            memsvc_dot_v1_dot_maintenance__pb2.RunMaintenanceResponse.FromString,
+            memsvc_dot_v1_dot_lifecycle__service__pb2.RunMaintenanceRequest.SerializeToString,
+            memsvc_dot_v1_dot_lifecycle__service__pb2.RunMaintenanceResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -992,8 +384,278 @@ class LifecycleService(object):
             request,
             target,
             '/memsvc.v1.LifecycleService/ArchiveMemory',
-            memsvc_dot_v1_dot_maintenance__pb2.ArchiveMemoryRequest.SerializeToString,
-            memsvc_dot_v1_dot_maintenance__pb2.ArchiveMemoryResponse.FromString,
+            memsvc_dot_v1_dot_lifecycle__service__pb2.ArchiveMemoryRequest.SerializeToString,
+            memsvc_dot_v1_dot_lifecycle__service__pb2.ArchiveMemoryResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PromoteMemory(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/memsvc.v1.LifecycleService/PromoteMemory',
+            memsvc_dot_v1_dot_lifecycle__service__pb2.PromoteMemoryRequest.SerializeToString,
+            memsvc_dot_v1_dot_lifecycle__service__pb2.PromoteMemoryResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ConsolidateMemories(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/memsvc.v1.LifecycleService/ConsolidateMemories',
+            memsvc_dot_v1_dot_lifecycle__service__pb2.ConsolidateMemoriesRequest.SerializeToString,
+            memsvc_dot_v1_dot_lifecycle__service__pb2.ConsolidateMemoriesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UndoConsolidation(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/memsvc.v1.LifecycleService/UndoConsolidation',
+            memsvc_dot_v1_dot_lifecycle__service__pb2.UndoConsolidationRequest.SerializeToString,
+            memsvc_dot_v1_dot_lifecycle__service__pb2.UndoConsolidationResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SummarizePeriod(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/memsvc.v1.LifecycleService/SummarizePeriod',
+            memsvc_dot_v1_dot_lifecycle__service__pb2.SummarizePeriodRequest.SerializeToString,
+            memsvc_dot_v1_dot_lifecycle__service__pb2.SummarizePeriodResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListDueReminders(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/memsvc.v1.LifecycleService/ListDueReminders',
+            memsvc_dot_v1_dot_lifecycle__service__pb2.ListDueRemindersRequest.SerializeToString,
+            memsvc_dot_v1_dot_lifecycle__service__pb2.ListDueRemindersResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AcknowledgeReminder(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/memsvc.v1.LifecycleService/AcknowledgeReminder',
+            memsvc_dot_v1_dot_lifecycle__service__pb2.AcknowledgeReminderRequest.SerializeToString,
+            memsvc_dot_v1_dot_lifecycle__service__pb2.AcknowledgeReminderResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CreateCheckpoint(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/memsvc.v1.LifecycleService/CreateCheckpoint',
+            memsvc_dot_v1_dot_lifecycle__service__pb2.CreateCheckpointRequest.SerializeToString,
+            memsvc_dot_v1_dot_lifecycle__service__pb2.CreateCheckpointResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListCheckpoints(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/memsvc.v1.LifecycleService/ListCheckpoints',
+            memsvc_dot_v1_dot_lifecycle__service__pb2.ListCheckpointsRequest.SerializeToString,
+            memsvc_dot_v1_dot_lifecycle__service__pb2.ListCheckpointsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DiffCheckpoint(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/memsvc.v1.LifecycleService/DiffCheckpoint',
+            memsvc_dot_v1_dot_lifecycle__service__pb2.DiffCheckpointRequest.SerializeToString,
+            memsvc_dot_v1_dot_lifecycle__service__pb2.DiffCheckpointResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RollbackToCheckpoint(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/memsvc.v1.LifecycleService/RollbackToCheckpoint',
+            memsvc_dot_v1_dot_lifecycle__service__pb2.RollbackToCheckpointRequest.SerializeToString,
+            memsvc_dot_v1_dot_lifecycle__service__pb2.RollbackToCheckpointResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -1019,8 +681,8 @@ class LifecycleService(object):
             request,
             target,
             '/memsvc.v1.LifecycleService/ExportUser',
-            memsvc_dot_v1_dot_transfer__pb2.ExportUserRequest.SerializeToString,
-            memsvc_dot_v1_dot_transfer__pb2.ExportUserResponse.FromString,
+            memsvc_dot_v1_dot_lifecycle__service__pb2.ExportUserRequest.SerializeToString,
+            memsvc_dot_v1_dot_lifecycle__service__pb2.ExportUserResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -1046,8 +708,8 @@ class LifecycleService(object):
             request_iterator,
             target,
             '/memsvc.v1.LifecycleService/ImportUser',
-            memsvc_dot_v1_dot_transfer__pb2.ImportUserRequest.SerializeToString,
-            memsvc_dot_v1_dot_transfer__pb2.ImportUserResponse.FromString,
+            memsvc_dot_v1_dot_lifecycle__service__pb2.ImportUserRequest.SerializeToString,
+            memsvc_dot_v1_dot_lifecycle__service__pb2.ImportUserResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -1073,170 +735,8 @@ class LifecycleService(object):
             request,
             target,
             '/memsvc.v1.LifecycleService/EraseUser',
-            memsvc_dot_v1_dot_erasure__pb2.EraseUserRequest.SerializeToString,
-            memsvc_dot_v1_dot_erasure__pb2.EraseUserResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def CreateBackup(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_stream(
-            request,
-            target,
-            '/memsvc.v1.LifecycleService/CreateBackup',
-            memsvc_dot_v1_dot_backup__pb2.CreateBackupRequest.SerializeToString,
-            memsvc_dot_v1_dot_backup__pb2.CreateBackupResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def MigrateBackend(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_stream(
-            request,
-            target,
-            '/memsvc.v1.LifecycleService/MigrateBackend',
-            memsvc_dot_v1_dot_migration__pb2.MigrateBackendRequest.SerializeToString,
-            memsvc_dot_v1_dot_migration__pb2.MigrateBackendResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def CreateApiKey(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/memsvc.v1.LifecycleService/CreateApiKey',
-            memsvc_dot_v1_dot_keys__pb2.CreateApiKeyRequest.SerializeToString,
-            memsvc_dot_v1_dot_keys__pb2.CreateApiKeyResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def ListApiKeys(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/memsvc.v1.LifecycleService/ListApiKeys',
-            memsvc_dot_v1_dot_keys__pb2.ListApiKeysRequest.SerializeToString,
-            memsvc_dot_v1_dot_keys__pb2.ListApiKeysResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def RevokeApiKey(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/memsvc.v1.LifecycleService/RevokeApiKey',
-            memsvc_dot_v1_dot_keys__pb2.RevokeApiKeyRequest.SerializeToString,
-            memsvc_dot_v1_dot_keys__pb2.RevokeApiKeyResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def SyncVault(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_stream(
-            request,
-            target,
-            '/memsvc.v1.LifecycleService/SyncVault',
-            memsvc_dot_v1_dot_vault__pb2.SyncVaultRequest.SerializeToString,
-            memsvc_dot_v1_dot_vault__pb2.SyncVaultResponse.FromString,
+            memsvc_dot_v1_dot_lifecycle__service__pb2.EraseUserRequest.SerializeToString,
+            memsvc_dot_v1_dot_lifecycle__service__pb2.EraseUserResponse.FromString,
             options,
             channel_credentials,
             insecure,

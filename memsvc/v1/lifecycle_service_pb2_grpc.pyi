@@ -5,20 +5,7 @@ isort:skip_file
 
 from collections import abc as _abc
 from grpc import aio as _aio
-from memsvc.v1 import backup_pb2 as _backup_pb2
-from memsvc.v1 import consolidation_pb2 as _consolidation_pb2
-from memsvc.v1 import erasure_pb2 as _erasure_pb2
-from memsvc.v1 import history_pb2 as _history_pb2
-from memsvc.v1 import integrity_pb2 as _integrity_pb2
-from memsvc.v1 import keys_pb2 as _keys_pb2
 from memsvc.v1 import lifecycle_service_pb2 as _lifecycle_service_pb2
-from memsvc.v1 import maintenance_pb2 as _maintenance_pb2
-from memsvc.v1 import migration_pb2 as _migration_pb2
-from memsvc.v1 import promotion_pb2 as _promotion_pb2
-from memsvc.v1 import reminders_pb2 as _reminders_pb2
-from memsvc.v1 import summaries_pb2 as _summaries_pb2
-from memsvc.v1 import transfer_pb2 as _transfer_pb2
-from memsvc.v1 import vault_pb2 as _vault_pb2
 import abc as _abc_1
 import grpc as _grpc
 import sys
@@ -40,7 +27,8 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class LifecycleServiceStub:
-    """LifecycleService looks after the memories as a whole: statistics, health, performance and the indexes.
+    """LifecycleService keeps memories over time: maintenance, promotion, archive, consolidation, reminders, summaries,
+    checkpoints, export, import and erasure.
 
     Beside the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at
     once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED), UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL.
@@ -53,28 +41,35 @@ class LifecycleServiceStub:
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> LifecycleServiceAsyncStub: ...
-    GetStats: _grpc.UnaryUnaryMultiCallable[_lifecycle_service_pb2.GetStatsRequest, _lifecycle_service_pb2.GetStatsResponse]
-    """GetStats counts the memories that a scope can see."""
-    Diagnose: _grpc.UnaryUnaryMultiCallable[_lifecycle_service_pb2.DiagnoseRequest, _lifecycle_service_pb2.DiagnoseResponse]
-    """Diagnose looks at every backend and index and says what is wrong. It changes nothing. A sick backend is reported,
-    not an error.
+    RunMaintenance: _grpc.UnaryStreamMultiCallable[_lifecycle_service_pb2.RunMaintenanceRequest, _lifecycle_service_pb2.RunMaintenanceResponse]
+    """RunMaintenance expires, promotes, archives, compacts and merges memories as is due, or lists what is due, and tells
+    its progress.
     """
-    Reindex: _grpc.UnaryStreamMultiCallable[_lifecycle_service_pb2.ReindexRequest, _lifecycle_service_pb2.ReindexResponse]
-    """Reindex makes the indexes equal to the store again, while searches and writes go on, and reports its progress at
-    least once a second. Cancelling the call stops it: an unfinished generation is removed, finished ones and repaired
-    entries stay.
+    ArchiveMemory: _grpc.UnaryUnaryMultiCallable[_lifecycle_service_pb2.ArchiveMemoryRequest, _lifecycle_service_pb2.ArchiveMemoryResponse]
+    """ArchiveMemory puts a memory out of use. It can come back."""
+    PromoteMemory: _grpc.UnaryUnaryMultiCallable[_lifecycle_service_pb2.PromoteMemoryRequest, _lifecycle_service_pb2.PromoteMemoryResponse]
+    """PromoteMemory keeps what a short-term memory says for good: a long-term memory is made of it, and it is archived."""
+    ConsolidateMemories: _grpc.UnaryUnaryMultiCallable[_lifecycle_service_pb2.ConsolidateMemoriesRequest, _lifecycle_service_pb2.ConsolidateMemoriesResponse]
+    """ConsolidateMemories merges memories that say the same, the newest first, and archives what they were made of. It can
+    be undone.
     """
-    GetPerformance: _grpc.UnaryUnaryMultiCallable[_lifecycle_service_pb2.GetPerformanceRequest, _lifecycle_service_pb2.GetPerformanceResponse]
-    """GetPerformance tells how long operations took since the process started."""
-    CreateCheckpoint: _grpc.UnaryUnaryMultiCallable[_history_pb2.CreateCheckpointRequest, _history_pb2.CreateCheckpointResponse]
+    UndoConsolidation: _grpc.UnaryUnaryMultiCallable[_lifecycle_service_pb2.UndoConsolidationRequest, _lifecycle_service_pb2.UndoConsolidationResponse]
+    """UndoConsolidation takes a merged memory apart again."""
+    SummarizePeriod: _grpc.UnaryUnaryMultiCallable[_lifecycle_service_pb2.SummarizePeriodRequest, _lifecycle_service_pb2.SummarizePeriodResponse]
+    """SummarizePeriod sums up what the memories of a project say of a month, a span of time or a topic, in a memory."""
+    ListDueReminders: _grpc.UnaryUnaryMultiCallable[_lifecycle_service_pb2.ListDueRemindersRequest, _lifecycle_service_pb2.ListDueRemindersResponse]
+    """ListDueReminders returns the memories that are due, page by page: see Memory.reminder."""
+    AcknowledgeReminder: _grpc.UnaryUnaryMultiCallable[_lifecycle_service_pb2.AcknowledgeReminderRequest, _lifecycle_service_pb2.AcknowledgeReminderResponse]
+    """AcknowledgeReminder takes note that a reminder was given, so that it is given once in each slot."""
+    CreateCheckpoint: _grpc.UnaryUnaryMultiCallable[_lifecycle_service_pb2.CreateCheckpointRequest, _lifecycle_service_pb2.CreateCheckpointResponse]
     """CreateCheckpoint names a moment of a project, the present one or an earlier one. It copies nothing and costs
     nothing.
     """
-    ListCheckpoints: _grpc.UnaryUnaryMultiCallable[_history_pb2.ListCheckpointsRequest, _history_pb2.ListCheckpointsResponse]
+    ListCheckpoints: _grpc.UnaryUnaryMultiCallable[_lifecycle_service_pb2.ListCheckpointsRequest, _lifecycle_service_pb2.ListCheckpointsResponse]
     """ListCheckpoints returns the checkpoints of a project, newest first, page by page."""
-    DiffCheckpoint: _grpc.UnaryUnaryMultiCallable[_history_pb2.DiffCheckpointRequest, _history_pb2.DiffCheckpointResponse]
+    DiffCheckpoint: _grpc.UnaryUnaryMultiCallable[_lifecycle_service_pb2.DiffCheckpointRequest, _lifecycle_service_pb2.DiffCheckpointResponse]
     """DiffCheckpoint returns what is otherwise now than it was at a checkpoint, page by page."""
-    RollbackToCheckpoint: _grpc.UnaryUnaryMultiCallable[_history_pb2.RollbackToCheckpointRequest, _history_pb2.RollbackToCheckpointResponse]
+    RollbackToCheckpoint: _grpc.UnaryUnaryMultiCallable[_lifecycle_service_pb2.RollbackToCheckpointRequest, _lifecycle_service_pb2.RollbackToCheckpointResponse]
     """RollbackToCheckpoint brings all memories of a project back to what they said at a checkpoint, by new revisions, and
     softly deletes those that are new since: nothing is lost. The moment before gets a checkpoint of its own, so a
     rollback can be rolled back. It works in parts of 200 memories, each one transaction, while others write in
@@ -82,60 +77,21 @@ class LifecycleServiceStub:
     The messages of a session go back only with a scope of that session: those that were trimmed since are live again,
     and their summary goes. With any other scope they stay archived, and the summary stays.
     """
-    PromoteMemory: _grpc.UnaryUnaryMultiCallable[_promotion_pb2.PromoteMemoryRequest, _promotion_pb2.PromoteMemoryResponse]
-    """PromoteMemory keeps what a short-term memory says for good: a long-term memory is made of it, and it is archived."""
-    ListDueReminders: _grpc.UnaryUnaryMultiCallable[_reminders_pb2.ListDueRemindersRequest, _reminders_pb2.ListDueRemindersResponse]
-    """ListDueReminders returns the memories that are due, page by page: see Memory.reminder."""
-    AcknowledgeReminder: _grpc.UnaryUnaryMultiCallable[_reminders_pb2.AcknowledgeReminderRequest, _reminders_pb2.AcknowledgeReminderResponse]
-    """AcknowledgeReminder takes note that a reminder was given, so that it is given once in each slot."""
-    CheckIntegrity: _grpc.UnaryStreamMultiCallable[_integrity_pb2.CheckIntegrityRequest, _integrity_pb2.CheckIntegrityResponse]
-    """CheckIntegrity looks for broken links, content that is not what its hash says, things stored of nobody and
-    differences of the indexes, and puts them right on request.
-    """
-    ConsolidateMemories: _grpc.UnaryUnaryMultiCallable[_consolidation_pb2.ConsolidateMemoriesRequest, _consolidation_pb2.ConsolidateMemoriesResponse]
-    """ConsolidateMemories merges memories that say the same, the newest first, and archives what they were made of. It can
-    be undone.
-    """
-    UndoConsolidation: _grpc.UnaryUnaryMultiCallable[_consolidation_pb2.UndoConsolidationRequest, _consolidation_pb2.UndoConsolidationResponse]
-    """UndoConsolidation takes a merged memory apart again."""
-    SummarizePeriod: _grpc.UnaryUnaryMultiCallable[_summaries_pb2.SummarizePeriodRequest, _summaries_pb2.SummarizePeriodResponse]
-    """SummarizePeriod sums up what the memories of a project say of a month, a span of time or a topic, in a memory."""
-    RunMaintenance: _grpc.UnaryStreamMultiCallable[_maintenance_pb2.RunMaintenanceRequest, _maintenance_pb2.RunMaintenanceResponse]
-    """RunMaintenance expires, promotes, archives, compacts and merges memories as is due, or lists what is due, and tells
-    its progress.
-    """
-    ArchiveMemory: _grpc.UnaryUnaryMultiCallable[_maintenance_pb2.ArchiveMemoryRequest, _maintenance_pb2.ArchiveMemoryResponse]
-    """ArchiveMemory puts a memory out of use. It can come back."""
-    ExportUser: _grpc.UnaryStreamMultiCallable[_transfer_pb2.ExportUserRequest, _transfer_pb2.ExportUserResponse]
+    ExportUser: _grpc.UnaryStreamMultiCallable[_lifecycle_service_pb2.ExportUserRequest, _lifecycle_service_pb2.ExportUserResponse]
     """ExportUser tells everything that is stored of a user, as of one moment, as a file of JSON Lines in pieces."""
-    ImportUser: _grpc.StreamStreamMultiCallable[_transfer_pb2.ImportUserRequest, _transfer_pb2.ImportUserResponse]
+    ImportUser: _grpc.StreamStreamMultiCallable[_lifecycle_service_pb2.ImportUserRequest, _lifecycle_service_pb2.ImportUserResponse]
     """ImportUser takes in a file that ExportUser made, here or elsewhere, for the same user or another. The same file again
     changes nothing.
     """
-    EraseUser: _grpc.UnaryUnaryMultiCallable[_erasure_pb2.EraseUserRequest, _erasure_pb2.EraseUserResponse]
+    EraseUser: _grpc.UnaryUnaryMultiCallable[_lifecycle_service_pb2.EraseUserRequest, _lifecycle_service_pb2.EraseUserResponse]
     """EraseUser forgets a user for good, in every store, index, cache and file, and gives a receipt of it that was checked.
     Without `confirm` it only says what it would remove.
-    """
-    CreateBackup: _grpc.UnaryStreamMultiCallable[_backup_pb2.CreateBackupRequest, _backup_pb2.CreateBackupResponse]
-    """CreateBackup copies all that is stored, of all users, into a folder of the service, while it goes on."""
-    MigrateBackend: _grpc.UnaryStreamMultiCallable[_migration_pb2.MigrateBackendRequest, _migration_pb2.MigrateBackendResponse]
-    """MigrateBackend moves everything that is stored to another metadata store, such as a PostgreSQL database, while the
-    service goes on, and verifies it. It can be broken off, gone on with, and undone.
-    """
-    CreateApiKey: _grpc.UnaryUnaryMultiCallable[_keys_pb2.CreateApiKeyRequest, _keys_pb2.CreateApiKeyResponse]
-    """CreateApiKey makes a key for callers, and tells its secret once."""
-    ListApiKeys: _grpc.UnaryUnaryMultiCallable[_keys_pb2.ListApiKeysRequest, _keys_pb2.ListApiKeysResponse]
-    """ListApiKeys returns the keys of the service, oldest first, page by page. It tells no secret."""
-    RevokeApiKey: _grpc.UnaryUnaryMultiCallable[_keys_pb2.RevokeApiKeyRequest, _keys_pb2.RevokeApiKeyResponse]
-    """RevokeApiKey makes a key open nothing any more, for good."""
-    SyncVault: _grpc.UnaryStreamMultiCallable[_vault_pb2.SyncVaultRequest, _vault_pb2.SyncVaultResponse]
-    """SyncVault compares the files of the vault with the memories, both ways, and brings them together, or lists what it
-    would do.
     """
 
 @_typing.type_check_only
 class LifecycleServiceAsyncStub(LifecycleServiceStub):
-    """LifecycleService looks after the memories as a whole: statistics, health, performance and the indexes.
+    """LifecycleService keeps memories over time: maintenance, promotion, archive, consolidation, reminders, summaries,
+    checkpoints, export, import and erasure.
 
     Beside the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at
     once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED), UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL.
@@ -145,28 +101,35 @@ class LifecycleServiceAsyncStub(LifecycleServiceStub):
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
-    GetStats: _aio.UnaryUnaryMultiCallable[_lifecycle_service_pb2.GetStatsRequest, _lifecycle_service_pb2.GetStatsResponse]  # type: ignore[assignment]
-    """GetStats counts the memories that a scope can see."""
-    Diagnose: _aio.UnaryUnaryMultiCallable[_lifecycle_service_pb2.DiagnoseRequest, _lifecycle_service_pb2.DiagnoseResponse]  # type: ignore[assignment]
-    """Diagnose looks at every backend and index and says what is wrong. It changes nothing. A sick backend is reported,
-    not an error.
+    RunMaintenance: _aio.UnaryStreamMultiCallable[_lifecycle_service_pb2.RunMaintenanceRequest, _lifecycle_service_pb2.RunMaintenanceResponse]  # type: ignore[assignment]
+    """RunMaintenance expires, promotes, archives, compacts and merges memories as is due, or lists what is due, and tells
+    its progress.
     """
-    Reindex: _aio.UnaryStreamMultiCallable[_lifecycle_service_pb2.ReindexRequest, _lifecycle_service_pb2.ReindexResponse]  # type: ignore[assignment]
-    """Reindex makes the indexes equal to the store again, while searches and writes go on, and reports its progress at
-    least once a second. Cancelling the call stops it: an unfinished generation is removed, finished ones and repaired
-    entries stay.
+    ArchiveMemory: _aio.UnaryUnaryMultiCallable[_lifecycle_service_pb2.ArchiveMemoryRequest, _lifecycle_service_pb2.ArchiveMemoryResponse]  # type: ignore[assignment]
+    """ArchiveMemory puts a memory out of use. It can come back."""
+    PromoteMemory: _aio.UnaryUnaryMultiCallable[_lifecycle_service_pb2.PromoteMemoryRequest, _lifecycle_service_pb2.PromoteMemoryResponse]  # type: ignore[assignment]
+    """PromoteMemory keeps what a short-term memory says for good: a long-term memory is made of it, and it is archived."""
+    ConsolidateMemories: _aio.UnaryUnaryMultiCallable[_lifecycle_service_pb2.ConsolidateMemoriesRequest, _lifecycle_service_pb2.ConsolidateMemoriesResponse]  # type: ignore[assignment]
+    """ConsolidateMemories merges memories that say the same, the newest first, and archives what they were made of. It can
+    be undone.
     """
-    GetPerformance: _aio.UnaryUnaryMultiCallable[_lifecycle_service_pb2.GetPerformanceRequest, _lifecycle_service_pb2.GetPerformanceResponse]  # type: ignore[assignment]
-    """GetPerformance tells how long operations took since the process started."""
-    CreateCheckpoint: _aio.UnaryUnaryMultiCallable[_history_pb2.CreateCheckpointRequest, _history_pb2.CreateCheckpointResponse]  # type: ignore[assignment]
+    UndoConsolidation: _aio.UnaryUnaryMultiCallable[_lifecycle_service_pb2.UndoConsolidationRequest, _lifecycle_service_pb2.UndoConsolidationResponse]  # type: ignore[assignment]
+    """UndoConsolidation takes a merged memory apart again."""
+    SummarizePeriod: _aio.UnaryUnaryMultiCallable[_lifecycle_service_pb2.SummarizePeriodRequest, _lifecycle_service_pb2.SummarizePeriodResponse]  # type: ignore[assignment]
+    """SummarizePeriod sums up what the memories of a project say of a month, a span of time or a topic, in a memory."""
+    ListDueReminders: _aio.UnaryUnaryMultiCallable[_lifecycle_service_pb2.ListDueRemindersRequest, _lifecycle_service_pb2.ListDueRemindersResponse]  # type: ignore[assignment]
+    """ListDueReminders returns the memories that are due, page by page: see Memory.reminder."""
+    AcknowledgeReminder: _aio.UnaryUnaryMultiCallable[_lifecycle_service_pb2.AcknowledgeReminderRequest, _lifecycle_service_pb2.AcknowledgeReminderResponse]  # type: ignore[assignment]
+    """AcknowledgeReminder takes note that a reminder was given, so that it is given once in each slot."""
+    CreateCheckpoint: _aio.UnaryUnaryMultiCallable[_lifecycle_service_pb2.CreateCheckpointRequest, _lifecycle_service_pb2.CreateCheckpointResponse]  # type: ignore[assignment]
     """CreateCheckpoint names a moment of a project, the present one or an earlier one. It copies nothing and costs
     nothing.
     """
-    ListCheckpoints: _aio.UnaryUnaryMultiCallable[_history_pb2.ListCheckpointsRequest, _history_pb2.ListCheckpointsResponse]  # type: ignore[assignment]
+    ListCheckpoints: _aio.UnaryUnaryMultiCallable[_lifecycle_service_pb2.ListCheckpointsRequest, _lifecycle_service_pb2.ListCheckpointsResponse]  # type: ignore[assignment]
     """ListCheckpoints returns the checkpoints of a project, newest first, page by page."""
-    DiffCheckpoint: _aio.UnaryUnaryMultiCallable[_history_pb2.DiffCheckpointRequest, _history_pb2.DiffCheckpointResponse]  # type: ignore[assignment]
+    DiffCheckpoint: _aio.UnaryUnaryMultiCallable[_lifecycle_service_pb2.DiffCheckpointRequest, _lifecycle_service_pb2.DiffCheckpointResponse]  # type: ignore[assignment]
     """DiffCheckpoint returns what is otherwise now than it was at a checkpoint, page by page."""
-    RollbackToCheckpoint: _aio.UnaryUnaryMultiCallable[_history_pb2.RollbackToCheckpointRequest, _history_pb2.RollbackToCheckpointResponse]  # type: ignore[assignment]
+    RollbackToCheckpoint: _aio.UnaryUnaryMultiCallable[_lifecycle_service_pb2.RollbackToCheckpointRequest, _lifecycle_service_pb2.RollbackToCheckpointResponse]  # type: ignore[assignment]
     """RollbackToCheckpoint brings all memories of a project back to what they said at a checkpoint, by new revisions, and
     softly deletes those that are new since: nothing is lost. The moment before gets a checkpoint of its own, so a
     rollback can be rolled back. It works in parts of 200 memories, each one transaction, while others write in
@@ -174,59 +137,20 @@ class LifecycleServiceAsyncStub(LifecycleServiceStub):
     The messages of a session go back only with a scope of that session: those that were trimmed since are live again,
     and their summary goes. With any other scope they stay archived, and the summary stays.
     """
-    PromoteMemory: _aio.UnaryUnaryMultiCallable[_promotion_pb2.PromoteMemoryRequest, _promotion_pb2.PromoteMemoryResponse]  # type: ignore[assignment]
-    """PromoteMemory keeps what a short-term memory says for good: a long-term memory is made of it, and it is archived."""
-    ListDueReminders: _aio.UnaryUnaryMultiCallable[_reminders_pb2.ListDueRemindersRequest, _reminders_pb2.ListDueRemindersResponse]  # type: ignore[assignment]
-    """ListDueReminders returns the memories that are due, page by page: see Memory.reminder."""
-    AcknowledgeReminder: _aio.UnaryUnaryMultiCallable[_reminders_pb2.AcknowledgeReminderRequest, _reminders_pb2.AcknowledgeReminderResponse]  # type: ignore[assignment]
-    """AcknowledgeReminder takes note that a reminder was given, so that it is given once in each slot."""
-    CheckIntegrity: _aio.UnaryStreamMultiCallable[_integrity_pb2.CheckIntegrityRequest, _integrity_pb2.CheckIntegrityResponse]  # type: ignore[assignment]
-    """CheckIntegrity looks for broken links, content that is not what its hash says, things stored of nobody and
-    differences of the indexes, and puts them right on request.
-    """
-    ConsolidateMemories: _aio.UnaryUnaryMultiCallable[_consolidation_pb2.ConsolidateMemoriesRequest, _consolidation_pb2.ConsolidateMemoriesResponse]  # type: ignore[assignment]
-    """ConsolidateMemories merges memories that say the same, the newest first, and archives what they were made of. It can
-    be undone.
-    """
-    UndoConsolidation: _aio.UnaryUnaryMultiCallable[_consolidation_pb2.UndoConsolidationRequest, _consolidation_pb2.UndoConsolidationResponse]  # type: ignore[assignment]
-    """UndoConsolidation takes a merged memory apart again."""
-    SummarizePeriod: _aio.UnaryUnaryMultiCallable[_summaries_pb2.SummarizePeriodRequest, _summaries_pb2.SummarizePeriodResponse]  # type: ignore[assignment]
-    """SummarizePeriod sums up what the memories of a project say of a month, a span of time or a topic, in a memory."""
-    RunMaintenance: _aio.UnaryStreamMultiCallable[_maintenance_pb2.RunMaintenanceRequest, _maintenance_pb2.RunMaintenanceResponse]  # type: ignore[assignment]
-    """RunMaintenance expires, promotes, archives, compacts and merges memories as is due, or lists what is due, and tells
-    its progress.
-    """
-    ArchiveMemory: _aio.UnaryUnaryMultiCallable[_maintenance_pb2.ArchiveMemoryRequest, _maintenance_pb2.ArchiveMemoryResponse]  # type: ignore[assignment]
-    """ArchiveMemory puts a memory out of use. It can come back."""
-    ExportUser: _aio.UnaryStreamMultiCallable[_transfer_pb2.ExportUserRequest, _transfer_pb2.ExportUserResponse]  # type: ignore[assignment]
+    ExportUser: _aio.UnaryStreamMultiCallable[_lifecycle_service_pb2.ExportUserRequest, _lifecycle_service_pb2.ExportUserResponse]  # type: ignore[assignment]
     """ExportUser tells everything that is stored of a user, as of one moment, as a file of JSON Lines in pieces."""
-    ImportUser: _aio.StreamStreamMultiCallable[_transfer_pb2.ImportUserRequest, _transfer_pb2.ImportUserResponse]  # type: ignore[assignment]
+    ImportUser: _aio.StreamStreamMultiCallable[_lifecycle_service_pb2.ImportUserRequest, _lifecycle_service_pb2.ImportUserResponse]  # type: ignore[assignment]
     """ImportUser takes in a file that ExportUser made, here or elsewhere, for the same user or another. The same file again
     changes nothing.
     """
-    EraseUser: _aio.UnaryUnaryMultiCallable[_erasure_pb2.EraseUserRequest, _erasure_pb2.EraseUserResponse]  # type: ignore[assignment]
+    EraseUser: _aio.UnaryUnaryMultiCallable[_lifecycle_service_pb2.EraseUserRequest, _lifecycle_service_pb2.EraseUserResponse]  # type: ignore[assignment]
     """EraseUser forgets a user for good, in every store, index, cache and file, and gives a receipt of it that was checked.
     Without `confirm` it only says what it would remove.
     """
-    CreateBackup: _aio.UnaryStreamMultiCallable[_backup_pb2.CreateBackupRequest, _backup_pb2.CreateBackupResponse]  # type: ignore[assignment]
-    """CreateBackup copies all that is stored, of all users, into a folder of the service, while it goes on."""
-    MigrateBackend: _aio.UnaryStreamMultiCallable[_migration_pb2.MigrateBackendRequest, _migration_pb2.MigrateBackendResponse]  # type: ignore[assignment]
-    """MigrateBackend moves everything that is stored to another metadata store, such as a PostgreSQL database, while the
-    service goes on, and verifies it. It can be broken off, gone on with, and undone.
-    """
-    CreateApiKey: _aio.UnaryUnaryMultiCallable[_keys_pb2.CreateApiKeyRequest, _keys_pb2.CreateApiKeyResponse]  # type: ignore[assignment]
-    """CreateApiKey makes a key for callers, and tells its secret once."""
-    ListApiKeys: _aio.UnaryUnaryMultiCallable[_keys_pb2.ListApiKeysRequest, _keys_pb2.ListApiKeysResponse]  # type: ignore[assignment]
-    """ListApiKeys returns the keys of the service, oldest first, page by page. It tells no secret."""
-    RevokeApiKey: _aio.UnaryUnaryMultiCallable[_keys_pb2.RevokeApiKeyRequest, _keys_pb2.RevokeApiKeyResponse]  # type: ignore[assignment]
-    """RevokeApiKey makes a key open nothing any more, for good."""
-    SyncVault: _aio.UnaryStreamMultiCallable[_vault_pb2.SyncVaultRequest, _vault_pb2.SyncVaultResponse]  # type: ignore[assignment]
-    """SyncVault compares the files of the vault with the memories, both ways, and brings them together, or lists what it
-    would do.
-    """
 
 class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
-    """LifecycleService looks after the memories as a whole: statistics, health, performance and the indexes.
+    """LifecycleService keeps memories over time: maintenance, promotion, archive, consolidation, reminders, summaries,
+    checkpoints, export, import and erasure.
 
     Beside the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at
     once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED), UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL.
@@ -236,48 +160,79 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
     """
 
     @_abc_1.abstractmethod
-    def GetStats(
+    def RunMaintenance(
         self,
-        request: _lifecycle_service_pb2.GetStatsRequest,
+        request: _lifecycle_service_pb2.RunMaintenanceRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_lifecycle_service_pb2.GetStatsResponse, _abc.Awaitable[_lifecycle_service_pb2.GetStatsResponse]]:
-        """GetStats counts the memories that a scope can see."""
-
-    @_abc_1.abstractmethod
-    def Diagnose(
-        self,
-        request: _lifecycle_service_pb2.DiagnoseRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_lifecycle_service_pb2.DiagnoseResponse, _abc.Awaitable[_lifecycle_service_pb2.DiagnoseResponse]]:
-        """Diagnose looks at every backend and index and says what is wrong. It changes nothing. A sick backend is reported,
-        not an error.
+    ) -> _typing.Union[_abc.Iterator[_lifecycle_service_pb2.RunMaintenanceResponse], _abc.AsyncIterator[_lifecycle_service_pb2.RunMaintenanceResponse]]:
+        """RunMaintenance expires, promotes, archives, compacts and merges memories as is due, or lists what is due, and tells
+        its progress.
         """
 
     @_abc_1.abstractmethod
-    def Reindex(
+    def ArchiveMemory(
         self,
-        request: _lifecycle_service_pb2.ReindexRequest,
+        request: _lifecycle_service_pb2.ArchiveMemoryRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_abc.Iterator[_lifecycle_service_pb2.ReindexResponse], _abc.AsyncIterator[_lifecycle_service_pb2.ReindexResponse]]:
-        """Reindex makes the indexes equal to the store again, while searches and writes go on, and reports its progress at
-        least once a second. Cancelling the call stops it: an unfinished generation is removed, finished ones and repaired
-        entries stay.
+    ) -> _typing.Union[_lifecycle_service_pb2.ArchiveMemoryResponse, _abc.Awaitable[_lifecycle_service_pb2.ArchiveMemoryResponse]]:
+        """ArchiveMemory puts a memory out of use. It can come back."""
+
+    @_abc_1.abstractmethod
+    def PromoteMemory(
+        self,
+        request: _lifecycle_service_pb2.PromoteMemoryRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_lifecycle_service_pb2.PromoteMemoryResponse, _abc.Awaitable[_lifecycle_service_pb2.PromoteMemoryResponse]]:
+        """PromoteMemory keeps what a short-term memory says for good: a long-term memory is made of it, and it is archived."""
+
+    @_abc_1.abstractmethod
+    def ConsolidateMemories(
+        self,
+        request: _lifecycle_service_pb2.ConsolidateMemoriesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_lifecycle_service_pb2.ConsolidateMemoriesResponse, _abc.Awaitable[_lifecycle_service_pb2.ConsolidateMemoriesResponse]]:
+        """ConsolidateMemories merges memories that say the same, the newest first, and archives what they were made of. It can
+        be undone.
         """
 
     @_abc_1.abstractmethod
-    def GetPerformance(
+    def UndoConsolidation(
         self,
-        request: _lifecycle_service_pb2.GetPerformanceRequest,
+        request: _lifecycle_service_pb2.UndoConsolidationRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_lifecycle_service_pb2.GetPerformanceResponse, _abc.Awaitable[_lifecycle_service_pb2.GetPerformanceResponse]]:
-        """GetPerformance tells how long operations took since the process started."""
+    ) -> _typing.Union[_lifecycle_service_pb2.UndoConsolidationResponse, _abc.Awaitable[_lifecycle_service_pb2.UndoConsolidationResponse]]:
+        """UndoConsolidation takes a merged memory apart again."""
+
+    @_abc_1.abstractmethod
+    def SummarizePeriod(
+        self,
+        request: _lifecycle_service_pb2.SummarizePeriodRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_lifecycle_service_pb2.SummarizePeriodResponse, _abc.Awaitable[_lifecycle_service_pb2.SummarizePeriodResponse]]:
+        """SummarizePeriod sums up what the memories of a project say of a month, a span of time or a topic, in a memory."""
+
+    @_abc_1.abstractmethod
+    def ListDueReminders(
+        self,
+        request: _lifecycle_service_pb2.ListDueRemindersRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_lifecycle_service_pb2.ListDueRemindersResponse, _abc.Awaitable[_lifecycle_service_pb2.ListDueRemindersResponse]]:
+        """ListDueReminders returns the memories that are due, page by page: see Memory.reminder."""
+
+    @_abc_1.abstractmethod
+    def AcknowledgeReminder(
+        self,
+        request: _lifecycle_service_pb2.AcknowledgeReminderRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_lifecycle_service_pb2.AcknowledgeReminderResponse, _abc.Awaitable[_lifecycle_service_pb2.AcknowledgeReminderResponse]]:
+        """AcknowledgeReminder takes note that a reminder was given, so that it is given once in each slot."""
 
     @_abc_1.abstractmethod
     def CreateCheckpoint(
         self,
-        request: _history_pb2.CreateCheckpointRequest,
+        request: _lifecycle_service_pb2.CreateCheckpointRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_history_pb2.CreateCheckpointResponse, _abc.Awaitable[_history_pb2.CreateCheckpointResponse]]:
+    ) -> _typing.Union[_lifecycle_service_pb2.CreateCheckpointResponse, _abc.Awaitable[_lifecycle_service_pb2.CreateCheckpointResponse]]:
         """CreateCheckpoint names a moment of a project, the present one or an earlier one. It copies nothing and costs
         nothing.
         """
@@ -285,25 +240,25 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
     def ListCheckpoints(
         self,
-        request: _history_pb2.ListCheckpointsRequest,
+        request: _lifecycle_service_pb2.ListCheckpointsRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_history_pb2.ListCheckpointsResponse, _abc.Awaitable[_history_pb2.ListCheckpointsResponse]]:
+    ) -> _typing.Union[_lifecycle_service_pb2.ListCheckpointsResponse, _abc.Awaitable[_lifecycle_service_pb2.ListCheckpointsResponse]]:
         """ListCheckpoints returns the checkpoints of a project, newest first, page by page."""
 
     @_abc_1.abstractmethod
     def DiffCheckpoint(
         self,
-        request: _history_pb2.DiffCheckpointRequest,
+        request: _lifecycle_service_pb2.DiffCheckpointRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_history_pb2.DiffCheckpointResponse, _abc.Awaitable[_history_pb2.DiffCheckpointResponse]]:
+    ) -> _typing.Union[_lifecycle_service_pb2.DiffCheckpointResponse, _abc.Awaitable[_lifecycle_service_pb2.DiffCheckpointResponse]]:
         """DiffCheckpoint returns what is otherwise now than it was at a checkpoint, page by page."""
 
     @_abc_1.abstractmethod
     def RollbackToCheckpoint(
         self,
-        request: _history_pb2.RollbackToCheckpointRequest,
+        request: _lifecycle_service_pb2.RollbackToCheckpointRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_history_pb2.RollbackToCheckpointResponse, _abc.Awaitable[_history_pb2.RollbackToCheckpointResponse]]:
+    ) -> _typing.Union[_lifecycle_service_pb2.RollbackToCheckpointResponse, _abc.Awaitable[_lifecycle_service_pb2.RollbackToCheckpointResponse]]:
         """RollbackToCheckpoint brings all memories of a project back to what they said at a checkpoint, by new revisions, and
         softly deletes those that are new since: nothing is lost. The moment before gets a checkpoint of its own, so a
         rollback can be rolled back. It works in parts of 200 memories, each one transaction, while others write in
@@ -313,97 +268,19 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
-    def PromoteMemory(
-        self,
-        request: _promotion_pb2.PromoteMemoryRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_promotion_pb2.PromoteMemoryResponse, _abc.Awaitable[_promotion_pb2.PromoteMemoryResponse]]:
-        """PromoteMemory keeps what a short-term memory says for good: a long-term memory is made of it, and it is archived."""
-
-    @_abc_1.abstractmethod
-    def ListDueReminders(
-        self,
-        request: _reminders_pb2.ListDueRemindersRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_reminders_pb2.ListDueRemindersResponse, _abc.Awaitable[_reminders_pb2.ListDueRemindersResponse]]:
-        """ListDueReminders returns the memories that are due, page by page: see Memory.reminder."""
-
-    @_abc_1.abstractmethod
-    def AcknowledgeReminder(
-        self,
-        request: _reminders_pb2.AcknowledgeReminderRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_reminders_pb2.AcknowledgeReminderResponse, _abc.Awaitable[_reminders_pb2.AcknowledgeReminderResponse]]:
-        """AcknowledgeReminder takes note that a reminder was given, so that it is given once in each slot."""
-
-    @_abc_1.abstractmethod
-    def CheckIntegrity(
-        self,
-        request: _integrity_pb2.CheckIntegrityRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_abc.Iterator[_integrity_pb2.CheckIntegrityResponse], _abc.AsyncIterator[_integrity_pb2.CheckIntegrityResponse]]:
-        """CheckIntegrity looks for broken links, content that is not what its hash says, things stored of nobody and
-        differences of the indexes, and puts them right on request.
-        """
-
-    @_abc_1.abstractmethod
-    def ConsolidateMemories(
-        self,
-        request: _consolidation_pb2.ConsolidateMemoriesRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_consolidation_pb2.ConsolidateMemoriesResponse, _abc.Awaitable[_consolidation_pb2.ConsolidateMemoriesResponse]]:
-        """ConsolidateMemories merges memories that say the same, the newest first, and archives what they were made of. It can
-        be undone.
-        """
-
-    @_abc_1.abstractmethod
-    def UndoConsolidation(
-        self,
-        request: _consolidation_pb2.UndoConsolidationRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_consolidation_pb2.UndoConsolidationResponse, _abc.Awaitable[_consolidation_pb2.UndoConsolidationResponse]]:
-        """UndoConsolidation takes a merged memory apart again."""
-
-    @_abc_1.abstractmethod
-    def SummarizePeriod(
-        self,
-        request: _summaries_pb2.SummarizePeriodRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_summaries_pb2.SummarizePeriodResponse, _abc.Awaitable[_summaries_pb2.SummarizePeriodResponse]]:
-        """SummarizePeriod sums up what the memories of a project say of a month, a span of time or a topic, in a memory."""
-
-    @_abc_1.abstractmethod
-    def RunMaintenance(
-        self,
-        request: _maintenance_pb2.RunMaintenanceRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_abc.Iterator[_maintenance_pb2.RunMaintenanceResponse], _abc.AsyncIterator[_maintenance_pb2.RunMaintenanceResponse]]:
-        """RunMaintenance expires, promotes, archives, compacts and merges memories as is due, or lists what is due, and tells
-        its progress.
-        """
-
-    @_abc_1.abstractmethod
-    def ArchiveMemory(
-        self,
-        request: _maintenance_pb2.ArchiveMemoryRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_maintenance_pb2.ArchiveMemoryResponse, _abc.Awaitable[_maintenance_pb2.ArchiveMemoryResponse]]:
-        """ArchiveMemory puts a memory out of use. It can come back."""
-
-    @_abc_1.abstractmethod
     def ExportUser(
         self,
-        request: _transfer_pb2.ExportUserRequest,
+        request: _lifecycle_service_pb2.ExportUserRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_abc.Iterator[_transfer_pb2.ExportUserResponse], _abc.AsyncIterator[_transfer_pb2.ExportUserResponse]]:
+    ) -> _typing.Union[_abc.Iterator[_lifecycle_service_pb2.ExportUserResponse], _abc.AsyncIterator[_lifecycle_service_pb2.ExportUserResponse]]:
         """ExportUser tells everything that is stored of a user, as of one moment, as a file of JSON Lines in pieces."""
 
     @_abc_1.abstractmethod
     def ImportUser(
         self,
-        request_iterator: _MaybeAsyncIterator[_transfer_pb2.ImportUserRequest],
+        request_iterator: _MaybeAsyncIterator[_lifecycle_service_pb2.ImportUserRequest],
         context: _ServicerContext,
-    ) -> _typing.Union[_abc.Iterator[_transfer_pb2.ImportUserResponse], _abc.AsyncIterator[_transfer_pb2.ImportUserResponse]]:
+    ) -> _typing.Union[_abc.Iterator[_lifecycle_service_pb2.ImportUserResponse], _abc.AsyncIterator[_lifecycle_service_pb2.ImportUserResponse]]:
         """ImportUser takes in a file that ExportUser made, here or elsewhere, for the same user or another. The same file again
         changes nothing.
         """
@@ -411,63 +288,11 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
     def EraseUser(
         self,
-        request: _erasure_pb2.EraseUserRequest,
+        request: _lifecycle_service_pb2.EraseUserRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_erasure_pb2.EraseUserResponse, _abc.Awaitable[_erasure_pb2.EraseUserResponse]]:
+    ) -> _typing.Union[_lifecycle_service_pb2.EraseUserResponse, _abc.Awaitable[_lifecycle_service_pb2.EraseUserResponse]]:
         """EraseUser forgets a user for good, in every store, index, cache and file, and gives a receipt of it that was checked.
         Without `confirm` it only says what it would remove.
-        """
-
-    @_abc_1.abstractmethod
-    def CreateBackup(
-        self,
-        request: _backup_pb2.CreateBackupRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_abc.Iterator[_backup_pb2.CreateBackupResponse], _abc.AsyncIterator[_backup_pb2.CreateBackupResponse]]:
-        """CreateBackup copies all that is stored, of all users, into a folder of the service, while it goes on."""
-
-    @_abc_1.abstractmethod
-    def MigrateBackend(
-        self,
-        request: _migration_pb2.MigrateBackendRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_abc.Iterator[_migration_pb2.MigrateBackendResponse], _abc.AsyncIterator[_migration_pb2.MigrateBackendResponse]]:
-        """MigrateBackend moves everything that is stored to another metadata store, such as a PostgreSQL database, while the
-        service goes on, and verifies it. It can be broken off, gone on with, and undone.
-        """
-
-    @_abc_1.abstractmethod
-    def CreateApiKey(
-        self,
-        request: _keys_pb2.CreateApiKeyRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_keys_pb2.CreateApiKeyResponse, _abc.Awaitable[_keys_pb2.CreateApiKeyResponse]]:
-        """CreateApiKey makes a key for callers, and tells its secret once."""
-
-    @_abc_1.abstractmethod
-    def ListApiKeys(
-        self,
-        request: _keys_pb2.ListApiKeysRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_keys_pb2.ListApiKeysResponse, _abc.Awaitable[_keys_pb2.ListApiKeysResponse]]:
-        """ListApiKeys returns the keys of the service, oldest first, page by page. It tells no secret."""
-
-    @_abc_1.abstractmethod
-    def RevokeApiKey(
-        self,
-        request: _keys_pb2.RevokeApiKeyRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_keys_pb2.RevokeApiKeyResponse, _abc.Awaitable[_keys_pb2.RevokeApiKeyResponse]]:
-        """RevokeApiKey makes a key open nothing any more, for good."""
-
-    @_abc_1.abstractmethod
-    def SyncVault(
-        self,
-        request: _vault_pb2.SyncVaultRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_abc.Iterator[_vault_pb2.SyncVaultResponse], _abc.AsyncIterator[_vault_pb2.SyncVaultResponse]]:
-        """SyncVault compares the files of the vault with the memories, both ways, and brings them together, or lists what it
-        would do.
         """
 
 def add_LifecycleServiceServicer_to_server(servicer: LifecycleServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

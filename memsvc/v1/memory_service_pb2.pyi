@@ -5,10 +5,14 @@ isort:skip_file
 
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
+from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import field_mask_pb2 as _field_mask_pb2
 from google.protobuf import message as _message
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
-from memsvc.v1 import conflicts_pb2 as _conflicts_pb2
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from memsvc.v1 import errors_pb2 as _errors_pb2
+from memsvc.v1 import filters_pb2 as _filters_pb2
 from memsvc.v1 import types_pb2 as _types_pb2
 import builtins as _builtins
 import sys
@@ -20,6 +24,328 @@ else:
     from typing_extensions import TypeAlias as _TypeAlias, Never as _Never
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class _ConflictResolution:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _ConflictResolutionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ConflictResolution.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    CONFLICT_RESOLUTION_UNSPECIFIED: _ConflictResolution.ValueType  # 0
+    """CONFLICT_RESOLUTION_UNSPECIFIED is INVALID_ARGUMENT."""
+    CONFLICT_RESOLUTION_CONFIRM: _ConflictResolution.ValueType  # 1
+    """CONFLICT_RESOLUTION_CONFIRM believes the newer memory: it supersedes the older one, which becomes SUPERSEDED."""
+    CONFLICT_RESOLUTION_REJECT: _ConflictResolution.ValueType  # 2
+    """CONFLICT_RESOLUTION_REJECT believes the older memory: it is ACTIVE again, the newer one becomes ARCHIVED."""
+    CONFLICT_RESOLUTION_KEEP_BOTH: _ConflictResolution.ValueType  # 3
+    """CONFLICT_RESOLUTION_KEEP_BOTH believes both: the older memory is ACTIVE again. An older memory that is in another
+    open conflict stays CONFLICTED; likewise with REJECT.
+    """
+
+class ConflictResolution(_ConflictResolution, metaclass=_ConflictResolutionEnumTypeWrapper):
+    """ConflictResolution is a decision about an open conflict."""
+
+CONFLICT_RESOLUTION_UNSPECIFIED: ConflictResolution.ValueType  # 0
+"""CONFLICT_RESOLUTION_UNSPECIFIED is INVALID_ARGUMENT."""
+CONFLICT_RESOLUTION_CONFIRM: ConflictResolution.ValueType  # 1
+"""CONFLICT_RESOLUTION_CONFIRM believes the newer memory: it supersedes the older one, which becomes SUPERSEDED."""
+CONFLICT_RESOLUTION_REJECT: ConflictResolution.ValueType  # 2
+"""CONFLICT_RESOLUTION_REJECT believes the older memory: it is ACTIVE again, the newer one becomes ARCHIVED."""
+CONFLICT_RESOLUTION_KEEP_BOTH: ConflictResolution.ValueType  # 3
+"""CONFLICT_RESOLUTION_KEEP_BOTH believes both: the older memory is ACTIVE again. An older memory that is in another
+open conflict stays CONFLICTED; likewise with REJECT.
+"""
+Global___ConflictResolution: _TypeAlias = ConflictResolution  # noqa: Y015
+
+class _CaptureReason:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _CaptureReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_CaptureReason.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    CAPTURE_REASON_UNSPECIFIED: _CaptureReason.ValueType  # 0
+    """CAPTURE_REASON_UNSPECIFIED is never in a reply."""
+    CAPTURE_REASON_PREFERENCE: _CaptureReason.ValueType  # 1
+    """CAPTURE_REASON_PREFERENCE: the user says what they like or how they want things done."""
+    CAPTURE_REASON_RULE: _CaptureReason.ValueType  # 2
+    """CAPTURE_REASON_RULE: a rule that is always or never to be kept."""
+    CAPTURE_REASON_PERSONAL_FACT: _CaptureReason.ValueType  # 3
+    """CAPTURE_REASON_PERSONAL_FACT: something about the user: name, work, home, family, dates."""
+    CAPTURE_REASON_PROJECT_FACT: _CaptureReason.ValueType  # 4
+    """CAPTURE_REASON_PROJECT_FACT: something about the project: its files, tools, servers, conventions."""
+    CAPTURE_REASON_DECISION: _CaptureReason.ValueType  # 5
+    """CAPTURE_REASON_DECISION: a choice that was made, such as one of architecture."""
+    CAPTURE_REASON_KNOWLEDGE: _CaptureReason.ValueType  # 6
+    """CAPTURE_REASON_KNOWLEDGE: technical knowledge that holds everywhere."""
+    CAPTURE_REASON_EXPERIENCE: _CaptureReason.ValueType  # 7
+    """CAPTURE_REASON_EXPERIENCE: something that happened or was done, and what came of it."""
+    CAPTURE_REASON_OPINION: _CaptureReason.ValueType  # 8
+    """CAPTURE_REASON_OPINION: a judgement that the user holds."""
+    CAPTURE_REASON_TASK: _CaptureReason.ValueType  # 9
+    """CAPTURE_REASON_TASK: something to be done, by a time or some day."""
+    CAPTURE_REASON_ASKED: _CaptureReason.ValueType  # 10
+    """CAPTURE_REASON_ASKED: the user asks for it to be remembered."""
+    CAPTURE_REASON_FACT: _CaptureReason.ValueType  # 11
+    """CAPTURE_REASON_FACT: a plain statement of something that is so."""
+    CAPTURE_REASON_QUESTION: _CaptureReason.ValueType  # 12
+    """CAPTURE_REASON_QUESTION: a question states nothing."""
+    CAPTURE_REASON_COMMAND: _CaptureReason.ValueType  # 13
+    """CAPTURE_REASON_COMMAND: a request for something now states nothing that lasts."""
+    CAPTURE_REASON_SMALL_TALK: _CaptureReason.ValueType  # 14
+    """CAPTURE_REASON_SMALL_TALK: greetings, thanks, assent."""
+    CAPTURE_REASON_PASSING: _CaptureReason.ValueType  # 15
+    """CAPTURE_REASON_PASSING: a state of the moment that will soon not be so."""
+    CAPTURE_REASON_NOTHING: _CaptureReason.ValueType  # 16
+    """CAPTURE_REASON_NOTHING: nothing in it is worth remembering."""
+    CAPTURE_REASON_RECALLED: _CaptureReason.ValueType  # 17
+    """CAPTURE_REASON_RECALLED: the text comes from the memory: it bears a citation, or is part of a memory that the same
+    text cites. Remembering it again would make the memory echo itself.
+    """
+    CAPTURE_REASON_KNOWN: _CaptureReason.ValueType  # 18
+    """CAPTURE_REASON_KNOWN: a memory that the scope sees says the same already. It is shown."""
+    CAPTURE_REASON_ROLE: _CaptureReason.ValueType  # 19
+    """CAPTURE_REASON_ROLE: whoever says it is not listened to: see MessageRole."""
+    CAPTURE_REASON_CODE: _CaptureReason.ValueType  # 20
+    """CAPTURE_REASON_CODE: program code, logs or data without a statement."""
+    CAPTURE_REASON_FORGET: _CaptureReason.ValueType  # 21
+    """CAPTURE_REASON_FORGET: the user asks for it not to be remembered."""
+    CAPTURE_REASON_QUOTED: _CaptureReason.ValueType  # 22
+    """CAPTURE_REASON_QUOTED: the user quotes or pastes what others say: text between quotation marks, after ">" at the
+    beginning of a line, or handed over to be translated, summed up or looked at. It is not what the user says.
+    """
+
+class CaptureReason(_CaptureReason, metaclass=_CaptureReasonEnumTypeWrapper):
+    """CaptureReason says why a statement is remembered or not. Values below 50 are reasons to remember."""
+
+CAPTURE_REASON_UNSPECIFIED: CaptureReason.ValueType  # 0
+"""CAPTURE_REASON_UNSPECIFIED is never in a reply."""
+CAPTURE_REASON_PREFERENCE: CaptureReason.ValueType  # 1
+"""CAPTURE_REASON_PREFERENCE: the user says what they like or how they want things done."""
+CAPTURE_REASON_RULE: CaptureReason.ValueType  # 2
+"""CAPTURE_REASON_RULE: a rule that is always or never to be kept."""
+CAPTURE_REASON_PERSONAL_FACT: CaptureReason.ValueType  # 3
+"""CAPTURE_REASON_PERSONAL_FACT: something about the user: name, work, home, family, dates."""
+CAPTURE_REASON_PROJECT_FACT: CaptureReason.ValueType  # 4
+"""CAPTURE_REASON_PROJECT_FACT: something about the project: its files, tools, servers, conventions."""
+CAPTURE_REASON_DECISION: CaptureReason.ValueType  # 5
+"""CAPTURE_REASON_DECISION: a choice that was made, such as one of architecture."""
+CAPTURE_REASON_KNOWLEDGE: CaptureReason.ValueType  # 6
+"""CAPTURE_REASON_KNOWLEDGE: technical knowledge that holds everywhere."""
+CAPTURE_REASON_EXPERIENCE: CaptureReason.ValueType  # 7
+"""CAPTURE_REASON_EXPERIENCE: something that happened or was done, and what came of it."""
+CAPTURE_REASON_OPINION: CaptureReason.ValueType  # 8
+"""CAPTURE_REASON_OPINION: a judgement that the user holds."""
+CAPTURE_REASON_TASK: CaptureReason.ValueType  # 9
+"""CAPTURE_REASON_TASK: something to be done, by a time or some day."""
+CAPTURE_REASON_ASKED: CaptureReason.ValueType  # 10
+"""CAPTURE_REASON_ASKED: the user asks for it to be remembered."""
+CAPTURE_REASON_FACT: CaptureReason.ValueType  # 11
+"""CAPTURE_REASON_FACT: a plain statement of something that is so."""
+CAPTURE_REASON_QUESTION: CaptureReason.ValueType  # 12
+"""CAPTURE_REASON_QUESTION: a question states nothing."""
+CAPTURE_REASON_COMMAND: CaptureReason.ValueType  # 13
+"""CAPTURE_REASON_COMMAND: a request for something now states nothing that lasts."""
+CAPTURE_REASON_SMALL_TALK: CaptureReason.ValueType  # 14
+"""CAPTURE_REASON_SMALL_TALK: greetings, thanks, assent."""
+CAPTURE_REASON_PASSING: CaptureReason.ValueType  # 15
+"""CAPTURE_REASON_PASSING: a state of the moment that will soon not be so."""
+CAPTURE_REASON_NOTHING: CaptureReason.ValueType  # 16
+"""CAPTURE_REASON_NOTHING: nothing in it is worth remembering."""
+CAPTURE_REASON_RECALLED: CaptureReason.ValueType  # 17
+"""CAPTURE_REASON_RECALLED: the text comes from the memory: it bears a citation, or is part of a memory that the same
+text cites. Remembering it again would make the memory echo itself.
+"""
+CAPTURE_REASON_KNOWN: CaptureReason.ValueType  # 18
+"""CAPTURE_REASON_KNOWN: a memory that the scope sees says the same already. It is shown."""
+CAPTURE_REASON_ROLE: CaptureReason.ValueType  # 19
+"""CAPTURE_REASON_ROLE: whoever says it is not listened to: see MessageRole."""
+CAPTURE_REASON_CODE: CaptureReason.ValueType  # 20
+"""CAPTURE_REASON_CODE: program code, logs or data without a statement."""
+CAPTURE_REASON_FORGET: CaptureReason.ValueType  # 21
+"""CAPTURE_REASON_FORGET: the user asks for it not to be remembered."""
+CAPTURE_REASON_QUOTED: CaptureReason.ValueType  # 22
+"""CAPTURE_REASON_QUOTED: the user quotes or pastes what others say: text between quotation marks, after ">" at the
+beginning of a line, or handed over to be translated, summed up or looked at. It is not what the user says.
+"""
+Global___CaptureReason: _TypeAlias = CaptureReason  # noqa: Y015
+
+class _CaptureDecider:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _CaptureDeciderEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_CaptureDecider.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    CAPTURE_DECIDER_UNSPECIFIED: _CaptureDecider.ValueType  # 0
+    """CAPTURE_DECIDER_UNSPECIFIED is never in a reply."""
+    CAPTURE_DECIDER_RULES: _CaptureDecider.ValueType  # 1
+    """CAPTURE_DECIDER_RULES is the service's own rules for Chinese and English."""
+    CAPTURE_DECIDER_LANGUAGE_MODEL: _CaptureDecider.ValueType  # 2
+    """CAPTURE_DECIDER_LANGUAGE_MODEL is the configured language model."""
+
+class CaptureDecider(_CaptureDecider, metaclass=_CaptureDeciderEnumTypeWrapper):
+    """CaptureDecider says who decided what to remember."""
+
+CAPTURE_DECIDER_UNSPECIFIED: CaptureDecider.ValueType  # 0
+"""CAPTURE_DECIDER_UNSPECIFIED is never in a reply."""
+CAPTURE_DECIDER_RULES: CaptureDecider.ValueType  # 1
+"""CAPTURE_DECIDER_RULES is the service's own rules for Chinese and English."""
+CAPTURE_DECIDER_LANGUAGE_MODEL: CaptureDecider.ValueType  # 2
+"""CAPTURE_DECIDER_LANGUAGE_MODEL is the configured language model."""
+Global___CaptureDecider: _TypeAlias = CaptureDecider  # noqa: Y015
+
+class _WatchStart:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _WatchStartEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_WatchStart.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    WATCH_START_UNSPECIFIED: _WatchStart.ValueType  # 0
+    """WATCH_START_UNSPECIFIED means NOW."""
+    WATCH_START_NOW: _WatchStart.ValueType  # 1
+    """WATCH_START_NOW begins with the first change that is committed after the watch has begun."""
+    WATCH_START_OLDEST: _WatchStart.ValueType  # 2
+    """WATCH_START_OLDEST begins with the oldest change that is still kept. The service keeps changes for some days (the
+    setting indexing.outbox_days, 7 by default).
+    """
+
+class WatchStart(_WatchStart, metaclass=_WatchStartEnumTypeWrapper):
+    """WatchStart says where a watch without a cursor begins."""
+
+WATCH_START_UNSPECIFIED: WatchStart.ValueType  # 0
+"""WATCH_START_UNSPECIFIED means NOW."""
+WATCH_START_NOW: WatchStart.ValueType  # 1
+"""WATCH_START_NOW begins with the first change that is committed after the watch has begun."""
+WATCH_START_OLDEST: WatchStart.ValueType  # 2
+"""WATCH_START_OLDEST begins with the oldest change that is still kept. The service keeps changes for some days (the
+setting indexing.outbox_days, 7 by default).
+"""
+Global___WatchStart: _TypeAlias = WatchStart  # noqa: Y015
+
+class _WatchEffect:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _WatchEffectEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_WatchEffect.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    WATCH_EFFECT_UNSPECIFIED: _WatchEffect.ValueType  # 0
+    """WATCH_EFFECT_UNSPECIFIED is never sent."""
+    WATCH_EFFECT_ENTERED: _WatchEffect.ValueType  # 1
+    """WATCH_EFFECT_ENTERED: the memory was not in the set before the change, and is in it after."""
+    WATCH_EFFECT_STAYED: _WatchEffect.ValueType  # 2
+    """WATCH_EFFECT_STAYED: the memory was in the set before the change and after."""
+    WATCH_EFFECT_LEFT: _WatchEffect.ValueType  # 3
+    """WATCH_EFFECT_LEFT: the memory was in the set before the change and is not in it after, or the memory was by now
+    removed for good, so that nobody can tell. Forget the memory; an id that is not known can be passed over.
+    """
+
+class WatchEffect(_WatchEffect, metaclass=_WatchEffectEnumTypeWrapper):
+    """WatchEffect says what a change does to the set of memories that a watch is about: those which its scope sees and its
+    filter matches.
+    """
+
+WATCH_EFFECT_UNSPECIFIED: WatchEffect.ValueType  # 0
+"""WATCH_EFFECT_UNSPECIFIED is never sent."""
+WATCH_EFFECT_ENTERED: WatchEffect.ValueType  # 1
+"""WATCH_EFFECT_ENTERED: the memory was not in the set before the change, and is in it after."""
+WATCH_EFFECT_STAYED: WatchEffect.ValueType  # 2
+"""WATCH_EFFECT_STAYED: the memory was in the set before the change and after."""
+WATCH_EFFECT_LEFT: WatchEffect.ValueType  # 3
+"""WATCH_EFFECT_LEFT: the memory was in the set before the change and is not in it after, or the memory was by now
+removed for good, so that nobody can tell. Forget the memory; an id that is not known can be passed over.
+"""
+Global___WatchEffect: _TypeAlias = WatchEffect  # noqa: Y015
+
+class _MemoryChangeAction:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _MemoryChangeActionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_MemoryChangeAction.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    MEMORY_CHANGE_ACTION_UNSPECIFIED: _MemoryChangeAction.ValueType  # 0
+    """MEMORY_CHANGE_ACTION_UNSPECIFIED is never sent."""
+    MEMORY_CHANGE_ACTION_CREATED: _MemoryChangeAction.ValueType  # 1
+    """MEMORY_CHANGE_ACTION_CREATED: it was stored."""
+    MEMORY_CHANGE_ACTION_UPDATED: _MemoryChangeAction.ValueType  # 2
+    """MEMORY_CHANGE_ACTION_UPDATED: fields of it were changed."""
+    MEMORY_CHANGE_ACTION_DELETED: _MemoryChangeAction.ValueType  # 3
+    """MEMORY_CHANGE_ACTION_DELETED: it was deleted softly."""
+    MEMORY_CHANGE_ACTION_RESTORED: _MemoryChangeAction.ValueType  # 4
+    """MEMORY_CHANGE_ACTION_RESTORED: it was brought back."""
+    MEMORY_CHANGE_ACTION_PURGED: _MemoryChangeAction.ValueType  # 5
+    """MEMORY_CHANGE_ACTION_PURGED: it was removed for good."""
+
+class MemoryChangeAction(_MemoryChangeAction, metaclass=_MemoryChangeActionEnumTypeWrapper):
+    """MemoryChangeAction says what was done to a memory."""
+
+MEMORY_CHANGE_ACTION_UNSPECIFIED: MemoryChangeAction.ValueType  # 0
+"""MEMORY_CHANGE_ACTION_UNSPECIFIED is never sent."""
+MEMORY_CHANGE_ACTION_CREATED: MemoryChangeAction.ValueType  # 1
+"""MEMORY_CHANGE_ACTION_CREATED: it was stored."""
+MEMORY_CHANGE_ACTION_UPDATED: MemoryChangeAction.ValueType  # 2
+"""MEMORY_CHANGE_ACTION_UPDATED: fields of it were changed."""
+MEMORY_CHANGE_ACTION_DELETED: MemoryChangeAction.ValueType  # 3
+"""MEMORY_CHANGE_ACTION_DELETED: it was deleted softly."""
+MEMORY_CHANGE_ACTION_RESTORED: MemoryChangeAction.ValueType  # 4
+"""MEMORY_CHANGE_ACTION_RESTORED: it was brought back."""
+MEMORY_CHANGE_ACTION_PURGED: MemoryChangeAction.ValueType  # 5
+"""MEMORY_CHANGE_ACTION_PURGED: it was removed for good."""
+Global___MemoryChangeAction: _TypeAlias = MemoryChangeAction  # noqa: Y015
+
+class _ReviewVerdict:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _ReviewVerdictEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ReviewVerdict.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    REVIEW_VERDICT_UNSPECIFIED: _ReviewVerdict.ValueType  # 0
+    """REVIEW_VERDICT_UNSPECIFIED is INVALID_ARGUMENT."""
+    REVIEW_VERDICT_APPROVE: _ReviewVerdict.ValueType  # 1
+    """REVIEW_VERDICT_APPROVE makes the memory ACTIVE. Its trust stays what it is."""
+    REVIEW_VERDICT_REJECT: _ReviewVerdict.ValueType  # 2
+    """REVIEW_VERDICT_REJECT deletes the memory softly. RestoreMemory would bring it back into quarantine."""
+
+class ReviewVerdict(_ReviewVerdict, metaclass=_ReviewVerdictEnumTypeWrapper):
+    """ReviewVerdict says what is decided about a quarantined memory."""
+
+REVIEW_VERDICT_UNSPECIFIED: ReviewVerdict.ValueType  # 0
+"""REVIEW_VERDICT_UNSPECIFIED is INVALID_ARGUMENT."""
+REVIEW_VERDICT_APPROVE: ReviewVerdict.ValueType  # 1
+"""REVIEW_VERDICT_APPROVE makes the memory ACTIVE. Its trust stays what it is."""
+REVIEW_VERDICT_REJECT: ReviewVerdict.ValueType  # 2
+"""REVIEW_VERDICT_REJECT deletes the memory softly. RestoreMemory would bring it back into quarantine."""
+Global___ReviewVerdict: _TypeAlias = ReviewVerdict  # noqa: Y015
+
+class _RevisionAction:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _RevisionActionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_RevisionAction.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    REVISION_ACTION_UNSPECIFIED: _RevisionAction.ValueType  # 0
+    """REVISION_ACTION_UNSPECIFIED is never sent."""
+    REVISION_ACTION_CREATED: _RevisionAction.ValueType  # 1
+    """REVISION_ACTION_CREATED: the memory was stored first."""
+    REVISION_ACTION_UPDATED: _RevisionAction.ValueType  # 2
+    """REVISION_ACTION_UPDATED: it was changed, by whatever means."""
+    REVISION_ACTION_DELETED: _RevisionAction.ValueType  # 3
+    """REVISION_ACTION_DELETED: it was deleted softly."""
+    REVISION_ACTION_RESTORED: _RevisionAction.ValueType  # 4
+    """REVISION_ACTION_RESTORED: it was DELETED, ARCHIVED or EXPIRED and came back, by a restore or a rollback."""
+
+class RevisionAction(_RevisionAction, metaclass=_RevisionActionEnumTypeWrapper):
+    """RevisionAction says what made a revision."""
+
+REVISION_ACTION_UNSPECIFIED: RevisionAction.ValueType  # 0
+"""REVISION_ACTION_UNSPECIFIED is never sent."""
+REVISION_ACTION_CREATED: RevisionAction.ValueType  # 1
+"""REVISION_ACTION_CREATED: the memory was stored first."""
+REVISION_ACTION_UPDATED: RevisionAction.ValueType  # 2
+"""REVISION_ACTION_UPDATED: it was changed, by whatever means."""
+REVISION_ACTION_DELETED: RevisionAction.ValueType  # 3
+"""REVISION_ACTION_DELETED: it was deleted softly."""
+REVISION_ACTION_RESTORED: RevisionAction.ValueType  # 4
+"""REVISION_ACTION_RESTORED: it was DELETED, ARCHIVED or EXPIRED and came back, by a restore or a rollback."""
+Global___RevisionAction: _TypeAlias = RevisionAction  # noqa: Y015
 
 @_typing.final
 class CreateMemoryRequest(_message.Message):
@@ -47,16 +373,16 @@ class CreateMemoryRequest(_message.Message):
     """on_duplicate says what to do when equal content is stored. Unspecified: RETURN_EXISTING."""
     wait_for: _types_pb2.WaitFor.ValueType
     """wait_for says when to return. Unspecified: INDEXED."""
-    conflict_policy: _conflicts_pb2.ConflictPolicy.ValueType
+    conflict_policy: _types_pb2.ConflictPolicy.ValueType
     """conflict_policy says what to do with older memories that the new content contradicts. Unspecified: MARK."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says where the memory is stored. Required."""
+        """scope says where the memory is stored."""
 
     @_builtins.property
     def memory(self) -> _types_pb2.Memory:
-        """memory is what to store. Required, with content. Under an existing key the given fields that are not default values
-        replace the stored ones, the others stay, and the memory is ACTIVE afterwards.
+        """memory is what to store. With content. Under an existing key the given fields that are not default values replace
+        the stored ones, the others stay, and the memory is ACTIVE afterwards.
         """
 
     @_builtins.property
@@ -75,7 +401,7 @@ class CreateMemoryRequest(_message.Message):
         request_id: _builtins.str = ...,
         on_duplicate: _types_pb2.OnDuplicate.ValueType = ...,
         wait_for: _types_pb2.WaitFor.ValueType = ...,
-        conflict_policy: _conflicts_pb2.ConflictPolicy.ValueType = ...,
+        conflict_policy: _types_pb2.ConflictPolicy.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory", "scope", b"scope"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -105,7 +431,7 @@ class CreateMemoryResponse(_message.Message):
         """memory is the memory as stored; with the outcome DUPLICATE the one that was there before. Always set."""
 
     @_builtins.property
-    def conflicts(self) -> _containers.RepeatedCompositeFieldContainer[_conflicts_pb2.Conflict]:
+    def conflicts(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Conflict]:
         """conflicts are what the new content contradicts, at most 16, those with the newest memories first. They were handled
         as conflict_policy says. In a repeated answer their memories are as they are now.
         """
@@ -120,7 +446,7 @@ class CreateMemoryResponse(_message.Message):
         memory: _types_pb2.Memory | None = ...,
         outcome: _types_pb2.WriteOutcome.ValueType = ...,
         consistency_token: _builtins.str = ...,
-        conflicts: _abc.Iterable[_conflicts_pb2.Conflict] | None = ...,
+        conflicts: _abc.Iterable[_types_pb2.Conflict] | None = ...,
         redactions: _abc.Iterable[_types_pb2.Redaction] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory"]  # noqa: Y015
@@ -188,11 +514,11 @@ class BatchCreateMemoriesRequest(_message.Message):
     """on_duplicate says what to do when equal content is stored. Unspecified: RETURN_EXISTING."""
     wait_for: _types_pb2.WaitFor.ValueType
     """wait_for says when to return. Unspecified: INDEXED."""
-    conflict_policy: _conflicts_pb2.ConflictPolicy.ValueType
+    conflict_policy: _types_pb2.ConflictPolicy.ValueType
     """conflict_policy says what to do with older memories that the new content contradicts. Unspecified: MARK."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says where the memories are stored unless they say otherwise. Required."""
+        """scope says where the memories are stored unless they say otherwise."""
 
     @_builtins.property
     def memories(self) -> _containers.RepeatedCompositeFieldContainer[Global___BatchMemory]:
@@ -208,7 +534,7 @@ class BatchCreateMemoriesRequest(_message.Message):
         request_id: _builtins.str = ...,
         on_duplicate: _types_pb2.OnDuplicate.ValueType = ...,
         wait_for: _types_pb2.WaitFor.ValueType = ...,
-        conflict_policy: _conflicts_pb2.ConflictPolicy.ValueType = ...,
+        conflict_policy: _types_pb2.ConflictPolicy.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["scope", b"scope"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -236,13 +562,13 @@ class BatchCreateResult(_message.Message):
         """memory is the memory as stored; with the outcome DUPLICATE the one that was there before. Unset when it failed."""
 
     @_builtins.property
-    def status(self) -> _types_pb2.ItemStatus:
+    def status(self) -> _errors_pb2.ItemStatus:
         """status says how it went; always set. Failures: INVALID_ARGUMENT (INVALID_REQUEST), ALREADY_EXISTS (MEMORY_EXISTS),
         FAILED_PRECONDITION (MEMORY_SUPERSEDED).
         """
 
     @_builtins.property
-    def conflicts(self) -> _containers.RepeatedCompositeFieldContainer[_conflicts_pb2.Conflict]:
+    def conflicts(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Conflict]:
         """conflicts are what the item contradicts, items before it included; as in CreateMemoryResponse.conflicts."""
 
     @_builtins.property
@@ -254,8 +580,8 @@ class BatchCreateResult(_message.Message):
         *,
         memory: _types_pb2.Memory | None = ...,
         outcome: _types_pb2.WriteOutcome.ValueType = ...,
-        status: _types_pb2.ItemStatus | None = ...,
-        conflicts: _abc.Iterable[_conflicts_pb2.Conflict] | None = ...,
+        status: _errors_pb2.ItemStatus | None = ...,
+        conflicts: _abc.Iterable[_types_pb2.Conflict] | None = ...,
         redactions: _abc.Iterable[_types_pb2.Redaction] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory", "status", b"status"]  # noqa: Y015
@@ -353,14 +679,14 @@ class ImportHeader(_message.Message):
     """wait_for says what `next_index` and `done` wait for. Unspecified: STORED. With INDEXED the last response comes when
     searches see every stored memory.
     """
-    conflict_policy: _conflicts_pb2.ConflictPolicy.ValueType
+    conflict_policy: _types_pb2.ConflictPolicy.ValueType
     """conflict_policy says what to do with older memories that an imported one contradicts, earlier ones of the import
     included. Unspecified: nothing is compared, as an import is mostly history; later writes are compared with what it
     stored.
     """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says where the memories are stored unless they say otherwise. Required."""
+        """scope says where the memories are stored unless they say otherwise."""
 
     def __init__(
         self,
@@ -369,7 +695,7 @@ class ImportHeader(_message.Message):
         request_id: _builtins.str = ...,
         on_duplicate: _types_pb2.OnDuplicate.ValueType = ...,
         wait_for: _types_pb2.WaitFor.ValueType = ...,
-        conflict_policy: _conflicts_pb2.ConflictPolicy.ValueType = ...,
+        conflict_policy: _types_pb2.ConflictPolicy.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["scope", b"scope"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -423,14 +749,14 @@ class ImportFailure(_message.Message):
     index: _builtins.int
     """index is the memory's index in the import."""
     @_builtins.property
-    def status(self) -> _types_pb2.ItemStatus:
+    def status(self) -> _errors_pb2.ItemStatus:
         """status says why, as BatchCreateResult.status does. Its code is never 0."""
 
     def __init__(
         self,
         *,
         index: _builtins.int = ...,
-        status: _types_pb2.ItemStatus | None = ...,
+        status: _errors_pb2.ItemStatus | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["status", b"status"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -448,28 +774,28 @@ class ImportMemoriesResponse(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    RECEIVED_FIELD_NUMBER: _builtins.int
-    CREATED_FIELD_NUMBER: _builtins.int
-    UPDATED_FIELD_NUMBER: _builtins.int
-    DUPLICATES_FIELD_NUMBER: _builtins.int
-    FAILED_FIELD_NUMBER: _builtins.int
+    RECEIVED_COUNT_FIELD_NUMBER: _builtins.int
+    CREATED_COUNT_FIELD_NUMBER: _builtins.int
+    UPDATED_COUNT_FIELD_NUMBER: _builtins.int
+    DUPLICATE_COUNT_FIELD_NUMBER: _builtins.int
+    FAILED_COUNT_FIELD_NUMBER: _builtins.int
     NEXT_INDEX_FIELD_NUMBER: _builtins.int
     FAILURES_FIELD_NUMBER: _builtins.int
     DONE_FIELD_NUMBER: _builtins.int
     CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
     MEMORIES_PER_SECOND_FIELD_NUMBER: _builtins.int
-    CONFLICTS_FIELD_NUMBER: _builtins.int
-    REDACTED_FIELD_NUMBER: _builtins.int
-    received: _builtins.int
-    """received is how many memories have arrived: at least created + updated + duplicates + failed, and equal when done."""
-    created: _builtins.int
-    """created is how many new memories were stored."""
-    updated: _builtins.int
-    """updated is how many memories with the same key were changed."""
-    duplicates: _builtins.int
-    """duplicates is how many were stored already."""
-    failed: _builtins.int
-    """failed is how many were not stored because they are bad."""
+    CONFLICT_COUNT_FIELD_NUMBER: _builtins.int
+    REDACTED_COUNT_FIELD_NUMBER: _builtins.int
+    received_count: _builtins.int
+    """received_count is how many memories have arrived: at least created + updated + duplicates + failed, and equal when done."""
+    created_count: _builtins.int
+    """created_count is how many new memories were stored."""
+    updated_count: _builtins.int
+    """updated_count is how many memories with the same key were changed."""
+    duplicate_count: _builtins.int
+    """duplicate_count is how many were stored already."""
+    failed_count: _builtins.int
+    """failed_count is how many were not stored because they are bad."""
     next_index: _builtins.int
     """next_index is where to resume: every memory below it is durable or has failed. In the first response, which is sent
     right after the header, 0 for a new import.
@@ -484,10 +810,10 @@ class ImportMemoriesResponse(_message.Message):
     """
     memories_per_second: _builtins.float
     """memories_per_second is the mean rate of this stream since its header, 0 at first."""
-    conflicts: _builtins.int
-    """conflicts is how many conflicts were found; ListConflicts shows them. It never shrinks."""
-    redacted: _builtins.int
-    """redacted is how many of the memories had secrets replaced, when the setting `redaction.writes` is on."""
+    conflict_count: _builtins.int
+    """conflict_count is how many conflicts were found; ListConflicts shows them. It never shrinks."""
+    redacted_count: _builtins.int
+    """redacted_count is how many of the memories had secrets replaced, when the setting `redaction.writes` is on."""
     @_builtins.property
     def failures(self) -> _containers.RepeatedCompositeFieldContainer[Global___ImportFailure]:
         """failures are the memories that failed since the last response of this stream, by index. At most 1 000 in one
@@ -497,22 +823,22 @@ class ImportMemoriesResponse(_message.Message):
     def __init__(
         self,
         *,
-        received: _builtins.int = ...,
-        created: _builtins.int = ...,
-        updated: _builtins.int = ...,
-        duplicates: _builtins.int = ...,
-        failed: _builtins.int = ...,
+        received_count: _builtins.int = ...,
+        created_count: _builtins.int = ...,
+        updated_count: _builtins.int = ...,
+        duplicate_count: _builtins.int = ...,
+        failed_count: _builtins.int = ...,
         next_index: _builtins.int = ...,
         failures: _abc.Iterable[Global___ImportFailure] | None = ...,
         done: _builtins.bool = ...,
         consistency_token: _builtins.str = ...,
         memories_per_second: _builtins.float = ...,
-        conflicts: _builtins.int = ...,
-        redacted: _builtins.int = ...,
+        conflict_count: _builtins.int = ...,
+        redacted_count: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["conflicts", b"conflicts", "consistency_token", b"consistency_token", "created", b"created", "done", b"done", "duplicates", b"duplicates", "failed", b"failed", "failures", b"failures", "memories_per_second", b"memories_per_second", "next_index", b"next_index", "received", b"received", "redacted", b"redacted", "updated", b"updated"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conflict_count", b"conflict_count", "consistency_token", b"consistency_token", "created_count", b"created_count", "done", b"done", "duplicate_count", b"duplicate_count", "failed_count", b"failed_count", "failures", b"failures", "memories_per_second", b"memories_per_second", "next_index", b"next_index", "received_count", b"received_count", "redacted_count", b"redacted_count", "updated_count", b"updated_count"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -548,7 +874,7 @@ class GetMemoryRequest(_message.Message):
     """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says from where to look. Required."""
+        """scope says from where to look."""
 
     @_builtins.property
     def as_of(self) -> _types_pb2.AsOf:
@@ -622,7 +948,7 @@ class BatchGetMemoriesRequest(_message.Message):
     IDS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says from where to look. Required."""
+        """scope says from where to look."""
 
     @_builtins.property
     def ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -700,10 +1026,10 @@ class ListMemoriesRequest(_message.Message):
     """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says from where to look. Required."""
+        """scope says from where to look."""
 
     @_builtins.property
-    def filter(self) -> _types_pb2.Filter:
+    def filter(self) -> _filters_pb2.Filter:
         """filter narrows the list. Unset: all ACTIVE, unexpired memories that are not in the tier ARCHIVED."""
 
     @_builtins.property
@@ -716,7 +1042,7 @@ class ListMemoriesRequest(_message.Message):
         self,
         *,
         scope: _types_pb2.Scope | None = ...,
-        filter: _types_pb2.Filter | None = ...,
+        filter: _filters_pb2.Filter | None = ...,
         order_by: _builtins.str = ...,
         page_size: _builtins.int = ...,
         page_token: _builtins.str = ...,
@@ -785,16 +1111,16 @@ class UpdateMemoryRequest(_message.Message):
     """
     wait_for: _types_pb2.WaitFor.ValueType
     """wait_for says when to return. Unspecified: INDEXED."""
-    conflict_policy: _conflicts_pb2.ConflictPolicy.ValueType
+    conflict_policy: _types_pb2.ConflictPolicy.ValueType
     """conflict_policy says what to do with older memories that the new content contradicts. Unspecified: MARK."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says from where to look. Required. It does not move the memory."""
+        """scope says from where to look. It does not move the memory."""
 
     @_builtins.property
     def memory(self) -> _types_pb2.Memory:
         """memory names the memory by its id, or without an id by its key in exactly the scope's project, and holds the new
-        values. Required.
+        values.
         """
 
     @_builtins.property
@@ -822,7 +1148,7 @@ class UpdateMemoryRequest(_message.Message):
         expected_revision: _builtins.int = ...,
         request_id: _builtins.str = ...,
         wait_for: _types_pb2.WaitFor.ValueType = ...,
-        conflict_policy: _conflicts_pb2.ConflictPolicy.ValueType = ...,
+        conflict_policy: _types_pb2.ConflictPolicy.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory", "scope", b"scope", "update_mask", b"update_mask"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -849,7 +1175,7 @@ class UpdateMemoryResponse(_message.Message):
         """memory is the memory as it is now. Always set."""
 
     @_builtins.property
-    def conflicts(self) -> _containers.RepeatedCompositeFieldContainer[_conflicts_pb2.Conflict]:
+    def conflicts(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Conflict]:
         """conflicts are what the memory newly contradicts, as in CreateMemoryResponse.conflicts. Empty when the change leaves
         what it states as it was.
         """
@@ -863,7 +1189,7 @@ class UpdateMemoryResponse(_message.Message):
         *,
         memory: _types_pb2.Memory | None = ...,
         consistency_token: _builtins.str = ...,
-        conflicts: _abc.Iterable[_conflicts_pb2.Conflict] | None = ...,
+        conflicts: _abc.Iterable[_types_pb2.Conflict] | None = ...,
         redactions: _abc.Iterable[_types_pb2.Redaction] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory"]  # noqa: Y015
@@ -885,14 +1211,19 @@ class DeleteMemoryRequest(_message.Message):
 
     SCOPE_FIELD_NUMBER: _builtins.int
     ID_FIELD_NUMBER: _builtins.int
-    HARD_FIELD_NUMBER: _builtins.int
+    KEY_FIELD_NUMBER: _builtins.int
+    PURGE_FIELD_NUMBER: _builtins.int
     EXPECTED_REVISION_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     WAIT_FOR_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    """id is the memory's UUID. Required. A DELETED memory is not found again, unless `hard` removes it."""
-    hard: _builtins.bool
-    """hard removes the memory with its revisions and index entries for good, and the files of the category "memory" that
+    """id is the memory's UUID. A DELETED memory is not found again, unless `hard` removes it."""
+    key: _builtins.str
+    """key is the key of the memory: 1 to 256 characters. It is looked up in exactly the scope's project, without one among
+    the global memories; with `purge` also among DELETED memories.
+    """
+    purge: _builtins.bool
+    """purge removes the memory with its revisions and index entries for good, and the files of the category "memory" that
     no other memory refers to. False: it becomes DELETED and can be restored.
     """
     expected_revision: _builtins.int
@@ -905,23 +1236,26 @@ class DeleteMemoryRequest(_message.Message):
     """wait_for says when to return. Unspecified: INDEXED, so that no later search finds the memory."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says from where to look. Required."""
+        """scope says from where to look."""
 
     def __init__(
         self,
         *,
         scope: _types_pb2.Scope | None = ...,
         id: _builtins.str = ...,
-        hard: _builtins.bool = ...,
+        key: _builtins.str = ...,
+        purge: _builtins.bool = ...,
         expected_revision: _builtins.int = ...,
         request_id: _builtins.str = ...,
         wait_for: _types_pb2.WaitFor.ValueType = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["scope", b"scope"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["by", b"by", "id", b"id", "key", b"key", "scope", b"scope"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["expected_revision", b"expected_revision", "hard", b"hard", "id", b"id", "request_id", b"request_id", "scope", b"scope", "wait_for", b"wait_for"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["by", b"by", "expected_revision", b"expected_revision", "id", b"id", "key", b"key", "purge", b"purge", "request_id", b"request_id", "scope", b"scope", "wait_for", b"wait_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType_by: _TypeAlias = _typing.Literal["id", "key"]  # noqa: Y015
+    _WhichOneofArgType_by: _TypeAlias = _typing.Literal["by", b"by"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_by) -> _WhichOneofReturnType_by | None: ...
 
 Global___DeleteMemoryRequest: _TypeAlias = DeleteMemoryRequest  # noqa: Y015
 
@@ -965,14 +1299,19 @@ class RestoreMemoryRequest(_message.Message):
 
     SCOPE_FIELD_NUMBER: _builtins.int
     ID_FIELD_NUMBER: _builtins.int
+    KEY_FIELD_NUMBER: _builtins.int
     EXPECTED_REVISION_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     WAIT_FOR_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    """id is the memory's UUID. Required. Restoring an ACTIVE, CONFLICTED, QUARANTINED or superseded memory changes nothing
-    and is no error; a DEPRECATED one whose successor was removed for good is ACTIVE again. A memory that waited for a
+    """id is the memory's UUID. Restoring an ACTIVE, CONFLICTED, QUARANTINED or superseded memory changes nothing
+    and is no error; a SUPERSEDED one whose successor was removed for good is ACTIVE again. A memory that waited for a
     review when it was deleted, or was rejected by one, becomes QUARANTINED again. A restored memory is compared with no
     other. An expire_time that has passed is removed; a SHORT_TERM memory gets 14 days from now.
+    """
+    key: _builtins.str
+    """key is the key of the memory: 1 to 256 characters. It is looked up in exactly the scope's project, without one among
+    the global memories. Without a holder of the key it is the DELETED memory that was changed last.
     """
     expected_revision: _builtins.int
     """expected_revision is the revision that the decision is based on. 0: any. Negative: INVALID_ARGUMENT."""
@@ -984,22 +1323,25 @@ class RestoreMemoryRequest(_message.Message):
     """wait_for says when to return. Unspecified: INDEXED."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says from where to look. Required."""
+        """scope says from where to look."""
 
     def __init__(
         self,
         *,
         scope: _types_pb2.Scope | None = ...,
         id: _builtins.str = ...,
+        key: _builtins.str = ...,
         expected_revision: _builtins.int = ...,
         request_id: _builtins.str = ...,
         wait_for: _types_pb2.WaitFor.ValueType = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["scope", b"scope"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["by", b"by", "id", b"id", "key", b"key", "scope", b"scope"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["expected_revision", b"expected_revision", "id", b"id", "request_id", b"request_id", "scope", b"scope", "wait_for", b"wait_for"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["by", b"by", "expected_revision", b"expected_revision", "id", b"id", "key", b"key", "request_id", b"request_id", "scope", b"scope", "wait_for", b"wait_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType_by: _TypeAlias = _typing.Literal["id", "key"]  # noqa: Y015
+    _WhichOneofArgType_by: _TypeAlias = _typing.Literal["by", b"by"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_by) -> _WhichOneofReturnType_by | None: ...
 
 Global___RestoreMemoryRequest: _TypeAlias = RestoreMemoryRequest  # noqa: Y015
 
@@ -1030,3 +1372,1437 @@ class RestoreMemoryResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RestoreMemoryResponse: _TypeAlias = RestoreMemoryResponse  # noqa: Y015
+
+@_typing.final
+class SupersedeMemoryRequest(_message.Message):
+    """SupersedeMemoryRequest asks to put a memory in the place of another. Both ends of the link are set together:
+    Memory.superseded_by_id of the old one, which becomes SUPERSEDED and leaves searches and lists unless their filter
+    names that status, and Memory.supersedes_id of the new one. The old memory's key goes over to the new one when both are
+    of one project, unless that has one of its own; of two projects each keeps its own. What the old one says was true until the new one is: its valid_to, unless it has one, becomes the
+    new one's valid_from, else its event_time if that has passed, else now; and a new one without valid_from gets that one.
+    So reads as of another valid time (AsOf) find the one that was true then.
+
+    Errors: NOT_FOUND (MEMORY_NOT_FOUND) for either memory; FAILED_PRECONDITION (MEMORY_SUPERSEDED) when the old memory was
+    superseded before: supersede the end of its chain; FAILED_PRECONDITION (SUPERSEDE_CYCLE) when memory.id names the old
+    memory or one that it superseded, at once or by way of others; ALREADY_EXISTS (MEMORY_EXISTS) when another memory has the
+    new key or content; INVALID_ARGUMENT when the old memory is QUARANTINED or the new one would be; ABORTED
+    (REVISION_CONFLICT); ALREADY_EXISTS (REQUEST_ID_REUSED).
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCOPE_FIELD_NUMBER: _builtins.int
+    ID_FIELD_NUMBER: _builtins.int
+    KEY_FIELD_NUMBER: _builtins.int
+    MEMORY_FIELD_NUMBER: _builtins.int
+    VECTOR_FIELD_NUMBER: _builtins.int
+    EXPECTED_REVISION_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    WAIT_FOR_FIELD_NUMBER: _builtins.int
+    CONFLICT_POLICY_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    """id is the UUID of the old memory."""
+    key: _builtins.str
+    """key is the key of the memory: 1 to 256 characters. It is looked up in exactly the scope's project, without one among
+    the global memories.
+    """
+    expected_revision: _builtins.int
+    """expected_revision is the revision of the old memory that the decision is based on. 0: any. Negative:
+    INVALID_ARGUMENT.
+    """
+    request_id: _builtins.str
+    """request_id makes a repetition safe. Any string of at most 128 characters; a UUID is advised. Empty: a repetition is
+    a new request.
+    """
+    wait_for: _types_pb2.WaitFor.ValueType
+    """wait_for says when to return. Unspecified: INDEXED."""
+    conflict_policy: _types_pb2.ConflictPolicy.ValueType
+    """conflict_policy says what to do with other memories that a new one contradicts. Unspecified: MARK."""
+    @_builtins.property
+    def scope(self) -> _types_pb2.Scope:
+        """scope says from where to look."""
+
+    @_builtins.property
+    def memory(self) -> _types_pb2.Memory:
+        """memory is what takes its place. Either new, with content as in CreateMemoryRequest.memory, or with nothing but the
+        id of an ACTIVE memory. A new one lives in the old one's project unless its scope names another, and has the old
+        one's layer, kind, category, title, tags, importance and tier where it gives none.
+        """
+
+    @_builtins.property
+    def vector(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
+        """vector is the embedding of new content, as in CreateMemoryRequest.vector. Empty: the service embeds."""
+
+    def __init__(
+        self,
+        *,
+        scope: _types_pb2.Scope | None = ...,
+        id: _builtins.str = ...,
+        key: _builtins.str = ...,
+        memory: _types_pb2.Memory | None = ...,
+        vector: _abc.Iterable[_builtins.float] | None = ...,
+        expected_revision: _builtins.int = ...,
+        request_id: _builtins.str = ...,
+        wait_for: _types_pb2.WaitFor.ValueType = ...,
+        conflict_policy: _types_pb2.ConflictPolicy.ValueType = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["by", b"by", "id", b"id", "key", b"key", "memory", b"memory", "scope", b"scope"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["by", b"by", "conflict_policy", b"conflict_policy", "expected_revision", b"expected_revision", "id", b"id", "key", b"key", "memory", b"memory", "request_id", b"request_id", "scope", b"scope", "vector", b"vector", "wait_for", b"wait_for"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_by: _TypeAlias = _typing.Literal["id", "key"]  # noqa: Y015
+    _WhichOneofArgType_by: _TypeAlias = _typing.Literal["by", b"by"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_by) -> _WhichOneofReturnType_by | None: ...
+
+Global___SupersedeMemoryRequest: _TypeAlias = SupersedeMemoryRequest  # noqa: Y015
+
+@_typing.final
+class SupersedeMemoryResponse(_message.Message):
+    """SupersedeMemoryResponse holds both memories."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MEMORY_FIELD_NUMBER: _builtins.int
+    SUPERSEDED_FIELD_NUMBER: _builtins.int
+    CONFLICTS_FIELD_NUMBER: _builtins.int
+    CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
+    REDACTIONS_FIELD_NUMBER: _builtins.int
+    consistency_token: _builtins.str
+    """consistency_token makes a later search see this change: SearchRequest.consistency_token. Never empty."""
+    @_builtins.property
+    def memory(self) -> _types_pb2.Memory:
+        """memory is the memory that took the place. Always set."""
+
+    @_builtins.property
+    def superseded(self) -> _types_pb2.Memory:
+        """superseded is the old memory as it is now. Always set."""
+
+    @_builtins.property
+    def conflicts(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Conflict]:
+        """conflicts are what else the new memory contradicts, as in CreateMemoryResponse.conflicts."""
+
+    @_builtins.property
+    def redactions(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Redaction]:
+        """redactions say which secrets were replaced, when the setting `redaction.writes` is on. Empty: none."""
+
+    def __init__(
+        self,
+        *,
+        memory: _types_pb2.Memory | None = ...,
+        superseded: _types_pb2.Memory | None = ...,
+        conflicts: _abc.Iterable[_types_pb2.Conflict] | None = ...,
+        consistency_token: _builtins.str = ...,
+        redactions: _abc.Iterable[_types_pb2.Redaction] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory", "superseded", b"superseded"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conflicts", b"conflicts", "consistency_token", b"consistency_token", "memory", b"memory", "redactions", b"redactions", "superseded", b"superseded"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SupersedeMemoryResponse: _TypeAlias = SupersedeMemoryResponse  # noqa: Y015
+
+@_typing.final
+class ListConflictsRequest(_message.Message):
+    """ListConflictsRequest asks for conflicts of the scope's project and global ones.
+
+    Errors: none of its own; a page_token that is not of the same request is INVALID_ARGUMENT.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCOPE_FIELD_NUMBER: _builtins.int
+    STATES_FIELD_NUMBER: _builtins.int
+    MEMORY_ID_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    memory_id: _builtins.str
+    """memory_id is the UUID of a memory that is either side. Empty: any. An unknown one finds nothing."""
+    page_size: _builtins.int
+    """page_size is how many conflicts a page may hold: 1 to 1 000. 0: 50."""
+    page_token: _builtins.str
+    """page_token is next_page_token of the page before. Empty: the first page. All other fields but page_size must be as
+    they were.
+    """
+    @_builtins.property
+    def scope(self) -> _types_pb2.Scope:
+        """scope says from where to look."""
+
+    @_builtins.property
+    def states(self) -> _containers.RepeatedScalarFieldContainer[_types_pb2.ConflictState.ValueType]:
+        """states: the conflict is in one of these states. At most 16; repeated ones change nothing. Empty: OPEN."""
+
+    def __init__(
+        self,
+        *,
+        scope: _types_pb2.Scope | None = ...,
+        states: _abc.Iterable[_types_pb2.ConflictState.ValueType] | None = ...,
+        memory_id: _builtins.str = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["scope", b"scope"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["memory_id", b"memory_id", "page_size", b"page_size", "page_token", b"page_token", "scope", b"scope", "states", b"states"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListConflictsRequest: _TypeAlias = ListConflictsRequest  # noqa: Y015
+
+@_typing.final
+class ListConflictsResponse(_message.Message):
+    """ListConflictsResponse is one page."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONFLICTS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """next_page_token asks for the next page. Empty: this was the last."""
+    @_builtins.property
+    def conflicts(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Conflict]:
+        """conflicts are those found last first."""
+
+    def __init__(
+        self,
+        *,
+        conflicts: _abc.Iterable[_types_pb2.Conflict] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conflicts", b"conflicts", "next_page_token", b"next_page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListConflictsResponse: _TypeAlias = ListConflictsResponse  # noqa: Y015
+
+@_typing.final
+class ResolveConflictRequest(_message.Message):
+    """ResolveConflictRequest asks to settle an open conflict.
+
+    Errors: NOT_FOUND (CONFLICT_NOT_FOUND); FAILED_PRECONDITION (CONFLICT_SETTLED) when it is not OPEN;
+    FAILED_PRECONDITION (MEMORY_SUPERSEDED, SUPERSEDE_CYCLE) when CONFIRM cannot link the memories; ALREADY_EXISTS
+    (REQUEST_ID_REUSED).
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCOPE_FIELD_NUMBER: _builtins.int
+    ID_FIELD_NUMBER: _builtins.int
+    RESOLUTION_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    WAIT_FOR_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    """id is the conflict's UUID."""
+    resolution: Global___ConflictResolution.ValueType
+    """resolution is the decision."""
+    request_id: _builtins.str
+    """request_id makes a repetition safe. Any string of at most 128 characters; a UUID is advised. Empty: a repetition is
+    a new request.
+    """
+    wait_for: _types_pb2.WaitFor.ValueType
+    """wait_for says when to return. Unspecified: INDEXED."""
+    @_builtins.property
+    def scope(self) -> _types_pb2.Scope:
+        """scope says from where to look."""
+
+    def __init__(
+        self,
+        *,
+        scope: _types_pb2.Scope | None = ...,
+        id: _builtins.str = ...,
+        resolution: Global___ConflictResolution.ValueType = ...,
+        request_id: _builtins.str = ...,
+        wait_for: _types_pb2.WaitFor.ValueType = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["scope", b"scope"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id", "request_id", b"request_id", "resolution", b"resolution", "scope", b"scope", "wait_for", b"wait_for"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ResolveConflictRequest: _TypeAlias = ResolveConflictRequest  # noqa: Y015
+
+@_typing.final
+class ResolveConflictResponse(_message.Message):
+    """ResolveConflictResponse holds the settled conflict."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONFLICT_FIELD_NUMBER: _builtins.int
+    CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
+    consistency_token: _builtins.str
+    """consistency_token makes a later search see this change: SearchRequest.consistency_token. Never empty."""
+    @_builtins.property
+    def conflict(self) -> _types_pb2.Conflict:
+        """conflict is the conflict with both memories as they are now. Always set."""
+
+    def __init__(
+        self,
+        *,
+        conflict: _types_pb2.Conflict | None = ...,
+        consistency_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["conflict", b"conflict"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conflict", b"conflict", "consistency_token", b"consistency_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ResolveConflictResponse: _TypeAlias = ResolveConflictResponse  # noqa: Y015
+
+@_typing.final
+class CaptureMemoryRequest(_message.Message):
+    """CaptureMemoryRequest asks to remember what is worth it in something that was said.
+
+    The text is taken apart into statements: sentences, list items, fenced code. Each is decided by itself. Secrets
+    (keys, tokens, passwords in addresses, private keys, card numbers) are replaced before anything else is done, also
+    before a language model sees the text, unless the setting `redaction.capture` is off.
+
+    Text that is quoted, or pasted to be worked on, is not taken for the user's own words: see CAPTURE_REASON_QUOTED.
+
+    Text that was recalled is not captured again: every line of a rendered context bears a citation, "[mem:ID]".
+
+    Errors: ALREADY_EXISTS (REQUEST_ID_REUSED). A language model that fails is none: the rules decide, and `notice` says
+    so.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCOPE_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    DRY_RUN_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    WAIT_FOR_FIELD_NUMBER: _builtins.int
+    TAGS_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
+    CONFLICT_POLICY_FIELD_NUMBER: _builtins.int
+    dry_run: _builtins.bool
+    """dry_run stores nothing: the memories in the reply have no id."""
+    request_id: _builtins.str
+    """request_id makes a repetition safe. Any string of at most 128 characters; a UUID is advised. Empty: a repetition is
+    a new request. A dry run is never remembered.
+    """
+    wait_for: _types_pb2.WaitFor.ValueType
+    """wait_for says when to return. Unspecified: INDEXED."""
+    source: _builtins.str
+    """source is stored as the source of each memory. At most 256 characters, no control characters. Empty: "capture"."""
+    conflict_policy: _types_pb2.ConflictPolicy.ValueType
+    """conflict_policy says what to do with older memories that the new ones contradict. Unspecified: MARK."""
+    @_builtins.property
+    def scope(self) -> _types_pb2.Scope:
+        """scope says from where it is said. Memories of the project are stored in scope.project_id; what is global is stored
+        without a project. Without a project everything is global.
+        """
+
+    @_builtins.property
+    def message(self) -> _types_pb2.ChatMessage:
+        """message is what was said, by whom and when. Its content has 1 to 100 000 characters of UTF-8, without NUL; images
+        in it become files as those in Memory.content do, but only those in statements that are remembered. Its speaker and
+        its event_time are stored with the memories. tool_calls, tool_call_id, token_count, pinned and metadata must be
+        unset.
+        """
+
+    @_builtins.property
+    def tags(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """tags are added to each memory. At most 32, each of 1 to 64 characters."""
+
+    def __init__(
+        self,
+        *,
+        scope: _types_pb2.Scope | None = ...,
+        message: _types_pb2.ChatMessage | None = ...,
+        dry_run: _builtins.bool = ...,
+        request_id: _builtins.str = ...,
+        wait_for: _types_pb2.WaitFor.ValueType = ...,
+        tags: _abc.Iterable[_builtins.str] | None = ...,
+        source: _builtins.str = ...,
+        conflict_policy: _types_pb2.ConflictPolicy.ValueType = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["message", b"message", "scope", b"scope"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conflict_policy", b"conflict_policy", "dry_run", b"dry_run", "message", b"message", "request_id", b"request_id", "scope", b"scope", "source", b"source", "tags", b"tags", "wait_for", b"wait_for"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CaptureMemoryRequest: _TypeAlias = CaptureMemoryRequest  # noqa: Y015
+
+@_typing.final
+class CaptureDecision(_message.Message):
+    """CaptureDecision says what becomes of one statement."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REMEMBER_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    DETAIL_FIELD_NUMBER: _builtins.int
+    STATEMENT_FIELD_NUMBER: _builtins.int
+    MEMORY_FIELD_NUMBER: _builtins.int
+    OUTCOME_FIELD_NUMBER: _builtins.int
+    CONFLICTS_FIELD_NUMBER: _builtins.int
+    remember: _builtins.bool
+    """remember tells whether the statement is remembered."""
+    reason: Global___CaptureReason.ValueType
+    """reason says why, or why not. Never UNSPECIFIED."""
+    detail: _builtins.str
+    """detail says the same for people, in English: the words that led to the decision, or the model's own reason."""
+    statement: _builtins.str
+    """statement is the statement, with secrets replaced."""
+    outcome: _types_pb2.WriteOutcome.ValueType
+    """outcome says what was done with it. UNSPECIFIED when nothing was written."""
+    @_builtins.property
+    def memory(self) -> _types_pb2.Memory:
+        """memory is the memory that holds it: as stored, or in a dry run as it would be, then without id. With the reason
+        KNOWN the one that was there. Unset when it is not remembered for another reason.
+        """
+
+    @_builtins.property
+    def conflicts(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Conflict]:
+        """conflicts are what the memory contradicts, as in CreateMemoryResponse.conflicts with the policy MARK."""
+
+    def __init__(
+        self,
+        *,
+        remember: _builtins.bool = ...,
+        reason: Global___CaptureReason.ValueType = ...,
+        detail: _builtins.str = ...,
+        statement: _builtins.str = ...,
+        memory: _types_pb2.Memory | None = ...,
+        outcome: _types_pb2.WriteOutcome.ValueType = ...,
+        conflicts: _abc.Iterable[_types_pb2.Conflict] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conflicts", b"conflicts", "detail", b"detail", "memory", b"memory", "outcome", b"outcome", "reason", b"reason", "remember", b"remember", "statement", b"statement"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CaptureDecision: _TypeAlias = CaptureDecision  # noqa: Y015
+
+@_typing.final
+class CaptureMemoryResponse(_message.Message):
+    """CaptureMemoryResponse holds a decision for each statement."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DECISIONS_FIELD_NUMBER: _builtins.int
+    REDACTIONS_FIELD_NUMBER: _builtins.int
+    DECIDER_FIELD_NUMBER: _builtins.int
+    NOTICE_FIELD_NUMBER: _builtins.int
+    CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
+    decider: Global___CaptureDecider.ValueType
+    """decider says who decided. Never UNSPECIFIED."""
+    notice: _builtins.str
+    """notice says in English why the language model did not decide although one is configured, or that the text has more
+    than 1 000 statements. Empty: all is well.
+    """
+    consistency_token: _builtins.str
+    """consistency_token makes a later search see what was stored: SearchRequest.consistency_token. Empty after a dry run."""
+    @_builtins.property
+    def decisions(self) -> _containers.RepeatedCompositeFieldContainer[Global___CaptureDecision]:
+        """decisions are in the order of the text, one for each statement. At most 1 000: of a text that has more the others
+        are not looked at, and `notice` says so.
+        """
+
+    @_builtins.property
+    def redactions(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Redaction]:
+        """redactions say which secrets were replaced. Empty: none."""
+
+    def __init__(
+        self,
+        *,
+        decisions: _abc.Iterable[Global___CaptureDecision] | None = ...,
+        redactions: _abc.Iterable[_types_pb2.Redaction] | None = ...,
+        decider: Global___CaptureDecider.ValueType = ...,
+        notice: _builtins.str = ...,
+        consistency_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["consistency_token", b"consistency_token", "decider", b"decider", "decisions", b"decisions", "notice", b"notice", "redactions", b"redactions"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CaptureMemoryResponse: _TypeAlias = CaptureMemoryResponse  # noqa: Y015
+
+@_typing.final
+class FlushMessagesRequest(_message.Message):
+    """FlushMessagesRequest asks to extract memories from a conversation before it is trimmed or forgotten.
+
+    Each statement is decided as CaptureMemory does, with the same redaction and the same regard for text that was
+    recalled. What is extracted is a world fact (category "world"), an experience ("experience") or an opinion or
+    preference ("opinions"). Everything is stored in one transaction, and waits for nothing else.
+
+    Errors: ALREADY_EXISTS (REQUEST_ID_REUSED). A language model that fails is none: see `notice`.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCOPE_FIELD_NUMBER: _builtins.int
+    MESSAGES_FIELD_NUMBER: _builtins.int
+    ARTIFACT_IDS_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    WAIT_FOR_FIELD_NUMBER: _builtins.int
+    CONFLICT_POLICY_FIELD_NUMBER: _builtins.int
+    request_id: _builtins.str
+    """request_id makes a repetition safe. Any string of at most 128 characters; a UUID is advised. Empty: a repetition is
+    a new request.
+    """
+    wait_for: _types_pb2.WaitFor.ValueType
+    """wait_for says when to return. Unspecified: INDEXED."""
+    conflict_policy: _types_pb2.ConflictPolicy.ValueType
+    """conflict_policy says what to do with older memories that the new ones contradict. Unspecified: MARK."""
+    @_builtins.property
+    def scope(self) -> _types_pb2.Scope:
+        """scope says where the conversation takes place. See CaptureMemoryRequest.scope."""
+
+    @_builtins.property
+    def messages(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.ChatMessage]:
+        """messages are the conversation, oldest first. 1 to 1 000, of together at most 1 000 000 characters."""
+
+    @_builtins.property
+    def artifact_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """artifact_ids are files of the category "artifact" that belong to the whole conversation. At most 64, each of 1 to
+        256 characters without control characters.
+        """
+
+    def __init__(
+        self,
+        *,
+        scope: _types_pb2.Scope | None = ...,
+        messages: _abc.Iterable[_types_pb2.ChatMessage] | None = ...,
+        artifact_ids: _abc.Iterable[_builtins.str] | None = ...,
+        request_id: _builtins.str = ...,
+        wait_for: _types_pb2.WaitFor.ValueType = ...,
+        conflict_policy: _types_pb2.ConflictPolicy.ValueType = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["scope", b"scope"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["artifact_ids", b"artifact_ids", "conflict_policy", b"conflict_policy", "messages", b"messages", "request_id", b"request_id", "scope", b"scope", "wait_for", b"wait_for"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FlushMessagesRequest: _TypeAlias = FlushMessagesRequest  # noqa: Y015
+
+@_typing.final
+class FlushResult(_message.Message):
+    """FlushResult is one memory of a flush."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MEMORY_FIELD_NUMBER: _builtins.int
+    OUTCOME_FIELD_NUMBER: _builtins.int
+    CONFLICTS_FIELD_NUMBER: _builtins.int
+    outcome: _types_pb2.WriteOutcome.ValueType
+    """outcome is what the write did. Never UNSPECIFIED."""
+    @_builtins.property
+    def memory(self) -> _types_pb2.Memory:
+        """memory is the memory as stored, or the existing one with equal content."""
+
+    @_builtins.property
+    def conflicts(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Conflict]:
+        """conflicts are the older memories that this one contradicts, as in CreateMemoryResponse.conflicts."""
+
+    def __init__(
+        self,
+        *,
+        memory: _types_pb2.Memory | None = ...,
+        outcome: _types_pb2.WriteOutcome.ValueType = ...,
+        conflicts: _abc.Iterable[_types_pb2.Conflict] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conflicts", b"conflicts", "memory", b"memory", "outcome", b"outcome"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FlushResult: _TypeAlias = FlushResult  # noqa: Y015
+
+@_typing.final
+class FlushMessagesResponse(_message.Message):
+    """FlushMessagesResponse holds what was extracted."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RESULTS_FIELD_NUMBER: _builtins.int
+    FILE_REFS_FIELD_NUMBER: _builtins.int
+    REDACTIONS_FIELD_NUMBER: _builtins.int
+    IGNORED_COUNT_FIELD_NUMBER: _builtins.int
+    RECALLED_COUNT_FIELD_NUMBER: _builtins.int
+    DECIDER_FIELD_NUMBER: _builtins.int
+    NOTICE_FIELD_NUMBER: _builtins.int
+    CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
+    ignored_count: _builtins.int
+    """ignored_count is how many statements were not remembered."""
+    recalled_count: _builtins.int
+    """recalled_count is how many of those came from the memory or were known already."""
+    decider: Global___CaptureDecider.ValueType
+    """decider says who decided. Never UNSPECIFIED."""
+    notice: _builtins.str
+    """notice says in English why the language model did not decide although one is configured, or what was left out, such
+    as the statements of a conversation beyond the first 5 000. Empty: all is well.
+    """
+    consistency_token: _builtins.str
+    """consistency_token makes a later search see what was stored: SearchRequest.consistency_token. Never empty."""
+    @_builtins.property
+    def results(self) -> _containers.RepeatedCompositeFieldContainer[Global___FlushResult]:
+        """results are the memories that were stored or existed already, in the order of the messages. A memory refers to
+        the files of its round (from a message of the user to the next) and to the artifacts, at most 64 in all. The files
+        of a round in which nothing else is worth remembering, and the artifacts of a conversation without any memory, are
+        held by a memory of their own. At most 1 000: of more the least important ones are left out, and `notice` says so.
+        """
+
+    @_builtins.property
+    def file_refs(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.FileRef]:
+        """file_refs are all files found, each once: message by message those of its tool calls, then those that its text refers
+        to as Memory.file_refs says, and at the end artifact_ids. What a message of the system, a repeated context or a request
+        to forget refers to is not among them.
+        """
+
+    @_builtins.property
+    def redactions(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Redaction]:
+        """redactions say which secrets were replaced. Empty: none."""
+
+    def __init__(
+        self,
+        *,
+        results: _abc.Iterable[Global___FlushResult] | None = ...,
+        file_refs: _abc.Iterable[_types_pb2.FileRef] | None = ...,
+        redactions: _abc.Iterable[_types_pb2.Redaction] | None = ...,
+        ignored_count: _builtins.int = ...,
+        recalled_count: _builtins.int = ...,
+        decider: Global___CaptureDecider.ValueType = ...,
+        notice: _builtins.str = ...,
+        consistency_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["consistency_token", b"consistency_token", "decider", b"decider", "file_refs", b"file_refs", "ignored_count", b"ignored_count", "notice", b"notice", "recalled_count", b"recalled_count", "redactions", b"redactions", "results", b"results"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FlushMessagesResponse: _TypeAlias = FlushMessagesResponse  # noqa: Y015
+
+@_typing.final
+class AppendMemoryRequest(_message.Message):
+    """AppendMemoryRequest asks to add text to the end of the memory under a key, or to create it.
+
+    A new memory gets what its key says: "daily/YYYY-MM-DD" (a day of the calendar) is a SHORT_TERM NOTE of that day,
+    "context/NAME" a CORE DOCUMENT of the tier CORE, "knowledge/world/KEY", "knowledge/experience/KEY" and
+    "knowledge/opinions/KEY" are LONG_TERM FACT, EXPERIENCE and OPINION; any other key a LONG_TERM NOTE. The category is
+    "daily", "context", "world", "experience" or "opinions", else empty. CreateMemory and imports give the same to what a
+    memory under such a key leaves unspecified, so a context document is replaced by CreateMemory and read by GetMemory.
+
+    Appends that come at the same time are all kept, in some order.
+
+    Errors: ALREADY_EXISTS (REQUEST_ID_REUSED; MEMORY_EXISTS when the key is that of another session's private memory);
+    FAILED_PRECONDITION (MEMORY_SUPERSEDED) when the memory under the key was superseded, by one of another project.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCOPE_FIELD_NUMBER: _builtins.int
+    KEY_FIELD_NUMBER: _builtins.int
+    CONTENT_FIELD_NUMBER: _builtins.int
+    SEPARATOR_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    WAIT_FOR_FIELD_NUMBER: _builtins.int
+    CONFLICT_POLICY_FIELD_NUMBER: _builtins.int
+    key: _builtins.str
+    """key names the memory: 1 to 256 characters without control characters. A key that begins with "daily/", "context/"
+    or "knowledge/" must have one of the forms above.
+    """
+    content: _builtins.str
+    """content is what to add. 1 to 1 000 000 characters, without NUL; the whole memory may not become longer."""
+    separator: _builtins.str
+    """separator stands between what is there and what is added. At most 256 characters, without NUL. Absent: a line
+    break, unless the text ends in one. Given, it is used as it is.
+    """
+    request_id: _builtins.str
+    """request_id makes a repetition safe. Any string of at most 128 characters; a UUID is advised. Empty: a repetition is
+    a new request, and adds the content again.
+    """
+    wait_for: _types_pb2.WaitFor.ValueType
+    """wait_for says when to return. Unspecified: INDEXED."""
+    conflict_policy: _types_pb2.ConflictPolicy.ValueType
+    """conflict_policy says what to do with older memories that the new text contradicts. Unspecified: MARK."""
+    @_builtins.property
+    def scope(self) -> _types_pb2.Scope:
+        """scope says where the memory is. It is looked up in exactly the scope's project."""
+
+    def __init__(
+        self,
+        *,
+        scope: _types_pb2.Scope | None = ...,
+        key: _builtins.str = ...,
+        content: _builtins.str = ...,
+        separator: _builtins.str | None = ...,
+        request_id: _builtins.str = ...,
+        wait_for: _types_pb2.WaitFor.ValueType = ...,
+        conflict_policy: _types_pb2.ConflictPolicy.ValueType = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_separator", b"_separator", "scope", b"scope", "separator", b"separator"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_separator", b"_separator", "conflict_policy", b"conflict_policy", "content", b"content", "key", b"key", "request_id", b"request_id", "scope", b"scope", "separator", b"separator", "wait_for", b"wait_for"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__separator: _TypeAlias = _typing.Literal["separator"]  # noqa: Y015
+    _WhichOneofArgType__separator: _TypeAlias = _typing.Literal["_separator", b"_separator"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__separator) -> _WhichOneofReturnType__separator | None: ...
+
+Global___AppendMemoryRequest: _TypeAlias = AppendMemoryRequest  # noqa: Y015
+
+@_typing.final
+class AppendMemoryResponse(_message.Message):
+    """AppendMemoryResponse holds the memory with the addition."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MEMORY_FIELD_NUMBER: _builtins.int
+    OUTCOME_FIELD_NUMBER: _builtins.int
+    CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
+    REDACTIONS_FIELD_NUMBER: _builtins.int
+    CONFLICTS_FIELD_NUMBER: _builtins.int
+    outcome: _types_pb2.WriteOutcome.ValueType
+    """outcome is CREATED or UPDATED."""
+    consistency_token: _builtins.str
+    """consistency_token makes a later search see this change: SearchRequest.consistency_token. Never empty."""
+    @_builtins.property
+    def memory(self) -> _types_pb2.Memory:
+        """memory is the memory as it is now. Always set."""
+
+    @_builtins.property
+    def redactions(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Redaction]:
+        """redactions say which secrets were replaced, when the setting `redaction.writes` is on. Empty: none."""
+
+    @_builtins.property
+    def conflicts(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Conflict]:
+        """conflicts are what the memory contradicts, as in CreateMemoryResponse.conflicts with the policy MARK."""
+
+    def __init__(
+        self,
+        *,
+        memory: _types_pb2.Memory | None = ...,
+        outcome: _types_pb2.WriteOutcome.ValueType = ...,
+        consistency_token: _builtins.str = ...,
+        redactions: _abc.Iterable[_types_pb2.Redaction] | None = ...,
+        conflicts: _abc.Iterable[_types_pb2.Conflict] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conflicts", b"conflicts", "consistency_token", b"consistency_token", "memory", b"memory", "outcome", b"outcome", "redactions", b"redactions"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AppendMemoryResponse: _TypeAlias = AppendMemoryResponse  # noqa: Y015
+
+@_typing.final
+class IngestDocumentRequest(_message.Message):
+    """IngestDocumentRequest is one message of a document: first exactly one header, then its bytes.
+
+    The document becomes one memory, which is searched in chunks split at its headings and paragraphs. Nothing is stored
+    before the last byte has arrived and everything was checked.
+
+    Errors: INVALID_ARGUMENT when the order of messages is broken, the text is empty, is no UTF-8 or holds a NUL, is
+    longer than 1 000 000 characters, or does not have the size or hash that the header says; ALREADY_EXISTS
+    (REQUEST_ID_REUSED; MEMORY_EXISTS with ON_DUPLICATE_REJECT).
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HEADER_FIELD_NUMBER: _builtins.int
+    DATA_FIELD_NUMBER: _builtins.int
+    data: _builtins.bytes
+    """data is the next piece of the document's bytes: Markdown or plain text in UTF-8; a byte-order mark at the start is
+    dropped. Empty pieces are allowed. Pieces may be cut anywhere, also within a character.
+    """
+    @_builtins.property
+    def header(self) -> Global___DocumentHeader:
+        """header opens the document. Exactly once, first."""
+
+    def __init__(
+        self,
+        *,
+        header: Global___DocumentHeader | None = ...,
+        data: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["data", b"data", "header", b"header", "part", b"part"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["data", b"data", "header", b"header", "part", b"part"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_part: _TypeAlias = _typing.Literal["header", "data"]  # noqa: Y015
+    _WhichOneofArgType_part: _TypeAlias = _typing.Literal["part", b"part"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_part) -> _WhichOneofReturnType_part | None: ...
+
+Global___IngestDocumentRequest: _TypeAlias = IngestDocumentRequest  # noqa: Y015
+
+@_typing.final
+class DocumentHeader(_message.Message):
+    """DocumentHeader holds what is true of a whole document."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCOPE_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    MEMORY_FIELD_NUMBER: _builtins.int
+    SIZE_BYTES_FIELD_NUMBER: _builtins.int
+    SHA256_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    ON_DUPLICATE_FIELD_NUMBER: _builtins.int
+    WAIT_FOR_FIELD_NUMBER: _builtins.int
+    CONFLICT_POLICY_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """name is the document's file name or path, such as "docs/setup.md"; it becomes the source of the memory. At most 256
+    characters, no control characters. Empty: none.
+    """
+    size_bytes: _builtins.int
+    """size_bytes is how many bytes will follow. 0: not said. More than 4 000 000, or negative: INVALID_ARGUMENT."""
+    sha256: _builtins.str
+    """sha256 is the hexadecimal SHA-256 of all bytes that follow: 64 digits. Empty: not checked."""
+    request_id: _builtins.str
+    """request_id makes a repetition safe. Any string of at most 128 characters; a UUID is advised. Empty: a repetition is
+    a new request.
+    """
+    on_duplicate: _types_pb2.OnDuplicate.ValueType
+    """on_duplicate says what to do when equal content is stored. Unspecified: RETURN_EXISTING."""
+    wait_for: _types_pb2.WaitFor.ValueType
+    """wait_for says when to return. Unspecified: INDEXED."""
+    conflict_policy: _types_pb2.ConflictPolicy.ValueType
+    """conflict_policy says what to do with older memories that the document contradicts. Unspecified: MARK."""
+    @_builtins.property
+    def scope(self) -> _types_pb2.Scope:
+        """scope says where the memory is stored."""
+
+    @_builtins.property
+    def memory(self) -> _types_pb2.Memory:
+        """memory holds the other fields of the memory, as in CreateMemoryRequest.memory. Its content must be empty; its kind is
+        DOCUMENT or SKILL, unspecified: SKILL when the name ends in "SKILL.md", else DOCUMENT. An empty title is taken from
+        "title" or "name" of the front matter, else the first heading of the first level, else the file name; an empty summary
+        from "description" of the front matter; an empty source is `name`. Ingesting under an existing key replaces the text of
+        that memory. Unset: only the defaults.
+        """
+
+    def __init__(
+        self,
+        *,
+        scope: _types_pb2.Scope | None = ...,
+        name: _builtins.str = ...,
+        memory: _types_pb2.Memory | None = ...,
+        size_bytes: _builtins.int = ...,
+        sha256: _builtins.str = ...,
+        request_id: _builtins.str = ...,
+        on_duplicate: _types_pb2.OnDuplicate.ValueType = ...,
+        wait_for: _types_pb2.WaitFor.ValueType = ...,
+        conflict_policy: _types_pb2.ConflictPolicy.ValueType = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory", "scope", b"scope"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conflict_policy", b"conflict_policy", "memory", b"memory", "name", b"name", "on_duplicate", b"on_duplicate", "request_id", b"request_id", "scope", b"scope", "sha256", b"sha256", "size_bytes", b"size_bytes", "wait_for", b"wait_for"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DocumentHeader: _TypeAlias = DocumentHeader  # noqa: Y015
+
+@_typing.final
+class IngestDocumentResponse(_message.Message):
+    """IngestDocumentResponse holds the memory that the document became."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MEMORY_FIELD_NUMBER: _builtins.int
+    CHUNK_COUNT_FIELD_NUMBER: _builtins.int
+    OUTCOME_FIELD_NUMBER: _builtins.int
+    CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
+    REDACTIONS_FIELD_NUMBER: _builtins.int
+    CONFLICTS_FIELD_NUMBER: _builtins.int
+    chunk_count: _builtins.int
+    """chunk_count is in how many chunks it is searched: at least 1."""
+    outcome: _types_pb2.WriteOutcome.ValueType
+    """outcome says what was done. Never UNSPECIFIED."""
+    consistency_token: _builtins.str
+    """consistency_token makes a later search see this change: SearchRequest.consistency_token. Never empty."""
+    @_builtins.property
+    def memory(self) -> _types_pb2.Memory:
+        """memory is the memory as stored; with the outcome DUPLICATE the one that was there before. Always set."""
+
+    @_builtins.property
+    def redactions(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Redaction]:
+        """redactions say which secrets were replaced, when the setting `redaction.writes` is on. Empty: none."""
+
+    @_builtins.property
+    def conflicts(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Conflict]:
+        """conflicts are the older memories that the document contradicts, as in CreateMemoryResponse.conflicts."""
+
+    def __init__(
+        self,
+        *,
+        memory: _types_pb2.Memory | None = ...,
+        chunk_count: _builtins.int = ...,
+        outcome: _types_pb2.WriteOutcome.ValueType = ...,
+        consistency_token: _builtins.str = ...,
+        redactions: _abc.Iterable[_types_pb2.Redaction] | None = ...,
+        conflicts: _abc.Iterable[_types_pb2.Conflict] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunk_count", b"chunk_count", "conflicts", b"conflicts", "consistency_token", b"consistency_token", "memory", b"memory", "outcome", b"outcome", "redactions", b"redactions"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___IngestDocumentResponse: _TypeAlias = IngestDocumentResponse  # noqa: Y015
+
+@_typing.final
+class WatchMemoriesRequest(_message.Message):
+    """WatchMemoriesRequest asks to be told of every change of memories.
+
+    An erasure of the user (EraseUser) tells of no single change: once it is done the watch ends with CURSOR_EXPIRED, by its
+    next heartbeat at the latest, and so does one that resumes from before it within 24 hours. While it runs nothing but
+    heartbeats come.
+
+    Errors: INVALID_ARGUMENT also for a cursor of another watch or another service; OUT_OF_RANGE (CURSOR_EXPIRED);
+    RESOURCE_EXHAUSTED (LIMIT_EXCEEDED) when too many watches are open, and (WATCH_TOO_SLOW) when the client does not
+    keep up; UNAVAILABLE (SERVER_STOPPING).
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCOPE_FIELD_NUMBER: _builtins.int
+    FILTER_FIELD_NUMBER: _builtins.int
+    CURSOR_FIELD_NUMBER: _builtins.int
+    START_FIELD_NUMBER: _builtins.int
+    HEARTBEAT_INTERVAL_FIELD_NUMBER: _builtins.int
+    cursor: _builtins.str
+    """cursor is WatchMemoriesResponse.cursor of the last response that was taken care of: the watch goes on after it, also
+    when the service was started again in between. Scope and filter must be as they were. Empty: begin at `start`.
+    """
+    start: Global___WatchStart.ValueType
+    """start says where to begin. Unspecified: NOW. With a cursor it does nothing."""
+    @_builtins.property
+    def scope(self) -> _types_pb2.Scope:
+        """scope says from where to look. Changes of memories that it does not see are not told; those of private memories of
+        another session only where filter.sessions is ALL.
+        """
+
+    @_builtins.property
+    def filter(self) -> _filters_pb2.Filter:
+        """filter narrows the changes to those of memories that match before or after. Unset: ACTIVE memories that are not in
+        the tier ARCHIVED. Every memory that matches is told of whether it has expired or not, until its status says
+        so: the passing of time is no change. For the same reason last_days, access_time and conditions on ACCESS_TIME are
+        INVALID_ARGUMENT.
+        """
+
+    @_builtins.property
+    def heartbeat_interval(self) -> _duration_pb2.Duration:
+        """heartbeat_interval is how long the service may be silent: 1 second to 5 minutes. Unset: 15 seconds."""
+
+    def __init__(
+        self,
+        *,
+        scope: _types_pb2.Scope | None = ...,
+        filter: _filters_pb2.Filter | None = ...,
+        cursor: _builtins.str = ...,
+        start: Global___WatchStart.ValueType = ...,
+        heartbeat_interval: _duration_pb2.Duration | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter", "heartbeat_interval", b"heartbeat_interval", "scope", b"scope"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cursor", b"cursor", "filter", b"filter", "heartbeat_interval", b"heartbeat_interval", "scope", b"scope", "start", b"start"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WatchMemoriesRequest: _TypeAlias = WatchMemoriesRequest  # noqa: Y015
+
+@_typing.final
+class MemoryChange(_message.Message):
+    """MemoryChange is one committed change of one memory."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ACTION_FIELD_NUMBER: _builtins.int
+    EFFECT_FIELD_NUMBER: _builtins.int
+    MEMORY_ID_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
+    MEMORY_FIELD_NUMBER: _builtins.int
+    TIME_FIELD_NUMBER: _builtins.int
+    action: Global___MemoryChangeAction.ValueType
+    """action says what was done. Never UNSPECIFIED."""
+    effect: Global___WatchEffect.ValueType
+    """effect says what that does to the memories that are watched. Never UNSPECIFIED."""
+    memory_id: _builtins.str
+    """memory_id is the memory's id."""
+    revision: _builtins.int
+    """revision is the revision that the change made; of a PURGED memory its last one."""
+    @_builtins.property
+    def memory(self) -> _types_pb2.Memory:
+        """memory is the memory at that revision. Unset when `effect` is LEFT."""
+
+    @_builtins.property
+    def time(self) -> _timestamp_pb2.Timestamp:
+        """time is when the change was committed, about: clocks may be set back, so only the order of responses tells the order
+        of changes.
+        """
+
+    def __init__(
+        self,
+        *,
+        action: Global___MemoryChangeAction.ValueType = ...,
+        effect: Global___WatchEffect.ValueType = ...,
+        memory_id: _builtins.str = ...,
+        revision: _builtins.int = ...,
+        memory: _types_pb2.Memory | None = ...,
+        time: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory", "time", b"time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "effect", b"effect", "memory", b"memory", "memory_id", b"memory_id", "revision", b"revision", "time", b"time"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___MemoryChange: _TypeAlias = MemoryChange  # noqa: Y015
+
+@_typing.final
+class WatchHeartbeat(_message.Message):
+    """WatchHeartbeat says that there was nothing else to say."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WatchHeartbeat: _TypeAlias = WatchHeartbeat  # noqa: Y015
+
+@_typing.final
+class WatchMemoriesResponse(_message.Message):
+    """WatchMemoriesResponse is one event of a watch. The first is a heartbeat, sent as soon as the watch has begun: from
+    then on no change is missed. Then every change comes once, in the order of the commits; the order of changes of one
+    memory is that of its revisions. When nothing came for the heartbeat_interval, a heartbeat comes.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CHANGE_FIELD_NUMBER: _builtins.int
+    HEARTBEAT_FIELD_NUMBER: _builtins.int
+    CURSOR_FIELD_NUMBER: _builtins.int
+    cursor: _builtins.str
+    """cursor resumes the watch after this event when sent as WatchMemoriesRequest.cursor. It is opaque, never empty, and
+    good as long as the changes after it are kept: see WatchStart.
+    """
+    @_builtins.property
+    def change(self) -> Global___MemoryChange:
+        """change is one change."""
+
+    @_builtins.property
+    def heartbeat(self) -> Global___WatchHeartbeat:
+        """heartbeat says that the watch is alive, and moves the cursor on."""
+
+    def __init__(
+        self,
+        *,
+        change: Global___MemoryChange | None = ...,
+        heartbeat: Global___WatchHeartbeat | None = ...,
+        cursor: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["change", b"change", "event", b"event", "heartbeat", b"heartbeat"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["change", b"change", "cursor", b"cursor", "event", b"event", "heartbeat", b"heartbeat"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["change", "heartbeat"]  # noqa: Y015
+    _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
+
+Global___WatchMemoriesResponse: _TypeAlias = WatchMemoriesResponse  # noqa: Y015
+
+@_typing.final
+class ListQuarantinedRequest(_message.Message):
+    """ListQuarantinedRequest asks for the memories that wait for a review.
+
+    Errors: none of its own; a page_token that is not of the same request is INVALID_ARGUMENT.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCOPE_FIELD_NUMBER: _builtins.int
+    FILTER_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    page_size: _builtins.int
+    """page_size is how many memories a page may hold: 1 to 1 000. 0: 50."""
+    page_token: _builtins.str
+    """page_token is next_page_token of the page before. Empty: the first page. All other fields but page_size must be as
+    they were.
+    """
+    @_builtins.property
+    def scope(self) -> _types_pb2.Scope:
+        """scope says from where to look."""
+
+    @_builtins.property
+    def filter(self) -> _filters_pb2.Filter:
+        """filter narrows the list. Its `statuses` must be empty, and `where` must not test STATUS, else INVALID_ARGUMENT.
+        Unset: all QUARANTINED memories of any tier, expired or not.
+        """
+
+    def __init__(
+        self,
+        *,
+        scope: _types_pb2.Scope | None = ...,
+        filter: _filters_pb2.Filter | None = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter", "scope", b"scope"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter", "page_size", b"page_size", "page_token", b"page_token", "scope", b"scope"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListQuarantinedRequest: _TypeAlias = ListQuarantinedRequest  # noqa: Y015
+
+@_typing.final
+class ListQuarantinedResponse(_message.Message):
+    """ListQuarantinedResponse is one page."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MEMORIES_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """next_page_token asks for the next page. Empty: this was the last."""
+    @_builtins.property
+    def memories(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Memory]:
+        """memories are the ones that wait, the newest first."""
+
+    def __init__(
+        self,
+        *,
+        memories: _abc.Iterable[_types_pb2.Memory] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["memories", b"memories", "next_page_token", b"next_page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListQuarantinedResponse: _TypeAlias = ListQuarantinedResponse  # noqa: Y015
+
+@_typing.final
+class ReviewMemoryRequest(_message.Message):
+    """ReviewMemoryRequest decides about a quarantined memory.
+
+    Errors: NOT_FOUND (MEMORY_NOT_FOUND); ABORTED (REVISION_CONFLICT); FAILED_PRECONDITION (NOT_QUARANTINED) when the
+    memory does not wait for a review; ALREADY_EXISTS (MEMORY_EXISTS) when it cannot be approved because another memory
+    holds its key or content by now; ALREADY_EXISTS (REQUEST_ID_REUSED).
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCOPE_FIELD_NUMBER: _builtins.int
+    ID_FIELD_NUMBER: _builtins.int
+    KEY_FIELD_NUMBER: _builtins.int
+    VERDICT_FIELD_NUMBER: _builtins.int
+    EXPECTED_REVISION_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    WAIT_FOR_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    """id is the memory's UUID."""
+    key: _builtins.str
+    """key is the key of the memory: 1 to 256 characters. It is looked up in exactly the scope's project, without one among
+    the global memories, first among the QUARANTINED ones.
+    """
+    verdict: Global___ReviewVerdict.ValueType
+    """verdict is the decision."""
+    expected_revision: _builtins.int
+    """expected_revision is the revision that was looked at. 0: any. Negative: INVALID_ARGUMENT."""
+    request_id: _builtins.str
+    """request_id makes a repetition safe. Any string of at most 128 characters; a UUID is advised. Empty: a repetition is
+    a new request.
+    """
+    wait_for: _types_pb2.WaitFor.ValueType
+    """wait_for says when to return. Unspecified: INDEXED."""
+    @_builtins.property
+    def scope(self) -> _types_pb2.Scope:
+        """scope says from where to look."""
+
+    def __init__(
+        self,
+        *,
+        scope: _types_pb2.Scope | None = ...,
+        id: _builtins.str = ...,
+        key: _builtins.str = ...,
+        verdict: Global___ReviewVerdict.ValueType = ...,
+        expected_revision: _builtins.int = ...,
+        request_id: _builtins.str = ...,
+        wait_for: _types_pb2.WaitFor.ValueType = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["by", b"by", "id", b"id", "key", b"key", "scope", b"scope"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["by", b"by", "expected_revision", b"expected_revision", "id", b"id", "key", b"key", "request_id", b"request_id", "scope", b"scope", "verdict", b"verdict", "wait_for", b"wait_for"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_by: _TypeAlias = _typing.Literal["id", "key"]  # noqa: Y015
+    _WhichOneofArgType_by: _TypeAlias = _typing.Literal["by", b"by"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_by) -> _WhichOneofReturnType_by | None: ...
+
+Global___ReviewMemoryRequest: _TypeAlias = ReviewMemoryRequest  # noqa: Y015
+
+@_typing.final
+class ReviewMemoryResponse(_message.Message):
+    """ReviewMemoryResponse holds the memory after the decision."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MEMORY_FIELD_NUMBER: _builtins.int
+    CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
+    CONFLICTS_FIELD_NUMBER: _builtins.int
+    consistency_token: _builtins.str
+    """consistency_token makes a later search see this change: SearchRequest.consistency_token. Never empty."""
+    @_builtins.property
+    def memory(self) -> _types_pb2.Memory:
+        """memory is the memory as it is now: ACTIVE when approved, DELETED when rejected. Always set."""
+
+    @_builtins.property
+    def conflicts(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Conflict]:
+        """conflicts are what an approved memory contradicts, as in CreateMemoryResponse.conflicts with the policy MARK."""
+
+    def __init__(
+        self,
+        *,
+        memory: _types_pb2.Memory | None = ...,
+        consistency_token: _builtins.str = ...,
+        conflicts: _abc.Iterable[_types_pb2.Conflict] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["conflicts", b"conflicts", "consistency_token", b"consistency_token", "memory", b"memory"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReviewMemoryResponse: _TypeAlias = ReviewMemoryResponse  # noqa: Y015
+
+@_typing.final
+class Revision(_message.Message):
+    """Revision is a memory as it was for a time."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REVISION_FIELD_NUMBER: _builtins.int
+    ACTION_FIELD_NUMBER: _builtins.int
+    KNOWN_FROM_FIELD_NUMBER: _builtins.int
+    KNOWN_TO_FIELD_NUMBER: _builtins.int
+    MEMORY_FIELD_NUMBER: _builtins.int
+    CHANGED_FIELDS_FIELD_NUMBER: _builtins.int
+    revision: _builtins.int
+    """revision is its number, as in memory.revision."""
+    action: Global___RevisionAction.ValueType
+    """action is what made it. Never UNSPECIFIED."""
+    @_builtins.property
+    def known_from(self) -> _timestamp_pb2.Timestamp:
+        """known_from is when it was stored: memory.update_time."""
+
+    @_builtins.property
+    def known_to(self) -> _timestamp_pb2.Timestamp:
+        """known_to is when the next revision took its place. Unset: it is the present one."""
+
+    @_builtins.property
+    def memory(self) -> _types_pb2.Memory:
+        """memory is the memory as it was. Its access_count and access_time are those of the end of this time. Always set."""
+
+    @_builtins.property
+    def changed_fields(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """changed_fields are the names of the fields in Memory that say something else than in the revision before. Empty at
+        revision 1, and when the revision before is not to be seen.
+        """
+
+    def __init__(
+        self,
+        *,
+        revision: _builtins.int = ...,
+        action: Global___RevisionAction.ValueType = ...,
+        known_from: _timestamp_pb2.Timestamp | None = ...,
+        known_to: _timestamp_pb2.Timestamp | None = ...,
+        memory: _types_pb2.Memory | None = ...,
+        changed_fields: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["known_from", b"known_from", "known_to", b"known_to", "memory", b"memory"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "changed_fields", b"changed_fields", "known_from", b"known_from", "known_to", b"known_to", "memory", b"memory", "revision", b"revision"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Revision: _TypeAlias = Revision  # noqa: Y015
+
+@_typing.final
+class ListRevisionsRequest(_message.Message):
+    """ListRevisionsRequest asks for the revisions of a memory.
+
+    Errors: NOT_FOUND (MEMORY_NOT_FOUND); a DELETED memory is found, one that was removed for good is not. A page_token
+    that is not of the same request is INVALID_ARGUMENT.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCOPE_FIELD_NUMBER: _builtins.int
+    ID_FIELD_NUMBER: _builtins.int
+    KEY_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    """id is the memory's UUID."""
+    key: _builtins.str
+    """key is the key of the memory: 1 to 256 characters. It is looked up in exactly the scope's project, without one among
+    the global memories.
+    """
+    page_size: _builtins.int
+    """page_size is how many revisions a page may hold: 1 to 100. 0: 20. A page ends early when its content exceeds about
+    4 million characters.
+    """
+    page_token: _builtins.str
+    """page_token is next_page_token of the page before. Empty: the first page."""
+    @_builtins.property
+    def scope(self) -> _types_pb2.Scope:
+        """scope says from where to look. Revisions in which the memory was private to another session are left out."""
+
+    def __init__(
+        self,
+        *,
+        scope: _types_pb2.Scope | None = ...,
+        id: _builtins.str = ...,
+        key: _builtins.str = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["by", b"by", "id", b"id", "key", b"key", "scope", b"scope"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["by", b"by", "id", b"id", "key", b"key", "page_size", b"page_size", "page_token", b"page_token", "scope", b"scope"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_by: _TypeAlias = _typing.Literal["id", "key"]  # noqa: Y015
+    _WhichOneofArgType_by: _TypeAlias = _typing.Literal["by", b"by"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_by) -> _WhichOneofReturnType_by | None: ...
+
+Global___ListRevisionsRequest: _TypeAlias = ListRevisionsRequest  # noqa: Y015
+
+@_typing.final
+class ListRevisionsResponse(_message.Message):
+    """ListRevisionsResponse is one page."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REVISIONS_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """next_page_token asks for the next page. Empty: this was the last."""
+    @_builtins.property
+    def revisions(self) -> _containers.RepeatedCompositeFieldContainer[Global___Revision]:
+        """revisions are newest first."""
+
+    def __init__(
+        self,
+        *,
+        revisions: _abc.Iterable[Global___Revision] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["next_page_token", b"next_page_token", "revisions", b"revisions"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListRevisionsResponse: _TypeAlias = ListRevisionsResponse  # noqa: Y015
+
+@_typing.final
+class RollbackMemoryRequest(_message.Message):
+    """RollbackMemoryRequest asks to make a memory say what it said before.
+
+    Errors: NOT_FOUND (MEMORY_NOT_FOUND), also after a hard deletion; NOT_FOUND (REVISION_NOT_FOUND); ABORTED
+    (REVISION_CONFLICT); ALREADY_EXISTS (MEMORY_EXISTS) when its key or content of then is another memory's by now, unless
+    that one has the key because it superseded this memory: then it gives the key back; INVALID_ARGUMENT when it would be superseded, over others, by itself; ALREADY_EXISTS (REQUEST_ID_REUSED).
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCOPE_FIELD_NUMBER: _builtins.int
+    ID_FIELD_NUMBER: _builtins.int
+    KEY_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
+    EXPECTED_REVISION_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    WAIT_FOR_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    """id is the memory's UUID. It may be DELETED: a rollback to a revision in which it was not brings it back."""
+    key: _builtins.str
+    """key is the key of the memory: 1 to 256 characters. It is looked up in exactly the scope's project, without one among
+    the global memories.
+    """
+    revision: _builtins.int
+    """revision is the one to go back to: 1 or more. All fields that a client can set, the status and the links of a
+    supersede chain become what they were; memories at the other ends let go of links that no longer hold, and one that
+    this memory had not superseded then is ACTIVE again, or CONFLICTED where its conflict still stands. Open
+    conflicts that have become void are CLOSED; a memory that was CONFLICTED then gets back those conflicts that still
+    stand, and is ACTIVE without any. What it says now is compared with nothing. expire_time too becomes what it was,
+    even when it has passed. When the memory says so already, nothing is changed.
+    """
+    expected_revision: _builtins.int
+    """expected_revision is the present revision that the decision is based on. 0: any. Negative: INVALID_ARGUMENT."""
+    request_id: _builtins.str
+    """request_id makes a repetition safe. Any string of at most 128 characters; a UUID is advised. Empty: a repetition is
+    a new request.
+    """
+    wait_for: _types_pb2.WaitFor.ValueType
+    """wait_for says when to return. Unspecified: INDEXED."""
+    @_builtins.property
+    def scope(self) -> _types_pb2.Scope:
+        """scope says from where to look."""
+
+    def __init__(
+        self,
+        *,
+        scope: _types_pb2.Scope | None = ...,
+        id: _builtins.str = ...,
+        key: _builtins.str = ...,
+        revision: _builtins.int = ...,
+        expected_revision: _builtins.int = ...,
+        request_id: _builtins.str = ...,
+        wait_for: _types_pb2.WaitFor.ValueType = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["by", b"by", "id", b"id", "key", b"key", "scope", b"scope"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["by", b"by", "expected_revision", b"expected_revision", "id", b"id", "key", b"key", "request_id", b"request_id", "revision", b"revision", "scope", b"scope", "wait_for", b"wait_for"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_by: _TypeAlias = _typing.Literal["id", "key"]  # noqa: Y015
+    _WhichOneofArgType_by: _TypeAlias = _typing.Literal["by", b"by"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_by) -> _WhichOneofReturnType_by | None: ...
+
+Global___RollbackMemoryRequest: _TypeAlias = RollbackMemoryRequest  # noqa: Y015
+
+@_typing.final
+class RollbackMemoryResponse(_message.Message):
+    """RollbackMemoryResponse holds the memory after a rollback."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MEMORY_FIELD_NUMBER: _builtins.int
+    CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
+    consistency_token: _builtins.str
+    """consistency_token makes a later search see this change: SearchRequest.consistency_token. Never empty."""
+    @_builtins.property
+    def memory(self) -> _types_pb2.Memory:
+        """memory is the memory as it is now, at a new revision. Always set."""
+
+    def __init__(
+        self,
+        *,
+        memory: _types_pb2.Memory | None = ...,
+        consistency_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["consistency_token", b"consistency_token", "memory", b"memory"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RollbackMemoryResponse: _TypeAlias = RollbackMemoryResponse  # noqa: Y015

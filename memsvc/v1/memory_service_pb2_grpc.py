@@ -3,12 +3,7 @@
 import grpc
 import warnings
 
-from memsvc.v1 import capture_pb2 as memsvc_dot_v1_dot_capture__pb2
-from memsvc.v1 import conflicts_pb2 as memsvc_dot_v1_dot_conflicts__pb2
-from memsvc.v1 import history_pb2 as memsvc_dot_v1_dot_history__pb2
 from memsvc.v1 import memory_service_pb2 as memsvc_dot_v1_dot_memory__service__pb2
-from memsvc.v1 import review_pb2 as memsvc_dot_v1_dot_review__pb2
-from memsvc.v1 import watch_pb2 as memsvc_dot_v1_dot_watch__pb2
 
 GRPC_GENERATED_VERSION = '1.76.0'
 GRPC_VERSION = grpc.__version__
@@ -98,63 +93,63 @@ class MemoryServiceStub(object):
                 _registered_method=True)
         self.SupersedeMemory = channel.unary_unary(
                 '/memsvc.v1.MemoryService/SupersedeMemory',
-                request_serializer=memsvc_dot_v1_dot_conflicts__pb2.SupersedeMemoryRequest.SerializeToString,
-                response_deserializer=memsvc_dot_v1_dot_conflicts__pb2.SupersedeMemoryResponse.FromString,
+                request_serializer=memsvc_dot_v1_dot_memory__service__pb2.SupersedeMemoryRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_memory__service__pb2.SupersedeMemoryResponse.FromString,
                 _registered_method=True)
         self.ListConflicts = channel.unary_unary(
                 '/memsvc.v1.MemoryService/ListConflicts',
-                request_serializer=memsvc_dot_v1_dot_conflicts__pb2.ListConflictsRequest.SerializeToString,
-                response_deserializer=memsvc_dot_v1_dot_conflicts__pb2.ListConflictsResponse.FromString,
+                request_serializer=memsvc_dot_v1_dot_memory__service__pb2.ListConflictsRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_memory__service__pb2.ListConflictsResponse.FromString,
                 _registered_method=True)
         self.ResolveConflict = channel.unary_unary(
                 '/memsvc.v1.MemoryService/ResolveConflict',
-                request_serializer=memsvc_dot_v1_dot_conflicts__pb2.ResolveConflictRequest.SerializeToString,
-                response_deserializer=memsvc_dot_v1_dot_conflicts__pb2.ResolveConflictResponse.FromString,
+                request_serializer=memsvc_dot_v1_dot_memory__service__pb2.ResolveConflictRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_memory__service__pb2.ResolveConflictResponse.FromString,
                 _registered_method=True)
         self.CaptureMemory = channel.unary_unary(
                 '/memsvc.v1.MemoryService/CaptureMemory',
-                request_serializer=memsvc_dot_v1_dot_capture__pb2.CaptureMemoryRequest.SerializeToString,
-                response_deserializer=memsvc_dot_v1_dot_capture__pb2.CaptureMemoryResponse.FromString,
+                request_serializer=memsvc_dot_v1_dot_memory__service__pb2.CaptureMemoryRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_memory__service__pb2.CaptureMemoryResponse.FromString,
                 _registered_method=True)
         self.FlushMessages = channel.unary_unary(
                 '/memsvc.v1.MemoryService/FlushMessages',
-                request_serializer=memsvc_dot_v1_dot_capture__pb2.FlushMessagesRequest.SerializeToString,
-                response_deserializer=memsvc_dot_v1_dot_capture__pb2.FlushMessagesResponse.FromString,
+                request_serializer=memsvc_dot_v1_dot_memory__service__pb2.FlushMessagesRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_memory__service__pb2.FlushMessagesResponse.FromString,
                 _registered_method=True)
         self.AppendMemory = channel.unary_unary(
                 '/memsvc.v1.MemoryService/AppendMemory',
-                request_serializer=memsvc_dot_v1_dot_capture__pb2.AppendMemoryRequest.SerializeToString,
-                response_deserializer=memsvc_dot_v1_dot_capture__pb2.AppendMemoryResponse.FromString,
+                request_serializer=memsvc_dot_v1_dot_memory__service__pb2.AppendMemoryRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_memory__service__pb2.AppendMemoryResponse.FromString,
                 _registered_method=True)
         self.IngestDocument = channel.stream_unary(
                 '/memsvc.v1.MemoryService/IngestDocument',
-                request_serializer=memsvc_dot_v1_dot_capture__pb2.IngestDocumentRequest.SerializeToString,
-                response_deserializer=memsvc_dot_v1_dot_capture__pb2.IngestDocumentResponse.FromString,
+                request_serializer=memsvc_dot_v1_dot_memory__service__pb2.IngestDocumentRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_memory__service__pb2.IngestDocumentResponse.FromString,
                 _registered_method=True)
         self.WatchMemories = channel.unary_stream(
                 '/memsvc.v1.MemoryService/WatchMemories',
-                request_serializer=memsvc_dot_v1_dot_watch__pb2.WatchMemoriesRequest.SerializeToString,
-                response_deserializer=memsvc_dot_v1_dot_watch__pb2.WatchMemoriesResponse.FromString,
+                request_serializer=memsvc_dot_v1_dot_memory__service__pb2.WatchMemoriesRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_memory__service__pb2.WatchMemoriesResponse.FromString,
                 _registered_method=True)
         self.ListQuarantined = channel.unary_unary(
                 '/memsvc.v1.MemoryService/ListQuarantined',
-                request_serializer=memsvc_dot_v1_dot_review__pb2.ListQuarantinedRequest.SerializeToString,
-                response_deserializer=memsvc_dot_v1_dot_review__pb2.ListQuarantinedResponse.FromString,
+                request_serializer=memsvc_dot_v1_dot_memory__service__pb2.ListQuarantinedRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_memory__service__pb2.ListQuarantinedResponse.FromString,
                 _registered_method=True)
         self.ReviewMemory = channel.unary_unary(
                 '/memsvc.v1.MemoryService/ReviewMemory',
-                request_serializer=memsvc_dot_v1_dot_review__pb2.ReviewMemoryRequest.SerializeToString,
-                response_deserializer=memsvc_dot_v1_dot_review__pb2.ReviewMemoryResponse.FromString,
+                request_serializer=memsvc_dot_v1_dot_memory__service__pb2.ReviewMemoryRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_memory__service__pb2.ReviewMemoryResponse.FromString,
                 _registered_method=True)
         self.ListRevisions = channel.unary_unary(
                 '/memsvc.v1.MemoryService/ListRevisions',
-                request_serializer=memsvc_dot_v1_dot_history__pb2.ListRevisionsRequest.SerializeToString,
-                response_deserializer=memsvc_dot_v1_dot_history__pb2.ListRevisionsResponse.FromString,
+                request_serializer=memsvc_dot_v1_dot_memory__service__pb2.ListRevisionsRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_memory__service__pb2.ListRevisionsResponse.FromString,
                 _registered_method=True)
         self.RollbackMemory = channel.unary_unary(
                 '/memsvc.v1.MemoryService/RollbackMemory',
-                request_serializer=memsvc_dot_v1_dot_history__pb2.RollbackMemoryRequest.SerializeToString,
-                response_deserializer=memsvc_dot_v1_dot_history__pb2.RollbackMemoryResponse.FromString,
+                request_serializer=memsvc_dot_v1_dot_memory__service__pb2.RollbackMemoryRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_memory__service__pb2.RollbackMemoryResponse.FromString,
                 _registered_method=True)
 
 
@@ -384,63 +379,63 @@ def add_MemoryServiceServicer_to_server(servicer, server):
             ),
             'SupersedeMemory': grpc.unary_unary_rpc_method_handler(
                     servicer.SupersedeMemory,
-                    request_deserializer=memsvc_dot_v1_dot_conflicts__pb2.SupersedeMemoryRequest.FromString,
-                    response_serializer=memsvc_dot_v1_dot_conflicts__pb2.SupersedeMemoryResponse.SerializeToString,
+                    request_deserializer=memsvc_dot_v1_dot_memory__service__pb2.SupersedeMemoryRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_memory__service__pb2.SupersedeMemoryResponse.SerializeToString,
             ),
             'ListConflicts': grpc.unary_unary_rpc_method_handler(
                     servicer.ListConflicts,
-                    request_deserializer=memsvc_dot_v1_dot_conflicts__pb2.ListConflictsRequest.FromString,
-                    response_serializer=memsvc_dot_v1_dot_conflicts__pb2.ListConflictsResponse.SerializeToString,
+                    request_deserializer=memsvc_dot_v1_dot_memory__service__pb2.ListConflictsRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_memory__service__pb2.ListConflictsResponse.SerializeToString,
             ),
             'ResolveConflict': grpc.unary_unary_rpc_method_handler(
                     servicer.ResolveConflict,
-                    request_deserializer=memsvc_dot_v1_dot_conflicts__pb2.ResolveConflictRequest.FromString,
-                    response_serializer=memsvc_dot_v1_dot_conflicts__pb2.ResolveConflictResponse.SerializeToString,
+                    request_deserializer=memsvc_dot_v1_dot_memory__service__pb2.ResolveConflictRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_memory__service__pb2.ResolveConflictResponse.SerializeToString,
             ),
             'CaptureMemory': grpc.unary_unary_rpc_method_handler(
                     servicer.CaptureMemory,
-                    request_deserializer=memsvc_dot_v1_dot_capture__pb2.CaptureMemoryRequest.FromString,
-                    response_serializer=memsvc_dot_v1_dot_capture__pb2.CaptureMemoryResponse.SerializeToString,
+                    request_deserializer=memsvc_dot_v1_dot_memory__service__pb2.CaptureMemoryRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_memory__service__pb2.CaptureMemoryResponse.SerializeToString,
             ),
             'FlushMessages': grpc.unary_unary_rpc_method_handler(
                     servicer.FlushMessages,
-                    request_deserializer=memsvc_dot_v1_dot_capture__pb2.FlushMessagesRequest.FromString,
-                    response_serializer=memsvc_dot_v1_dot_capture__pb2.FlushMessagesResponse.SerializeToString,
+                    request_deserializer=memsvc_dot_v1_dot_memory__service__pb2.FlushMessagesRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_memory__service__pb2.FlushMessagesResponse.SerializeToString,
             ),
             'AppendMemory': grpc.unary_unary_rpc_method_handler(
                     servicer.AppendMemory,
-                    request_deserializer=memsvc_dot_v1_dot_capture__pb2.AppendMemoryRequest.FromString,
-                    response_serializer=memsvc_dot_v1_dot_capture__pb2.AppendMemoryResponse.SerializeToString,
+                    request_deserializer=memsvc_dot_v1_dot_memory__service__pb2.AppendMemoryRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_memory__service__pb2.AppendMemoryResponse.SerializeToString,
             ),
             'IngestDocument': grpc.stream_unary_rpc_method_handler(
                     servicer.IngestDocument,
-                    request_deserializer=memsvc_dot_v1_dot_capture__pb2.IngestDocumentRequest.FromString,
-                    response_serializer=memsvc_dot_v1_dot_capture__pb2.IngestDocumentResponse.SerializeToString,
+                    request_deserializer=memsvc_dot_v1_dot_memory__service__pb2.IngestDocumentRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_memory__service__pb2.IngestDocumentResponse.SerializeToString,
             ),
             'WatchMemories': grpc.unary_stream_rpc_method_handler(
                     servicer.WatchMemories,
-                    request_deserializer=memsvc_dot_v1_dot_watch__pb2.WatchMemoriesRequest.FromString,
-                    response_serializer=memsvc_dot_v1_dot_watch__pb2.WatchMemoriesResponse.SerializeToString,
+                    request_deserializer=memsvc_dot_v1_dot_memory__service__pb2.WatchMemoriesRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_memory__service__pb2.WatchMemoriesResponse.SerializeToString,
             ),
             'ListQuarantined': grpc.unary_unary_rpc_method_handler(
                     servicer.ListQuarantined,
-                    request_deserializer=memsvc_dot_v1_dot_review__pb2.ListQuarantinedRequest.FromString,
-                    response_serializer=memsvc_dot_v1_dot_review__pb2.ListQuarantinedResponse.SerializeToString,
+                    request_deserializer=memsvc_dot_v1_dot_memory__service__pb2.ListQuarantinedRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_memory__service__pb2.ListQuarantinedResponse.SerializeToString,
             ),
             'ReviewMemory': grpc.unary_unary_rpc_method_handler(
                     servicer.ReviewMemory,
-                    request_deserializer=memsvc_dot_v1_dot_review__pb2.ReviewMemoryRequest.FromString,
-                    response_serializer=memsvc_dot_v1_dot_review__pb2.ReviewMemoryResponse.SerializeToString,
+                    request_deserializer=memsvc_dot_v1_dot_memory__service__pb2.ReviewMemoryRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_memory__service__pb2.ReviewMemoryResponse.SerializeToString,
             ),
             'ListRevisions': grpc.unary_unary_rpc_method_handler(
                     servicer.ListRevisions,
-                    request_deserializer=memsvc_dot_v1_dot_history__pb2.ListRevisionsRequest.FromString,
-                    response_serializer=memsvc_dot_v1_dot_history__pb2.ListRevisionsResponse.SerializeToString,
+                    request_deserializer=memsvc_dot_v1_dot_memory__service__pb2.ListRevisionsRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_memory__service__pb2.ListRevisionsResponse.SerializeToString,
             ),
             'RollbackMemory': grpc.unary_unary_rpc_method_handler(
                     servicer.RollbackMemory,
-                    request_deserializer=memsvc_dot_v1_dot_history__pb2.RollbackMemoryRequest.FromString,
-                    response_serializer=memsvc_dot_v1_dot_history__pb2.RollbackMemoryResponse.SerializeToString,
+                    request_deserializer=memsvc_dot_v1_dot_memory__service__pb2.RollbackMemoryRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_memory__service__pb2.RollbackMemoryResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -723,8 +718,8 @@ class MemoryService(object):
             request,
             target,
             '/memsvc.v1.MemoryService/SupersedeMemory',
-            memsvc_dot_v1_dot_conflicts__pb2.SupersedeMemoryRequest.SerializeToString,
-            memsvc_dot_v1_dot_conflicts__pb2.SupersedeMemoryResponse.FromString,
+            memsvc_dot_v1_dot_memory__service__pb2.SupersedeMemoryRequest.SerializeToString,
+            memsvc_dot_v1_dot_memory__service__pb2.SupersedeMemoryResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -750,8 +745,8 @@ class MemoryService(object):
             request,
             target,
             '/memsvc.v1.MemoryService/ListConflicts',
-            memsvc_dot_v1_dot_conflicts__pb2.ListConflictsRequest.SerializeToString,
-            memsvc_dot_v1_dot_conflicts__pb2.ListConflictsResponse.FromString,
+            memsvc_dot_v1_dot_memory__service__pb2.ListConflictsRequest.SerializeToString,
+            memsvc_dot_v1_dot_memory__service__pb2.ListConflictsResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -777,8 +772,8 @@ class MemoryService(object):
             request,
             target,
             '/memsvc.v1.MemoryService/ResolveConflict',
-            memsvc_dot_v1_dot_conflicts__pb2.ResolveConflictRequest.SerializeToString,
-            memsvc_dot_v1_dot_conflicts__pb2.ResolveConflictResponse.FromString,
+            memsvc_dot_v1_dot_memory__service__pb2.ResolveConflictRequest.SerializeToString,
+            memsvc_dot_v1_dot_memory__service__pb2.ResolveConflictResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -804,8 +799,8 @@ class MemoryService(object):
             request,
             target,
             '/memsvc.v1.MemoryService/CaptureMemory',
-            memsvc_dot_v1_dot_capture__pb2.CaptureMemoryRequest.SerializeToString,
-            memsvc_dot_v1_dot_capture__pb2.CaptureMemoryResponse.FromString,
+            memsvc_dot_v1_dot_memory__service__pb2.CaptureMemoryRequest.SerializeToString,
+            memsvc_dot_v1_dot_memory__service__pb2.CaptureMemoryResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -831,8 +826,8 @@ class MemoryService(object):
             request,
             target,
             '/memsvc.v1.MemoryService/FlushMessages',
-            memsvc_dot_v1_dot_capture__pb2.FlushMessagesRequest.SerializeToString,
-            memsvc_dot_v1_dot_capture__pb2.FlushMessagesResponse.FromString,
+            memsvc_dot_v1_dot_memory__service__pb2.FlushMessagesRequest.SerializeToString,
+            memsvc_dot_v1_dot_memory__service__pb2.FlushMessagesResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -858,8 +853,8 @@ class MemoryService(object):
             request,
             target,
             '/memsvc.v1.MemoryService/AppendMemory',
-            memsvc_dot_v1_dot_capture__pb2.AppendMemoryRequest.SerializeToString,
-            memsvc_dot_v1_dot_capture__pb2.AppendMemoryResponse.FromString,
+            memsvc_dot_v1_dot_memory__service__pb2.AppendMemoryRequest.SerializeToString,
+            memsvc_dot_v1_dot_memory__service__pb2.AppendMemoryResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -885,8 +880,8 @@ class MemoryService(object):
             request_iterator,
             target,
             '/memsvc.v1.MemoryService/IngestDocument',
-            memsvc_dot_v1_dot_capture__pb2.IngestDocumentRequest.SerializeToString,
-            memsvc_dot_v1_dot_capture__pb2.IngestDocumentResponse.FromString,
+            memsvc_dot_v1_dot_memory__service__pb2.IngestDocumentRequest.SerializeToString,
+            memsvc_dot_v1_dot_memory__service__pb2.IngestDocumentResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -912,8 +907,8 @@ class MemoryService(object):
             request,
             target,
             '/memsvc.v1.MemoryService/WatchMemories',
-            memsvc_dot_v1_dot_watch__pb2.WatchMemoriesRequest.SerializeToString,
-            memsvc_dot_v1_dot_watch__pb2.WatchMemoriesResponse.FromString,
+            memsvc_dot_v1_dot_memory__service__pb2.WatchMemoriesRequest.SerializeToString,
+            memsvc_dot_v1_dot_memory__service__pb2.WatchMemoriesResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -939,8 +934,8 @@ class MemoryService(object):
             request,
             target,
             '/memsvc.v1.MemoryService/ListQuarantined',
-            memsvc_dot_v1_dot_review__pb2.ListQuarantinedRequest.SerializeToString,
-            memsvc_dot_v1_dot_review__pb2.ListQuarantinedResponse.FromString,
+            memsvc_dot_v1_dot_memory__service__pb2.ListQuarantinedRequest.SerializeToString,
+            memsvc_dot_v1_dot_memory__service__pb2.ListQuarantinedResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -966,8 +961,8 @@ class MemoryService(object):
             request,
             target,
             '/memsvc.v1.MemoryService/ReviewMemory',
-            memsvc_dot_v1_dot_review__pb2.ReviewMemoryRequest.SerializeToString,
-            memsvc_dot_v1_dot_review__pb2.ReviewMemoryResponse.FromString,
+            memsvc_dot_v1_dot_memory__service__pb2.ReviewMemoryRequest.SerializeToString,
+            memsvc_dot_v1_dot_memory__service__pb2.ReviewMemoryResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -993,8 +988,8 @@ class MemoryService(object):
             request,
             target,
             '/memsvc.v1.MemoryService/ListRevisions',
-            memsvc_dot_v1_dot_history__pb2.ListRevisionsRequest.SerializeToString,
-            memsvc_dot_v1_dot_history__pb2.ListRevisionsResponse.FromString,
+            memsvc_dot_v1_dot_memory__service__pb2.ListRevisionsRequest.SerializeToString,
+            memsvc_dot_v1_dot_memory__service__pb2.ListRevisionsResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -1020,8 +1015,8 @@ class MemoryService(object):
             request,
             target,
             '/memsvc.v1.MemoryService/RollbackMemory',
-            memsvc_dot_v1_dot_history__pb2.RollbackMemoryRequest.SerializeToString,
-            memsvc_dot_v1_dot_history__pb2.RollbackMemoryResponse.FromString,
+            memsvc_dot_v1_dot_memory__service__pb2.RollbackMemoryRequest.SerializeToString,
+            memsvc_dot_v1_dot_memory__service__pb2.RollbackMemoryResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -5,12 +5,7 @@ isort:skip_file
 
 from collections import abc as _abc
 from grpc import aio as _aio
-from memsvc.v1 import capture_pb2 as _capture_pb2
-from memsvc.v1 import conflicts_pb2 as _conflicts_pb2
-from memsvc.v1 import history_pb2 as _history_pb2
 from memsvc.v1 import memory_service_pb2 as _memory_service_pb2
-from memsvc.v1 import review_pb2 as _review_pb2
-from memsvc.v1 import watch_pb2 as _watch_pb2
 import abc as _abc_1
 import grpc as _grpc
 import sys
@@ -82,39 +77,39 @@ class MemoryServiceStub:
     """DeleteMemory deletes one memory: softly by default, so that it can be restored, or for good."""
     RestoreMemory: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.RestoreMemoryRequest, _memory_service_pb2.RestoreMemoryResponse]
     """RestoreMemory makes a DELETED, ARCHIVED or EXPIRED memory ACTIVE again."""
-    SupersedeMemory: _grpc.UnaryUnaryMultiCallable[_conflicts_pb2.SupersedeMemoryRequest, _conflicts_pb2.SupersedeMemoryResponse]
+    SupersedeMemory: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.SupersedeMemoryRequest, _memory_service_pb2.SupersedeMemoryResponse]
     """SupersedeMemory puts a new memory, or one that is there, in the place of an old one."""
-    ListConflicts: _grpc.UnaryUnaryMultiCallable[_conflicts_pb2.ListConflictsRequest, _conflicts_pb2.ListConflictsResponse]
+    ListConflicts: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.ListConflictsRequest, _memory_service_pb2.ListConflictsResponse]
     """ListConflicts returns the conflicts between memories, page by page, newest first. It always sees every change
     acknowledged before, and it does not count as an access.
     """
-    ResolveConflict: _grpc.UnaryUnaryMultiCallable[_conflicts_pb2.ResolveConflictRequest, _conflicts_pb2.ResolveConflictResponse]
+    ResolveConflict: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.ResolveConflictRequest, _memory_service_pb2.ResolveConflictResponse]
     """ResolveConflict settles an open conflict between two memories."""
-    CaptureMemory: _grpc.UnaryUnaryMultiCallable[_capture_pb2.CaptureMemoryRequest, _capture_pb2.CaptureMemoryResponse]
+    CaptureMemory: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.CaptureMemoryRequest, _memory_service_pb2.CaptureMemoryResponse]
     """CaptureMemory decides what in a text that was said is worth remembering, and stores it in one transaction."""
-    FlushMessages: _grpc.UnaryUnaryMultiCallable[_capture_pb2.FlushMessagesRequest, _capture_pb2.FlushMessagesResponse]
+    FlushMessages: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.FlushMessagesRequest, _memory_service_pb2.FlushMessagesResponse]
     """FlushMessages extracts memories and file references from a conversation, and stores them in one transaction."""
-    AppendMemory: _grpc.UnaryUnaryMultiCallable[_capture_pb2.AppendMemoryRequest, _capture_pb2.AppendMemoryResponse]
+    AppendMemory: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.AppendMemoryRequest, _memory_service_pb2.AppendMemoryResponse]
     """AppendMemory adds text to the end of the memory under a key, or creates it: daily logs, context documents,
     knowledge.
     """
-    IngestDocument: _grpc.StreamUnaryMultiCallable[_capture_pb2.IngestDocumentRequest, _capture_pb2.IngestDocumentResponse]
+    IngestDocument: _grpc.StreamUnaryMultiCallable[_memory_service_pb2.IngestDocumentRequest, _memory_service_pb2.IngestDocumentResponse]
     """IngestDocument stores a document or a skill that the client sends piece by piece. The answer comes when the client
     has closed its side.
     """
-    WatchMemories: _grpc.UnaryStreamMultiCallable[_watch_pb2.WatchMemoriesRequest, _watch_pb2.WatchMemoriesResponse]
+    WatchMemories: _grpc.UnaryStreamMultiCallable[_memory_service_pb2.WatchMemoriesRequest, _memory_service_pb2.WatchMemoriesResponse]
     """WatchMemories tells of every committed change, once and in order, until the client or the service ends the call. It
     can be taken up again by a cursor, also after a restart of the service. Reading slowly holds up nobody else.
     """
-    ListQuarantined: _grpc.UnaryUnaryMultiCallable[_review_pb2.ListQuarantinedRequest, _review_pb2.ListQuarantinedResponse]
+    ListQuarantined: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.ListQuarantinedRequest, _memory_service_pb2.ListQuarantinedResponse]
     """ListQuarantined returns the memories that wait for a review, page by page. It does not count as an access."""
-    ReviewMemory: _grpc.UnaryUnaryMultiCallable[_review_pb2.ReviewMemoryRequest, _review_pb2.ReviewMemoryResponse]
+    ReviewMemory: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.ReviewMemoryRequest, _memory_service_pb2.ReviewMemoryResponse]
     """ReviewMemory approves or rejects a quarantined memory."""
-    ListRevisions: _grpc.UnaryUnaryMultiCallable[_history_pb2.ListRevisionsRequest, _history_pb2.ListRevisionsResponse]
+    ListRevisions: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.ListRevisionsRequest, _memory_service_pb2.ListRevisionsResponse]
     """ListRevisions returns how a memory came to be as it is: all its revisions, newest first, page by page. It does not
     count as an access.
     """
-    RollbackMemory: _grpc.UnaryUnaryMultiCallable[_history_pb2.RollbackMemoryRequest, _history_pb2.RollbackMemoryResponse]
+    RollbackMemory: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.RollbackMemoryRequest, _memory_service_pb2.RollbackMemoryResponse]
     """RollbackMemory makes a memory say again what it said at an earlier revision, by a new revision: nothing is lost,
     and a rollback can be rolled back.
     """
@@ -168,39 +163,39 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     """DeleteMemory deletes one memory: softly by default, so that it can be restored, or for good."""
     RestoreMemory: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.RestoreMemoryRequest, _memory_service_pb2.RestoreMemoryResponse]  # type: ignore[assignment]
     """RestoreMemory makes a DELETED, ARCHIVED or EXPIRED memory ACTIVE again."""
-    SupersedeMemory: _aio.UnaryUnaryMultiCallable[_conflicts_pb2.SupersedeMemoryRequest, _conflicts_pb2.SupersedeMemoryResponse]  # type: ignore[assignment]
+    SupersedeMemory: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.SupersedeMemoryRequest, _memory_service_pb2.SupersedeMemoryResponse]  # type: ignore[assignment]
     """SupersedeMemory puts a new memory, or one that is there, in the place of an old one."""
-    ListConflicts: _aio.UnaryUnaryMultiCallable[_conflicts_pb2.ListConflictsRequest, _conflicts_pb2.ListConflictsResponse]  # type: ignore[assignment]
+    ListConflicts: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.ListConflictsRequest, _memory_service_pb2.ListConflictsResponse]  # type: ignore[assignment]
     """ListConflicts returns the conflicts between memories, page by page, newest first. It always sees every change
     acknowledged before, and it does not count as an access.
     """
-    ResolveConflict: _aio.UnaryUnaryMultiCallable[_conflicts_pb2.ResolveConflictRequest, _conflicts_pb2.ResolveConflictResponse]  # type: ignore[assignment]
+    ResolveConflict: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.ResolveConflictRequest, _memory_service_pb2.ResolveConflictResponse]  # type: ignore[assignment]
     """ResolveConflict settles an open conflict between two memories."""
-    CaptureMemory: _aio.UnaryUnaryMultiCallable[_capture_pb2.CaptureMemoryRequest, _capture_pb2.CaptureMemoryResponse]  # type: ignore[assignment]
+    CaptureMemory: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.CaptureMemoryRequest, _memory_service_pb2.CaptureMemoryResponse]  # type: ignore[assignment]
     """CaptureMemory decides what in a text that was said is worth remembering, and stores it in one transaction."""
-    FlushMessages: _aio.UnaryUnaryMultiCallable[_capture_pb2.FlushMessagesRequest, _capture_pb2.FlushMessagesResponse]  # type: ignore[assignment]
+    FlushMessages: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.FlushMessagesRequest, _memory_service_pb2.FlushMessagesResponse]  # type: ignore[assignment]
     """FlushMessages extracts memories and file references from a conversation, and stores them in one transaction."""
-    AppendMemory: _aio.UnaryUnaryMultiCallable[_capture_pb2.AppendMemoryRequest, _capture_pb2.AppendMemoryResponse]  # type: ignore[assignment]
+    AppendMemory: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.AppendMemoryRequest, _memory_service_pb2.AppendMemoryResponse]  # type: ignore[assignment]
     """AppendMemory adds text to the end of the memory under a key, or creates it: daily logs, context documents,
     knowledge.
     """
-    IngestDocument: _aio.StreamUnaryMultiCallable[_capture_pb2.IngestDocumentRequest, _capture_pb2.IngestDocumentResponse]  # type: ignore[assignment]
+    IngestDocument: _aio.StreamUnaryMultiCallable[_memory_service_pb2.IngestDocumentRequest, _memory_service_pb2.IngestDocumentResponse]  # type: ignore[assignment]
     """IngestDocument stores a document or a skill that the client sends piece by piece. The answer comes when the client
     has closed its side.
     """
-    WatchMemories: _aio.UnaryStreamMultiCallable[_watch_pb2.WatchMemoriesRequest, _watch_pb2.WatchMemoriesResponse]  # type: ignore[assignment]
+    WatchMemories: _aio.UnaryStreamMultiCallable[_memory_service_pb2.WatchMemoriesRequest, _memory_service_pb2.WatchMemoriesResponse]  # type: ignore[assignment]
     """WatchMemories tells of every committed change, once and in order, until the client or the service ends the call. It
     can be taken up again by a cursor, also after a restart of the service. Reading slowly holds up nobody else.
     """
-    ListQuarantined: _aio.UnaryUnaryMultiCallable[_review_pb2.ListQuarantinedRequest, _review_pb2.ListQuarantinedResponse]  # type: ignore[assignment]
+    ListQuarantined: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.ListQuarantinedRequest, _memory_service_pb2.ListQuarantinedResponse]  # type: ignore[assignment]
     """ListQuarantined returns the memories that wait for a review, page by page. It does not count as an access."""
-    ReviewMemory: _aio.UnaryUnaryMultiCallable[_review_pb2.ReviewMemoryRequest, _review_pb2.ReviewMemoryResponse]  # type: ignore[assignment]
+    ReviewMemory: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.ReviewMemoryRequest, _memory_service_pb2.ReviewMemoryResponse]  # type: ignore[assignment]
     """ReviewMemory approves or rejects a quarantined memory."""
-    ListRevisions: _aio.UnaryUnaryMultiCallable[_history_pb2.ListRevisionsRequest, _history_pb2.ListRevisionsResponse]  # type: ignore[assignment]
+    ListRevisions: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.ListRevisionsRequest, _memory_service_pb2.ListRevisionsResponse]  # type: ignore[assignment]
     """ListRevisions returns how a memory came to be as it is: all its revisions, newest first, page by page. It does not
     count as an access.
     """
-    RollbackMemory: _aio.UnaryUnaryMultiCallable[_history_pb2.RollbackMemoryRequest, _history_pb2.RollbackMemoryResponse]  # type: ignore[assignment]
+    RollbackMemory: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.RollbackMemoryRequest, _memory_service_pb2.RollbackMemoryResponse]  # type: ignore[assignment]
     """RollbackMemory makes a memory say again what it said at an earlier revision, by a new revision: nothing is lost,
     and a rollback can be rolled back.
     """
@@ -309,17 +304,17 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
     def SupersedeMemory(
         self,
-        request: _conflicts_pb2.SupersedeMemoryRequest,
+        request: _memory_service_pb2.SupersedeMemoryRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_conflicts_pb2.SupersedeMemoryResponse, _abc.Awaitable[_conflicts_pb2.SupersedeMemoryResponse]]:
+    ) -> _typing.Union[_memory_service_pb2.SupersedeMemoryResponse, _abc.Awaitable[_memory_service_pb2.SupersedeMemoryResponse]]:
         """SupersedeMemory puts a new memory, or one that is there, in the place of an old one."""
 
     @_abc_1.abstractmethod
     def ListConflicts(
         self,
-        request: _conflicts_pb2.ListConflictsRequest,
+        request: _memory_service_pb2.ListConflictsRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_conflicts_pb2.ListConflictsResponse, _abc.Awaitable[_conflicts_pb2.ListConflictsResponse]]:
+    ) -> _typing.Union[_memory_service_pb2.ListConflictsResponse, _abc.Awaitable[_memory_service_pb2.ListConflictsResponse]]:
         """ListConflicts returns the conflicts between memories, page by page, newest first. It always sees every change
         acknowledged before, and it does not count as an access.
         """
@@ -327,33 +322,33 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
     def ResolveConflict(
         self,
-        request: _conflicts_pb2.ResolveConflictRequest,
+        request: _memory_service_pb2.ResolveConflictRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_conflicts_pb2.ResolveConflictResponse, _abc.Awaitable[_conflicts_pb2.ResolveConflictResponse]]:
+    ) -> _typing.Union[_memory_service_pb2.ResolveConflictResponse, _abc.Awaitable[_memory_service_pb2.ResolveConflictResponse]]:
         """ResolveConflict settles an open conflict between two memories."""
 
     @_abc_1.abstractmethod
     def CaptureMemory(
         self,
-        request: _capture_pb2.CaptureMemoryRequest,
+        request: _memory_service_pb2.CaptureMemoryRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_capture_pb2.CaptureMemoryResponse, _abc.Awaitable[_capture_pb2.CaptureMemoryResponse]]:
+    ) -> _typing.Union[_memory_service_pb2.CaptureMemoryResponse, _abc.Awaitable[_memory_service_pb2.CaptureMemoryResponse]]:
         """CaptureMemory decides what in a text that was said is worth remembering, and stores it in one transaction."""
 
     @_abc_1.abstractmethod
     def FlushMessages(
         self,
-        request: _capture_pb2.FlushMessagesRequest,
+        request: _memory_service_pb2.FlushMessagesRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_capture_pb2.FlushMessagesResponse, _abc.Awaitable[_capture_pb2.FlushMessagesResponse]]:
+    ) -> _typing.Union[_memory_service_pb2.FlushMessagesResponse, _abc.Awaitable[_memory_service_pb2.FlushMessagesResponse]]:
         """FlushMessages extracts memories and file references from a conversation, and stores them in one transaction."""
 
     @_abc_1.abstractmethod
     def AppendMemory(
         self,
-        request: _capture_pb2.AppendMemoryRequest,
+        request: _memory_service_pb2.AppendMemoryRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_capture_pb2.AppendMemoryResponse, _abc.Awaitable[_capture_pb2.AppendMemoryResponse]]:
+    ) -> _typing.Union[_memory_service_pb2.AppendMemoryResponse, _abc.Awaitable[_memory_service_pb2.AppendMemoryResponse]]:
         """AppendMemory adds text to the end of the memory under a key, or creates it: daily logs, context documents,
         knowledge.
         """
@@ -361,9 +356,9 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
     def IngestDocument(
         self,
-        request_iterator: _MaybeAsyncIterator[_capture_pb2.IngestDocumentRequest],
+        request_iterator: _MaybeAsyncIterator[_memory_service_pb2.IngestDocumentRequest],
         context: _ServicerContext,
-    ) -> _typing.Union[_capture_pb2.IngestDocumentResponse, _abc.Awaitable[_capture_pb2.IngestDocumentResponse]]:
+    ) -> _typing.Union[_memory_service_pb2.IngestDocumentResponse, _abc.Awaitable[_memory_service_pb2.IngestDocumentResponse]]:
         """IngestDocument stores a document or a skill that the client sends piece by piece. The answer comes when the client
         has closed its side.
         """
@@ -371,9 +366,9 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
     def WatchMemories(
         self,
-        request: _watch_pb2.WatchMemoriesRequest,
+        request: _memory_service_pb2.WatchMemoriesRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_abc.Iterator[_watch_pb2.WatchMemoriesResponse], _abc.AsyncIterator[_watch_pb2.WatchMemoriesResponse]]:
+    ) -> _typing.Union[_abc.Iterator[_memory_service_pb2.WatchMemoriesResponse], _abc.AsyncIterator[_memory_service_pb2.WatchMemoriesResponse]]:
         """WatchMemories tells of every committed change, once and in order, until the client or the service ends the call. It
         can be taken up again by a cursor, also after a restart of the service. Reading slowly holds up nobody else.
         """
@@ -381,25 +376,25 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
     def ListQuarantined(
         self,
-        request: _review_pb2.ListQuarantinedRequest,
+        request: _memory_service_pb2.ListQuarantinedRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_review_pb2.ListQuarantinedResponse, _abc.Awaitable[_review_pb2.ListQuarantinedResponse]]:
+    ) -> _typing.Union[_memory_service_pb2.ListQuarantinedResponse, _abc.Awaitable[_memory_service_pb2.ListQuarantinedResponse]]:
         """ListQuarantined returns the memories that wait for a review, page by page. It does not count as an access."""
 
     @_abc_1.abstractmethod
     def ReviewMemory(
         self,
-        request: _review_pb2.ReviewMemoryRequest,
+        request: _memory_service_pb2.ReviewMemoryRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_review_pb2.ReviewMemoryResponse, _abc.Awaitable[_review_pb2.ReviewMemoryResponse]]:
+    ) -> _typing.Union[_memory_service_pb2.ReviewMemoryResponse, _abc.Awaitable[_memory_service_pb2.ReviewMemoryResponse]]:
         """ReviewMemory approves or rejects a quarantined memory."""
 
     @_abc_1.abstractmethod
     def ListRevisions(
         self,
-        request: _history_pb2.ListRevisionsRequest,
+        request: _memory_service_pb2.ListRevisionsRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_history_pb2.ListRevisionsResponse, _abc.Awaitable[_history_pb2.ListRevisionsResponse]]:
+    ) -> _typing.Union[_memory_service_pb2.ListRevisionsResponse, _abc.Awaitable[_memory_service_pb2.ListRevisionsResponse]]:
         """ListRevisions returns how a memory came to be as it is: all its revisions, newest first, page by page. It does not
         count as an access.
         """
@@ -407,9 +402,9 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
     def RollbackMemory(
         self,
-        request: _history_pb2.RollbackMemoryRequest,
+        request: _memory_service_pb2.RollbackMemoryRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_history_pb2.RollbackMemoryResponse, _abc.Awaitable[_history_pb2.RollbackMemoryResponse]]:
+    ) -> _typing.Union[_memory_service_pb2.RollbackMemoryResponse, _abc.Awaitable[_memory_service_pb2.RollbackMemoryResponse]]:
         """RollbackMemory makes a memory say again what it said at an earlier revision, by a new revision: nothing is lost,
         and a rollback can be rolled back.
         """

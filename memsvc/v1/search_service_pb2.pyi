@@ -9,7 +9,9 @@ from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from memsvc.v1 import errors_pb2 as _errors_pb2
 from memsvc.v1 import file_service_pb2 as _file_service_pb2
+from memsvc.v1 import filters_pb2 as _filters_pb2
 from memsvc.v1 import types_pb2 as _types_pb2
 import builtins as _builtins
 import sys
@@ -152,69 +154,249 @@ single_retriever_factor to 0.7 unless it is given.
 """
 Global___FusionPreset: _TypeAlias = FusionPreset  # noqa: Y015
 
-class _Normalization:
+class _FusionNormalization:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
 
-class _NormalizationEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Normalization.ValueType], _builtins.type):
+class _FusionNormalizationEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_FusionNormalization.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
-    NORMALIZATION_UNSPECIFIED: _Normalization.ValueType  # 0
-    """NORMALIZATION_UNSPECIFIED means MIN_MAX."""
-    NORMALIZATION_MIN_MAX: _Normalization.ValueType  # 1
-    """NORMALIZATION_MIN_MAX maps each retriever's own list linearly: its best hit to 1, its worst to 0. When all are
+    FUSION_NORMALIZATION_UNSPECIFIED: _FusionNormalization.ValueType  # 0
+    """FUSION_NORMALIZATION_UNSPECIFIED means MIN_MAX."""
+    FUSION_NORMALIZATION_MIN_MAX: _FusionNormalization.ValueType  # 1
+    """FUSION_NORMALIZATION_MIN_MAX maps each retriever's own list linearly: its best hit to 1, its worst to 0. When all are
     equal, to 1.
     """
-    NORMALIZATION_NONE: _Normalization.ValueType  # 2
-    """NORMALIZATION_NONE takes raw scores as they are, cut to 0..1. Not for BM25, whose scores mostly lie above 1."""
+    FUSION_NORMALIZATION_NONE: _FusionNormalization.ValueType  # 2
+    """FUSION_NORMALIZATION_NONE takes raw scores as they are, cut to 0..1. Not for BM25, whose scores mostly lie above 1."""
 
-class Normalization(_Normalization, metaclass=_NormalizationEnumTypeWrapper):
-    """Normalization says how raw scores are brought to 0..1 before FUSION_METHOD_WEIGHTED sums them."""
+class FusionNormalization(_FusionNormalization, metaclass=_FusionNormalizationEnumTypeWrapper):
+    """FusionNormalization says how raw scores are brought to 0..1 before FUSION_METHOD_WEIGHTED sums them."""
 
-NORMALIZATION_UNSPECIFIED: Normalization.ValueType  # 0
-"""NORMALIZATION_UNSPECIFIED means MIN_MAX."""
-NORMALIZATION_MIN_MAX: Normalization.ValueType  # 1
-"""NORMALIZATION_MIN_MAX maps each retriever's own list linearly: its best hit to 1, its worst to 0. When all are
+FUSION_NORMALIZATION_UNSPECIFIED: FusionNormalization.ValueType  # 0
+"""FUSION_NORMALIZATION_UNSPECIFIED means MIN_MAX."""
+FUSION_NORMALIZATION_MIN_MAX: FusionNormalization.ValueType  # 1
+"""FUSION_NORMALIZATION_MIN_MAX maps each retriever's own list linearly: its best hit to 1, its worst to 0. When all are
 equal, to 1.
 """
-NORMALIZATION_NONE: Normalization.ValueType  # 2
-"""NORMALIZATION_NONE takes raw scores as they are, cut to 0..1. Not for BM25, whose scores mostly lie above 1."""
-Global___Normalization: _TypeAlias = Normalization  # noqa: Y015
+FUSION_NORMALIZATION_NONE: FusionNormalization.ValueType  # 2
+"""FUSION_NORMALIZATION_NONE takes raw scores as they are, cut to 0..1. Not for BM25, whose scores mostly lie above 1."""
+Global___FusionNormalization: _TypeAlias = FusionNormalization  # noqa: Y015
 
-class _SearchAllScope:
+class _DegradationReason:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
 
-class _SearchAllScopeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_SearchAllScope.ValueType], _builtins.type):
+class _DegradationReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_DegradationReason.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
-    SEARCH_ALL_SCOPE_UNSPECIFIED: _SearchAllScope.ValueType  # 0
-    """SEARCH_ALL_SCOPE_UNSPECIFIED is INVALID_ARGUMENT."""
-    SEARCH_ALL_SCOPE_ALL: _SearchAllScope.ValueType  # 1
-    """SEARCH_ALL_SCOPE_ALL is everything below."""
-    SEARCH_ALL_SCOPE_MEMORY: _SearchAllScope.ValueType  # 2
-    """SEARCH_ALL_SCOPE_MEMORY is memories."""
-    SEARCH_ALL_SCOPE_FILES: _SearchAllScope.ValueType  # 3
-    """SEARCH_ALL_SCOPE_FILES is files of every category but report and chart."""
-    SEARCH_ALL_SCOPE_REPORTS: _SearchAllScope.ValueType  # 4
-    """SEARCH_ALL_SCOPE_REPORTS is files of the category report."""
-    SEARCH_ALL_SCOPE_CHARTS: _SearchAllScope.ValueType  # 5
-    """SEARCH_ALL_SCOPE_CHARTS is files of the category chart."""
+    DEGRADATION_REASON_UNSPECIFIED: _DegradationReason.ValueType  # 0
+    """DEGRADATION_REASON_UNSPECIFIED is never in a response."""
+    DEGRADATION_REASON_UNAVAILABLE: _DegradationReason.ValueType  # 1
+    """DEGRADATION_REASON_UNAVAILABLE: its backend does not respond."""
+    DEGRADATION_REASON_DEADLINE_EXCEEDED: _DegradationReason.ValueType  # 2
+    """DEGRADATION_REASON_DEADLINE_EXCEEDED: too little of the call's time was left."""
+    DEGRADATION_REASON_NOT_READY: _DegradationReason.ValueType  # 3
+    """DEGRADATION_REASON_NOT_READY: its index is catching up."""
+    DEGRADATION_REASON_FAILED: _DegradationReason.ValueType  # 4
+    """DEGRADATION_REASON_FAILED: a fault; see the log of the service."""
+    DEGRADATION_REASON_PARTIAL: _DegradationReason.ValueType  # 5
+    """DEGRADATION_REASON_PARTIAL: it took part, but did not compare everything that changed since as_of.known_time."""
 
-class SearchAllScope(_SearchAllScope, metaclass=_SearchAllScopeEnumTypeWrapper):
-    """SearchAllScope says where SearchAll looks."""
+class DegradationReason(_DegradationReason, metaclass=_DegradationReasonEnumTypeWrapper):
+    """DegradationReason is why a retriever or a stage of a search did not do its part. More reasons may be added."""
 
-SEARCH_ALL_SCOPE_UNSPECIFIED: SearchAllScope.ValueType  # 0
-"""SEARCH_ALL_SCOPE_UNSPECIFIED is INVALID_ARGUMENT."""
-SEARCH_ALL_SCOPE_ALL: SearchAllScope.ValueType  # 1
-"""SEARCH_ALL_SCOPE_ALL is everything below."""
-SEARCH_ALL_SCOPE_MEMORY: SearchAllScope.ValueType  # 2
-"""SEARCH_ALL_SCOPE_MEMORY is memories."""
-SEARCH_ALL_SCOPE_FILES: SearchAllScope.ValueType  # 3
-"""SEARCH_ALL_SCOPE_FILES is files of every category but report and chart."""
-SEARCH_ALL_SCOPE_REPORTS: SearchAllScope.ValueType  # 4
-"""SEARCH_ALL_SCOPE_REPORTS is files of the category report."""
-SEARCH_ALL_SCOPE_CHARTS: SearchAllScope.ValueType  # 5
-"""SEARCH_ALL_SCOPE_CHARTS is files of the category chart."""
-Global___SearchAllScope: _TypeAlias = SearchAllScope  # noqa: Y015
+DEGRADATION_REASON_UNSPECIFIED: DegradationReason.ValueType  # 0
+"""DEGRADATION_REASON_UNSPECIFIED is never in a response."""
+DEGRADATION_REASON_UNAVAILABLE: DegradationReason.ValueType  # 1
+"""DEGRADATION_REASON_UNAVAILABLE: its backend does not respond."""
+DEGRADATION_REASON_DEADLINE_EXCEEDED: DegradationReason.ValueType  # 2
+"""DEGRADATION_REASON_DEADLINE_EXCEEDED: too little of the call's time was left."""
+DEGRADATION_REASON_NOT_READY: DegradationReason.ValueType  # 3
+"""DEGRADATION_REASON_NOT_READY: its index is catching up."""
+DEGRADATION_REASON_FAILED: DegradationReason.ValueType  # 4
+"""DEGRADATION_REASON_FAILED: a fault; see the log of the service."""
+DEGRADATION_REASON_PARTIAL: DegradationReason.ValueType  # 5
+"""DEGRADATION_REASON_PARTIAL: it took part, but did not compare everything that changed since as_of.known_time."""
+Global___DegradationReason: _TypeAlias = DegradationReason  # noqa: Y015
+
+class _RefinementStage:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _RefinementStageEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_RefinementStage.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    REFINEMENT_STAGE_UNSPECIFIED: _RefinementStage.ValueType  # 0
+    """REFINEMENT_STAGE_UNSPECIFIED is never in a response."""
+    REFINEMENT_STAGE_RERANKING: _RefinementStage.ValueType  # 1
+    """REFINEMENT_STAGE_RERANKING: see Reranking."""
+    REFINEMENT_STAGE_COLLAPSING: _RefinementStage.ValueType  # 2
+    """REFINEMENT_STAGE_COLLAPSING: see Collapsing."""
+    REFINEMENT_STAGE_DIVERSITY: _RefinementStage.ValueType  # 3
+    """REFINEMENT_STAGE_DIVERSITY: see Diversity."""
+
+class RefinementStage(_RefinementStage, metaclass=_RefinementStageEnumTypeWrapper):
+    """RefinementStage is an optional stage of a search, applied to the best hits."""
+
+REFINEMENT_STAGE_UNSPECIFIED: RefinementStage.ValueType  # 0
+"""REFINEMENT_STAGE_UNSPECIFIED is never in a response."""
+REFINEMENT_STAGE_RERANKING: RefinementStage.ValueType  # 1
+"""REFINEMENT_STAGE_RERANKING: see Reranking."""
+REFINEMENT_STAGE_COLLAPSING: RefinementStage.ValueType  # 2
+"""REFINEMENT_STAGE_COLLAPSING: see Collapsing."""
+REFINEMENT_STAGE_DIVERSITY: RefinementStage.ValueType  # 3
+"""REFINEMENT_STAGE_DIVERSITY: see Diversity."""
+Global___RefinementStage: _TypeAlias = RefinementStage  # noqa: Y015
+
+class _SearchGroup:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _SearchGroupEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_SearchGroup.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    SEARCH_GROUP_UNSPECIFIED: _SearchGroup.ValueType  # 0
+    """SEARCH_GROUP_UNSPECIFIED is INVALID_ARGUMENT."""
+    SEARCH_GROUP_ALL: _SearchGroup.ValueType  # 1
+    """SEARCH_GROUP_ALL is everything below."""
+    SEARCH_GROUP_MEMORY: _SearchGroup.ValueType  # 2
+    """SEARCH_GROUP_MEMORY is memories."""
+    SEARCH_GROUP_FILES: _SearchGroup.ValueType  # 3
+    """SEARCH_GROUP_FILES is files of every category but report and chart."""
+    SEARCH_GROUP_REPORTS: _SearchGroup.ValueType  # 4
+    """SEARCH_GROUP_REPORTS is files of the category report."""
+    SEARCH_GROUP_CHARTS: _SearchGroup.ValueType  # 5
+    """SEARCH_GROUP_CHARTS is files of the category chart."""
+
+class SearchGroup(_SearchGroup, metaclass=_SearchGroupEnumTypeWrapper):
+    """SearchGroup says where SearchAll looks."""
+
+SEARCH_GROUP_UNSPECIFIED: SearchGroup.ValueType  # 0
+"""SEARCH_GROUP_UNSPECIFIED is INVALID_ARGUMENT."""
+SEARCH_GROUP_ALL: SearchGroup.ValueType  # 1
+"""SEARCH_GROUP_ALL is everything below."""
+SEARCH_GROUP_MEMORY: SearchGroup.ValueType  # 2
+"""SEARCH_GROUP_MEMORY is memories."""
+SEARCH_GROUP_FILES: SearchGroup.ValueType  # 3
+"""SEARCH_GROUP_FILES is files of every category but report and chart."""
+SEARCH_GROUP_REPORTS: SearchGroup.ValueType  # 4
+"""SEARCH_GROUP_REPORTS is files of the category report."""
+SEARCH_GROUP_CHARTS: SearchGroup.ValueType  # 5
+"""SEARCH_GROUP_CHARTS is files of the category chart."""
+Global___SearchGroup: _TypeAlias = SearchGroup  # noqa: Y015
+
+class _ContextSection:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _ContextSectionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ContextSection.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    CONTEXT_SECTION_UNSPECIFIED: _ContextSection.ValueType  # 0
+    """CONTEXT_SECTION_UNSPECIFIED is never sent; in a request it is INVALID_ARGUMENT."""
+    CONTEXT_SECTION_GLOBAL_CORE: _ContextSection.ValueType  # 1
+    """CONTEXT_SECTION_GLOBAL_CORE holds the global memories of layer CORE or tier CORE, then those of tier ACTIVE: the most
+    important first, the earlier written first among equals. What comes from a tool, a document or an import, or was
+    derived from other memories, stands here only with at least the trust of an agent's own (the setting
+    provenance.trust_agent); else it is left out as UNTRUSTED, unless the query retrieves it. Share: core.
+    """
+    CONTEXT_SECTION_PROJECT_CORE: _ContextSection.ValueType  # 2
+    """CONTEXT_SECTION_PROJECT_CORE holds the same of the scope's project; nothing without a project_id. Share: core."""
+    CONTEXT_SECTION_SESSION: _ContextSection.ValueType  # 3
+    """CONTEXT_SECTION_SESSION holds the messages and private memories of the scope's session, oldest first; when there is
+    no room for all, the newest ones. Nothing without a session_id. Share: session.
+    """
+    CONTEXT_SECTION_LONG_TERM: _ContextSection.ValueType  # 4
+    """CONTEXT_SECTION_LONG_TERM holds the project's memories that the query retrieves and no other section holds, or without a
+    project_id the global ones. Those that fit best are chosen; they are shown by date, oldest first. Share: long_term.
+    """
+    CONTEXT_SECTION_SHORT_TERM: _ContextSection.ValueType  # 5
+    """CONTEXT_SECTION_SHORT_TERM holds the project's memories of layer SHORT_TERM that were changed in the last 7 days, oldest
+    first; when there is no room for all, the newest ones. Nothing without a project_id. Share: short_term.
+    """
+    CONTEXT_SECTION_GLOBAL: _ContextSection.ValueType  # 6
+    """CONTEXT_SECTION_GLOBAL holds the global memories, other than core ones, that the query retrieves from within a project,
+    chosen and shown as in LONG_TERM. It has no share of its own and takes what is left.
+    """
+
+class ContextSection(_ContextSection, metaclass=_ContextSectionEnumTypeWrapper):
+    """ContextSection is one part of a context. Sections come in the order of the numbers, the steadiest first, so that a
+    prompt cache keeps the beginning of a context that is built again.
+    """
+
+CONTEXT_SECTION_UNSPECIFIED: ContextSection.ValueType  # 0
+"""CONTEXT_SECTION_UNSPECIFIED is never sent; in a request it is INVALID_ARGUMENT."""
+CONTEXT_SECTION_GLOBAL_CORE: ContextSection.ValueType  # 1
+"""CONTEXT_SECTION_GLOBAL_CORE holds the global memories of layer CORE or tier CORE, then those of tier ACTIVE: the most
+important first, the earlier written first among equals. What comes from a tool, a document or an import, or was
+derived from other memories, stands here only with at least the trust of an agent's own (the setting
+provenance.trust_agent); else it is left out as UNTRUSTED, unless the query retrieves it. Share: core.
+"""
+CONTEXT_SECTION_PROJECT_CORE: ContextSection.ValueType  # 2
+"""CONTEXT_SECTION_PROJECT_CORE holds the same of the scope's project; nothing without a project_id. Share: core."""
+CONTEXT_SECTION_SESSION: ContextSection.ValueType  # 3
+"""CONTEXT_SECTION_SESSION holds the messages and private memories of the scope's session, oldest first; when there is
+no room for all, the newest ones. Nothing without a session_id. Share: session.
+"""
+CONTEXT_SECTION_LONG_TERM: ContextSection.ValueType  # 4
+"""CONTEXT_SECTION_LONG_TERM holds the project's memories that the query retrieves and no other section holds, or without a
+project_id the global ones. Those that fit best are chosen; they are shown by date, oldest first. Share: long_term.
+"""
+CONTEXT_SECTION_SHORT_TERM: ContextSection.ValueType  # 5
+"""CONTEXT_SECTION_SHORT_TERM holds the project's memories of layer SHORT_TERM that were changed in the last 7 days, oldest
+first; when there is no room for all, the newest ones. Nothing without a project_id. Share: short_term.
+"""
+CONTEXT_SECTION_GLOBAL: ContextSection.ValueType  # 6
+"""CONTEXT_SECTION_GLOBAL holds the global memories, other than core ones, that the query retrieves from within a project,
+chosen and shown as in LONG_TERM. It has no share of its own and takes what is left.
+"""
+Global___ContextSection: _TypeAlias = ContextSection  # noqa: Y015
+
+class _OmissionReason:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _OmissionReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_OmissionReason.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    OMISSION_REASON_UNSPECIFIED: _OmissionReason.ValueType  # 0
+    """OMISSION_REASON_UNSPECIFIED is never in a response."""
+    OMISSION_REASON_BUDGET: _OmissionReason.ValueType  # 1
+    """OMISSION_REASON_BUDGET: the budget of the section was used up."""
+    OMISSION_REASON_DUPLICATE: _OmissionReason.ValueType  # 2
+    """OMISSION_REASON_DUPLICATE: nearly the same text is shown, by the rules of Collapsing. Of two core or recent memories
+    the one changed last is shown, elsewhere the first. The messages of a session are all shown; what repeats one of them
+    in a later section is left out.
+    """
+    OMISSION_REASON_UNCHANGED: _OmissionReason.ValueType  # 3
+    """OMISSION_REASON_UNCHANGED: the earlier context holds it. Only in a delta."""
+    OMISSION_REASON_UNCERTAIN: _OmissionReason.ValueType  # 4
+    """OMISSION_REASON_UNCERTAIN: the earlier context holds it, and retrieval was incomplete. Only in a delta."""
+    OMISSION_REASON_UNTRUSTED: _OmissionReason.ValueType  # 5
+    """OMISSION_REASON_UNTRUSTED: see CONTEXT_SECTION_GLOBAL_CORE."""
+    OMISSION_REASON_LIMIT: _OmissionReason.ValueType  # 6
+    """OMISSION_REASON_LIMIT: there are more than are read: 100 core and 100 active memories of a section, 1 000 of a
+    session, 500 of the last days.
+    """
+
+class OmissionReason(_OmissionReason, metaclass=_OmissionReasonEnumTypeWrapper):
+    """OmissionReason is why a section left memories out. More reasons may be added."""
+
+OMISSION_REASON_UNSPECIFIED: OmissionReason.ValueType  # 0
+"""OMISSION_REASON_UNSPECIFIED is never in a response."""
+OMISSION_REASON_BUDGET: OmissionReason.ValueType  # 1
+"""OMISSION_REASON_BUDGET: the budget of the section was used up."""
+OMISSION_REASON_DUPLICATE: OmissionReason.ValueType  # 2
+"""OMISSION_REASON_DUPLICATE: nearly the same text is shown, by the rules of Collapsing. Of two core or recent memories
+the one changed last is shown, elsewhere the first. The messages of a session are all shown; what repeats one of them
+in a later section is left out.
+"""
+OMISSION_REASON_UNCHANGED: OmissionReason.ValueType  # 3
+"""OMISSION_REASON_UNCHANGED: the earlier context holds it. Only in a delta."""
+OMISSION_REASON_UNCERTAIN: OmissionReason.ValueType  # 4
+"""OMISSION_REASON_UNCERTAIN: the earlier context holds it, and retrieval was incomplete. Only in a delta."""
+OMISSION_REASON_UNTRUSTED: OmissionReason.ValueType  # 5
+"""OMISSION_REASON_UNTRUSTED: see CONTEXT_SECTION_GLOBAL_CORE."""
+OMISSION_REASON_LIMIT: OmissionReason.ValueType  # 6
+"""OMISSION_REASON_LIMIT: there are more than are read: 100 core and 100 active memories of a section, 1 000 of a
+session, 500 of the last days.
+"""
+Global___OmissionReason: _TypeAlias = OmissionReason  # noqa: Y015
 
 @_typing.final
 class FusionWeights(_message.Message):
@@ -277,7 +459,7 @@ class Fusion(_message.Message):
     """preset chooses named weights. Unspecified: none."""
     rank_constant: _builtins.int
     """rank_constant damps the very first ranks in RECIPROCAL_RANK. 0: 60. At most 10 000. Other methods ignore it."""
-    normalization: Global___Normalization.ValueType
+    normalization: Global___FusionNormalization.ValueType
     """normalization says how WEIGHTED brings scores together. Unspecified: MIN_MAX. RECIPROCAL_RANK ignores it."""
     single_retriever_factor: _builtins.float
     """single_retriever_factor multiplies the fused score of memories that only one retriever found, when more than one
@@ -294,7 +476,7 @@ class Fusion(_message.Message):
         preset: Global___FusionPreset.ValueType = ...,
         weights: Global___FusionWeights | None = ...,
         rank_constant: _builtins.int = ...,
-        normalization: Global___Normalization.ValueType = ...,
+        normalization: Global___FusionNormalization.ValueType = ...,
         single_retriever_factor: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["weights", b"weights"]  # noqa: Y015
@@ -319,13 +501,13 @@ class Weighting(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    ENABLED_FIELD_NUMBER: _builtins.int
+    DISABLED_FIELD_NUMBER: _builtins.int
     DECAY_FACTOR_FIELD_NUMBER: _builtins.int
     LONG_TERM_BOOST_FIELD_NUMBER: _builtins.int
     CORE_BOOST_FIELD_NUMBER: _builtins.int
-    enabled: _builtins.bool
-    """enabled turns weighting on. False turns it off for this search, also where the service's settings turn it on; the
-    other fields then do nothing.
+    disabled: _builtins.bool
+    """disabled turns weighting off for this search, also where the service's settings turn it on; the other fields then
+    have no effect.
     """
     decay_factor: _builtins.float
     """decay_factor is what remains of a score after 30 days: above 0, at most 1, where 1 is no decay. 0: 0.95."""
@@ -336,14 +518,14 @@ class Weighting(_message.Message):
     def __init__(
         self,
         *,
-        enabled: _builtins.bool = ...,
+        disabled: _builtins.bool = ...,
         decay_factor: _builtins.float = ...,
         long_term_boost: _builtins.float = ...,
         core_boost: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["core_boost", b"core_boost", "decay_factor", b"decay_factor", "enabled", b"enabled", "long_term_boost", b"long_term_boost"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["core_boost", b"core_boost", "decay_factor", b"decay_factor", "disabled", b"disabled", "long_term_boost", b"long_term_boost"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -362,21 +544,17 @@ class Diversity(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    ENABLED_FIELD_NUMBER: _builtins.int
     MMR_LAMBDA_FIELD_NUMBER: _builtins.int
-    enabled: _builtins.bool
-    """enabled turns it on. False: the other fields do nothing."""
     mmr_lambda: _builtins.float
     """mmr_lambda weighs relevance against novelty: above 0, at most 1, where 1 is relevance alone. 0: 0.7."""
     def __init__(
         self,
         *,
-        enabled: _builtins.bool = ...,
         mmr_lambda: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["enabled", b"enabled", "mmr_lambda", b"mmr_lambda"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["mmr_lambda", b"mmr_lambda"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -392,10 +570,7 @@ class Collapsing(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    ENABLED_FIELD_NUMBER: _builtins.int
     THRESHOLD_FIELD_NUMBER: _builtins.int
-    enabled: _builtins.bool
-    """enabled turns it on. False: the other fields do nothing."""
     threshold: _builtins.float
     """threshold is the share of pairs of neighbouring words that two long texts must have in common, of all that either
     has: above 0, at most 1. 0: 0.85.
@@ -403,12 +578,11 @@ class Collapsing(_message.Message):
     def __init__(
         self,
         *,
-        enabled: _builtins.bool = ...,
         threshold: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["enabled", b"enabled", "threshold", b"threshold"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["threshold", b"threshold"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -423,21 +597,17 @@ class Reranking(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    ENABLED_FIELD_NUMBER: _builtins.int
     DEPTH_FIELD_NUMBER: _builtins.int
-    enabled: _builtins.bool
-    """enabled turns it on. False: the other fields do nothing."""
     depth: _builtins.int
     """depth is how many of the best hits it reads: 1 to 50. 0: 20. Those below keep their order, behind them."""
     def __init__(
         self,
         *,
-        enabled: _builtins.bool = ...,
         depth: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["depth", b"depth", "enabled", b"enabled"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["depth", b"depth"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -504,7 +674,7 @@ class SearchRequest(_message.Message):
     """snippet_chars is how many characters a snippet may hold: 40 to 2 000. 0: 240."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says from where to look. Required."""
+        """scope says from where to look."""
 
     @_builtins.property
     def vector(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
@@ -525,7 +695,7 @@ class SearchRequest(_message.Message):
         """fusion says how their lists become one. Unset: the recipe that measured best."""
 
     @_builtins.property
-    def filter(self) -> _types_pb2.Filter:
+    def filter(self) -> _filters_pb2.Filter:
         """filter narrows what can be found. Unset: all ACTIVE, unexpired memories that are not in the tier ARCHIVED."""
 
     @_builtins.property
@@ -574,7 +744,7 @@ class SearchRequest(_message.Message):
         keywords: _abc.Iterable[_builtins.str] | None = ...,
         mode: Global___SearchMode.ValueType = ...,
         fusion: Global___Fusion | None = ...,
-        filter: _types_pb2.Filter | None = ...,
+        filter: _filters_pb2.Filter | None = ...,
         time_range: _types_pb2.TimeRange | None = ...,
         min_score: _builtins.float = ...,
         limit: _builtins.int = ...,
@@ -823,18 +993,15 @@ class DegradedRetriever(_message.Message):
     MESSAGE_FIELD_NUMBER: _builtins.int
     retriever: Global___Retriever.ValueType
     """retriever is which one."""
-    reason: _builtins.str
-    """reason is one of "UNAVAILABLE" (it cannot be reached), "DEADLINE_EXCEEDED" (its time was over), "NOT_READY" (its
-    index is catching up), "FAILED" (a fault, see the service's log), "PARTIAL" (it took part, but did not look at all
-    that changed since as_of.known_time). More reasons may come.
-    """
+    reason: Global___DegradationReason.ValueType
+    """reason is why. Never UNSPECIFIED."""
     message: _builtins.str
     """message says the same in English, for people."""
     def __init__(
         self,
         *,
         retriever: Global___Retriever.ValueType = ...,
-        reason: _builtins.str = ...,
+        reason: Global___DegradationReason.ValueType = ...,
         message: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
@@ -877,23 +1044,21 @@ Global___StageTiming: _TypeAlias = StageTiming  # noqa: Y015
 
 @_typing.final
 class SkippedStage(_message.Message):
-    """SkippedStage says that a stage that was asked for was left out. A later page may be ordered otherwise then."""
+    """SkippedStage is a stage that was requested and left out. A later page may then be ordered differently."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     STAGE_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
-    stage: _builtins.str
-    """stage is one of "reranking", "collapsing", "diversity". More stages may come."""
-    reason: _builtins.str
-    """reason is one of "DEADLINE" (too little of the call's time was left), "UNAVAILABLE" (the reranker cannot be
-    reached), "FAILED" (a fault, see the service's log). More reasons may come.
-    """
+    stage: Global___RefinementStage.ValueType
+    """stage is the stage. Never UNSPECIFIED."""
+    reason: Global___DegradationReason.ValueType
+    """reason is why. Never UNSPECIFIED."""
     def __init__(
         self,
         *,
-        stage: _builtins.str = ...,
-        reason: _builtins.str = ...,
+        stage: Global___RefinementStage.ValueType = ...,
+        reason: Global___DegradationReason.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -913,12 +1078,12 @@ class SearchResponse(_message.Message):
     DEGRADED_FIELD_NUMBER: _builtins.int
     TIMINGS_FIELD_NUMBER: _builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
-    TOTAL_CANDIDATES_FIELD_NUMBER: _builtins.int
+    CANDIDATE_COUNT_FIELD_NUMBER: _builtins.int
     SKIPPED_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
     """next_page_token asks for the next page. Empty: this was the last."""
-    total_candidates: _builtins.int
-    """total_candidates is how many memories the retrievers proposed, before min_score and limit. It is not the number of
+    candidate_count: _builtins.int
+    """candidate_count is how many memories the retrievers proposed, before min_score and limit. It is not the number of
     all memories that match: retrievers stop at their depth.
     """
     @_builtins.property
@@ -944,12 +1109,12 @@ class SearchResponse(_message.Message):
         degraded: _abc.Iterable[Global___DegradedRetriever] | None = ...,
         timings: _abc.Iterable[Global___StageTiming] | None = ...,
         next_page_token: _builtins.str = ...,
-        total_candidates: _builtins.int = ...,
+        candidate_count: _builtins.int = ...,
         skipped: _abc.Iterable[Global___SkippedStage] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["degraded", b"degraded", "hits", b"hits", "next_page_token", b"next_page_token", "skipped", b"skipped", "timings", b"timings", "total_candidates", b"total_candidates"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidate_count", b"candidate_count", "degraded", b"degraded", "hits", b"hits", "next_page_token", b"next_page_token", "skipped", b"skipped", "timings", b"timings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -966,7 +1131,7 @@ class StreamSearchRequest(_message.Message):
     SEARCH_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def search(self) -> Global___SearchRequest:
-        """search is what to look for. Required."""
+        """search is what to look for."""
 
     def __init__(
         self,
@@ -1057,14 +1222,14 @@ class BatchSearchResult(_message.Message):
         """response is the reply of a search that succeeded."""
 
     @_builtins.property
-    def status(self) -> _types_pb2.ItemStatus:
+    def status(self) -> _errors_pb2.ItemStatus:
         """status says why a search failed; its code is never 0."""
 
     def __init__(
         self,
         *,
         response: Global___SearchResponse | None = ...,
-        status: _types_pb2.ItemStatus | None = ...,
+        status: _errors_pb2.ItemStatus | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["response", b"response", "result", b"result", "status", b"status"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -1112,15 +1277,15 @@ class SearchAllRequest(_message.Message):
 
     SCOPE_FIELD_NUMBER: _builtins.int
     QUERY_FIELD_NUMBER: _builtins.int
-    SCOPES_FIELD_NUMBER: _builtins.int
+    GROUPS_FIELD_NUMBER: _builtins.int
     LIMIT_FIELD_NUMBER: _builtins.int
     FILTER_FIELD_NUMBER: _builtins.int
     INCLUDE_FILES_FIELD_NUMBER: _builtins.int
     CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
     SNIPPET_CHARS_FIELD_NUMBER: _builtins.int
     query: _builtins.str
-    """query is what to look for, in any language; it is plain text and has no operators. Required: 1 to 8 192 characters,
-    not white space alone. Of the words of a query that no file has, the file is found by the others.
+    """query is what to look for, in any language; it is plain text and has no operators. 1 to 8 192 characters, not white
+    space alone. Of the words of a query that no file has, the file is found by the others.
     """
     limit: _builtins.int
     """limit is how many of each group to return at most: 1 to 100. 0: 10."""
@@ -1134,14 +1299,14 @@ class SearchAllRequest(_message.Message):
     """snippet_chars is how many characters the snippet of a memory may hold: 40 to 2 000. 0: 240."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says from where to look. Required."""
+        """scope says from where to look."""
 
     @_builtins.property
-    def scopes(self) -> _containers.RepeatedScalarFieldContainer[Global___SearchAllScope.ValueType]:
-        """scopes say where to look. At most 5. Empty: ALL."""
+    def groups(self) -> _containers.RepeatedScalarFieldContainer[Global___SearchGroup.ValueType]:
+        """groups say where to look. At most 5. Empty: ALL."""
 
     @_builtins.property
-    def filter(self) -> _types_pb2.Filter:
+    def filter(self) -> _filters_pb2.Filter:
         """filter narrows what memories can be found, as SearchRequest.filter does; its visibility is that of files, too. Unset:
         as there.
         """
@@ -1151,16 +1316,16 @@ class SearchAllRequest(_message.Message):
         *,
         scope: _types_pb2.Scope | None = ...,
         query: _builtins.str = ...,
-        scopes: _abc.Iterable[Global___SearchAllScope.ValueType] | None = ...,
+        groups: _abc.Iterable[Global___SearchGroup.ValueType] | None = ...,
         limit: _builtins.int = ...,
-        filter: _types_pb2.Filter | None = ...,
+        filter: _filters_pb2.Filter | None = ...,
         include_files: _builtins.bool = ...,
         consistency_token: _builtins.str = ...,
         snippet_chars: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter", "scope", b"scope"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["consistency_token", b"consistency_token", "filter", b"filter", "include_files", b"include_files", "limit", b"limit", "query", b"query", "scope", b"scope", "scopes", b"scopes", "snippet_chars", b"snippet_chars"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["consistency_token", b"consistency_token", "filter", b"filter", "groups", b"groups", "include_files", b"include_files", "limit", b"limit", "query", b"query", "scope", b"scope", "snippet_chars", b"snippet_chars"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1245,3 +1410,746 @@ class SearchAllResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___SearchAllResponse: _TypeAlias = SearchAllResponse  # noqa: Y015
+
+@_typing.final
+class ContextShares(_message.Message):
+    """ContextShares says how a budget is shared out. Each is a finite number from 0 to 1; together they are 1 (to within
+    0.001), else INVALID_ARGUMENT. A section may use its share, what the sections before it left over, the shares of
+    sections that are not asked for or cannot hold anything in this scope or without a query, and what SESSION and
+    SHORT_TERM after it do not need. It never gets less than its share, or than it needs, because of those before it. What
+    LONG_TERM does not need is known only when the search is done: it goes to SHORT_TERM and GLOBAL alone.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CORE_FIELD_NUMBER: _builtins.int
+    SESSION_FIELD_NUMBER: _builtins.int
+    SHORT_TERM_FIELD_NUMBER: _builtins.int
+    LONG_TERM_FIELD_NUMBER: _builtins.int
+    core: _builtins.float
+    """core is for GLOBAL_CORE and PROJECT_CORE. The default is 0.1."""
+    session: _builtins.float
+    """session is for SESSION. The default is 0.5."""
+    short_term: _builtins.float
+    """short_term is for SHORT_TERM. The default is 0.2."""
+    long_term: _builtins.float
+    """long_term is for LONG_TERM. The default is 0.2."""
+    def __init__(
+        self,
+        *,
+        core: _builtins.float = ...,
+        session: _builtins.float = ...,
+        short_term: _builtins.float = ...,
+        long_term: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["core", b"core", "long_term", b"long_term", "session", b"session", "short_term", b"short_term"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ContextShares: _TypeAlias = ContextShares  # noqa: Y015
+
+@_typing.final
+class ContextOptions(_message.Message):
+    """ContextOptions says how a context is built. All fields have defaults."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOTAL_TOKENS_FIELD_NUMBER: _builtins.int
+    SHARES_FIELD_NUMBER: _builtins.int
+    SECTIONS_FIELD_NUMBER: _builtins.int
+    FILTER_FIELD_NUMBER: _builtins.int
+    RELEVANT_LIMIT_FIELD_NUMBER: _builtins.int
+    MIN_SCORE_FIELD_NUMBER: _builtins.int
+    LOCALE_FIELD_NUMBER: _builtins.int
+    TIME_ZONE_FIELD_NUMBER: _builtins.int
+    AS_OF_FIELD_NUMBER: _builtins.int
+    total_tokens: _builtins.int
+    """total_tokens is how many tokens the context may have in all, headings, separators and the lines around them
+    included, counted by the service's tokenizer: 1 to 10 000 000. Absent: as the service's settings say, 128 000 by
+    default. 0 or less is INVALID_ARGUMENT.
+    """
+    relevant_limit: _builtins.int
+    """relevant_limit is how many memories the query may retrieve: 1 to 100. 0: 50."""
+    min_score: _builtins.float
+    """min_score is the least score of what the query retrieves: 0 to 1. 0: no bound. See Hit.score."""
+    locale: _builtins.str
+    """locale is the language of headings, ages and notes: "en" or "zh", with or without a region, such as "zh-CN".
+    Empty: as the service's settings say, "en" by default. Another language is INVALID_ARGUMENT.
+    """
+    time_zone: _builtins.str
+    """time_zone is the IANA name of the zone in which dates are written, such as "Asia/Shanghai". Empty: UTC. An
+    unknown one is INVALID_ARGUMENT.
+    """
+    @_builtins.property
+    def shares(self) -> Global___ContextShares:
+        """shares says how the budget is shared out. Unset: the defaults. Set: all four hold as they are, absent ones as 0."""
+
+    @_builtins.property
+    def sections(self) -> _containers.RepeatedScalarFieldContainer[Global___ContextSection.ValueType]:
+        """sections are the ones to build. Empty: all. Order and repetition do not matter."""
+
+    @_builtins.property
+    def filter(self) -> _filters_pb2.Filter:
+        """filter narrows what the query retrieves, as SearchRequest.filter does. Unset: no narrowing. Core, session and
+        short-term memories are not narrowed by it.
+        """
+
+    @_builtins.property
+    def as_of(self) -> _types_pb2.AsOf:
+        """as_of builds the context of another moment, out of what was known or true then, in every section. Ages and the last
+        7 days count from valid_time, or without one from known_time. What SearchRequest.as_of says of retrieval holds.
+        Unset: now.
+        """
+
+    def __init__(
+        self,
+        *,
+        total_tokens: _builtins.int | None = ...,
+        shares: Global___ContextShares | None = ...,
+        sections: _abc.Iterable[Global___ContextSection.ValueType] | None = ...,
+        filter: _filters_pb2.Filter | None = ...,
+        relevant_limit: _builtins.int = ...,
+        min_score: _builtins.float = ...,
+        locale: _builtins.str = ...,
+        time_zone: _builtins.str = ...,
+        as_of: _types_pb2.AsOf | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_total_tokens", b"_total_tokens", "as_of", b"as_of", "filter", b"filter", "shares", b"shares", "total_tokens", b"total_tokens"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_total_tokens", b"_total_tokens", "as_of", b"as_of", "filter", b"filter", "locale", b"locale", "min_score", b"min_score", "relevant_limit", b"relevant_limit", "sections", b"sections", "shares", b"shares", "time_zone", b"time_zone", "total_tokens", b"total_tokens"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__total_tokens: _TypeAlias = _typing.Literal["total_tokens"]  # noqa: Y015
+    _WhichOneofArgType__total_tokens: _TypeAlias = _typing.Literal["_total_tokens", b"_total_tokens"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__total_tokens) -> _WhichOneofReturnType__total_tokens | None: ...
+
+Global___ContextOptions: _TypeAlias = ContextOptions  # noqa: Y015
+
+@_typing.final
+class BuildContextRequest(_message.Message):
+    """BuildContextRequest asks for a context as a stream.
+
+    Errors: INVALID_ARGUMENT also for a vector of the wrong length, for a consistency_token that is not of this service,
+    and for a cursor or an earlier_cursor that is unknown, older than an hour, of another scope, or from before a restart:
+    then build the context anew; DEADLINE_EXCEEDED when the consistency_token is not reached in time. What retrieves the
+    query failing is no error but a warning: the other sections are there.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCOPE_FIELD_NUMBER: _builtins.int
+    QUERY_FIELD_NUMBER: _builtins.int
+    VECTOR_FIELD_NUMBER: _builtins.int
+    OPTIONS_FIELD_NUMBER: _builtins.int
+    CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
+    CURSOR_FIELD_NUMBER: _builtins.int
+    EARLIER_CURSOR_FIELD_NUMBER: _builtins.int
+    query: _builtins.str
+    """query is what the context is for, such as the user's last message. At most 8 192 characters. Empty, without a
+    vector: nothing is retrieved, and LONG_TERM and GLOBAL stay empty.
+    """
+    consistency_token: _builtins.str
+    """consistency_token of an earlier reply makes the call wait until the indexes have reached that change, as in
+    SearchRequest. Core, session and short-term memories need no token. Empty: no waiting.
+    """
+    cursor: _builtins.str
+    """cursor resumes a stream that broke off: the cursor of the last event that arrived. The events after it follow,
+    with the texts they had. scope must be as it was; all else is ignored. Empty: a new context.
+    """
+    earlier_cursor: _builtins.str
+    """earlier_cursor asks for a delta: the cursor of the last event of the earlier context that arrived, or its
+    ContextSummary.context_cursor. Only those memories come that no item up to there showed at the same revision, whole or
+    in the same excerpt (for a context that is a delta itself: and none before), and ContextSummary.removed_ids names
+    those that are no longer part of it. When retrieval is incomplete (see the warning RETRIEVAL_INCOMPLETE), what the
+    earlier context retrieved and this one did not find counts as part of it still: left out as UNCERTAIN, and judged
+    by the next delta. Empty: the whole context. Not together with cursor.
+    """
+    @_builtins.property
+    def scope(self) -> _types_pb2.Scope:
+        """scope says for whom. The project and the session in it choose the sections."""
+
+    @_builtins.property
+    def vector(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
+        """vector is looked for in place of the query's embedding, as in SearchRequest. Empty: the service embeds the query."""
+
+    @_builtins.property
+    def options(self) -> Global___ContextOptions:
+        """options says how to build. Unset: all defaults."""
+
+    def __init__(
+        self,
+        *,
+        scope: _types_pb2.Scope | None = ...,
+        query: _builtins.str = ...,
+        vector: _abc.Iterable[_builtins.float] | None = ...,
+        options: Global___ContextOptions | None = ...,
+        consistency_token: _builtins.str = ...,
+        cursor: _builtins.str = ...,
+        earlier_cursor: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["options", b"options", "scope", b"scope"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["consistency_token", b"consistency_token", "cursor", b"cursor", "earlier_cursor", b"earlier_cursor", "options", b"options", "query", b"query", "scope", b"scope", "vector", b"vector"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BuildContextRequest: _TypeAlias = BuildContextRequest  # noqa: Y015
+
+@_typing.final
+class BuildContextResponse(_message.Message):
+    """BuildContextResponse is one event of a context stream. The stream is: exactly one plan, then items section by section
+    in the order of ContextSection, with warnings where they arise, then exactly one summary. The texts of all events, one
+    after another, are the rendered context.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PLAN_FIELD_NUMBER: _builtins.int
+    ITEMS_FIELD_NUMBER: _builtins.int
+    WARNING_FIELD_NUMBER: _builtins.int
+    SUMMARY_FIELD_NUMBER: _builtins.int
+    CURSOR_FIELD_NUMBER: _builtins.int
+    cursor: _builtins.str
+    """cursor resumes the stream after this event when sent as BuildContextRequest.cursor. It is opaque and valid for one
+    hour, until the service restarts, or until many newer contexts have taken its place: those of the same user first.
+    """
+    @_builtins.property
+    def plan(self) -> Global___ContextPlan:
+        """plan says what is going to come."""
+
+    @_builtins.property
+    def items(self) -> Global___ContextItems:
+        """items are memories that became known together."""
+
+    @_builtins.property
+    def warning(self) -> _types_pb2.Warning:
+        """warning says that something deserves attention. It adds no text."""
+
+    @_builtins.property
+    def summary(self) -> Global___ContextSummary:
+        """summary says what came of it. It is the last event."""
+
+    def __init__(
+        self,
+        *,
+        plan: Global___ContextPlan | None = ...,
+        items: Global___ContextItems | None = ...,
+        warning: _types_pb2.Warning | None = ...,
+        summary: Global___ContextSummary | None = ...,
+        cursor: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["event", b"event", "items", b"items", "plan", b"plan", "summary", b"summary", "warning", b"warning"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cursor", b"cursor", "event", b"event", "items", b"items", "plan", b"plan", "summary", b"summary", "warning", b"warning"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_event: _TypeAlias = _typing.Literal["plan", "items", "warning", "summary"]  # noqa: Y015
+    _WhichOneofArgType_event: _TypeAlias = _typing.Literal["event", b"event"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_event) -> _WhichOneofReturnType_event | None: ...
+
+Global___BuildContextResponse: _TypeAlias = BuildContextResponse  # noqa: Y015
+
+@_typing.final
+class ContextPlan(_message.Message):
+    """ContextPlan says how a context is going to be made."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TEXT_FIELD_NUMBER: _builtins.int
+    TOKEN_COUNT_FIELD_NUMBER: _builtins.int
+    TOTAL_TOKENS_FIELD_NUMBER: _builtins.int
+    TOKENIZER_FIELD_NUMBER: _builtins.int
+    SECTIONS_FIELD_NUMBER: _builtins.int
+    DELTA_FIELD_NUMBER: _builtins.int
+    text: _builtins.str
+    """text opens the context: what follows is data. Empty when the budget has no room for it; then nothing else has."""
+    token_count: _builtins.int
+    """token_count is what the text costs."""
+    total_tokens: _builtins.int
+    """total_tokens is the budget."""
+    tokenizer: _builtins.str
+    """tokenizer names the vocabulary by which tokens are counted, such as "o200k_base"."""
+    delta: _builtins.bool
+    """delta tells that only changes since an earlier context follow."""
+    @_builtins.property
+    def sections(self) -> _containers.RepeatedCompositeFieldContainer[Global___PlannedSection]:
+        """sections are the ones that are going to be built, in order."""
+
+    def __init__(
+        self,
+        *,
+        text: _builtins.str = ...,
+        token_count: _builtins.int = ...,
+        total_tokens: _builtins.int = ...,
+        tokenizer: _builtins.str = ...,
+        sections: _abc.Iterable[Global___PlannedSection] | None = ...,
+        delta: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "sections", b"sections", "text", b"text", "token_count", b"token_count", "tokenizer", b"tokenizer", "total_tokens", b"total_tokens"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ContextPlan: _TypeAlias = ContextPlan  # noqa: Y015
+
+@_typing.final
+class PlannedSection(_message.Message):
+    """PlannedSection is one section and its part of the budget."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SECTION_FIELD_NUMBER: _builtins.int
+    BUDGET_TOKENS_FIELD_NUMBER: _builtins.int
+    section: Global___ContextSection.ValueType
+    """section says which."""
+    budget_tokens: _builtins.int
+    """budget_tokens is its own share, before what others leave over. GLOBAL_CORE and PROJECT_CORE have one together: it
+    stands at the first of them that is asked for.
+    """
+    def __init__(
+        self,
+        *,
+        section: Global___ContextSection.ValueType = ...,
+        budget_tokens: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget_tokens", b"budget_tokens", "section", b"section"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PlannedSection: _TypeAlias = PlannedSection  # noqa: Y015
+
+@_typing.final
+class ContextItems(_message.Message):
+    """ContextItems are memories of a context that became known together: what needs no search comes at once, the rest when the
+    search is done.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ITEMS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def items(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContextItem]:
+        """items are in the order of the sections, and within a section as it says. At least one, at most 256; fewer when their
+        texts are long, so that a message stays under 1 MiB unless a single text is longer. A stream that is resumed may group
+        the same items otherwise.
+        """
+
+    def __init__(
+        self,
+        *,
+        items: _abc.Iterable[Global___ContextItem] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["items", b"items"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ContextItems: _TypeAlias = ContextItems  # noqa: Y015
+
+@_typing.final
+class ContextItem(_message.Message):
+    """ContextItem is one memory in a context."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SECTION_FIELD_NUMBER: _builtins.int
+    MEMORY_ID_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    TOKEN_COUNT_FIELD_NUMBER: _builtins.int
+    SCORE_FIELD_NUMBER: _builtins.int
+    EXCERPT_FIELD_NUMBER: _builtins.int
+    section: Global___ContextSection.ValueType
+    """section is where it belongs."""
+    memory_id: _builtins.str
+    """memory_id is the memory's id; the text cites it as "[mem:ID]"."""
+    revision: _builtins.int
+    """revision is the revision that the text shows."""
+    text: _builtins.str
+    """text is the line or lines of this memory: citation, date, age, "(from a tool)", "(from a document)" or "(imported)"
+    where it has such an origin, speaker, title and content, ending with a newline.
+    In the first item of a section the section's heading stands before it.
+    """
+    token_count: _builtins.int
+    """token_count is what the text costs, heading and separators included."""
+    score: _builtins.float
+    """score says how well it fits the query, as Hit.score; 0 where nothing was asked."""
+    excerpt: _builtins.bool
+    """excerpt tells that the text shows the memory's summary or a part of its content."""
+    def __init__(
+        self,
+        *,
+        section: Global___ContextSection.ValueType = ...,
+        memory_id: _builtins.str = ...,
+        revision: _builtins.int = ...,
+        text: _builtins.str = ...,
+        token_count: _builtins.int = ...,
+        score: _builtins.float = ...,
+        excerpt: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["excerpt", b"excerpt", "memory_id", b"memory_id", "revision", b"revision", "score", b"score", "section", b"section", "text", b"text", "token_count", b"token_count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ContextItem: _TypeAlias = ContextItem  # noqa: Y015
+
+@_typing.final
+class ContextOmission(_message.Message):
+    """ContextOmission is what a section left out for one reason."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SECTION_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    MEMORY_COUNT_FIELD_NUMBER: _builtins.int
+    MEMORY_IDS_FIELD_NUMBER: _builtins.int
+    section: Global___ContextSection.ValueType
+    """section is the section that would have shown it."""
+    reason: Global___OmissionReason.ValueType
+    """reason is why. Never UNSPECIFIED."""
+    memory_count: _builtins.int
+    """memory_count is the number of memories; with LIMIT a lower bound."""
+    @_builtins.property
+    def memory_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """memory_ids are their ids, the first 100."""
+
+    def __init__(
+        self,
+        *,
+        section: Global___ContextSection.ValueType = ...,
+        reason: Global___OmissionReason.ValueType = ...,
+        memory_count: _builtins.int = ...,
+        memory_ids: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["memory_count", b"memory_count", "memory_ids", b"memory_ids", "reason", b"reason", "section", b"section"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ContextOmission: _TypeAlias = ContextOmission  # noqa: Y015
+
+@_typing.final
+class ContextSummary(_message.Message):
+    """ContextSummary says what came of a context."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TEXT_FIELD_NUMBER: _builtins.int
+    TEXT_TOKEN_COUNT_FIELD_NUMBER: _builtins.int
+    TOKEN_COUNT_FIELD_NUMBER: _builtins.int
+    TOTAL_TOKENS_FIELD_NUMBER: _builtins.int
+    SECTIONS_FIELD_NUMBER: _builtins.int
+    OMISSIONS_FIELD_NUMBER: _builtins.int
+    REMOVED_IDS_FIELD_NUMBER: _builtins.int
+    CONTEXT_CURSOR_FIELD_NUMBER: _builtins.int
+    text: _builtins.str
+    """text closes the context, and says before that what was left out."""
+    text_token_count: _builtins.int
+    """text_token_count is what that text costs."""
+    token_count: _builtins.int
+    """token_count is what the whole context costs: the texts of all events together, counted as one. Never above
+    total_tokens.
+    """
+    total_tokens: _builtins.int
+    """total_tokens is the budget."""
+    context_cursor: _builtins.str
+    """context_cursor names this context as BuildContextRequest.earlier_cursor of a later one."""
+    @_builtins.property
+    def sections(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContextSectionSummary]:
+        """sections say what each section holds, in order."""
+
+    @_builtins.property
+    def omissions(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContextOmission]:
+        """omissions says what is missing and why. Empty: nothing is. What one section left out and another shows is not
+        missing. When not even the opening lines had room, it names what needs no search.
+        """
+
+    @_builtins.property
+    def removed_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """removed_ids are the memories of the earlier context that this one does not hold any more. What an incomplete
+        retrieval did not find is not among them. Empty unless a delta was asked for.
+        """
+
+    def __init__(
+        self,
+        *,
+        text: _builtins.str = ...,
+        text_token_count: _builtins.int = ...,
+        token_count: _builtins.int = ...,
+        total_tokens: _builtins.int = ...,
+        sections: _abc.Iterable[Global___ContextSectionSummary] | None = ...,
+        omissions: _abc.Iterable[Global___ContextOmission] | None = ...,
+        removed_ids: _abc.Iterable[_builtins.str] | None = ...,
+        context_cursor: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_cursor", b"context_cursor", "omissions", b"omissions", "removed_ids", b"removed_ids", "sections", b"sections", "text", b"text", "text_token_count", b"text_token_count", "token_count", b"token_count", "total_tokens", b"total_tokens"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ContextSummary: _TypeAlias = ContextSummary  # noqa: Y015
+
+@_typing.final
+class ContextSectionSummary(_message.Message):
+    """ContextSectionSummary says what one section holds."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SECTION_FIELD_NUMBER: _builtins.int
+    ITEM_COUNT_FIELD_NUMBER: _builtins.int
+    TOKEN_COUNT_FIELD_NUMBER: _builtins.int
+    section: Global___ContextSection.ValueType
+    """section says which."""
+    item_count: _builtins.int
+    """item_count is how many memories."""
+    token_count: _builtins.int
+    """token_count is what they cost, the heading included."""
+    def __init__(
+        self,
+        *,
+        section: Global___ContextSection.ValueType = ...,
+        item_count: _builtins.int = ...,
+        token_count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["item_count", b"item_count", "section", b"section", "token_count", b"token_count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ContextSectionSummary: _TypeAlias = ContextSectionSummary  # noqa: Y015
+
+@_typing.final
+class RenderContextRequest(_message.Message):
+    """RenderContextRequest asks for a context as one text. Its fields and errors are those of BuildContextRequest."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCOPE_FIELD_NUMBER: _builtins.int
+    QUERY_FIELD_NUMBER: _builtins.int
+    VECTOR_FIELD_NUMBER: _builtins.int
+    OPTIONS_FIELD_NUMBER: _builtins.int
+    CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
+    EARLIER_CURSOR_FIELD_NUMBER: _builtins.int
+    query: _builtins.str
+    """query is what the context is for. At most 8 192 characters. Empty, without a vector: nothing is retrieved."""
+    consistency_token: _builtins.str
+    """consistency_token makes the call wait until the indexes have reached that change. Empty: no waiting."""
+    earlier_cursor: _builtins.str
+    """earlier_cursor asks for a delta since an earlier context. Empty: the whole context."""
+    @_builtins.property
+    def scope(self) -> _types_pb2.Scope:
+        """scope says for whom."""
+
+    @_builtins.property
+    def vector(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
+        """vector is looked for in place of the query's embedding. Empty: the service embeds the query."""
+
+    @_builtins.property
+    def options(self) -> Global___ContextOptions:
+        """options says how to build. Unset: all defaults."""
+
+    def __init__(
+        self,
+        *,
+        scope: _types_pb2.Scope | None = ...,
+        query: _builtins.str = ...,
+        vector: _abc.Iterable[_builtins.float] | None = ...,
+        options: Global___ContextOptions | None = ...,
+        consistency_token: _builtins.str = ...,
+        earlier_cursor: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["options", b"options", "scope", b"scope"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["consistency_token", b"consistency_token", "earlier_cursor", b"earlier_cursor", "options", b"options", "query", b"query", "scope", b"scope", "vector", b"vector"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RenderContextRequest: _TypeAlias = RenderContextRequest  # noqa: Y015
+
+@_typing.final
+class ContextCitation(_message.Message):
+    """ContextCitation says which memory a citation in a rendered context stands for."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MEMORY_ID_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
+    SECTION_FIELD_NUMBER: _builtins.int
+    START_FIELD_NUMBER: _builtins.int
+    END_FIELD_NUMBER: _builtins.int
+    memory_id: _builtins.str
+    """memory_id is the id in "[mem:ID]"."""
+    revision: _builtins.int
+    """revision is the revision that the text shows."""
+    section: Global___ContextSection.ValueType
+    """section is where it stands."""
+    start: _builtins.int
+    """start is the offset of the memory's text in the markdown, counted in Unicode code points from 0, the section's
+    heading not included.
+    """
+    end: _builtins.int
+    """end is the offset after it."""
+    def __init__(
+        self,
+        *,
+        memory_id: _builtins.str = ...,
+        revision: _builtins.int = ...,
+        section: Global___ContextSection.ValueType = ...,
+        start: _builtins.int = ...,
+        end: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["end", b"end", "memory_id", b"memory_id", "revision", b"revision", "section", b"section", "start", b"start"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ContextCitation: _TypeAlias = ContextCitation  # noqa: Y015
+
+@_typing.final
+class RenderContextResponse(_message.Message):
+    """RenderContextResponse is a context as one text, ready for a prompt."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MARKDOWN_FIELD_NUMBER: _builtins.int
+    CITATIONS_FIELD_NUMBER: _builtins.int
+    TOKEN_COUNT_FIELD_NUMBER: _builtins.int
+    WARNINGS_FIELD_NUMBER: _builtins.int
+    SUMMARY_FIELD_NUMBER: _builtins.int
+    markdown: _builtins.str
+    """markdown is the context. Empty when the budget has no room for its opening lines."""
+    token_count: _builtins.int
+    """token_count is what the markdown costs. Never above the budget."""
+    @_builtins.property
+    def citations(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContextCitation]:
+        """citations are the memories it shows, in order."""
+
+    @_builtins.property
+    def warnings(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Warning]:
+        """warnings are those of the stream."""
+
+    @_builtins.property
+    def summary(self) -> Global___ContextSummary:
+        """summary is that of the stream, without its text."""
+
+    def __init__(
+        self,
+        *,
+        markdown: _builtins.str = ...,
+        citations: _abc.Iterable[Global___ContextCitation] | None = ...,
+        token_count: _builtins.int = ...,
+        warnings: _abc.Iterable[_types_pb2.Warning] | None = ...,
+        summary: Global___ContextSummary | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["summary", b"summary"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["citations", b"citations", "markdown", b"markdown", "summary", b"summary", "token_count", b"token_count", "warnings", b"warnings"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RenderContextResponse: _TypeAlias = RenderContextResponse  # noqa: Y015
+
+@_typing.final
+class LoadCoreRequest(_message.Message):
+    """LoadCoreRequest asks for what an agent loads at its start."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCOPE_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
+    TIME_ZONE_FIELD_NUMBER: _builtins.int
+    limit: _builtins.int
+    """limit is how many memories each list may hold: 1 to 100. 0: 50."""
+    time_zone: _builtins.str
+    """time_zone is the IANA name of the user's zone, which says what is due, as in ListDueRemindersRequest. Empty: the
+    setting reminders.time_zone, UTC by default. An unknown one is INVALID_ARGUMENT.
+    """
+    @_builtins.property
+    def scope(self) -> _types_pb2.Scope:
+        """scope says for whom: the memories of its project and the global ones."""
+
+    def __init__(
+        self,
+        *,
+        scope: _types_pb2.Scope | None = ...,
+        limit: _builtins.int = ...,
+        time_zone: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["scope", b"scope"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["limit", b"limit", "scope", b"scope", "time_zone", b"time_zone"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LoadCoreRequest: _TypeAlias = LoadCoreRequest  # noqa: Y015
+
+@_typing.final
+class LoadCoreResponse(_message.Message):
+    """LoadCoreResponse is what an agent loads at its start. Each memory is in one list, the first that it fits. All are
+    ACTIVE in status, of another tier than ARCHIVED, not expired, and true now (see Memory.valid_from and valid_to); what is
+    not takes no place in a list. Private memories of sessions are not among them. Every write that was acknowledged
+    before the call is seen; access counts may be some seconds old. Loading counts no access.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CORE_FIELD_NUMBER: _builtins.int
+    ACTIVE_FIELD_NUMBER: _builtins.int
+    PREFERENCES_FIELD_NUMBER: _builtins.int
+    REMINDERS_FIELD_NUMBER: _builtins.int
+    INCOMPLETE_FIELD_NUMBER: _builtins.int
+    DUE_FIELD_NUMBER: _builtins.int
+    incomplete: _builtins.bool
+    """incomplete tells that a list holds limit memories, and that there are more."""
+    @_builtins.property
+    def core(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Memory]:
+        """core are the memories of layer CORE or tier CORE: the most important first, the earlier written first among equals."""
+
+    @_builtins.property
+    def active(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Memory]:
+        """active are those of tier ACTIVE, in the same order."""
+
+    @_builtins.property
+    def preferences(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Memory]:
+        """preferences are those of kind PREFERENCE, in the same order."""
+
+    @_builtins.property
+    def reminders(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Memory]:
+        """reminders are due: memories with a Memory.reminder that ListDueReminders would list, and of those without one the
+        tasks (kind TASK) and memories with the tag "reminder" or "提醒" whose event_time lies between 24 hours ago and 24 hours
+        from now; the earliest first.
+        """
+
+    @_builtins.property
+    def due(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.ReminderOccurrence]:
+        """due says when the memories with a Memory.reminder are due, whichever of the lists they are in, as
+        AcknowledgeReminder takes it. They come again until they are acknowledged.
+        """
+
+    def __init__(
+        self,
+        *,
+        core: _abc.Iterable[_types_pb2.Memory] | None = ...,
+        active: _abc.Iterable[_types_pb2.Memory] | None = ...,
+        preferences: _abc.Iterable[_types_pb2.Memory] | None = ...,
+        reminders: _abc.Iterable[_types_pb2.Memory] | None = ...,
+        incomplete: _builtins.bool = ...,
+        due: _abc.Iterable[_types_pb2.ReminderOccurrence] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["active", b"active", "core", b"core", "due", b"due", "incomplete", b"incomplete", "preferences", b"preferences", "reminders", b"reminders"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LoadCoreResponse: _TypeAlias = LoadCoreResponse  # noqa: Y015

@@ -3,7 +3,6 @@
 import grpc
 import warnings
 
-from memsvc.v1 import context_pb2 as memsvc_dot_v1_dot_context__pb2
 from memsvc.v1 import search_service_pb2 as memsvc_dot_v1_dot_search__service__pb2
 
 GRPC_GENERATED_VERSION = '1.76.0'
@@ -64,18 +63,18 @@ class SearchServiceStub(object):
                 _registered_method=True)
         self.BuildContext = channel.unary_stream(
                 '/memsvc.v1.SearchService/BuildContext',
-                request_serializer=memsvc_dot_v1_dot_context__pb2.BuildContextRequest.SerializeToString,
-                response_deserializer=memsvc_dot_v1_dot_context__pb2.BuildContextResponse.FromString,
+                request_serializer=memsvc_dot_v1_dot_search__service__pb2.BuildContextRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_search__service__pb2.BuildContextResponse.FromString,
                 _registered_method=True)
         self.RenderContext = channel.unary_unary(
                 '/memsvc.v1.SearchService/RenderContext',
-                request_serializer=memsvc_dot_v1_dot_context__pb2.RenderContextRequest.SerializeToString,
-                response_deserializer=memsvc_dot_v1_dot_context__pb2.RenderContextResponse.FromString,
+                request_serializer=memsvc_dot_v1_dot_search__service__pb2.RenderContextRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_search__service__pb2.RenderContextResponse.FromString,
                 _registered_method=True)
         self.LoadCore = channel.unary_unary(
                 '/memsvc.v1.SearchService/LoadCore',
-                request_serializer=memsvc_dot_v1_dot_context__pb2.LoadCoreRequest.SerializeToString,
-                response_deserializer=memsvc_dot_v1_dot_context__pb2.LoadCoreResponse.FromString,
+                request_serializer=memsvc_dot_v1_dot_search__service__pb2.LoadCoreRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_search__service__pb2.LoadCoreResponse.FromString,
                 _registered_method=True)
 
 
@@ -171,18 +170,18 @@ def add_SearchServiceServicer_to_server(servicer, server):
             ),
             'BuildContext': grpc.unary_stream_rpc_method_handler(
                     servicer.BuildContext,
-                    request_deserializer=memsvc_dot_v1_dot_context__pb2.BuildContextRequest.FromString,
-                    response_serializer=memsvc_dot_v1_dot_context__pb2.BuildContextResponse.SerializeToString,
+                    request_deserializer=memsvc_dot_v1_dot_search__service__pb2.BuildContextRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_search__service__pb2.BuildContextResponse.SerializeToString,
             ),
             'RenderContext': grpc.unary_unary_rpc_method_handler(
                     servicer.RenderContext,
-                    request_deserializer=memsvc_dot_v1_dot_context__pb2.RenderContextRequest.FromString,
-                    response_serializer=memsvc_dot_v1_dot_context__pb2.RenderContextResponse.SerializeToString,
+                    request_deserializer=memsvc_dot_v1_dot_search__service__pb2.RenderContextRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_search__service__pb2.RenderContextResponse.SerializeToString,
             ),
             'LoadCore': grpc.unary_unary_rpc_method_handler(
                     servicer.LoadCore,
-                    request_deserializer=memsvc_dot_v1_dot_context__pb2.LoadCoreRequest.FromString,
-                    response_serializer=memsvc_dot_v1_dot_context__pb2.LoadCoreResponse.SerializeToString,
+                    request_deserializer=memsvc_dot_v1_dot_search__service__pb2.LoadCoreRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_search__service__pb2.LoadCoreResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -325,8 +324,8 @@ class SearchService(object):
             request,
             target,
             '/memsvc.v1.SearchService/BuildContext',
-            memsvc_dot_v1_dot_context__pb2.BuildContextRequest.SerializeToString,
-            memsvc_dot_v1_dot_context__pb2.BuildContextResponse.FromString,
+            memsvc_dot_v1_dot_search__service__pb2.BuildContextRequest.SerializeToString,
+            memsvc_dot_v1_dot_search__service__pb2.BuildContextResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -352,8 +351,8 @@ class SearchService(object):
             request,
             target,
             '/memsvc.v1.SearchService/RenderContext',
-            memsvc_dot_v1_dot_context__pb2.RenderContextRequest.SerializeToString,
-            memsvc_dot_v1_dot_context__pb2.RenderContextResponse.FromString,
+            memsvc_dot_v1_dot_search__service__pb2.RenderContextRequest.SerializeToString,
+            memsvc_dot_v1_dot_search__service__pb2.RenderContextResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -379,8 +378,8 @@ class SearchService(object):
             request,
             target,
             '/memsvc.v1.SearchService/LoadCore',
-            memsvc_dot_v1_dot_context__pb2.LoadCoreRequest.SerializeToString,
-            memsvc_dot_v1_dot_context__pb2.LoadCoreResponse.FromString,
+            memsvc_dot_v1_dot_search__service__pb2.LoadCoreRequest.SerializeToString,
+            memsvc_dot_v1_dot_search__service__pb2.LoadCoreResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -5,7 +5,6 @@ isort:skip_file
 
 from collections import abc as _abc
 from grpc import aio as _aio
-from memsvc.v1 import context_pb2 as _context_pb2
 from memsvc.v1 import search_service_pb2 as _search_service_pb2
 import abc as _abc_1
 import grpc as _grpc
@@ -57,14 +56,14 @@ class SearchServiceStub:
     Search; files by the words of their names, categories, media types and metadata, in any language, never by their
     bytes.
     """
-    BuildContext: _grpc.UnaryStreamMultiCallable[_context_pb2.BuildContextRequest, _context_pb2.BuildContextResponse]
+    BuildContext: _grpc.UnaryStreamMultiCallable[_search_service_pb2.BuildContextRequest, _search_service_pb2.BuildContextResponse]
     """BuildContext gathers what an agent should know for its next step, within a budget of tokens, and streams it: what
     always applies first, what has to be looked for last. The same request on unchanged data gives the same texts on the
     same day. Retrieved memories count an access each.
     """
-    RenderContext: _grpc.UnaryUnaryMultiCallable[_context_pb2.RenderContextRequest, _context_pb2.RenderContextResponse]
+    RenderContext: _grpc.UnaryUnaryMultiCallable[_search_service_pb2.RenderContextRequest, _search_service_pb2.RenderContextResponse]
     """RenderContext builds the same context as one Markdown text, ready for a prompt."""
-    LoadCore: _grpc.UnaryUnaryMultiCallable[_context_pb2.LoadCoreRequest, _context_pb2.LoadCoreResponse]
+    LoadCore: _grpc.UnaryUnaryMultiCallable[_search_service_pb2.LoadCoreRequest, _search_service_pb2.LoadCoreResponse]
     """LoadCore returns what an agent loads at its start, from memory: core and active memories, preferences, and what is
     due. Errors: none beside those of every call.
     """
@@ -97,14 +96,14 @@ class SearchServiceAsyncStub(SearchServiceStub):
     Search; files by the words of their names, categories, media types and metadata, in any language, never by their
     bytes.
     """
-    BuildContext: _aio.UnaryStreamMultiCallable[_context_pb2.BuildContextRequest, _context_pb2.BuildContextResponse]  # type: ignore[assignment]
+    BuildContext: _aio.UnaryStreamMultiCallable[_search_service_pb2.BuildContextRequest, _search_service_pb2.BuildContextResponse]  # type: ignore[assignment]
     """BuildContext gathers what an agent should know for its next step, within a budget of tokens, and streams it: what
     always applies first, what has to be looked for last. The same request on unchanged data gives the same texts on the
     same day. Retrieved memories count an access each.
     """
-    RenderContext: _aio.UnaryUnaryMultiCallable[_context_pb2.RenderContextRequest, _context_pb2.RenderContextResponse]  # type: ignore[assignment]
+    RenderContext: _aio.UnaryUnaryMultiCallable[_search_service_pb2.RenderContextRequest, _search_service_pb2.RenderContextResponse]  # type: ignore[assignment]
     """RenderContext builds the same context as one Markdown text, ready for a prompt."""
-    LoadCore: _aio.UnaryUnaryMultiCallable[_context_pb2.LoadCoreRequest, _context_pb2.LoadCoreResponse]  # type: ignore[assignment]
+    LoadCore: _aio.UnaryUnaryMultiCallable[_search_service_pb2.LoadCoreRequest, _search_service_pb2.LoadCoreResponse]  # type: ignore[assignment]
     """LoadCore returns what an agent loads at its start, from memory: core and active memories, preferences, and what is
     due. Errors: none beside those of every call.
     """
@@ -162,9 +161,9 @@ class SearchServiceServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
     def BuildContext(
         self,
-        request: _context_pb2.BuildContextRequest,
+        request: _search_service_pb2.BuildContextRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_abc.Iterator[_context_pb2.BuildContextResponse], _abc.AsyncIterator[_context_pb2.BuildContextResponse]]:
+    ) -> _typing.Union[_abc.Iterator[_search_service_pb2.BuildContextResponse], _abc.AsyncIterator[_search_service_pb2.BuildContextResponse]]:
         """BuildContext gathers what an agent should know for its next step, within a budget of tokens, and streams it: what
         always applies first, what has to be looked for last. The same request on unchanged data gives the same texts on the
         same day. Retrieved memories count an access each.
@@ -173,17 +172,17 @@ class SearchServiceServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
     def RenderContext(
         self,
-        request: _context_pb2.RenderContextRequest,
+        request: _search_service_pb2.RenderContextRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_context_pb2.RenderContextResponse, _abc.Awaitable[_context_pb2.RenderContextResponse]]:
+    ) -> _typing.Union[_search_service_pb2.RenderContextResponse, _abc.Awaitable[_search_service_pb2.RenderContextResponse]]:
         """RenderContext builds the same context as one Markdown text, ready for a prompt."""
 
     @_abc_1.abstractmethod
     def LoadCore(
         self,
-        request: _context_pb2.LoadCoreRequest,
+        request: _search_service_pb2.LoadCoreRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_context_pb2.LoadCoreResponse, _abc.Awaitable[_context_pb2.LoadCoreResponse]]:
+    ) -> _typing.Union[_search_service_pb2.LoadCoreResponse, _abc.Awaitable[_search_service_pb2.LoadCoreResponse]]:
         """LoadCore returns what an agent loads at its start, from memory: core and active memories, preferences, and what is
         due. Errors: none beside those of every call.
         """

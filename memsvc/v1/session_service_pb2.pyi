@@ -50,57 +50,57 @@ SESSION_STATE_ARCHIVED: SessionState.ValueType  # 3
 """SESSION_STATE_ARCHIVED was put aside when another session was opened."""
 Global___SessionState: _TypeAlias = SessionState  # noqa: Y015
 
-class _OnOpen:
+class _SessionOnOpen:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
 
-class _OnOpenEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_OnOpen.ValueType], _builtins.type):
+class _SessionOnOpenEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_SessionOnOpen.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
-    ON_OPEN_UNSPECIFIED: _OnOpen.ValueType  # 0
-    """ON_OPEN_UNSPECIFIED means as the service's setting says: ARCHIVE_OTHERS unless it was changed."""
-    ON_OPEN_ARCHIVE_OTHERS: _OnOpen.ValueType  # 1
-    """ON_OPEN_ARCHIVE_OTHERS makes them ARCHIVED."""
-    ON_OPEN_KEEP_OTHERS: _OnOpen.ValueType  # 2
-    """ON_OPEN_KEEP_OTHERS leaves them as they are."""
+    SESSION_ON_OPEN_UNSPECIFIED: _SessionOnOpen.ValueType  # 0
+    """SESSION_ON_OPEN_UNSPECIFIED means as the service's setting says: ARCHIVE_OTHERS unless it was changed."""
+    SESSION_ON_OPEN_ARCHIVE_OTHERS: _SessionOnOpen.ValueType  # 1
+    """SESSION_ON_OPEN_ARCHIVE_OTHERS makes them ARCHIVED."""
+    SESSION_ON_OPEN_KEEP_OTHERS: _SessionOnOpen.ValueType  # 2
+    """SESSION_ON_OPEN_KEEP_OTHERS leaves them as they are."""
 
-class OnOpen(_OnOpen, metaclass=_OnOpenEnumTypeWrapper):
-    """OnOpen says what opening a session does to the other active ones of the same user and project."""
+class SessionOnOpen(_SessionOnOpen, metaclass=_SessionOnOpenEnumTypeWrapper):
+    """SessionOnOpen says what opening a session does to the other active ones of the same user and project."""
 
-ON_OPEN_UNSPECIFIED: OnOpen.ValueType  # 0
-"""ON_OPEN_UNSPECIFIED means as the service's setting says: ARCHIVE_OTHERS unless it was changed."""
-ON_OPEN_ARCHIVE_OTHERS: OnOpen.ValueType  # 1
-"""ON_OPEN_ARCHIVE_OTHERS makes them ARCHIVED."""
-ON_OPEN_KEEP_OTHERS: OnOpen.ValueType  # 2
-"""ON_OPEN_KEEP_OTHERS leaves them as they are."""
-Global___OnOpen: _TypeAlias = OnOpen  # noqa: Y015
+SESSION_ON_OPEN_UNSPECIFIED: SessionOnOpen.ValueType  # 0
+"""SESSION_ON_OPEN_UNSPECIFIED means as the service's setting says: ARCHIVE_OTHERS unless it was changed."""
+SESSION_ON_OPEN_ARCHIVE_OTHERS: SessionOnOpen.ValueType  # 1
+"""SESSION_ON_OPEN_ARCHIVE_OTHERS makes them ARCHIVED."""
+SESSION_ON_OPEN_KEEP_OTHERS: SessionOnOpen.ValueType  # 2
+"""SESSION_ON_OPEN_KEEP_OTHERS leaves them as they are."""
+Global___SessionOnOpen: _TypeAlias = SessionOnOpen  # noqa: Y015
 
-class _AutoTrim:
+class _SessionAutoTrim:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
 
-class _AutoTrimEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_AutoTrim.ValueType], _builtins.type):
+class _SessionAutoTrimEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_SessionAutoTrim.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
-    AUTO_TRIM_UNSPECIFIED: _AutoTrim.ValueType  # 0
-    """AUTO_TRIM_UNSPECIFIED in a request means as the service's setting says: AT_LIMIT unless it was changed. It is never
+    SESSION_AUTO_TRIM_UNSPECIFIED: _SessionAutoTrim.ValueType  # 0
+    """SESSION_AUTO_TRIM_UNSPECIFIED in a request means as the service's setting says: AT_LIMIT unless it was changed. It is never
     in a reply.
     """
-    AUTO_TRIM_AT_LIMIT: _AutoTrim.ValueType  # 1
-    """AUTO_TRIM_AT_LIMIT trims it."""
-    AUTO_TRIM_NEVER: _AutoTrim.ValueType  # 2
-    """AUTO_TRIM_NEVER leaves that to TrimSession; the session may grow beyond its limit."""
+    SESSION_AUTO_TRIM_AT_LIMIT: _SessionAutoTrim.ValueType  # 1
+    """SESSION_AUTO_TRIM_AT_LIMIT trims it."""
+    SESSION_AUTO_TRIM_NEVER: _SessionAutoTrim.ValueType  # 2
+    """SESSION_AUTO_TRIM_NEVER leaves that to TrimSession; the session may grow beyond its limit."""
 
-class AutoTrim(_AutoTrim, metaclass=_AutoTrimEnumTypeWrapper):
-    """AutoTrim says whether a session is trimmed by itself when it reaches its limit."""
+class SessionAutoTrim(_SessionAutoTrim, metaclass=_SessionAutoTrimEnumTypeWrapper):
+    """SessionAutoTrim says whether a session is trimmed by itself when it reaches its limit."""
 
-AUTO_TRIM_UNSPECIFIED: AutoTrim.ValueType  # 0
-"""AUTO_TRIM_UNSPECIFIED in a request means as the service's setting says: AT_LIMIT unless it was changed. It is never
+SESSION_AUTO_TRIM_UNSPECIFIED: SessionAutoTrim.ValueType  # 0
+"""SESSION_AUTO_TRIM_UNSPECIFIED in a request means as the service's setting says: AT_LIMIT unless it was changed. It is never
 in a reply.
 """
-AUTO_TRIM_AT_LIMIT: AutoTrim.ValueType  # 1
-"""AUTO_TRIM_AT_LIMIT trims it."""
-AUTO_TRIM_NEVER: AutoTrim.ValueType  # 2
-"""AUTO_TRIM_NEVER leaves that to TrimSession; the session may grow beyond its limit."""
-Global___AutoTrim: _TypeAlias = AutoTrim  # noqa: Y015
+SESSION_AUTO_TRIM_AT_LIMIT: SessionAutoTrim.ValueType  # 1
+"""SESSION_AUTO_TRIM_AT_LIMIT trims it."""
+SESSION_AUTO_TRIM_NEVER: SessionAutoTrim.ValueType  # 2
+"""SESSION_AUTO_TRIM_NEVER leaves that to TrimSession; the session may grow beyond its limit."""
+Global___SessionAutoTrim: _TypeAlias = SessionAutoTrim  # noqa: Y015
 
 @_typing.final
 class Session(_message.Message):
@@ -144,7 +144,7 @@ class Session(_message.Message):
     """archived_token_count is how many tokens these take."""
     trim_count: _builtins.int
     """trim_count is how often it was trimmed."""
-    auto_trim: Global___AutoTrim.ValueType
+    auto_trim: Global___SessionAutoTrim.ValueType
     """auto_trim says whether it is trimmed by itself. Never UNSPECIFIED."""
     flushed_ordinal: _builtins.int
     """flushed_ordinal is the ordinal of the last message that memories were extracted from by itself, which happens when
@@ -191,7 +191,7 @@ class Session(_message.Message):
         archived_message_count: _builtins.int = ...,
         archived_token_count: _builtins.int = ...,
         trim_count: _builtins.int = ...,
-        auto_trim: Global___AutoTrim.ValueType = ...,
+        auto_trim: Global___SessionAutoTrim.ValueType = ...,
         metadata: _struct_pb2.Struct | None = ...,
         create_time: _timestamp_pb2.Timestamp | None = ...,
         update_time: _timestamp_pb2.Timestamp | None = ...,
@@ -207,184 +207,6 @@ class Session(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Session: _TypeAlias = Session  # noqa: Y015
-
-@_typing.final
-class ToolCall(_message.Message):
-    """ToolCall is a tool that the assistant wants called."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    ID_FIELD_NUMBER: _builtins.int
-    NAME_FIELD_NUMBER: _builtins.int
-    ARGUMENTS_FIELD_NUMBER: _builtins.int
-    id: _builtins.str
-    """id names the call; a TOOL message answers it by its tool_call_id. At most 128 characters, no control characters."""
-    name: _builtins.str
-    """name is the tool's. Required: 1 to 128 characters, no control characters."""
-    @_builtins.property
-    def arguments(self) -> _struct_pb2.Struct:
-        """arguments are what it is called with; numbers become doubles. At most 16 384 bytes as JSON, nested at most 8 deep."""
-
-    def __init__(
-        self,
-        *,
-        id: _builtins.str = ...,
-        name: _builtins.str = ...,
-        arguments: _struct_pb2.Struct | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["arguments", b"arguments"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["arguments", b"arguments", "id", b"id", "name", b"name"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___ToolCall: _TypeAlias = ToolCall  # noqa: Y015
-
-@_typing.final
-class NewMessage(_message.Message):
-    """NewMessage is a message to be appended."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    ROLE_FIELD_NUMBER: _builtins.int
-    CONTENT_FIELD_NUMBER: _builtins.int
-    NAME_FIELD_NUMBER: _builtins.int
-    TOOL_CALLS_FIELD_NUMBER: _builtins.int
-    TOOL_CALL_ID_FIELD_NUMBER: _builtins.int
-    TOKEN_COUNT_FIELD_NUMBER: _builtins.int
-    TIME_FIELD_NUMBER: _builtins.int
-    PINNED_FIELD_NUMBER: _builtins.int
-    METADATA_FIELD_NUMBER: _builtins.int
-    role: _types_pb2.MessageRole.ValueType
-    """role says who speaks. Required: UNSPECIFIED and unknown roles are INVALID_ARGUMENT."""
-    content: _builtins.str
-    """content is what was said, as text. 1 to 100 000 characters; may be empty when there are tool_calls."""
-    name: _builtins.str
-    """name is the speaker's own name, by which searches know who said it. At most 128 characters. Empty: nobody by name."""
-    tool_call_id: _builtins.str
-    """tool_call_id is the id of the call that this answers. Only with the role TOOL. At most 128 characters."""
-    token_count: _builtins.int
-    """token_count is how many tokens the message takes, when the client knows better. At most 10 000 000. 0: the service
-    counts content and tool calls by its tokenizer. More than the session's limit is INVALID_ARGUMENT.
-    """
-    pinned: _builtins.bool
-    """pinned keeps the message from being trimmed, as if it were a system message."""
-    @_builtins.property
-    def tool_calls(self) -> _containers.RepeatedCompositeFieldContainer[Global___ToolCall]:
-        """tool_calls are the tools to be called, in order. Only with the role ASSISTANT. At most 64."""
-
-    @_builtins.property
-    def time(self) -> _timestamp_pb2.Timestamp:
-        """time is when it was said. Unset: nobody knows; create_time says when it was appended."""
-
-    @_builtins.property
-    def metadata(self) -> _struct_pb2.Struct:
-        """metadata is free JSON, kept with the message's memory, under the rules of Memory.metadata."""
-
-    def __init__(
-        self,
-        *,
-        role: _types_pb2.MessageRole.ValueType = ...,
-        content: _builtins.str = ...,
-        name: _builtins.str = ...,
-        tool_calls: _abc.Iterable[Global___ToolCall] | None = ...,
-        tool_call_id: _builtins.str = ...,
-        token_count: _builtins.int = ...,
-        time: _timestamp_pb2.Timestamp | None = ...,
-        pinned: _builtins.bool = ...,
-        metadata: _struct_pb2.Struct | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["metadata", b"metadata", "time", b"time"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "metadata", b"metadata", "name", b"name", "pinned", b"pinned", "role", b"role", "time", b"time", "token_count", b"token_count", "tool_call_id", b"tool_call_id", "tool_calls", b"tool_calls"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___NewMessage: _TypeAlias = NewMessage  # noqa: Y015
-
-@_typing.final
-class Message(_message.Message):
-    """Message is a message of a session."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    MEMORY_ID_FIELD_NUMBER: _builtins.int
-    ORDINAL_FIELD_NUMBER: _builtins.int
-    ROLE_FIELD_NUMBER: _builtins.int
-    CONTENT_FIELD_NUMBER: _builtins.int
-    NAME_FIELD_NUMBER: _builtins.int
-    TOOL_CALLS_FIELD_NUMBER: _builtins.int
-    TOOL_CALL_ID_FIELD_NUMBER: _builtins.int
-    TOKEN_COUNT_FIELD_NUMBER: _builtins.int
-    ARCHIVED_FIELD_NUMBER: _builtins.int
-    PINNED_FIELD_NUMBER: _builtins.int
-    SUMMARY_ID_FIELD_NUMBER: _builtins.int
-    CREATE_TIME_FIELD_NUMBER: _builtins.int
-    TIME_FIELD_NUMBER: _builtins.int
-    METADATA_FIELD_NUMBER: _builtins.int
-    memory_id: _builtins.str
-    """memory_id is the id of the memory that holds it."""
-    ordinal: _builtins.int
-    """ordinal is its place in the session: 1 for the first message, one more for each, never given twice."""
-    role: _types_pb2.MessageRole.ValueType
-    """role says who speaks. Never UNSPECIFIED."""
-    content: _builtins.str
-    """content is what was said. Empty for a message of tool calls alone."""
-    name: _builtins.str
-    """name is the speaker's own name. Empty: nobody by name."""
-    tool_call_id: _builtins.str
-    """tool_call_id is the id of the call that this answers."""
-    token_count: _builtins.int
-    """token_count is how many tokens it takes: those of when it was appended, and as many more or fewer as its content
-    has had since.
-    """
-    archived: _builtins.bool
-    """archived is true when it is no longer in use: it was trimmed away, or archived by itself."""
-    pinned: _builtins.bool
-    """pinned is true when trimming leaves it alone whatever its role."""
-    summary_id: _builtins.str
-    """summary_id is the id of the memory that sums it up. Empty: it was not trimmed, or is in use again."""
-    @_builtins.property
-    def tool_calls(self) -> _containers.RepeatedCompositeFieldContainer[Global___ToolCall]:
-        """tool_calls are the tools to be called, in order."""
-
-    @_builtins.property
-    def create_time(self) -> _timestamp_pb2.Timestamp:
-        """create_time is when it was appended."""
-
-    @_builtins.property
-    def time(self) -> _timestamp_pb2.Timestamp:
-        """time is when it was said. Unset: nobody knows."""
-
-    @_builtins.property
-    def metadata(self) -> _struct_pb2.Struct:
-        """metadata is what it was appended with. Numbers become doubles."""
-
-    def __init__(
-        self,
-        *,
-        memory_id: _builtins.str = ...,
-        ordinal: _builtins.int = ...,
-        role: _types_pb2.MessageRole.ValueType = ...,
-        content: _builtins.str = ...,
-        name: _builtins.str = ...,
-        tool_calls: _abc.Iterable[Global___ToolCall] | None = ...,
-        tool_call_id: _builtins.str = ...,
-        token_count: _builtins.int = ...,
-        archived: _builtins.bool = ...,
-        pinned: _builtins.bool = ...,
-        summary_id: _builtins.str = ...,
-        create_time: _timestamp_pb2.Timestamp | None = ...,
-        time: _timestamp_pb2.Timestamp | None = ...,
-        metadata: _struct_pb2.Struct | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "metadata", b"metadata", "time", b"time"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["archived", b"archived", "content", b"content", "create_time", b"create_time", "memory_id", b"memory_id", "metadata", b"metadata", "name", b"name", "ordinal", b"ordinal", "pinned", b"pinned", "role", b"role", "summary_id", b"summary_id", "time", b"time", "token_count", b"token_count", "tool_call_id", b"tool_call_id", "tool_calls", b"tool_calls"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___Message: _TypeAlias = Message  # noqa: Y015
 
 @_typing.final
 class CreateSessionRequest(_message.Message):
@@ -409,9 +231,9 @@ class CreateSessionRequest(_message.Message):
     """token_limit is at how many tokens the session is full: 100 to 10 000 000. 0: as the service's setting says, 64 000
     unless it was changed.
     """
-    auto_trim: Global___AutoTrim.ValueType
+    auto_trim: Global___SessionAutoTrim.ValueType
     """auto_trim says whether it is trimmed by itself. Unspecified: as the service's setting says."""
-    on_open: Global___OnOpen.ValueType
+    on_open: Global___SessionOnOpen.ValueType
     """on_open says what happens to the other active sessions. Unspecified: as the service's setting says."""
     request_id: _builtins.str
     """request_id makes a repetition safe. Any string of at most 128 characters; a UUID is advised. Empty: a repetition is
@@ -419,8 +241,8 @@ class CreateSessionRequest(_message.Message):
     """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says where the session lives, and by its session_id what it is called. Required. Without a session_id the
-        service makes one: see Session.scope.
+        """scope says where the session lives, and by its session_id what it is called. Without a session_id the service makes
+        one: see Session.scope.
         """
 
     @_builtins.property
@@ -433,8 +255,8 @@ class CreateSessionRequest(_message.Message):
         scope: _types_pb2.Scope | None = ...,
         title: _builtins.str = ...,
         token_limit: _builtins.int = ...,
-        auto_trim: Global___AutoTrim.ValueType = ...,
-        on_open: Global___OnOpen.ValueType = ...,
+        auto_trim: Global___SessionAutoTrim.ValueType = ...,
+        on_open: Global___SessionOnOpen.ValueType = ...,
         metadata: _struct_pb2.Struct | None = ...,
         request_id: _builtins.str = ...,
     ) -> None: ...
@@ -493,17 +315,17 @@ class AppendMessagesRequest(_message.Message):
     """wait_for says when to return. Unspecified: STORED."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope names the session by its session_id. Required, with session_id. Its agent_id says which agent appends."""
+        """scope names the session by its session_id. With session_id. Its agent_id says which agent appends."""
 
     @_builtins.property
-    def messages(self) -> _containers.RepeatedCompositeFieldContainer[Global___NewMessage]:
+    def messages(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.ChatMessage]:
         """messages are appended in this order. 1 to 100."""
 
     def __init__(
         self,
         *,
         scope: _types_pb2.Scope | None = ...,
-        messages: _abc.Iterable[Global___NewMessage] | None = ...,
+        messages: _abc.Iterable[_types_pb2.ChatMessage] | None = ...,
         request_id: _builtins.str = ...,
         wait_for: _types_pb2.WaitFor.ValueType = ...,
     ) -> None: ...
@@ -599,7 +421,7 @@ class GetSessionRequest(_message.Message):
     SCOPE_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope names the session by its session_id. Required, with session_id."""
+        """scope names the session by its session_id. With session_id."""
 
     def __init__(
         self,
@@ -659,8 +481,8 @@ class ListSessionsRequest(_message.Message):
     """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says whose sessions: those of its user in exactly its project, without one the global ones. Required. Agent
-        and session do not matter.
+        """scope says whose sessions: those of its user in exactly its project, without one the global ones. Agent and session
+        do not matter.
         """
 
     @_builtins.property
@@ -737,7 +559,7 @@ class ListMessagesRequest(_message.Message):
     """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope names the session by its session_id. Required, with session_id."""
+        """scope names the session by its session_id. With session_id."""
 
     def __init__(
         self,
@@ -767,13 +589,13 @@ class ListMessagesResponse(_message.Message):
     next_page_token: _builtins.str
     """next_page_token asks for the next page. Empty: this was the last."""
     @_builtins.property
-    def messages(self) -> _containers.RepeatedCompositeFieldContainer[Global___Message]:
+    def messages(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.ChatMessage]:
         """messages are in the order of their ordinals, or the other way round."""
 
     def __init__(
         self,
         *,
-        messages: _abc.Iterable[Global___Message] | None = ...,
+        messages: _abc.Iterable[_types_pb2.ChatMessage] | None = ...,
         next_page_token: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
@@ -820,7 +642,7 @@ class TrimSessionRequest(_message.Message):
     """wait_for says when to return. Unspecified: STORED."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope names the session by its session_id. Required, with session_id."""
+        """scope names the session by its session_id. With session_id."""
 
     def __init__(
         self,
@@ -906,7 +728,7 @@ class CloseSessionRequest(_message.Message):
     """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope names the session by its session_id. Required, with session_id."""
+        """scope names the session by its session_id. With session_id."""
 
     def __init__(
         self,
@@ -958,7 +780,7 @@ class ReopenSessionRequest(_message.Message):
     SCOPE_FIELD_NUMBER: _builtins.int
     ON_OPEN_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
-    on_open: Global___OnOpen.ValueType
+    on_open: Global___SessionOnOpen.ValueType
     """on_open says what happens to the other active sessions of the project. Unspecified: as the service's setting says."""
     request_id: _builtins.str
     """request_id makes a repetition safe. Any string of at most 128 characters; a UUID is advised. Empty: a repetition is
@@ -966,13 +788,13 @@ class ReopenSessionRequest(_message.Message):
     """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope names the session by its session_id. Required, with session_id."""
+        """scope names the session by its session_id. With session_id."""
 
     def __init__(
         self,
         *,
         scope: _types_pb2.Scope | None = ...,
-        on_open: Global___OnOpen.ValueType = ...,
+        on_open: Global___SessionOnOpen.ValueType = ...,
         request_id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["scope", b"scope"]  # noqa: Y015

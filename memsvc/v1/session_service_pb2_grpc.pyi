@@ -32,7 +32,7 @@ class SessionServiceStub:
 
     A session is named by `scope.session_id` within exactly `scope.user_id` and `scope.project_id`; the agent that opened
     it does not name it. Each message is a memory as well, of kind MESSAGE and layer SESSION: searches find it from within
-    its session, and from elsewhere when they ask for it (Filter.sessions).
+    its session, and from elsewhere when they ask for it (Filter.session_visibility).
 
     Every mutation is one transaction and takes a `request_id`, as those of MemoryService do. Beside the errors that a
     request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at once), RESOURCE_EXHAUSTED
@@ -83,7 +83,7 @@ class SessionServiceAsyncStub(SessionServiceStub):
 
     A session is named by `scope.session_id` within exactly `scope.user_id` and `scope.project_id`; the agent that opened
     it does not name it. Each message is a memory as well, of kind MESSAGE and layer SESSION: searches find it from within
-    its session, and from elsewhere when they ask for it (Filter.sessions).
+    its session, and from elsewhere when they ask for it (Filter.session_visibility).
 
     Every mutation is one transaction and takes a `request_id`, as those of MemoryService do. Beside the errors that a
     request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at once), RESOURCE_EXHAUSTED
@@ -130,7 +130,7 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
 
     A session is named by `scope.session_id` within exactly `scope.user_id` and `scope.project_id`; the agent that opened
     it does not name it. Each message is a memory as well, of kind MESSAGE and layer SESSION: searches find it from within
-    its session, and from elsewhere when they ask for it (Filter.sessions).
+    its session, and from elsewhere when they ask for it (Filter.session_visibility).
 
     Every mutation is one transaction and takes a `request_id`, as those of MemoryService do. Beside the errors that a
     request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at once), RESOURCE_EXHAUSTED

@@ -11,7 +11,6 @@ from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
-from memsvc.v1 import reminder_pb2 as _reminder_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -175,8 +174,8 @@ class _MemoryStatusEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_MemorySt
     """MEMORY_STATUS_EXPIRED was put away because its expire_time passed. Its index entries are gone: of searches only the
     keyword table finds it, when the filter names this status; so do gets and lists.
     """
-    MEMORY_STATUS_DEPRECATED: _MemoryStatus.ValueType  # 4
-    """MEMORY_STATUS_DEPRECATED was superseded by another memory."""
+    MEMORY_STATUS_SUPERSEDED: _MemoryStatus.ValueType  # 4
+    """MEMORY_STATUS_SUPERSEDED was superseded by another memory."""
     MEMORY_STATUS_CONFLICTED: _MemoryStatus.ValueType  # 5
     """MEMORY_STATUS_CONFLICTED contradicts a newer memory and waits for a decision."""
     MEMORY_STATUS_DELETED: _MemoryStatus.ValueType  # 6
@@ -199,8 +198,8 @@ MEMORY_STATUS_EXPIRED: MemoryStatus.ValueType  # 3
 """MEMORY_STATUS_EXPIRED was put away because its expire_time passed. Its index entries are gone: of searches only the
 keyword table finds it, when the filter names this status; so do gets and lists.
 """
-MEMORY_STATUS_DEPRECATED: MemoryStatus.ValueType  # 4
-"""MEMORY_STATUS_DEPRECATED was superseded by another memory."""
+MEMORY_STATUS_SUPERSEDED: MemoryStatus.ValueType  # 4
+"""MEMORY_STATUS_SUPERSEDED was superseded by another memory."""
 MEMORY_STATUS_CONFLICTED: MemoryStatus.ValueType  # 5
 """MEMORY_STATUS_CONFLICTED contradicts a newer memory and waits for a decision."""
 MEMORY_STATUS_DELETED: MemoryStatus.ValueType  # 6
@@ -375,237 +374,175 @@ ON_DUPLICATE_KEEP_BOTH: OnDuplicate.ValueType  # 3
 """ON_DUPLICATE_KEEP_BOTH stores a second memory with the same content."""
 Global___OnDuplicate: _TypeAlias = OnDuplicate  # noqa: Y015
 
-class _SessionVisibility:
+class _FileCategory:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
 
-class _SessionVisibilityEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_SessionVisibility.ValueType], _builtins.type):
+class _FileCategoryEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_FileCategory.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
-    SESSION_VISIBILITY_UNSPECIFIED: _SessionVisibility.ValueType  # 0
-    """SESSION_VISIBILITY_UNSPECIFIED means CURRENT."""
-    SESSION_VISIBILITY_CURRENT: _SessionVisibility.ValueType  # 1
-    """SESSION_VISIBILITY_CURRENT sees those of the scope's session; without one, none."""
-    SESSION_VISIBILITY_ALL: _SessionVisibility.ValueType  # 2
-    """SESSION_VISIBILITY_ALL sees those of all sessions of the user in the projects that are visible; session_ids narrows
-    them.
+    FILE_CATEGORY_UNSPECIFIED: _FileCategory.ValueType  # 0
+    """FILE_CATEGORY_UNSPECIFIED means UPLOAD in a request to upload, is INVALID_ARGUMENT in a filter, and is never in a
+    reply.
+    """
+    FILE_CATEGORY_ARTIFACT: _FileCategory.ValueType  # 1
+    """FILE_CATEGORY_ARTIFACT is what a tool made."""
+    FILE_CATEGORY_UPLOAD: _FileCategory.ValueType  # 2
+    """FILE_CATEGORY_UPLOAD is what a user brought."""
+    FILE_CATEGORY_REPORT: _FileCategory.ValueType  # 3
+    """FILE_CATEGORY_REPORT is a report."""
+    FILE_CATEGORY_CHART: _FileCategory.ValueType  # 4
+    """FILE_CATEGORY_CHART is a chart or another picture of data."""
+    FILE_CATEGORY_CACHE: _FileCategory.ValueType  # 5
+    """FILE_CATEGORY_CACHE can be made again; it expires after the setting files.cache_hours unless it says otherwise."""
+    FILE_CATEGORY_TEMP: _FileCategory.ValueType  # 6
+    """FILE_CATEGORY_TEMP is needed for a short time; it expires after the setting files.temp_hours unless it says
+    otherwise.
+    """
+    FILE_CATEGORY_MEMORY: _FileCategory.ValueType  # 7
+    """FILE_CATEGORY_MEMORY belongs to a memory, such as an attachment or an image in its content."""
+
+class FileCategory(_FileCategory, metaclass=_FileCategoryEnumTypeWrapper):
+    """FileCategory says what a file is for. Its lower-case name is the first half of a reference: `chart:0190163d-…`."""
+
+FILE_CATEGORY_UNSPECIFIED: FileCategory.ValueType  # 0
+"""FILE_CATEGORY_UNSPECIFIED means UPLOAD in a request to upload, is INVALID_ARGUMENT in a filter, and is never in a
+reply.
+"""
+FILE_CATEGORY_ARTIFACT: FileCategory.ValueType  # 1
+"""FILE_CATEGORY_ARTIFACT is what a tool made."""
+FILE_CATEGORY_UPLOAD: FileCategory.ValueType  # 2
+"""FILE_CATEGORY_UPLOAD is what a user brought."""
+FILE_CATEGORY_REPORT: FileCategory.ValueType  # 3
+"""FILE_CATEGORY_REPORT is a report."""
+FILE_CATEGORY_CHART: FileCategory.ValueType  # 4
+"""FILE_CATEGORY_CHART is a chart or another picture of data."""
+FILE_CATEGORY_CACHE: FileCategory.ValueType  # 5
+"""FILE_CATEGORY_CACHE can be made again; it expires after the setting files.cache_hours unless it says otherwise."""
+FILE_CATEGORY_TEMP: FileCategory.ValueType  # 6
+"""FILE_CATEGORY_TEMP is needed for a short time; it expires after the setting files.temp_hours unless it says
+otherwise.
+"""
+FILE_CATEGORY_MEMORY: FileCategory.ValueType  # 7
+"""FILE_CATEGORY_MEMORY belongs to a memory, such as an attachment or an image in its content."""
+Global___FileCategory: _TypeAlias = FileCategory  # noqa: Y015
+
+class _ConflictPolicy:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _ConflictPolicyEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ConflictPolicy.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    CONFLICT_POLICY_UNSPECIFIED: _ConflictPolicy.ValueType  # 0
+    """CONFLICT_POLICY_UNSPECIFIED means MARK, but in an import that nothing is compared."""
+    CONFLICT_POLICY_MARK: _ConflictPolicy.ValueType  # 1
+    """CONFLICT_POLICY_MARK makes the older memory CONFLICTED and opens a conflict, to be settled by ResolveConflict. An
+    older memory that says more than what is contradicted, in another sentence or on another topic, stays ACTIVE, and is
+    found as before; its conflict on that topic is opened once, and settled in the same way. So does a global memory of
+    the user's own home, work or name that a memory of a project contradicts, also with SUPERSEDE: it holds for others.
+    """
+    CONFLICT_POLICY_SUPERSEDE: _ConflictPolicy.ValueType  # 2
+    """CONFLICT_POLICY_SUPERSEDE has the newer memory supersede the older one at once. The conflict is CONFIRMED."""
+    CONFLICT_POLICY_KEEP_BOTH: _ConflictPolicy.ValueType  # 3
+    """CONFLICT_POLICY_KEEP_BOTH leaves both as they are. The conflict is told, as KEPT_BOTH."""
+
+class ConflictPolicy(_ConflictPolicy, metaclass=_ConflictPolicyEnumTypeWrapper):
+    """ConflictPolicy says what a write does with an older memory that it contradicts.
+
+    What is compared: the statements of ACTIVE, unexpired memories of the same user and exactly the same project, of kind
+    FACT, PREFERENCE, EXPERIENCE, OPINION, KNOWLEDGE or DECISION, of any layer but SESSION, and of at most 400 characters.
+    Statements are read from the content by rules, in English and Chinese: who speaks of whom or what, in which respect,
+    and what is said of it. Only the same subject and the same respect with different values, or a value and its denial,
+    are a contradiction; likeness alone never is. Questions, quotations, plans, guesses, reports and the past state
+    nothing. "I" is the memory's speaker, without one the user. English and Chinese are not compared with each other.
+    QUARANTINED memories are compared when they are approved, and memories that are not valid now (Memory.valid_from,
+    valid_to) not at all. What CaptureMemory, FlushMessages, AppendMemory and IngestDocument store is compared by MARK.
     """
 
-class SessionVisibility(_SessionVisibility, metaclass=_SessionVisibilityEnumTypeWrapper):
-    """SessionVisibility says which private memories (layer SESSION) a read may see."""
-
-SESSION_VISIBILITY_UNSPECIFIED: SessionVisibility.ValueType  # 0
-"""SESSION_VISIBILITY_UNSPECIFIED means CURRENT."""
-SESSION_VISIBILITY_CURRENT: SessionVisibility.ValueType  # 1
-"""SESSION_VISIBILITY_CURRENT sees those of the scope's session; without one, none."""
-SESSION_VISIBILITY_ALL: SessionVisibility.ValueType  # 2
-"""SESSION_VISIBILITY_ALL sees those of all sessions of the user in the projects that are visible; session_ids narrows
-them.
+CONFLICT_POLICY_UNSPECIFIED: ConflictPolicy.ValueType  # 0
+"""CONFLICT_POLICY_UNSPECIFIED means MARK, but in an import that nothing is compared."""
+CONFLICT_POLICY_MARK: ConflictPolicy.ValueType  # 1
+"""CONFLICT_POLICY_MARK makes the older memory CONFLICTED and opens a conflict, to be settled by ResolveConflict. An
+older memory that says more than what is contradicted, in another sentence or on another topic, stays ACTIVE, and is
+found as before; its conflict on that topic is opened once, and settled in the same way. So does a global memory of
+the user's own home, work or name that a memory of a project contradicts, also with SUPERSEDE: it holds for others.
 """
-Global___SessionVisibility: _TypeAlias = SessionVisibility  # noqa: Y015
+CONFLICT_POLICY_SUPERSEDE: ConflictPolicy.ValueType  # 2
+"""CONFLICT_POLICY_SUPERSEDE has the newer memory supersede the older one at once. The conflict is CONFIRMED."""
+CONFLICT_POLICY_KEEP_BOTH: ConflictPolicy.ValueType  # 3
+"""CONFLICT_POLICY_KEEP_BOTH leaves both as they are. The conflict is told, as KEPT_BOTH."""
+Global___ConflictPolicy: _TypeAlias = ConflictPolicy  # noqa: Y015
 
-class _ProjectVisibility:
+class _ConflictRule:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
 
-class _ProjectVisibilityEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ProjectVisibility.ValueType], _builtins.type):
+class _ConflictRuleEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ConflictRule.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
-    PROJECT_VISIBILITY_UNSPECIFIED: _ProjectVisibility.ValueType  # 0
-    """PROJECT_VISIBILITY_UNSPECIFIED means PROJECT_AND_GLOBAL."""
-    PROJECT_VISIBILITY_PROJECT_AND_GLOBAL: _ProjectVisibility.ValueType  # 1
-    """PROJECT_VISIBILITY_PROJECT_AND_GLOBAL looks at the scope's project and at the global memories."""
-    PROJECT_VISIBILITY_PROJECT: _ProjectVisibility.ValueType  # 2
-    """PROJECT_VISIBILITY_PROJECT looks at the scope's project alone; without a project_id that is the global memories."""
-    PROJECT_VISIBILITY_GLOBAL: _ProjectVisibility.ValueType  # 3
-    """PROJECT_VISIBILITY_GLOBAL looks at the global memories alone."""
+    CONFLICT_RULE_UNSPECIFIED: _ConflictRule.ValueType  # 0
+    """CONFLICT_RULE_UNSPECIFIED is never in a reply."""
+    CONFLICT_RULE_LOCATION: _ConflictRule.ValueType  # 1
+    """CONFLICT_RULE_LOCATION: where somebody lives."""
+    CONFLICT_RULE_OCCUPATION: _ConflictRule.ValueType  # 2
+    """CONFLICT_RULE_OCCUPATION: what somebody works as, and for whom."""
+    CONFLICT_RULE_PREFERENCE: _ConflictRule.ValueType  # 3
+    """CONFLICT_RULE_PREFERENCE: what somebody likes, dislikes or prefers."""
+    CONFLICT_RULE_GENERAL: _ConflictRule.ValueType  # 4
+    """CONFLICT_RULE_GENERAL: any other subject with one value at a time, such as a deadline or a name."""
 
-class ProjectVisibility(_ProjectVisibility, metaclass=_ProjectVisibilityEnumTypeWrapper):
-    """ProjectVisibility narrows which of the memories visible from a scope a read looks at. It never widens."""
+class ConflictRule(_ConflictRule, metaclass=_ConflictRuleEnumTypeWrapper):
+    """ConflictRule says which rule found a conflict."""
 
-PROJECT_VISIBILITY_UNSPECIFIED: ProjectVisibility.ValueType  # 0
-"""PROJECT_VISIBILITY_UNSPECIFIED means PROJECT_AND_GLOBAL."""
-PROJECT_VISIBILITY_PROJECT_AND_GLOBAL: ProjectVisibility.ValueType  # 1
-"""PROJECT_VISIBILITY_PROJECT_AND_GLOBAL looks at the scope's project and at the global memories."""
-PROJECT_VISIBILITY_PROJECT: ProjectVisibility.ValueType  # 2
-"""PROJECT_VISIBILITY_PROJECT looks at the scope's project alone; without a project_id that is the global memories."""
-PROJECT_VISIBILITY_GLOBAL: ProjectVisibility.ValueType  # 3
-"""PROJECT_VISIBILITY_GLOBAL looks at the global memories alone."""
-Global___ProjectVisibility: _TypeAlias = ProjectVisibility  # noqa: Y015
+CONFLICT_RULE_UNSPECIFIED: ConflictRule.ValueType  # 0
+"""CONFLICT_RULE_UNSPECIFIED is never in a reply."""
+CONFLICT_RULE_LOCATION: ConflictRule.ValueType  # 1
+"""CONFLICT_RULE_LOCATION: where somebody lives."""
+CONFLICT_RULE_OCCUPATION: ConflictRule.ValueType  # 2
+"""CONFLICT_RULE_OCCUPATION: what somebody works as, and for whom."""
+CONFLICT_RULE_PREFERENCE: ConflictRule.ValueType  # 3
+"""CONFLICT_RULE_PREFERENCE: what somebody likes, dislikes or prefers."""
+CONFLICT_RULE_GENERAL: ConflictRule.ValueType  # 4
+"""CONFLICT_RULE_GENERAL: any other subject with one value at a time, such as a deadline or a name."""
+Global___ConflictRule: _TypeAlias = ConflictRule  # noqa: Y015
 
-class _TimeField:
+class _ConflictState:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
 
-class _TimeFieldEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_TimeField.ValueType], _builtins.type):
+class _ConflictStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ConflictState.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
-    TIME_FIELD_UNSPECIFIED: _TimeField.ValueType  # 0
-    """TIME_FIELD_UNSPECIFIED means CREATE_TIME."""
-    TIME_FIELD_CREATE_TIME: _TimeField.ValueType  # 1
-    """TIME_FIELD_CREATE_TIME is when the memory was stored first."""
-    TIME_FIELD_UPDATE_TIME: _TimeField.ValueType  # 2
-    """TIME_FIELD_UPDATE_TIME is when it was changed last."""
-    TIME_FIELD_ACCESS_TIME: _TimeField.ValueType  # 3
-    """TIME_FIELD_ACCESS_TIME is when it was read last; a memory never read has none and does not match."""
-    TIME_FIELD_EVENT_TIME: _TimeField.ValueType  # 4
-    """TIME_FIELD_EVENT_TIME is when it happened; a memory without an event time does not match."""
-
-class TimeField(_TimeField, metaclass=_TimeFieldEnumTypeWrapper):
-    """TimeField names one of the times of a memory."""
-
-TIME_FIELD_UNSPECIFIED: TimeField.ValueType  # 0
-"""TIME_FIELD_UNSPECIFIED means CREATE_TIME."""
-TIME_FIELD_CREATE_TIME: TimeField.ValueType  # 1
-"""TIME_FIELD_CREATE_TIME is when the memory was stored first."""
-TIME_FIELD_UPDATE_TIME: TimeField.ValueType  # 2
-"""TIME_FIELD_UPDATE_TIME is when it was changed last."""
-TIME_FIELD_ACCESS_TIME: TimeField.ValueType  # 3
-"""TIME_FIELD_ACCESS_TIME is when it was read last; a memory never read has none and does not match."""
-TIME_FIELD_EVENT_TIME: TimeField.ValueType  # 4
-"""TIME_FIELD_EVENT_TIME is when it happened; a memory without an event time does not match."""
-Global___TimeField: _TypeAlias = TimeField  # noqa: Y015
-
-class _FilterField:
-    ValueType = _typing.NewType("ValueType", _builtins.int)
-    V: _TypeAlias = ValueType  # noqa: Y015
-
-class _FilterFieldEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_FilterField.ValueType], _builtins.type):
-    DESCRIPTOR: _descriptor.EnumDescriptor
-    FILTER_FIELD_UNSPECIFIED: _FilterField.ValueType  # 0
-    """FILTER_FIELD_UNSPECIFIED is INVALID_ARGUMENT."""
-    FILTER_FIELD_LAYER: _FilterField.ValueType  # 1
-    """FILTER_FIELD_LAYER is Memory.layer, by name: "CORE", "SESSION", "SHORT_TERM", "LONG_TERM"."""
-    FILTER_FIELD_KIND: _FilterField.ValueType  # 2
-    """FILTER_FIELD_KIND is Memory.kind, by name, such as "PREFERENCE"."""
-    FILTER_FIELD_CATEGORY: _FilterField.ValueType  # 3
-    """FILTER_FIELD_CATEGORY is Memory.category; an empty string is no category."""
-    FILTER_FIELD_TIER: _FilterField.ValueType  # 4
-    """FILTER_FIELD_TIER is Memory.tier, by name. Testing it lifts the default of Filter.tiers."""
-    FILTER_FIELD_STATUS: _FilterField.ValueType  # 5
-    """FILTER_FIELD_STATUS is Memory.status, by name. Testing it lifts the default of Filter.statuses."""
-    FILTER_FIELD_TAG: _FilterField.ValueType  # 6
-    """FILTER_FIELD_TAG is any of Memory.tags: EQUALS means the memory has the tag, NOT_EQUALS that it has not."""
-    FILTER_FIELD_SPEAKER: _FilterField.ValueType  # 7
-    """FILTER_FIELD_SPEAKER is Memory.speaker; an empty string is nobody."""
-    FILTER_FIELD_AGENT_ID: _FilterField.ValueType  # 8
-    """FILTER_FIELD_AGENT_ID is Memory.scope.agent_id; an empty string is no agent."""
-    FILTER_FIELD_SESSION_ID: _FilterField.ValueType  # 9
-    """FILTER_FIELD_SESSION_ID is Memory.scope.session_id; an empty string is outside every session."""
-    FILTER_FIELD_IMPORTANCE: _FilterField.ValueType  # 10
-    """FILTER_FIELD_IMPORTANCE is Memory.importance: a number, 1 to 5."""
-    FILTER_FIELD_CONFIDENCE: _FilterField.ValueType  # 11
-    """FILTER_FIELD_CONFIDENCE is Memory.confidence: a number, 0 to 1."""
-    FILTER_FIELD_CREATE_TIME: _FilterField.ValueType  # 12
-    """FILTER_FIELD_CREATE_TIME is Memory.create_time."""
-    FILTER_FIELD_UPDATE_TIME: _FilterField.ValueType  # 13
-    """FILTER_FIELD_UPDATE_TIME is Memory.update_time."""
-    FILTER_FIELD_ACCESS_TIME: _FilterField.ValueType  # 14
-    """FILTER_FIELD_ACCESS_TIME is Memory.access_time; a memory never read lacks it."""
-    FILTER_FIELD_EVENT_TIME: _FilterField.ValueType  # 15
-    """FILTER_FIELD_EVENT_TIME is Memory.event_time; a memory may lack it."""
-    FILTER_FIELD_METADATA: _FilterField.ValueType  # 16
-    """FILTER_FIELD_METADATA is the member of Memory.metadata that metadata_path names."""
-    FILTER_FIELD_ORIGIN: _FilterField.ValueType  # 40
-    """FILTER_FIELD_ORIGIN is Memory.origin, by name, such as "TOOL"."""
-    FILTER_FIELD_TRUST: _FilterField.ValueType  # 41
-    """FILTER_FIELD_TRUST is Memory.trust: a number, 0 to 1."""
-    FILTER_FIELD_VALID_FROM: _FilterField.ValueType  # 17
-    """FILTER_FIELD_VALID_FROM is Memory.valid_from; a memory may lack it."""
-    FILTER_FIELD_VALID_TO: _FilterField.ValueType  # 18
-    """FILTER_FIELD_VALID_TO is Memory.valid_to; a memory may lack it. Testing it does not lift the default of
-    Filter.include_not_valid.
+    CONFLICT_STATE_UNSPECIFIED: _ConflictState.ValueType  # 0
+    """CONFLICT_STATE_UNSPECIFIED is never in a reply. In a request: INVALID_ARGUMENT."""
+    CONFLICT_STATE_OPEN: _ConflictState.ValueType  # 1
+    """CONFLICT_STATE_OPEN waits for a decision."""
+    CONFLICT_STATE_CONFIRMED: _ConflictState.ValueType  # 2
+    """CONFLICT_STATE_CONFIRMED: the newer memory superseded the older one."""
+    CONFLICT_STATE_REJECTED: _ConflictState.ValueType  # 3
+    """CONFLICT_STATE_REJECTED: the older memory was kept, the newer one put away."""
+    CONFLICT_STATE_KEPT_BOTH: _ConflictState.ValueType  # 4
+    """CONFLICT_STATE_KEPT_BOTH: both were kept."""
+    CONFLICT_STATE_CLOSED: _ConflictState.ValueType  # 5
+    """CONFLICT_STATE_CLOSED: a side was deleted, put away, superseded by a third memory or changed, so that there is
+    nothing to decide any more. The older memory is ACTIVE again unless that was the one, or another conflict is open.
     """
 
-class FilterField(_FilterField, metaclass=_FilterFieldEnumTypeWrapper):
-    """FilterField names a field of a memory that a condition can test."""
+class ConflictState(_ConflictState, metaclass=_ConflictStateEnumTypeWrapper):
+    """ConflictState says what became of a conflict."""
 
-FILTER_FIELD_UNSPECIFIED: FilterField.ValueType  # 0
-"""FILTER_FIELD_UNSPECIFIED is INVALID_ARGUMENT."""
-FILTER_FIELD_LAYER: FilterField.ValueType  # 1
-"""FILTER_FIELD_LAYER is Memory.layer, by name: "CORE", "SESSION", "SHORT_TERM", "LONG_TERM"."""
-FILTER_FIELD_KIND: FilterField.ValueType  # 2
-"""FILTER_FIELD_KIND is Memory.kind, by name, such as "PREFERENCE"."""
-FILTER_FIELD_CATEGORY: FilterField.ValueType  # 3
-"""FILTER_FIELD_CATEGORY is Memory.category; an empty string is no category."""
-FILTER_FIELD_TIER: FilterField.ValueType  # 4
-"""FILTER_FIELD_TIER is Memory.tier, by name. Testing it lifts the default of Filter.tiers."""
-FILTER_FIELD_STATUS: FilterField.ValueType  # 5
-"""FILTER_FIELD_STATUS is Memory.status, by name. Testing it lifts the default of Filter.statuses."""
-FILTER_FIELD_TAG: FilterField.ValueType  # 6
-"""FILTER_FIELD_TAG is any of Memory.tags: EQUALS means the memory has the tag, NOT_EQUALS that it has not."""
-FILTER_FIELD_SPEAKER: FilterField.ValueType  # 7
-"""FILTER_FIELD_SPEAKER is Memory.speaker; an empty string is nobody."""
-FILTER_FIELD_AGENT_ID: FilterField.ValueType  # 8
-"""FILTER_FIELD_AGENT_ID is Memory.scope.agent_id; an empty string is no agent."""
-FILTER_FIELD_SESSION_ID: FilterField.ValueType  # 9
-"""FILTER_FIELD_SESSION_ID is Memory.scope.session_id; an empty string is outside every session."""
-FILTER_FIELD_IMPORTANCE: FilterField.ValueType  # 10
-"""FILTER_FIELD_IMPORTANCE is Memory.importance: a number, 1 to 5."""
-FILTER_FIELD_CONFIDENCE: FilterField.ValueType  # 11
-"""FILTER_FIELD_CONFIDENCE is Memory.confidence: a number, 0 to 1."""
-FILTER_FIELD_CREATE_TIME: FilterField.ValueType  # 12
-"""FILTER_FIELD_CREATE_TIME is Memory.create_time."""
-FILTER_FIELD_UPDATE_TIME: FilterField.ValueType  # 13
-"""FILTER_FIELD_UPDATE_TIME is Memory.update_time."""
-FILTER_FIELD_ACCESS_TIME: FilterField.ValueType  # 14
-"""FILTER_FIELD_ACCESS_TIME is Memory.access_time; a memory never read lacks it."""
-FILTER_FIELD_EVENT_TIME: FilterField.ValueType  # 15
-"""FILTER_FIELD_EVENT_TIME is Memory.event_time; a memory may lack it."""
-FILTER_FIELD_METADATA: FilterField.ValueType  # 16
-"""FILTER_FIELD_METADATA is the member of Memory.metadata that metadata_path names."""
-FILTER_FIELD_ORIGIN: FilterField.ValueType  # 40
-"""FILTER_FIELD_ORIGIN is Memory.origin, by name, such as "TOOL"."""
-FILTER_FIELD_TRUST: FilterField.ValueType  # 41
-"""FILTER_FIELD_TRUST is Memory.trust: a number, 0 to 1."""
-FILTER_FIELD_VALID_FROM: FilterField.ValueType  # 17
-"""FILTER_FIELD_VALID_FROM is Memory.valid_from; a memory may lack it."""
-FILTER_FIELD_VALID_TO: FilterField.ValueType  # 18
-"""FILTER_FIELD_VALID_TO is Memory.valid_to; a memory may lack it. Testing it does not lift the default of
-Filter.include_not_valid.
+CONFLICT_STATE_UNSPECIFIED: ConflictState.ValueType  # 0
+"""CONFLICT_STATE_UNSPECIFIED is never in a reply. In a request: INVALID_ARGUMENT."""
+CONFLICT_STATE_OPEN: ConflictState.ValueType  # 1
+"""CONFLICT_STATE_OPEN waits for a decision."""
+CONFLICT_STATE_CONFIRMED: ConflictState.ValueType  # 2
+"""CONFLICT_STATE_CONFIRMED: the newer memory superseded the older one."""
+CONFLICT_STATE_REJECTED: ConflictState.ValueType  # 3
+"""CONFLICT_STATE_REJECTED: the older memory was kept, the newer one put away."""
+CONFLICT_STATE_KEPT_BOTH: ConflictState.ValueType  # 4
+"""CONFLICT_STATE_KEPT_BOTH: both were kept."""
+CONFLICT_STATE_CLOSED: ConflictState.ValueType  # 5
+"""CONFLICT_STATE_CLOSED: a side was deleted, put away, superseded by a third memory or changed, so that there is
+nothing to decide any more. The older memory is ACTIVE again unless that was the one, or another conflict is open.
 """
-Global___FilterField: _TypeAlias = FilterField  # noqa: Y015
-
-class _FilterOperator:
-    ValueType = _typing.NewType("ValueType", _builtins.int)
-    V: _TypeAlias = ValueType  # noqa: Y015
-
-class _FilterOperatorEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_FilterOperator.ValueType], _builtins.type):
-    DESCRIPTOR: _descriptor.EnumDescriptor
-    FILTER_OPERATOR_UNSPECIFIED: _FilterOperator.ValueType  # 0
-    """FILTER_OPERATOR_UNSPECIFIED is INVALID_ARGUMENT."""
-    FILTER_OPERATOR_EQUALS: _FilterOperator.ValueType  # 1
-    """FILTER_OPERATOR_EQUALS: the field equals the value; of a field with several values, one does."""
-    FILTER_OPERATOR_NOT_EQUALS: _FilterOperator.ValueType  # 2
-    """FILTER_OPERATOR_NOT_EQUALS: the opposite of EQUALS, so a missing field matches."""
-    FILTER_OPERATOR_IN: _FilterOperator.ValueType  # 3
-    """FILTER_OPERATOR_IN: the field equals at least one of the values."""
-    FILTER_OPERATOR_LESS: _FilterOperator.ValueType  # 4
-    """FILTER_OPERATOR_LESS: the field is below the value, or earlier."""
-    FILTER_OPERATOR_LESS_OR_EQUAL: _FilterOperator.ValueType  # 5
-    """FILTER_OPERATOR_LESS_OR_EQUAL: the field is not above the value, nor later."""
-    FILTER_OPERATOR_GREATER: _FilterOperator.ValueType  # 6
-    """FILTER_OPERATOR_GREATER: the field is above the value, or later."""
-    FILTER_OPERATOR_GREATER_OR_EQUAL: _FilterOperator.ValueType  # 7
-    """FILTER_OPERATOR_GREATER_OR_EQUAL: the field is not below the value, nor earlier."""
-
-class FilterOperator(_FilterOperator, metaclass=_FilterOperatorEnumTypeWrapper):
-    """FilterOperator says how a condition compares the memory's field with its values."""
-
-FILTER_OPERATOR_UNSPECIFIED: FilterOperator.ValueType  # 0
-"""FILTER_OPERATOR_UNSPECIFIED is INVALID_ARGUMENT."""
-FILTER_OPERATOR_EQUALS: FilterOperator.ValueType  # 1
-"""FILTER_OPERATOR_EQUALS: the field equals the value; of a field with several values, one does."""
-FILTER_OPERATOR_NOT_EQUALS: FilterOperator.ValueType  # 2
-"""FILTER_OPERATOR_NOT_EQUALS: the opposite of EQUALS, so a missing field matches."""
-FILTER_OPERATOR_IN: FilterOperator.ValueType  # 3
-"""FILTER_OPERATOR_IN: the field equals at least one of the values."""
-FILTER_OPERATOR_LESS: FilterOperator.ValueType  # 4
-"""FILTER_OPERATOR_LESS: the field is below the value, or earlier."""
-FILTER_OPERATOR_LESS_OR_EQUAL: FilterOperator.ValueType  # 5
-"""FILTER_OPERATOR_LESS_OR_EQUAL: the field is not above the value, nor later."""
-FILTER_OPERATOR_GREATER: FilterOperator.ValueType  # 6
-"""FILTER_OPERATOR_GREATER: the field is above the value, or later."""
-FILTER_OPERATOR_GREATER_OR_EQUAL: FilterOperator.ValueType  # 7
-"""FILTER_OPERATOR_GREATER_OR_EQUAL: the field is not below the value, nor earlier."""
-Global___FilterOperator: _TypeAlias = FilterOperator  # noqa: Y015
+Global___ConflictState: _TypeAlias = ConflictState  # noqa: Y015
 
 class _MessageRole:
     ValueType = _typing.NewType("ValueType", _builtins.int)
@@ -651,6 +588,230 @@ nothing of it, since nobody vouches for it; its file references are taken.
 """
 Global___MessageRole: _TypeAlias = MessageRole  # noqa: Y015
 
+class _ReminderSlot:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _ReminderSlotEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ReminderSlot.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    REMINDER_SLOT_UNSPECIFIED: _ReminderSlot.ValueType  # 0
+    """REMINDER_SLOT_UNSPECIFIED is not said: each field says what it means there."""
+    REMINDER_SLOT_MORNING: _ReminderSlot.ValueType  # 1
+    """REMINDER_SLOT_MORNING is from the day's begin until 15:00, local time."""
+    REMINDER_SLOT_AFTERNOON: _ReminderSlot.ValueType  # 2
+    """REMINDER_SLOT_AFTERNOON is from 15:00, local time, until the day's end."""
+
+class ReminderSlot(_ReminderSlot, metaclass=_ReminderSlotEnumTypeWrapper):
+    """ReminderSlot is a part of a day. What is due is given once in each of its slots, until it is acknowledged."""
+
+REMINDER_SLOT_UNSPECIFIED: ReminderSlot.ValueType  # 0
+"""REMINDER_SLOT_UNSPECIFIED is not said: each field says what it means there."""
+REMINDER_SLOT_MORNING: ReminderSlot.ValueType  # 1
+"""REMINDER_SLOT_MORNING is from the day's begin until 15:00, local time."""
+REMINDER_SLOT_AFTERNOON: ReminderSlot.ValueType  # 2
+"""REMINDER_SLOT_AFTERNOON is from 15:00, local time, until the day's end."""
+Global___ReminderSlot: _TypeAlias = ReminderSlot  # noqa: Y015
+
+class _ReminderRecurrence:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _ReminderRecurrenceEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ReminderRecurrence.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    REMINDER_RECURRENCE_UNSPECIFIED: _ReminderRecurrence.ValueType  # 0
+    """REMINDER_RECURRENCE_UNSPECIFIED means YEARLY for a date without a year, else NONE. It is never in a reply."""
+    REMINDER_RECURRENCE_NONE: _ReminderRecurrence.ValueType  # 1
+    """REMINDER_RECURRENCE_NONE: it comes once. The date needs a year."""
+    REMINDER_RECURRENCE_YEARLY: _ReminderRecurrence.ValueType  # 2
+    """REMINDER_RECURRENCE_YEARLY: it comes every year, from the date's year on if it has one. What is of 29 February comes
+    on 28 February of years without it.
+    """
+
+class ReminderRecurrence(_ReminderRecurrence, metaclass=_ReminderRecurrenceEnumTypeWrapper):
+    """ReminderRecurrence says whether a reminder comes again."""
+
+REMINDER_RECURRENCE_UNSPECIFIED: ReminderRecurrence.ValueType  # 0
+"""REMINDER_RECURRENCE_UNSPECIFIED means YEARLY for a date without a year, else NONE. It is never in a reply."""
+REMINDER_RECURRENCE_NONE: ReminderRecurrence.ValueType  # 1
+"""REMINDER_RECURRENCE_NONE: it comes once. The date needs a year."""
+REMINDER_RECURRENCE_YEARLY: ReminderRecurrence.ValueType  # 2
+"""REMINDER_RECURRENCE_YEARLY: it comes every year, from the date's year on if it has one. What is of 29 February comes
+on 28 February of years without it.
+"""
+Global___ReminderRecurrence: _TypeAlias = ReminderRecurrence  # noqa: Y015
+
+class _Severity:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _SeverityEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Severity.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    SEVERITY_UNSPECIFIED: _Severity.ValueType  # 0
+    """SEVERITY_UNSPECIFIED is never in a response."""
+    SEVERITY_INFO: _Severity.ValueType  # 1
+    """SEVERITY_INFO needs no action."""
+    SEVERITY_WARNING: _Severity.ValueType  # 2
+    """SEVERITY_WARNING should be looked at soon."""
+    SEVERITY_CRITICAL: _Severity.ValueType  # 3
+    """SEVERITY_CRITICAL needs action now."""
+
+class Severity(_Severity, metaclass=_SeverityEnumTypeWrapper):
+    """Severity is how urgent a warning is."""
+
+SEVERITY_UNSPECIFIED: Severity.ValueType  # 0
+"""SEVERITY_UNSPECIFIED is never in a response."""
+SEVERITY_INFO: Severity.ValueType  # 1
+"""SEVERITY_INFO needs no action."""
+SEVERITY_WARNING: Severity.ValueType  # 2
+"""SEVERITY_WARNING should be looked at soon."""
+SEVERITY_CRITICAL: Severity.ValueType  # 3
+"""SEVERITY_CRITICAL needs action now."""
+Global___Severity: _TypeAlias = Severity  # noqa: Y015
+
+class _WarningCode:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _WarningCodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_WarningCode.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    WARNING_CODE_UNSPECIFIED: _WarningCode.ValueType  # 0
+    """WARNING_CODE_UNSPECIFIED is never in a response."""
+    WARNING_CODE_SESSION_NEARLY_FULL: _WarningCode.ValueType  # 1
+    """WARNING_CODE_SESSION_NEARLY_FULL: a session holds more than 70 % of its token limit (WARNING), or more than 85 %
+    (CRITICAL). GetStats and contexts report it.
+    """
+    WARNING_CODE_CORE_COUNT: _WarningCode.ValueType  # 2
+    """WARNING_CODE_CORE_COUNT: the tier CORE holds at least 90 % of the memories it is meant for (INFO), or more than all
+    of them (WARNING). GetStats and contexts report it.
+    """
+    WARNING_CODE_ACTIVE_COUNT: _WarningCode.ValueType  # 3
+    """WARNING_CODE_ACTIVE_COUNT: the same of the tier ACTIVE."""
+    WARNING_CODE_QUARANTINE_WAITING: _WarningCode.ValueType  # 4
+    """WARNING_CODE_QUARANTINE_WAITING: memories wait for ReviewMemory. GetStats reports it."""
+    WARNING_CODE_STORAGE_NEARLY_FULL: _WarningCode.ValueType  # 5
+    """WARNING_CODE_STORAGE_NEARLY_FULL: less than 10 % of the disk is free (WARNING), or less than 3 % (CRITICAL).
+    GetStats reports it.
+    """
+    WARNING_CODE_REPLAYING: _WarningCode.ValueType  # 6
+    """WARNING_CODE_REPLAYING: the indexes are brought up to date after a start; searches wait. GetStats and Diagnose
+    report it.
+    """
+    WARNING_CODE_INDEX_LAGGING: _WarningCode.ValueType  # 7
+    """WARNING_CODE_INDEX_LAGGING: an index is behind the store. GetStats and Diagnose report it."""
+    WARNING_CODE_INDEX_BUILDING: _WarningCode.ValueType  # 8
+    """WARNING_CODE_INDEX_BUILDING: a new generation of an index is being built (INFO). GetStats and Diagnose report it."""
+    WARNING_CODE_VAULT_FILE_INVALID: _WarningCode.ValueType  # 9
+    """WARNING_CODE_VAULT_FILE_INVALID: a file of the vault cannot be imported. GetStats names the files of its user,
+    Diagnose counts them.
+    """
+    WARNING_CODE_VAULT_CONFLICT: _WarningCode.ValueType  # 10
+    """WARNING_CODE_VAULT_CONFLICT: a file and its memory were both changed, and the changes could not be merged. GetStats
+    names the files of its user, Diagnose counts them.
+    """
+    WARNING_CODE_BACKEND_DOWN: _WarningCode.ValueType  # 11
+    """WARNING_CODE_BACKEND_DOWN: a backend does not respond. Diagnose reports it."""
+    WARNING_CODE_INDEX_ABSENT: _WarningCode.ValueType  # 12
+    """WARNING_CODE_INDEX_ABSENT: there is no usable index. Diagnose reports it."""
+    WARNING_CODE_INDEX_DIFFERS: _WarningCode.ValueType  # 13
+    """WARNING_CODE_INDEX_DIFFERS: an index and the store differ. Diagnose reports it."""
+    WARNING_CODE_INDEX_UNREADABLE: _WarningCode.ValueType  # 14
+    """WARNING_CODE_INDEX_UNREADABLE: an index cannot be read. Diagnose reports it."""
+    WARNING_CODE_INDEX_DAMAGED: _WarningCode.ValueType  # 15
+    """WARNING_CODE_INDEX_DAMAGED: memories are not found although their entries exist. Diagnose reports it."""
+    WARNING_CODE_INDEX_FAILING: _WarningCode.ValueType  # 16
+    """WARNING_CODE_INDEX_FAILING: the last operation on an index failed. Diagnose reports it."""
+    WARNING_CODE_EMBEDDER_FAILING: _WarningCode.ValueType  # 17
+    """WARNING_CODE_EMBEDDER_FAILING: the last operation of the embedder failed. Diagnose reports it."""
+    WARNING_CODE_MODEL_CHANGED: _WarningCode.ValueType  # 18
+    """WARNING_CODE_MODEL_CHANGED: the vector index was built with another embedding model. Diagnose reports it."""
+    WARNING_CODE_VAULT_MISSING: _WarningCode.ValueType  # 19
+    """WARNING_CODE_VAULT_MISSING: the folder of the vault does not exist. Diagnose reports it."""
+    WARNING_CODE_VAULT_POLLED: _WarningCode.ValueType  # 20
+    """WARNING_CODE_VAULT_POLLED: the file system of the vault delivers no events, so it is polled (INFO). Diagnose reports
+    it.
+    """
+    WARNING_CODE_VAULT_COMMITS_WAIT: _WarningCode.ValueType  # 21
+    """WARNING_CODE_VAULT_COMMITS_WAIT: Git cannot be committed to now (INFO). Diagnose reports it."""
+    WARNING_CODE_RETRIEVAL_INCOMPLETE: _WarningCode.ValueType  # 22
+    """WARNING_CODE_RETRIEVAL_INCOMPLETE: a retriever failed, or the time was too short. Contexts report it."""
+    WARNING_CODE_DEADLINE: _WarningCode.ValueType  # 23
+    """WARNING_CODE_DEADLINE: the time of the call was nearly over; the sections that the message names were not read.
+    Contexts report it.
+    """
+    WARNING_CODE_BUDGET_TOO_SMALL: _WarningCode.ValueType  # 24
+    """WARNING_CODE_BUDGET_TOO_SMALL: not even the opening lines fit into the budget (CRITICAL). Contexts report it."""
+
+class WarningCode(_WarningCode, metaclass=_WarningCodeEnumTypeWrapper):
+    """WarningCode identifies a warning, for programs. More codes may be added."""
+
+WARNING_CODE_UNSPECIFIED: WarningCode.ValueType  # 0
+"""WARNING_CODE_UNSPECIFIED is never in a response."""
+WARNING_CODE_SESSION_NEARLY_FULL: WarningCode.ValueType  # 1
+"""WARNING_CODE_SESSION_NEARLY_FULL: a session holds more than 70 % of its token limit (WARNING), or more than 85 %
+(CRITICAL). GetStats and contexts report it.
+"""
+WARNING_CODE_CORE_COUNT: WarningCode.ValueType  # 2
+"""WARNING_CODE_CORE_COUNT: the tier CORE holds at least 90 % of the memories it is meant for (INFO), or more than all
+of them (WARNING). GetStats and contexts report it.
+"""
+WARNING_CODE_ACTIVE_COUNT: WarningCode.ValueType  # 3
+"""WARNING_CODE_ACTIVE_COUNT: the same of the tier ACTIVE."""
+WARNING_CODE_QUARANTINE_WAITING: WarningCode.ValueType  # 4
+"""WARNING_CODE_QUARANTINE_WAITING: memories wait for ReviewMemory. GetStats reports it."""
+WARNING_CODE_STORAGE_NEARLY_FULL: WarningCode.ValueType  # 5
+"""WARNING_CODE_STORAGE_NEARLY_FULL: less than 10 % of the disk is free (WARNING), or less than 3 % (CRITICAL).
+GetStats reports it.
+"""
+WARNING_CODE_REPLAYING: WarningCode.ValueType  # 6
+"""WARNING_CODE_REPLAYING: the indexes are brought up to date after a start; searches wait. GetStats and Diagnose
+report it.
+"""
+WARNING_CODE_INDEX_LAGGING: WarningCode.ValueType  # 7
+"""WARNING_CODE_INDEX_LAGGING: an index is behind the store. GetStats and Diagnose report it."""
+WARNING_CODE_INDEX_BUILDING: WarningCode.ValueType  # 8
+"""WARNING_CODE_INDEX_BUILDING: a new generation of an index is being built (INFO). GetStats and Diagnose report it."""
+WARNING_CODE_VAULT_FILE_INVALID: WarningCode.ValueType  # 9
+"""WARNING_CODE_VAULT_FILE_INVALID: a file of the vault cannot be imported. GetStats names the files of its user,
+Diagnose counts them.
+"""
+WARNING_CODE_VAULT_CONFLICT: WarningCode.ValueType  # 10
+"""WARNING_CODE_VAULT_CONFLICT: a file and its memory were both changed, and the changes could not be merged. GetStats
+names the files of its user, Diagnose counts them.
+"""
+WARNING_CODE_BACKEND_DOWN: WarningCode.ValueType  # 11
+"""WARNING_CODE_BACKEND_DOWN: a backend does not respond. Diagnose reports it."""
+WARNING_CODE_INDEX_ABSENT: WarningCode.ValueType  # 12
+"""WARNING_CODE_INDEX_ABSENT: there is no usable index. Diagnose reports it."""
+WARNING_CODE_INDEX_DIFFERS: WarningCode.ValueType  # 13
+"""WARNING_CODE_INDEX_DIFFERS: an index and the store differ. Diagnose reports it."""
+WARNING_CODE_INDEX_UNREADABLE: WarningCode.ValueType  # 14
+"""WARNING_CODE_INDEX_UNREADABLE: an index cannot be read. Diagnose reports it."""
+WARNING_CODE_INDEX_DAMAGED: WarningCode.ValueType  # 15
+"""WARNING_CODE_INDEX_DAMAGED: memories are not found although their entries exist. Diagnose reports it."""
+WARNING_CODE_INDEX_FAILING: WarningCode.ValueType  # 16
+"""WARNING_CODE_INDEX_FAILING: the last operation on an index failed. Diagnose reports it."""
+WARNING_CODE_EMBEDDER_FAILING: WarningCode.ValueType  # 17
+"""WARNING_CODE_EMBEDDER_FAILING: the last operation of the embedder failed. Diagnose reports it."""
+WARNING_CODE_MODEL_CHANGED: WarningCode.ValueType  # 18
+"""WARNING_CODE_MODEL_CHANGED: the vector index was built with another embedding model. Diagnose reports it."""
+WARNING_CODE_VAULT_MISSING: WarningCode.ValueType  # 19
+"""WARNING_CODE_VAULT_MISSING: the folder of the vault does not exist. Diagnose reports it."""
+WARNING_CODE_VAULT_POLLED: WarningCode.ValueType  # 20
+"""WARNING_CODE_VAULT_POLLED: the file system of the vault delivers no events, so it is polled (INFO). Diagnose reports
+it.
+"""
+WARNING_CODE_VAULT_COMMITS_WAIT: WarningCode.ValueType  # 21
+"""WARNING_CODE_VAULT_COMMITS_WAIT: Git cannot be committed to now (INFO). Diagnose reports it."""
+WARNING_CODE_RETRIEVAL_INCOMPLETE: WarningCode.ValueType  # 22
+"""WARNING_CODE_RETRIEVAL_INCOMPLETE: a retriever failed, or the time was too short. Contexts report it."""
+WARNING_CODE_DEADLINE: WarningCode.ValueType  # 23
+"""WARNING_CODE_DEADLINE: the time of the call was nearly over; the sections that the message names were not read.
+Contexts report it.
+"""
+WARNING_CODE_BUDGET_TOO_SMALL: WarningCode.ValueType  # 24
+"""WARNING_CODE_BUDGET_TOO_SMALL: not even the opening lines fit into the budget (CRITICAL). Contexts report it."""
+Global___WarningCode: _TypeAlias = WarningCode  # noqa: Y015
+
 @_typing.final
 class Scope(_message.Message):
     """Scope says where the caller stands: for which user, in which project, as which agent, in which session.
@@ -658,7 +819,7 @@ class Scope(_message.Message):
     Writes: the memory is stored there. Reads: the memories of `project_id` and the global ones (those without a
     project) are visible, those of other projects never; without `project_id` only the global ones are. `agent_id` hides
     nothing in a read; narrow with Filter.agent_ids. `session_id` makes the private memories of that session (layer
-    SESSION) visible; those of other sessions only where Filter.sessions asks for them. All comparisons are of whole,
+    SESSION) visible; those of other sessions only where Filter.session_visibility asks for them. All comparisons are of whole,
     exact, case-sensitive strings: the user "acme" never sees anything of "acme-corp".
     """
 
@@ -669,8 +830,8 @@ class Scope(_message.Message):
     AGENT_ID_FIELD_NUMBER: _builtins.int
     SESSION_ID_FIELD_NUMBER: _builtins.int
     user_id: _builtins.str
-    """user_id names the person or tenant whose memories these are. Required: 1 to 128 characters, no control characters.
-    A user who has stored nothing yet is not an error: reads are empty, lookups are NOT_FOUND.
+    """user_id names the person or tenant whose memories these are. 1 to 128 characters, no control characters. A user who
+    has stored nothing yet is not an error: reads are empty, lookups are NOT_FOUND.
     """
     project_id: _builtins.str
     """project_id names the project. At most 128 characters, no control characters. Empty: global, outside every project."""
@@ -736,14 +897,14 @@ class FileRef(_message.Message):
 
     CATEGORY_FIELD_NUMBER: _builtins.int
     ID_FIELD_NUMBER: _builtins.int
-    category: _builtins.str
-    """category is one of "artifact", "upload", "report", "chart", "cache", "temp", "memory". Required."""
+    category: Global___FileCategory.ValueType
+    """category is the category of the file."""
     id: _builtins.str
-    """id is the file's id within its category. Required: 1 to 256 characters, no control characters."""
+    """id is the file's id within its category. 1 to 256 characters, no control characters."""
     def __init__(
         self,
         *,
-        category: _builtins.str = ...,
+        category: Global___FileCategory.ValueType = ...,
         id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
@@ -804,7 +965,7 @@ class Memory(_message.Message):
     REVISION_FIELD_NUMBER: _builtins.int
     ORIGIN_FIELD_NUMBER: _builtins.int
     TRUST_FIELD_NUMBER: _builtins.int
-    DERIVED_FROM_FIELD_NUMBER: _builtins.int
+    DERIVED_FROM_IDS_FIELD_NUMBER: _builtins.int
     REVIEW_FIELD_NUMBER: _builtins.int
     REMINDER_FIELD_NUMBER: _builtins.int
     id: _builtins.str
@@ -855,23 +1016,21 @@ class Memory(_message.Message):
     """
     access_count: _builtins.int
     """access_count is how often the memory was returned by a get or a search, or met again as a duplicate; at most once
-    an hour counts. It is written with a delay of some seconds. Output only.
+    an hour counts. It is written with a delay of some seconds.
     """
     work_in_progress: _builtins.bool
     """work_in_progress marks work that, when its time is over, is finished instead of expired: see MaintenanceStep EXPIRE."""
     content_hash: _builtins.str
-    """content_hash is the lower-case hexadecimal SHA-256 of the UTF-8 content. Output only."""
+    """content_hash is the lower-case hexadecimal SHA-256 of the UTF-8 content."""
     source: _builtins.str
     """source says where the memory comes from, such as a file name or a tool. At most 256 characters. Empty: not said."""
     supersedes_id: _builtins.str
-    """supersedes_id is the id of the memory that this one replaced. Empty: none. Output only."""
+    """supersedes_id is the id of the memory that this one replaced. Empty: none."""
     superseded_by_id: _builtins.str
-    """superseded_by_id is the id of the memory that replaced this one, which is then DEPRECATED. Empty: none. Output
-    only.
-    """
+    """superseded_by_id is the id of the memory that replaced this one, which is then SUPERSEDED. Empty: none."""
     revision: _builtins.int
     """revision is 1 at creation and grows by 1 with every change; being read does not change it. Send it back as
-    expected_revision to change only what was read. Output only.
+    expected_revision to change only what was read.
     """
     origin: Global___MemoryOrigin.ValueType
     """origin is the class of the source. Unspecified in a creating write: AGENT, in an import IMPORT. Under an existing key
@@ -885,7 +1044,7 @@ class Memory(_message.Message):
     derived from a quarantined memory. Kept to six decimal places. Absent: no bound of its own. Always set in replies.
     """
     review: Global___MemoryReview.ValueType
-    """review says whether the memory was withheld for a review. Output only."""
+    """review says whether the memory was withheld for a review."""
     @_builtins.property
     def scope(self) -> Global___Scope:
         """scope says where the memory lives. In a write it may be left out; its non-empty project_id, agent_id and session_id
@@ -924,15 +1083,15 @@ class Memory(_message.Message):
 
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
-        """create_time is when the memory was stored first. Output only."""
+        """create_time is when the memory was stored first."""
 
     @_builtins.property
     def update_time(self) -> _timestamp_pb2.Timestamp:
-        """update_time is when the latest revision was stored. Being read does not change it. Output only."""
+        """update_time is when the latest revision was stored. Being read does not change it."""
 
     @_builtins.property
     def access_time(self) -> _timestamp_pb2.Timestamp:
-        """access_time is when the memory was last returned by a get or a search. Unset: never. Output only."""
+        """access_time is when the memory was last returned by a get or a search. Unset: never."""
 
     @_builtins.property
     def event_time(self) -> _timestamp_pb2.Timestamp:
@@ -972,13 +1131,13 @@ class Memory(_message.Message):
         """
 
     @_builtins.property
-    def derived_from(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """derived_from are the ids of the memories that this one was made of. At most 64, each a UUID of a memory that the
+    def derived_from_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """derived_from_ids are the ids of the memories that this one was made of. At most 64, each a UUID of a memory that the
         scope sees, of any status, else INVALID_ARGUMENT. Repeated ones are kept once, order is kept.
         """
 
     @_builtins.property
-    def reminder(self) -> _reminder_pb2.Reminder:
+    def reminder(self) -> Global___Reminder:
         """reminder says when the memory comes due; see ListDueReminders. When a write gives none, the service looks for one in
         the content that is written: a birthday or an anniversary (every year), something to be reminded of, a deadline or an
         appointment, in English or Chinese, with a date such as "March 5", "2027-03-05", "3月5日" or "tomorrow", "next Friday",
@@ -1029,13 +1188,13 @@ class Memory(_message.Message):
         revision: _builtins.int = ...,
         origin: Global___MemoryOrigin.ValueType = ...,
         trust: _builtins.float | None = ...,
-        derived_from: _abc.Iterable[_builtins.str] | None = ...,
+        derived_from_ids: _abc.Iterable[_builtins.str] | None = ...,
         review: Global___MemoryReview.ValueType = ...,
-        reminder: _reminder_pb2.Reminder | None = ...,
+        reminder: Global___Reminder | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_trust", b"_trust", "access_time", b"access_time", "confidence", b"confidence", "create_time", b"create_time", "event_time", b"event_time", "expire_time", b"expire_time", "metadata", b"metadata", "reminder", b"reminder", "scope", b"scope", "trust", b"trust", "ttl", b"ttl", "update_time", b"update_time", "valid_from", b"valid_from", "valid_to", b"valid_to"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_trust", b"_trust", "access_count", b"access_count", "access_time", b"access_time", "category", b"category", "confidence", b"confidence", "content", b"content", "content_hash", b"content_hash", "create_time", b"create_time", "derived_from", b"derived_from", "event_time", b"event_time", "expire_time", b"expire_time", "file_refs", b"file_refs", "id", b"id", "importance", b"importance", "key", b"key", "keywords", b"keywords", "kind", b"kind", "layer", b"layer", "metadata", b"metadata", "origin", b"origin", "related_ids", b"related_ids", "reminder", b"reminder", "review", b"review", "revision", b"revision", "scope", b"scope", "source", b"source", "speaker", b"speaker", "status", b"status", "summary", b"summary", "superseded_by_id", b"superseded_by_id", "supersedes_id", b"supersedes_id", "tags", b"tags", "tier", b"tier", "title", b"title", "trust", b"trust", "ttl", b"ttl", "update_time", b"update_time", "valid_from", b"valid_from", "valid_to", b"valid_to", "work_in_progress", b"work_in_progress"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_confidence", b"_confidence", "_trust", b"_trust", "access_count", b"access_count", "access_time", b"access_time", "category", b"category", "confidence", b"confidence", "content", b"content", "content_hash", b"content_hash", "create_time", b"create_time", "derived_from_ids", b"derived_from_ids", "event_time", b"event_time", "expire_time", b"expire_time", "file_refs", b"file_refs", "id", b"id", "importance", b"importance", "key", b"key", "keywords", b"keywords", "kind", b"kind", "layer", b"layer", "metadata", b"metadata", "origin", b"origin", "related_ids", b"related_ids", "reminder", b"reminder", "review", b"review", "revision", b"revision", "scope", b"scope", "source", b"source", "speaker", b"speaker", "status", b"status", "summary", b"summary", "superseded_by_id", b"superseded_by_id", "supersedes_id", b"supersedes_id", "tags", b"tags", "tier", b"tier", "title", b"title", "trust", b"trust", "ttl", b"ttl", "update_time", b"update_time", "valid_from", b"valid_from", "valid_to", b"valid_to", "work_in_progress", b"work_in_progress"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__confidence: _TypeAlias = _typing.Literal["confidence"]  # noqa: Y015
     _WhichOneofArgType__confidence: _TypeAlias = _typing.Literal["_confidence", b"_confidence"]  # noqa: Y015
@@ -1064,7 +1223,7 @@ class AsOf(_message.Message):
     KNOWN_TIME_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def valid_time(self) -> _timestamp_pb2.Timestamp:
-        """valid_time asks for what was true then. It may lie in the future. Lists and searches then also find DEPRECATED
+        """valid_time asks for what was true then. It may lie in the future. Lists and searches then also find SUPERSEDED
         memories with a valid_to after it: what replaced them was not true yet. Unset: for a read by id or key it does not
         matter, else known_time, or now.
         """
@@ -1120,456 +1279,427 @@ class TimeRange(_message.Message):
 Global___TimeRange: _TypeAlias = TimeRange  # noqa: Y015
 
 @_typing.final
-class MetadataEquals(_message.Message):
-    """MetadataEquals matches memories whose metadata hold a value at a path."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    PATH_FIELD_NUMBER: _builtins.int
-    VALUE_FIELD_NUMBER: _builtins.int
-    path: _builtins.str
-    """path names members of nested objects, joined by dots, such as "ticket.state". Required: 1 to 256 characters. Lists
-    on the way are searched through: each of their elements is tried. A dot within a name is not told from a step.
-    """
-    @_builtins.property
-    def value(self) -> _struct_pb2.Value:
-        """value is a string, number, boolean or null; a list or an object is INVALID_ARGUMENT. Required. Strings are compared
-        exactly, numbers by value (1 equals 1.0). A list at the path matches when one of its elements does. Null matches an
-        explicit null, not a missing member.
-        """
-
-    def __init__(
-        self,
-        *,
-        path: _builtins.str = ...,
-        value: _struct_pb2.Value | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["value", b"value"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["path", b"path", "value", b"value"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___MetadataEquals: _TypeAlias = MetadataEquals  # noqa: Y015
-
-@_typing.final
-class Filter(_message.Message):
-    """Filter narrows a read. All given fields must match; within a list any value suffices (in tags_all: every one). Every
-    retriever applies the filter while it searches, so a filter never costs hits. It works within what the scope makes
-    visible and never widens that. Each list holds at most 256 values, else INVALID_ARGUMENT; repeated values change
-    nothing; the order of values does not matter.
-    """
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    LAYERS_FIELD_NUMBER: _builtins.int
-    KINDS_FIELD_NUMBER: _builtins.int
-    CATEGORIES_FIELD_NUMBER: _builtins.int
-    TIERS_FIELD_NUMBER: _builtins.int
-    STATUSES_FIELD_NUMBER: _builtins.int
-    TAGS_ANY_FIELD_NUMBER: _builtins.int
-    TAGS_ALL_FIELD_NUMBER: _builtins.int
-    CREATE_TIME_FIELD_NUMBER: _builtins.int
-    UPDATE_TIME_FIELD_NUMBER: _builtins.int
-    ACCESS_TIME_FIELD_NUMBER: _builtins.int
-    EVENT_TIME_FIELD_NUMBER: _builtins.int
-    LAST_DAYS_FIELD_NUMBER: _builtins.int
-    LAST_DAYS_FIELD_FIELD_NUMBER: _builtins.int
-    MIN_IMPORTANCE_FIELD_NUMBER: _builtins.int
-    MAX_IMPORTANCE_FIELD_NUMBER: _builtins.int
-    MIN_CONFIDENCE_FIELD_NUMBER: _builtins.int
-    MAX_CONFIDENCE_FIELD_NUMBER: _builtins.int
-    VISIBILITY_FIELD_NUMBER: _builtins.int
-    AGENT_IDS_FIELD_NUMBER: _builtins.int
-    SESSION_IDS_FIELD_NUMBER: _builtins.int
-    SPEAKERS_FIELD_NUMBER: _builtins.int
-    METADATA_FIELD_NUMBER: _builtins.int
-    IDS_FIELD_NUMBER: _builtins.int
-    INCLUDE_EXPIRED_FIELD_NUMBER: _builtins.int
-    ORIGINS_FIELD_NUMBER: _builtins.int
-    MIN_TRUST_FIELD_NUMBER: _builtins.int
-    VALID_FROM_FIELD_NUMBER: _builtins.int
-    VALID_TO_FIELD_NUMBER: _builtins.int
-    INCLUDE_NOT_VALID_FIELD_NUMBER: _builtins.int
-    WHERE_FIELD_NUMBER: _builtins.int
-    SESSIONS_FIELD_NUMBER: _builtins.int
-    last_days: _builtins.int
-    """last_days: the time named by last_days_field lies within the last so many times 24 hours before the call. 1 to
-    36 500. 0: no matter.
-    """
-    last_days_field: Global___TimeField.ValueType
-    """last_days_field is the time that last_days looks at. Unspecified: CREATE_TIME. Without last_days it does nothing."""
-    min_importance: _builtins.int
-    """min_importance is the least importance: 1 to 5. 0: no bound."""
-    max_importance: _builtins.int
-    """max_importance is the greatest importance: 1 to 5, not below min_importance. 0: no bound."""
-    min_confidence: _builtins.float
-    """min_confidence is the least confidence: 0 to 1. Absent: no bound."""
-    max_confidence: _builtins.float
-    """max_confidence is the greatest confidence: 0 to 1, not below min_confidence. Absent: no bound."""
-    visibility: Global___ProjectVisibility.ValueType
-    """visibility narrows to the scope's project or to the global memories. Unspecified: both."""
-    include_expired: _builtins.bool
-    """include_expired also finds memories whose expire_time has passed but which have not been put away yet. False: they
-    are left out, unless `statuses` contains EXPIRED.
-    """
-    min_trust: _builtins.float
-    """min_trust is the least trust: 0 to 1. Absent: no bound."""
-    include_not_valid: _builtins.bool
-    """include_not_valid also finds memories that are not true at the time asked about, now or AsOf.valid_time: whose
-    valid_from lies after it, or whose valid_to does not. False: they are left out. But DEPRECATED ones that `statuses`
-    or `where` ask for are found after their valid_to, too, unless AsOf.valid_time is given.
-    """
-    sessions: Global___SessionVisibility.ValueType
-    """sessions says whose private memories may be found: those of layer SESSION, the messages of sessions above all.
-    Unspecified: those of the scope's own session.
-    """
-    @_builtins.property
-    def layers(self) -> _containers.RepeatedScalarFieldContainer[Global___MemoryLayer.ValueType]:
-        """layers: the memory is in one of these layers. Empty: in any."""
-
-    @_builtins.property
-    def kinds(self) -> _containers.RepeatedScalarFieldContainer[Global___MemoryKind.ValueType]:
-        """kinds: the memory is of one of these kinds. Empty: of any."""
-
-    @_builtins.property
-    def categories(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """categories: the memory's category is one of these, exactly; an empty string finds memories without one. Empty list:
-        any.
-        """
-
-    @_builtins.property
-    def tiers(self) -> _containers.RepeatedScalarFieldContainer[Global___MemoryTier.ValueType]:
-        """tiers: the memory is in one of these tiers. Empty: in any but ARCHIVED, unless `where` tests TIER itself."""
-
-    @_builtins.property
-    def statuses(self) -> _containers.RepeatedScalarFieldContainer[Global___MemoryStatus.ValueType]:
-        """statuses: the memory has one of these statuses. Empty: ACTIVE only, unless
-        `where` tests STATUS itself.
-        """
-
-    @_builtins.property
-    def tags_any(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """tags_any: the memory has at least one of these tags. Empty: no matter."""
-
-    @_builtins.property
-    def tags_all(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """tags_all: the memory has all of these tags. Empty: no matter."""
-
-    @_builtins.property
-    def create_time(self) -> Global___TimeRange:
-        """create_time: the memory was stored first within this range. Unset: no matter."""
-
-    @_builtins.property
-    def update_time(self) -> Global___TimeRange:
-        """update_time: the memory was changed last within this range. Unset: no matter."""
-
-    @_builtins.property
-    def access_time(self) -> Global___TimeRange:
-        """access_time: the memory was read last within this range; one never read does not match. Unset: no matter."""
-
-    @_builtins.property
-    def event_time(self) -> Global___TimeRange:
-        """event_time: it happened within this range; a memory without an event time does not match. Unset: no matter."""
-
-    @_builtins.property
-    def agent_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """agent_ids: the memory was written by one of these agents; an empty string finds those written by none. Empty list:
-        any.
-        """
-
-    @_builtins.property
-    def session_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """session_ids: the memory was written in one of these sessions; an empty string finds those outside every session.
-        Memories of layer SESSION stay invisible from other sessions unless `sessions` says otherwise. Empty list: any.
-        """
-
-    @_builtins.property
-    def speakers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """speakers: the memory was said by one of these, exactly; an empty string finds those nobody said. Empty list: any."""
-
-    @_builtins.property
-    def metadata(self) -> _containers.RepeatedCompositeFieldContainer[Global___MetadataEquals]:
-        """metadata: the memory's metadata hold all of these values. Empty: no matter."""
-
-    @_builtins.property
-    def ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """ids: the memory is one of these. Each a UUID; unknown ones match nothing. Empty: any."""
-
-    @_builtins.property
-    def origins(self) -> _containers.RepeatedScalarFieldContainer[Global___MemoryOrigin.ValueType]:
-        """origins: the memory comes from one of these classes of sources. Empty: from any."""
-
-    @_builtins.property
-    def valid_from(self) -> Global___TimeRange:
-        """valid_from: what the memory says began to be true within this range; a memory without a valid_from does not match.
-        Unset: no matter.
-        """
-
-    @_builtins.property
-    def valid_to(self) -> Global___TimeRange:
-        """valid_to: it ceased to be true within this range; a memory without a valid_to does not match. Unset: no matter."""
-
-    @_builtins.property
-    def where(self) -> Global___FilterExpression:
-        """where is a free expression that must match too. Unset: no matter. Nested at most 8 deep, with at most 256 values in
-        total.
-        """
-
-    def __init__(
-        self,
-        *,
-        layers: _abc.Iterable[Global___MemoryLayer.ValueType] | None = ...,
-        kinds: _abc.Iterable[Global___MemoryKind.ValueType] | None = ...,
-        categories: _abc.Iterable[_builtins.str] | None = ...,
-        tiers: _abc.Iterable[Global___MemoryTier.ValueType] | None = ...,
-        statuses: _abc.Iterable[Global___MemoryStatus.ValueType] | None = ...,
-        tags_any: _abc.Iterable[_builtins.str] | None = ...,
-        tags_all: _abc.Iterable[_builtins.str] | None = ...,
-        create_time: Global___TimeRange | None = ...,
-        update_time: Global___TimeRange | None = ...,
-        access_time: Global___TimeRange | None = ...,
-        event_time: Global___TimeRange | None = ...,
-        last_days: _builtins.int = ...,
-        last_days_field: Global___TimeField.ValueType = ...,
-        min_importance: _builtins.int = ...,
-        max_importance: _builtins.int = ...,
-        min_confidence: _builtins.float | None = ...,
-        max_confidence: _builtins.float | None = ...,
-        visibility: Global___ProjectVisibility.ValueType = ...,
-        agent_ids: _abc.Iterable[_builtins.str] | None = ...,
-        session_ids: _abc.Iterable[_builtins.str] | None = ...,
-        speakers: _abc.Iterable[_builtins.str] | None = ...,
-        metadata: _abc.Iterable[Global___MetadataEquals] | None = ...,
-        ids: _abc.Iterable[_builtins.str] | None = ...,
-        include_expired: _builtins.bool = ...,
-        origins: _abc.Iterable[Global___MemoryOrigin.ValueType] | None = ...,
-        min_trust: _builtins.float | None = ...,
-        valid_from: Global___TimeRange | None = ...,
-        valid_to: Global___TimeRange | None = ...,
-        include_not_valid: _builtins.bool = ...,
-        where: Global___FilterExpression | None = ...,
-        sessions: Global___SessionVisibility.ValueType = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_confidence", b"_max_confidence", "_min_confidence", b"_min_confidence", "_min_trust", b"_min_trust", "access_time", b"access_time", "create_time", b"create_time", "event_time", b"event_time", "max_confidence", b"max_confidence", "min_confidence", b"min_confidence", "min_trust", b"min_trust", "update_time", b"update_time", "valid_from", b"valid_from", "valid_to", b"valid_to", "where", b"where"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_confidence", b"_max_confidence", "_min_confidence", b"_min_confidence", "_min_trust", b"_min_trust", "access_time", b"access_time", "agent_ids", b"agent_ids", "categories", b"categories", "create_time", b"create_time", "event_time", b"event_time", "ids", b"ids", "include_expired", b"include_expired", "include_not_valid", b"include_not_valid", "kinds", b"kinds", "last_days", b"last_days", "last_days_field", b"last_days_field", "layers", b"layers", "max_confidence", b"max_confidence", "max_importance", b"max_importance", "metadata", b"metadata", "min_confidence", b"min_confidence", "min_importance", b"min_importance", "min_trust", b"min_trust", "origins", b"origins", "session_ids", b"session_ids", "sessions", b"sessions", "speakers", b"speakers", "statuses", b"statuses", "tags_all", b"tags_all", "tags_any", b"tags_any", "tiers", b"tiers", "update_time", b"update_time", "valid_from", b"valid_from", "valid_to", b"valid_to", "visibility", b"visibility", "where", b"where"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType__max_confidence: _TypeAlias = _typing.Literal["max_confidence"]  # noqa: Y015
-    _WhichOneofArgType__max_confidence: _TypeAlias = _typing.Literal["_max_confidence", b"_max_confidence"]  # noqa: Y015
-    _WhichOneofReturnType__min_confidence: _TypeAlias = _typing.Literal["min_confidence"]  # noqa: Y015
-    _WhichOneofArgType__min_confidence: _TypeAlias = _typing.Literal["_min_confidence", b"_min_confidence"]  # noqa: Y015
-    _WhichOneofReturnType__min_trust: _TypeAlias = _typing.Literal["min_trust"]  # noqa: Y015
-    _WhichOneofArgType__min_trust: _TypeAlias = _typing.Literal["_min_trust", b"_min_trust"]  # noqa: Y015
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_confidence) -> _WhichOneofReturnType__max_confidence | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__min_confidence) -> _WhichOneofReturnType__min_confidence | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__min_trust) -> _WhichOneofReturnType__min_trust | None: ...
-
-Global___Filter: _TypeAlias = Filter  # noqa: Y015
-
-@_typing.final
-class FilterExpression(_message.Message):
-    """FilterExpression is a condition, or others joined by and, or, not. Exactly one field must be set, else
-    INVALID_ARGUMENT.
-    """
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    ALL_OF_FIELD_NUMBER: _builtins.int
-    ANY_OF_FIELD_NUMBER: _builtins.int
-    NEGATED_FIELD_NUMBER: _builtins.int
-    CONDITION_FIELD_NUMBER: _builtins.int
-    @_builtins.property
-    def all_of(self) -> Global___FilterGroup:
-        """all_of matches when every expression of the group does."""
-
-    @_builtins.property
-    def any_of(self) -> Global___FilterGroup:
-        """any_of matches when at least one expression of the group does."""
-
-    @_builtins.property
-    def negated(self) -> Global___FilterExpression:
-        """negated matches when this expression does not."""
-
-    @_builtins.property
-    def condition(self) -> Global___FilterCondition:
-        """condition tests one field."""
-
-    def __init__(
-        self,
-        *,
-        all_of: Global___FilterGroup | None = ...,
-        any_of: Global___FilterGroup | None = ...,
-        negated: Global___FilterExpression | None = ...,
-        condition: Global___FilterCondition | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["all_of", b"all_of", "any_of", b"any_of", "condition", b"condition", "negated", b"negated", "node", b"node"]  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["all_of", b"all_of", "any_of", b"any_of", "condition", b"condition", "negated", b"negated", "node", b"node"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_node: _TypeAlias = _typing.Literal["all_of", "any_of", "negated", "condition"]  # noqa: Y015
-    _WhichOneofArgType_node: _TypeAlias = _typing.Literal["node", b"node"]  # noqa: Y015
-    def WhichOneof(self, oneof_group: _WhichOneofArgType_node) -> _WhichOneofReturnType_node | None: ...
-
-Global___FilterExpression: _TypeAlias = FilterExpression  # noqa: Y015
-
-@_typing.final
-class FilterGroup(_message.Message):
-    """FilterGroup is a list of expressions."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    EXPRESSIONS_FIELD_NUMBER: _builtins.int
-    @_builtins.property
-    def expressions(self) -> _containers.RepeatedCompositeFieldContainer[Global___FilterExpression]:
-        """expressions are joined by the field that holds the group. At least 1, at most 256, else INVALID_ARGUMENT. Order and
-        repetition change nothing.
-        """
-
-    def __init__(
-        self,
-        *,
-        expressions: _abc.Iterable[Global___FilterExpression] | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["expressions", b"expressions"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___FilterGroup: _TypeAlias = FilterGroup  # noqa: Y015
-
-@_typing.final
-class FilterCondition(_message.Message):
-    """FilterCondition tests one field of a memory. A memory that lacks the field matches NOT_EQUALS and no other operator."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    FIELD_FIELD_NUMBER: _builtins.int
-    OPERATOR_FIELD_NUMBER: _builtins.int
-    METADATA_PATH_FIELD_NUMBER: _builtins.int
-    VALUES_FIELD_NUMBER: _builtins.int
-    field: Global___FilterField.ValueType
-    """field is the field to test. Required."""
-    operator: Global___FilterOperator.ValueType
-    """operator says how. Required. LESS to GREATER_OR_EQUAL are for IMPORTANCE, CONFIDENCE, TRUST and times only; with another
-    field they are INVALID_ARGUMENT.
-    """
-    metadata_path: _builtins.str
-    """metadata_path names the member to test, as MetadataEquals.path does. Required when field is METADATA, else it must
-    be empty.
-    """
-    @_builtins.property
-    def values(self) -> _containers.RepeatedCompositeFieldContainer[_struct_pb2.Value]:
-        """values are what to compare with: 1 to 256 for IN, exactly 1 for every other operator. Enums are names without their
-        prefix, such as "LONG_TERM"; times are RFC 3339 strings, such as "2026-02-06T08:00:00Z"; IMPORTANCE, CONFIDENCE
-        and TRUST are numbers; METADATA is a string, number, boolean or null; all else is a string. A value of another type, or
-        an unknown name, is INVALID_ARGUMENT.
-        """
-
-    def __init__(
-        self,
-        *,
-        field: Global___FilterField.ValueType = ...,
-        operator: Global___FilterOperator.ValueType = ...,
-        metadata_path: _builtins.str = ...,
-        values: _abc.Iterable[_struct_pb2.Value] | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["field", b"field", "metadata_path", b"metadata_path", "operator", b"operator", "values", b"values"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___FilterCondition: _TypeAlias = FilterCondition  # noqa: Y015
-
-@_typing.final
-class FieldViolation(_message.Message):
-    """FieldViolation is one thing wrong with one item of a batch."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    FIELD_FIELD_NUMBER: _builtins.int
-    DESCRIPTION_FIELD_NUMBER: _builtins.int
-    field: _builtins.str
-    """field is the field's path within the item, such as "memory.tags[3]"."""
-    description: _builtins.str
-    """description says in English what would be right."""
-    def __init__(
-        self,
-        *,
-        field: _builtins.str = ...,
-        description: _builtins.str = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["description", b"description", "field", b"field"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___FieldViolation: _TypeAlias = FieldViolation  # noqa: Y015
-
-@_typing.final
-class ItemStatus(_message.Message):
-    """ItemStatus says how one item of a batch went."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    CODE_FIELD_NUMBER: _builtins.int
-    MESSAGE_FIELD_NUMBER: _builtins.int
-    REASON_FIELD_NUMBER: _builtins.int
-    FIELD_VIOLATIONS_FIELD_NUMBER: _builtins.int
-    code: _builtins.int
-    """code is the gRPC status code as a number (google.rpc.Code): 0 is OK."""
-    message: _builtins.str
-    """message says in English what went wrong. Empty when OK."""
-    reason: _builtins.str
-    """reason is the full name of a value of ErrorReason, such as "ERROR_REASON_INVALID_REQUEST". Empty when OK."""
-    @_builtins.property
-    def field_violations(self) -> _containers.RepeatedCompositeFieldContainer[Global___FieldViolation]:
-        """field_violations are all things wrong with the item, at most 50. Empty unless code is 3 (INVALID_ARGUMENT)."""
-
-    def __init__(
-        self,
-        *,
-        code: _builtins.int = ...,
-        message: _builtins.str = ...,
-        reason: _builtins.str = ...,
-        field_violations: _abc.Iterable[Global___FieldViolation] | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["code", b"code", "field_violations", b"field_violations", "message", b"message", "reason", b"reason"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___ItemStatus: _TypeAlias = ItemStatus  # noqa: Y015
-
-@_typing.final
 class Redaction(_message.Message):
     """Redaction says that secrets of one sort were replaced in a text by "[REDACTED:kind]" before it was stored."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     KIND_FIELD_NUMBER: _builtins.int
-    COUNT_FIELD_NUMBER: _builtins.int
+    MATCH_COUNT_FIELD_NUMBER: _builtins.int
     kind: _builtins.str
     """kind names the sort of secret, such as "api-key", "private-key" or "card-number"."""
-    count: _builtins.int
-    """count is how many there were: at least 1."""
+    match_count: _builtins.int
+    """match_count is how many there were: at least 1."""
     def __init__(
         self,
         *,
         kind: _builtins.str = ...,
-        count: _builtins.int = ...,
+        match_count: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "kind", b"kind"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["kind", b"kind", "match_count", b"match_count"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Redaction: _TypeAlias = Redaction  # noqa: Y015
+
+@_typing.final
+class Conflict(_message.Message):
+    """Conflict says that a newer memory contradicts an older one. Both are of one user and project."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    RULE_FIELD_NUMBER: _builtins.int
+    TOPIC_FIELD_NUMBER: _builtins.int
+    OLDER_VALUE_FIELD_NUMBER: _builtins.int
+    NEWER_VALUE_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    OLDER_MEMORY_ID_FIELD_NUMBER: _builtins.int
+    NEWER_MEMORY_ID_FIELD_NUMBER: _builtins.int
+    OLDER_MEMORY_FIELD_NUMBER: _builtins.int
+    NEWER_MEMORY_FIELD_NUMBER: _builtins.int
+    CREATE_TIME_FIELD_NUMBER: _builtins.int
+    RESOLVE_TIME_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    """id is the conflict's UUID; ids sort in the order in which conflicts were found. Never empty."""
+    rule: Global___ConflictRule.ValueType
+    """rule says which rule found it. Never UNSPECIFIED."""
+    topic: _builtins.str
+    """topic says in words of the rules what both memories speak of, such as "home of anna". For people; the wording may
+    change. Never empty.
+    """
+    older_value: _builtins.str
+    """older_value is what the older memory says of it, such as "lisbon". For people. Never empty."""
+    newer_value: _builtins.str
+    """newer_value is what the newer memory says of it, such as "porto" or "not likes". For people. Never empty."""
+    state: Global___ConflictState.ValueType
+    """state says what became of it. Never UNSPECIFIED."""
+    older_memory_id: _builtins.str
+    """older_memory_id is the id of the memory that was written first. Never empty."""
+    newer_memory_id: _builtins.str
+    """newer_memory_id is the id of the memory that contradicts it; after that was superseded by a third memory that does
+    so too, or promoted to one (PromoteMemory), the id of the third. Never empty.
+    """
+    @_builtins.property
+    def older_memory(self) -> Global___Memory:
+        """older_memory is that memory as it is now. Unset when it is deleted or private to another session."""
+
+    @_builtins.property
+    def newer_memory(self) -> Global___Memory:
+        """newer_memory is that memory as it is now. Unset when it is deleted or private to another session."""
+
+    @_builtins.property
+    def create_time(self) -> _timestamp_pb2.Timestamp:
+        """create_time is when it was found. Always set."""
+
+    @_builtins.property
+    def resolve_time(self) -> _timestamp_pb2.Timestamp:
+        """resolve_time is when it ceased to be OPEN. Unset while it is."""
+
+    def __init__(
+        self,
+        *,
+        id: _builtins.str = ...,
+        rule: Global___ConflictRule.ValueType = ...,
+        topic: _builtins.str = ...,
+        older_value: _builtins.str = ...,
+        newer_value: _builtins.str = ...,
+        state: Global___ConflictState.ValueType = ...,
+        older_memory_id: _builtins.str = ...,
+        newer_memory_id: _builtins.str = ...,
+        older_memory: Global___Memory | None = ...,
+        newer_memory: Global___Memory | None = ...,
+        create_time: _timestamp_pb2.Timestamp | None = ...,
+        resolve_time: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "newer_memory", b"newer_memory", "older_memory", b"older_memory", "resolve_time", b"resolve_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "id", b"id", "newer_memory", b"newer_memory", "newer_memory_id", b"newer_memory_id", "newer_value", b"newer_value", "older_memory", b"older_memory", "older_memory_id", b"older_memory_id", "older_value", b"older_value", "resolve_time", b"resolve_time", "rule", b"rule", "state", b"state", "topic", b"topic"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Conflict: _TypeAlias = Conflict  # noqa: Y015
+
+@_typing.final
+class ToolCall(_message.Message):
+    """ToolCall is a call of a tool that an assistant makes."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    ARGUMENTS_FIELD_NUMBER: _builtins.int
+    FILE_REFS_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    """id names the call; a TOOL message refers to it by its tool_call_id. At most 128 characters, no control characters."""
+    name: _builtins.str
+    """name is the name of the tool. 1 to 128 characters, no control characters."""
+    @_builtins.property
+    def arguments(self) -> _struct_pb2.Struct:
+        """arguments are the arguments of the call; numbers become doubles. At most 16 384 bytes as JSON, nested at most 8 deep."""
+
+    @_builtins.property
+    def file_refs(self) -> _containers.RepeatedCompositeFieldContainer[Global___FileRef]:
+        """file_refs are the files that the call returned. At most 64."""
+
+    def __init__(
+        self,
+        *,
+        id: _builtins.str = ...,
+        name: _builtins.str = ...,
+        arguments: _struct_pb2.Struct | None = ...,
+        file_refs: _abc.Iterable[Global___FileRef] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["arguments", b"arguments"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["arguments", b"arguments", "file_refs", b"file_refs", "id", b"id", "name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ToolCall: _TypeAlias = ToolCall  # noqa: Y015
+
+@_typing.final
+class ChatMessage(_message.Message):
+    """ChatMessage is one message of a conversation: in AppendMessages, ListMessages, FlushMessages and CaptureMemory.
+
+    Output-only fields are set by ListMessages; values that a client sends in them are ignored.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ROLE_FIELD_NUMBER: _builtins.int
+    CONTENT_FIELD_NUMBER: _builtins.int
+    SPEAKER_FIELD_NUMBER: _builtins.int
+    EVENT_TIME_FIELD_NUMBER: _builtins.int
+    TOOL_CALLS_FIELD_NUMBER: _builtins.int
+    TOOL_CALL_ID_FIELD_NUMBER: _builtins.int
+    TOKEN_COUNT_FIELD_NUMBER: _builtins.int
+    PINNED_FIELD_NUMBER: _builtins.int
+    METADATA_FIELD_NUMBER: _builtins.int
+    MEMORY_ID_FIELD_NUMBER: _builtins.int
+    ORDINAL_FIELD_NUMBER: _builtins.int
+    ARCHIVED_FIELD_NUMBER: _builtins.int
+    SUMMARY_ID_FIELD_NUMBER: _builtins.int
+    CREATE_TIME_FIELD_NUMBER: _builtins.int
+    role: Global___MessageRole.ValueType
+    """role is the role of the speaker. Unspecified: USER; AppendMessages requires a role."""
+    content: _builtins.str
+    """content is the text of the message. At most 100 000 characters, without NUL. Empty only where there are tool_calls;
+    in FlushMessages it may always be empty. Images in it become files as those in Memory.content do.
+    """
+    speaker: _builtins.str
+    """speaker is the name of the speaker; searches filter by it. At most 128 characters. Empty: no name."""
+    tool_call_id: _builtins.str
+    """tool_call_id is the id of the call that this message answers. Only with the role TOOL. At most 128 characters."""
+    token_count: _builtins.int
+    """token_count is the number of tokens of the message. At most 10 000 000, and at most the limit of the session. 0: the
+    service counts content and tool calls with its tokenizer. Used by sessions alone. In ListMessages it follows later
+    changes of the content.
+    """
+    pinned: _builtins.bool
+    """pinned exempts the message from trimming, as system messages are. Used by sessions alone."""
+    memory_id: _builtins.str
+    """memory_id is the id of the memory that holds the message."""
+    ordinal: _builtins.int
+    """ordinal is the position in the session, counted from 1; a position is never reused."""
+    archived: _builtins.bool
+    """archived is true when the message is no longer in use, because it was trimmed or archived."""
+    summary_id: _builtins.str
+    """summary_id is the id of the memory that summarises the message after a trim. Empty: none."""
+    @_builtins.property
+    def event_time(self) -> _timestamp_pb2.Timestamp:
+        """event_time is when it was said; the memories made of it carry it. Unset: not known."""
+
+    @_builtins.property
+    def tool_calls(self) -> _containers.RepeatedCompositeFieldContainer[Global___ToolCall]:
+        """tool_calls are the calls of tools, in order. At most 64. In AppendMessages only with the role ASSISTANT.
+        FlushMessages uses their file_refs alone, CaptureMemory refuses them.
+        """
+
+    @_builtins.property
+    def metadata(self) -> _struct_pb2.Struct:
+        """metadata is free JSON, stored with the memory of the message by the rules of Memory.metadata. Used by sessions alone."""
+
+    @_builtins.property
+    def create_time(self) -> _timestamp_pb2.Timestamp:
+        """create_time is when the message was appended."""
+
+    def __init__(
+        self,
+        *,
+        role: Global___MessageRole.ValueType = ...,
+        content: _builtins.str = ...,
+        speaker: _builtins.str = ...,
+        event_time: _timestamp_pb2.Timestamp | None = ...,
+        tool_calls: _abc.Iterable[Global___ToolCall] | None = ...,
+        tool_call_id: _builtins.str = ...,
+        token_count: _builtins.int = ...,
+        pinned: _builtins.bool = ...,
+        metadata: _struct_pb2.Struct | None = ...,
+        memory_id: _builtins.str = ...,
+        ordinal: _builtins.int = ...,
+        archived: _builtins.bool = ...,
+        summary_id: _builtins.str = ...,
+        create_time: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "event_time", b"event_time", "metadata", b"metadata"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["archived", b"archived", "content", b"content", "create_time", b"create_time", "event_time", b"event_time", "memory_id", b"memory_id", "metadata", b"metadata", "ordinal", b"ordinal", "pinned", b"pinned", "role", b"role", "speaker", b"speaker", "summary_id", b"summary_id", "token_count", b"token_count", "tool_call_id", b"tool_call_id", "tool_calls", b"tool_calls"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ChatMessage: _TypeAlias = ChatMessage  # noqa: Y015
+
+@_typing.final
+class CalendarDate(_message.Message):
+    """CalendarDate is a day of the Gregorian calendar, wherever that is. There must be such a day: 31 February is
+    INVALID_ARGUMENT, as is 29 February of a year without it.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    YEAR_FIELD_NUMBER: _builtins.int
+    MONTH_FIELD_NUMBER: _builtins.int
+    DAY_FIELD_NUMBER: _builtins.int
+    year: _builtins.int
+    """year is 1900 to 2999, or 0 for any."""
+    month: _builtins.int
+    """month is 1 to 12."""
+    day: _builtins.int
+    """day is 1 to 31."""
+    def __init__(
+        self,
+        *,
+        year: _builtins.int = ...,
+        month: _builtins.int = ...,
+        day: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["day", b"day", "month", b"month", "year", b"year"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CalendarDate: _TypeAlias = CalendarDate  # noqa: Y015
+
+@_typing.final
+class TimeOfDay(_message.Message):
+    """TimeOfDay is a local time."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HOURS_FIELD_NUMBER: _builtins.int
+    MINUTES_FIELD_NUMBER: _builtins.int
+    hours: _builtins.int
+    """hours is 0 to 23."""
+    minutes: _builtins.int
+    """minutes is 0 to 59."""
+    def __init__(
+        self,
+        *,
+        hours: _builtins.int = ...,
+        minutes: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["hours", b"hours", "minutes", b"minutes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TimeOfDay: _TypeAlias = TimeOfDay  # noqa: Y015
+
+@_typing.final
+class Reminder(_message.Message):
+    """Reminder says when a memory comes due. ListDueReminders lists what is."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DATE_FIELD_NUMBER: _builtins.int
+    TIME_FIELD_NUMBER: _builtins.int
+    RECURRENCE_FIELD_NUMBER: _builtins.int
+    TIME_ZONE_FIELD_NUMBER: _builtins.int
+    SLOT_FIELD_NUMBER: _builtins.int
+    PHRASE_FIELD_NUMBER: _builtins.int
+    recurrence: Global___ReminderRecurrence.ValueType
+    """recurrence says whether it comes again. Unspecified: every year when the date has no year, else once."""
+    time_zone: _builtins.str
+    """time_zone is the IANA name of the zone in which that day and its slots are, such as "Asia/Shanghai". Empty: that of
+    whoever asks what is due. An unknown one is INVALID_ARGUMENT.
+    """
+    slot: Global___ReminderSlot.ValueType
+    """slot is the only one in which it is due. It must be that of `time` when both are given. Unspecified: both, or the
+    MORNING alone when `time` is before 15:00.
+    """
+    phrase: _builtins.str
+    """phrase is the sentence of the content in which the service found the reminder. Empty: it was given."""
+    @_builtins.property
+    def date(self) -> Global___CalendarDate:
+        """date is the day, by the Gregorian calendar; days of the lunar calendar are not reckoned."""
+
+    @_builtins.property
+    def time(self) -> Global___TimeOfDay:
+        """time is when on that day. It does not delay the reminder, which is due from the begin of its slot on, but is told
+        (ReminderOccurrence.due_time), and one before 15:00 is due in the MORNING only. Unset: the whole day.
+        """
+
+    def __init__(
+        self,
+        *,
+        date: Global___CalendarDate | None = ...,
+        time: Global___TimeOfDay | None = ...,
+        recurrence: Global___ReminderRecurrence.ValueType = ...,
+        time_zone: _builtins.str = ...,
+        slot: Global___ReminderSlot.ValueType = ...,
+        phrase: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["date", b"date", "time", b"time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["date", b"date", "phrase", b"phrase", "recurrence", b"recurrence", "slot", b"slot", "time", b"time", "time_zone", b"time_zone"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Reminder: _TypeAlias = Reminder  # noqa: Y015
+
+@_typing.final
+class ReminderOccurrence(_message.Message):
+    """ReminderOccurrence is one time at which a reminder is due: what AcknowledgeReminder names."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MEMORY_ID_FIELD_NUMBER: _builtins.int
+    DATE_FIELD_NUMBER: _builtins.int
+    SLOT_FIELD_NUMBER: _builtins.int
+    OVERDUE_FIELD_NUMBER: _builtins.int
+    DUE_TIME_FIELD_NUMBER: _builtins.int
+    memory_id: _builtins.str
+    """memory_id is the id of the memory."""
+    slot: Global___ReminderSlot.ValueType
+    """slot is the latest one of that day that has begun and in which the reminder is due."""
+    overdue: _builtins.bool
+    """overdue tells that the slot is over: it is later on that day, or another day."""
+    @_builtins.property
+    def date(self) -> Global___CalendarDate:
+        """date is the day, with its year. That of a yearly reminder of 29 February is 28 February in most years."""
+
+    @_builtins.property
+    def due_time(self) -> _timestamp_pb2.Timestamp:
+        """due_time is the moment of Reminder.time, if it has one within the slot, else the slot's begin. A time that clocks
+        skip on that day is as much later as they skip; of one that they show twice it is the first.
+        """
+
+    def __init__(
+        self,
+        *,
+        memory_id: _builtins.str = ...,
+        date: Global___CalendarDate | None = ...,
+        slot: Global___ReminderSlot.ValueType = ...,
+        overdue: _builtins.bool = ...,
+        due_time: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["date", b"date", "due_time", b"due_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["date", b"date", "due_time", b"due_time", "memory_id", b"memory_id", "overdue", b"overdue", "slot", b"slot"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReminderOccurrence: _TypeAlias = ReminderOccurrence  # noqa: Y015
+
+@_typing.final
+class Warning(_message.Message):
+    """Warning is something to act on, from GetStats, Diagnose or a context."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SEVERITY_FIELD_NUMBER: _builtins.int
+    CODE_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    VALUE_FIELD_NUMBER: _builtins.int
+    LIMIT_FIELD_NUMBER: _builtins.int
+    severity: Global___Severity.ValueType
+    """severity is how urgent it is. Never UNSPECIFIED."""
+    code: Global___WarningCode.ValueType
+    """code identifies the kind of warning. Never UNSPECIFIED."""
+    message: _builtins.str
+    """message describes it for people and says what to do: in English, or in the locale of a context."""
+    value: _builtins.int
+    """value is the number that was measured, such as the tokens of a session. 0: the warning has none."""
+    limit: _builtins.int
+    """limit is the number that value is compared with. 0: the warning has none."""
+    def __init__(
+        self,
+        *,
+        severity: Global___Severity.ValueType = ...,
+        code: Global___WarningCode.ValueType = ...,
+        message: _builtins.str = ...,
+        value: _builtins.int = ...,
+        limit: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["code", b"code", "limit", b"limit", "message", b"message", "severity", b"severity", "value", b"value"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Warning: _TypeAlias = Warning  # noqa: Y015

@@ -56,15 +56,12 @@ def measure() -> dict[str, list[str]]:
     from memsvc.server.options import ServerOptions  # noqa: PLC0415
     from memsvc.server.server import build  # noqa: PLC0415
     from memsvc.settings import load_settings  # noqa: PLC0415
-    from memsvc.v1 import (  # noqa: PLC0415
-        memory_service_pb2,
-        memory_service_pb2_grpc,
-        search_service_pb2,
-        search_service_pb2_grpc,
-        types_pb2,
-    )
+    from memsvc.v1 import memory_service_pb2 as memory_pb  # noqa: PLC0415
+    from memsvc.v1 import memory_service_pb2_grpc, search_service_pb2_grpc  # noqa: PLC0415
+    from memsvc.v1 import search_service_pb2 as search_pb  # noqa: PLC0415
+    from memsvc.v1 import types_pb2 as types_pb  # noqa: PLC0415
 
-    scope = types_pb2.Scope(user_id="u")
+    scope = types_pb.Scope(user_id="u")
 
     async def serve(directory: str) -> dict[str, list[str]]:
         settings = load_settings(data_dir=Path(directory))
@@ -76,11 +73,11 @@ def measure() -> dict[str, list[str]]:
                 searches = search_service_pb2_grpc.SearchServiceStub(channel)
 
                 async def create(text: str) -> None:
-                    memory = types_pb2.Memory(content=text)
-                    await memories.CreateMemory(memory_service_pb2.CreateMemoryRequest(scope=scope, memory=memory))
+                    memory = types_pb.Memory(content=text)
+                    await memories.CreateMemory(memory_pb.CreateMemoryRequest(scope=scope, memory=memory))
 
                 async def search(text: str) -> None:
-                    found = await searches.Search(search_service_pb2.SearchRequest(scope=scope, query=text))
+                    found = await searches.Search(search_pb.SearchRequest(scope=scope, query=text))
                     assert found.hits
 
                 async def traced(call: Any, text: str) -> list[str]:

@@ -13,7 +13,7 @@ import pytest
 
 from memsvc.domain import errors
 from memsvc.server.error_status import REASON_PREFIX
-from memsvc.v1 import error_reason_pb2
+from memsvc.v1 import errors_pb2 as errors_pb
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
@@ -112,7 +112,7 @@ def test_every_error_has_its_reason_and_every_reason_its_error() -> None:
     """What the domain raises and what the API promises are the same."""
     classes = [value for value in vars(errors).values() if isinstance(value, type)]
     raised = {cls.reason for cls in classes if issubclass(cls, errors.MemsvcError)}
-    names = error_reason_pb2.ErrorReason.keys()
+    names = errors_pb.ErrorReason.keys()
     promised = {name.removeprefix(REASON_PREFIX) for name in names} - {"UNSPECIFIED"}
 
     assert raised == promised

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from memsvc.v1 import conflicts_pb2 as conflicts_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import types_pb2 as types_pb
 from tests.bench import requests as asking
 from tests.bench.latency import PART
 from tests.bench.load_generators import WARM_UP, one_by_one
@@ -38,23 +37,23 @@ async def measure_conflicts(server: Server, dimension: int, count: int) -> list[
 async def _fill(server: Server, dimension: int) -> None:
     for start in range(0, STORED, _BATCH):
         entries = [
-            memory_pb.BatchMemory(memory=types.Memory(content=_port(number, 80)), vector=_vector(dimension))
+            memory_pb.BatchMemory(memory=types_pb.Memory(content=_port(number, 80)), vector=_vector(dimension))
             for number in range(start, start + _BATCH)
         ]
         request = memory_pb.BatchCreateMemoriesRequest(
             scope=asking.scope(USER),
             memories=entries,
-            wait_for=types.WAIT_FOR_STORED,
-            conflict_policy=conflicts_pb.CONFLICT_POLICY_KEEP_BOTH,
+            wait_for=types_pb.WAIT_FOR_STORED,
+            conflict_policy=types_pb.CONFLICT_POLICY_KEEP_BOTH,
         )
         await server.memories.BatchCreateMemories(request)
 
 
 def _turn(number: int, dimension: int) -> list[memory_pb.CreateMemoryRequest]:
     return [
-        _create(_port(number, 90), types.MEMORY_KIND_NOTE, dimension),
-        _create(_port(STORED + number, 80), types.MEMORY_KIND_FACT, dimension),
-        _create(_port(number % STORED, 90 + number // STORED), types.MEMORY_KIND_FACT, dimension),
+        _create(_port(number, 90), types_pb.MEMORY_KIND_NOTE, dimension),
+        _create(_port(STORED + number, 80), types_pb.MEMORY_KIND_FACT, dimension),
+        _create(_port(number % STORED, 90 + number // STORED), types_pb.MEMORY_KIND_FACT, dimension),
     ]
 
 
@@ -62,12 +61,12 @@ def _port(number: int, port: int) -> str:
     return f"The port of server{number} is {port}."
 
 
-def _create(content: str, kind: types.MemoryKind.ValueType, dimension: int) -> memory_pb.CreateMemoryRequest:
+def _create(content: str, kind: types_pb.MemoryKind.ValueType, dimension: int) -> memory_pb.CreateMemoryRequest:
     return memory_pb.CreateMemoryRequest(
         scope=asking.scope(USER),
-        memory=types.Memory(content=content, kind=kind),
+        memory=types_pb.Memory(content=content, kind=kind),
         vector=_vector(dimension),
-        wait_for=types.WAIT_FOR_STORED,
+        wait_for=types_pb.WAIT_FOR_STORED,
     )
 
 

@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from memsvc.v1 import context_pb2 as pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import search_service_pb2 as search_pb
+from memsvc.v1 import types_pb2 as types_pb
 from tests.bench.load_generators import WARM_UP, one_by_one, undisturbed
 from tests.bench.percentiles import Sample
 from tests.bench.results import Row, at_most, timed
@@ -34,8 +34,8 @@ async def measure_contexts(server: Server, corpus: Corpus, count: int, told: Cal
     """Give a user what a context is made of, then load it and build contexts with a given vector."""
     user = corpus.users[0]
     await _settle(server, user)
-    scope = types.Scope(user_id=user, project_id=PROJECT, session_id=SESSION)
-    loads = [pb.LoadCoreRequest(scope=scope)] * (count + WARM_UP)
+    scope = types_pb.Scope(user_id=user, project_id=PROJECT, session_id=SESSION)
+    loads = [search_pb.LoadCoreRequest(scope=scope)] * (count + WARM_UP)
     loaded = Sample.of(await one_by_one(server.searches.LoadCore, loads))
     told()
     questions = [one for one in corpus.questions(count * len(corpus.users), purpose="context") if one.user == user]
@@ -50,11 +50,11 @@ async def measure_contexts(server: Server, corpus: Corpus, count: int, told: Cal
     ]
 
 
-def _request(scope: types.Scope, question: Question) -> pb.BuildContextRequest:
-    return pb.BuildContextRequest(scope=scope, query=question.text, vector=question.vector.tolist())
+def _request(scope: types_pb.Scope, question: Question) -> search_pb.BuildContextRequest:
+    return search_pb.BuildContextRequest(scope=scope, query=question.text, vector=question.vector.tolist())
 
 
-async def _streams(server: Server, requests: list[pb.BuildContextRequest]) -> list[Streamed]:
+async def _streams(server: Server, requests: list[search_pb.BuildContextRequest]) -> list[Streamed]:
     found = []
     with undisturbed():
         for request in requests:
@@ -70,23 +70,23 @@ async def _streams(server: Server, requests: list[pb.BuildContextRequest]) -> li
 async def _settle(server: Server, user: str) -> None:
     for start in range(0, len(memories := [*_memories()]), 50):
         batch = memory_pb.BatchCreateMemoriesRequest(
-            scope=types.Scope(user_id=user),
+            scope=types_pb.Scope(user_id=user),
             memories=[memory_pb.BatchMemory(memory=memory) for memory in memories[start : start + 50]],
         )
         await server.memories.BatchCreateMemories(batch)
 
 
-def _memories() -> Iterator[types.Memory]:
-    project = types.Scope(project_id=PROJECT)
-    talk = types.Scope(project_id=PROJECT, session_id=SESSION)
+def _memories() -> Iterator[types_pb.Memory]:
+    project = types_pb.Scope(project_id=PROJECT)
+    talk = types_pb.Scope(project_id=PROJECT, session_id=SESSION)
     for number in range(_CORE):
         where = project if number % 2 else None
-        yield types.Memory(content=f"Rule {number} says how things are done here.", scope=where, layer=1)  # type: ignore[arg-type]  # an enum
+        yield types_pb.Memory(content=f"Rule {number} says how things are done here.", scope=where, layer=1)  # type: ignore[arg-type]  # an enum
     for number in range(_ACTIVE):
-        yield types.Memory(content=f"Work {number} is going on this week.", scope=project, tier=2)  # type: ignore[arg-type]
+        yield types_pb.Memory(content=f"Work {number} is going on this week.", scope=project, tier=2)  # type: ignore[arg-type]
     for number in range(_PREFERENCES):
-        yield types.Memory(content=f"Taste {number} is for something of its own.", kind=2)  # type: ignore[arg-type]
+        yield types_pb.Memory(content=f"Taste {number} is for something of its own.", kind=2)  # type: ignore[arg-type]
     for number in range(_NOTES):
-        yield types.Memory(content=f"Note {number}: what was done on the day.", scope=project, layer=3)  # type: ignore[arg-type]
+        yield types_pb.Memory(content=f"Note {number}: what was done on the day.", scope=project, layer=3)  # type: ignore[arg-type]
     for number in range(_MESSAGES):
-        yield types.Memory(content=f"Message {number} of what is spoken now.", scope=talk, layer=2, speaker="user")  # type: ignore[arg-type]
+        yield types_pb.Memory(content=f"Message {number} of what is spoken now.", scope=talk, layer=2, speaker="user")  # type: ignore[arg-type]

@@ -18,7 +18,7 @@ import uvloop
 from grpc import aio
 from grpc_health.v1 import health, health_pb2_grpc
 
-from memsvc.v1 import file_service_pb2 as pb
+from memsvc.v1 import file_service_pb2 as file_pb
 from memsvc.v1 import file_service_pb2_grpc as pb_grpc
 from tests.bench.server import ROOT
 
@@ -30,21 +30,21 @@ class Bare(pb_grpc.FileServiceServicer):
     """The two streams of FileService, without files."""
 
     async def UploadFile(
-        self, request_iterator: AsyncIterator[pb.UploadFileRequest], context: Context
-    ) -> pb.UploadFileResponse:
+        self, request_iterator: AsyncIterator[file_pb.UploadFileRequest], context: Context
+    ) -> file_pb.UploadFileResponse:
         """Count the bytes."""
         size = 0
         async for request in request_iterator:
             size += len(request.data)
-        return pb.UploadFileResponse(file=pb.File(size_bytes=size))
+        return file_pb.UploadFileResponse(file=file_pb.File(size_bytes=size))
 
     async def DownloadFile(
-        self, request: pb.DownloadFileRequest, context: Context
-    ) -> AsyncGenerator[pb.DownloadFileResponse, None]:
+        self, request: file_pb.DownloadFileRequest, context: Context
+    ) -> AsyncGenerator[file_pb.DownloadFileResponse, None]:
         """Give so many bytes out as *length* says, in messages as large as *offset* says."""
         piece = os.urandom(request.offset)
         for _ in range(request.length // request.offset):
-            yield pb.DownloadFileResponse(data=piece)
+            yield file_pb.DownloadFileResponse(data=piece)
 
 
 @asynccontextmanager

@@ -10,8 +10,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from memsvc.v1 import file_service_pb2 as pb
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import file_service_pb2 as file_pb
+from memsvc.v1 import types_pb2 as types_pb
 from memsvc.v1.file_service_pb2_grpc import FileServiceStub
 from tests.bench.echo_server import bare_server
 from tests.bench.results import Row, Target
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from memsvc.v1.file_service_pb2_grpc import FileServiceAsyncStub
 
 PART = "Files"
-_SCOPE = types.Scope(user_id="filing")
+_SCOPE = types_pb.Scope(user_id="filing")
 _UP_BYTES = 128 * 1024
 """As the client sends them."""
 _DOWN_BYTES = 256 * 1024
@@ -44,11 +44,11 @@ async def measure_files(plan: Plan, told: Callable[[], None]) -> list[Row]:
                 rates["bare up"].append((await _up(bare, size))[0])
                 rate, file_id = await _up(ours, size)
                 rates["up"].append(rate)
-                request = pb.DownloadFileRequest(offset=_DOWN_BYTES, length=size)
+                request = file_pb.DownloadFileRequest(offset=_DOWN_BYTES, length=size)
                 rates["bare down"].append(await _down(bare, request, size))
-                request = pb.DownloadFileRequest(scope=_SCOPE, id=file_id)
+                request = file_pb.DownloadFileRequest(scope=_SCOPE, id=file_id)
                 rates["down"].append(await _down(ours, request, size))
-                await ours.DeleteFile(pb.DeleteFileRequest(scope=_SCOPE, id=file_id))
+                await ours.DeleteFile(file_pb.DeleteFileRequest(scope=_SCOPE, id=file_id))
                 told()
     at = f"{size >> 20} MiB"
     return [
@@ -67,17 +67,19 @@ def _row(name: str, ours: list[float], bare: list[float]) -> Row:
 async def _up(stub: FileServiceAsyncStub, size: int) -> tuple[float, str]:
     data = os.urandom(_UP_BYTES)
 
-    async def requests() -> AsyncGenerator[pb.UploadFileRequest, None]:
-        yield pb.UploadFileRequest(header=pb.UploadFileHeader(scope=_SCOPE, name="large.bin", size_bytes=size))
+    async def requests() -> AsyncGenerator[file_pb.UploadFileRequest, None]:
+        yield file_pb.UploadFileRequest(
+            header=file_pb.UploadFileHeader(scope=_SCOPE, name="large.bin", size_bytes=size)
+        )
         for _ in range(size // _UP_BYTES):
-            yield pb.UploadFileRequest(data=data)
+            yield file_pb.UploadFileRequest(data=data)
 
     started = time.perf_counter()
     answer = await stub.UploadFile(requests())
     return size / (time.perf_counter() - started) / _MEGA, answer.file.id
 
 
-async def _down(stub: FileServiceAsyncStub, request: pb.DownloadFileRequest, size: int) -> float:
+async def _down(stub: FileServiceAsyncStub, request: file_pb.DownloadFileRequest, size: int) -> float:
     started, came = time.perf_counter(), 0
     async for response in stub.DownloadFile(request):
         came += len(response.data)

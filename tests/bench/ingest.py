@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from memsvc.v1 import memory_service_pb2 as memory_pb
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import types_pb2 as types_pb
 from tests.bench import requests as asking
 from tests.bench.embedding import opened_embedder, passages_per_second
 from tests.bench.load_generators import dripping
@@ -59,8 +59,8 @@ async def measure_embedded(plan: Plan) -> list[Row]:
 
 async def _rate(server: Server, texts: list[str]) -> float:
     # Facts that nobody said at no time: so the text that is embedded is the content, as for the embedder alone.
-    memories = [memory_pb.BatchMemory(memory=types.Memory(content=text)) for text in texts]
-    header = memory_pb.ImportHeader(scope=asking.scope("embedded"), wait_for=types.WAIT_FOR_INDEXED)
+    memories = [memory_pb.BatchMemory(memory=types_pb.Memory(content=text)) for text in texts]
+    header = memory_pb.ImportHeader(scope=asking.scope("embedded"), wait_for=types_pb.WAIT_FOR_INDEXED)
     messages = [memory_pb.ImportMemoriesRequest(header=header)]
     for start in range(0, len(memories), asking.IMPORT_BATCH):
         part = memories[start : start + asking.IMPORT_BATCH]
@@ -78,7 +78,7 @@ async def _searches_meanwhile(server: Server, dimension: int, plan: Plan) -> lis
     messages = asking.import_messages(
         "meanwhile-000",
         corpus.lines("meanwhile-000"),
-        wait_for=types.WAIT_FOR_INDEXED,
+        wait_for=types_pb.WAIT_FOR_INDEXED,
         is_given=False,
     )
     questions = [asking.by_text(one) for one in corpus.questions(count, purpose="meanwhile")]

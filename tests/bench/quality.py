@@ -11,7 +11,7 @@ from typing import Any
 
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as search_pb
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import types_pb2 as types_pb
 from tests.bench.conversations import ADVERSARIAL, Conversation, Probe, Said, digest, read_conversations
 from tests.bench.requests import scope, timestamp
 from tests.bench.results import Report, Row, Target, at_least
@@ -84,7 +84,7 @@ async def _load(server: Server, conversation: Conversation, step: Callable[[], N
         request = memory_pb.BatchCreateMemoriesRequest(
             scope=scope(conversation.name),
             memories=[memory_pb.BatchMemory(memory=_memory(line)) for line in lines],
-            wait_for=types.WAIT_FOR_INDEXED,
+            wait_for=types_pb.WAIT_FOR_INDEXED,
         )
         reply: memory_pb.BatchCreateMemoriesResponse = await server.memories.BatchCreateMemories(request, timeout=600)
         for line, result in zip(lines, reply.results, strict=True):
@@ -95,9 +95,9 @@ async def _load(server: Server, conversation: Conversation, step: Callable[[], N
     return memory_ids
 
 
-def _memory(line: Said) -> types.Memory:
-    return types.Memory(
-        scope=types.Scope(session_id=line.session),
+def _memory(line: Said) -> types_pb.Memory:
+    return types_pb.Memory(
+        scope=types_pb.Scope(session_id=line.session),
         content=line.text,
         speaker=line.speaker,
         event_time=timestamp(line.time) if line.time else None,

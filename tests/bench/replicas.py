@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import types_pb2 as types_pb
 from tests.bench import requests as asking
 from tests.bench.load_generators import WARM_UP, side_by_side
 from tests.bench.postgres import database
@@ -65,7 +65,7 @@ async def measure_replicas(plan: Plan, stage: Callable[[str, int], Callable[[], 
 async def _written(servers: Sequence[Server], corpus: Corpus) -> tuple[float, float]:
     """Return the writes a second of all servers together, and how many cores were busy meanwhile."""
     requests = [
-        [asking.create(user, line, types.WAIT_FOR_STORED) for line in corpus.lines(user)] for user in corpus.users
+        [asking.create(user, line, types_pb.WAIT_FOR_STORED) for line in corpus.lines(user)] for user in corpus.users
     ]
     started, before = time.perf_counter(), _busy_seconds()
     await asyncio.gather(

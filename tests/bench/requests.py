@@ -9,7 +9,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as search_pb
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import types_pb2 as types_pb
 from tests.bench.synthetic_corpus import Line, Question
 
 HITS = 10
@@ -24,15 +24,15 @@ def timestamp(moment: datetime) -> Timestamp:
     return made
 
 
-def scope(user: str) -> types.Scope:
+def scope(user: str) -> types_pb.Scope:
     """Return the scope of a user, outside projects and sessions."""
-    return types.Scope(user_id=user)
+    return types_pb.Scope(user_id=user)
 
 
-def memory(line: Line) -> types.Memory:
+def memory(line: Line) -> types_pb.Memory:
     """Return the memory of a line."""
-    return types.Memory(
-        scope=types.Scope(session_id=line.session),
+    return types_pb.Memory(
+        scope=types_pb.Scope(session_id=line.session),
         content=line.text,
         speaker=line.speaker,
         event_time=timestamp(line.time),
@@ -43,7 +43,7 @@ def import_messages(
     user: str,
     lines: Sequence[Line],
     *,
-    wait_for: types.WaitFor.ValueType = types.WAIT_FOR_STORED,
+    wait_for: types_pb.WaitFor.ValueType = types_pb.WAIT_FOR_STORED,
     is_given: bool = True,
 ) -> list[bytes]:
     """Return the messages of an import, encoded beforehand so that encoding costs nothing while it runs."""
@@ -59,7 +59,7 @@ def import_messages(
     return [message.SerializeToString() for message in messages]
 
 
-def create(user: str, line: Line, wait_for: types.WaitFor.ValueType) -> memory_pb.CreateMemoryRequest:
+def create(user: str, line: Line, wait_for: types_pb.WaitFor.ValueType) -> memory_pb.CreateMemoryRequest:
     """Return the request to store a line with its vector."""
     return memory_pb.CreateMemoryRequest(
         scope=scope(user), memory=memory(line), vector=line.vector.tolist(), wait_for=wait_for

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from grpc import aio
 
-from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
+from memsvc.v1 import admin_service_pb2 as admin_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from tests.bench.processes import usage
 from tests.bench.server import Server
@@ -52,7 +52,7 @@ async def run_import(server: Server, messages: Sequence[bytes]) -> memory_pb.Imp
     last = memory_pb.ImportMemoriesResponse()
     async for response in start(sent()):
         last = response
-        if last.failed:
+        if last.failed_count:
             raise FillingError(str(last.failures[:1]))
     if not last.done:
         message = "The import ended without telling that it is done."
@@ -66,7 +66,7 @@ async def fill(server: Server, imports: Sequence[Sequence[bytes]], *, told: Call
     memories = 0
     for messages in imports:
         last = await run_import(server, messages)
-        memories += last.created + last.duplicates
+        memories += last.created_count + last.duplicate_count
         if told is not None:
             told()
     stored = time.perf_counter() - started
@@ -77,7 +77,7 @@ async def fill(server: Server, imports: Sequence[Sequence[bytes]], *, told: Call
 async def searchable(server: Server, *, patience_seconds: float = 600.0) -> None:
     """Wait until no change is pending."""
     until = time.perf_counter() + patience_seconds
-    while (await diagnosed(server)).outbox.pending:
+    while (await diagnosed(server)).outbox.pending_count:
         if time.perf_counter() > until:
             message = f"Changes are pending after {patience_seconds} s."
             raise FillingError(message)
@@ -106,9 +106,9 @@ async def settled(server: Server, *, rest_seconds: float = REST_SECONDS, patienc
     return since - began
 
 
-async def diagnosed(server: Server) -> lifecycle_pb.DiagnoseResponse:
+async def diagnosed(server: Server) -> admin_pb.DiagnoseResponse:
     """Return the service's own report."""
-    return await server.lifecycle.Diagnose(lifecycle_pb.DiagnoseRequest())
+    return await server.admin.Diagnose(admin_pb.DiagnoseRequest())
 
 
 async def vector_dimension(server: Server) -> int:
@@ -119,4 +119,4 @@ async def vector_dimension(server: Server) -> int:
 
 async def _generations(server: Server) -> tuple[int, ...]:
     report = await diagnosed(server)
-    return (report.outbox.pending, *(index.generation for index in report.indexes))
+    return (report.outbox.pending_count, *(index.generation for index in report.indexes))

@@ -18,6 +18,7 @@ import grpc
 from grpc import aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from memsvc.v1.admin_service_pb2_grpc import AdminServiceStub
 from memsvc.v1.lifecycle_service_pb2_grpc import LifecycleServiceStub
 from memsvc.v1.memory_service_pb2_grpc import MemoryServiceStub
 from memsvc.v1.search_service_pb2_grpc import SearchServiceStub
@@ -25,6 +26,7 @@ from memsvc.v1.session_service_pb2_grpc import SessionServiceStub
 
 if TYPE_CHECKING:
     # The stubs for asyncio exist for the type checker alone.
+    from memsvc.v1.admin_service_pb2_grpc import AdminServiceAsyncStub
     from memsvc.v1.lifecycle_service_pb2_grpc import LifecycleServiceAsyncStub
     from memsvc.v1.memory_service_pb2_grpc import MemoryServiceAsyncStub
     from memsvc.v1.search_service_pb2_grpc import SearchServiceAsyncStub
@@ -53,6 +55,7 @@ class Server:
     searches: SearchServiceAsyncStub
     sessions: SessionServiceAsyncStub
     lifecycle: LifecycleServiceAsyncStub
+    admin: AdminServiceAsyncStub
     health: health_pb2_grpc.HealthStub
 
     async def serving(self) -> float:
@@ -103,6 +106,7 @@ async def started_server(directory: Path, settings: Mapping[str, str]) -> AsyncI
                 SearchServiceStub(channel),
                 SessionServiceStub(channel),
                 LifecycleServiceStub(channel),
+                AdminServiceStub(channel),
                 health_pb2_grpc.HealthStub(channel),
             )
     finally:

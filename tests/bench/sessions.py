@@ -6,9 +6,9 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from memsvc.v1 import session_service_pb2 as pb
-from memsvc.v1 import types_pb2 as types
-from memsvc.v1 import watch_pb2
+from memsvc.v1 import memory_service_pb2 as memory_pb
+from memsvc.v1 import session_service_pb2 as session_pb
+from memsvc.v1 import types_pb2 as types_pb
 from tests.bench.load_generators import WARM_UP, one_by_one
 from tests.bench.percentiles import Sample
 from tests.bench.results import Row, at_most, timed
@@ -24,8 +24,8 @@ _LINE = "We talked about the harbour, 港口, and about what the ferry costs on 
 
 async def measure_sessions(server: Server, count: int, told: Callable[[], None]) -> list[Row]:
     """Append message after message to a session; then again while somebody watches, message by message."""
-    scope = types.Scope(user_id=USER, session_id="talk")
-    await server.sessions.CreateSession(pb.CreateSessionRequest(scope=scope))
+    scope = types_pb.Scope(user_id=USER, session_id="talk")
+    await server.sessions.CreateSession(session_pb.CreateSessionRequest(scope=scope))
     appended = Sample.of(await one_by_one(server.sessions.AppendMessages, _appends(scope, count + WARM_UP)))
     told()
     delays = Sample.of(await _delays(server, scope, count))
@@ -46,22 +46,24 @@ async def measure_sessions(server: Server, count: int, told: Callable[[], None])
     ]
 
 
-def _appends(scope: types.Scope, count: int) -> list[pb.AppendMessagesRequest]:
+def _appends(scope: types_pb.Scope, count: int) -> list[session_pb.AppendMessagesRequest]:
     lines = (_LINE.format(number=number) for number in range(count))
     return [
-        pb.AppendMessagesRequest(scope=scope, messages=[pb.NewMessage(role=types.MESSAGE_ROLE_USER, content=line)])
+        session_pb.AppendMessagesRequest(
+            scope=scope, messages=[types_pb.ChatMessage(role=types_pb.MESSAGE_ROLE_USER, content=line)]
+        )
         for line in lines
     ]
 
 
-async def _delays(server: Server, scope: types.Scope, count: int) -> list[float]:
+async def _delays(server: Server, scope: types_pb.Scope, count: int) -> list[float]:
     """Return the seconds from before each append until its change is told; the commit is in them."""
     begun: list[float] = []
     arrived: list[float] = []
     ready = asyncio.Event()
 
     async def watch() -> None:
-        async for response in server.memories.WatchMemories(watch_pb2.WatchMemoriesRequest(scope=scope)):
+        async for response in server.memories.WatchMemories(memory_pb.WatchMemoriesRequest(scope=scope)):
             if response.HasField("change"):
                 arrived.append(time.perf_counter())
             ready.set()

@@ -6,8 +6,8 @@ import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from memsvc.v1 import transfer_pb2 as pb
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
+from memsvc.v1 import types_pb2 as types_pb
 from tests.bench import requests as asking
 from tests.bench.results import Row, at_least
 from tests.bench.seed import FillingError, run_import, searchable, settled
@@ -49,7 +49,7 @@ async def measure_transfer(server: Server, dimension: int, plan: Plan, elsewhere
 
 async def _export(server: Server, *, include_vectors: bool) -> tuple[list[bytes], float]:
     started = time.perf_counter()
-    request = pb.ExportUserRequest(scope=types.Scope(user_id=_USER), include_vectors=include_vectors)
+    request = lifecycle_pb.ExportUserRequest(scope=types_pb.Scope(user_id=_USER), include_vectors=include_vectors)
     file = [response.data async for response in server.lifecycle.ExportUser(request)]
     return file, time.perf_counter() - started
 
@@ -57,14 +57,14 @@ async def _export(server: Server, *, include_vectors: bool) -> tuple[list[bytes]
 async def _import(server: Server, file: list[bytes]) -> tuple[float, float]:
     """Return how long it takes until all is stored, and until searches find it."""
 
-    async def sent() -> AsyncIterator[pb.ImportUserRequest]:
-        header = pb.ImportUserHeader(scope=types.Scope(user_id=_USER), wait_for=types.WAIT_FOR_STORED)
-        yield pb.ImportUserRequest(header=header)
+    async def sent() -> AsyncIterator[lifecycle_pb.ImportUserRequest]:
+        header = lifecycle_pb.ImportUserHeader(scope=types_pb.Scope(user_id=_USER), wait_for=types_pb.WAIT_FOR_STORED)
+        yield lifecycle_pb.ImportUserRequest(header=header)
         for data in file:
-            yield pb.ImportUserRequest(data=data)
+            yield lifecycle_pb.ImportUserRequest(data=data)
 
     started = time.perf_counter()
-    last = pb.ImportUserResponse()
+    last = lifecycle_pb.ImportUserResponse()
     async for response in server.lifecycle.ImportUser(sent()):
         last = response
     stored = time.perf_counter() - started

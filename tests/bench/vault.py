@@ -7,9 +7,9 @@ import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from memsvc.v1 import admin_service_pb2 as admin_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
-from memsvc.v1 import types_pb2 as types
-from memsvc.v1 import vault_pb2
+from memsvc.v1 import types_pb2 as types_pb
 from tests.bench import requests as asking
 from tests.bench.results import Row, at_most
 from tests.bench.seed import vector_dimension
@@ -56,7 +56,7 @@ async def _written(plan: Plan, count: int, *, has_vault: bool) -> tuple[float, f
             for start in range(0, count, _BATCH):
                 batch = [_memory(number, dimension) for number in range(start, start + _BATCH)]
                 request = memory_pb.BatchCreateMemoriesRequest(
-                    scope=asking.scope(USER), memories=batch, wait_for=types.WAIT_FOR_STORED
+                    scope=asking.scope(USER), memories=batch, wait_for=types_pb.WAIT_FOR_STORED
                 )
                 await server.memories.BatchCreateMemories(request)
             stored = time.perf_counter()
@@ -81,16 +81,16 @@ async def _first_sync(plan: Plan, count: int) -> float:
             return time.perf_counter() - started
 
 
-async def _synced(server: Server, *, is_dry: bool) -> vault_pb2.VaultSummary:
-    summary = vault_pb2.VaultSummary()
-    async for event in server.lifecycle.SyncVault(vault_pb2.SyncVaultRequest(dry_run=is_dry)):
+async def _synced(server: Server, *, is_dry: bool) -> admin_pb.VaultSummary:
+    summary = admin_pb.VaultSummary()
+    async for event in server.admin.SyncVault(admin_pb.SyncVaultRequest(all=True, dry_run=is_dry)):
         summary = event.summary
     return summary
 
 
 def _memory(number: int, dimension: int) -> memory_pb.BatchMemory:
     vector = [1.0] + [0.0] * (dimension - 1)
-    memory = types.Memory(content=_text(number), title=f"Note {number}", category="bench")
+    memory = types_pb.Memory(content=_text(number), title=f"Note {number}", category="bench")
     return memory_pb.BatchMemory(memory=memory, vector=vector)
 
 

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as search_pb
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import types_pb2 as types_pb
 from tests.bench import requests as asking
 from tests.bench.percentiles import Sample
 from tests.bench.results import Row, at_most
@@ -47,7 +47,7 @@ async def measure_editing(plan: Plan) -> list[Row]:
 
 async def _create(server: Server, count: int) -> None:
     memories = [
-        memory_pb.BatchMemory(memory=types.Memory(title=f"Note {number}", content=f"What note {number} says."))
+        memory_pb.BatchMemory(memory=types_pb.Memory(title=f"Note {number}", content=f"What note {number} says."))
         for number in range(count)
     ]
     await server.memories.BatchCreateMemories(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from memsvc.v1 import types_pb2
+from memsvc.v1 import types_pb2 as types_pb
 from tests.support.server_process import FAST, ServerProcess, Stubs
 
 STEADY = {**FAST, "MEMSVC_INDEXING__UPKEEP_SECONDS": "3600", "MEMSVC_MAINTENANCE__INTERVAL_MINUTES": "0"}
@@ -36,6 +36,6 @@ def user() -> str:
 
 
 @pytest.fixture
-def scope(user: str) -> types_pb2.Scope:
+def scope(user: str) -> types_pb.Scope:
     """The global scope of the test's user."""
-    return types_pb2.Scope(user_id=user)
+    return types_pb.Scope(user_id=user)

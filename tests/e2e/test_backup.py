@@ -15,14 +15,14 @@ import pytest
 from typer.testing import CliRunner
 
 from memsvc.cli.app import app
-from memsvc.v1 import backup_pb2
-from memsvc.v1 import memory_service_pb2 as pb
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import admin_service_pb2 as admin_pb
+from memsvc.v1 import memory_service_pb2 as memory_pb
+from memsvc.v1 import types_pb2 as types_pb
 from tests.support.rpc import TIMEOUT, create, create_all, found, list_all, refused
 from tests.support.server_process import ServerProcess, Stubs
 from tests.support.user_data import erase, export, furnish, records
 
-DONE = backup_pb2.BACKUP_PHASE_DONE
+DONE = admin_pb.BACKUP_PHASE_DONE
 
 
 @pytest.fixture(scope="module")
@@ -39,9 +39,9 @@ def stubs(server: ServerProcess) -> Iterator[Stubs]:
         yield stubs
 
 
-def back_up(stubs: Stubs, name: str = "") -> backup_pb2.CreateBackupResponse:
+def back_up(stubs: Stubs, name: str = "") -> admin_pb.CreateBackupResponse:
     """Make a backup and return the last response."""
-    *_, last = stubs.lifecycle.CreateBackup(backup_pb2.CreateBackupRequest(name=name), timeout=TIMEOUT)
+    *_, last = stubs.admin.CreateBackup(admin_pb.CreateBackupRequest(name=name), timeout=TIMEOUT)
     assert DONE == last.phase
     return last
 
@@ -51,15 +51,17 @@ def test_a_backup_made_while_writing_is_restored(
 ) -> None:
     """Everything acknowledged before it is there; a server that starts from it finds it; the original goes on."""
     furnish(stubs, user, "quagga")
-    scope = types.Scope(user_id=f"{user}-busy")
+    scope = types_pb.Scope(user_id=f"{user}-busy")
     create_all(stubs, scope, [f"walrus {number}" for number in range(300)])
     stopping = threading.Event()
     written: list[str] = []
 
     def writing() -> None:
         while not stopping.is_set():
-            request = pb.CreateMemoryRequest(
-                scope=scope, memory=types.Memory(content=f"meanwhile {len(written)}"), wait_for=types.WAIT_FOR_STORED
+            request = memory_pb.CreateMemoryRequest(
+                scope=scope,
+                memory=types_pb.Memory(content=f"meanwhile {len(written)}"),
+                wait_for=types_pb.WAIT_FOR_STORED,
             )
             written.append(stubs.memory.CreateMemory(request, timeout=TIMEOUT).memory.id)
 
@@ -85,12 +87,12 @@ def test_a_backup_made_while_writing_is_restored(
         ids = {memory.id for memory in list_all(there, scope)}
         assert {*before} <= ids
         assert len(ids) < 300 + len(written) + 1
-        assert _eventually_found(there, types.Scope(user_id=user, project_id="p"), "小王住在哪里？", "波尔图")
-        assert _eventually_found(there, types.Scope(user_id=user), "where does Anna live?", "Porto")
+        assert _eventually_found(there, types_pb.Scope(user_id=user, project_id="p"), "小王住在哪里？", "波尔图")
+        assert _eventually_found(there, types_pb.Scope(user_id=user), "where does Anna live?", "Porto")
         assert create(there, scope, "after the restore").content
 
 
-def _eventually_found(stubs: Stubs, scope: types.Scope, query: str, word: str) -> bool:
+def _eventually_found(stubs: Stubs, scope: types_pb.Scope, query: str, word: str) -> bool:
     """Return whether a search finds a word once the indexes are built."""
     deadline = time.monotonic() + TIMEOUT
     while time.monotonic() < deadline:
@@ -106,16 +108,16 @@ def test_names_are_checked_and_taken_once(stubs: Stubs) -> None:
     """Without a name it is called by the time."""
     assert back_up(stubs).name.startswith("backup-20")
     back_up(stubs, "twice")
-    refusal = refused(stubs.lifecycle.CreateBackup, backup_pb2.CreateBackupRequest(name="twice"))
+    refusal = refused(stubs.admin.CreateBackup, admin_pb.CreateBackupRequest(name="twice"))
     assert (grpc.StatusCode.ALREADY_EXISTS, "BACKUP_EXISTS") == (refusal.code, refusal.reason)
     for name in ("../x", "a/b", ".", "-a", "x" * 65, "a.unfinished", "a\0", "ä"):
-        refusal = refused(stubs.lifecycle.CreateBackup, backup_pb2.CreateBackupRequest(name=name))
+        refusal = refused(stubs.admin.CreateBackup, admin_pb.CreateBackupRequest(name=name))
         assert (grpc.StatusCode.INVALID_ARGUMENT, ("name",)) == (refusal.code, refusal.fields)
 
 
 def test_a_damaged_backup_is_not_restored(server: ServerProcess, stubs: Stubs, user: str, tmp_path: Path) -> None:
     """Nor one into a directory that holds anything, nor a folder that is none; nothing is left behind."""
-    create(stubs, types.Scope(user_id=user), "An egret.")
+    create(stubs, types_pb.Scope(user_id=user), "An egret.")
     back_up(stubs, "whole")
     folder = server.data_dir / "backups" / "whole"
     full = tmp_path / "full"
@@ -153,7 +155,7 @@ def _refusal(backup: Path, data_dir: Path) -> str:
 
 def test_receipts_name_the_backups(server: ServerProcess, stubs: Stubs, user: str, tmp_path: Path) -> None:
     """An erasure leaves them alone; whoever restores one has the user again."""
-    create(stubs, types.Scope(user_id=user), "The quagga sleeps.")
+    create(stubs, types_pb.Scope(user_id=user), "The quagga sleeps.")
     back_up(stubs, "before")
     receipt = erase(stubs, user, confirm=True)
 
@@ -168,7 +170,7 @@ def test_receipts_name_the_backups(server: ServerProcess, stubs: Stubs, user: st
 
 def test_the_commands_carry_and_forget_a_user(server: ServerProcess, stubs: Stubs, user: str, tmp_path: Path) -> None:
     """export, import-user, erase and backup."""
-    create(stubs, types.Scope(user_id=user), "The walrus sings. 海象在唱歌。")
+    create(stubs, types_pb.Scope(user_id=user), "The walrus sings. 海象在唱歌。")
     at, file = ["--address", server.bound, "--user", user], str(tmp_path / "user.jsonl")
 
     def run(*arguments: str) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from memsvc.v1 import history_pb2 as history_pb
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
+from memsvc.v1 import types_pb2 as types_pb
 from tests.support.history import (
     CHANGED,
     CREATED,
@@ -25,7 +25,7 @@ from tests.support.server_process import Stubs
 from tests.support.sessions import append, open_session, place, said, say, show, trim
 
 
-def test_a_checkpoint_brings_a_project_back(stubs: Stubs, scope: types.Scope) -> None:
+def test_a_checkpoint_brings_a_project_back(stubs: Stubs, scope: types_pb.Scope) -> None:
     """Created, changed, deleted and restored since: all told, all undone, and the undoing undone."""
     stays, changes, leaves = (create(stubs, scope, f"{name} 记忆", key=name) for name in ("stays", "changes", "leaves"))
     returns = create(stubs, scope, "returns", key="returns")
@@ -40,37 +40,39 @@ def test_a_checkpoint_brings_a_project_back(stubs: Stubs, scope: types.Scope) ->
     delete(stubs, scope, purged.id, hard=True)
 
     expected = {changes.id: CHANGED, leaves.id: DELETED, returns.id: RESTORED, poison.id: CREATED, purged.id: PURGED}
-    assert expected == {one.id: one.kind for one in differences(stubs, scope, "before")}
+    assert expected == {one.memory_id: one.kind for one in differences(stubs, scope, "before")}
     dry = roll_back_to(stubs, scope, "before", dry_run=True)
-    assert (1, 2, 1, 1) == (dry.changed_count, dry.deleted_count, dry.restored_count, dry.unreturned_count)
-    assert expected.keys() == {one.id for one in differences(stubs, scope, "before")}
+    assert (1, 2, 1, 1) == (dry.changed_count, dry.deleted_count, dry.restored_count, dry.unrestored_count)
+    assert expected.keys() == {one.memory_id for one in differences(stubs, scope, "before")}
 
     then = {one.id: plain(one).content for one in list_all(stubs, scope)}
     done = roll_back_to(stubs, scope, "before", request_id="back")
-    assert (1, 2, 1, 1) == (done.changed_count, done.deleted_count, done.restored_count, done.unreturned_count)
-    assert [(purged.id, "PURGED")] == [(one.id, one.reason) for one in done.unreturned]
+    assert (1, 2, 1, 1) == (done.changed_count, done.deleted_count, done.restored_count, done.unrestored_count)
+    assert [(purged.id, lifecycle_pb.UNRESTORED_REASON_PURGED)] == [
+        (one.memory_id, one.reason) for one in done.unrestored
+    ]
     assert {stays.id, changes.id, leaves.id} == {one.id for one in list_all(stubs, scope)}
     assert ("changes 记忆", "changes") == ((back := get(stubs, scope, changes.id)).content, back.key)
     assert "leaves 记忆" in found(stubs, scope, "leaves", mode=KEYWORD)
-    assert [(purged.id, PURGED)] == [(one.id, one.kind) for one in differences(stubs, scope, "before")]
+    assert [(purged.id, PURGED)] == [(one.memory_id, one.kind) for one in differences(stubs, scope, "before")]
     assert done == roll_back_to(stubs, scope, "before", request_id="back")
 
     undone = roll_back_to(stubs, scope, done.undo_checkpoint)
     assert (1, 1, 2) == (undone.changed_count, undone.deleted_count, undone.restored_count)
     assert then == {one.id: plain(one).content for one in list_all(stubs, scope)}
     names = stubs.lifecycle.ListCheckpoints(
-        history_pb.ListCheckpointsRequest(scope=scope, page_size=2), timeout=TIMEOUT
+        lifecycle_pb.ListCheckpointsRequest(scope=scope, page_size=2), timeout=TIMEOUT
     )
     token = names.next_page_token
     rest = stubs.lifecycle.ListCheckpoints(
-        history_pb.ListCheckpointsRequest(scope=scope, page_size=2, page_token=token), timeout=TIMEOUT
+        lifecycle_pb.ListCheckpointsRequest(scope=scope, page_size=2, page_token=token), timeout=TIMEOUT
     )
     assert [undone.undo_checkpoint, done.undo_checkpoint, "before"] == [
         one.name for one in (*names.checkpoints, *rest.checkpoints)
     ]
 
 
-def test_keys_that_were_swapped_are_swapped_back(stubs: Stubs, scope: types.Scope) -> None:
+def test_keys_that_were_swapped_are_swapped_back(stubs: Stubs, scope: types_pb.Scope) -> None:
     """Memories that wait for each other's keys do not wait for ever; a key that a private line took stays its."""
     one, two = (create(stubs, scope, name, key=name) for name in ("one", "two"))
     taken = create(stubs, scope, "three", key="three")
@@ -78,34 +80,36 @@ def test_keys_that_were_swapped_are_swapped_back(stubs: Stubs, scope: types.Scop
     update(stubs, scope, one.id, key="")
     for memory_id, key in ((one.id, "between"), (two.id, "one"), (one.id, "two"), (taken.id, "four")):
         update(stubs, scope, memory_id, key=key)
-    talk = types.Scope(user_id=scope.user_id, session_id="s")
-    create(stubs, talk, "private", key="three", layer=types.MEMORY_LAYER_SESSION)
+    talk = types_pb.Scope(user_id=scope.user_id, session_id="s")
+    create(stubs, talk, "private", key="three", layer=types_pb.MEMORY_LAYER_SESSION)
 
     done = roll_back_to(stubs, scope, "apart")
     assert {one.id: "one", two.id: "two", taken.id: "four"} == {
         memory.id: memory.key for memory in list_all(stubs, scope)
     }
-    assert [(taken.id, "MEMORY_EXISTS", "")] == [(un.id, un.reason, un.in_the_way) for un in done.unreturned]
+    assert [(taken.id, lifecycle_pb.UNRESTORED_REASON_MEMORY_EXISTS, "")] == [
+        (un.memory_id, un.reason, un.blocking_memory_id) for un in done.unrestored
+    ]
     assert {"one", "two", "three"} == {memory.key for memory in list_all(stubs, scope, as_of=known(moment))}
 
 
-def test_checkpoints_are_named_once_and_known_by_name(stubs: Stubs, scope: types.Scope) -> None:
+def test_checkpoints_are_named_once_and_known_by_name(stubs: Stubs, scope: types_pb.Scope) -> None:
     """A second one of a name, an unknown one, one of another project: clear errors, nothing changed."""
     memory = create(stubs, scope, "one")
     past = checkpoint(stubs, scope, "a", known_time=later(memory.create_time, seconds=-1))
     assert past.known_time.ToDatetime() < past.create_time.ToDatetime()
-    again = history_pb.CreateCheckpointRequest(scope=scope, name="a")
+    again = lifecycle_pb.CreateCheckpointRequest(scope=scope, name="a")
     assert "CHECKPOINT_EXISTS" == refused(stubs.lifecycle.CreateCheckpoint, again).reason
-    elsewhere = types.Scope(user_id=scope.user_id, project_id="p")
+    elsewhere = types_pb.Scope(user_id=scope.user_id, project_id="p")
     for call, request in (
-        (stubs.lifecycle.DiffCheckpoint, history_pb.DiffCheckpointRequest),
-        (stubs.lifecycle.RollbackToCheckpoint, history_pb.RollbackToCheckpointRequest),
+        (stubs.lifecycle.DiffCheckpoint, lifecycle_pb.DiffCheckpointRequest),
+        (stubs.lifecycle.RollbackToCheckpoint, lifecycle_pb.RollbackToCheckpointRequest),
     ):
         for where, name in ((scope, "b"), (elsewhere, "a")):
             refusal = refused(call, request(scope=where, checkpoint=name))
             assert ("CHECKPOINT_NOT_FOUND", {"checkpoint": name}) == (refusal.reason, dict(refusal.metadata))
     assert [memory] == [plain(one) for one in list_all(stubs, scope)]
-    assert [(memory.id, CREATED)] == [(one.id, one.kind) for one in differences(stubs, scope, "a")]
+    assert [(memory.id, CREATED)] == [(one.memory_id, one.kind) for one in differences(stubs, scope, "a")]
 
 
 def test_trimmed_messages_never_lose_both_their_place_and_their_summary(stubs: Stubs, user: str) -> None:
@@ -117,7 +121,7 @@ def test_trimmed_messages_never_lose_both_their_place_and_their_summary(stubs: S
     summary = trim(stubs, here, target_tokens=0, keep_rounds=1).summary
 
     roll_back_to(stubs, project, "before")
-    assert types.MEMORY_STATUS_ACTIVE == get(stubs, project, summary.id).status
+    assert types_pb.MEMORY_STATUS_ACTIVE == get(stubs, project, summary.id).status
     archived = [one for one in said(stubs, here, include_archived=True) if one.archived]
     assert [summary.id] * 4 == [one.summary_id for one in archived]
 

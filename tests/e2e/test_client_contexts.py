@@ -8,7 +8,7 @@ from itertools import chain
 import pytest
 
 from memsvc.client import Memsvc, MemsvcCallError
-from memsvc.v1.context_pb2 import BuildContextResponse
+from memsvc.v1.search_service_pb2 import BuildContextResponse
 from tests.support.server_process import ServerProcess
 
 

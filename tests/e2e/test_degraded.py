@@ -12,10 +12,10 @@ from pathlib import Path
 import grpc
 import pytest
 
-from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
-from memsvc.v1 import memory_service_pb2 as pb
+from memsvc.v1 import admin_service_pb2 as admin_pb
+from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as search_pb
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import types_pb2 as types_pb
 from tests.support.child_processes import edge_pids, kill_edge
 from tests.support.rpc import (
     HYBRID,
@@ -33,9 +33,9 @@ from tests.support.rpc import (
 from tests.support.server_process import FAST, ServerProcess, Stubs
 
 pytestmark = pytest.mark.xdist_group("degraded")
-SCOPE = types.Scope(user_id="u")
+SCOPE = types_pb.Scope(user_id="u")
 ANIMALS = ("walrus", "gannet", "badger", "ibex", "marmot")
-VECTORS = lifecycle_pb.INDEX_KIND_VECTORS
+VECTORS = admin_pb.INDEX_KIND_VECTORS
 NO_UPKEEP = {**FAST, "MEMSVC_INDEXING__UPKEEP_SECONDS": "3600"}
 """What is broken stays so until somebody mends it."""
 
@@ -61,7 +61,7 @@ def blind(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """A server that has lost its vectors."""
     with stocked(tmp_path_factory.mktemp("blind")) as running:
         with running.stubs() as stubs:
-            assert stubs.lifecycle.Diagnose(lifecycle_pb.DiagnoseRequest(), timeout=TIMEOUT).healthy
+            assert stubs.admin.Diagnose(admin_pb.DiagnoseRequest(), timeout=TIMEOUT).healthy
         lose_vectors(running)
         yield running
 
@@ -104,11 +104,12 @@ def test_searches_and_writes_go_on_while_the_vector_process_is_killed(server: Se
             done.set()
         assert all(one.result(TIMEOUT) for one in searches)
         stored = len(writes.result(TIMEOUT)) + len(ANIMALS)
-        diagnosis = stubs.lifecycle.Diagnose(lifecycle_pb.DiagnoseRequest(verify=True), timeout=TIMEOUT)
+        diagnosis = stubs.admin.Diagnose(admin_pb.DiagnoseRequest(verify=True), timeout=TIMEOUT)
 
     assert diagnosis.healthy
     assert [(stored, stored, 0, 0, 0)] * 2 == [
-        (one.expected, one.present, one.missing, one.stale, one.orphaned) for one in diagnosis.indexes
+        (one.expected_count, one.present_count, one.missing_count, one.stale_count, one.orphaned_count)
+        for one in diagnosis.indexes
     ]
 
 
@@ -134,7 +135,7 @@ def test_without_vectors_words_still_find(blind: ServerProcess) -> None:
 
     assert ["The walrus eats."] == [hit.memory.content for hit in hybrid.hits]
     (lost,) = hybrid.degraded
-    assert (search_pb.RETRIEVER_DENSE, "UNAVAILABLE") == (lost.retriever, lost.reason)
+    assert (search_pb.RETRIEVER_DENSE, search_pb.DEGRADATION_REASON_UNAVAILABLE) == (lost.retriever, lost.reason)
     assert "qdrant-edge" in lost.message
     assert {search_pb.RETRIEVER_BM25} == {one.retriever for one in hybrid.hits[0].explanation.retrievers}
     assert [] == list(keyword.degraded)
@@ -149,9 +150,9 @@ def test_without_vectors_words_still_find(blind: ServerProcess) -> None:
 def test_diagnose_names_what_is_broken(blind: ServerProcess) -> None:
     """The backend is unhealthy with a message, the service is not healthy, the rest is well and still counted."""
     with blind.stubs() as stubs:
-        diagnosis = stubs.lifecycle.Diagnose(lifecycle_pb.DiagnoseRequest(verify=True), timeout=TIMEOUT)
-        memory = write(stubs, SCOPE, "Stored all the same.", wait_for=types.WAIT_FOR_STORED).memory
-        listed = stubs.memory.GetMemory(pb.GetMemoryRequest(scope=SCOPE, id=memory.id), timeout=TIMEOUT)
+        diagnosis = stubs.admin.Diagnose(admin_pb.DiagnoseRequest(verify=True), timeout=TIMEOUT)
+        memory = write(stubs, SCOPE, "Stored all the same.", wait_for=types_pb.WAIT_FOR_STORED).memory
+        listed = stubs.memory.GetMemory(memory_pb.GetMemoryRequest(scope=SCOPE, id=memory.id), timeout=TIMEOUT)
 
     assert not diagnosis.healthy
     health = {backend.port: backend for backend in diagnosis.backends}
@@ -159,27 +160,29 @@ def test_diagnose_names_what_is_broken(blind: ServerProcess) -> None:
     assert health["vectors"].message
     assert not health["vectors"].HasField("ping")
     assert {"metadata", "lexical", "embedder"} <= health.keys()
-    assert "BACKEND_DOWN" in {warning.code for warning in diagnosis.warnings}
-    assert [lifecycle_pb.INDEX_KIND_LEXICAL] == [one.index for one in diagnosis.indexes]
+    assert types_pb.WARNING_CODE_BACKEND_DOWN in {warning.code for warning in diagnosis.warnings}
+    assert [admin_pb.INDEX_KIND_LEXICAL] == [one.index for one in diagnosis.indexes]
     assert memory == listed.memory
 
 
 def reindex(stubs: Stubs) -> None:
     """Rebuild the vectors."""
-    request = lifecycle_pb.ReindexRequest(indexes=[VECTORS])
-    *_, last = stubs.lifecycle.Reindex(request, timeout=TIMEOUT)
-    assert lifecycle_pb.REINDEX_PHASE_DONE == last.phase
+    request = admin_pb.ReindexRequest(indexes=[VECTORS])
+    *_, last = stubs.admin.Reindex(request, timeout=TIMEOUT)
+    assert admin_pb.REINDEX_PHASE_DONE == last.phase
 
 
 def test_a_lost_index_is_mended_by_reindex(server: ServerProcess) -> None:
     """While the server runs; what was written in between is stored, and found by meaning then."""
-    request = pb.CreateMemoryRequest(scope=SCOPE, memory=types.Memory(content="The pelican eats."), request_id="r")
+    request = memory_pb.CreateMemoryRequest(
+        scope=SCOPE, memory=types_pb.Memory(content="The pelican eats."), request_id="r"
+    )
     with server.stubs() as stubs:
         lose_vectors(server)
         assert search(stubs, SCOPE, "walrus").degraded
         assert grpc.StatusCode.DEADLINE_EXCEEDED == refused(stubs.memory.CreateMemory, request, timeout=1).code
         reindex(stubs)
-        assert types.WRITE_OUTCOME_CREATED == stubs.memory.CreateMemory(request, timeout=TIMEOUT).outcome
+        assert types_pb.WRITE_OUTCOME_CREATED == stubs.memory.CreateMemory(request, timeout=TIMEOUT).outcome
         create(stubs, SCOPE, "The ostrich eats.")
 
         reply = search(stubs, SCOPE, "Who eats?", mode=SEMANTIC)
@@ -187,6 +190,8 @@ def test_a_lost_index_is_mended_by_reindex(server: ServerProcess) -> None:
             hit.memory.content for hit in reply.hits
         }
         assert not search(stubs, SCOPE, "walrus").degraded
-        diagnosis = stubs.lifecycle.Diagnose(lifecycle_pb.DiagnoseRequest(verify=True), timeout=TIMEOUT)
+        diagnosis = stubs.admin.Diagnose(admin_pb.DiagnoseRequest(verify=True), timeout=TIMEOUT)
         assert diagnosis.healthy
-        assert [(7, 0, 0, 0)] * 2 == [(one.present, one.missing, one.stale, one.orphaned) for one in diagnosis.indexes]
+        assert [(7, 0, 0, 0)] * 2 == [
+            (one.present_count, one.missing_count, one.stale_count, one.orphaned_count) for one in diagnosis.indexes
+        ]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import admin_service_pb2 as admin_pb
+from memsvc.v1 import types_pb2 as types_pb
 from tests.support.fixtures import ANIMALS, document
 from tests.support.rpc import KEYWORD, MODES, TIMEOUT, create, get, search
 from tests.support.server_process import Stubs
@@ -13,11 +13,11 @@ from tests.support.server_process import Stubs
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_document_is_one_hit_with_the_lines_and_headings_of_its_best_chunk(
-    stubs: Stubs, scope: types.Scope, mode: int
+    stubs: Stubs, scope: types_pb.Scope, mode: int
 ) -> None:
     """Each question leads to its own section, in every mode that knows the words."""
     content = document()
-    memory = create(stubs, scope, content, kind=types.MEMORY_KIND_DOCUMENT, title="Zoo")
+    memory = create(stubs, scope, content, kind=types_pb.MEMORY_KIND_DOCUMENT, title="Zoo")
     create(stubs, scope, "Something short beside it.")
     lines = content.split("\n")
 
@@ -37,17 +37,17 @@ def test_a_document_is_one_hit_with_the_lines_and_headings_of_its_best_chunk(
             assert {animal, "figs", "eats", "evening"} <= marked
 
 
-def test_the_chunks_of_a_document_are_counted_once_indexed(stubs: Stubs, scope: types.Scope) -> None:
+def test_the_chunks_of_a_document_are_counted_once_indexed(stubs: Stubs, scope: types_pb.Scope) -> None:
     """The store and both indexes agree on their number; the memory is one."""
     create(stubs, scope, document())
-    stats = stubs.lifecycle.GetStats(lifecycle_pb.GetStatsRequest(scope=scope), timeout=TIMEOUT)
+    stats = stubs.admin.GetStats(admin_pb.GetStatsRequest(scope=scope), timeout=TIMEOUT)
 
-    assert stats.total_count == 1
+    assert stats.memory_count == 1
     assert stats.chunk_count >= len(ANIMALS)
     assert stats.chunk_count == stats.vector_count == stats.lexical_count
 
 
-def test_a_chinese_document_is_found_by_its_sections(stubs: Stubs, scope: types.Scope) -> None:
+def test_a_chinese_document_is_found_by_its_sections(stubs: Stubs, scope: types_pb.Scope) -> None:
     """Long text without spaces is split and highlighted too."""
     sections = [
         f"## 第{number}节\n\n" + "这一段只是为了填满页面,没有别的内容。" * 40 + f"\n\n园长在{place}种了{tree}。\n"
@@ -64,11 +64,11 @@ def test_a_chinese_document_is_found_by_its_sections(stubs: Stubs, scope: types.
     assert content.split("\n")[hit.start_line - 1 : hit.end_line]
 
 
-def test_a_changed_document_is_found_by_its_new_chunks_only(stubs: Stubs, scope: types.Scope) -> None:
+def test_a_changed_document_is_found_by_its_new_chunks_only(stubs: Stubs, scope: types_pb.Scope) -> None:
     """A document that shrinks leaves no chunk behind."""
     create(stubs, scope, document(), key="doc")
     shorter = create(stubs, scope, "## Only\n\nthe badger is left", key="doc")
-    stats = stubs.lifecycle.GetStats(lifecycle_pb.GetStatsRequest(scope=scope), timeout=TIMEOUT)
+    stats = stubs.admin.GetStats(admin_pb.GetStatsRequest(scope=scope), timeout=TIMEOUT)
 
     assert shorter.revision == 2
     assert (1, 1, 1) == (stats.chunk_count, stats.vector_count, stats.lexical_count)

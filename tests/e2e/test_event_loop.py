@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from memsvc.v1 import integrity_pb2 as integrity_pb
-from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
-from memsvc.v1 import memory_service_pb2 as pb
+from memsvc.v1 import admin_service_pb2 as admin_pb
+from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as search_pb
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import types_pb2 as types_pb
 from tests.support.files import delete, download, listed, upload
 from tests.support.fixtures import batches, header, whole_memory
 from tests.support.rpc import MODES, TIMEOUT, create, create_all, get, list_all, search
@@ -23,7 +22,7 @@ LONGEST = 1.0
 WATCHABLE = {**FAST, "MEMSVC_SERVER__EVENT_LOOP": "asyncio"}
 """Only Python's own event loop lets one look at each callback; the handlers are the same."""
 TRIES = 3
-SCOPE = types.Scope(user_id="u", session_id="s")
+SCOPE = types_pb.Scope(user_id="u", session_id="s")
 LONG = "# Heading\n\n" + "A sentence of 中文 and English about the walrus. " * 4_000
 
 
@@ -33,10 +32,10 @@ def write_singly(stubs: Stubs) -> None:
         content = LONG + str(number) if number % 15 == 0 else f"walrus {number}"
         memory = create(stubs, SCOPE, content)
         get(stubs, SCOPE, memory.id)
-        change = types.Memory(id=memory.id, title=f"title {number}")
-        stubs.memory.UpdateMemory(pb.UpdateMemoryRequest(scope=SCOPE, memory=change), timeout=TIMEOUT)
+        change = types_pb.Memory(id=memory.id, title=f"title {number}")
+        stubs.memory.UpdateMemory(memory_pb.UpdateMemoryRequest(scope=SCOPE, memory=change), timeout=TIMEOUT)
         if number % 3 == 0:
-            stubs.memory.DeleteMemory(pb.DeleteMemoryRequest(scope=SCOPE, id=memory.id), timeout=TIMEOUT)
+            stubs.memory.DeleteMemory(memory_pb.DeleteMemoryRequest(scope=SCOPE, id=memory.id), timeout=TIMEOUT)
 
 
 def write_many(stubs: Stubs) -> None:
@@ -47,12 +46,12 @@ def write_many(stubs: Stubs) -> None:
         memory.key = f"key {number}"
         memory.content = f"walrus {number}"
         memories.append(memory)
-    create_all(stubs, types.Scope(user_id="u"), memories)
+    create_all(stubs, types_pb.Scope(user_id="u"), memories)
 
 
 def import_all(stubs: Stubs) -> None:
     """Import in full batches, bad ones between."""
-    memories = [types.Memory(content="" if number % 10 == 0 else f"seal {number}") for number in range(3_000)]
+    memories = [types_pb.Memory(content="" if number % 10 == 0 else f"seal {number}") for number in range(3_000)]
     *_, last = stubs.memory.ImportMemories(iter([header(SCOPE), *batches(memories, 1_000)]), timeout=TIMEOUT)
     assert last.done
 
@@ -70,12 +69,12 @@ def look_after(stubs: Stubs) -> None:
     """List in full pages, count, diagnose, rebuild."""
     for _ in range(3):
         list_all(stubs, SCOPE, page_size=1_000)
-        stubs.lifecycle.GetStats(lifecycle_pb.GetStatsRequest(scope=SCOPE), timeout=TIMEOUT)
-        stubs.lifecycle.Diagnose(lifecycle_pb.DiagnoseRequest(verify=True), timeout=TIMEOUT)
-        stubs.lifecycle.GetPerformance(lifecycle_pb.GetPerformanceRequest(), timeout=TIMEOUT)
-    everything = integrity_pb.CheckIntegrityRequest(all=True, repair=True)
-    list(stubs.lifecycle.CheckIntegrity(everything, timeout=TIMEOUT))
-    list(stubs.lifecycle.Reindex(lifecycle_pb.ReindexRequest(mode=lifecycle_pb.REINDEX_MODE_REPAIR), timeout=TIMEOUT))
+        stubs.admin.GetStats(admin_pb.GetStatsRequest(scope=SCOPE), timeout=TIMEOUT)
+        stubs.admin.Diagnose(admin_pb.DiagnoseRequest(verify=True), timeout=TIMEOUT)
+        stubs.admin.GetPerformance(admin_pb.GetPerformanceRequest(), timeout=TIMEOUT)
+    everything = admin_pb.CheckIntegrityRequest(all=True, repair=True)
+    list(stubs.admin.CheckIntegrity(everything, timeout=TIMEOUT))
+    list(stubs.admin.Reindex(admin_pb.ReindexRequest(mode=admin_pb.REINDEX_MODE_REPAIR), timeout=TIMEOUT))
 
 
 def file_all(stubs: Stubs) -> None:

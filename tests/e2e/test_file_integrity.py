@@ -4,37 +4,36 @@ from __future__ import annotations
 
 from google.protobuf.duration_pb2 import Duration
 
-from memsvc.v1 import file_service_pb2 as files_pb
-from memsvc.v1 import integrity_pb2 as pb
+from memsvc.v1 import admin_service_pb2 as admin_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
-from memsvc.v1 import types_pb2 as types
-from tests.support.files import delete, listed, upload
+from memsvc.v1 import types_pb2 as types_pb
+from tests.support.files import delete, listed, upload, written_ref
 from tests.support.rpc import TIMEOUT, create, get
 from tests.support.server_process import Stubs
 
 AT_ONCE = Duration()
 
 
-def check(stubs: Stubs, scope: types.Scope, **request: object) -> list[tuple[str, str, bool]]:
+def check(stubs: Stubs, scope: types_pb.Scope, **request: object) -> list[tuple[str, str, bool]]:
     """Check a scope; return the faults of files: what it is, the reference, and whether it was put right."""
-    asked = pb.CheckIntegrityRequest(scope=scope, **request)  # type: ignore[arg-type]  # by name
-    events = list(stubs.lifecycle.CheckIntegrity(asked, timeout=TIMEOUT))
+    asked = admin_pb.CheckIntegrityRequest(scope=scope, **request)  # type: ignore[arg-type]  # by name
+    events = list(stubs.admin.CheckIntegrity(asked, timeout=TIMEOUT))
     found = [event.finding for event in events if event.HasField("finding") and event.finding.HasField("file_ref")]
-    assert sum(one.repaired for one in found) == events[-1].summary.repaired
+    assert sum(one.repaired for one in found) == events[-1].summary.repaired_count
     return [
         (
-            pb.IntegrityFault.Name(one.fault).removeprefix("INTEGRITY_FAULT_"),
-            f"{one.file_ref.category}:{one.file_ref.id}",
+            admin_pb.IntegrityFault.Name(one.fault).removeprefix("INTEGRITY_FAULT_"),
+            written_ref(one.file_ref),
             one.repaired,
         )
         for one in found
     ]
 
 
-def test_broken_references_and_orphans_are_told_then_removed(stubs: Stubs, scope: types.Scope) -> None:
+def test_broken_references_and_orphans_are_told_then_removed(stubs: Stubs, scope: types_pb.Scope) -> None:
     """A deleted file leaves a broken reference, a deleted memory an orphan; nothing goes unless it is named."""
     kept, lost, orphan = (upload(stubs, scope, name.encode(), name=name) for name in ("kept", "lost", "orphan"))
-    refs = [types.FileRef(category="upload", id=file.id) for file in (kept, lost)]
+    refs = [types_pb.FileRef(category=types_pb.FILE_CATEGORY_UPLOAD, id=file.id) for file in (kept, lost)]
     memory = create(stubs, scope, "It refers to files.", file_refs=refs)
     delete(stubs, scope, lost.id)
     broken = ("FILE_REF", f"upload:{lost.id}", False)
@@ -53,21 +52,21 @@ def test_broken_references_and_orphans_are_told_then_removed(stubs: Stubs, scope
     assert len(before.memory.file_refs) == 2
 
 
-def test_files_of_others_are_left_alone(stubs: Stubs, scope: types.Scope) -> None:
+def test_files_of_others_are_left_alone(stubs: Stubs, scope: types_pb.Scope) -> None:
     """Another user's, and those of another project of the user."""
-    other = types.Scope(user_id=f"{scope.user_id}-2")
-    elsewhere = types.Scope(user_id=scope.user_id, project_id="web")
+    other = types_pb.Scope(user_id=f"{scope.user_id}-2")
+    elsewhere = types_pb.Scope(user_id=scope.user_id, project_id="web")
     for place in (other, elsewhere):
-        upload(stubs, place, b"x", name="theirs", category=files_pb.FILE_CATEGORY_CHART)
+        upload(stubs, place, b"x", name="theirs", category=types_pb.FILE_CATEGORY_CHART)
 
     assert check(stubs, scope, orphan_grace=AT_ONCE, remove_orphan_files=True, remove_broken_refs=True) == []
     assert [listed(stubs, place) for place in (other, elsewhere)] == [["theirs"], ["theirs"]]
 
 
-def test_a_global_file_that_a_project_refers_to_is_no_orphan(stubs: Stubs, scope: types.Scope) -> None:
+def test_a_global_file_that_a_project_refers_to_is_no_orphan(stubs: Stubs, scope: types_pb.Scope) -> None:
     """From wherever it is looked at."""
     file = upload(stubs, scope, b"x", name="shared")
-    web = types.Scope(user_id=scope.user_id, project_id="web")
+    web = types_pb.Scope(user_id=scope.user_id, project_id="web")
     create(stubs, web, f"See `upload:{file.id}`.")
 
     for place in (scope, web):

@@ -15,8 +15,9 @@ from google.protobuf.struct_pb2 import Struct
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memsvc.v1 import file_service_pb2 as pb
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import file_service_pb2 as file_pb
+from memsvc.v1 import filters_pb2 as filters_pb
+from memsvc.v1 import types_pb2 as types_pb
 from tests.support.files import delete, digest_of, download, get, listed, messages, upload
 from tests.support.rpc import TIMEOUT, Refusal, refused
 from tests.support.server_process import ServerProcess, Stubs
@@ -35,7 +36,7 @@ def staged_in(server: ServerProcess) -> list[Path]:
     return list((server.data_dir / "blobs" / "staging").iterdir())
 
 
-def refusal_of(stubs: Stubs, scope: types.Scope, content: bytes = b"x", **header: object) -> Refusal:
+def refusal_of(stubs: Stubs, scope: types_pb.Scope, content: bytes = b"x", **header: object) -> Refusal:
     """Upload a file that must be refused; return why."""
     with pytest.raises(grpc.RpcError) as caught:
         upload(stubs, scope, content, **header)
@@ -44,19 +45,19 @@ def refusal_of(stubs: Stubs, scope: types.Scope, content: bytes = b"x", **header
 
 def test_a_file_comes_back_as_it_was_sent(stubs: Stubs, user: str) -> None:
     """Its bytes, and all that was said of it."""
-    scope = types.Scope(user_id=user, project_id="web", agent_id="a", session_id="s")
+    scope = types_pb.Scope(user_id=user, project_id="web", agent_id="a", session_id="s")
     metadata = Struct()
     metadata.update({"标题": "销售趋势", "n": 1.5})
     content = os.urandom(3 * MEBI + 7)
     parts = [content[start : start + 100_003] for start in range(0, len(content), 100_003)]
     file = upload(
-        stubs, scope, [b"", *parts], name="Q1 销售 🦭.PNG", category=pb.FILE_CATEGORY_CHART, metadata=metadata,
+        stubs, scope, [b"", *parts], name="Q1 销售 🦭.PNG", category=types_pb.FILE_CATEGORY_CHART, metadata=metadata,
         size_bytes=len(content), sha256=digest_of(content).upper(),
     )  # fmt: skip
 
     assert file == get(stubs, scope, file.id.upper())
     assert content == download(stubs, scope, file.id)
-    assert (file.name, file.media_type, file.category) == ("Q1 销售 🦭.PNG", "image/png", pb.FILE_CATEGORY_CHART)
+    assert (file.name, file.media_type, file.category) == ("Q1 销售 🦭.PNG", "image/png", types_pb.FILE_CATEGORY_CHART)
     assert (file.size_bytes, file.sha256) == (len(content), digest_of(content))
     assert (file.scope, file.metadata) == (scope, metadata)
     assert not file.HasField("expire_time")
@@ -64,19 +65,19 @@ def test_a_file_comes_back_as_it_was_sent(stubs: Stubs, user: str) -> None:
 
 
 @pytest.mark.parametrize("parts", [[], [b""], [b"x"]], ids=["no message", "an empty one", "one byte"])
-def test_the_smallest_files(stubs: Stubs, scope: types.Scope, parts: list[bytes]) -> None:
+def test_the_smallest_files(stubs: Stubs, scope: types_pb.Scope, parts: list[bytes]) -> None:
     """An empty file is a file."""
     file = upload(stubs, scope, parts, size_bytes=len(b"".join(parts)))
 
     assert file.size_bytes == len(b"".join(parts))
     assert download(stubs, scope, file.id) == b"".join(parts)
-    assert (file.media_type, file.category) == ("application/octet-stream", pb.FILE_CATEGORY_UPLOAD)
+    assert (file.media_type, file.category) == ("application/octet-stream", types_pb.FILE_CATEGORY_UPLOAD)
 
 
 @settings(max_examples=20, deadline=None, database=None)
 @given(offset=st.integers(0, 700_000), length=st.integers(0, 800_000))
 def test_any_range_is_what_it_says(
-    stubs: Stubs, ranged: tuple[types.Scope, str, bytes], offset: int, length: int
+    stubs: Stubs, ranged: tuple[types_pb.Scope, str, bytes], offset: int, length: int
 ) -> None:
     """From any offset, for any length, also beyond the end."""
     scope, file_id, content = ranged
@@ -86,25 +87,25 @@ def test_any_range_is_what_it_says(
 
 
 @pytest.fixture(scope="module")
-def ranged(stubs: Stubs) -> tuple[types.Scope, str, bytes]:
+def ranged(stubs: Stubs) -> tuple[types_pb.Scope, str, bytes]:
     """A file of several messages."""
-    scope, content = types.Scope(user_id="files-ranged"), os.urandom(700_000)
+    scope, content = types_pb.Scope(user_id="files-ranged"), os.urandom(700_000)
     return scope, upload(stubs, scope, content).id, content
 
 
-def test_a_range_beyond_the_end_is_refused(stubs: Stubs, scope: types.Scope) -> None:
+def test_a_range_beyond_the_end_is_refused(stubs: Stubs, scope: types_pb.Scope) -> None:
     """By the name of the field; at the end there is nothing."""
     file = upload(stubs, scope, b"123")
 
     assert download(stubs, scope, file.id, offset=3) == b""
-    request = pb.DownloadFileRequest(scope=scope, id=file.id, offset=4)
+    request = file_pb.DownloadFileRequest(scope=scope, id=file.id, offset=4)
     assert refused(stubs.files.DownloadFile, request).fields == ("offset",)
 
 
 def test_equal_bytes_are_kept_once_until_the_last_user_is_gone(server: ServerProcess, stubs: Stubs, user: str) -> None:
     """Neither user learns of the other, and deleting one file leaves the other whole."""
     content = os.urandom(1000)
-    ada, bob = types.Scope(user_id=user), types.Scope(user_id=f"{user}-2")
+    ada, bob = types_pb.Scope(user_id=user), types_pb.Scope(user_id=f"{user}-2")
     mine, again, theirs = upload(stubs, ada, content), upload(stubs, ada, content), upload(stubs, bob, content)
     assert len({mine.id, again.id, theirs.id}) == 3
     assert digest_of(content) in blobs_of(server)
@@ -115,7 +116,7 @@ def test_equal_bytes_are_kept_once_until_the_last_user_is_gone(server: ServerPro
 
     delete(stubs, bob, theirs.id)
     assert digest_of(content) not in blobs_of(server)
-    assert refused(stubs.files.GetFile, pb.GetFileRequest(scope=bob, id=theirs.id)).reason == "FILE_NOT_FOUND"
+    assert refused(stubs.files.GetFile, file_pb.GetFileRequest(scope=bob, id=theirs.id)).reason == "FILE_NOT_FOUND"
 
 
 def test_uploads_and_deletions_of_the_same_bytes_side_by_side(stubs: Stubs, user: str) -> None:
@@ -123,7 +124,7 @@ def test_uploads_and_deletions_of_the_same_bytes_side_by_side(stubs: Stubs, user
     content = os.urandom(2000)
 
     def one(number: int) -> None:
-        scope = types.Scope(user_id=f"{user}-{number}")
+        scope = types_pb.Scope(user_id=f"{user}-{number}")
         for _ in range(5):
             file = upload(stubs, scope, content)
             assert download(stubs, scope, file.id) == content
@@ -133,7 +134,7 @@ def test_uploads_and_deletions_of_the_same_bytes_side_by_side(stubs: Stubs, user
         list(pool.map(one, range(4)))
 
 
-def test_a_repeated_upload_is_one_file(stubs: Stubs, scope: types.Scope) -> None:
+def test_a_repeated_upload_is_one_file(stubs: Stubs, scope: types_pb.Scope) -> None:
     """With the same request_id, also when it was deleted meanwhile; another request is told apart."""
     content = b"the same"
     first = upload(stubs, scope, content, request_id="r")
@@ -151,27 +152,27 @@ def test_a_repeated_upload_is_one_file(stubs: Stubs, scope: types.Scope) -> None
     assert listed(stubs, scope) == []
 
 
-def test_a_repeated_deletion_gets_the_same_answer(stubs: Stubs, scope: types.Scope) -> None:
+def test_a_repeated_deletion_gets_the_same_answer(stubs: Stubs, scope: types_pb.Scope) -> None:
     """With the same request_id; without it there is nothing to delete."""
     file = upload(stubs, scope)
 
     assert file == delete(stubs, scope, file.id, request_id="d") == delete(stubs, scope, file.id, request_id="d")
-    request = pb.DeleteFileRequest(scope=scope, id=file.id)
+    request = file_pb.DeleteFileRequest(scope=scope, id=file.id)
     assert refused(stubs.files.DeleteFile, request).code is grpc.StatusCode.NOT_FOUND
 
 
 def test_files_are_listed_and_found(stubs: Stubs, user: str) -> None:
     """Newest first, page by page, by category, words in both languages, type and project."""
-    scope, web = types.Scope(user_id=user), types.Scope(user_id=user, project_id="web")
+    scope, web = types_pb.Scope(user_id=user), types_pb.Scope(user_id=user, project_id="web")
     note = Struct()
     note.update({"about": "Quarterly revenue 季度收入"})
-    upload(stubs, scope, b"1", name="Sales 2024.csv", category=pb.FILE_CATEGORY_ARTIFACT)
-    upload(stubs, web, b"2", name="趋势图.png", category=pb.FILE_CATEGORY_CHART, metadata=note)
-    upload(stubs, web, b"3", name="周报.pdf", category=pb.FILE_CATEGORY_REPORT)
+    upload(stubs, scope, b"1", name="Sales 2024.csv", category=types_pb.FILE_CATEGORY_ARTIFACT)
+    upload(stubs, web, b"2", name="趋势图.png", category=types_pb.FILE_CATEGORY_CHART, metadata=note)
+    upload(stubs, web, b"3", name="周报.pdf", category=types_pb.FILE_CATEGORY_REPORT)
 
     assert listed(stubs, web) == listed(stubs, web, page_size=1) == ["周报.pdf", "趋势图.png", "Sales 2024.csv"]
     assert listed(stubs, scope) == ["Sales 2024.csv"]
-    assert listed(stubs, web, visibility=types.PROJECT_VISIBILITY_PROJECT) == ["周报.pdf", "趋势图.png"]
+    assert listed(stubs, web, project_visibility=filters_pb.PROJECT_VISIBILITY_PROJECT) == ["周报.pdf", "趋势图.png"]
     assert listed(stubs, web, categories=[1, 3]) == ["周报.pdf", "Sales 2024.csv"]
     assert listed(stubs, web, query="REVENUE 收入") == ["趋势图.png"]
     assert listed(stubs, web, query="sales") == ["Sales 2024.csv"]
@@ -180,11 +181,11 @@ def test_files_are_listed_and_found(stubs: Stubs, user: str) -> None:
     assert listed(stubs, web, media_type="APPLICATION/PDF") == ["周报.pdf"]
 
 
-def test_lifetimes(stubs: Stubs, scope: types.Scope) -> None:
+def test_lifetimes(stubs: Stubs, scope: types_pb.Scope) -> None:
     """A category has its own, unless the header says otherwise."""
-    temp = upload(stubs, scope, category=pb.FILE_CATEGORY_TEMP)
-    cached = upload(stubs, scope, category=pb.FILE_CATEGORY_CACHE, ttl=Duration(seconds=60))
-    kept = upload(stubs, scope, category=pb.FILE_CATEGORY_MEMORY)
+    temp = upload(stubs, scope, category=types_pb.FILE_CATEGORY_TEMP)
+    cached = upload(stubs, scope, category=types_pb.FILE_CATEGORY_CACHE, ttl=Duration(seconds=60))
+    kept = upload(stubs, scope, category=types_pb.FILE_CATEGORY_MEMORY)
 
     assert temp.expire_time.seconds - temp.create_time.seconds == 24 * 3600
     assert cached.expire_time.seconds - cached.create_time.seconds == 60
@@ -201,7 +202,7 @@ def test_lifetimes(stubs: Stubs, scope: types.Scope) -> None:
     ids=["more than said", "less than said", "another hash"],
 )
 def test_bytes_that_are_not_what_was_said_leave_no_trace(
-    server: ServerProcess, stubs: Stubs, scope: types.Scope, header: dict[str, object], fields: tuple[str, ...]
+    server: ServerProcess, stubs: Stubs, scope: types_pb.Scope, header: dict[str, object], fields: tuple[str, ...]
 ) -> None:
     """The field is named, and nothing is kept."""
     content = os.urandom(3)
@@ -213,11 +214,11 @@ def test_bytes_that_are_not_what_was_said_leave_no_trace(
     assert staged_in(server) == []
 
 
-def test_an_upload_that_breaks_off_leaves_no_trace(server: ServerProcess, stubs: Stubs, scope: types.Scope) -> None:
+def test_an_upload_that_breaks_off_leaves_no_trace(server: ServerProcess, stubs: Stubs, scope: types_pb.Scope) -> None:
     """Whenever the client goes; the same request can be sent again."""
     content, staged = os.urandom(3 * MEBI), threading.Event()
 
-    def halting() -> Iterator[pb.UploadFileRequest]:
+    def halting() -> Iterator[file_pb.UploadFileRequest]:
         yield from messages(scope, content, request_id="r")
         staged.wait(TIMEOUT)
 
@@ -232,14 +233,14 @@ def test_an_upload_that_breaks_off_leaves_no_trace(server: ServerProcess, stubs:
     assert download(stubs, scope, upload(stubs, scope, content, request_id="r").id) == content
 
 
-def test_a_download_that_is_left_ends(stubs: Stubs, scope: types.Scope) -> None:
+def test_a_download_that_is_left_ends(stubs: Stubs, scope: types_pb.Scope) -> None:
     """Its file can be deleted, and others go on."""
     file = upload(stubs, scope, [os.urandom(MEBI) for _ in range(8)])
-    answer = stubs.files.DownloadFile(pb.DownloadFileRequest(scope=scope, id=file.id), timeout=TIMEOUT)
+    answer = stubs.files.DownloadFile(file_pb.DownloadFileRequest(scope=scope, id=file.id), timeout=TIMEOUT)
     assert next(answer).file.id == file.id
     answer.cancel()
 
-    request = pb.DownloadFileRequest(scope=scope, id=file.id)
+    request = file_pb.DownloadFileRequest(scope=scope, id=file.id)
     late = stubs.files.DownloadFile(request, timeout=0.0001)
     with pytest.raises(grpc.RpcError) as caught:
         list(late)
@@ -247,11 +248,11 @@ def test_a_download_that_is_left_ends(stubs: Stubs, scope: types.Scope) -> None:
     delete(stubs, scope, file.id)
 
 
-def test_a_download_outlives_the_file(stubs: Stubs, scope: types.Scope) -> None:
+def test_a_download_outlives_the_file(stubs: Stubs, scope: types_pb.Scope) -> None:
     """What was begun is ended, although the file was deleted meanwhile."""
     content = os.urandom(16 * MEBI)
     file = upload(stubs, scope, [content[start : start + MEBI] for start in range(0, len(content), MEBI)])
-    answer = stubs.files.DownloadFile(pb.DownloadFileRequest(scope=scope, id=file.id), timeout=TIMEOUT)
+    answer = stubs.files.DownloadFile(file_pb.DownloadFileRequest(scope=scope, id=file.id), timeout=TIMEOUT)
     next(answer)
     delete(stubs, scope, file.id)
 
@@ -268,7 +269,7 @@ names = st.one_of(
 @given(name=names)
 def test_names_never_become_paths(server: ServerProcess, stubs: Stubs, name: str) -> None:
     """Whatever a file is called, nothing of it is seen in the data directory, nor outside."""
-    scope = types.Scope(user_id="files-names")
+    scope = types_pb.Scope(user_id="files-names")
     file = upload(stubs, scope, b"named", name=name[:255])
 
     assert file.name == name[:255]

@@ -12,8 +12,8 @@ import pytest
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from memsvc.v1 import file_service_pb2 as pb
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import file_service_pb2 as file_pb
+from memsvc.v1 import types_pb2 as types_pb
 from tests.e2e.wrong_input.requests import ID, LATE, NAN, deep, numbers
 from tests.support.files import download, listed, messages, upload
 from tests.support.rpc import TIMEOUT, Refusal, refused
@@ -45,7 +45,7 @@ HEADERS: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"expire_time": Timestamp(seconds=1)}, ("header.expire_time",)),
     ({"expire_time": LATE}, ("header.expire_time",)),
     ({"request_id": "x" * 129}, ("header.request_id",)),
-    ({"scope": types.Scope()}, ("header.scope.user_id",)),
+    ({"scope": types_pb.Scope()}, ("header.scope.user_id",)),
     ({"name": "", "media_type": "x", "sha256": "x"}, ("header.name", "header.media_type", "header.sha256")),
 ]
 OTHERS: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
@@ -53,7 +53,7 @@ OTHERS: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
     ("DownloadFile", {"offset": -1}, ("offset",)),
     ("DownloadFile", {"length": -1, "offset": -(2**63)}, ("offset", "length")),
     ("DeleteFile", {"request_id": "x" * 129}, ("request_id",)),
-    ("ListFiles", {"visibility": 9}, ("visibility",)),
+    ("ListFiles", {"project_visibility": 9}, ("project_visibility",)),
     ("ListFiles", {"categories": [1, 0, 9]}, ("categories[1]", "categories[2]")),
     ("ListFiles", {"categories": [1] * 8}, ("categories",)),
     ("ListFiles", {"query": "x" * 257}, ("query",)),
@@ -64,7 +64,7 @@ OTHERS: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
 ]  # fmt: skip
 
 
-def refusal_of(stubs: Stubs, requests: Iterator[pb.UploadFileRequest]) -> Refusal:
+def refusal_of(stubs: Stubs, requests: Iterator[file_pb.UploadFileRequest]) -> Refusal:
     """Send an upload that must be refused; return why."""
     with pytest.raises(grpc.RpcError) as caught:
         stubs.files.UploadFile(requests, timeout=TIMEOUT)
@@ -73,11 +73,11 @@ def refusal_of(stubs: Stubs, requests: Iterator[pb.UploadFileRequest]) -> Refusa
 
 @pytest.mark.parametrize(("fields", "paths"), HEADERS, ids=lambda value: repr(value)[:40])
 def test_a_wrong_header_is_refused(
-    stubs: Stubs, scope: types.Scope, fields: dict[str, Any], paths: tuple[str, ...]
+    stubs: Stubs, scope: types_pb.Scope, fields: dict[str, Any], paths: tuple[str, ...]
 ) -> None:
     """All that is wrong at once, before a byte is sent."""
-    header = pb.UploadFileHeader(**({"scope": scope, "name": "a"} | fields))
-    refusal = refusal_of(stubs, iter([pb.UploadFileRequest(header=header)]))
+    header = file_pb.UploadFileHeader(**({"scope": scope, "name": "a"} | fields))
+    refusal = refusal_of(stubs, iter([file_pb.UploadFileRequest(header=header)]))
 
     assert (grpc.StatusCode.INVALID_ARGUMENT, "INVALID_REQUEST") == (refusal.code, refusal.reason)
     assert sorted(paths) == sorted(refusal.fields)
@@ -86,19 +86,19 @@ def test_a_wrong_header_is_refused(
 
 @pytest.mark.parametrize(("method", "fields", "paths"), OTHERS, ids=lambda value: repr(value)[:40])
 def test_wrong_requests_are_refused(
-    stubs: Stubs, scope: types.Scope, method: str, fields: dict[str, Any], paths: tuple[str, ...]
+    stubs: Stubs, scope: types_pb.Scope, method: str, fields: dict[str, Any], paths: tuple[str, ...]
 ) -> None:
     """By the paths of what is wrong."""
     right: dict[str, Any] = {"scope": scope} if method == "ListFiles" else {"scope": scope, "id": ID}
-    refusal = refused(getattr(stubs.files, method), getattr(pb, f"{method}Request")(**(right | fields)))
+    refusal = refused(getattr(stubs.files, method), getattr(file_pb, f"{method}Request")(**(right | fields)))
 
     assert (grpc.StatusCode.INVALID_ARGUMENT, sorted(paths)) == (refusal.code, sorted(refusal.fields))
 
 
-def test_messages_out_of_order_are_refused(stubs: Stubs, scope: types.Scope) -> None:
+def test_messages_out_of_order_are_refused(stubs: Stubs, scope: types_pb.Scope) -> None:
     """A header first and once, then bytes."""
-    header = pb.UploadFileRequest(header=pb.UploadFileHeader(scope=scope, name="a"))
-    data, empty = pb.UploadFileRequest(data=b"x"), pb.UploadFileRequest()
+    header = file_pb.UploadFileRequest(header=file_pb.UploadFileHeader(scope=scope, name="a"))
+    data, empty = file_pb.UploadFileRequest(data=b"x"), file_pb.UploadFileRequest()
     orders = {"header": ([], [data], [empty, header]), "data": ([header, header], [header, data, empty])}
 
     for field, several in orders.items():
@@ -135,7 +135,7 @@ def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stubs]:
     ids=["announced", "sent", "ending and type", "ending", "type", "no ending"],
 )
 def test_limits_are_told_by_their_field(
-    strict: Stubs, scope: types.Scope, fields: dict[str, Any], content: bytes, paths: tuple[str, ...]
+    strict: Stubs, scope: types_pb.Scope, fields: dict[str, Any], content: bytes, paths: tuple[str, ...]
 ) -> None:
     """Size, type and ending as the settings say; what is within them is taken."""
     with pytest.raises(grpc.RpcError) as caught:
@@ -149,7 +149,7 @@ def test_limits_are_told_by_their_field(
     assert len(download(strict, scope, file.id)) == 1000
 
 
-def is_refused(stubs: Stubs, request: pb.DownloadFileRequest) -> bool:
+def is_refused(stubs: Stubs, request: file_pb.DownloadFileRequest) -> bool:
     """Return whether a download is refused."""
     try:
         list(stubs.files.DownloadFile(request, timeout=TIMEOUT))
@@ -158,17 +158,17 @@ def is_refused(stubs: Stubs, request: pb.DownloadFileRequest) -> bool:
     return False
 
 
-def test_too_many_streams_are_told_to_come_back(strict: Stubs, scope: types.Scope) -> None:
+def test_too_many_streams_are_told_to_come_back(strict: Stubs, scope: types_pb.Scope) -> None:
     """RESOURCE_EXHAUSTED with a delay; when one has ended there is room again."""
     file = upload(strict, scope, b"x", name="a.txt", request_id=str(uuid.uuid4()))
     going_on = threading.Event()
 
-    def halting() -> Iterator[pb.UploadFileRequest]:
+    def halting() -> Iterator[file_pb.UploadFileRequest]:
         yield from messages(scope, b"y" * 100, name="b.txt")
         going_on.wait(TIMEOUT)
 
     call = strict.files.UploadFile.future(halting(), timeout=TIMEOUT)
-    request = pb.DownloadFileRequest(scope=scope, id=file.id)
+    request = file_pb.DownloadFileRequest(scope=scope, id=file.id)
     until(lambda: is_refused(strict, request))
     refusal = refused(strict.files.DownloadFile, request)
     going_on.set()

@@ -13,8 +13,9 @@ import pytest
 from google.protobuf.struct_pb2 import Struct, Value
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from memsvc.v1 import memory_service_pb2 as pb
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import filters_pb2 as filters_pb
+from memsvc.v1 import memory_service_pb2 as memory_pb
+from memsvc.v1 import types_pb2 as types_pb
 from tests.support.filter_oracle import ENUMS, NUMBERS, TIMES, matches
 from tests.support.rpc import TIMEOUT, WAYS, create_all, found, get, list_all, search
 from tests.support.server_process import Stubs
@@ -44,12 +45,12 @@ def days_ago(days: float) -> Timestamp:
     return stamp
 
 
-def varied(number: int) -> types.Memory:
+def varied(number: int) -> types_pb.Memory:
     """Return one of many memories that differ in every field that a filter can test."""
-    return types.Memory(
+    return types_pb.Memory(
         content=f"The {WORD} grows in garden {number}.",
-        keywords=[types.Keyword(term=WORD, weight=0.5), types.Keyword(term=f"k{number}")],
-        scope=types.Scope(
+        keywords=[types_pb.Keyword(term=WORD, weight=0.5), types_pb.Keyword(term=f"k{number}")],
+        scope=types_pb.Scope(
             project_id="p" if number % 3 else "",
             agent_id=("", "a1", "a2")[number % 3],
             session_id=("s", "s", "", "t")[number % 4],
@@ -77,22 +78,26 @@ class Garden:
 
     def __init__(self, stubs: Stubs) -> None:
         self.stubs = stubs
-        self.scope = types.Scope(user_id=f"garden-{uuid.uuid4()}", project_id="p", session_id="s")
-        self.memories: list[types.Memory] = []
+        self.scope = types_pb.Scope(user_id=f"garden-{uuid.uuid4()}", project_id="p", session_id="s")
+        self.memories: list[types_pb.Memory] = []
 
     def plant(self) -> None:
         """Store all, change some, and read all once, so that no later read changes a time."""
-        world = types.Scope(user_id=self.scope.user_id)
+        world = types_pb.Scope(user_id=self.scope.user_id)
         planted = create_all(self.stubs, world, [varied(number) for number in range(36)])
         for number, memory in enumerate(planted):
-            place = types.Scope(
+            place = types_pb.Scope(
                 user_id=world.user_id, project_id=memory.scope.project_id, session_id=memory.scope.session_id
             )
             if number % 6 == 5:
-                archived = types.Memory(id=memory.id, status=types.MEMORY_STATUS_ARCHIVED)
-                self.stubs.memory.UpdateMemory(pb.UpdateMemoryRequest(scope=place, memory=archived), timeout=TIMEOUT)
+                archived = types_pb.Memory(id=memory.id, status=types_pb.MEMORY_STATUS_ARCHIVED)
+                self.stubs.memory.UpdateMemory(
+                    memory_pb.UpdateMemoryRequest(scope=place, memory=archived), timeout=TIMEOUT
+                )
             if number % 13 == 4:
-                self.stubs.memory.DeleteMemory(pb.DeleteMemoryRequest(scope=place, id=memory.id), timeout=TIMEOUT)
+                self.stubs.memory.DeleteMemory(
+                    memory_pb.DeleteMemoryRequest(scope=place, id=memory.id), timeout=TIMEOUT
+                )
             else:
                 get(self.stubs, place, memory.id)
             self.memories.append(memory)
@@ -101,19 +106,19 @@ class Garden:
 
     def _settle(self, read: set[str]) -> None:
         deadline = time.monotonic() + TIMEOUT
-        every = types.Filter(statuses=ALL_STATUSES, tiers=[1, 2, 3, 4], include_expired=True)
+        every = filters_pb.Filter(statuses=ALL_STATUSES, tiers=[1, 2, 3, 4], include_expired=True)
         while True:
-            listed: dict[str, types.Memory] = {}
+            listed: dict[str, types_pb.Memory] = {}
             for project in ("", "p"):
                 for session in ("s", "t"):
-                    place = types.Scope(user_id=self.scope.user_id, project_id=project, session_id=session)
+                    place = types_pb.Scope(user_id=self.scope.user_id, project_id=project, session_id=session)
                     listed |= {memory.id: memory for memory in list_all(self.stubs, place, filter=every)}
             if all(listed[memory_id].HasField("access_time") for memory_id in read):
                 self.memories = [listed[memory.id] for memory in self.memories]
                 return
             assert time.monotonic() < deadline
 
-    def expected(self, chosen: types.Filter, scope: types.Scope) -> set[str]:
+    def expected(self, chosen: filters_pb.Filter, scope: types_pb.Scope) -> set[str]:
         """Return the ids of the memories that the filter means."""
         now = datetime.now(UTC)
         return {memory.id for memory in self.memories if matches(memory, chosen, scope, now)}
@@ -127,15 +132,15 @@ def garden(stubs: Stubs) -> Garden:
     return garden
 
 
-def span(start: Timestamp | None = None, end: Timestamp | None = None) -> types.TimeRange:
+def span(start: Timestamp | None = None, end: Timestamp | None = None) -> types_pb.TimeRange:
     """Return a span of time."""
-    return types.TimeRange(start=start, end=end)
+    return types_pb.TimeRange(start=start, end=end)
 
 
-def condition(field: int, operator: int, *values: Any, path: str = "") -> types.FilterExpression:
+def condition(field: int, operator: int, *values: Any, path: str = "") -> filters_pb.FilterExpression:
     """Return the test of one field."""
-    return types.FilterExpression(
-        condition=types.FilterCondition(
+    return filters_pb.FilterExpression(
+        condition=filters_pb.FilterCondition(
             field=field,  # type: ignore[arg-type] # numbers of the enums
             operator=operator,  # type: ignore[arg-type] # as above
             metadata_path=path,
@@ -144,7 +149,7 @@ def condition(field: int, operator: int, *values: Any, path: str = "") -> types.
     )
 
 
-def simple_filters() -> Iterator[types.Filter]:
+def simple_filters() -> Iterator[filters_pb.Filter]:
     """Return filters of every field, alone."""
     for name, lists in {
         "layers": [[1], [3, 4], [2]],
@@ -161,35 +166,38 @@ def simple_filters() -> Iterator[types.Filter]:
         "max_importance": [1, 4],
         "min_confidence": [0.0, 0.4, 1.0],
         "max_confidence": [0.0, 0.6],
-        "visibility": [1, 2, 3],
+        "project_visibility": [1, 2, 3],
         "last_days": [1, 4, 400],
         "include_expired": [True],
     }.items():
         for given in lists:
-            yield types.Filter(**{name: given})  # type: ignore[arg-type] # any field
-    yield types.Filter(min_importance=2, max_importance=3)
+            yield filters_pb.Filter(**{name: given})  # type: ignore[arg-type] # any field
+    yield filters_pb.Filter(min_importance=2, max_importance=3)
     for field in range(5):
         for days in (1, 8, 36_500):
-            yield types.Filter(last_days=days, last_days_field=field)  # type: ignore[arg-type] # numbers of the enum
+            yield filters_pb.Filter(last_days=days, last_days_field=field)  # type: ignore[arg-type] # numbers of the enum
     bounds = (None, days_ago(20), days_ago(0.5), days_ago(-1))
     for name in TIMES.values():
         for start, end in ((None, None), *((a, b) for a in bounds for b in bounds if a != b)):
             if start is None or end is None or start.seconds < end.seconds:
-                yield types.Filter(**{name: span(start, end)})  # type: ignore[arg-type] # any field
+                yield filters_pb.Filter(**{name: span(start, end)})  # type: ignore[arg-type] # any field
     for path, wanted in (
         ("n", 2), ("n", 2.0), ("n", "2"), ("flag", True), ("flag", 1), ("name", "v1"), ("name", "V1"),
         ("deep.list", 3), ("deep.list", "l1"), ("deep.list.x", 1), ("deep.null", None), ("deep.null", 0),
         ("deep", None), ("missing", None), ("a.b", "dotted"), ("a.b", "nested"), ("n.x", 1),
     ):  # fmt: skip
-        yield types.Filter(metadata=[types.MetadataEquals(path=path, value=value(wanted))])
-    yield types.Filter(
-        metadata=[types.MetadataEquals(path="n", value=value(1)), types.MetadataEquals(path="flag", value=value(True))]
+        yield filters_pb.Filter(metadata=[filters_pb.MetadataEquals(path=path, value=value(wanted))])
+    yield filters_pb.Filter(
+        metadata=[
+            filters_pb.MetadataEquals(path="n", value=value(1)),
+            filters_pb.MetadataEquals(path="flag", value=value(True)),
+        ]
     )
 
 
-def random_filter(chance: random.Random, garden: Garden) -> types.Filter:
+def random_filter(chance: random.Random, garden: Garden) -> filters_pb.Filter:
     """Return a filter of several fields, mostly one that matches something."""
-    chosen = types.Filter(include_expired=chance.random() < 0.5)
+    chosen = filters_pb.Filter(include_expired=chance.random() < 0.5)
     pool = [one for one in simple_filters() if not one.include_expired]
     for part in chance.sample(pool, chance.choice((0, 1, 1, 2))):
         chosen.MergeFrom(part)
@@ -204,27 +212,27 @@ def random_filter(chance: random.Random, garden: Garden) -> types.Filter:
     return chosen
 
 
-def random_expression(chance: random.Random, garden: Garden, *, depth: int) -> types.FilterExpression:
+def random_expression(chance: random.Random, garden: Garden, *, depth: int) -> filters_pb.FilterExpression:
     """Return an expression over values that the garden's memories have, and some that none has."""
     if depth > 1 and chance.random() < 0.8:
         if chance.random() < 0.3:
-            return types.FilterExpression(negated=random_expression(chance, garden, depth=depth - 1))
+            return filters_pb.FilterExpression(negated=random_expression(chance, garden, depth=depth - 1))
         children = [random_expression(chance, garden, depth=depth - 1) for _ in range(chance.choice((1, 2, 3)))]
-        group = types.FilterGroup(expressions=children)
+        group = filters_pb.FilterGroup(expressions=children)
         if chance.random() < 0.6:
-            return types.FilterExpression(any_of=group)
-        return types.FilterExpression(all_of=group)
-    field = chance.choice(list(types.FilterField.values())[1:])
+            return filters_pb.FilterExpression(any_of=group)
+        return filters_pb.FilterExpression(all_of=group)
+    field = chance.choice(list(filters_pb.FilterField.values())[1:])
     memory = chance.choice(garden.memories)
     comparable = field in TIMES or field in NUMBERS
     operator = chance.choice((1, 2, 3, 4, 5, 6, 7) if comparable else (1, 2, 3))
     path = chance.choice(("n", "flag", "name", "deep.list", "deep.list.x", "a.b", "deep.null", "none"))
-    path = path if field == types.FILTER_FIELD_METADATA else ""
-    count = chance.choice((1, 2, 3)) if operator == types.FILTER_OPERATOR_IN else 1
+    path = path if field == filters_pb.FILTER_FIELD_METADATA else ""
+    count = chance.choice((1, 2, 3)) if operator == filters_pb.FILTER_OPERATOR_IN else 1
     return condition(field, operator, *(_some_value(chance, field, memory) for _ in range(count)), path=path)
 
 
-def _some_value(chance: random.Random, field: int, memory: types.Memory) -> Any:
+def _some_value(chance: random.Random, field: int, memory: types_pb.Memory) -> Any:
     if field in TIMES:
         stamp: Timestamp = getattr(memory, TIMES[field])
         return (stamp if stamp.seconds else days_ago(chance.randrange(-9, 60))).ToJsonString()
@@ -233,24 +241,24 @@ def _some_value(chance: random.Random, field: int, memory: types.Memory) -> Any:
         return enum.Name(chance.choice(enum.values()[1:])).removeprefix(prefix)
     return chance.choice(
         {
-            types.FILTER_FIELD_CATEGORY: ("", "food", "Food", "none"),
-            types.FILTER_FIELD_TAG: ("red", "green", "绿", "none"),
-            types.FILTER_FIELD_SPEAKER: ("", "Ann", "ann", "李雷"),
-            types.FILTER_FIELD_AGENT_ID: ("", "a1", "a2", "a"),
-            types.FILTER_FIELD_SESSION_ID: ("", "s", "t"),
-            types.FILTER_FIELD_IMPORTANCE: (1, 2, 2.5, 4, 9, -1e300),
-            types.FILTER_FIELD_CONFIDENCE: (0, 0.2, 0.4, 0.5, 1, 7),
-            types.FILTER_FIELD_TRUST: (0, 0.5, 0.8, 1),
-            types.FILTER_FIELD_METADATA: (0, 1, 2, 3, True, False, "v1", "l2", "nested", "dotted", None),
+            filters_pb.FILTER_FIELD_CATEGORY: ("", "food", "Food", "none"),
+            filters_pb.FILTER_FIELD_TAG: ("red", "green", "绿", "none"),
+            filters_pb.FILTER_FIELD_SPEAKER: ("", "Ann", "ann", "李雷"),
+            filters_pb.FILTER_FIELD_AGENT_ID: ("", "a1", "a2", "a"),
+            filters_pb.FILTER_FIELD_SESSION_ID: ("", "s", "t"),
+            filters_pb.FILTER_FIELD_IMPORTANCE: (1, 2, 2.5, 4, 9, -1e300),
+            filters_pb.FILTER_FIELD_CONFIDENCE: (0, 0.2, 0.4, 0.5, 1, 7),
+            filters_pb.FILTER_FIELD_TRUST: (0, 0.5, 0.8, 1),
+            filters_pb.FILTER_FIELD_METADATA: (0, 1, 2, 3, True, False, "v1", "l2", "nested", "dotted", None),
         }[field]
     )
 
 
-def assert_meaning(garden: Garden, chosen: types.Filter, scope: types.Scope, way: str) -> set[str]:
+def assert_meaning(garden: Garden, chosen: filters_pb.Filter, scope: types_pb.Scope, way: str) -> set[str]:
     """Check one filter in one way of searching, and return what it found."""
     expected = garden.expected(chosen, scope)
     # Deleted memories are in no index: only a list finds them.
-    living = {memory.id for memory in garden.memories if memory.status != types.MEMORY_STATUS_DELETED}
+    living = {memory.id for memory in garden.memories if memory.status != types_pb.MEMORY_STATUS_DELETED}
     hits = search(garden.stubs, scope, WORD, filter=chosen, limit=100, **WAYS[way]).hits
     assert expected & living == {hit.memory.id for hit in hits}, (chosen, scope, way)
     return expected
@@ -268,8 +276,8 @@ def test_every_filter_means_the_same_in_a_list(garden: Garden) -> None:
     """Deleted memories too, when the filter names that status; from several scopes."""
     user = garden.scope.user_id
     for scope in (
-        garden.scope, types.Scope(user_id=user), types.Scope(user_id=user, project_id="p", session_id="t"),
-        types.Scope(user_id=user, project_id="q", session_id="s"),
+        garden.scope, types_pb.Scope(user_id=user), types_pb.Scope(user_id=user, project_id="p", session_id="t"),
+        types_pb.Scope(user_id=user, project_id="q", session_id="s"),
     ):  # fmt: skip
         for chosen in simple_filters():
             listed = {memory.id for memory in list_all(garden.stubs, scope, filter=chosen)}
@@ -277,25 +285,27 @@ def test_every_filter_means_the_same_in_a_list(garden: Garden) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_memory_never_read_has_no_access_time(stubs: Stubs, scope: types.Scope, way: str) -> None:
+def test_a_memory_never_read_has_no_access_time(stubs: Stubs, scope: types_pb.Scope, way: str) -> None:
     """It matches no filter on that time, and the negation of every one."""
     memories = create_all(stubs, scope, [varied(number) for number in (1, 4, 7, 13)])
-    place = types.Scope(user_id=scope.user_id, project_id="p", session_id="s")
+    place = types_pb.Scope(user_id=scope.user_id, project_id="p", session_id="s")
     read = {memory.id for memory in memories[:2]}
     for memory_id in read:
         get(stubs, place, memory_id)
-    every = types.Filter(include_expired=True, tiers=[1, 2, 3, 4])
+    every = filters_pb.Filter(include_expired=True, tiers=[1, 2, 3, 4])
     deadline = time.monotonic() + TIMEOUT
     while read != {memory.id for memory in list_all(stubs, place, filter=every) if memory.HasField("access_time")}:
         assert time.monotonic() < deadline
-    recent = types.Filter(last_days=1, last_days_field=types.TIME_FIELD_ACCESS_TIME)
-    at_all = types.Filter(access_time=span())
-    since = condition(types.FILTER_FIELD_ACCESS_TIME, types.FILTER_OPERATOR_GREATER, days_ago(30).ToJsonString())
+    recent = filters_pb.Filter(last_days=1, last_days_field=filters_pb.TIME_FIELD_ACCESS_TIME)
+    at_all = filters_pb.Filter(access_time=span())
+    since = condition(
+        filters_pb.FILTER_FIELD_ACCESS_TIME, filters_pb.FILTER_OPERATOR_GREATER, days_ago(30).ToJsonString()
+    )
 
-    for chosen in (recent, at_all, types.Filter(where=since)):
+    for chosen in (recent, at_all, filters_pb.Filter(where=since)):
         chosen.MergeFrom(every)
         assert read == {hit.memory.id for hit in search(stubs, place, WORD, filter=chosen, **WAYS[way]).hits}
-    unread = types.Filter(where=types.FilterExpression(negated=since))
+    unread = filters_pb.Filter(where=filters_pb.FilterExpression(negated=since))
     unread.MergeFrom(every)
     found_ = {hit.memory.id for hit in search(stubs, place, WORD, filter=unread, **WAYS[way]).hits}
     assert {memory.id for memory in memories[2:]} == found_
@@ -322,66 +332,70 @@ NEAR, FAR = [1.0, 0.0] * 128, [0.3, 1.0] * 128
 """The vector of the query and the crowd, and the one that fits less."""
 
 
-def crowded(stubs: Stubs, scope: types.Scope, theirs: dict[str, Any], own: dict[str, Any]) -> types.Memory:
+def crowded(stubs: Stubs, scope: types_pb.Scope, theirs: dict[str, Any], own: dict[str, Any]) -> types_pb.Memory:
     """Store memories that fit the query better than `FIT`, more than any retriever looks at; then that, and return it."""
-    keywords = [types.Keyword(term=WORD, weight=1.0), types.Keyword(term="fruit", weight=1.0)]
+    keywords = [types_pb.Keyword(term=WORD, weight=1.0), types_pb.Keyword(term="fruit", weight=1.0)]
     entries = [
-        pb.BatchMemory(memory=types.Memory(content=f"{WORD} {WORD} {number}", keywords=keywords, **theirs), vector=NEAR)
+        memory_pb.BatchMemory(
+            memory=types_pb.Memory(content=f"{WORD} {WORD} {number}", keywords=keywords, **theirs), vector=NEAR
+        )
         for number in range(CROWD)
     ]
-    fit = types.Memory(content=FIT, keywords=[types.Keyword(term=WORD, weight=0.1)], **own)
-    for batch in (entries, [pb.BatchMemory(memory=fit, vector=FAR)]):
-        request = pb.BatchCreateMemoriesRequest(scope=scope, memories=batch)
+    fit = types_pb.Memory(content=FIT, keywords=[types_pb.Keyword(term=WORD, weight=0.1)], **own)
+    for batch in (entries, [memory_pb.BatchMemory(memory=fit, vector=FAR)]):
+        request = memory_pb.BatchCreateMemoriesRequest(scope=scope, memories=batch)
         results = stubs.memory.BatchCreateMemories(request, timeout=TIMEOUT).results
-        assert {types.WRITE_OUTCOME_CREATED} == {result.outcome for result in results}
+        assert {types_pb.WRITE_OUTCOME_CREATED} == {result.outcome for result in results}
     return results[0].memory
 
 
-WHERE = condition(types.FILTER_FIELD_TAG, types.FILTER_OPERATOR_NOT_EQUALS, "crowd")
-CROWDED: dict[str, tuple[dict[str, Any], dict[str, Any], Callable[[types.Memory], types.Filter]]] = {
-    "layer": ({"layer": 1}, {"layer": 4}, lambda _: types.Filter(layers=[4])),
-    "kind": ({"kind": 1}, {"kind": 2}, lambda _: types.Filter(kinds=[2])),
-    "category": ({"category": "x"}, {}, lambda _: types.Filter(categories=[""])),
-    "tier": ({"tier": 4}, {}, lambda _: types.Filter()),
-    "expired": ({"expire_time": Timestamp(seconds=9)}, {}, lambda _: types.Filter()),
-    "tags": ({"tags": ["a"]}, {"tags": ["a", "b"]}, lambda _: types.Filter(tags_all=["a", "b"])),
-    "importance": ({"importance": 2}, {"importance": 4}, lambda _: types.Filter(min_importance=3)),
-    "confidence": ({"confidence": 0.5}, {"confidence": 0.9}, lambda _: types.Filter(min_confidence=0.8)),
-    "speaker": ({"speaker": "Ann"}, {"speaker": "Bo"}, lambda _: types.Filter(speakers=["Bo"])),
-    "agent": ({"scope": types.Scope(agent_id="a")}, {}, lambda _: types.Filter(agent_ids=[""])),
+WHERE = condition(filters_pb.FILTER_FIELD_TAG, filters_pb.FILTER_OPERATOR_NOT_EQUALS, "crowd")
+CROWDED: dict[str, tuple[dict[str, Any], dict[str, Any], Callable[[types_pb.Memory], filters_pb.Filter]]] = {
+    "layer": ({"layer": 1}, {"layer": 4}, lambda _: filters_pb.Filter(layers=[4])),
+    "kind": ({"kind": 1}, {"kind": 2}, lambda _: filters_pb.Filter(kinds=[2])),
+    "category": ({"category": "x"}, {}, lambda _: filters_pb.Filter(categories=[""])),
+    "tier": ({"tier": 4}, {}, lambda _: filters_pb.Filter()),
+    "expired": ({"expire_time": Timestamp(seconds=9)}, {}, lambda _: filters_pb.Filter()),
+    "tags": ({"tags": ["a"]}, {"tags": ["a", "b"]}, lambda _: filters_pb.Filter(tags_all=["a", "b"])),
+    "importance": ({"importance": 2}, {"importance": 4}, lambda _: filters_pb.Filter(min_importance=3)),
+    "confidence": ({"confidence": 0.5}, {"confidence": 0.9}, lambda _: filters_pb.Filter(min_confidence=0.8)),
+    "speaker": ({"speaker": "Ann"}, {"speaker": "Bo"}, lambda _: filters_pb.Filter(speakers=["Bo"])),
+    "agent": ({"scope": types_pb.Scope(agent_id="a")}, {}, lambda _: filters_pb.Filter(agent_ids=[""])),
     "session": (
-        {"scope": types.Scope(session_id="s")}, {"scope": types.Scope(session_id="t")},
-        lambda _: types.Filter(session_ids=["t"]),
+        {"scope": types_pb.Scope(session_id="s")}, {"scope": types_pb.Scope(session_id="t")},
+        lambda _: filters_pb.Filter(session_ids=["t"]),
     ),
-    "private": ({"scope": types.Scope(session_id="s"), "layer": 2}, {}, lambda _: types.Filter()),
-    "project": ({"scope": types.Scope(project_id="q")}, {}, lambda _: types.Filter()),
-    "global": ({}, {"scope": types.Scope(project_id="p")}, lambda _: types.Filter(visibility=2)),
+    "private": ({"scope": types_pb.Scope(session_id="s"), "layer": 2}, {}, lambda _: filters_pb.Filter()),
+    "project": ({"scope": types_pb.Scope(project_id="q")}, {}, lambda _: filters_pb.Filter()),
+    "global": ({}, {"scope": types_pb.Scope(project_id="p")}, lambda _: filters_pb.Filter(project_visibility=2)),
     "event_time": (
-        {"event_time": days_ago(9)}, {"event_time": days_ago(2)}, lambda _: types.Filter(event_time=span(days_ago(3))),
+        {"event_time": days_ago(9)}, {"event_time": days_ago(2)}, lambda _: filters_pb.Filter(event_time=span(days_ago(3))),
     ),
-    "create_time": ({}, {}, lambda fit: types.Filter(create_time=span(fit.create_time))),
+    "create_time": ({}, {}, lambda fit: filters_pb.Filter(create_time=span(fit.create_time))),
     "metadata": (
         {"metadata": struct(a={"b": 1})}, {"metadata": struct(a={"b": 2})},
-        lambda _: types.Filter(metadata=[types.MetadataEquals(path="a.b", value=value(2))]),
+        lambda _: filters_pb.Filter(metadata=[filters_pb.MetadataEquals(path="a.b", value=value(2))]),
     ),
-    "id": ({}, {}, lambda fit: types.Filter(ids=[fit.id])),
-    "where": ({"tags": ["crowd"]}, {}, lambda _: types.Filter(where=WHERE)),
+    "id": ({}, {}, lambda fit: filters_pb.Filter(ids=[fit.id])),
+    "where": ({"tags": ["crowd"]}, {}, lambda _: filters_pb.Filter(where=WHERE)),
 }  # fmt: skip
 """What the crowd has, what the one that fits has, and the filter that tells them apart."""
 
 
 @pytest.mark.parametrize("name", CROWDED)
-def test_what_a_filter_excludes_does_not_crowd_out_what_it_wants(stubs: Stubs, scope: types.Scope, name: str) -> None:
+def test_what_a_filter_excludes_does_not_crowd_out_what_it_wants(
+    stubs: Stubs, scope: types_pb.Scope, name: str
+) -> None:
     """Filters are pushed down: 200 better matches that are excluded hide nothing, in any retriever."""
     theirs, own, filter_of = CROWDED[name]
     fit = crowded(stubs, scope, theirs, own)
-    reader = types.Scope(user_id=scope.user_id, project_id="p", session_id="r")
+    reader = types_pb.Scope(user_id=scope.user_id, project_id="p", session_id="r")
 
-    def hits(way: str, chosen: types.Filter) -> list[str]:
+    def hits(way: str, chosen: filters_pb.Filter) -> list[str]:
         return found(stubs, reader, f"{WORD} fruit", filter=chosen, limit=100, vector=NEAR, **WAYS[way])
 
     for way in WAYS:
         assert [FIT] == hits(way, filter_of(fit)), way
     if name not in {"project", "private"}:
-        everything = types.Filter(include_expired=True, tiers=[1, 2, 3, 4])
+        everything = filters_pb.Filter(include_expired=True, tiers=[1, 2, 3, 4])
         assert not any(FIT in hits(way, everything) for way in WAYS)

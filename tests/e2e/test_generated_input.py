@@ -18,15 +18,13 @@ from google.protobuf.struct_pb2 import Struct
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from memsvc.v1 import capture_pb2 as capture_pb
-from memsvc.v1 import context_pb2 as context_pb
+from memsvc.v1 import admin_service_pb2 as admin_pb
 from memsvc.v1 import file_service_pb2 as file_pb
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
-from memsvc.v1 import memory_service_pb2 as pb
+from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import session_service_pb2 as session_pb
-from memsvc.v1 import transfer_pb2
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import types_pb2 as types_pb
 from tests.support.descriptors import METHODS, Method
 from tests.support.files import upload
 from tests.support.rpc import TIMEOUT, Refusal, create_all
@@ -50,9 +48,9 @@ STREAMED_OR_SLOW = {
 DEPTH = 12
 USER = f"generated-{uuid.uuid4()}"
 SCOPES = [
-    types.Scope(user_id=USER),
-    types.Scope(user_id=USER, project_id="p"),
-    types.Scope(user_id=USER, project_id="p", agent_id="a", session_id="s"),
+    types_pb.Scope(user_id=USER),
+    types_pb.Scope(user_id=USER, project_id="p"),
+    types_pb.Scope(user_id=USER, project_id="p", agent_id="a", session_id="s"),
 ]
 KNOWN_IDS: list[str] = []
 TOKENS: list[str] = ["AQAAAAAAAAAB"]
@@ -70,7 +68,7 @@ Field = FieldDescriptor
 
 def texts(name: str) -> st.SearchStrategy[str]:
     """Return texts for a field of this name: mostly such as it takes."""
-    if name in {"id", "ids", "memory_id", "related_ids", "derived_from"}:
+    if name in {"id", "ids", "memory_id", "related_ids", "derived_from_ids"}:
         known = st.deferred(lambda: st.sampled_from(KNOWN_IDS))
         return st.one_of(known, known, known, st.uuids().map(str), st.sampled_from(TEXTS))
     if name in {"page_token", "consistency_token", "cursor", "earlier_cursor"}:
@@ -179,8 +177,12 @@ def fill(draw: Callable[..., Any], message: Any, field: Field, depth: int) -> No
 def imports() -> st.SearchStrategy[list[Any]]:
     """Return the messages of an import: mostly a header and batches, in any order."""
     any_message = messages(METHODS["ImportMemories"].descriptor.input_type)
-    headers = messages(pb.ImportHeader.DESCRIPTOR, 0).map(lambda header: pb.ImportMemoriesRequest(header=header))
-    batches = messages(pb.ImportBatch.DESCRIPTOR, 0).map(lambda batch: pb.ImportMemoriesRequest(batch=batch))
+    headers = messages(memory_pb.ImportHeader.DESCRIPTOR, 0).map(
+        lambda header: memory_pb.ImportMemoriesRequest(header=header)
+    )
+    batches = messages(memory_pb.ImportBatch.DESCRIPTOR, 0).map(
+        lambda batch: memory_pb.ImportMemoriesRequest(batch=batch)
+    )
     sound = st.tuples(headers, st.lists(batches, max_size=3)).map(lambda parts: [parts[0], *parts[1]])
     return st.one_of(sound, sound, st.lists(any_message, max_size=3))
 
@@ -197,13 +199,13 @@ def uploads() -> st.SearchStrategy[list[Any]]:
 def documents() -> st.SearchStrategy[list[Any]]:
     """Return the messages of a document: mostly a header and some bytes, in any order."""
     any_message = messages(METHODS["IngestDocument"].descriptor.input_type)
-    headers = messages(capture_pb.DocumentHeader.DESCRIPTOR, 0)
+    headers = messages(memory_pb.DocumentHeader.DESCRIPTOR, 0)
     sound = st.tuples(headers, st.lists(st.one_of(st.binary(max_size=40), st.sampled_from(TEXTS).map(str.encode))))
     return st.one_of(
         sound.map(
             lambda parts: [
-                capture_pb.IngestDocumentRequest(header=parts[0]),
-                *(capture_pb.IngestDocumentRequest(data=data) for data in parts[1]),
+                memory_pb.IngestDocumentRequest(header=parts[0]),
+                *(memory_pb.IngestDocumentRequest(data=data) for data in parts[1]),
             ]
         ),
         st.lists(any_message, max_size=3),
@@ -224,10 +226,10 @@ def user_files() -> st.SearchStrategy[list[Any]]:
     odd = st.dictionaries(st.sampled_from([*memory, "tags", "metadata", "message", "vectors", "x"]), values, max_size=2)
     lines = st.lists(odd.map(lambda fields: json.dumps(memory | fields)), max_size=3)
     texts = lines.map(lambda some: "\n".join([json.dumps(head), *some, ""]).encode())
-    header = transfer_pb2.ImportUserRequest(
-        header=transfer_pb2.ImportUserHeader(scope=types.Scope(user_id=f"{USER}-file"))
+    header = lifecycle_pb.ImportUserRequest(
+        header=lifecycle_pb.ImportUserHeader(scope=types_pb.Scope(user_id=f"{USER}-file"))
     )
-    sound = texts.map(lambda data: [header, transfer_pb2.ImportUserRequest(data=data)])
+    sound = texts.map(lambda data: [header, lifecycle_pb.ImportUserRequest(data=data)])
     return st.one_of(sound, sound, st.lists(any_message, max_size=3))
 
 
@@ -265,18 +267,20 @@ STREAMS = {
 @pytest.fixture(scope="module")
 def stocked(stubs: Stubs) -> Stubs:
     """The stubs, once the generated user has memories and tokens of every sort."""
-    memories = create_all(stubs, SCOPES[1], [types.Memory(content="The walrus swims.", key="k", tags=["x"]), "walrus"])
-    private = types.Memory(content="a private walrus", layer=types.MEMORY_LAYER_SESSION)
+    memories = create_all(
+        stubs, SCOPES[1], [types_pb.Memory(content="The walrus swims.", key="k", tags=["x"]), "walrus"]
+    )
+    private = types_pb.Memory(content="a private walrus", layer=types_pb.MEMORY_LAYER_SESSION)
     memories += create_all(stubs, SCOPES[2], [private, *(f"walrus {number}" for number in range(20))])
-    talk = session_pb.CreateSessionRequest(scope=SCOPES[2], auto_trim=session_pb.AUTO_TRIM_NEVER)
+    talk = session_pb.CreateSessionRequest(scope=SCOPES[2], auto_trim=session_pb.SESSION_AUTO_TRIM_NEVER)
     stubs.session.CreateSession(talk, timeout=TIMEOUT)
     KNOWN_IDS.extend(memory.id for memory in memories)
     KNOWN_IDS.extend(upload(stubs, scope, b"walrus", name=f"walrus {n}.txt").id for n, scope in enumerate(SCOPES * 4))
     for scope in SCOPES:
-        listed = stubs.memory.ListMemories(pb.ListMemoriesRequest(scope=scope, page_size=1), timeout=TIMEOUT)
+        listed = stubs.memory.ListMemories(memory_pb.ListMemoriesRequest(scope=scope, page_size=1), timeout=TIMEOUT)
         hits = stubs.search.Search(search_pb.SearchRequest(scope=scope, query="walrus", limit=1), timeout=TIMEOUT)
         context = stubs.search.RenderContext(
-            context_pb.RenderContextRequest(scope=scope, query="walrus"), timeout=TIMEOUT
+            search_pb.RenderContextRequest(scope=scope, query="walrus"), timeout=TIMEOUT
         )
         TOKENS.extend(filter(None, (listed.next_page_token, hits.next_page_token, context.summary.context_cursor)))
     return stubs
@@ -284,7 +288,7 @@ def stocked(stubs: Stubs) -> Stubs:
 
 def counts(stubs: Stubs) -> tuple[Any, ...]:
     """Return what every change of a memory changes."""
-    stats = stubs.lifecycle.GetStats(lifecycle_pb.GetStatsRequest(scope=SCOPES[1]), timeout=TIMEOUT)
+    stats = stubs.admin.GetStats(admin_pb.GetStatsRequest(scope=SCOPES[1]), timeout=TIMEOUT)
     return (
         dict(stats.count_by_status), dict(stats.count_by_layer), dict(stats.count_by_kind), dict(stats.count_by_tier),
         stats.content_bytes, stats.chunk_count,
@@ -311,7 +315,9 @@ def check(stubs: Stubs, method: Method, requests: Sequence[Any]) -> None:
     for response in responses:
         for result in (*getattr(response, "results", ()), *getattr(response, "failures", ())):
             assert result.status.code not in SERVER_FAULTS, (result, requests)
-        assert not [lost for lost in getattr(response, "degraded", ()) if lost.reason == "FAILED"]
+        assert not [
+            lost for lost in getattr(response, "degraded", ()) if lost.reason == search_pb.DEGRADATION_REASON_FAILED
+        ]
 
 
 @pytest.mark.parametrize("name", sorted(METHODS))

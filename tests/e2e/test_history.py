@@ -6,17 +6,17 @@ import grpc
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from memsvc.v1 import history_pb2 as history_pb
-from memsvc.v1 import memory_service_pb2 as pb
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import filters_pb2 as filters_pb
+from memsvc.v1 import memory_service_pb2 as memory_pb
+from memsvc.v1 import types_pb2 as types_pb
 from tests.support.history import checkpoint, delete, known, later, plain, revisions, rollback, update
 from tests.support.rpc import KEYWORD, MODES, SEMANTIC, TIMEOUT, create, found, list_all, refused, search
 from tests.support.server_process import Stubs
 
-EVERY = types.Filter(statuses=list(range(1, 7)), tiers=[1, 2, 3, 4], include_expired=True)  # type: ignore[arg-type]
+EVERY = filters_pb.Filter(statuses=list(range(1, 7)), tiers=[1, 2, 3, 4], include_expired=True)  # type: ignore[arg-type]
 
 
-def test_revisions_tell_how_a_memory_came_to_be(stubs: Stubs, scope: types.Scope) -> None:
+def test_revisions_tell_how_a_memory_came_to_be(stubs: Stubs, scope: types_pb.Scope) -> None:
     """Newest first, each with its action, its time and what it changed; each can be read by its number."""
     first = create(stubs, scope, "The kettle is blue.")
     second = update(stubs, scope, first.id, content="水壶是红色的。", tags=["厨房"])
@@ -25,19 +25,19 @@ def test_revisions_tell_how_a_memory_came_to_be(stubs: Stubs, scope: types.Scope
 
     assert [3, 2, 1] == [one.revision for one in listed]
     assert ["DELETED", "UPDATED", "CREATED"] == [
-        history_pb.RevisionAction.Name(one.action).removeprefix("REVISION_ACTION_") for one in listed
+        memory_pb.RevisionAction.Name(one.action).removeprefix("REVISION_ACTION_") for one in listed
     ]
     assert [gone, second, first] == [plain(one.memory) for one in listed]
     assert ["status"] == list(listed[0].changed_fields)
     assert {"content", "content_hash", "keywords", "tags"} == set(listed[1].changed_fields)
-    assert not listed[0].HasField("known_until")
-    assert [listed[0].known_from, listed[1].known_from] == [listed[1].known_until, listed[2].known_until]
+    assert not listed[0].HasField("known_to")
+    assert [listed[0].known_from, listed[1].known_from] == [listed[1].known_to, listed[2].known_to]
     for memory in (first, second, gone):
-        request = pb.GetMemoryRequest(scope=scope, id=first.id, revision=memory.revision)
+        request = memory_pb.GetMemoryRequest(scope=scope, id=first.id, revision=memory.revision)
         assert memory == plain(stubs.memory.GetMemory(request, timeout=TIMEOUT).memory)
 
 
-def test_a_rollback_is_a_revision_that_can_be_rolled_back(stubs: Stubs, scope: types.Scope) -> None:
+def test_a_rollback_is_a_revision_that_can_be_rolled_back(stubs: Stubs, scope: types_pb.Scope) -> None:
     """The content is found by its old words again; a deleted memory comes back; a repetition changes nothing."""
     memory = create(stubs, scope, "The kettle is blue.", key="kettle", importance=5)
     update(stubs, scope, memory.id, content="The samovar is red.", importance=1)
@@ -50,10 +50,10 @@ def test_a_rollback_is_a_revision_that_can_be_rolled_back(stubs: Stubs, scope: t
     assert back == plain(rollback(stubs, scope, memory.id, 1))
     again = rollback(stubs, scope, memory.id, 2, expected_revision=4)
     assert (5, "The samovar is red.", 1) == (again.revision, again.content, again.importance)
-    assert types.MEMORY_STATUS_DELETED == rollback(stubs, scope, memory.id, 3).status
+    assert types_pb.MEMORY_STATUS_DELETED == rollback(stubs, scope, memory.id, 3).status
 
 
-def test_a_rollback_that_cannot_be_is_refused(stubs: Stubs, scope: types.Scope) -> None:
+def test_a_rollback_that_cannot_be_is_refused(stubs: Stubs, scope: types_pb.Scope) -> None:
     """An unknown revision, another present one, a key or content that is another's by now: nothing is changed."""
     memory = create(stubs, scope, "one", key="k")
     update(stubs, scope, memory.id, content="two", key="")
@@ -61,7 +61,7 @@ def test_a_rollback_that_cannot_be_is_refused(stubs: Stubs, scope: types.Scope) 
     before = list_all(stubs, scope, filter=EVERY)
 
     def refusal(revision: int, **request: object) -> tuple[grpc.StatusCode, str, dict[str, str]]:
-        asked = history_pb.RollbackMemoryRequest(scope=scope, id=memory.id, revision=revision, **request)  # type: ignore[arg-type]
+        asked = memory_pb.RollbackMemoryRequest(scope=scope, id=memory.id, revision=revision, **request)  # type: ignore[arg-type]
         told = refused(stubs.memory.RollbackMemory, asked)
         return told.code, told.reason, dict(told.metadata)
 
@@ -72,22 +72,22 @@ def test_a_rollback_that_cannot_be_is_refused(stubs: Stubs, scope: types.Scope) 
     assert before == list_all(stubs, scope, filter=EVERY)
     update(stubs, scope, rival.id, key="other", content="one")
     assert (grpc.StatusCode.ALREADY_EXISTS, "MEMORY_EXISTS", {"memory_id": rival.id}) == refusal(1)
-    request = pb.GetMemoryRequest(scope=scope, id=memory.id, revision=7)
+    request = memory_pb.GetMemoryRequest(scope=scope, id=memory.id, revision=7)
     assert "REVISION_NOT_FOUND" == refused(stubs.memory.GetMemory, request).reason
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_search_of_the_past_finds_what_was_known(stubs: Stubs, scope: types.Scope, mode: int) -> None:
+def test_a_search_of_the_past_finds_what_was_known(stubs: Stubs, scope: types_pb.Scope, mode: int) -> None:
     """What was updated, deleted, superseded and created since comes out as it was, in both languages."""
-    same = create(stubs, scope, "The walrus sleeps.", keywords=[types.Keyword(term="walrus")])
-    changed = create(stubs, scope, "The walrus eats clams.", keywords=[types.Keyword(term="walrus")])
-    gone = create(stubs, scope, "The walrus swims.", keywords=[types.Keyword(term="walrus")])
-    chinese = create(stubs, scope, "海象 walrus 在冰上休息。", keywords=[types.Keyword(term="walrus")])
+    same = create(stubs, scope, "The walrus sleeps.", keywords=[types_pb.Keyword(term="walrus")])
+    changed = create(stubs, scope, "The walrus eats clams.", keywords=[types_pb.Keyword(term="walrus")])
+    gone = create(stubs, scope, "The walrus swims.", keywords=[types_pb.Keyword(term="walrus")])
+    chinese = create(stubs, scope, "海象 walrus 在冰上休息。", keywords=[types_pb.Keyword(term="walrus")])
     moment = chinese.update_time
-    update(stubs, scope, changed.id, content="Tea is hot.", keywords=[types.Keyword(term="tea")])
-    update(stubs, scope, chinese.id, content="茶很热。", keywords=[types.Keyword(term="茶")])
+    update(stubs, scope, changed.id, content="Tea is hot.", keywords=[types_pb.Keyword(term="tea")])
+    update(stubs, scope, chinese.id, content="茶很热。", keywords=[types_pb.Keyword(term="茶")])
     delete(stubs, scope, gone.id)
-    create(stubs, scope, "A new walrus arrives.", keywords=[types.Keyword(term="walrus")])
+    create(stubs, scope, "A new walrus arrives.", keywords=[types_pb.Keyword(term="walrus")])
 
     hits = search(stubs, scope, "walrus", mode=mode, as_of=known(moment), limit=100)
     assert {one.id: one for one in (same, changed, gone, chinese)} == {
@@ -105,7 +105,7 @@ def test_a_search_of_the_past_finds_what_was_known(stubs: Stubs, scope: types.Sc
     assert not {"The walrus swims.", "The walrus eats clams."} & set(found(stubs, scope, "walrus", mode=mode))
 
 
-def test_pages_of_a_search_of_the_past_fit_together(stubs: Stubs, scope: types.Scope) -> None:
+def test_pages_of_a_search_of_the_past_fit_together(stubs: Stubs, scope: types_pb.Scope) -> None:
     """Changed and unchanged ones, each once, in one order."""
     memories = [create(stubs, scope, f"The walrus number {number} sleeps.") for number in range(7)]
     moment = memories[-1].update_time
@@ -125,7 +125,7 @@ def test_pages_of_a_search_of_the_past_fit_together(stubs: Stubs, scope: types.S
     assert {memory.id for memory in memories} == set(ids)
 
 
-def test_lists_and_gets_of_the_past(stubs: Stubs, scope: types.Scope) -> None:
+def test_lists_and_gets_of_the_past(stubs: Stubs, scope: types_pb.Scope) -> None:
     """By id, by key and as a list, with filters that look at the memories as they were."""
     one = create(stubs, scope, "one", key="k", tags=["a"])
     two = create(stubs, scope, "two", tags=["a"])
@@ -135,40 +135,40 @@ def test_lists_and_gets_of_the_past(stubs: Stubs, scope: types.Scope) -> None:
     three = create(stubs, scope, "three", tags=["a"])
 
     asked = {"scope": scope, "as_of": known(moment)}
-    assert one == plain(stubs.memory.GetMemory(pb.GetMemoryRequest(key="k", **asked), timeout=TIMEOUT).memory)
-    assert two == plain(stubs.memory.GetMemory(pb.GetMemoryRequest(id=two.id, **asked), timeout=TIMEOUT).memory)
-    unborn = pb.GetMemoryRequest(id=three.id, **asked)
+    assert one == plain(stubs.memory.GetMemory(memory_pb.GetMemoryRequest(key="k", **asked), timeout=TIMEOUT).memory)
+    assert two == plain(stubs.memory.GetMemory(memory_pb.GetMemoryRequest(id=two.id, **asked), timeout=TIMEOUT).memory)
+    unborn = memory_pb.GetMemoryRequest(id=three.id, **asked)
     assert "MEMORY_NOT_FOUND" == refused(stubs.memory.GetMemory, unborn).reason
-    listed = list_all(stubs, scope, as_of=known(moment), filter=types.Filter(tags_any=["a"]), page_size=1)
+    listed = list_all(stubs, scope, as_of=known(moment), filter=filters_pb.Filter(tags_any=["a"]), page_size=1)
     assert [two, one] == [plain(memory) for memory in listed]
-    assert [] == list_all(stubs, scope, as_of=known(moment), filter=types.Filter(tags_any=["b"]))
+    assert [] == list_all(stubs, scope, as_of=known(moment), filter=filters_pb.Filter(tags_any=["b"]))
     assert [] == list_all(stubs, scope, as_of=known(later(one.create_time, seconds=-1)))
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_the_past_of_all_sessions_is_there_for_who_asks(stubs: Stubs, user: str, mode: int) -> None:
     """What other sessions kept to themselves then, changed since or not, is found with filter.sessions, or never."""
-    here, there = (types.Scope(user_id=user, session_id=name) for name in "st")
-    private = types.MEMORY_LAYER_SESSION
+    here, there = (types_pb.Scope(user_id=user, session_id=name) for name in "st")
+    private = types_pb.MEMORY_LAYER_SESSION
     same = create(stubs, there, "海象 walrus 在冰上。", layer=private)
     changed = create(stubs, there, "The walrus eats clams.", layer=private)
     moment = changed.update_time
     update(stubs, there, changed.id, content="Tea is hot.")
 
-    everyone = types.Filter(sessions=types.SESSION_VISIBILITY_ALL)
-    for where, expected in ((everyone, {same.content, changed.content}), (types.Filter(), set())):
+    everyone = filters_pb.Filter(session_visibility=filters_pb.SESSION_VISIBILITY_ALL)
+    for where, expected in ((everyone, {same.content, changed.content}), (filters_pb.Filter(), set())):
         asked = {"as_of": known(moment), "filter": where}
         assert expected == {memory.content for memory in list_all(stubs, here, **asked)}
         assert expected == set(found(stubs, here, "walrus", mode=mode, **asked))
 
 
-def test_the_future_is_not_known(stubs: Stubs, scope: types.Scope) -> None:
+def test_the_future_is_not_known(stubs: Stubs, scope: types_pb.Scope) -> None:
     """Asking for what will be known is refused by its field, in every read."""
     memory = create(stubs, scope, "one")
     ahead = known(later(memory.update_time, days=1))
     requests = (
-        (stubs.memory.GetMemory, pb.GetMemoryRequest(scope=scope, id=memory.id, as_of=ahead)),
-        (stubs.memory.ListMemories, pb.ListMemoriesRequest(scope=scope, as_of=ahead)),
+        (stubs.memory.GetMemory, memory_pb.GetMemoryRequest(scope=scope, id=memory.id, as_of=ahead)),
+        (stubs.memory.ListMemories, memory_pb.ListMemoriesRequest(scope=scope, as_of=ahead)),
     )
     for call, request in requests:
         assert ("as_of.known_time",) == refused(call, request).fields
@@ -179,10 +179,10 @@ def test_the_future_is_not_known(stubs: Stubs, scope: types.Scope) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_only_what_is_true_now_is_found(stubs: Stubs, scope: types.Scope, mode: int) -> None:
+def test_only_what_is_true_now_is_found(stubs: Stubs, scope: types_pb.Scope, mode: int) -> None:
     """What ceased to be true, or is not yet, is left out unless another time, or all, is asked for."""
     present = create(stubs, scope, "Anna lives in Lisbon.").create_time
-    words = {"keywords": [types.Keyword(term="anna")]}
+    words = {"keywords": [types_pb.Keyword(term="anna")]}
     create(stubs, scope, "Anna lived in Porto.", valid_to=later(present, days=-10), **words)
     create(stubs, scope, "Anna will live in Faro.", valid_from=later(present, days=10), **words)
     create(stubs, scope, "Anna lived in Braga.", valid_from=later(present, days=-20), valid_to=present, **words)
@@ -197,23 +197,23 @@ def test_only_what_is_true_now_is_found(stubs: Stubs, scope: types.Scope, mode: 
         "Anna lives in Lisbon.", "Anna lived in Porto.", "Anna will live in Faro.", "Anna lived in Braga.",
     )  # fmt: skip
     assert {lisbon} == contents()
-    assert {lisbon, porto, faro, braga} == contents(filter=types.Filter(include_not_valid=True))
-    assert {lisbon, faro} == contents(as_of=types.AsOf(valid_time=later(present, days=11)))
-    assert {lisbon, porto, braga} == contents(as_of=types.AsOf(valid_time=later(present, days=-15)))
-    chosen = types.Filter(valid_to=types.TimeRange(end=later(present, days=-5)), include_not_valid=True)
+    assert {lisbon, porto, faro, braga} == contents(filter=filters_pb.Filter(include_not_valid=True))
+    assert {lisbon, faro} == contents(as_of=types_pb.AsOf(valid_time=later(present, days=11)))
+    assert {lisbon, porto, braga} == contents(as_of=types_pb.AsOf(valid_time=later(present, days=-15)))
+    chosen = filters_pb.Filter(valid_to=types_pb.TimeRange(end=later(present, days=-5)), include_not_valid=True)
     assert {porto} == contents(filter=chosen)
 
 
-def test_what_was_true_once_may_become_true_again(stubs: Stubs, scope: types.Scope) -> None:
+def test_what_was_true_once_may_become_true_again(stubs: Stubs, scope: types_pb.Scope) -> None:
     """A memory with a valid_to is no duplicate of another, nor another of it."""
     old = create(stubs, scope, "Anna lives in Lisbon.", valid_to=Timestamp(seconds=1_000_000_000))
     new = create(stubs, scope, "Anna lives in Lisbon.")
     again = create(stubs, scope, "Anna lives in Lisbon.")
 
     assert old.id != new.id == again.id
-    wrong = types.Memory(id=new.id, valid_from=old.valid_to, valid_to=Timestamp(seconds=5))
-    refusal = refused(stubs.memory.UpdateMemory, pb.UpdateMemoryRequest(scope=scope, memory=wrong))
+    wrong = types_pb.Memory(id=new.id, valid_from=old.valid_to, valid_to=Timestamp(seconds=5))
+    refusal = refused(stubs.memory.UpdateMemory, memory_pb.UpdateMemoryRequest(scope=scope, memory=wrong))
     assert ("memory.valid_to",) == refusal.fields
-    late = types.Memory(id=old.id, valid_from=Timestamp(seconds=2_000_000_000))
-    refusal = refused(stubs.memory.UpdateMemory, pb.UpdateMemoryRequest(scope=scope, memory=late))
+    late = types_pb.Memory(id=old.id, valid_from=Timestamp(seconds=2_000_000_000))
+    refusal = refused(stubs.memory.UpdateMemory, memory_pb.UpdateMemoryRequest(scope=scope, memory=late))
     assert ("memory.valid_to",) == refusal.fields

@@ -9,20 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from memsvc.v1 import lifecycle_service_pb2 as pb
+from memsvc.v1 import admin_service_pb2 as admin_pb
 from memsvc.v1 import search_service_pb2 as search_pb
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import types_pb2 as types_pb
 from tests.support.child_processes import kill_edge
 from tests.support.rpc import HYBRID, KEYWORD, SEMANTIC, TIMEOUT, WAYS, create_all, found, search, write
 from tests.support.server_process import FAST, ServerProcess, Stubs
 from tests.support.until import until
 
 pytestmark = pytest.mark.xdist_group("index-damage")
-SCOPE = types.Scope(user_id="u")
+SCOPE = types_pb.Scope(user_id="u")
 NO_UPKEEP = {**FAST, "MEMSVC_INDEXING__UPKEEP_SECONDS": "3600"}
 QUICK_UPKEEP = {**FAST, "MEMSVC_INDEXING__UPKEEP_SECONDS": "0.2"}
 WALRUSES = [f"Walrus number{number} swims." for number in range(40)]
-VECTORS, LEXICAL = pb.INDEX_KIND_VECTORS, pb.INDEX_KIND_LEXICAL
+VECTORS, LEXICAL = admin_pb.INDEX_KIND_VECTORS, admin_pb.INDEX_KIND_LEXICAL
 OWN_WAY = {VECTORS: WAYS["dense"], LEXICAL: WAYS["bm25"]}
 
 
@@ -35,14 +35,14 @@ def server(tmp_path: Path) -> Iterator[ServerProcess]:
         yield running
 
 
-def diagnosed(stubs: Stubs) -> pb.DiagnoseResponse:
+def diagnosed(stubs: Stubs) -> admin_pb.DiagnoseResponse:
     """Return a verifying diagnosis."""
-    return stubs.lifecycle.Diagnose(pb.DiagnoseRequest(verify=True), timeout=TIMEOUT)
+    return stubs.admin.Diagnose(admin_pb.DiagnoseRequest(verify=True), timeout=TIMEOUT)
 
 
-def codes(diagnosis: pb.DiagnoseResponse) -> set[str]:
+def codes(diagnosis: admin_pb.DiagnoseResponse) -> set[str]:
     """Return what it warns of, in earnest."""
-    return {one.code for one in diagnosis.warnings if one.severity != pb.WARNING_SEVERITY_INFO}
+    return {types_pb.WarningCode.Name(one.code) for one in diagnosis.warnings if one.severity != types_pb.SEVERITY_INFO}
 
 
 def spoil(files: Iterator[Path]) -> None:
@@ -66,11 +66,11 @@ def test_a_spoilt_segment_of_words_is_named_and_mended(server: ServerProcess) ->
         assert reply.hits
         sick = diagnosed(stubs)
         assert not sick.healthy
-        assert codes(sick) & {"INDEX_FAILING", "INDEX_DAMAGED"}
+        assert codes(sick) & {"WARNING_CODE_INDEX_FAILING", "WARNING_CODE_INDEX_DAMAGED"}
 
-        *_, last = stubs.lifecycle.Reindex(pb.ReindexRequest(indexes=[LEXICAL]), timeout=TIMEOUT)
+        *_, last = stubs.admin.Reindex(admin_pb.ReindexRequest(indexes=[LEXICAL]), timeout=TIMEOUT)
 
-        assert pb.REINDEX_PHASE_DONE == last.phase
+        assert admin_pb.REINDEX_PHASE_DONE == last.phase
         well = diagnosed(stubs)
         assert (True, set()) == (well.healthy, codes(well))
         assert [WALRUSES[7]] == found(stubs, SCOPE, "number7", mode=KEYWORD, limit=1)
@@ -86,10 +86,10 @@ def test_spoilt_vectors_are_named_and_mended(server: ServerProcess) -> None:
     with server.stubs() as stubs:
         sick = diagnosed(stubs)
         assert not sick.healthy
-        assert {"INDEX_DAMAGED"} <= codes(sick)
+        assert {"WARNING_CODE_INDEX_DAMAGED"} <= codes(sick)
         assert WALRUSES[7] in found(stubs, SCOPE, "number7 swims", mode=HYBRID, limit=40)
 
-        list(stubs.lifecycle.Reindex(pb.ReindexRequest(indexes=[VECTORS]), timeout=TIMEOUT))
+        list(stubs.admin.Reindex(admin_pb.ReindexRequest(indexes=[VECTORS]), timeout=TIMEOUT))
 
         assert diagnosed(stubs).healthy
         assert [WALRUSES[7]] == found(stubs, SCOPE, WALRUSES[7], mode=SEMANTIC, limit=1)
@@ -109,7 +109,7 @@ def _without_manifest(directory: Path) -> None:
     directory.joinpath("manifest.json").write_text('{"format": 1, "generation"')
 
 
-DAMAGES: list[tuple[pb.IndexKind, Callable[[Path], None]]] = [
+DAMAGES: list[tuple[admin_pb.IndexKind, Callable[[Path], None]]] = [
     (VECTORS, _without_segments),
     (LEXICAL, _without_meta),
     (VECTORS, _without_manifest),
@@ -129,7 +129,7 @@ def test_what_is_lost_while_the_server_is_down_is_made_anew_at_its_start(server:
                 reply = search(stubs, SCOPE, "number7 swims", mode=HYBRID, limit=40)
                 assert reply.degraded or WALRUSES[7] in {hit.memory.content for hit in reply.hits}
                 assert time.monotonic() < deadline, diagnosis
-            assert {40} == {report.present for report in diagnosis.indexes}
+            assert {40} == {report.present_count for report in diagnosis.indexes}
             for way in OWN_WAY.values():
                 assert set(WALRUSES) == set(found(stubs, SCOPE, "walrus swims", limit=100, **way))
 
@@ -152,13 +152,13 @@ def test_an_index_whose_files_vanish_is_built_anew_by_itself(tmp_path: Path) -> 
             if kind == VECTORS:
                 kill_edge(server)
             written.append(f"The gannet of {name} dives.")
-            write(stubs, SCOPE, written[-1], wait_for=types.WAIT_FOR_STORED)
+            write(stubs, SCOPE, written[-1], wait_for=types_pb.WAIT_FOR_STORED)
             deadline = time.monotonic() + TIMEOUT
             while True:
                 assert found(stubs, SCOPE, "number7 swims", mode=HYBRID)
                 diagnosis = diagnosed(stubs)
                 generations = {one.index: one.generation for one in diagnosis.indexes}
-                if diagnosis.healthy and generations.get(kind, 0) > before and not diagnosis.outbox.pending:
+                if diagnosis.healthy and generations.get(kind, 0) > before and not diagnosis.outbox.pending_count:
                     break
                 assert time.monotonic() < deadline, diagnosis
         for way in OWN_WAY.values():

@@ -15,10 +15,10 @@ import pytest
 
 from memsvc.domain.memory import content_hash
 from memsvc.ports.plugin import BackendContext
-from memsvc.v1 import conflicts_pb2 as conflicts_pb
-from memsvc.v1 import integrity_pb2 as pb
+from memsvc.v1 import admin_service_pb2 as admin_pb
+from memsvc.v1 import filters_pb2 as filters_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import types_pb2 as types_pb
 from memsvc_backends.tantivy import TANTIVY
 from memsvc_backends.tantivy.index import TantivySettings
 from tests.support.rpc import KEYWORD, TIMEOUT, create, create_all, found, get, list_all, refused
@@ -32,29 +32,31 @@ ENVIRONMENT = {**FAST, "MEMSVC_INDEXING__UPKEEP_SECONDS": "3600"}
 
 
 def check(
-    stubs: Stubs, scope: types.Scope | None, *, repair: bool = False
-) -> tuple[list[pb.IntegrityFinding], pb.IntegritySummary]:
+    stubs: Stubs, scope: types_pb.Scope | None, *, repair: bool = False
+) -> tuple[list[admin_pb.IntegrityFinding], admin_pb.IntegritySummary]:
     """Check one scope, or everything; return the findings and the summary."""
-    request = pb.CheckIntegrityRequest(scope=scope, all=scope is None, repair=repair)
-    events = list(stubs.lifecycle.CheckIntegrity(request, timeout=TIMEOUT))
+    request = admin_pb.CheckIntegrityRequest(scope=scope, all=scope is None, repair=repair)
+    events = list(stubs.admin.CheckIntegrity(request, timeout=TIMEOUT))
     assert ["summary"] == [event.WhichOneof("event") for event in events[-1:]]
     findings = [event.finding for event in events if event.HasField("finding")]
     summary = events[-1].summary
-    assert (len(findings), sum(one.repaired for one in findings)) == (summary.findings, summary.repaired)
+    assert (len(findings), sum(one.repaired for one in findings)) == (summary.finding_count, summary.repaired_count)
     assert not summary.unchecked
     return findings, summary
 
 
-def faults(findings: list[pb.IntegrityFinding]) -> Counter[str]:
+def faults(findings: list[admin_pb.IntegrityFinding]) -> Counter[str]:
     """Count the findings by the name of their fault."""
-    return Counter(pb.IntegrityFault.Name(one.fault).removeprefix("INTEGRITY_FAULT_") for one in findings)
+    return Counter(admin_pb.IntegrityFault.Name(one.fault).removeprefix("INTEGRITY_FAULT_") for one in findings)
 
 
-def fill(stubs: Stubs, user: str) -> dict[str, types.Memory]:
+def fill(stubs: Stubs, user: str) -> dict[str, types_pb.Memory]:
     """Store what the damage is done to; return the memories by what is done to them."""
-    scope = types.Scope(user_id=user)
+    scope = types_pb.Scope(user_id=user)
     names = ("link", "content", "terms", "gone", "missing", "whole")
-    made = create_all(stubs, scope, [types.Memory(content=f"The {name} walrus swims.", tags=["sea"]) for name in names])
+    made = create_all(
+        stubs, scope, [types_pb.Memory(content=f"The {name} walrus swims.", tags=["sea"]) for name in names]
+    )
     memories = dict(zip(names, made, strict=True))
     memories["chunks"] = create(stubs, scope, LONG, key="long")
     for session in ("lost", "emptied"):
@@ -63,7 +65,7 @@ def fill(stubs: Stubs, user: str) -> dict[str, types.Memory]:
     return memories
 
 
-def damage(database: sqlite3.Connection, user: str, memories: dict[str, types.Memory]) -> None:
+def damage(database: sqlite3.Connection, user: str, memories: dict[str, types_pb.Memory]) -> None:
     """Damage what one user has, in every way that a check knows of but for the indexes."""
     owner = f"\x1f{user}"
 
@@ -99,7 +101,7 @@ def lose_words(server: ServerProcess, rows: list[int]) -> None:
 
 
 @pytest.fixture
-def damaged(tmp_path: Path) -> Iterator[tuple[ServerProcess, dict[str, types.Memory]]]:
+def damaged(tmp_path: Path) -> Iterator[tuple[ServerProcess, dict[str, types_pb.Memory]]]:
     """A server on a store in which what two users have was damaged by hand, and the memories of the first."""
     with ServerProcess(tmp_path / "data", environment=ENVIRONMENT) as server:
         with server.stubs() as stubs:
@@ -121,20 +123,20 @@ OWN = Counter(LINK=2, CONTENT=1, CHUNKS=1, KEYWORDS=1, CONFLICT=1, MESSAGE=1, SE
 
 
 def test_a_check_names_what_is_damaged_and_repairs_what_it_is_asked_to(
-    damaged: tuple[ServerProcess, dict[str, types.Memory]],
+    damaged: tuple[ServerProcess, dict[str, types_pb.Memory]],
 ) -> None:
     """Without repair nothing changes; with it one user is well again, and the other is as before; then all, and nobody's.
 
     A second repair has nothing to do, and what it says of sessions is all that is left.
     """
     server, memories = damaged
-    ada, bob = (types.Scope(user_id=user) for user in ("ada", "bob"))
+    ada, bob = (types_pb.Scope(user_id=user) for user in ("ada", "bob"))
     with server.stubs() as stubs:
         findings, summary = check(stubs, ada)
         assert OWN == faults(findings) == Counter(summary.count_by_fault)
         assert {"ada"} == {one.user_id for one in findings}
         assert all(one.detail and one.remedy and not one.repaired for one in findings)
-        about = {pb.IntegrityFault.Name(one.fault)[16:]: one.memory_id for one in findings}
+        about = {admin_pb.IntegrityFault.Name(one.fault)[16:]: one.memory_id for one in findings}
         names = {
             "LINK": "link",
             "CONTENT": "content",
@@ -159,7 +161,7 @@ def test_a_check_names_what_is_damaged_and_repairs_what_it_is_asked_to(
         assert "The missing walrus swims." in found(stubs, ada, "missing walrus", mode=KEYWORD)
         assert "The changed walrus swims." in found(stubs, ada, "changed walrus", mode=KEYWORD)
         assert LONG in found(stubs, ada, "part 1 walrus", mode=KEYWORD)
-        tagged = list_all(stubs, ada, filter=types.Filter(tags_any=["sea"]))
+        tagged = list_all(stubs, ada, filter=filters_pb.Filter(tags_any=["sea"]))
         assert memories["terms"].id in {memory.id for memory in tagged}
         assert ["I saw a gannet in lost."] == found(stubs, place("ada", "lost"), "gannet", mode=KEYWORD, limit=1)
 
@@ -174,10 +176,10 @@ def test_a_check_names_what_is_damaged_and_repairs_what_it_is_asked_to(
 
 def test_a_healthy_scope_has_no_findings(stubs: Stubs, user: str) -> None:
     """Whatever was done with it through the API: written, superseded, deleted, restored, appended to, chunked."""
-    scope = types.Scope(user_id=user, project_id="p")
+    scope = types_pb.Scope(user_id=user, project_id="p")
     first = create(stubs, scope, "The kettle is blue.", tags=["a"])
     create(stubs, scope, LONG, related_ids=[first.id])
-    supersede = conflicts_pb.SupersedeMemoryRequest(scope=scope, id=first.id, memory=types.Memory(content="It is red."))
+    supersede = memory_pb.SupersedeMemoryRequest(scope=scope, id=first.id, memory=types_pb.Memory(content="It is red."))
     stubs.memory.SupersedeMemory(supersede, timeout=TIMEOUT)
     deleted = create(stubs, scope, "It will be gone.")
     stubs.memory.DeleteMemory(memory_pb.DeleteMemoryRequest(scope=scope, id=deleted.id), timeout=TIMEOUT)
@@ -192,10 +194,10 @@ def test_a_healthy_scope_has_no_findings(stubs: Stubs, user: str) -> None:
 
 def test_a_purged_memory_leaves_a_link_that_is_taken_away(stubs: Stubs, user: str) -> None:
     """The one thing that the API itself can leave behind."""
-    scope = types.Scope(user_id=user)
+    scope = types_pb.Scope(user_id=user)
     target = create(stubs, scope, "The kettle is blue.")
     other = create(stubs, scope, "The walrus sings.", related_ids=[target.id])
-    stubs.memory.DeleteMemory(memory_pb.DeleteMemoryRequest(scope=scope, id=target.id, hard=True), timeout=TIMEOUT)
+    stubs.memory.DeleteMemory(memory_pb.DeleteMemoryRequest(scope=scope, id=target.id, purge=True), timeout=TIMEOUT)
     [finding], _ = check(stubs, scope, repair=True)
 
     assert (other.id, True, user) == (finding.memory_id, finding.repaired, finding.user_id)
@@ -207,13 +209,15 @@ def test_a_purged_memory_leaves_a_link_that_is_taken_away(stubs: Stubs, user: st
 @pytest.mark.parametrize(
     ("request_", "fields"),
     [
-        (pb.CheckIntegrityRequest(), ("scope.user_id",)),
-        (pb.CheckIntegrityRequest(scope=types.Scope(user_id="a\x00", project_id="x" * 129)),
+        (admin_pb.CheckIntegrityRequest(), ("scope.user_id",)),
+        (admin_pb.CheckIntegrityRequest(scope=types_pb.Scope(user_id="a\x00", project_id="x" * 129)),
          ("scope.user_id", "scope.project_id")),
-        (pb.CheckIntegrityRequest(scope=types.Scope(user_id="u"), all=True), ("scope",)),
+        (admin_pb.CheckIntegrityRequest(scope=types_pb.Scope(user_id="u"), all=True), ("scope",)),
     ],
 )  # fmt: skip
-def test_wrong_requests_are_refused(stubs: Stubs, request_: pb.CheckIntegrityRequest, fields: tuple[str, ...]) -> None:
+def test_wrong_requests_are_refused(
+    stubs: Stubs, request_: admin_pb.CheckIntegrityRequest, fields: tuple[str, ...]
+) -> None:
     """With every violation at once: one user, or all, but not both."""
-    refusal = refused(stubs.lifecycle.CheckIntegrity, request_)
+    refusal = refused(stubs.admin.CheckIntegrity, request_)
     assert (grpc.StatusCode.INVALID_ARGUMENT, fields) == (refusal.code, refusal.fields)

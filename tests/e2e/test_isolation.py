@@ -5,9 +5,9 @@ from __future__ import annotations
 import grpc
 import pytest
 
-from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
+from memsvc.v1 import admin_service_pb2 as admin_pb
 from memsvc.v1 import search_service_pb2 as search_pb
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import types_pb2 as types_pb
 from tests.e2e.isolation import file_refs, files, lifecycle, memories, searches, sessions, vault
 from tests.e2e.isolation.fixtures import PLACES, USER, Owner, Stranger, places
 from tests.e2e.isolation.registry import CASES, OK
@@ -62,9 +62,9 @@ def test_a_stranger_learns_and_changes_nothing(stubs: Stubs, owner: Owner, stran
 def test_strangers_count_their_own_only(stubs: Stubs, owner: Owner) -> None:
     """Another user has zeros; another project counts the global memories; sessions share the counts."""
 
-    def counted(scope: types.Scope) -> tuple[int, int, int, int]:
-        stats = stubs.lifecycle.GetStats(lifecycle_pb.GetStatsRequest(scope=scope), timeout=TIMEOUT)
-        return stats.total_count, stats.chunk_count, stats.vector_count, stats.lexical_count
+    def counted(scope: types_pb.Scope) -> tuple[int, int, int, int]:
+        stats = stubs.admin.GetStats(admin_pb.GetStatsRequest(scope=scope), timeout=TIMEOUT)
+        return stats.memory_count, stats.chunk_count, stats.vector_count, stats.lexical_count
 
     user = f"{USER}-counts"
     before = {name: counted(scope) for name, (scope, _) in places(user).items()}
@@ -82,16 +82,16 @@ def test_strangers_count_their_own_only(stubs: Stubs, owner: Owner) -> None:
 
 @pytest.mark.parametrize("session", ["s2", ""])
 def test_the_words_of_a_private_line_do_not_lead_to_the_next_one(
-    stubs: Stubs, scope: types.Scope, session: str
+    stubs: Stubs, scope: types_pb.Scope, session: str
 ) -> None:
     """A memory is found by the line before it in its session, but not by one that is private there."""
-    talk = types.Scope(user_id=scope.user_id, session_id="s")
-    create(stubs, talk, "The password is mugwumpery.", layer=types.MEMORY_LAYER_SESSION)
+    talk = types_pb.Scope(user_id=scope.user_id, session_id="s")
+    create(stubs, talk, "The password is mugwumpery.", layer=types_pb.MEMORY_LAYER_SESSION)
     create(stubs, talk, "Good, let us have lunch.")
-    create(stubs, talk, "With asparagus.", layer=types.MEMORY_LAYER_SESSION)
-    outside = types.Scope(user_id=scope.user_id, session_id=session)
+    create(stubs, talk, "With asparagus.", layer=types_pb.MEMORY_LAYER_SESSION)
+    outside = types_pb.Scope(user_id=scope.user_id, session_id=session)
 
-    def found(place: types.Scope, query: str) -> list[str]:
+    def found(place: types_pb.Scope, query: str) -> list[str]:
         request = search_pb.SearchRequest(scope=place, query=query, mode=search_pb.SEARCH_MODE_KEYWORD)
         return [hit.memory.content for hit in stubs.search.Search(request, timeout=TIMEOUT).hits]
 

@@ -11,40 +11,49 @@ import grpc
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from memsvc.v1 import admin_service_pb2 as admin_pb
+from memsvc.v1 import filters_pb2 as filters_pb
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
-from memsvc.v1 import maintenance_pb2 as pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import types_pb2 as types_pb
 from tests.support.rpc import KEYWORD, SEMANTIC, TIMEOUT, create, found, get, list_all, refused, search, write
 from tests.support.server_process import Stubs
 
-EXPIRE, PROMOTE, ARCHIVE = pb.MAINTENANCE_STEP_EXPIRE, pb.MAINTENANCE_STEP_PROMOTE, pb.MAINTENANCE_STEP_ARCHIVE
-COMPACT, CONSOLIDATE = pb.MAINTENANCE_STEP_COMPACT, pb.MAINTENANCE_STEP_CONSOLIDATE
-SHORT = types.MEMORY_LAYER_SHORT_TERM
-ACTIVE, ARCHIVED, EXPIRED = types.MEMORY_STATUS_ACTIVE, types.MEMORY_STATUS_ARCHIVED, types.MEMORY_STATUS_EXPIRED
+EXPIRE, PROMOTE, ARCHIVE = (
+    lifecycle_pb.MAINTENANCE_STEP_EXPIRE,
+    lifecycle_pb.MAINTENANCE_STEP_PROMOTE,
+    lifecycle_pb.MAINTENANCE_STEP_ARCHIVE,
+)
+COMPACT, CONSOLIDATE = lifecycle_pb.MAINTENANCE_STEP_COMPACT, lifecycle_pb.MAINTENANCE_STEP_CONSOLIDATE
+SHORT = types_pb.MEMORY_LAYER_SHORT_TERM
+ACTIVE, ARCHIVED, EXPIRED = (
+    types_pb.MEMORY_STATUS_ACTIVE,
+    types_pb.MEMORY_STATUS_ARCHIVED,
+    types_pb.MEMORY_STATUS_EXPIRED,
+)
 
 
-def run(stubs: Stubs, **request: Any) -> list[pb.RunMaintenanceResponse]:
+def run(stubs: Stubs, **request: Any) -> list[lifecycle_pb.RunMaintenanceResponse]:
     """Run maintenance and return all that was told."""
-    return list(stubs.lifecycle.RunMaintenance(pb.RunMaintenanceRequest(**request), timeout=TIMEOUT))
+    return list(stubs.lifecycle.RunMaintenance(lifecycle_pb.RunMaintenanceRequest(**request), timeout=TIMEOUT))
 
 
-def changes(told: Sequence[pb.RunMaintenanceResponse]) -> list[tuple[str, str]]:
+def changes(told: Sequence[lifecycle_pb.RunMaintenanceResponse]) -> list[tuple[str, str]]:
     """Return what was, or would be, changed and why."""
     return [
-        (change.memory_id, pb.MaintenanceReason.Name(change.reason).removeprefix("MAINTENANCE_REASON_"))
+        (change.memory_id, lifecycle_pb.MaintenanceReason.Name(change.reason).removeprefix("MAINTENANCE_REASON_"))
         for response in told
         for change in response.changes
     ]
 
 
-def archive(stubs: Stubs, scope: types.Scope, memory_id: str, **request: Any) -> pb.ArchiveMemoryResponse:
+def archive(stubs: Stubs, scope: types_pb.Scope, memory_id: str, **request: Any) -> lifecycle_pb.ArchiveMemoryResponse:
     """Archive a memory."""
-    asked = pb.ArchiveMemoryRequest(scope=scope, id=memory_id, **request)
+    asked = lifecycle_pb.ArchiveMemoryRequest(scope=scope, id=memory_id, **request)
     return stubs.lifecycle.ArchiveMemory(asked, timeout=TIMEOUT)
 
 
-def restore(stubs: Stubs, scope: types.Scope, memory_id: str) -> types.Memory:
+def restore(stubs: Stubs, scope: types_pb.Scope, memory_id: str) -> types_pb.Memory:
     """Restore a memory."""
     return stubs.memory.RestoreMemory(memory_pb.RestoreMemoryRequest(scope=scope, id=memory_id), timeout=TIMEOUT).memory
 
@@ -67,7 +76,7 @@ def test_what_is_past_its_time_is_put_away(
     stubs: Stubs, user: str, said: str, work: str, query: str, word: str
 ) -> None:
     """It leaves the indexes and can come back; work in progress is finished; a dry run says so before."""
-    scope = types.Scope(user_id=user, project_id="p")
+    scope = types_pb.Scope(user_id=user, project_id="p")
     over = create(stubs, scope, said, layer=SHORT, expire_time=ago(minutes=1))
     todo = create(stubs, scope, work, expire_time=ago(minutes=1), work_in_progress=True, tags=["wip"])
     kept = create(stubs, scope, "A heron stands.")
@@ -77,7 +86,7 @@ def test_what_is_past_its_time_is_put_away(
     assert due == sorted(changes(foretold), key=lambda change: change[0] != over.id)
     assert all(response.dry_run for response in foretold)
     assert {over.id, todo.id, kept.id} == {
-        memory.id for memory in list_all(stubs, scope, filter=types.Filter(include_expired=True))
+        memory.id for memory in list_all(stubs, scope, filter=filters_pb.Filter(include_expired=True))
     }
 
     told = run(stubs, scope=scope)
@@ -90,7 +99,7 @@ def test_what_is_past_its_time_is_put_away(
     assert [] == changes(run(stubs, scope=scope))
 
     # Whoever sees a later change in a search sees all before it.
-    later = write(stubs, types.Scope(user_id=f"{user}-later"), "x").consistency_token
+    later = write(stubs, types_pb.Scope(user_id=f"{user}-later"), "x").consistency_token
     search(stubs, scope, query, consistency_token=later)
     gone, finished = get(stubs, scope, over.id), get(stubs, scope, todo.id)
     assert (EXPIRED, said, 2) == (gone.status, gone.content, gone.revision)
@@ -98,12 +107,12 @@ def test_what_is_past_its_time_is_put_away(
     assert finished.content.startswith(work)
     assert word in finished.content
     assert not finished.HasField("expire_time")
-    everything = types.Filter(statuses=[EXPIRED])
+    everything = filters_pb.Filter(statuses=[EXPIRED])
     assert [over.id] == [memory.id for memory in list_all(stubs, scope, filter=everything)]
     assert [] == found(stubs, scope, query, mode=SEMANTIC, filter=everything)
     assert [said] == found(stubs, scope, query, mode=KEYWORD, filter=everything)
-    stats = stubs.lifecycle.GetStats(lifecycle_pb.GetStatsRequest(scope=scope), timeout=TIMEOUT)
-    assert (3, 2, 2) == (stats.total_count, stats.vector_count, stats.lexical_count)
+    stats = stubs.admin.GetStats(admin_pb.GetStatsRequest(scope=scope), timeout=TIMEOUT)
+    assert (3, 2, 2) == (stats.memory_count, stats.vector_count, stats.lexical_count)
 
     back = restore(stubs, scope, over.id)
     assert (ACTIVE, True) == (back.status, back.expire_time.ToDatetime(tzinfo=UTC) > datetime.now(UTC))
@@ -113,7 +122,9 @@ def test_what_is_past_its_time_is_put_away(
 def test_maintenance_keeps_to_its_scope(stubs: Stubs, user: str) -> None:
     """A project's, a user's in all projects, or everybody's; each change says whose it is."""
     expired = ago(minutes=1)
-    scopes = [types.Scope(user_id=name, project_id=project) for name in (user, f"{user}-corp") for project in ("", "p")]
+    scopes = [
+        types_pb.Scope(user_id=name, project_id=project) for name in (user, f"{user}-corp") for project in ("", "p")
+    ]
     home, project, others, theirs = (
         create(stubs, scope, f"Number {number}.", expire_time=expired).id for number, scope in enumerate(scopes)
     )
@@ -123,47 +134,47 @@ def test_maintenance_keeps_to_its_scope(stubs: Stubs, user: str) -> None:
     [change] = [change for response in told for change in response.changes]
     assert (user, "p", EXPIRE, []) == (change.user_id, change.project_id, change.step, list(change.member_ids))
     assert {(home, "EXPIRED")} == set(changes(run(stubs, scope=scopes[0])))
-    assert {(others, "EXPIRED"), (theirs, "EXPIRED")} <= set(changes(run(stubs, dry_run=True)))
-    assert {(others, "EXPIRED"), (theirs, "EXPIRED")} <= set(changes(run(stubs)))
+    assert {(others, "EXPIRED"), (theirs, "EXPIRED")} <= set(changes(run(stubs, all=True, dry_run=True)))
+    assert {(others, "EXPIRED"), (theirs, "EXPIRED")} <= set(changes(run(stubs, all=True)))
 
 
-def test_steps_are_run_alone(stubs: Stubs, scope: types.Scope) -> None:
+def test_steps_are_run_alone(stubs: Stubs, scope: types_pb.Scope) -> None:
     """Those that are named, and each is measured."""
     create(stubs, scope, "x", expire_time=ago(minutes=1))
 
     told = run(stubs, scope=scope, steps=[ARCHIVE, PROMOTE, ARCHIVE])
     assert [] == changes(told)
     assert [PROMOTE, ARCHIVE] == [tally.step for tally in told[-1].tallies]
-    assert pb.MAINTENANCE_STEP_UNSPECIFIED == told[-1].step
+    assert lifecycle_pb.MAINTENANCE_STEP_UNSPECIFIED == told[-1].step
     assert 1 == len(changes(run(stubs, scope=scope, steps=[EXPIRE])))
-    report = stubs.lifecycle.GetPerformance(
-        lifecycle_pb.GetPerformanceRequest(operation="Maintenance"), timeout=TIMEOUT
-    )
-    assert {"archive", "expire", "promote"} <= {one.layer for one in report.operations}
+    report = stubs.admin.GetPerformance(admin_pb.GetPerformanceRequest(), timeout=TIMEOUT)
+    assert {"MaintenanceArchive", "MaintenanceExpire", "MaintenancePromote"} <= {
+        one.operation for one in report.operations
+    }
 
 
 @pytest.mark.parametrize(("text", "query"), [("The otter sleeps.", "otter"), ("水獭在睡觉。", "水獭")])
-def test_an_archived_memory_can_come_back(stubs: Stubs, scope: types.Scope, text: str, query: str) -> None:
+def test_an_archived_memory_can_come_back(stubs: Stubs, scope: types_pb.Scope, text: str, query: str) -> None:
     """Out of lists and searches, with all that it says; back by a restore or an update."""
-    memory = create(stubs, scope, text, key="otter", tier=types.MEMORY_TIER_ACTIVE)
+    memory = create(stubs, scope, text, key="otter", tier=types_pb.MEMORY_TIER_ACTIVE)
     reply = archive(stubs, scope, memory.id, expected_revision=1)
 
     assert (ARCHIVED, 2, "otter", memory.tier) == (
         reply.memory.status, reply.memory.revision, reply.memory.key, reply.memory.tier,
     )  # fmt: skip
     assert ([], []) == (list_all(stubs, scope), found(stubs, scope, query))
-    assert [text] == found(stubs, scope, query, filter=types.Filter(statuses=[ARCHIVED]))
+    assert [text] == found(stubs, scope, query, filter=filters_pb.Filter(statuses=[ARCHIVED]))
     assert ACTIVE == restore(stubs, scope, memory.id).status
     assert [text] == found(stubs, scope, query)
 
     archive(stubs, scope, memory.id)
     assert [] == found(stubs, scope, query)
-    active = types.Memory(id=memory.id, status=ACTIVE)
+    active = types_pb.Memory(id=memory.id, status=ACTIVE)
     stubs.memory.UpdateMemory(memory_pb.UpdateMemoryRequest(scope=scope, memory=active), timeout=TIMEOUT)
     assert ([memory.id], [text]) == ([one.id for one in list_all(stubs, scope)], found(stubs, scope, query))
 
 
-def test_archiving_happens_once(stubs: Stubs, scope: types.Scope) -> None:
+def test_archiving_happens_once(stubs: Stubs, scope: types_pb.Scope) -> None:
     """A repetition gets the same answer; what is archived already stays as it is."""
     memory = create(stubs, scope, "The otter sleeps.")
     request = {"request_id": str(uuid.uuid4())}
@@ -178,15 +189,15 @@ def test_archiving_happens_once(stubs: Stubs, scope: types.Scope) -> None:
     assert [4, 4] == [archive(stubs, scope, memory.id).memory.revision for _ in range(2)]
 
 
-def test_what_cannot_be_archived(stubs: Stubs, scope: types.Scope) -> None:
+def test_what_cannot_be_archived(stubs: Stubs, scope: types_pb.Scope) -> None:
     """Another revision, what is gone, and what waits or has expired; nothing changes."""
     memory = create(stubs, scope, "The otter sleeps.")
-    waiting = create(stubs, scope, "A rumour.", status=types.MEMORY_STATUS_QUARANTINED)
+    waiting = create(stubs, scope, "A rumour.", status=types_pb.MEMORY_STATUS_QUARANTINED)
     over = create(stubs, scope, "It was so.", expire_time=ago(minutes=1))
     run(stubs, scope=scope)
 
     def code(memory_id: str, **request: Any) -> grpc.StatusCode:
-        asked = pb.ArchiveMemoryRequest(scope=scope, id=memory_id, **request)
+        asked = lifecycle_pb.ArchiveMemoryRequest(scope=scope, id=memory_id, **request)
         return refused(stubs.lifecycle.ArchiveMemory, asked).code
 
     assert grpc.StatusCode.ABORTED == code(memory.id, expected_revision=7)
@@ -197,25 +208,30 @@ def test_what_cannot_be_archived(stubs: Stubs, scope: types.Scope) -> None:
     assert grpc.StatusCode.NOT_FOUND == code(memory.id)
 
 
-U = types.Scope(user_id="u")
+U = types_pb.Scope(user_id="u")
 ID = str(uuid.UUID(int=7))
 WRONG: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
     ("ArchiveMemory", {}, ("id", "scope.user_id")),
     ("ArchiveMemory", {"scope": U, "id": "x", "expected_revision": -1}, ("expected_revision", "id")),
     ("ArchiveMemory", {"scope": U, "id": ID, "wait_for": 3, "request_id": "x" * 129}, ("request_id", "wait_for")),
-    ("ArchiveMemory", {"scope": types.Scope(user_id="a\n", project_id="\x7f"), "id": ID}, ("scope.project_id", "scope.user_id")),
-    ("RunMaintenance", {"scope": types.Scope()}, ("scope.user_id",)),
-    ("RunMaintenance", {"scope": types.Scope(user_id="x" * 129, project_id="\x00")}, ("scope.project_id", "scope.user_id")),
-    ("RunMaintenance", {"scope": types.Scope(user_id="u", agent_id="a", session_id="s")}, ("scope.agent_id", "scope.session_id")),
-    ("RunMaintenance", {"steps": [1, 0, 9, -1]}, ("steps[1]", "steps[2]", "steps[3]")),
-    ("RunMaintenance", {"steps": [1] * 17, "scope": types.Scope(session_id="s")}, ("scope.session_id", "scope.user_id", "steps")),
+    ("ArchiveMemory", {"scope": types_pb.Scope(user_id="a\n", project_id="\x7f"), "id": ID}, ("scope.project_id", "scope.user_id")),
+    ("RunMaintenance", {"scope": types_pb.Scope()}, ("scope.user_id",)),
+    ("RunMaintenance", {"scope": types_pb.Scope(user_id="x" * 129, project_id="\x00")}, ("scope.project_id", "scope.user_id")),
+    ("RunMaintenance", {"scope": types_pb.Scope(user_id="u", agent_id="a", session_id="s")}, ("scope.agent_id", "scope.session_id")),
+    ("RunMaintenance", {}, ("scope.user_id",)),
+    ("RunMaintenance", {"scope": U, "all": True}, ("scope",)),
+    ("RunMaintenance", {"all": True, "steps": [1, 0, 9, -1]}, ("steps[1]", "steps[2]", "steps[3]")),
+    ("RunMaintenance", {"steps": [1] * 17, "scope": types_pb.Scope(session_id="s")}, ("scope.session_id", "scope.user_id", "steps")),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("method", "fields", "paths"), WRONG)
 def test_all_that_is_wrong_is_named(stubs: Stubs, method: str, fields: dict[str, Any], paths: tuple[str, ...]) -> None:
     """At once, by the paths of the fields; nothing is done."""
-    request = {"ArchiveMemory": pb.ArchiveMemoryRequest, "RunMaintenance": pb.RunMaintenanceRequest}[method]
+    request = {
+        "ArchiveMemory": lifecycle_pb.ArchiveMemoryRequest,
+        "RunMaintenance": lifecycle_pb.RunMaintenanceRequest,
+    }[method]
     refusal = refused(getattr(stubs.lifecycle, method), request(**fields))
 
     assert (grpc.StatusCode.INVALID_ARGUMENT, "INVALID_REQUEST") == (refusal.code, refusal.reason)

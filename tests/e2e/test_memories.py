@@ -14,23 +14,24 @@ import pytest
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
-from memsvc.v1 import memory_service_pb2 as pb
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import admin_service_pb2 as admin_pb
+from memsvc.v1 import filters_pb2 as filters_pb
+from memsvc.v1 import memory_service_pb2 as memory_pb
+from memsvc.v1 import types_pb2 as types_pb
 from tests.support.fixtures import whole_memory
 from tests.support.rpc import KEYWORD, SEMANTIC, TIMEOUT, create, found, get, list_all, refused, search, write
 from tests.support.server_process import Stubs
 
 CREATED, UPDATED, DUPLICATE = (
-    types.WRITE_OUTCOME_CREATED,
-    types.WRITE_OUTCOME_UPDATED,
-    types.WRITE_OUTCOME_DUPLICATE,
+    types_pb.WRITE_OUTCOME_CREATED,
+    types_pb.WRITE_OUTCOME_UPDATED,
+    types_pb.WRITE_OUTCOME_DUPLICATE,
 )
 DIMENSION = 256
 """Of the vectors of the fast embedder."""
 
 
-def test_a_memory_with_nothing_but_content_gets_the_defaults(stubs: Stubs, scope: types.Scope) -> None:
+def test_a_memory_with_nothing_but_content_gets_the_defaults(stubs: Stubs, scope: types_pb.Scope) -> None:
     """What is not given is as the API says, and the reply shows all of it."""
     before = datetime.now(UTC)
     reply = write(stubs, scope, "The heating of the office is too loud.")
@@ -40,8 +41,8 @@ def test_a_memory_with_nothing_but_content_gets_the_defaults(stubs: Stubs, scope
     assert reply.consistency_token
     assert uuid.UUID(memory.id).version == 7
     assert scope == memory.scope
-    assert (types.MEMORY_LAYER_LONG_TERM, types.MEMORY_KIND_FACT) == (memory.layer, memory.kind)
-    assert (types.MEMORY_TIER_CONTEXTUAL, types.MEMORY_STATUS_ACTIVE) == (memory.tier, memory.status)
+    assert (types_pb.MEMORY_LAYER_LONG_TERM, types_pb.MEMORY_KIND_FACT) == (memory.layer, memory.kind)
+    assert (types_pb.MEMORY_TIER_CONTEXTUAL, types_pb.MEMORY_STATUS_ACTIVE) == (memory.tier, memory.status)
     assert (3, 1.0, 1, 0) == (memory.importance, memory.confidence, memory.revision, memory.access_count)
     assert memory.HasField("confidence")
     assert hashlib.sha256(memory.content.encode()).hexdigest() == memory.content_hash
@@ -53,20 +54,20 @@ def test_a_memory_with_nothing_but_content_gets_the_defaults(stubs: Stubs, scope
     assert memory == get(stubs, scope, memory.id)
 
 
-def test_what_somebody_said_is_a_message(stubs: Stubs, scope: types.Scope) -> None:
+def test_what_somebody_said_is_a_message(stubs: Stubs, scope: types_pb.Scope) -> None:
     """A speaker makes MESSAGE the default kind, and messages are never duplicates."""
-    replies = [write(stubs, scope, types.Memory(content="好的", speaker="小王")) for _ in range(2)]
+    replies = [write(stubs, scope, types_pb.Memory(content="好的", speaker="小王")) for _ in range(2)]
 
     assert [CREATED] * 2 == [reply.outcome for reply in replies]
-    assert {types.MEMORY_KIND_MESSAGE} == {reply.memory.kind for reply in replies}
+    assert {types_pb.MEMORY_KIND_MESSAGE} == {reply.memory.kind for reply in replies}
     assert replies[0].memory.id != replies[1].memory.id
 
 
 def test_every_field_comes_back_as_it_was_sent(stubs: Stubs, user: str) -> None:
     """Through create, get, list and search: Chinese, emoji, line ends, nested metadata, old times."""
-    scope = types.Scope(user_id=user, project_id="项目", session_id="会话-1")
+    scope = types_pb.Scope(user_id=user, project_id="项目", session_id="会话-1")
     sent = whole_memory()
-    expected = types.Memory()
+    expected = types_pb.Memory()
     expected.CopyFrom(sent)
     expected.scope.user_id = user
     expected.event_time.nanos = 123_456_000
@@ -75,18 +76,18 @@ def test_every_field_comes_back_as_it_was_sent(stubs: Stubs, user: str) -> None:
     expected.keywords.add(term="决定", weight=0.75)
     expected.keywords.add(term="sqlite", weight=0.5)
 
-    created = write(stubs, types.Scope(user_id=user), sent).memory
+    created = write(stubs, types_pb.Scope(user_id=user), sent).memory
     seen = [
         created,
         get(stubs, scope, created.id),
-        stubs.memory.GetMemory(pb.GetMemoryRequest(scope=scope, key=sent.key), timeout=TIMEOUT).memory,
+        stubs.memory.GetMemory(memory_pb.GetMemoryRequest(scope=scope, key=sent.key), timeout=TIMEOUT).memory,
         *list_all(stubs, scope),
         *(hit.memory for hit in search(stubs, scope, "SQLite", mode=KEYWORD).hits),
     ]
 
     assert len(seen) == 5
     for memory in seen:
-        shown = types.Memory()
+        shown = types_pb.Memory()
         shown.CopyFrom(memory)
         for name in ("id", "status", "create_time", "update_time", "access_time", "access_count"):
             shown.ClearField(name)  # type: ignore[arg-type] # names of fields
@@ -95,30 +96,30 @@ def test_every_field_comes_back_as_it_was_sent(stubs: Stubs, user: str) -> None:
         assert expected == shown
 
 
-def test_output_only_fields_of_a_write_are_ignored(stubs: Stubs, scope: types.Scope) -> None:
+def test_output_only_fields_of_a_write_are_ignored(stubs: Stubs, scope: types_pb.Scope) -> None:
     """A client cannot choose the id, the status, the times, the hash, the counts."""
     forged = str(uuid.uuid4())
     moment = Timestamp(seconds=1)
     memory = create(
-        stubs, scope, "Forged.", id=forged, status=types.MEMORY_STATUS_DELETED, access_count=9, revision=8,
+        stubs, scope, "Forged.", id=forged, status=types_pb.MEMORY_STATUS_DELETED, access_count=9, revision=8,
         create_time=moment, update_time=moment, access_time=moment, content_hash="x", supersedes_id=forged,
     )  # fmt: skip
 
     assert forged != memory.id
-    assert (types.MEMORY_STATUS_ACTIVE, 0, 1) == (memory.status, memory.access_count, memory.revision)
+    assert (types_pb.MEMORY_STATUS_ACTIVE, 0, 1) == (memory.status, memory.access_count, memory.revision)
     assert moment.seconds not in {memory.create_time.seconds, memory.update_time.seconds}
     assert not memory.HasField("access_time")
     assert memory.supersedes_id == ""
     assert len(memory.content_hash) == 64
 
 
-def test_repeated_list_values_are_kept_once(stubs: Stubs, scope: types.Scope) -> None:
+def test_repeated_list_values_are_kept_once(stubs: Stubs, scope: types_pb.Scope) -> None:
     """Tags, relations and files keep their order; of a repeated keyword the largest weight counts."""
     one, two = (str(uuid.uuid4()) for _ in range(2))
     memory = create(
         stubs, scope, "Repeated.", tags=["b", "a", "b"], related_ids=[two, one, two.upper()],
-        file_refs=[types.FileRef(category="temp", id="x")] * 2,
-        keywords=[types.Keyword(term="Word", weight=0.1), types.Keyword(term="word", weight=0.9)],
+        file_refs=[types_pb.FileRef(category=types_pb.FILE_CATEGORY_TEMP, id="x")] * 2,
+        keywords=[types_pb.Keyword(term="Word", weight=0.1), types_pb.Keyword(term="word", weight=0.9)],
     )  # fmt: skip
 
     assert ["b", "a"] == memory.tags
@@ -127,12 +128,14 @@ def test_repeated_list_values_are_kept_once(stubs: Stubs, scope: types.Scope) ->
     assert [("word", 0.9)] == [(word.term, word.weight) for word in memory.keywords]
 
 
-def test_writing_an_existing_key_updates_that_memory(stubs: Stubs, scope: types.Scope) -> None:
+def test_writing_an_existing_key_updates_that_memory(stubs: Stubs, scope: types_pb.Scope) -> None:
     """Given fields replace, the others stay; the id stays, the revision grows; a key is one per project."""
-    first = write(stubs, scope, types.Memory(key="city", content="Lisbon", title="Home", tags=["a"])).memory
-    second = write(stubs, scope, types.Memory(key="city", content="Porto", tags=["b"]))
-    same = write(stubs, scope, types.Memory(key="city", content="Porto"))
-    elsewhere = write(stubs, scope, types.Memory(key="city", content="Faro", scope=types.Scope(project_id="travel")))
+    first = write(stubs, scope, types_pb.Memory(key="city", content="Lisbon", title="Home", tags=["a"])).memory
+    second = write(stubs, scope, types_pb.Memory(key="city", content="Porto", tags=["b"]))
+    same = write(stubs, scope, types_pb.Memory(key="city", content="Porto"))
+    elsewhere = write(
+        stubs, scope, types_pb.Memory(key="city", content="Faro", scope=types_pb.Scope(project_id="travel"))
+    )
 
     assert (UPDATED, first.id, 2) == (second.outcome, second.memory.id, second.memory.revision)
     assert ("Porto", "Home", ["b"]) == (second.memory.content, second.memory.title, list(second.memory.tags))
@@ -142,12 +145,12 @@ def test_writing_an_existing_key_updates_that_memory(stubs: Stubs, scope: types.
     assert ["Porto"] == found(stubs, scope, "Lisbon Porto", mode=KEYWORD)
 
 
-def test_a_write_under_the_key_of_a_deleted_memory_creates(stubs: Stubs, scope: types.Scope) -> None:
+def test_a_write_under_the_key_of_a_deleted_memory_creates(stubs: Stubs, scope: types_pb.Scope) -> None:
     """Deleting frees the key, and then the deleted memory cannot be restored under it."""
     first = create(stubs, scope, "One.", key="k")
-    stubs.memory.DeleteMemory(pb.DeleteMemoryRequest(scope=scope, id=first.id), timeout=TIMEOUT)
-    second = write(stubs, scope, types.Memory(key="k", content="Two."))
-    refusal = refused(stubs.memory.RestoreMemory, pb.RestoreMemoryRequest(scope=scope, id=first.id))
+    stubs.memory.DeleteMemory(memory_pb.DeleteMemoryRequest(scope=scope, id=first.id), timeout=TIMEOUT)
+    second = write(stubs, scope, types_pb.Memory(key="k", content="Two."))
+    refusal = refused(stubs.memory.RestoreMemory, memory_pb.RestoreMemoryRequest(scope=scope, id=first.id))
 
     assert CREATED == second.outcome
     assert first.id != second.memory.id
@@ -155,30 +158,32 @@ def test_a_write_under_the_key_of_a_deleted_memory_creates(stubs: Stubs, scope: 
     assert second.memory.id == refusal.metadata["memory_id"]
 
 
-@pytest.mark.parametrize("policy", [types.ON_DUPLICATE_UNSPECIFIED, types.ON_DUPLICATE_RETURN_EXISTING])
+@pytest.mark.parametrize("policy", [types_pb.ON_DUPLICATE_UNSPECIFIED, types_pb.ON_DUPLICATE_RETURN_EXISTING])
 def test_equal_content_returns_the_memory_that_is_there(
-    stubs: Stubs, scope: types.Scope, policy: types.OnDuplicate
+    stubs: Stubs, scope: types_pb.Scope, policy: types_pb.OnDuplicate
 ) -> None:
     """The default policy stores nothing, whatever else the newcomer says; in another kind or project it stores."""
     first = create(stubs, scope, "水在一百度沸腾。")
-    again = write(stubs, scope, types.Memory(content="水在一百度沸腾。", title="x", key="y"), on_duplicate=policy)
+    again = write(stubs, scope, types_pb.Memory(content="水在一百度沸腾。", title="x", key="y"), on_duplicate=policy)
     kind = write(
-        stubs, scope, types.Memory(content="水在一百度沸腾。", kind=types.MEMORY_KIND_NOTE), on_duplicate=policy
+        stubs, scope, types_pb.Memory(content="水在一百度沸腾。", kind=types_pb.MEMORY_KIND_NOTE), on_duplicate=policy
     )
-    project = write(stubs, types.Scope(user_id=scope.user_id, project_id="p"), "水在一百度沸腾。", on_duplicate=policy)
+    project = write(
+        stubs, types_pb.Scope(user_id=scope.user_id, project_id="p"), "水在一百度沸腾。", on_duplicate=policy
+    )
 
     assert (DUPLICATE, first.id, "", "") == (again.outcome, again.memory.id, again.memory.title, again.memory.key)
     assert [CREATED] * 2 == [kind.outcome, project.outcome]
 
 
-def test_equal_content_can_be_refused_or_kept_twice(stubs: Stubs, scope: types.Scope) -> None:
+def test_equal_content_can_be_refused_or_kept_twice(stubs: Stubs, scope: types_pb.Scope) -> None:
     """REJECT fails and names the memory in the way; KEEP_BOTH stores a second one, found beside the first."""
     first = create(stubs, scope, "Zinc melts early.")
-    request = pb.CreateMemoryRequest(
-        scope=scope, memory=types.Memory(content="Zinc melts early."), on_duplicate=types.ON_DUPLICATE_REJECT
+    request = memory_pb.CreateMemoryRequest(
+        scope=scope, memory=types_pb.Memory(content="Zinc melts early."), on_duplicate=types_pb.ON_DUPLICATE_REJECT
     )
     refusal = refused(stubs.memory.CreateMemory, request)
-    both = write(stubs, scope, "Zinc melts early.", on_duplicate=types.ON_DUPLICATE_KEEP_BOTH)
+    both = write(stubs, scope, "Zinc melts early.", on_duplicate=types_pb.ON_DUPLICATE_KEEP_BOTH)
 
     assert (grpc.StatusCode.ALREADY_EXISTS, "MEMORY_EXISTS") == (refusal.code, refusal.reason)
     assert first.id == refusal.metadata["memory_id"]
@@ -186,29 +191,29 @@ def test_equal_content_can_be_refused_or_kept_twice(stubs: Stubs, scope: types.S
     assert ["Zinc melts early."] * 2 == found(stubs, scope, "zinc", mode=KEYWORD)
 
 
-def test_a_deleted_or_expired_memory_is_no_duplicate(stubs: Stubs, scope: types.Scope) -> None:
+def test_a_deleted_or_expired_memory_is_no_duplicate(stubs: Stubs, scope: types_pb.Scope) -> None:
     """Only ACTIVE, unexpired memories stand in the way of equal content."""
     deleted = create(stubs, scope, "Gone.")
-    stubs.memory.DeleteMemory(pb.DeleteMemoryRequest(scope=scope, id=deleted.id), timeout=TIMEOUT)
+    stubs.memory.DeleteMemory(memory_pb.DeleteMemoryRequest(scope=scope, id=deleted.id), timeout=TIMEOUT)
     create(stubs, scope, "Over.", expire_time=Timestamp(seconds=1))
 
     assert [CREATED] * 2 == [write(stubs, scope, content).outcome for content in ("Gone.", "Over.")]
     assert {"Gone.", "Over."} == {memory.content for memory in list_all(stubs, scope)}
 
 
-def test_ttl_and_layer_set_the_expiry(stubs: Stubs, scope: types.Scope) -> None:
+def test_ttl_and_layer_set_the_expiry(stubs: Stubs, scope: types_pb.Scope) -> None:
     """A ttl counts from the write; SHORT_TERM lasts 14 days unless it says otherwise; other layers never expire."""
-    short = types.MEMORY_LAYER_SHORT_TERM
+    short = types_pb.MEMORY_LAYER_SHORT_TERM
     fixed = Timestamp(seconds=4_000_000_000)
     memories = [
         create(stubs, scope, "a", ttl=Duration(seconds=90)),
         create(stubs, scope, "b", layer=short),
         create(stubs, scope, "c", layer=short, ttl=Duration(seconds=3600)),
         create(stubs, scope, "d", layer=short, expire_time=fixed),
-        create(stubs, scope, "e", layer=types.MEMORY_LAYER_CORE),
+        create(stubs, scope, "e", layer=types_pb.MEMORY_LAYER_CORE),
     ]
 
-    def life(memory: types.Memory) -> timedelta:
+    def life(memory: types_pb.Memory) -> timedelta:
         return memory.expire_time.ToDatetime() - memory.create_time.ToDatetime()
 
     assert [timedelta(seconds=90), timedelta(days=14), timedelta(hours=1)] == [life(one) for one in memories[:3]]
@@ -217,10 +222,10 @@ def test_ttl_and_layer_set_the_expiry(stubs: Stubs, scope: types.Scope) -> None:
     assert not any(memory.HasField("ttl") for memory in memories)
 
 
-def test_a_memory_whose_time_is_over_is_found_only_on_request(stubs: Stubs, scope: types.Scope) -> None:
+def test_a_memory_whose_time_is_over_is_found_only_on_request(stubs: Stubs, scope: types_pb.Scope) -> None:
     """Lists and searches in every mode leave it out unless include_expired is set; a get by id still returns it."""
     memory = create(stubs, scope, "The meeting was about badgers.", expire_time=Timestamp(seconds=1_000))
-    include = types.Filter(include_expired=True)
+    include = filters_pb.Filter(include_expired=True)
 
     assert [] == list_all(stubs, scope)
     assert [memory.id] == [one.id for one in list_all(stubs, scope, filter=include)]
@@ -230,7 +235,7 @@ def test_a_memory_whose_time_is_over_is_found_only_on_request(stubs: Stubs, scop
     assert memory.id == get(stubs, scope, memory.id).id
 
 
-def test_an_expiry_that_passes_hides_the_memory_without_any_write(stubs: Stubs, scope: types.Scope) -> None:
+def test_an_expiry_that_passes_hides_the_memory_without_any_write(stubs: Stubs, scope: types_pb.Scope) -> None:
     """The moment is compared at each read."""
     create(stubs, scope, "Blink and badgers are gone.", ttl=Duration(nanos=300_000_000))
     deadline = time.monotonic() + TIMEOUT
@@ -240,51 +245,54 @@ def test_an_expiry_that_passes_hides_the_memory_without_any_write(stubs: Stubs, 
     assert [] == list_all(stubs, scope)
 
 
-def mutations(scope: types.Scope, memory: types.Memory) -> Sequence[tuple[str, Any]]:
+def mutations(scope: types_pb.Scope, memory: types_pb.Memory) -> Sequence[tuple[str, Any]]:
     """Return one request of each mutation with a request_id."""
     named = {"scope": scope, "id": memory.id, "request_id": "same"}
-    changed = types.Memory(id=memory.id, title="changed")
+    changed = types_pb.Memory(id=memory.id, title="changed")
     return (
-        ("CreateMemory", pb.CreateMemoryRequest(scope=scope, memory=types.Memory(content="n"), request_id="same")),
+        (
+            "CreateMemory",
+            memory_pb.CreateMemoryRequest(scope=scope, memory=types_pb.Memory(content="n"), request_id="same"),
+        ),
         (
             "BatchCreateMemories",
-            pb.BatchCreateMemoriesRequest(
+            memory_pb.BatchCreateMemoriesRequest(
                 scope=scope,
-                memories=[pb.BatchMemory(memory=types.Memory(content=text)) for text in ("b1", "", "b2")],
+                memories=[memory_pb.BatchMemory(memory=types_pb.Memory(content=text)) for text in ("b1", "", "b2")],
                 request_id="same",
             ),
         ),
-        ("UpdateMemory", pb.UpdateMemoryRequest(scope=scope, memory=changed, request_id="same")),
-        ("DeleteMemory", pb.DeleteMemoryRequest(**named)),
-        ("RestoreMemory", pb.RestoreMemoryRequest(**named)),
-        ("DeleteMemory", pb.DeleteMemoryRequest(scope=scope, id=memory.id, hard=True, request_id="for good")),
+        ("UpdateMemory", memory_pb.UpdateMemoryRequest(scope=scope, memory=changed, request_id="same")),
+        ("DeleteMemory", memory_pb.DeleteMemoryRequest(**named)),
+        ("RestoreMemory", memory_pb.RestoreMemoryRequest(**named)),
+        ("DeleteMemory", memory_pb.DeleteMemoryRequest(scope=scope, id=memory.id, purge=True, request_id="for good")),
     )
 
 
-def test_a_repeated_request_happens_once_and_gets_the_same_answer(stubs: Stubs, scope: types.Scope) -> None:
+def test_a_repeated_request_happens_once_and_gets_the_same_answer(stubs: Stubs, scope: types_pb.Scope) -> None:
     """For every mutation, also when what it changed has been changed again."""
     memory = create(stubs, scope, "Subject.", title="original")
     for method, request in mutations(scope, memory):
         call = getattr(stubs.memory, method)
         first = call(request, timeout=TIMEOUT)
-        before = stubs.lifecycle.GetStats(lifecycle_pb.GetStatsRequest(scope=scope), timeout=TIMEOUT)
+        before = stubs.admin.GetStats(admin_pb.GetStatsRequest(scope=scope), timeout=TIMEOUT)
         assert first == call(request, timeout=TIMEOUT), method
-        after = stubs.lifecycle.GetStats(lifecycle_pb.GetStatsRequest(scope=scope), timeout=TIMEOUT)
+        after = stubs.admin.GetStats(admin_pb.GetStatsRequest(scope=scope), timeout=TIMEOUT)
         assert before.count_by_status == after.count_by_status, method
 
 
-def test_a_repeated_answer_is_the_first_one_after_later_changes_too(stubs: Stubs, scope: types.Scope) -> None:
+def test_a_repeated_answer_is_the_first_one_after_later_changes_too(stubs: Stubs, scope: types_pb.Scope) -> None:
     """The repetition shows the memory as it was then."""
-    request = pb.CreateMemoryRequest(scope=scope, memory=types.Memory(content="v1"), request_id="r")
+    request = memory_pb.CreateMemoryRequest(scope=scope, memory=types_pb.Memory(content="v1"), request_id="r")
     first = stubs.memory.CreateMemory(request, timeout=TIMEOUT)
-    change = types.Memory(id=first.memory.id, content="v2")
-    stubs.memory.UpdateMemory(pb.UpdateMemoryRequest(scope=scope, memory=change), timeout=TIMEOUT)
+    change = types_pb.Memory(id=first.memory.id, content="v2")
+    stubs.memory.UpdateMemory(memory_pb.UpdateMemoryRequest(scope=scope, memory=change), timeout=TIMEOUT)
 
     assert first == stubs.memory.CreateMemory(request, timeout=TIMEOUT)
     assert "v2" == get(stubs, scope, first.memory.id).content
 
 
-def test_a_request_id_used_for_another_request_is_refused(stubs: Stubs, scope: types.Scope) -> None:
+def test_a_request_id_used_for_another_request_is_refused(stubs: Stubs, scope: types_pb.Scope) -> None:
     """Nothing is changed; another user may use the same id."""
     memory = create(stubs, scope, "Subject.")
     for method, request in mutations(scope, memory):
@@ -297,11 +305,11 @@ def test_a_request_id_used_for_another_request_is_refused(stubs: Stubs, scope: t
         assert (grpc.StatusCode.ALREADY_EXISTS, "REQUEST_ID_REUSED") == (refusal.code, refusal.reason), method
         assert {"request_id": request.request_id} == refusal.metadata
 
-    stranger = types.Scope(user_id=scope.user_id + "2")
+    stranger = types_pb.Scope(user_id=scope.user_id + "2")
     assert CREATED == write(stubs, stranger, "n", request_id="same").outcome
 
 
-def test_a_given_vector_is_what_the_memory_is_found_by(stubs: Stubs, scope: types.Scope) -> None:
+def test_a_given_vector_is_what_the_memory_is_found_by(stubs: Stubs, scope: types_pb.Scope) -> None:
     """The words of the content do not count for SEMANTIC then; a new content without a vector is embedded."""
     axis = [0.0] * DIMENSION
     axis[7] = 3.0
@@ -313,22 +321,24 @@ def test_a_given_vector_is_what_the_memory_is_found_by(stubs: Stubs, scope: type
     assert hits[0].explanation.retrievers[0].raw_score == pytest.approx(1.0, abs=1e-5)
     assert {other.id, hits[0].memory.id} == {hit.memory.id for hit in hits}
 
-    change = types.Memory(id=hits[0].memory.id, content="Entirely about walruses and seals.")
-    stubs.memory.UpdateMemory(pb.UpdateMemoryRequest(scope=scope, memory=change), timeout=TIMEOUT)
+    change = types_pb.Memory(id=hits[0].memory.id, content="Entirely about walruses and seals.")
+    stubs.memory.UpdateMemory(memory_pb.UpdateMemoryRequest(scope=scope, memory=change), timeout=TIMEOUT)
     embedded = search(stubs, scope, "Entirely about walruses and seals.", mode=SEMANTIC, explain=True).hits[0]
     assert change.content == embedded.memory.content
     assert embedded.explanation.retrievers[0].raw_score == pytest.approx(1.0, abs=1e-5)
 
 
 @pytest.mark.parametrize("mode", [KEYWORD, SEMANTIC])
-def test_indexed_means_found_and_stored_means_read(stubs: Stubs, scope: types.Scope, mode: Any) -> None:
+def test_indexed_means_found_and_stored_means_read(stubs: Stubs, scope: types_pb.Scope, mode: Any) -> None:
     """After INDEXED, the default, every search finds it at once; after STORED a get does, and soon a search too."""
     for number in range(5):
         content = f"Quokka number {number}."
-        write(stubs, scope, content, wait_for=types.WAIT_FOR_INDEXED if number % 2 else types.WAIT_FOR_UNSPECIFIED)
+        write(
+            stubs, scope, content, wait_for=types_pb.WAIT_FOR_INDEXED if number % 2 else types_pb.WAIT_FOR_UNSPECIFIED
+        )
         assert content in found(stubs, scope, content, mode=mode)
 
-    stored = write(stubs, scope, "Quokka at last.", wait_for=types.WAIT_FOR_STORED)
+    stored = write(stubs, scope, "Quokka at last.", wait_for=types_pb.WAIT_FOR_STORED)
     assert "Quokka at last." == get(stubs, scope, stored.memory.id).content
     assert "Quokka at last." in found(
         stubs, scope, "Quokka at last.", mode=mode, consistency_token=stored.consistency_token

@@ -14,11 +14,10 @@ import pytest
 from typer.testing import CliRunner
 
 from memsvc.cli.app import app
-from memsvc.v1 import keys_pb2
-from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
-from memsvc.v1 import migration_pb2 as pb
+from memsvc.v1 import admin_service_pb2 as admin_pb
+from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as search_pb
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import types_pb2 as types_pb
 from tests.e2e.test_crash import SCOPE as WRITTEN
 from tests.e2e.test_crash import Writer
 from tests.support.postgres_server import schema
@@ -27,7 +26,7 @@ from tests.support.server_process import FAST, ServerProcess, Stubs
 from tests.support.sessions import append, open_session, place, said
 from tests.support.watch import watching
 
-SCOPE = types.Scope(user_id="ada", project_id="p")
+SCOPE = types_pb.Scope(user_id="ada", project_id="p")
 HARBOUR, TEA = "The harbour opens at dawn.", "她每天早上喝绿茶。"
 URL = "MEMSVC_METADATA__OPTIONS__URL"
 HIDDEN = "tellme"
@@ -79,7 +78,7 @@ def test_a_service_moves_to_postgresql_and_back_while_it_is_written_to(tmp_path:
             first = write(stubs, SCOPE, "once only", request_id="r1")
             reader.read(3)
             cursor = reader.cursor
-        key = stubs.lifecycle.CreateApiKey(keys_pb2.CreateApiKeyRequest(name="k", role=3), timeout=TIMEOUT).api_key
+        key = stubs.admin.CreateApiKey(admin_pb.CreateApiKeyRequest(name="k", role=3), timeout=TIMEOUT).api_key
         with ThreadPoolExecutor(WRITERS + 1) as pool:
             runs = [pool.submit(writer.run, stubs, random.Random(seed)) for seed in range(WRITERS)]
             runs.append(pool.submit(talker.run, stubs))
@@ -105,7 +104,7 @@ def test_a_service_moves_to_postgresql_and_back_while_it_is_written_to(tmp_path:
         _assert_all(stubs, writer, talker)
         assert search(stubs, SCOPE, "绿茶", mode=MODES[0]).hits[0].memory.id == tea.id
         assert write(stubs, SCOPE, "once only", request_id="r1").memory.id == first.memory.id
-        keys = stubs.lifecycle.ListApiKeys(keys_pb2.ListApiKeysRequest(), timeout=TIMEOUT).api_keys
+        keys = stubs.admin.ListApiKeys(admin_pb.ListApiKeysRequest(), timeout=TIMEOUT).api_keys
         assert [each.id for each in keys] == [key.id]
         with watching(stubs, SCOPE, cursor=cursor) as reader:
             later = create(stubs, SCOPE, "written to PostgreSQL")
@@ -129,9 +128,9 @@ def test_a_move_goes_on_after_kill_9_and_is_taken_back(tmp_path: Path, url: str)
     with ServerProcess(folder) as server:
         with server.stubs() as stubs:
             create_all(stubs, SCOPE, [f"walrus {number}" for number in range(300)])
-            request = pb.MigrateBackendRequest(target=pb.MigrationTarget(postgresql_url=url))
-            steps = stubs.lifecycle.MigrateBackend(request, timeout=TIMEOUT)
-            while next(steps).phase != pb.MIGRATION_PHASE_COPYING:
+            request = admin_pb.MigrateBackendRequest(target=admin_pb.MigrationTarget(postgresql_url=url))
+            steps = stubs.admin.MigrateBackend(request, timeout=TIMEOUT)
+            while next(steps).phase != admin_pb.MIGRATION_PHASE_COPYING:
                 pass
             server.kill()
         server.start()
@@ -158,28 +157,31 @@ def test_a_move_goes_on_after_kill_9_and_is_taken_back(tmp_path: Path, url: str)
 def test_wrong_input_is_told_by_the_field(stubs: Stubs) -> None:
     """All of it at once, and never the address, which may hold a password."""
     wrong: list[tuple[Any, tuple[str, ...]]] = [
-        (pb.MigrateBackendRequest(), ("target.store",)),
-        (pb.MigrateBackendRequest(action=99, discard_changes=True), ("target.store", "action", "discard_changes")),  # type: ignore[arg-type] # no value of the enum
+        (admin_pb.MigrateBackendRequest(), ("target.store",)),
+        (
+            admin_pb.MigrateBackendRequest(action=99, discard_changes=True),
+            ("target.store", "action", "discard_changes"),
+        ),  # type: ignore[arg-type] # no value of the enum
         (_to(f"mysql://u:{HIDDEN}@h/d"), ("target.postgresql_url",)),
         (_to(f"postgresql://u:{HIDDEN}@h/d\n"), ("target.postgresql_url",)),
         (_to(f"postgresql://u:{HIDDEN}@h/" + "x" * 2048), ("target.postgresql_url",)),
     ]
     for request, fields in wrong:
-        refusal = refused(stubs.lifecycle.MigrateBackend, request)
+        refusal = refused(stubs.admin.MigrateBackend, request)
         assert (refusal.code, refusal.fields) == (grpc.StatusCode.INVALID_ARGUMENT, fields)
         assert HIDDEN not in refusal.message
 
 
 def test_what_cannot_be_done_is_refused_with_advice(stubs: Stubs) -> None:
     """Nobody answers there, nothing was moved, the store is there already: and the service goes on."""
-    embedded = pb.MigrationTarget(embedded=pb.EmbeddedStore())
+    embedded = admin_pb.MigrationTarget(embedded=admin_pb.EmbeddedStore())
     nowhere = _to(f"postgresql://u:{HIDDEN}@127.0.0.1:1/d")
-    undo = pb.MigrateBackendRequest(target=embedded, action=pb.MIGRATION_ACTION_UNDO, discard_changes=True)
-    for request in (nowhere, pb.MigrateBackendRequest(target=embedded), undo):
-        refusal = refused(stubs.lifecycle.MigrateBackend, request)
+    undo = admin_pb.MigrateBackendRequest(target=embedded, action=admin_pb.MIGRATION_ACTION_UNDO, discard_changes=True)
+    for request in (nowhere, admin_pb.MigrateBackendRequest(target=embedded), undo):
+        refusal = refused(stubs.admin.MigrateBackend, request)
         assert (refusal.code, refusal.reason) == (grpc.StatusCode.FAILED_PRECONDITION, "MIGRATION_REFUSED")
         assert HIDDEN not in refusal.message
-    assert create(stubs, types.Scope(user_id="goes on"), "still written").id
+    assert create(stubs, types_pb.Scope(user_id="goes on"), "still written").id
 
 
 @pytest.mark.parametrize(
@@ -195,19 +197,18 @@ def test_the_command_says_what_is_missing(arguments: tuple[str, ...], word: str)
     assert word in run(*arguments, exit_code=1)
 
 
-def _to(url: str) -> pb.MigrateBackendRequest:
-    return pb.MigrateBackendRequest(target=pb.MigrationTarget(postgresql_url=url))
+def _to(url: str) -> admin_pb.MigrateBackendRequest:
+    return admin_pb.MigrateBackendRequest(target=admin_pb.MigrationTarget(postgresql_url=url))
 
 
 def _deletion(memory_id: str) -> Any:
-    from memsvc.v1 import memory_service_pb2  # noqa: PLC0415 - here alone
 
-    return memory_service_pb2.DeleteMemoryRequest(scope=SCOPE, id=memory_id)
+    return memory_pb.DeleteMemoryRequest(scope=SCOPE, id=memory_id)
 
 
 def _count(stubs: Stubs) -> int:
-    request = lifecycle_pb.GetStatsRequest(scope=SCOPE)
-    return int(stubs.lifecycle.GetStats(request, timeout=TIMEOUT).total_count)
+    request = admin_pb.GetStatsRequest(scope=SCOPE)
+    return int(stubs.admin.GetStats(request, timeout=TIMEOUT).memory_count)
 
 
 def _assert_all(stubs: Stubs, writer: Writer, talker: Talker) -> None:
@@ -221,5 +222,7 @@ def _assert_all(stubs: Stubs, writer: Writer, talker: Talker) -> None:
         assert not any(word in text for text in found(stubs, WRITTEN, word, mode=search_pb.SEARCH_MODE_KEYWORD))
     assert [one.content for one in said(stubs, talker.scope)] == talker.acknowledged
     assert search(stubs, SCOPE, "harbour dawn", mode=MODES[0]).hits[0].memory.content == HARBOUR
-    diagnosis = stubs.lifecycle.Diagnose(lifecycle_pb.DiagnoseRequest(verify=True), timeout=120)
-    assert [(0, 0, 0)] * 2 == [(index.missing, index.stale, index.orphaned) for index in diagnosis.indexes]
+    diagnosis = stubs.admin.Diagnose(admin_pb.DiagnoseRequest(verify=True), timeout=120)
+    assert [(0, 0, 0)] * 2 == [
+        (index.missing_count, index.stale_count, index.orphaned_count) for index in diagnosis.indexes
+    ]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from memsvc.v1 import memory_service_pb2 as memory_pb
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import types_pb2 as types_pb
 from tests.e2e.test_migration import run
 from tests.support.postgres_server import schema
 from tests.support.qdrant_fake import Keeper, served
@@ -18,7 +18,7 @@ from tests.support.server_process import FAST, ServerProcess, Stubs
 from tests.support.until import until
 
 pytestmark = pytest.mark.xdist_group("cluster")
-SCOPE = types.Scope(user_id="ada", project_id="p")
+SCOPE = types_pb.Scope(user_id="ada", project_id="p")
 HARBOUR, TEA, LATER, GONE = (
     "The harbour opens at dawn.",
     "她每天早上喝绿茶。",
@@ -69,4 +69,4 @@ def _await_indexes(stubs: Stubs) -> None:
 
 
 def _delete(stubs: Stubs, memory_id: str) -> None:
-    stubs.memory.DeleteMemory(memory_pb.DeleteMemoryRequest(scope=SCOPE, id=memory_id, hard=True), timeout=TIMEOUT)
+    stubs.memory.DeleteMemory(memory_pb.DeleteMemoryRequest(scope=SCOPE, id=memory_id, purge=True), timeout=TIMEOUT)

@@ -16,8 +16,9 @@ from pathlib import Path
 import grpc
 import pytest
 
-from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import admin_service_pb2 as admin_pb
+from memsvc.v1 import search_service_pb2 as search_pb
+from memsvc.v1 import types_pb2 as types_pb
 from tests.support.postgres_server import schema
 from tests.support.qdrant_fake import Keeper, served
 from tests.support.rpc import (
@@ -39,7 +40,7 @@ from tests.support.until import until
 
 pytestmark = pytest.mark.xdist_group("cluster")
 HARBOUR, TEA = "The harbour opens at dawn.", "她每天早上喝绿茶。"
-STORED = types.WAIT_FOR_STORED
+STORED = types_pb.WAIT_FOR_STORED
 SEARCHES = "memsvc.v1.SearchService"
 WRITES = "memsvc.v1.MemoryService"
 COUNT = 60
@@ -87,14 +88,14 @@ def both(cluster: Cluster) -> Iterator[tuple[Stubs, Stubs]]:
         yield one, other
 
 
-def rebuilt(stubs: Stubs) -> Iterator[lifecycle_pb.ReindexResponse]:
+def rebuilt(stubs: Stubs) -> Iterator[admin_pb.ReindexResponse]:
     """Begin to rebuild, and return the steps to come after the first.
 
     After enough writes the servers rebuild of their own accord: that is waited for.
     """
     until = time.monotonic() + TIMEOUT
     while True:
-        steps = iter(stubs.lifecycle.Reindex(lifecycle_pb.ReindexRequest(), timeout=TIMEOUT))
+        steps = iter(stubs.admin.Reindex(admin_pb.ReindexRequest(), timeout=TIMEOUT))
         try:
             next(steps)
         except grpc.RpcError as error:
@@ -107,17 +108,17 @@ def rebuilt(stubs: Stubs) -> Iterator[lifecycle_pb.ReindexResponse]:
 
 def differences(stubs: Stubs) -> list[tuple[int, int, int]]:
     """Return what a verifying diagnosis finds missing, stale and orphaned in each index."""
-    diagnosis = stubs.lifecycle.Diagnose(lifecycle_pb.DiagnoseRequest(verify=True), timeout=TIMEOUT)
-    return [(index.missing, index.stale, index.orphaned) for index in diagnosis.indexes]
+    diagnosis = stubs.admin.Diagnose(admin_pb.DiagnoseRequest(verify=True), timeout=TIMEOUT)
+    return [(index.missing_count, index.stale_count, index.orphaned_count) for index in diagnosis.indexes]
 
 
 def generations(stubs: Stubs) -> list[int]:
     """Return the numbers of the live generations."""
-    diagnosis = stubs.lifecycle.Diagnose(lifecycle_pb.DiagnoseRequest(), timeout=TIMEOUT)
+    diagnosis = stubs.admin.Diagnose(admin_pb.DiagnoseRequest(), timeout=TIMEOUT)
     return [index.generation for index in diagnosis.indexes]
 
 
-def test_what_one_indexed_the_other_finds(both: tuple[Stubs, Stubs], scope: types.Scope) -> None:
+def test_what_one_indexed_the_other_finds(both: tuple[Stubs, Stubs], scope: types_pb.Scope) -> None:
     """In both languages, by every retriever, as soon as the write returned; also a word that is misspelt."""
     one, other = both
     harbour, tea = create(one, scope, HARBOUR), create(other, scope, TEA)
@@ -131,7 +132,7 @@ def test_what_one_indexed_the_other_finds(both: tuple[Stubs, Stubs], scope: type
     until(lambda: generations(one) == generations(other))
 
 
-def test_searches_and_writes_go_on_while_one_of_them_rebuilds(both: tuple[Stubs, Stubs], scope: types.Scope) -> None:
+def test_searches_and_writes_go_on_while_one_of_them_rebuilds(both: tuple[Stubs, Stubs], scope: types_pb.Scope) -> None:
     """Both servers' writes during the rebuild are found by both after it, and the indexes equal the store."""
     one, other = both
     create_all(one, scope, [f"walrus number{number} swims" for number in range(COUNT)])
@@ -153,7 +154,7 @@ def test_searches_and_writes_go_on_while_one_of_them_rebuilds(both: tuple[Stubs,
             done.set()
         written = [memory_id for run in runs for memory_id in run.result()]
 
-    assert steps[-1].phase == lifecycle_pb.REINDEX_PHASE_DONE
+    assert steps[-1].phase == admin_pb.REINDEX_PHASE_DONE
     # After enough writes they rebuild of their own accord, too.
     until(lambda: generations(other) == generations(one))
     assert all(now > then for now, then in zip(generations(one), before, strict=True))
@@ -163,20 +164,20 @@ def test_searches_and_writes_go_on_while_one_of_them_rebuilds(both: tuple[Stubs,
         assert set(written[:50]) <= flights or len(flights) == 100
 
 
-def test_of_two_rebuilds_at_once_one_is_refused(both: tuple[Stubs, Stubs], scope: types.Scope) -> None:
+def test_of_two_rebuilds_at_once_one_is_refused(both: tuple[Stubs, Stubs], scope: types_pb.Scope) -> None:
     """Whoever came second is told that one is running, on whichever server."""
     one, other = both
     create(one, scope, HARBOUR)
     running = rebuilt(one)
 
-    refusal = refused(other.lifecycle.Reindex, lifecycle_pb.ReindexRequest())
+    refusal = refused(other.admin.Reindex, admin_pb.ReindexRequest())
 
     assert refusal.reason == "REINDEX_RUNNING"
-    assert list(running)[-1].phase == lifecycle_pb.REINDEX_PHASE_DONE
+    assert list(running)[-1].phase == admin_pb.REINDEX_PHASE_DONE
 
 
 def test_qdrant_away_is_unavailable_and_nothing_is_lost(
-    cluster: Cluster, both: tuple[Stubs, Stubs], scope: types.Scope
+    cluster: Cluster, both: tuple[Stubs, Stubs], scope: types_pb.Scope
 ) -> None:
     """Writes are stored, words are answered from the table, meaning is not; after it is back all is found."""
     one, _ = both
@@ -189,9 +190,9 @@ def test_qdrant_away_is_unavailable_and_nothing_is_lost(
             assert caught.value.code() == grpc.StatusCode.UNAVAILABLE
         words = search(one, scope, "harbour", mode=KEYWORD)
         assert [hit.memory.id for hit in words.hits] == [kept.id]
-        assert [one.reason for one in words.degraded] == ["UNAVAILABLE"]
+        assert [one.reason for one in words.degraded] == [search_pb.DEGRADATION_REASON_UNAVAILABLE]
         later = write(one, scope, TEA, wait_for=STORED).memory
-        assert not one.lifecycle.Diagnose(lifecycle_pb.DiagnoseRequest(), timeout=TIMEOUT).healthy
+        assert not one.admin.Diagnose(admin_pb.DiagnoseRequest(), timeout=TIMEOUT).healthy
         until(lambda: not cluster.servers[0].is_serving(SEARCHES))
         assert cluster.servers[0].is_serving(WRITES)
     finally:
@@ -205,7 +206,7 @@ def test_qdrant_away_is_unavailable_and_nothing_is_lost(
 
 
 def test_a_killed_server_loses_nothing_and_may_start_before_qdrant(
-    cluster: Cluster, both: tuple[Stubs, Stubs], scope: types.Scope
+    cluster: Cluster, both: tuple[Stubs, Stubs], scope: types_pb.Scope
 ) -> None:
     """What it had acknowledged the other finds; started without Qdrant it takes writes, and searches once it is there."""
     killed, other = cluster.servers[0], both[1]

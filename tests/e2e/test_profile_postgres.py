@@ -13,16 +13,17 @@ import pytest
 from typer.testing import CliRunner
 
 from memsvc.cli.app import app
-from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
-from memsvc.v1 import memory_service_pb2 as pb
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import admin_service_pb2 as admin_pb
+from memsvc.v1 import filters_pb2 as filters_pb
+from memsvc.v1 import memory_service_pb2 as memory_pb
+from memsvc.v1 import types_pb2 as types_pb
 from tests.e2e.test_crash import SCOPE as WRITTEN
 from tests.e2e.test_crash import Writer
 from tests.support.postgres_server import down, schema
 from tests.support.rpc import KEYWORD, MODES, SEMANTIC, TIMEOUT, Refusal, create, create_all, found, search, write
 from tests.support.server_process import FAST, ServerProcess, Stubs
 
-SCOPE = types.Scope(user_id="ada", project_id="p")
+SCOPE = types_pb.Scope(user_id="ada", project_id="p")
 HARBOUR, TEA = "The harbour opens at dawn.", "她每天早上喝绿茶。"
 WRITERS, UNTIL = 4, 40
 COUNT = 300
@@ -54,33 +55,33 @@ def both(replicas: tuple[ServerProcess, ServerProcess]) -> Iterator[tuple[Stubs,
         yield one, other
 
 
-def _first(stubs: Stubs, query: str, scope: types.Scope, **more: object) -> list[str]:
+def _first(stubs: Stubs, query: str, scope: types_pb.Scope, **more: object) -> list[str]:
     return [search(stubs, scope, query, mode=mode, **more).hits[0].memory.id for mode in MODES]
 
 
 def _reports(stubs: Stubs) -> list[tuple[int, int, int]]:
-    diagnosis = stubs.lifecycle.Diagnose(lifecycle_pb.DiagnoseRequest(verify=True), timeout=TIMEOUT)
+    diagnosis = stubs.admin.Diagnose(admin_pb.DiagnoseRequest(verify=True), timeout=TIMEOUT)
     assert [bool(index.generation) for index in diagnosis.indexes] == [True, True]
-    return [(index.missing, index.stale, index.orphaned) for index in diagnosis.indexes]
+    return [(index.missing_count, index.stale_count, index.orphaned_count) for index in diagnosis.indexes]
 
 
-def test_what_one_writes_both_find(both: tuple[Stubs, Stubs], scope: types.Scope) -> None:
+def test_what_one_writes_both_find(both: tuple[Stubs, Stubs], scope: types_pb.Scope) -> None:
     """In both languages, by every retriever, filtered, and no more once it is deleted."""
     one, other = both
     harbour = create(one, scope, HARBOUR, tags=["sea"], importance=5)
     tea = create(other, scope, TEA, tags=["drink"])
-    sea = types.Filter(tags_any=["sea"], min_importance=5)
+    sea = filters_pb.Filter(tags_any=["sea"], min_importance=5)
     for stubs in both:
         assert _first(stubs, "harbour dawn", scope) == [harbour.id] * len(MODES)
         assert _first(stubs, "绿茶", scope) == [tea.id] * len(MODES)
         assert _first(stubs, "绿茶 harbour", scope, filter=sea) == [harbour.id] * len(MODES)
-        assert found(stubs, types.Scope(user_id="somebody else"), "harbour") == []
+        assert found(stubs, types_pb.Scope(user_id="somebody else"), "harbour") == []
     assert found(other, scope, "harbuor", mode=KEYWORD) == [HARBOUR]
-    one.memory.DeleteMemory(pb.DeleteMemoryRequest(scope=scope, id=harbour.id), timeout=TIMEOUT)
+    one.memory.DeleteMemory(memory_pb.DeleteMemoryRequest(scope=scope, id=harbour.id), timeout=TIMEOUT)
     assert [found(stubs, scope, "harbour dawn", mode=KEYWORD) for stubs in both] == [[], []]
 
 
-def test_searches_and_writes_on_both_go_on_during_a_rebuild(both: tuple[Stubs, Stubs], scope: types.Scope) -> None:
+def test_searches_and_writes_on_both_go_on_during_a_rebuild(both: tuple[Stubs, Stubs], scope: types_pb.Scope) -> None:
     """Every search is whole, every acknowledged write is found by both at once and after the switch."""
     create_all(both[0], scope, [f"Walrus number{number} swims." for number in range(COUNT)])
     done = threading.Event()
@@ -109,8 +110,8 @@ def test_searches_and_writes_on_both_go_on_during_a_rebuild(both: tuple[Stubs, S
         writes = [pool.submit(writing, stubs, name) for stubs, name in zip(both, ("uno", "dos"), strict=True)]
         try:
             for stubs in both:
-                *_, last = stubs.lifecycle.Reindex(lifecycle_pb.ReindexRequest(), timeout=TIMEOUT)
-                assert last.phase == lifecycle_pb.REINDEX_PHASE_DONE
+                *_, last = stubs.admin.Reindex(admin_pb.ReindexRequest(), timeout=TIMEOUT)
+                assert last.phase == admin_pb.REINDEX_PHASE_DONE
         finally:
             done.set()
         assert all(one.result(TIMEOUT) for one in work)
@@ -130,7 +131,7 @@ def test_what_a_killed_one_acknowledged_the_other_finds(replicas: tuple[ServerPr
     with replicas[0].stubs() as one, replicas[1].stubs() as other, ThreadPoolExecutor(WRITERS) as pool:
         runs = [pool.submit(writer.run, one, random.Random(seed)) for seed in range(WRITERS)]
         while len(writer.acknowledged) < UNTIL and not wait(runs, timeout=0.05, return_when=FIRST_COMPLETED).done:
-            write(other, WRITTEN, f"written on the other {len(writer.acknowledged)}", wait_for=types.WAIT_FOR_STORED)
+            write(other, WRITTEN, f"written on the other {len(writer.acknowledged)}", wait_for=types_pb.WAIT_FOR_STORED)
         replicas[0].kill()
         for run in runs:
             run.result()
@@ -172,17 +173,19 @@ def test_a_database_that_goes_away_is_diagnosed(replicas: tuple[ServerProcess, S
     with replicas[0].stubs() as stubs:
         create(stubs, SCOPE, "kept three")
         with down():
-            away = stubs.lifecycle.Diagnose(lifecycle_pb.DiagnoseRequest(), timeout=TIMEOUT)
+            away = stubs.admin.Diagnose(admin_pb.DiagnoseRequest(), timeout=TIMEOUT)
             written = CliRunner().invoke(app, ["diagnose", "--address", replicas[0].bound])
         assert not away.healthy
         assert {each.port: each.healthy for each in away.backends}["metadata"] is False
-        assert any(each.code == "BACKEND_DOWN" and "metadata" in each.message for each in away.warnings)
+        assert any(
+            each.code == types_pb.WARNING_CODE_BACKEND_DOWN and "metadata" in each.message for each in away.warnings
+        )
         assert not away.HasField("outbox")
         assert not away.indexes
         assert written.exit_code == 1
         assert "not known while the store is away" in written.stdout
 
         create(stubs, SCOPE, "kept four")
-        back = stubs.lifecycle.Diagnose(lifecycle_pb.DiagnoseRequest(), timeout=TIMEOUT)
+        back = stubs.admin.Diagnose(admin_pb.DiagnoseRequest(), timeout=TIMEOUT)
         assert back.HasField("outbox")
         assert [each.port for each in back.backends if not each.healthy] == []

@@ -8,20 +8,21 @@ from typing import Any
 import grpc
 import pytest
 
-from memsvc.v1 import conflicts_pb2 as conflicts_pb
+from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
-from memsvc.v1 import promotion_pb2 as pb
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import types_pb2 as types_pb
 from tests.support.rpc import TIMEOUT, create, found, get, list_all, refused
 from tests.support.server_process import Stubs
 
-SHORT, LONG = types.MEMORY_LAYER_SHORT_TERM, types.MEMORY_LAYER_LONG_TERM
-ARCHIVED = types.MEMORY_STATUS_ARCHIVED
+SHORT, LONG = types_pb.MEMORY_LAYER_SHORT_TERM, types_pb.MEMORY_LAYER_LONG_TERM
+ARCHIVED = types_pb.MEMORY_STATUS_ARCHIVED
 
 
-def promote(stubs: Stubs, scope: types.Scope, memory: types.Memory, **request: Any) -> pb.PromoteMemoryResponse:
+def promote(
+    stubs: Stubs, scope: types_pb.Scope, memory: types_pb.Memory, **request: Any
+) -> lifecycle_pb.PromoteMemoryResponse:
     """Promote a memory."""
-    asked = pb.PromoteMemoryRequest(scope=scope, id=memory.id, **request)
+    asked = lifecycle_pb.PromoteMemoryRequest(scope=scope, id=memory.id, **request)
     return stubs.lifecycle.PromoteMemory(asked, timeout=TIMEOUT)
 
 
@@ -34,15 +35,20 @@ def promote(stubs: Stubs, scope: types.Scope, memory: types.Memory, **request: A
 )
 def test_what_is_promoted_lasts(stubs: Stubs, user: str, said: str, edited: str, query: str) -> None:
     """In better words, with the key and the rest of the source, which is archived; both name each other."""
-    scope = types.Scope(user_id=user, project_id="p")
-    fields: dict[str, Any] = {"key": "release", "tags": ["date"], "importance": 4, "kind": types.MEMORY_KIND_DECISION}
+    scope = types_pb.Scope(user_id=user, project_id="p")
+    fields: dict[str, Any] = {
+        "key": "release",
+        "tags": ["date"],
+        "importance": 4,
+        "kind": types_pb.MEMORY_KIND_DECISION,
+    }
     source = create(stubs, scope, said, layer=SHORT, **fields)
     reply = promote(stubs, scope, source, content=edited, title="Release")
 
     new = reply.memory
     assert (edited, "Release", "release", LONG) == (new.content, new.title, new.key, new.layer)
-    assert (["date"], 4, types.MEMORY_KIND_DECISION) == (list(new.tags), new.importance, new.kind)
-    assert ([source.id], False) == (list(new.derived_from), new.HasField("expire_time"))
+    assert (["date"], 4, types_pb.MEMORY_KIND_DECISION) == (list(new.tags), new.importance, new.kind)
+    assert ([source.id], False) == (list(new.derived_from_ids), new.HasField("expire_time"))
     assert (ARCHIVED, [new.id], "") == (reply.source.status, list(reply.source.related_ids), reply.source.key)
     assert get(stubs, scope, source.id) == reply.source
     assert [new.id] == [memory.id for memory in list_all(stubs, scope)]
@@ -51,7 +57,7 @@ def test_what_is_promoted_lasts(stubs: Stubs, user: str, said: str, edited: str,
 
 def test_a_promotion_is_done_once(stubs: Stubs, user: str) -> None:
     """As it stands; a repetition gets the same answer, another request is told that it is archived."""
-    scope = types.Scope(user_id=user)
+    scope = types_pb.Scope(user_id=user)
     source = create(stubs, scope, "The kettle is blue.", layer=SHORT)
     request = {"request_id": str(uuid.uuid4())}
     first = promote(stubs, scope, source, **request)
@@ -59,7 +65,7 @@ def test_a_promotion_is_done_once(stubs: Stubs, user: str) -> None:
     assert "The kettle is blue." == first.memory.content
     assert first.memory.id == promote(stubs, scope, source, **request).memory.id
     for memory in (first.source, first.memory):
-        refusal = refused(stubs.lifecycle.PromoteMemory, pb.PromoteMemoryRequest(scope=scope, id=memory.id))
+        refusal = refused(stubs.lifecycle.PromoteMemory, lifecycle_pb.PromoteMemoryRequest(scope=scope, id=memory.id))
         assert (grpc.StatusCode.INVALID_ARGUMENT, ("id",)) == (refusal.code, refusal.fields)
 
 
@@ -74,15 +80,15 @@ def test_a_conflict_goes_on_with_what_is_promoted(
     stubs: Stubs, user: str, older: str, said: str, edited: str, value: str
 ) -> None:
     """The question stays open, by the new memory's words, and can be settled."""
-    scope = types.Scope(user_id=user)
+    scope = types_pb.Scope(user_id=user)
     old, source = create(stubs, scope, older), create(stubs, scope, said, layer=SHORT)
     new = promote(stubs, scope, source, content=edited).memory
 
-    asked = conflicts_pb.ListConflictsRequest(scope=scope)
+    asked = memory_pb.ListConflictsRequest(scope=scope)
     [conflict] = stubs.memory.ListConflicts(asked, timeout=TIMEOUT).conflicts
     assert (old.id, new.id, value) == (conflict.older_memory_id, conflict.newer_memory_id, conflict.newer_value)
-    settling = conflicts_pb.ResolveConflictRequest(
-        scope=scope, conflict_id=conflict.id, resolution=conflicts_pb.CONFLICT_RESOLUTION_CONFIRM
+    settling = memory_pb.ResolveConflictRequest(
+        scope=scope, id=conflict.id, resolution=memory_pb.CONFLICT_RESOLUTION_CONFIRM
     )
     stubs.memory.ResolveConflict(settling, timeout=TIMEOUT)
     assert new.id == get(stubs, scope, old.id).superseded_by_id
@@ -98,25 +104,25 @@ def test_a_conflict_goes_on_with_what_is_promoted(
 )
 def test_no_conflict_stays_with_what_is_put_away(stubs: Stubs, user: str, older: str, newer: str) -> None:
     """One over the source, and one that the better words do not speak of, are closed."""
-    scope = types.Scope(user_id=user)
+    scope = types_pb.Scope(user_id=user)
     says_more = older.count(".") + older.count("。") > 1
     layers = (SHORT, LONG) if says_more else (LONG, SHORT)
     old, new = (create(stubs, scope, said, layer=layer) for said, layer in zip((older, newer), layers, strict=True))
     promote(stubs, scope, old if says_more else new, content="" if says_more else "The kettle is blue.")
 
-    asked = conflicts_pb.ListConflictsRequest(scope=scope, states=[conflicts_pb.CONFLICT_STATE_CLOSED])
+    asked = memory_pb.ListConflictsRequest(scope=scope, states=[types_pb.CONFLICT_STATE_CLOSED])
     assert len(stubs.memory.ListConflicts(asked, timeout=TIMEOUT).conflicts) == 1
-    assert not stubs.memory.ListConflicts(conflicts_pb.ListConflictsRequest(scope=scope), timeout=TIMEOUT).conflicts
-    assert get(stubs, scope, new.id if says_more else old.id).status == types.MEMORY_STATUS_ACTIVE
+    assert not stubs.memory.ListConflicts(memory_pb.ListConflictsRequest(scope=scope), timeout=TIMEOUT).conflicts
+    assert get(stubs, scope, new.id if says_more else old.id).status == types_pb.MEMORY_STATUS_ACTIVE
 
 
 def test_nothing_changes_when_a_promotion_is_refused(stubs: Stubs, user: str) -> None:
     """Because of the revision, or since another memory says the same already."""
-    scope = types.Scope(user_id=user)
+    scope = types_pb.Scope(user_id=user)
     source = create(stubs, scope, "The kettle is blue.", layer=SHORT)
     create(stubs, scope, "The walrus sings.")
-    late = pb.PromoteMemoryRequest(scope=scope, id=source.id, expected_revision=7)
-    taken = pb.PromoteMemoryRequest(scope=scope, id=source.id, content="The walrus sings.")
+    late = lifecycle_pb.PromoteMemoryRequest(scope=scope, id=source.id, expected_revision=7)
+    taken = lifecycle_pb.PromoteMemoryRequest(scope=scope, id=source.id, content="The walrus sings.")
     assert grpc.StatusCode.ABORTED == refused(stubs.lifecycle.PromoteMemory, late).code
     assert grpc.StatusCode.ALREADY_EXISTS == refused(stubs.lifecycle.PromoteMemory, taken).code
 

@@ -10,20 +10,28 @@ import grpc
 import pytest
 from google.protobuf.field_mask_pb2 import FieldMask
 
-from memsvc.v1 import capture_pb2 as capture_pb
-from memsvc.v1 import memory_service_pb2 as pb
-from memsvc.v1 import review_pb2, search_service_pb2
+from memsvc.v1 import filters_pb2 as filters_pb
+from memsvc.v1 import memory_service_pb2 as memory_pb
+from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import session_service_pb2 as session_pb
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import types_pb2 as types_pb
 from tests.support.fixtures import batch, header
 from tests.support.rpc import TIMEOUT, WAYS, create, found, get, list_all, refused, write
 from tests.support.server_process import FAST, ServerProcess, Stubs
 
-USER, AGENT, TOOL = types.MEMORY_ORIGIN_USER, types.MEMORY_ORIGIN_AGENT, types.MEMORY_ORIGIN_TOOL
-DOCUMENT, IMPORT = types.MEMORY_ORIGIN_DOCUMENT, types.MEMORY_ORIGIN_IMPORT
-ACTIVE, QUARANTINED, DELETED = types.MEMORY_STATUS_ACTIVE, types.MEMORY_STATUS_QUARANTINED, types.MEMORY_STATUS_DELETED
-PENDING, APPROVED, REJECTED = types.MEMORY_REVIEW_PENDING, types.MEMORY_REVIEW_APPROVED, types.MEMORY_REVIEW_REJECTED
-APPROVE, REJECT = review_pb2.REVIEW_VERDICT_APPROVE, review_pb2.REVIEW_VERDICT_REJECT
+USER, AGENT, TOOL = types_pb.MEMORY_ORIGIN_USER, types_pb.MEMORY_ORIGIN_AGENT, types_pb.MEMORY_ORIGIN_TOOL
+DOCUMENT, IMPORT = types_pb.MEMORY_ORIGIN_DOCUMENT, types_pb.MEMORY_ORIGIN_IMPORT
+ACTIVE, QUARANTINED, DELETED = (
+    types_pb.MEMORY_STATUS_ACTIVE,
+    types_pb.MEMORY_STATUS_QUARANTINED,
+    types_pb.MEMORY_STATUS_DELETED,
+)
+PENDING, APPROVED, REJECTED = (
+    types_pb.MEMORY_REVIEW_PENDING,
+    types_pb.MEMORY_REVIEW_APPROVED,
+    types_pb.MEMORY_REVIEW_REJECTED,
+)
+APPROVE, REJECT = memory_pb.REVIEW_VERDICT_APPROVE, memory_pb.REVIEW_VERDICT_REJECT
 EN, ZH = "The vault code is heptagon.", "保险柜的密码是七边形。"
 
 
@@ -35,18 +43,18 @@ def wary(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stubs]:
         yield stubs
 
 
-def update(stubs: Stubs, scope: types.Scope, memory: types.Memory, *paths: str) -> types.Memory:
+def update(stubs: Stubs, scope: types_pb.Scope, memory: types_pb.Memory, *paths: str) -> types_pb.Memory:
     """Change the fields of a memory that *paths* name."""
-    request = pb.UpdateMemoryRequest(scope=scope, memory=memory, update_mask=FieldMask(paths=paths))
+    request = memory_pb.UpdateMemoryRequest(scope=scope, memory=memory, update_mask=FieldMask(paths=paths))
     return stubs.memory.UpdateMemory(request, timeout=TIMEOUT).memory
 
 
-def waiting(stubs: Stubs, scope: types.Scope, **request: Any) -> list[types.Memory]:
+def waiting(stubs: Stubs, scope: types_pb.Scope, **request: Any) -> list[types_pb.Memory]:
     """Return what waits for a review, page by page."""
-    memories: list[types.Memory] = []
+    memories: list[types_pb.Memory] = []
     token = ""
     while True:
-        asked = review_pb2.ListQuarantinedRequest(scope=scope, page_token=token, **request)
+        asked = memory_pb.ListQuarantinedRequest(scope=scope, page_token=token, **request)
         page = stubs.memory.ListQuarantined(asked, timeout=TIMEOUT)
         memories += page.memories
         token = page.next_page_token
@@ -54,18 +62,22 @@ def waiting(stubs: Stubs, scope: types.Scope, **request: Any) -> list[types.Memo
             return memories
 
 
-def decision(scope: types.Scope, memory: types.Memory, verdict: int, **fields: Any) -> review_pb2.ReviewMemoryRequest:
+def decision(
+    scope: types_pb.Scope, memory: types_pb.Memory, verdict: int, **fields: Any
+) -> memory_pb.ReviewMemoryRequest:
     """Return a review of a memory."""
-    return review_pb2.ReviewMemoryRequest(scope=scope, id=memory.id, verdict=verdict, **fields)  # type: ignore[arg-type]
+    return memory_pb.ReviewMemoryRequest(scope=scope, id=memory.id, verdict=verdict, **fields)  # type: ignore[arg-type]
 
 
-def review(stubs: Stubs, scope: types.Scope, memory: types.Memory, verdict: int, **fields: Any) -> types.Memory:
+def review(
+    stubs: Stubs, scope: types_pb.Scope, memory: types_pb.Memory, verdict: int, **fields: Any
+) -> types_pb.Memory:
     """Decide about a memory."""
     return stubs.memory.ReviewMemory(decision(scope, memory, verdict, **fields), timeout=TIMEOUT).memory
 
 
 @pytest.mark.parametrize(("origin", "trust"), [(USER, 1.0), (AGENT, 0.8), (TOOL, 0.5), (DOCUMENT, 0.6), (IMPORT, 0.7)])
-def test_trust_is_at_most_that_of_the_class(stubs: Stubs, scope: types.Scope, origin: Any, trust: float) -> None:
+def test_trust_is_at_most_that_of_the_class(stubs: Stubs, scope: types_pb.Scope, origin: Any, trust: float) -> None:
     """A writer can lower it, never raise it."""
     plain = create(stubs, scope, "plain", origin=origin)
     bold = create(stubs, scope, "bold", origin=origin, trust=1.0)
@@ -77,11 +89,11 @@ def test_trust_is_at_most_that_of_the_class(stubs: Stubs, scope: types.Scope, or
     assert get(stubs, scope, humble.id).trust == 0.123457
 
 
-def test_who_says_nothing_is_an_agent_or_an_import(stubs: Stubs, scope: types.Scope) -> None:
+def test_who_says_nothing_is_an_agent_or_an_import(stubs: Stubs, scope: types_pb.Scope) -> None:
     """Single and batch writes come from agents; an import says so itself, unless a memory says otherwise."""
     one = create(stubs, scope, "one")
-    memories = [types.Memory(content="two"), types.Memory(content="three", origin=USER)]
-    requests = [header(scope, wait_for=types.WAIT_FOR_INDEXED), batch(0, memories)]
+    memories = [types_pb.Memory(content="two"), types_pb.Memory(content="three", origin=USER)]
+    requests = [header(scope, wait_for=types_pb.WAIT_FOR_INDEXED), batch(0, memories)]
     list(stubs.memory.ImportMemories(iter(requests), timeout=TIMEOUT))
 
     assert (one.origin, one.trust) == (AGENT, 0.8)
@@ -90,48 +102,50 @@ def test_who_says_nothing_is_an_agent_or_an_import(stubs: Stubs, scope: types.Sc
     }  # fmt: skip
 
 
-def test_what_is_derived_is_trusted_no_more_than_its_sources(stubs: Stubs, scope: types.Scope) -> None:
+def test_what_is_derived_is_trusted_no_more_than_its_sources(stubs: Stubs, scope: types_pb.Scope) -> None:
     """The least of them counts, over several steps, and deleted ones too."""
     page = create(stubs, scope, "网页", origin=TOOL, trust=0.3)
     said = create(stubs, scope, "said", origin=USER)
-    summary = create(stubs, scope, "summary", origin=USER, derived_from=[said.id, page.id.upper(), said.id])
-    stubs.memory.DeleteMemory(pb.DeleteMemoryRequest(scope=scope, id=page.id), timeout=TIMEOUT)
-    again = create(stubs, scope, "summary of the summary", derived_from=[summary.id])
-    late = create(stubs, scope, "late", origin=USER, derived_from=[page.id])
+    summary = create(stubs, scope, "summary", origin=USER, derived_from_ids=[said.id, page.id.upper(), said.id])
+    stubs.memory.DeleteMemory(memory_pb.DeleteMemoryRequest(scope=scope, id=page.id), timeout=TIMEOUT)
+    again = create(stubs, scope, "summary of the summary", derived_from_ids=[summary.id])
+    late = create(stubs, scope, "late", origin=USER, derived_from_ids=[page.id])
 
-    assert (summary.trust, list(summary.derived_from)) == (0.3, [said.id, page.id])
+    assert (summary.trust, list(summary.derived_from_ids)) == (0.3, [said.id, page.id])
     assert (again.trust, late.trust) == (0.3, 0.3)
 
 
-def test_a_batch_names_the_source_that_is_not_there(stubs: Stubs, scope: types.Scope) -> None:
+def test_a_batch_names_the_source_that_is_not_there(stubs: Stubs, scope: types_pb.Scope) -> None:
     """The item fails alone, by the path of the id."""
     items = [
-        types.Memory(content="good"),
-        types.Memory(content="bad", derived_from=[scope.user_id.removeprefix("user-")]),
+        types_pb.Memory(content="good"),
+        types_pb.Memory(content="bad", derived_from_ids=[scope.user_id.removeprefix("user-")]),
     ]
-    request = pb.BatchCreateMemoriesRequest(scope=scope, memories=[pb.BatchMemory(memory=item) for item in items])
+    request = memory_pb.BatchCreateMemoriesRequest(
+        scope=scope, memories=[memory_pb.BatchMemory(memory=item) for item in items]
+    )
     good, bad = stubs.memory.BatchCreateMemories(request, timeout=TIMEOUT).results
 
     assert good.status.code == 0
-    assert [violation.field for violation in bad.status.field_violations] == ["memory.derived_from[0]"]
+    assert [violation.field for violation in bad.status.field_violations] == ["memory.derived_from_ids[0]"]
 
 
-def test_filters_by_origin_and_trust(stubs: Stubs, scope: types.Scope) -> None:
+def test_filters_by_origin_and_trust(stubs: Stubs, scope: types_pb.Scope) -> None:
     """In lists and in every way of searching."""
     create(stubs, scope, "walrus one", origin=USER)
     create(stubs, scope, "walrus two", origin=TOOL)
     create(stubs, scope, "walrus three", origin=TOOL, trust=0.2)
 
-    def conditions(field: int, operator: int, value: Any) -> types.Filter:
-        tested = types.FilterCondition(field=field, operator=operator, values=[value])  # type: ignore[arg-type]
-        return types.Filter(where=types.FilterExpression(condition=tested))
+    def conditions(field: int, operator: int, value: Any) -> filters_pb.Filter:
+        tested = filters_pb.FilterCondition(field=field, operator=operator, values=[value])  # type: ignore[arg-type]
+        return filters_pb.Filter(where=filters_pb.FilterExpression(condition=tested))
 
-    less = conditions(types.FILTER_FIELD_TRUST, types.FILTER_OPERATOR_LESS, {"number_value": 0.5})
-    named = conditions(types.FILTER_FIELD_ORIGIN, types.FILTER_OPERATOR_EQUALS, {"string_value": "TOOL"})
+    less = conditions(filters_pb.FILTER_FIELD_TRUST, filters_pb.FILTER_OPERATOR_LESS, {"number_value": 0.5})
+    named = conditions(filters_pb.FILTER_FIELD_ORIGIN, filters_pb.FILTER_OPERATOR_EQUALS, {"string_value": "TOOL"})
     for chosen, expected in (
-        (types.Filter(origins=[TOOL]), {"walrus two", "walrus three"}),
-        (types.Filter(min_trust=0.5), {"walrus one", "walrus two"}),
-        (types.Filter(origins=[TOOL, USER], min_trust=0.6), {"walrus one"}),
+        (filters_pb.Filter(origins=[TOOL]), {"walrus two", "walrus three"}),
+        (filters_pb.Filter(min_trust=0.5), {"walrus one", "walrus two"}),
+        (filters_pb.Filter(origins=[TOOL, USER], min_trust=0.6), {"walrus one"}),
         (less, {"walrus three"}),
         (named, {"walrus two", "walrus three"}),
     ):
@@ -141,18 +155,21 @@ def test_filters_by_origin_and_trust(stubs: Stubs, scope: types.Scope) -> None:
 
 
 @pytest.mark.parametrize("content", [EN, ZH])
-def test_quarantined_memories_are_out_of_sight(stubs: Stubs, scope: types.Scope, content: str) -> None:
+def test_quarantined_memories_are_out_of_sight(stubs: Stubs, scope: types_pb.Scope, content: str) -> None:
     """No list, search or key finds them; by id, by their status, and in their own list they are there."""
-    memory = types.Memory(content=content, key="code", tags=["t"], status=QUARANTINED)
+    memory = types_pb.Memory(content=content, key="code", tags=["t"], status=QUARANTINED)
     one = write(stubs, scope, memory).memory
     query = content[:-1]
 
     assert (one.status, one.review) == (QUARANTINED, PENDING)
     assert list_all(stubs, scope) == []
     assert [found(stubs, scope, query, **way) for way in WAYS.values()] == [[]] * len(WAYS)
-    assert refused(stubs.memory.GetMemory, pb.GetMemoryRequest(scope=scope, key="code")).reason == "MEMORY_NOT_FOUND"
+    assert (
+        refused(stubs.memory.GetMemory, memory_pb.GetMemoryRequest(scope=scope, key="code")).reason
+        == "MEMORY_NOT_FOUND"
+    )
     assert get(stubs, scope, one.id).status == QUARANTINED
-    asked = types.Filter(statuses=[QUARANTINED])
+    asked = filters_pb.Filter(statuses=[QUARANTINED])
     assert [found(stubs, scope, query, filter=asked)] == [[content]]
     assert [memory.id for memory in waiting(stubs, scope)] == [one.id]
 
@@ -160,28 +177,30 @@ def test_quarantined_memories_are_out_of_sight(stubs: Stubs, scope: types.Scope,
 
     assert (after.status, after.review, after.revision, after.trust) == (ACTIVE, APPROVED, 2, one.trust)
     assert [found(stubs, scope, query, **way) for way in WAYS.values()] == [[content]] * len(WAYS)
-    assert stubs.memory.GetMemory(pb.GetMemoryRequest(scope=scope, key="code"), timeout=TIMEOUT).memory.id == one.id
+    assert (
+        stubs.memory.GetMemory(memory_pb.GetMemoryRequest(scope=scope, key="code"), timeout=TIMEOUT).memory.id == one.id
+    )
     assert waiting(stubs, scope) == []
 
 
-def test_the_words_of_a_quarantined_line_do_not_lead_to_the_next(stubs: Stubs, scope: types.Scope) -> None:
+def test_the_words_of_a_quarantined_line_do_not_lead_to_the_next(stubs: Stubs, scope: types_pb.Scope) -> None:
     """A line of a conversation is found by the one before it, but not by one that is withheld."""
-    talk = types.Scope(user_id=scope.user_id, session_id="s")
-    write(stubs, talk, types.Memory(content="Say mugwumpery.", status=QUARANTINED))
+    talk = types_pb.Scope(user_id=scope.user_id, session_id="s")
+    write(stubs, talk, types_pb.Memory(content="Say mugwumpery.", status=QUARANTINED))
     create(stubs, talk, "Good, let us have lunch.")
 
-    assert found(stubs, talk, "mugwumpery", mode=search_service_pb2.SEARCH_MODE_KEYWORD) == []
+    assert found(stubs, talk, "mugwumpery", mode=search_pb.SEARCH_MODE_KEYWORD) == []
 
 
-def test_too_little_trust_is_withheld(wary: Stubs, scope: types.Scope) -> None:
+def test_too_little_trust_is_withheld(wary: Stubs, scope: types_pb.Scope) -> None:
     """By its class, by its writer's word, by its sources, in batches and imports too; the rest is not."""
     tool = create(wary, scope, "tool", origin=TOOL)
     humble = create(wary, scope, "humble", origin=USER, trust=0.59)
-    child = create(wary, scope, "child", origin=USER, derived_from=[humble.id])
+    child = create(wary, scope, "child", origin=USER, derived_from_ids=[humble.id])
     paper = create(wary, scope, "paper", origin=DOCUMENT)
-    asked = write(wary, scope, types.Memory(content="asked", origin=USER, status=QUARANTINED)).memory
-    tainted = create(wary, scope, "tainted", origin=USER, derived_from=[asked.id])
-    requests = [header(scope), batch(0, [types.Memory(content="import", trust=0.1), "good import"])]
+    asked = write(wary, scope, types_pb.Memory(content="asked", origin=USER, status=QUARANTINED)).memory
+    tainted = create(wary, scope, "tainted", origin=USER, derived_from_ids=[asked.id])
+    requests = [header(scope), batch(0, [types_pb.Memory(content="import", trust=0.1), "good import"])]
     list(wary.memory.ImportMemories(iter(requests), timeout=TIMEOUT))
 
     assert (paper.status, asked.trust, tainted.trust) == (ACTIVE, 1.0, 1.0)
@@ -189,19 +208,19 @@ def test_too_little_trust_is_withheld(wary: Stubs, scope: types.Scope) -> None:
     withheld = waiting(wary, scope, page_size=2)
     assert [m.content for m in withheld] == ["import", "tainted", "asked", "child", "humble", "tool"]
     assert {m.review for m in withheld} == {PENDING}
-    assert [m.id for m in waiting(wary, scope, filter=types.Filter(origins=[TOOL]))] == [tool.id]
+    assert [m.id for m in waiting(wary, scope, filter=filters_pb.Filter(origins=[TOOL]))] == [tool.id]
     assert child.trust == 0.59
 
 
-def test_what_is_withheld_takes_no_key_and_no_content(wary: Stubs, scope: types.Scope) -> None:
+def test_what_is_withheld_takes_no_key_and_no_content(wary: Stubs, scope: types_pb.Scope) -> None:
     """Poison under a key changes nothing of the memory that bears it, and the truth can be told beside it."""
     truth = create(wary, scope, "The door is locked.", key="door", origin=USER)
     poison = create(wary, scope, "The door is open.", key="door", origin=TOOL)
     lie = create(wary, scope, "The key is under the mat.", key="key", origin=TOOL)
-    same = write(wary, scope, types.Memory(content=lie.content, key="key", origin=USER))
+    same = write(wary, scope, types_pb.Memory(content=lie.content, key="key", origin=USER))
 
     assert get(wary, scope, truth.id) == truth
-    assert (poison.status, same.outcome) == (QUARANTINED, types.WRITE_OUTCOME_CREATED)
+    assert (poison.status, same.outcome) == (QUARANTINED, types_pb.WRITE_OUTCOME_CREATED)
     for memory, holder in ((poison, truth), (lie, same.memory)):
         refusal = refused(wary.memory.ReviewMemory, decision(scope, memory, APPROVE))
         assert (refusal.reason, refusal.metadata) == ("MEMORY_EXISTS", {"memory_id": holder.id})
@@ -209,13 +228,13 @@ def test_what_is_withheld_takes_no_key_and_no_content(wary: Stubs, scope: types.
     assert waiting(wary, scope) == []
 
 
-def test_what_was_rejected_does_not_come_back_by_restoring(stubs: Stubs, scope: types.Scope) -> None:
+def test_what_was_rejected_does_not_come_back_by_restoring(stubs: Stubs, scope: types_pb.Scope) -> None:
     """It waits for a review again, as does what was deleted while it waited."""
-    one, two = (write(stubs, scope, types.Memory(content=c, key="k", status=QUARANTINED)).memory for c in ("1", "2"))
+    one, two = (write(stubs, scope, types_pb.Memory(content=c, key="k", status=QUARANTINED)).memory for c in ("1", "2"))
     rejected = review(stubs, scope, one, REJECT)
-    stubs.memory.DeleteMemory(pb.DeleteMemoryRequest(scope=scope, id=two.id), timeout=TIMEOUT)
+    stubs.memory.DeleteMemory(memory_pb.DeleteMemoryRequest(scope=scope, id=two.id), timeout=TIMEOUT)
     back = [
-        stubs.memory.RestoreMemory(pb.RestoreMemoryRequest(scope=scope, id=memory.id), timeout=TIMEOUT).memory
+        stubs.memory.RestoreMemory(memory_pb.RestoreMemoryRequest(scope=scope, id=memory.id), timeout=TIMEOUT).memory
         for memory in (one, two)
     ]
 
@@ -224,58 +243,58 @@ def test_what_was_rejected_does_not_come_back_by_restoring(stubs: Stubs, scope: 
     assert list_all(stubs, scope) == []
 
 
-def test_only_a_review_ends_a_quarantine(stubs: Stubs, scope: types.Scope) -> None:
+def test_only_a_review_ends_a_quarantine(stubs: Stubs, scope: types_pb.Scope) -> None:
     """An update may change what waits and may quarantine what does not, but it lets nothing out."""
     one = create(stubs, scope, "one", key="k")
-    held = update(stubs, scope, types.Memory(id=one.id, status=QUARANTINED))
-    retold = update(stubs, scope, types.Memory(id=one.id, content="retold", origin=USER, trust=1.0))
-    for status in (ACTIVE, types.MEMORY_STATUS_ARCHIVED):
-        changed = types.Memory(id=one.id, status=status)
-        refusal = refused(stubs.memory.UpdateMemory, pb.UpdateMemoryRequest(scope=scope, memory=changed))
+    held = update(stubs, scope, types_pb.Memory(id=one.id, status=QUARANTINED))
+    retold = update(stubs, scope, types_pb.Memory(id=one.id, content="retold", origin=USER, trust=1.0))
+    for status in (ACTIVE, types_pb.MEMORY_STATUS_ARCHIVED):
+        changed = types_pb.Memory(id=one.id, status=status)
+        refusal = refused(stubs.memory.UpdateMemory, memory_pb.UpdateMemoryRequest(scope=scope, memory=changed))
         assert (refusal.code, refusal.fields) == (grpc.StatusCode.INVALID_ARGUMENT, ("memory.status",))
 
     assert [(memory.status, memory.review) for memory in (held, retold)] == [(QUARANTINED, PENDING)] * 2
     assert create(stubs, scope, "another", key="k").id != one.id
 
 
-def test_an_update_lowers_trust_by_itself_and_raises_it_by_name(wary: Stubs, scope: types.Scope) -> None:
+def test_an_update_lowers_trust_by_itself_and_raises_it_by_name(wary: Stubs, scope: types_pb.Scope) -> None:
     """A new origin or source can lower it, below the threshold into quarantine; what was approved stays so."""
     source = create(wary, scope, "source", origin=DOCUMENT)
     one = create(wary, scope, "one", origin=USER)
-    lower = update(wary, scope, types.Memory(id=one.id, derived_from=[source.id]), "derived_from")
-    named = update(wary, scope, types.Memory(id=one.id, trust=1.0), "trust")
-    free = update(wary, scope, types.Memory(id=one.id, trust=1.0), "trust", "derived_from")
-    tool = update(wary, scope, types.Memory(id=one.id, origin=TOOL), "origin")
+    lower = update(wary, scope, types_pb.Memory(id=one.id, derived_from_ids=[source.id]), "derived_from_ids")
+    named = update(wary, scope, types_pb.Memory(id=one.id, trust=1.0), "trust")
+    free = update(wary, scope, types_pb.Memory(id=one.id, trust=1.0), "trust", "derived_from_ids")
+    tool = update(wary, scope, types_pb.Memory(id=one.id, origin=TOOL), "origin")
     approved = review(wary, scope, tool, APPROVE)
-    retitled = update(wary, scope, types.Memory(id=one.id, title="T"), "title")
+    retitled = update(wary, scope, types_pb.Memory(id=one.id, title="T"), "title")
 
     assert [memory.trust for memory in (lower, named, free, tool)] == [0.6, 0.6, 1.0, 0.5]
     assert (lower.status, tool.status, tool.review) == (ACTIVE, QUARANTINED, PENDING)
     assert [(m.status, m.review, m.trust) for m in (approved, retitled)] == [(ACTIVE, APPROVED, 0.5)] * 2
 
 
-def test_new_content_under_a_key_has_its_own_provenance(stubs: Stubs, scope: types.Scope) -> None:
+def test_new_content_under_a_key_has_its_own_provenance(stubs: Stubs, scope: types_pb.Scope) -> None:
     """The same content said again without a word about it keeps what it had."""
     one = create(stubs, scope, "one", key="k", origin=TOOL)
-    same = write(stubs, scope, types.Memory(content="one", key="k"))
+    same = write(stubs, scope, types_pb.Memory(content="one", key="k"))
     vouched = create(stubs, scope, "one", key="k", origin=USER)
-    new = create(stubs, scope, "two", key="k", origin=TOOL, derived_from=[one.id])
+    new = create(stubs, scope, "two", key="k", origin=TOOL, derived_from_ids=[one.id])
 
-    assert (same.outcome, same.memory.origin) == (types.WRITE_OUTCOME_DUPLICATE, TOOL)
-    assert [(m.origin, m.trust, list(m.derived_from)) for m in (vouched, new)] == [
+    assert (same.outcome, same.memory.origin) == (types_pb.WRITE_OUTCOME_DUPLICATE, TOOL)
+    assert [(m.origin, m.trust, list(m.derived_from_ids)) for m in (vouched, new)] == [
         (USER, 1.0, []), (TOOL, 0.5, [one.id]),
     ]  # fmt: skip
 
 
-def test_a_review_happens_once(stubs: Stubs, scope: types.Scope) -> None:
+def test_a_review_happens_once(stubs: Stubs, scope: types_pb.Scope) -> None:
     """Repeated with its request_id it is answered again; otherwise it is told that there is nothing to decide."""
-    one = write(stubs, scope, types.Memory(content="one", status=QUARANTINED)).memory
+    one = write(stubs, scope, types_pb.Memory(content="one", status=QUARANTINED)).memory
     stale = refused(stubs.memory.ReviewMemory, decision(scope, one, APPROVE, expected_revision=7))
     first = review(stubs, scope, one, APPROVE, request_id="r")
     again = review(stubs, scope, one, APPROVE, request_id="r")
     late = refused(stubs.memory.ReviewMemory, decision(scope, one, REJECT))
     other = refused(stubs.memory.ReviewMemory, decision(scope, one, REJECT, request_id="r"))
-    review(stubs, scope, held := write(stubs, scope, types.Memory(content="2", status=QUARANTINED)).memory, REJECT)
+    review(stubs, scope, held := write(stubs, scope, types_pb.Memory(content="2", status=QUARANTINED)).memory, REJECT)
     gone = refused(stubs.memory.ReviewMemory, decision(scope, held, APPROVE))
 
     assert first == again
@@ -287,10 +306,10 @@ def test_a_review_happens_once(stubs: Stubs, scope: types.Scope) -> None:
 
 def test_provenance_survives_a_restart(tmp_path: Path) -> None:
     """What is withheld stays withheld."""
-    scope = types.Scope(user_id="u")
+    scope = types_pb.Scope(user_id="u")
     with ServerProcess(tmp_path / "data") as server:
         with server.stubs() as stubs:
-            one = write(stubs, scope, types.Memory(content=EN, origin=TOOL, trust=0.1, status=QUARANTINED)).memory
+            one = write(stubs, scope, types_pb.Memory(content=EN, origin=TOOL, trust=0.1, status=QUARANTINED)).memory
         server.kill()
         server.start()
         with server.stubs() as stubs:
@@ -300,23 +319,23 @@ def test_provenance_survives_a_restart(tmp_path: Path) -> None:
 
 def test_what_is_heard_says_who_said_it(stubs: Stubs, user: str) -> None:
     """What users, agents and tools say, and documents, captured, in a session or ingested."""
-    scope = types.Scope(user_id=user, project_id="p", session_id="talk")
+    scope = types_pb.Scope(user_id=user, project_id="p", session_id="talk")
     messages = [
-        capture_pb.ChatMessage(role=types.MESSAGE_ROLE_USER, content="我喜欢深色主题。"),
-        capture_pb.ChatMessage(role=types.MESSAGE_ROLE_ASSISTANT, content="We decided to use Redis."),
+        types_pb.ChatMessage(role=types_pb.MESSAGE_ROLE_USER, content="我喜欢深色主题。"),
+        types_pb.ChatMessage(role=types_pb.MESSAGE_ROLE_ASSISTANT, content="We decided to use Redis."),
     ]
     flushed = stubs.memory.FlushMessages(
-        capture_pb.FlushMessagesRequest(scope=scope, messages=messages), timeout=TIMEOUT
+        memory_pb.FlushMessagesRequest(scope=scope, messages=messages), timeout=TIMEOUT
     )
     stubs.session.CreateSession(session_pb.CreateSessionRequest(scope=scope), timeout=TIMEOUT)
-    roles = (types.MESSAGE_ROLE_USER, types.MESSAGE_ROLE_ASSISTANT, types.MESSAGE_ROLE_TOOL)
-    lines = [session_pb.NewMessage(role=role, content=f"line {role}") for role in roles]
+    roles = (types_pb.MESSAGE_ROLE_USER, types_pb.MESSAGE_ROLE_ASSISTANT, types_pb.MESSAGE_ROLE_TOOL)
+    lines = [types_pb.ChatMessage(role=role, content=f"line {role}") for role in roles]
     appended = stubs.session.AppendMessages(
         session_pb.AppendMessagesRequest(scope=scope, messages=lines), timeout=TIMEOUT
     )
     parts = [
-        capture_pb.IngestDocumentRequest(header=capture_pb.DocumentHeader(scope=scope, name="a.md")),
-        capture_pb.IngestDocumentRequest(data=b"# A\n\ntext"),
+        memory_pb.IngestDocumentRequest(header=memory_pb.DocumentHeader(scope=scope, name="a.md")),
+        memory_pb.IngestDocumentRequest(data=b"# A\n\ntext"),
     ]
     document = stubs.memory.IngestDocument(iter(parts), timeout=TIMEOUT)
 

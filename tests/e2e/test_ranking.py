@@ -10,7 +10,7 @@ import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from memsvc.v1 import search_service_pb2 as search_pb
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import types_pb2 as types_pb
 from tests.support.rpc import HYBRID, KEYWORD, SEMANTIC, at_rest, create, create_all, search
 from tests.support.server_process import ServerProcess, Stubs
 
@@ -30,20 +30,20 @@ LINES = (
 
 
 @pytest.fixture
-def stocked(stubs: Stubs, scope: types.Scope) -> types.Scope:
+def stocked(stubs: Stubs, scope: types_pb.Scope) -> types_pb.Scope:
     """The scope of a user with a few memories, one of them found by its keyword alone."""
     create_all(stubs, scope, LINES)
-    create(stubs, scope, "It has tusks.", keywords=[types.Keyword(term="walrus", weight=1.0)])
+    create(stubs, scope, "It has tusks.", keywords=[types_pb.Keyword(term="walrus", weight=1.0)])
     at_rest(stubs)
     return scope
 
 
-def hits(stubs: Stubs, scope: types.Scope, query: str = QUERY, **fields: object) -> list[search_pb.Hit]:
+def hits(stubs: Stubs, scope: types_pb.Scope, query: str = QUERY, **fields: object) -> list[search_pb.Hit]:
     """Search with explanations."""
     return list(search(stubs, scope, query, explain=True, limit=100, **fields).hits)
 
 
-def alone(stubs: Stubs, scope: types.Scope, retriever: int) -> dict[str, tuple[int, float]]:
+def alone(stubs: Stubs, scope: types_pb.Scope, retriever: int) -> dict[str, tuple[int, float]]:
     """Return rank and raw score of every memory that one retriever finds by itself."""
     if retriever == DENSE:
         found = hits(stubs, scope, mode=SEMANTIC)
@@ -75,11 +75,11 @@ def recomputed(hit: search_pb.Hit) -> float:
         search_pb.Fusion(weights=search_pb.FusionWeights(dense=0.2, bm25=5, keyword_table=0.1)),
         search_pb.Fusion(preset=search_pb.FUSION_PRESET_DENSE_70_BM25_30),
         search_pb.Fusion(preset=search_pb.FUSION_PRESET_DENSE_60_KEYWORD_40),
-        search_pb.Fusion(method=WEIGHTED, normalization=search_pb.NORMALIZATION_NONE),
+        search_pb.Fusion(method=WEIGHTED, normalization=search_pb.FUSION_NORMALIZATION_NONE),
         search_pb.Fusion(method=WEIGHTED, single_retriever_factor=0.5),
     ],
 )
-def test_an_explanation_adds_up_to_the_score(stubs: Stubs, stocked: types.Scope, fusion: search_pb.Fusion) -> None:
+def test_an_explanation_adds_up_to_the_score(stubs: Stubs, stocked: types_pb.Scope, fusion: search_pb.Fusion) -> None:
     """Every retriever's rank and raw score as it gives them alone; shares add up to the fused score, boosts to all."""
     by_retriever = {retriever: alone(stubs, stocked, retriever) for retriever in (DENSE, BM25, TABLE)}
     found = hits(stubs, stocked, fusion=fusion)
@@ -96,7 +96,7 @@ def test_an_explanation_adds_up_to_the_score(stubs: Stubs, stocked: types.Scope,
         assert all(boost.value != (0.0 if boost.name in ADDED else 1.0) for boost in hit.explanation.boosts)
 
 
-def test_timings_name_the_stages_that_ran(stubs: Stubs, stocked: types.Scope) -> None:
+def test_timings_name_the_stages_that_ran(stubs: Stubs, stocked: types_pb.Scope) -> None:
     """In their order, the total last; without explain there are none, and the hits are the same."""
     expected = {
         HYBRID: ["embed", "bm25", "dense", "fuse", "boost", "hydrate", "total"],
@@ -118,7 +118,7 @@ def test_timings_name_the_stages_that_ran(stubs: Stubs, stocked: types.Scope) ->
         assert not any(hit.HasField("explanation") for hit in plain.hits)
 
 
-def test_reciprocal_rank_counts_ranks_alone(stubs: Stubs, stocked: types.Scope) -> None:
+def test_reciprocal_rank_counts_ranks_alone(stubs: Stubs, stocked: types_pb.Scope) -> None:
     """Weight / (constant + rank), summed, over the largest possible sum; nothing is added to it."""
     weights = {DENSE: 2.0, BM25: 1.0, TABLE: 0.5}
     fusion = search_pb.Fusion(
@@ -131,7 +131,7 @@ def test_reciprocal_rank_counts_ranks_alone(stubs: Stubs, stocked: types.Scope) 
         assert [] == list(hit.explanation.boosts)
 
 
-def test_reciprocal_rank_has_a_constant_of_60_by_default(stubs: Stubs, stocked: types.Scope) -> None:
+def test_reciprocal_rank_has_a_constant_of_60_by_default(stubs: Stubs, stocked: types_pb.Scope) -> None:
     """And every retriever weighs the same."""
     for hit in hits(stubs, stocked, fusion=search_pb.Fusion(method=RECIPROCAL)):
         expected = sum(61 / (60 + one.rank) for one in hit.explanation.retrievers) / 3
@@ -153,7 +153,7 @@ def test_reciprocal_rank_has_a_constant_of_60_by_default(stubs: Stubs, stocked: 
     ],
 )
 def test_weighted_fusion_sums_normalised_scores(
-    stubs: Stubs, stocked: types.Scope, fusion: search_pb.Fusion, weights: dict[int, float], factor: float
+    stubs: Stubs, stocked: types_pb.Scope, fusion: search_pb.Fusion, weights: dict[int, float], factor: float
 ) -> None:
     """Min-max within each list; what a retriever did not find has 0 there; retrievers of weight 0 are not asked."""
     raw = {retriever: alone(stubs, stocked, retriever) for retriever in weights}
@@ -174,17 +174,17 @@ def test_weighted_fusion_sums_normalised_scores(
         assert [] == list(hit.explanation.boosts)
 
 
-def test_scores_can_be_taken_as_they_are(stubs: Stubs, stocked: types.Scope) -> None:
+def test_scores_can_be_taken_as_they_are(stubs: Stubs, stocked: types_pb.Scope) -> None:
     """NORMALIZATION_NONE cuts them to 0..1."""
     fusion = search_pb.Fusion(
-        weights=search_pb.FusionWeights(dense=1, keyword_table=1), normalization=search_pb.NORMALIZATION_NONE
+        weights=search_pb.FusionWeights(dense=1, keyword_table=1), normalization=search_pb.FUSION_NORMALIZATION_NONE
     )
     for hit in hits(stubs, stocked, fusion=fusion):
         expected = sum(min(1.0, max(0.0, one.raw_score)) / 2 for one in hit.explanation.retrievers)
         assert hit.score == pytest.approx(expected, abs=2e-6)
 
 
-def test_semantic_scores_follow_the_cosine(tmp_path: Path, scope: types.Scope) -> None:
+def test_semantic_scores_follow_the_cosine(tmp_path: Path, scope: types_pb.Scope) -> None:
     """Best first down to what does not fit at all, and the same whatever fusion is named and else is stored."""
     fusion = search_pb.Fusion(preset=search_pb.FUSION_PRESET_DENSE_70_BM25_30)
     # A server of its own: one that others fill takes its means anew at any time.
@@ -203,7 +203,7 @@ def test_semantic_scores_follow_the_cosine(tmp_path: Path, scope: types.Scope) -
 
 def test_the_lines_around_a_hit_in_its_session_lift_it(stubs: Stubs, user: str) -> None:
     """The neighbour's share is explained; the same line in another session gets none; named fusions have no share."""
-    talk, other = (types.Scope(user_id=user, session_id=name) for name in ("talk", "other"))
+    talk, other = (types_pb.Scope(user_id=user, session_id=name) for name in ("talk", "other"))
     for line in ("Where do walruses spend the winter?", "In the Bering Sea."):
         create(stubs, talk, line, speaker="Mia")
     create(stubs, other, "In the Bering Sea, far away.", speaker="Mia")
@@ -212,7 +212,7 @@ def test_the_lines_around_a_hit_in_its_session_lift_it(stubs: Stubs, user: str) 
     def neighbours(**fields: object) -> dict[str, float]:
         return {
             hit.memory.content: boost.value
-            for hit in hits(stubs, types.Scope(user_id=user), query, **fields)
+            for hit in hits(stubs, types_pb.Scope(user_id=user), query, **fields)
             for boost in hit.explanation.boosts
             if boost.name == "neighbour"
         }
@@ -223,7 +223,7 @@ def test_the_lines_around_a_hit_in_its_session_lift_it(stubs: Stubs, user: str) 
     assert {} == neighbours(fusion=search_pb.Fusion(method=RECIPROCAL))
 
 
-def test_the_speaker_and_the_day_that_a_query_names_count(stubs: Stubs, scope: types.Scope) -> None:
+def test_the_speaker_and_the_day_that_a_query_names_count(stubs: Stubs, scope: types_pb.Scope) -> None:
     """What somebody else said loses, what happened on the day gains."""
     day = Timestamp(seconds=int(datetime(2026, 5, 8, 12, tzinfo=UTC).timestamp()))
     create(stubs, scope, "I saw the walrus.", speaker="Anna", event_time=day)
@@ -242,10 +242,10 @@ AGES = (0, 15, 30, 90, 365)
 
 
 @pytest.mark.parametrize("decay", [0.95, 0.5, 1.0])
-def test_time_weighting_is_the_formula_of_the_api(stubs: Stubs, scope: types.Scope, decay: float) -> None:
+def test_time_weighting_is_the_formula_of_the_api(stubs: Stubs, scope: types_pb.Scope, decay: float) -> None:
     """decay^(days / 30) times the importance's and the use's factor, times the layer's boost, all explained."""
     now = datetime.now(UTC)
-    layers = (types.MEMORY_LAYER_LONG_TERM, types.MEMORY_LAYER_CORE, types.MEMORY_LAYER_SHORT_TERM)
+    layers = (types_pb.MEMORY_LAYER_LONG_TERM, types_pb.MEMORY_LAYER_CORE, types_pb.MEMORY_LAYER_SHORT_TERM)
     for number, age in enumerate(AGES):
         moment = Timestamp()
         moment.FromDatetime(now - timedelta(days=age))
@@ -254,8 +254,12 @@ def test_time_weighting_is_the_formula_of_the_api(stubs: Stubs, scope: types.Sco
             importance=1 + number, layer=layers[number % 3],
         )  # fmt: skip
     create(stubs, scope, "The walrus was seen tomorrow.", event_time=Timestamp(seconds=4_000_000_000))
-    weighting = search_pb.Weighting(enabled=True, decay_factor=decay, long_term_boost=0.5, core_boost=1.5)
-    boost = {types.MEMORY_LAYER_LONG_TERM: 0.5, types.MEMORY_LAYER_CORE: 1.5, types.MEMORY_LAYER_SHORT_TERM: 1.0}
+    weighting = search_pb.Weighting(decay_factor=decay, long_term_boost=0.5, core_boost=1.5)
+    boost = {
+        types_pb.MEMORY_LAYER_LONG_TERM: 0.5,
+        types_pb.MEMORY_LAYER_CORE: 1.5,
+        types_pb.MEMORY_LAYER_SHORT_TERM: 1.0,
+    }
 
     for hit in hits(stubs, scope, "walrus report", weighting=weighting):
         memory = hit.memory
@@ -266,20 +270,20 @@ def test_time_weighting_is_the_formula_of_the_api(stubs: Stubs, scope: types.Sco
         assert factors.get("time_weighting", 1.0) == pytest.approx(expected, rel=1e-4)
         assert factors.get("layer", 1.0) == pytest.approx(boost[memory.layer])
         assert hit.score == pytest.approx(recomputed(hit), abs=2e-6)
-    plain = hits(stubs, scope, "walrus report", weighting=search_pb.Weighting(enabled=False, core_boost=2))
+    plain = hits(stubs, scope, "walrus report", weighting=search_pb.Weighting(disabled=True, core_boost=2))
     assert not {boost.name for hit in plain for boost in hit.explanation.boosts} & {"time_weighting", "layer"}
 
 
-def test_boosts_above_1_keep_the_order(stubs: Stubs, scope: types.Scope) -> None:
+def test_boosts_above_1_keep_the_order(stubs: Stubs, scope: types_pb.Scope) -> None:
     """Scores are brought back to 0..1 without becoming equal."""
-    core = types.MEMORY_LAYER_CORE
+    core = types_pb.MEMORY_LAYER_CORE
     create_all(
         stubs, scope,
-        [types.Memory(content="walrus " + "and ice " * number, layer=core, importance=5) for number in range(6)],
+        [types_pb.Memory(content="walrus " + "and ice " * number, layer=core, importance=5) for number in range(6)],
     )  # fmt: skip
     fusion = search_pb.Fusion(weights=search_pb.FusionWeights(bm25=1))
     plain = hits(stubs, scope, "walrus", fusion=fusion)
-    lifted = hits(stubs, scope, "walrus", fusion=fusion, weighting=search_pb.Weighting(enabled=True, core_boost=2))
+    lifted = hits(stubs, scope, "walrus", fusion=fusion, weighting=search_pb.Weighting(core_boost=2))
 
     assert [hit.memory.id for hit in plain] == [hit.memory.id for hit in lifted]
     assert len({hit.score for hit in plain}) == len({hit.score for hit in lifted})

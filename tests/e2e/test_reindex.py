@@ -18,8 +18,8 @@ from memsvc.domain.index_entries import LexicalEntry, View, entry_id, row_of
 from memsvc.ports.indexes import VectorEntry
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing.factories import attributes
-from memsvc.v1 import lifecycle_service_pb2 as pb
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import admin_service_pb2 as admin_pb
+from memsvc.v1 import types_pb2 as types_pb
 from memsvc_backends.qdrant_edge import EDGE
 from memsvc_backends.qdrant_edge.settings import QdrantEdgeSettings
 from memsvc_backends.tantivy import TANTIVY
@@ -41,10 +41,10 @@ from tests.support.rpc import (
 from tests.support.server_process import FAST, ServerProcess, Stubs
 
 pytestmark = pytest.mark.xdist_group("reindex")
-SCOPE = types.Scope(user_id="u")
-VECTORS, LEXICAL = pb.INDEX_KIND_VECTORS, pb.INDEX_KIND_LEXICAL
+SCOPE = types_pb.Scope(user_id="u")
+VECTORS, LEXICAL = admin_pb.INDEX_KIND_VECTORS, admin_pb.INDEX_KIND_LEXICAL
 READING, BUILDING, CATCHING_UP, SWITCHED, REPAIRED, DONE = range(1, 7)
-REPAIR = pb.REINDEX_MODE_REPAIR
+REPAIR = admin_pb.REINDEX_MODE_REPAIR
 COUNT = 1_200
 NO_UPKEEP = {**FAST, "MEMSVC_INDEXING__UPKEEP_SECONDS": "3600"}
 """Nothing is rebuilt behind the test's back; what a start finds lost is rebuilt all the same."""
@@ -79,22 +79,22 @@ def stubs(stocked: ServerProcess) -> Iterator[Stubs]:
 
 
 def reindex(
-    stubs: Stubs, *indexes: pb.IndexKind, mode: pb.ReindexMode = pb.REINDEX_MODE_REBUILD
-) -> list[pb.ReindexResponse]:
+    stubs: Stubs, *indexes: admin_pb.IndexKind, mode: admin_pb.ReindexMode = admin_pb.REINDEX_MODE_REBUILD
+) -> list[admin_pb.ReindexResponse]:
     """Run a reindex to its end."""
-    return list(stubs.lifecycle.Reindex(pb.ReindexRequest(indexes=indexes, mode=mode), timeout=TIMEOUT))
+    return list(stubs.admin.Reindex(admin_pb.ReindexRequest(indexes=indexes, mode=mode), timeout=TIMEOUT))
 
 
-def reports(stubs: Stubs) -> dict[int, pb.IndexReport]:
+def reports(stubs: Stubs) -> dict[int, admin_pb.IndexReport]:
     """Return what a verifying diagnosis says of each index."""
-    diagnosis = stubs.lifecycle.Diagnose(pb.DiagnoseRequest(verify=True), timeout=TIMEOUT)
+    diagnosis = stubs.admin.Diagnose(admin_pb.DiagnoseRequest(verify=True), timeout=TIMEOUT)
     assert [VECTORS, LEXICAL] == [report.index for report in diagnosis.indexes]
     return {report.index: report for report in diagnosis.indexes}
 
 
-def differences(report: pb.IndexReport) -> tuple[int, int, int]:
+def differences(report: admin_pb.IndexReport) -> tuple[int, int, int]:
     """Return missing, stale, orphaned."""
-    return report.missing, report.stale, report.orphaned
+    return report.missing_count, report.stale_count, report.orphaned_count
 
 
 def test_a_rebuild_streams_its_progress(stubs: Stubs) -> None:
@@ -109,12 +109,12 @@ def test_a_rebuild_streams_its_progress(stubs: Stubs) -> None:
         phases = list(dict.fromkeys(step.phase for step in own))
         assert [READING, BUILDING, CATCHING_UP, SWITCHED] == phases
         assert sorted(step.phase for step in own) == [step.phase for step in own]
-        reading = [step.done for step in own if step.phase == READING]
+        reading = [step.done_count for step in own if step.phase == READING]
         assert sorted(reading) == reading
-        assert 0 == reading[0] < reading[-1] == own[-1].total
+        assert 0 == reading[0] < reading[-1] == own[-1].total_count
         assert {before[kind].generation + 1} == {step.generation for step in own} == {after[kind].generation}
         assert (0, 0, 0) == differences(after[kind])
-        assert after[kind].present == after[kind].expected >= COUNT
+        assert after[kind].present_count == after[kind].expected_count >= COUNT
     assert [VECTORS] * len([step for step in steps if step.index == VECTORS]) == [
         step.index for step in steps[: len([step for step in steps if step.index == VECTORS])]
     ]
@@ -163,7 +163,7 @@ def test_searches_and_writes_go_on_during_a_rebuild(stubs: Stubs) -> None:
 
 def test_a_second_reindex_is_refused_while_one_runs(stubs: Stubs) -> None:
     """FAILED_PRECONDITION; the running one goes on to its end, and then the next may begin."""
-    running = stubs.lifecycle.Reindex(pb.ReindexRequest(), timeout=TIMEOUT)
+    running = stubs.admin.Reindex(admin_pb.ReindexRequest(), timeout=TIMEOUT)
     next(running)
     with pytest.raises(grpc.RpcError) as caught:
         reindex(stubs, mode=REPAIR)
@@ -178,7 +178,7 @@ def test_a_second_reindex_is_refused_while_one_runs(stubs: Stubs) -> None:
 def test_a_cancelled_reindex_leaves_the_live_index(stubs: Stubs, stocked: ServerProcess) -> None:
     """The unfinished generation is removed, searches go on, and soon another may begin."""
     before = reports(stubs)
-    running = stubs.lifecycle.Reindex(pb.ReindexRequest(indexes=[VECTORS]), timeout=TIMEOUT)
+    running = stubs.admin.Reindex(admin_pb.ReindexRequest(indexes=[VECTORS]), timeout=TIMEOUT)
     next(running)
     running.cancel()
     deadline = time.monotonic() + TIMEOUT
@@ -245,9 +245,9 @@ def test_a_repair_mends_what_was_spoilt_by_hand(tmp_path: Path) -> None:
         spoil_vectors(server, rows[::-1])
         server.start()
         with server.stubs() as stubs:
-            diagnosis = stubs.lifecycle.Diagnose(pb.DiagnoseRequest(verify=True), timeout=TIMEOUT)
+            diagnosis = stubs.admin.Diagnose(admin_pb.DiagnoseRequest(verify=True), timeout=TIMEOUT)
             assert not diagnosis.healthy
-            assert "INDEX_DIFFERS" in {warning.code for warning in diagnosis.warnings}
+            assert types_pb.WARNING_CODE_INDEX_DIFFERS in {warning.code for warning in diagnosis.warnings}
             assert [(1, 1, 2)] * 2 == [differences(report) for report in diagnosis.indexes]
             for way in ways.values():
                 assert len(found(stubs, SCOPE, "walrus", limit=100, **way)) < 20
@@ -257,9 +257,10 @@ def test_a_repair_mends_what_was_spoilt_by_hand(tmp_path: Path) -> None:
             for kind in ways:
                 own = [step for step in steps if step.index == kind]
                 assert [READING, REPAIRED] == list(dict.fromkeys(step.phase for step in own))
-                assert 4 == own[-1].done
+                assert 4 == own[-1].done_count
             assert [(20, 20, 0, 0, 0, report.generation) for report in diagnosis.indexes] == [
-                (one.expected, one.present, *differences(one), one.generation) for one in reports(stubs).values()
+                (one.expected_count, one.present_count, *differences(one), one.generation)
+                for one in reports(stubs).values()
             ]
             for way in ways.values():
                 assert everything == set(found(stubs, SCOPE, "walrus", limit=100, **way))
@@ -277,8 +278,8 @@ def test_indexes_that_are_gone_at_the_start_are_built_again(tmp_path: Path) -> N
         with server.stubs() as stubs:
             deadline = time.monotonic() + TIMEOUT
             while True:
-                diagnosis = stubs.lifecycle.Diagnose(pb.DiagnoseRequest(verify=True), timeout=TIMEOUT)
-                if diagnosis.healthy and {300} == {one.present for one in diagnosis.indexes}:
+                diagnosis = stubs.admin.Diagnose(admin_pb.DiagnoseRequest(verify=True), timeout=TIMEOUT)
+                if diagnosis.healthy and {300} == {one.present_count for one in diagnosis.indexes}:
                     break
                 assert time.monotonic() < deadline, diagnosis
             for mode in MODES:
@@ -317,11 +318,11 @@ def test_another_model_is_taken_over_without_loss(tmp_path: Path) -> None:
     assert (first.model, first.dimension) == (third.model, third.dimension)
     assert first.model != second.model
     assert first.dimension != second.dimension
-    assert (50, 51) == (second.present, third.present)
+    assert (50, 51) == (second.present_count, third.present_count)
     assert first.generation < second.generation < third.generation
 
 
-def _settled(stubs: Stubs, *, before: str, is_whole: bool = False) -> pb.IndexReport:
+def _settled(stubs: Stubs, *, before: str, is_whole: bool = False) -> admin_pb.IndexReport:
     """Return the report of the vectors once they are of another model than *before*.
 
     Until then every search finds something, by meaning too when it is to be whole, and says when it was by words alone.
@@ -332,8 +333,8 @@ def _settled(stubs: Stubs, *, before: str, is_whole: bool = False) -> pb.IndexRe
             reply = search(stubs, SCOPE, "Walrus number7 swims.", mode=mode)
             assert reply.hits
             assert not (is_whole and reply.degraded)
-        diagnosis = stubs.lifecycle.Diagnose(pb.DiagnoseRequest(verify=True), timeout=TIMEOUT)
-        report = next((one for one in diagnosis.indexes if one.index == VECTORS), pb.IndexReport())
+        diagnosis = stubs.admin.Diagnose(admin_pb.DiagnoseRequest(verify=True), timeout=TIMEOUT)
+        report = next((one for one in diagnosis.indexes if one.index == VECTORS), admin_pb.IndexReport())
         if report.generation and report.model != before and diagnosis.healthy:
             return report
         assert time.monotonic() < deadline, diagnosis

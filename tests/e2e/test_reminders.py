@@ -13,18 +13,15 @@ import pytest
 from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from memsvc.v1 import conflicts_pb2 as conflicts_pb
-from memsvc.v1 import context_pb2 as context_pb
-from memsvc.v1 import history_pb2 as history_pb
+from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
-from memsvc.v1 import reminder_pb2 as nouns
-from memsvc.v1 import reminders_pb2 as pb
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import search_service_pb2 as search_pb
+from memsvc.v1 import types_pb2 as types_pb
 from tests.support.rpc import TIMEOUT, create, create_all, get, refused
 from tests.support.server_process import ServerProcess, Stubs
 
-MORNING, AFTERNOON = nouns.REMINDER_SLOT_MORNING, nouns.REMINDER_SLOT_AFTERNOON
-YEARLY, NONE = nouns.REMINDER_RECURRENCE_YEARLY, nouns.REMINDER_RECURRENCE_NONE
+MORNING, AFTERNOON = types_pb.REMINDER_SLOT_MORNING, types_pb.REMINDER_SLOT_AFTERNOON
+YEARLY, NONE = types_pb.REMINDER_RECURRENCE_YEARLY, types_pb.REMINDER_RECURRENCE_NONE
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
 ID = "0190163d-8694-739b-aea5-966c26f8ad91"
 
@@ -36,39 +33,39 @@ def moment(text: str) -> Timestamp:
     return stamp
 
 
-def day(year: int, month: int, number: int) -> nouns.CalendarDate:
+def day(year: int, month: int, number: int) -> types_pb.CalendarDate:
     """Return a date."""
-    return nouns.CalendarDate(year=year, month=month, day=number)
+    return types_pb.CalendarDate(year=year, month=month, day=number)
 
 
-def yearly(month: int, number: int, **fields: Any) -> nouns.Reminder:
+def yearly(month: int, number: int, **fields: Any) -> types_pb.Reminder:
     """Return a reminder of every year."""
-    return nouns.Reminder(date=day(0, month, number), **fields)
+    return types_pb.Reminder(date=day(0, month, number), **fields)
 
 
-def page(stubs: Stubs, scope: types.Scope, time: str, **request: Any) -> pb.ListDueRemindersResponse:
+def page(stubs: Stubs, scope: types_pb.Scope, time: str, **request: Any) -> lifecycle_pb.ListDueRemindersResponse:
     """Return a page of what is due at that time of UTC."""
-    asked = pb.ListDueRemindersRequest(scope=scope, time=moment(time), **request)
+    asked = lifecycle_pb.ListDueRemindersRequest(scope=scope, time=moment(time), **request)
     return stubs.lifecycle.ListDueReminders(asked, timeout=TIMEOUT)
 
 
-def due(stubs: Stubs, scope: types.Scope, time: str, **request: Any) -> list[tuple[str, int]]:
+def due(stubs: Stubs, scope: types_pb.Scope, time: str, **request: Any) -> list[tuple[str, int]]:
     """Return the contents of what is due then, and in which slot."""
     return [(one.memory.content, one.occurrence.slot) for one in page(stubs, scope, time, **request).reminders]
 
 
 def acknowledge(
-    stubs: Stubs, scope: types.Scope, memory: types.Memory, date: nouns.CalendarDate, **request: Any
-) -> pb.AcknowledgeReminderResponse:
+    stubs: Stubs, scope: types_pb.Scope, memory: types_pb.Memory, date: types_pb.CalendarDate, **request: Any
+) -> lifecycle_pb.AcknowledgeReminderResponse:
     """Say that a reminder was given."""
-    asked = pb.AcknowledgeReminderRequest(scope=scope, memory_id=memory.id, date=date, **request)
+    asked = lifecycle_pb.AcknowledgeReminderRequest(scope=scope, id=memory.id, date=date, **request)
     return stubs.lifecycle.AcknowledgeReminder(asked, timeout=TIMEOUT)
 
 
-def update(stubs: Stubs, scope: types.Scope, memory: types.Memory, *mask: str, **fields: Any) -> types.Memory:
+def update(stubs: Stubs, scope: types_pb.Scope, memory: types_pb.Memory, *mask: str, **fields: Any) -> types_pb.Memory:
     """Change a memory."""
     request = memory_pb.UpdateMemoryRequest(
-        scope=scope, memory=types.Memory(id=memory.id, **fields), update_mask=FieldMask(paths=mask)
+        scope=scope, memory=types_pb.Memory(id=memory.id, **fields), update_mask=FieldMask(paths=mask)
     )
     return stubs.memory.UpdateMemory(request, timeout=TIMEOUT).memory
 
@@ -85,7 +82,7 @@ def update(stubs: Stubs, scope: types.Scope, memory: types.Memory, *mask: str, *
     ],
 )
 def test_what_is_written_is_reminded_of(
-    stubs: Stubs, scope: types.Scope, said: str, date: nouns.CalendarDate, recurrence: int, time: str
+    stubs: Stubs, scope: types_pb.Scope, said: str, date: types_pb.CalendarDate, recurrence: int, time: str
 ) -> None:
     """The day is found in the content, reckoned from when it was said, and the memory is due on it and on no other."""
     memory = create(stubs, scope, said, event_time=moment("2026-02-04T10:00"))
@@ -97,12 +94,12 @@ def test_what_is_written_is_reminded_of(
 
 
 @pytest.mark.parametrize("said", ["On March 5 we went to Lisbon.", "3月5日我们去了里斯本。", "Mom's birthday is 3/5."])
-def test_a_date_by_itself_is_no_reminder(stubs: Stubs, scope: types.Scope, said: str) -> None:
+def test_a_date_by_itself_is_no_reminder(stubs: Stubs, scope: types_pb.Scope, said: str) -> None:
     """Neither one of the past nor one that is ambiguous."""
     assert not create(stubs, scope, said).HasField("reminder")
 
 
-def test_slots_are_those_of_the_users_zone(stubs: Stubs, scope: types.Scope) -> None:
+def test_slots_are_those_of_the_users_zone(stubs: Stubs, scope: types_pb.Scope) -> None:
     """One moment is another day and another part of it elsewhere; a zone of its own goes before the user's."""
     create(stubs, scope, "plain", reminder=yearly(3, 5))
     create(stubs, scope, "own", reminder=yearly(3, 5, time_zone="America/New_York"))
@@ -116,9 +113,9 @@ def test_slots_are_those_of_the_users_zone(stubs: Stubs, scope: types.Scope) -> 
     assert [("own", MORNING)] == due(stubs, scope, "2026-03-06T01:00", slot=MORNING)
 
 
-def test_each_slot_is_given_once(stubs: Stubs, scope: types.Scope) -> None:
+def test_each_slot_is_given_once(stubs: Stubs, scope: types_pb.Scope) -> None:
     """What is acknowledged is not listed again in that slot, nor overdue; what is not comes again."""
-    once = nouns.Reminder(date=day(2026, 3, 5), recurrence=NONE)
+    once = types_pb.Reminder(date=day(2026, 3, 5), recurrence=NONE)
     memory = create(stubs, scope, "dentist", reminder=once)
     assert [("dentist", MORNING)] == due(stubs, scope, "2026-03-05T09:00") == due(stubs, scope, "2026-03-05T10:00")
     [listed] = page(stubs, scope, "2026-03-05T09:00").reminders
@@ -134,21 +131,21 @@ def test_each_slot_is_given_once(stubs: Stubs, scope: types.Scope) -> None:
     assert [] == due(stubs, scope, "2026-03-05T16:00")
 
 
-def test_what_was_missed_is_overdue(stubs: Stubs, scope: types.Scope) -> None:
+def test_what_was_missed_is_overdue(stubs: Stubs, scope: types_pb.Scope) -> None:
     """For as many days as are asked for, the longest overdue first, after what is due every year."""
-    create(stubs, scope, "today", reminder=nouns.Reminder(date=day(2026, 3, 5)))
-    create(stubs, scope, "missed", reminder=nouns.Reminder(date=day(2026, 2, 27), time=nouns.TimeOfDay(hours=9)))
+    create(stubs, scope, "today", reminder=types_pb.Reminder(date=day(2026, 3, 5)))
+    create(stubs, scope, "missed", reminder=types_pb.Reminder(date=day(2026, 2, 27), time=types_pb.TimeOfDay(hours=9)))
     create(stubs, scope, "every year", reminder=yearly(3, 5))
     create(stubs, scope, "past every year", reminder=yearly(3, 4))
     morning = "2026-03-05T09:00"
 
     assert ["every year", "missed", "today"] == [content for content, _ in due(stubs, scope, morning)]
     missed = page(stubs, scope, morning).reminders[1].occurrence
-    assert (True, day(2026, 2, 27), moment("2026-02-27T09:00")) == (missed.is_overdue, missed.date, missed.due_time)
+    assert (True, day(2026, 2, 27), moment("2026-02-27T09:00")) == (missed.overdue, missed.date, missed.due_time)
     assert ["every year", "today"] == [content for content, _ in due(stubs, scope, morning, overdue_days=5)]
 
 
-def test_29_february_comes_every_year(stubs: Stubs, scope: types.Scope) -> None:
+def test_29_february_comes_every_year(stubs: Stubs, scope: types_pb.Scope) -> None:
     """On the day before the first of March where there is none."""
     create(stubs, scope, "leap", reminder=yearly(2, 29))
 
@@ -156,7 +153,7 @@ def test_29_february_comes_every_year(stubs: Stubs, scope: types.Scope) -> None:
     assert [True, False, True] == seen
 
 
-def test_a_reminder_goes_with_its_memory(stubs: Stubs, scope: types.Scope) -> None:
+def test_a_reminder_goes_with_its_memory(stubs: Stubs, scope: types_pb.Scope) -> None:
     """What is deleted, archived or superseded reminds of nothing; what comes back does, of what it says now."""
     morning, other = "2026-03-05T09:00", "2026-06-12T09:00"
     memory = create(stubs, scope, "Mom's birthday is March 5.")
@@ -164,23 +161,23 @@ def test_a_reminder_goes_with_its_memory(stubs: Stubs, scope: types.Scope) -> No
     assert [] == due(stubs, scope, morning)
     stubs.memory.RestoreMemory(memory_pb.RestoreMemoryRequest(scope=scope, id=memory.id), timeout=TIMEOUT)
     assert [(memory.content, MORNING)] == due(stubs, scope, morning)
-    update(stubs, scope, memory, status=types.MEMORY_STATUS_ARCHIVED)
+    update(stubs, scope, memory, status=types_pb.MEMORY_STATUS_ARCHIVED)
     assert [] == due(stubs, scope, morning)
-    moved = update(stubs, scope, memory, status=types.MEMORY_STATUS_ACTIVE, content="Mom's birthday is June 12.")
+    moved = update(stubs, scope, memory, status=types_pb.MEMORY_STATUS_ACTIVE, content="Mom's birthday is June 12.")
     assert ([], [(moved.content, MORNING)]) == (due(stubs, scope, morning), due(stubs, scope, other))
-    back = history_pb.RollbackMemoryRequest(scope=scope, id=memory.id, revision=1)
+    back = memory_pb.RollbackMemoryRequest(scope=scope, id=memory.id, revision=1)
     stubs.memory.RollbackMemory(back, timeout=TIMEOUT)
     assert ([(memory.content, MORNING)], []) == (due(stubs, scope, morning), due(stubs, scope, other))
     stubs.memory.SupersedeMemory(
-        conflicts_pb.SupersedeMemoryRequest(
-            scope=scope, id=memory.id, memory=types.Memory(content="She lives in Rome.")
+        memory_pb.SupersedeMemoryRequest(
+            scope=scope, id=memory.id, memory=types_pb.Memory(content="She lives in Rome.")
         ),
         timeout=TIMEOUT,
     )
     assert [] == due(stubs, scope, morning)
 
 
-def test_a_given_reminder_stays(stubs: Stubs, scope: types.Scope) -> None:
+def test_a_given_reminder_stays(stubs: Stubs, scope: types_pb.Scope) -> None:
     """Whatever the content says, until it is changed or taken away; a found one follows its words."""
     given = create(stubs, scope, "Mom's birthday is March 5.", reminder=yearly(6, 12))
     assert yearly(6, 12, recurrence=YEARLY) == given.reminder
@@ -197,9 +194,9 @@ def test_a_given_reminder_stays(stubs: Stubs, scope: types.Scope) -> None:
 
 def test_pages_lead_through_all(stubs: Stubs, user: str) -> None:
     """Of a project and the global ones, each once; the token is of this request alone."""
-    scope, project = types.Scope(user_id=user), types.Scope(user_id=user, project_id="p")
+    scope, project = types_pb.Scope(user_id=user), types_pb.Scope(user_id=user, project_id="p")
     for place, name in ((scope, "global"), (project, "project")):
-        create_all(stubs, place, [types.Memory(content=f"{name} {n}", reminder=yearly(3, 5)) for n in range(3)])
+        create_all(stubs, place, [types_pb.Memory(content=f"{name} {n}", reminder=yearly(3, 5)) for n in range(3)])
     seen, token = list[str](), ""
     while True:
         found = page(stubs, project, "2026-03-05T09:00", page_size=2, page_token=token)
@@ -209,20 +206,20 @@ def test_pages_lead_through_all(stubs: Stubs, user: str) -> None:
             break
 
     assert [f"{name} {n}" for name in ("global", "project") for n in range(3)] == seen
-    other = pb.ListDueRemindersRequest(scope=project, page_token=token)
+    other = lifecycle_pb.ListDueRemindersRequest(scope=project, page_token=token)
     assert ("page_token",) == refused(stubs.lifecycle.ListDueReminders, other).fields
 
 
-def test_what_is_due_is_loaded_at_a_start(stubs: Stubs, scope: types.Scope) -> None:
+def test_what_is_due_is_loaded_at_a_start(stubs: Stubs, scope: types_pb.Scope) -> None:
     """Until it is acknowledged, which no cache hides; with what to acknowledge."""
     today = datetime.now(UTC).date()
     birthday = create(
-        stubs, scope, "Mom's birthday", reminder=yearly(today.month, today.day), kind=types.MEMORY_KIND_TASK
+        stubs, scope, "Mom's birthday", reminder=yearly(today.month, today.day), kind=types_pb.MEMORY_KIND_TASK
     )
     create(stubs, scope, "far", reminder=yearly(today.month % 12 + 1, 15))
 
-    def load(**request: Any) -> context_pb.LoadCoreResponse:
-        return stubs.search.LoadCore(context_pb.LoadCoreRequest(scope=scope, **request), timeout=TIMEOUT)
+    def load(**request: Any) -> search_pb.LoadCoreResponse:
+        return stubs.search.LoadCore(search_pb.LoadCoreRequest(scope=scope, **request), timeout=TIMEOUT)
 
     first = load()
     if datetime.now(UTC).date() != today:
@@ -234,72 +231,72 @@ def test_what_is_due_is_loaded_at_a_start(stubs: Stubs, scope: types.Scope) -> N
 
 def test_strangers_neither_see_nor_acknowledge(stubs: Stubs, user: str) -> None:
     """Another user and another project have nothing due; private memories of a session are that session's."""
-    home = types.Scope(user_id=user, project_id="p", session_id="s")
+    home = types_pb.Scope(user_id=user, project_id="p", session_id="s")
     memory = create(stubs, home, "secret", reminder=yearly(3, 5))
-    private = create(stubs, home, "private", reminder=yearly(3, 5), layer=types.MEMORY_LAYER_SESSION)
-    strangers = [types.Scope(user_id=f"{user}x", project_id="p"), types.Scope(user_id=user, project_id="p2")]
-    beside = types.Scope(user_id=user, project_id="p", session_id="t")
+    private = create(stubs, home, "private", reminder=yearly(3, 5), layer=types_pb.MEMORY_LAYER_SESSION)
+    strangers = [types_pb.Scope(user_id=f"{user}x", project_id="p"), types_pb.Scope(user_id=user, project_id="p2")]
+    beside = types_pb.Scope(user_id=user, project_id="p", session_id="t")
 
     assert ["secret", "private"] == [content for content, _ in due(stubs, home, "2026-03-05T09:00")]
     assert ["secret"] == [content for content, _ in due(stubs, beside, "2026-03-05T09:00")]
     for scope, one in [*((stranger, memory) for stranger in strangers), (beside, private)]:
-        asked = pb.AcknowledgeReminderRequest(scope=scope, memory_id=one.id, date=day(2026, 3, 5))
+        asked = lifecycle_pb.AcknowledgeReminderRequest(scope=scope, id=one.id, date=day(2026, 3, 5))
         assert grpc.StatusCode.NOT_FOUND == refused(stubs.lifecycle.AcknowledgeReminder, asked).code
     for stranger in strangers:
         assert [] == due(stubs, stranger, "2026-03-05T09:00")
     assert 2 == len(due(stubs, home, "2026-03-05T09:00"))
 
 
-def test_what_is_not_due_cannot_be_acknowledged(stubs: Stubs, scope: types.Scope) -> None:
+def test_what_is_not_due_cannot_be_acknowledged(stubs: Stubs, scope: types_pb.Scope) -> None:
     """Another day, another slot, no reminder: each is told by its field. A request_id is of one request."""
     memory = create(stubs, scope, "early", reminder=yearly(3, 5, slot=MORNING))
     plain = create(stubs, scope, "plain")
     date = day(2026, 3, 5)
 
     def refusal(**fields: Any) -> tuple[grpc.StatusCode, tuple[str, ...]]:
-        given = {"scope": scope, "memory_id": memory.id, "date": date} | fields
-        answer = refused(stubs.lifecycle.AcknowledgeReminder, pb.AcknowledgeReminderRequest(**given))
+        given = {"scope": scope, "id": memory.id, "date": date} | fields
+        answer = refused(stubs.lifecycle.AcknowledgeReminder, lifecycle_pb.AcknowledgeReminderRequest(**given))
         return answer.code, answer.fields
 
     assert (INVALID, ("date",)) == refusal(date=day(2026, 3, 6))
     assert (INVALID, ("slot",)) == refusal(slot=AFTERNOON)
-    assert (INVALID, ("memory_id",)) == refusal(memory_id=plain.id)
-    assert (grpc.StatusCode.NOT_FOUND, ()) == refusal(memory_id=str(uuid.uuid4()))
+    assert (INVALID, ("id",)) == refusal(id=plain.id)
+    assert (grpc.StatusCode.NOT_FOUND, ()) == refusal(id=str(uuid.uuid4()))
     first = acknowledge(stubs, scope, memory, date, request_id="r1")
     update(stubs, scope, memory, "reminder")
     assert first.acknowledge_time == acknowledge(stubs, scope, memory, date, request_id="r1").acknowledge_time
     assert (grpc.StatusCode.ALREADY_EXISTS, ()) == refusal(date=day(2027, 3, 5), request_id="r1")
 
 
-WRONG: list[tuple[nouns.Reminder, tuple[str, ...]]] = [
-    (nouns.Reminder(), ("date",)),
+WRONG: list[tuple[types_pb.Reminder, tuple[str, ...]]] = [
+    (types_pb.Reminder(), ("date",)),
     (yearly(13, 5), ("date.month",)),
     (yearly(0, 0), ("date.day", "date.month")),
     (yearly(2, 31), ("date.day",)),
     (yearly(4, 31), ("date.day",)),
-    (nouns.Reminder(date=day(2026, 2, 29)), ("date.day",)),
-    (nouns.Reminder(date=day(1899, 3, 5)), ("date.year",)),
-    (nouns.Reminder(date=day(3000, 3, 5)), ("date.year",)),
-    (nouns.Reminder(date=day(-1, 3, 5)), ("date.year",)),
+    (types_pb.Reminder(date=day(2026, 2, 29)), ("date.day",)),
+    (types_pb.Reminder(date=day(1899, 3, 5)), ("date.year",)),
+    (types_pb.Reminder(date=day(3000, 3, 5)), ("date.year",)),
+    (types_pb.Reminder(date=day(-1, 3, 5)), ("date.year",)),
     (yearly(3, 5, recurrence=NONE), ("date.year",)),
     (yearly(3, 5, recurrence=7), ("recurrence",)),
     (yearly(3, 5, slot=7), ("slot",)),
     (yearly(3, 5, time_zone="Mars/Olympus"), ("time_zone",)),
     (yearly(3, 5, time_zone="../../etc/passwd"), ("time_zone",)),
     (yearly(3, 5, time_zone="x" * 65), ("time_zone",)),
-    (yearly(3, 5, time=nouns.TimeOfDay(hours=24, minutes=60)), ("time.hours", "time.minutes")),
-    (yearly(3, 5, time=nouns.TimeOfDay(hours=16), slot=MORNING), ("slot",)),
+    (yearly(3, 5, time=types_pb.TimeOfDay(hours=24, minutes=60)), ("time.hours", "time.minutes")),
+    (yearly(3, 5, time=types_pb.TimeOfDay(hours=16), slot=MORNING), ("slot",)),
 ]
 
 
 @pytest.mark.parametrize(("reminder", "paths"), WRONG, ids=lambda value: str(value).replace("\n", " ")[:60])
 def test_wrong_reminders_are_refused_by_their_paths(
-    stubs: Stubs, scope: types.Scope, reminder: nouns.Reminder, paths: tuple[str, ...]
+    stubs: Stubs, scope: types_pb.Scope, reminder: types_pb.Reminder, paths: tuple[str, ...]
 ) -> None:
     """In a new memory as in a change of one, all at once."""
     wanted = tuple(f"memory.reminder.{path}" for path in paths)
-    new = memory_pb.CreateMemoryRequest(scope=scope, memory=types.Memory(content="x", reminder=reminder))
-    change = memory_pb.UpdateMemoryRequest(scope=scope, memory=types.Memory(id=ID, reminder=reminder))
+    new = memory_pb.CreateMemoryRequest(scope=scope, memory=types_pb.Memory(content="x", reminder=reminder))
+    change = memory_pb.UpdateMemoryRequest(scope=scope, memory=types_pb.Memory(id=ID, reminder=reminder))
 
     for call, request in ((stubs.memory.CreateMemory, new), (stubs.memory.UpdateMemory, change)):
         refusal = refused(call, request)
@@ -308,7 +305,7 @@ def test_wrong_reminders_are_refused_by_their_paths(
 
 def wrong_requests() -> Iterator[tuple[str, Any, tuple[str, ...]]]:
     """Yield requests about what is due, and what is wrong with them."""
-    user = types.Scope(user_id="u")
+    user = types_pb.Scope(user_id="u")
     for fields, paths in (
         ({"time": Timestamp(seconds=253_402_300_800)}, ("time",)),
         ({"time": moment("1899-12-31T23:59")}, ("time",)),
@@ -320,16 +317,16 @@ def wrong_requests() -> Iterator[tuple[str, Any, tuple[str, ...]]]:
         ({"page_size": -1}, ("page_size",)),
         ({"page_token": "AQAAAAAAAAAE"}, ("page_token",)),
     ):
-        yield "ListDueReminders", pb.ListDueRemindersRequest(scope=user, **fields), paths
+        yield "ListDueReminders", lifecycle_pb.ListDueRemindersRequest(scope=user, **fields), paths
     date = day(2026, 3, 5)
     for given, paths in (
-        ({"date": date}, ("memory_id",)),
-        ({"memory_id": ID}, ("date",)),
-        ({"memory_id": "x", "date": yearly(3, 5).date}, ("date.year", "memory_id")),
-        ({"memory_id": ID, "date": day(2026, 2, 31)}, ("date.day",)),
-        ({"memory_id": ID, "date": date, "slot": 3, "request_id": "x" * 129}, ("request_id", "slot")),
+        ({"date": date}, ("id",)),
+        ({"id": ID}, ("date",)),
+        ({"id": "x", "date": yearly(3, 5).date}, ("date.year", "id")),
+        ({"id": ID, "date": day(2026, 2, 31)}, ("date.day",)),
+        ({"id": ID, "date": date, "slot": 3, "request_id": "x" * 129}, ("request_id", "slot")),
     ):
-        yield "AcknowledgeReminder", pb.AcknowledgeReminderRequest(scope=user, **given), paths  # type: ignore[arg-type] # any
+        yield "AcknowledgeReminder", lifecycle_pb.AcknowledgeReminderRequest(scope=user, **given), paths  # type: ignore[arg-type] # any
 
 
 @pytest.mark.parametrize(("method", "request_", "paths"), list(wrong_requests()))
@@ -338,7 +335,7 @@ def test_wrong_requests_are_refused_by_their_paths(
 ) -> None:
     """All that is wrong at once, and nothing else."""
     refusal = refused(getattr(stubs.lifecycle, method), request_)
-    core = context_pb.LoadCoreRequest(scope=types.Scope(user_id="u"), time_zone="Berlin")
+    core = search_pb.LoadCoreRequest(scope=types_pb.Scope(user_id="u"), time_zone="Berlin")
 
     assert (INVALID, paths) == (refusal.code, tuple(sorted(refusal.fields)))
     assert ("time_zone",) == refused(stubs.search.LoadCore, core).fields
@@ -346,7 +343,7 @@ def test_wrong_requests_are_refused_by_their_paths(
 
 def test_what_was_given_is_known_after_a_restart(tmp_path: Path) -> None:
     """After a kill, too; and the zone of the settings is that of whoever names none."""
-    scope = types.Scope(user_id="u")
+    scope = types_pb.Scope(user_id="u")
     server = ServerProcess(tmp_path / "data")
     server.environment = {**server.environment, "MEMSVC_REMINDERS__TIME_ZONE": "Asia/Shanghai"}
     with server:

@@ -8,14 +8,14 @@ from contextlib import ExitStack
 
 import pytest
 
-from memsvc.v1 import context_pb2 as context_pb
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import search_service_pb2 as search_pb
+from memsvc.v1 import types_pb2 as types_pb
 from tests.support.postgres_server import schema
 from tests.support.rpc import TIMEOUT, get, list_all, write
 from tests.support.server_process import FAST, ServerProcess, Stubs
 from tests.support.watch import watching
 
-STORED = types.WAIT_FOR_STORED
+STORED = types_pb.WAIT_FOR_STORED
 COUNT = 12
 
 
@@ -36,12 +36,12 @@ def both(replicas: tuple[ServerProcess, ServerProcess]) -> Iterator[tuple[Stubs,
         yield one, other
 
 
-def _core(stubs: Stubs, scope: types.Scope) -> list[str]:
-    request = context_pb.LoadCoreRequest(scope=scope)
+def _core(stubs: Stubs, scope: types_pb.Scope) -> list[str]:
+    request = search_pb.LoadCoreRequest(scope=scope)
     return [memory.id for memory in stubs.search.LoadCore(request, timeout=TIMEOUT).core]
 
 
-def test_each_reads_and_watches_what_the_other_writes(both: tuple[Stubs, Stubs], scope: types.Scope) -> None:
+def test_each_reads_and_watches_what_the_other_writes(both: tuple[Stubs, Stubs], scope: types_pb.Scope) -> None:
     """A watch on one is told the changes made by both, once and in the order of commits."""
     one, other = both
     with watching(other, scope) as reader, ThreadPoolExecutor(4) as pool:
@@ -56,20 +56,22 @@ def test_each_reads_and_watches_what_the_other_writes(both: tuple[Stubs, Stubs],
     assert {get(one, scope, memory.id).content for memory in written} == {f"no {number}" for number in range(COUNT)}
 
 
-def test_what_is_loaded_at_a_start_follows_the_other(both: tuple[Stubs, Stubs], scope: types.Scope) -> None:
+def test_what_is_loaded_at_a_start_follows_the_other(both: tuple[Stubs, Stubs], scope: types_pb.Scope) -> None:
     """It is kept in memory by each, and is as new as the store all the same."""
     one, other = both
-    core = types.Memory(content="我叫阿达。", layer=types.MEMORY_LAYER_CORE)
+    core = types_pb.Memory(content="我叫阿达。", layer=types_pb.MEMORY_LAYER_CORE)
     assert _core(other, scope) == []
     first = write(one, scope, core, wait_for=STORED).memory.id
     assert _core(one, scope) == _core(other, scope) == [first]
 
-    second = write(other, scope, types.Memory(content="My name is Ada.", layer=core.layer), wait_for=STORED).memory.id
+    second = write(
+        other, scope, types_pb.Memory(content="My name is Ada.", layer=core.layer), wait_for=STORED
+    ).memory.id
 
     assert set(_core(one, scope)) == set(_core(other, scope)) == {first, second}
 
 
-def test_a_request_sent_to_both_is_done_once(both: tuple[Stubs, Stubs], scope: types.Scope) -> None:
+def test_a_request_sent_to_both_is_done_once(both: tuple[Stubs, Stubs], scope: types_pb.Scope) -> None:
     """Whoever is asked, and however often, the answer is the first one."""
     with ThreadPoolExecutor(6) as pool:
         ids = set(
@@ -82,7 +84,7 @@ def test_a_request_sent_to_both_is_done_once(both: tuple[Stubs, Stubs], scope: t
 
 
 def test_what_a_killed_one_acknowledged_is_there(
-    replicas: tuple[ServerProcess, ServerProcess], scope: types.Scope
+    replicas: tuple[ServerProcess, ServerProcess], scope: types_pb.Scope
 ) -> None:
     """The other goes on at once, and repeats the answers of the dead one."""
     with replicas[0].stubs() as one:

@@ -9,10 +9,10 @@ import grpc
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
-from memsvc.v1 import memory_service_pb2 as pb
+from memsvc.v1 import admin_service_pb2 as admin_pb
+from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as search_pb
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import types_pb2 as types_pb
 from tests.support.rpc import (
     HYBRID,
     KEYWORD,
@@ -52,7 +52,7 @@ MIXED = {
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("corpus", [ENGLISH, CHINESE, MIXED], ids=["english", "chinese", "mixed"])
 def test_every_mode_finds_what_is_asked_for(
-    stubs: Stubs, scope: types.Scope, corpus: dict[str, tuple[str, str]], mode: search_pb.SearchMode
+    stubs: Stubs, scope: types_pb.Scope, corpus: dict[str, tuple[str, str]], mode: search_pb.SearchMode
 ) -> None:
     """A question leads to its memory first, in each language beside memories of the others; so does a word of it."""
     create_all(stubs, scope, [*ENGLISH, *CHINESE, *MIXED])
@@ -62,7 +62,7 @@ def test_every_mode_finds_what_is_asked_for(
             assert content == found(stubs, scope, words, mode=mode)[0]
 
 
-def test_keyword_mode_finds_words_and_nothing_else(stubs: Stubs, scope: types.Scope) -> None:
+def test_keyword_mode_finds_words_and_nothing_else(stubs: Stubs, scope: types_pb.Scope) -> None:
     """Other forms of a word count, other words do not; user text is no query language."""
     create_all(stubs, scope, [*ENGLISH, *CHINESE])
 
@@ -80,10 +80,10 @@ def test_keyword_mode_finds_words_and_nothing_else(stubs: Stubs, scope: types.Sc
         assert "Tom is allergic to peanuts and carries an inhaler." in found(stubs, scope, query, mode=KEYWORD)
 
 
-def test_given_keywords_are_looked_for_in_the_table_and_by_words(stubs: Stubs, scope: types.Scope) -> None:
+def test_given_keywords_are_looked_for_in_the_table_and_by_words(stubs: Stubs, scope: types_pb.Scope) -> None:
     """In any case of letters; a memory that only its keywords describe is found by them."""
-    create(stubs, scope, "It hurt a little.", keywords=[types.Keyword(term="Vaccination", weight=0.8)])
-    create(stubs, scope, "The vaccination was on Monday.", keywords=[types.Keyword(term="monday")])
+    create(stubs, scope, "It hurt a little.", keywords=[types_pb.Keyword(term="Vaccination", weight=0.8)])
+    create(stubs, scope, "The vaccination was on Monday.", keywords=[types_pb.Keyword(term="monday")])
     create(stubs, scope, "Nothing of the sort.")
 
     for mode in (KEYWORD, HYBRID):
@@ -95,11 +95,13 @@ def test_given_keywords_are_looked_for_in_the_table_and_by_words(stubs: Stubs, s
     assert "It hurt a little." in found(stubs, scope, "vaccination", mode=KEYWORD)
 
 
-def test_the_keyword_table_scores_by_weights_and_matches(stubs: Stubs, scope: types.Scope) -> None:
+def test_the_keyword_table_scores_by_weights_and_matches(stubs: Stubs, scope: types_pb.Scope) -> None:
     """min(0.3 * sum of the matching weights + 0.2 * number of matches, 1)."""
-    create(stubs, scope, "a", keywords=[types.Keyword(term="red", weight=0.5), types.Keyword(term="fox", weight=1.0)])
-    create(stubs, scope, "b", keywords=[types.Keyword(term="red", weight=0.25)])
-    create(stubs, scope, "c", keywords=[types.Keyword(term=f"w{number}", weight=1.0) for number in range(3)])
+    create(
+        stubs, scope, "a", keywords=[types_pb.Keyword(term="red", weight=0.5), types_pb.Keyword(term="fox", weight=1.0)]
+    )
+    create(stubs, scope, "b", keywords=[types_pb.Keyword(term="red", weight=0.25)])
+    create(stubs, scope, "c", keywords=[types_pb.Keyword(term=f"w{number}", weight=1.0) for number in range(3)])
     keywords = ["red", "fox", "w0", "w1", "w2"]
     hits = search(stubs, scope, keywords=keywords, mode=KEYWORD, explain=True).hits
 
@@ -107,7 +109,7 @@ def test_the_keyword_table_scores_by_weights_and_matches(stubs: Stubs, scope: ty
     assert scores == pytest.approx({"a": 0.85, "b": 0.275, "c": 1.0})
 
 
-def test_the_words_of_the_query_are_marked_in_the_snippet(stubs: Stubs, scope: types.Scope) -> None:
+def test_the_words_of_the_query_are_marked_in_the_snippet(stubs: Stubs, scope: types_pb.Scope) -> None:
     """In code points, in order, also in other forms, after emoji and in Chinese; none when only the meaning fits."""
     create(stubs, scope, "🦊🦊 The foxes were running, and a fox ran. 狐狸在雪地里跑。")
 
@@ -124,7 +126,9 @@ def test_the_words_of_the_query_are_marked_in_the_snippet(stubs: Stubs, scope: t
 
 
 @pytest.mark.parametrize("width", [0, 40, 41, 2_000])
-def test_a_snippet_holds_the_best_part_and_no_more_than_asked_for(stubs: Stubs, scope: types.Scope, width: int) -> None:
+def test_a_snippet_holds_the_best_part_and_no_more_than_asked_for(
+    stubs: Stubs, scope: types_pb.Scope, width: int
+) -> None:
     """Cut between words, with the match in it."""
     content = "plain " * 60 + "the walrus surfaced near the harbour " + "plain " * 60
     create(stubs, scope, content)
@@ -136,9 +140,9 @@ def test_a_snippet_holds_the_best_part_and_no_more_than_asked_for(stubs: Stubs, 
     assert ["walrus"] == [hit.snippet[span.start : span.end] for span in hit.spans]
 
 
-def test_files_are_shown_on_request(stubs: Stubs, scope: types.Scope) -> None:
+def test_files_are_shown_on_request(stubs: Stubs, scope: types_pb.Scope) -> None:
     """include_files fills the hit's file_refs."""
-    ref = types.FileRef(category="report", id="q1")
+    ref = types_pb.FileRef(category=types_pb.FILE_CATEGORY_REPORT, id="q1")
     create(stubs, scope, "walrus", file_refs=[ref])
 
     assert [ref] == list(search(stubs, scope, "walrus", include_files=True).hits[0].file_refs)
@@ -146,11 +150,13 @@ def test_files_are_shown_on_request(stubs: Stubs, scope: types.Scope) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_pages_hold_every_hit_once_in_one_order(stubs: Stubs, scope: types.Scope, mode: search_pb.SearchMode) -> None:
+def test_pages_hold_every_hit_once_in_one_order(
+    stubs: Stubs, scope: types_pb.Scope, mode: search_pb.SearchMode
+) -> None:
     """Far beyond the depth of the retrievers, with limits that differ from page to page."""
     create_all(
         stubs,
-        types.Scope(user_id=scope.user_id, session_id="s"),
+        types_pb.Scope(user_id=scope.user_id, session_id="s"),
         [f"The walrus {'dives ' * (number % 7)}and {'sings ' * (number % 5)}on day {number}." for number in range(260)],
     )
     at_rest(stubs)
@@ -186,11 +192,11 @@ def walk(stubs: Stubs, request: search_pb.SearchRequest) -> list[search_pb.Hit]:
 
 def generations(stubs: Stubs) -> list[int]:
     """Return the generation of each index: growth renews the vector index, which may shift the pages of a search."""
-    diagnosis = stubs.lifecycle.Diagnose(lifecycle_pb.DiagnoseRequest(), timeout=TIMEOUT)
+    diagnosis = stubs.admin.Diagnose(admin_pb.DiagnoseRequest(), timeout=TIMEOUT)
     return [report.generation for report in diagnosis.indexes]
 
 
-def test_a_page_token_is_bound_to_its_search(stubs: Stubs, scope: types.Scope) -> None:
+def test_a_page_token_is_bound_to_its_search(stubs: Stubs, scope: types_pb.Scope) -> None:
     """limit, consistency_token and explain may change; anything else makes the token a wrong one."""
     create_all(stubs, scope, [f"walrus {number}" for number in range(5)])
     first = search(stubs, scope, "walrus", limit=2)
@@ -203,7 +209,7 @@ def test_a_page_token_is_bound_to_its_search(stubs: Stubs, scope: types.Scope) -
         search_pb.SearchRequest(scope=scope, query="walruses", page_token=token),
         search_pb.SearchRequest(scope=scope, query="walrus", mode=KEYWORD, page_token=token),
         search_pb.SearchRequest(scope=scope, query="walrus", min_score=0.1, page_token=token),
-        search_pb.SearchRequest(scope=types.Scope(user_id="x"), query="walrus", page_token=token),
+        search_pb.SearchRequest(scope=types_pb.Scope(user_id="x"), query="walrus", page_token=token),
         search_pb.SearchRequest(scope=scope, query="walrus", page_token=token[::-1]),
     ):
         refusal = refused(stubs.search.Search, other)
@@ -211,7 +217,7 @@ def test_a_page_token_is_bound_to_its_search(stubs: Stubs, scope: types.Scope) -
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_min_score_leaves_out_what_fits_less(stubs: Stubs, scope: types.Scope, mode: search_pb.SearchMode) -> None:
+def test_min_score_leaves_out_what_fits_less(stubs: Stubs, scope: types_pb.Scope, mode: search_pb.SearchMode) -> None:
     """The bound itself is within; the order of the rest is unchanged."""
     create_all(stubs, scope, [f"walrus {'and its ice ' * number}" for number in range(8)])
     at_rest(stubs)
@@ -225,9 +231,9 @@ def test_min_score_leaves_out_what_fits_less(stubs: Stubs, scope: types.Scope, m
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_the_same_search_gives_the_same_hits(stubs: Stubs, scope: types.Scope, mode: search_pb.SearchMode) -> None:
+def test_the_same_search_gives_the_same_hits(stubs: Stubs, scope: types_pb.Scope, mode: search_pb.SearchMode) -> None:
     """Equal scores are ordered by id, so that repetition changes nothing; explaining does not either."""
-    create_all(stubs, scope, ["same words here"] * 30, on_duplicate=types.ON_DUPLICATE_KEEP_BOTH)
+    create_all(stubs, scope, ["same words here"] * 30, on_duplicate=types_pb.ON_DUPLICATE_KEEP_BOTH)
     at_rest(stubs)
 
     def ranked(*, explain: bool) -> list[tuple[float, str]]:
@@ -240,9 +246,9 @@ def test_the_same_search_gives_the_same_hits(stubs: Stubs, scope: types.Scope, m
     assert [first] * 3 == [ranked(explain=explain) for explain in (False, True, False)]
 
 
-def test_searches_of_a_batch_succeed_or_fail_alone(stubs: Stubs, scope: types.Scope) -> None:
+def test_searches_of_a_batch_succeed_or_fail_alone(stubs: Stubs, scope: types_pb.Scope) -> None:
     """Each in its own scope, in the order of the request."""
-    other = types.Scope(user_id=scope.user_id + "2")
+    other = types_pb.Scope(user_id=scope.user_id + "2")
     create(stubs, scope, "walrus here")
     create(stubs, other, "walrus there")
     searches = [
@@ -261,7 +267,7 @@ def test_searches_of_a_batch_succeed_or_fail_alone(stubs: Stubs, scope: types.Sc
     assert {"response", "status"} == {one.WhichOneof("result") for one in results}
 
 
-def test_a_batch_takes_32_searches(stubs: Stubs, scope: types.Scope) -> None:
+def test_a_batch_takes_32_searches(stubs: Stubs, scope: types_pb.Scope) -> None:
     """More than there are threads; 33 or none are refused."""
     create(stubs, scope, "walrus")
     one = search_pb.SearchRequest(scope=scope, query="walrus")
@@ -273,35 +279,35 @@ def test_a_batch_takes_32_searches(stubs: Stubs, scope: types.Scope) -> None:
         assert (grpc.StatusCode.INVALID_ARGUMENT, ("searches",)) == (refusal.code, refusal.fields)
 
 
-def test_a_consistency_token_makes_a_search_see_every_write_before(stubs: Stubs, scope: types.Scope) -> None:
+def test_a_consistency_token_makes_a_search_see_every_write_before(stubs: Stubs, scope: types_pb.Scope) -> None:
     """Created, updated, deleted, restored: each only STORED, each seen by the search with its token."""
-    memory = types.Memory()
+    memory = types_pb.Memory()
     for number in range(10):
-        reply = write(stubs, scope, f"gannet {number}", wait_for=types.WAIT_FOR_STORED)
+        reply = write(stubs, scope, f"gannet {number}", wait_for=types_pb.WAIT_FOR_STORED)
         memory = reply.memory
         assert memory.content in found(
             stubs, scope, f"gannet {number}", mode=KEYWORD, consistency_token=reply.consistency_token
         )
-    stored = types.WAIT_FOR_STORED
-    named = types.Memory(id=memory.id, content="cormorant")
+    stored = types_pb.WAIT_FOR_STORED
+    named = types_pb.Memory(id=memory.id, content="cormorant")
     updated = stubs.memory.UpdateMemory(
-        pb.UpdateMemoryRequest(scope=scope, memory=named, wait_for=stored), timeout=TIMEOUT
+        memory_pb.UpdateMemoryRequest(scope=scope, memory=named, wait_for=stored), timeout=TIMEOUT
     )
     assert ["cormorant"] == found(stubs, scope, "cormorant", mode=KEYWORD, consistency_token=updated.consistency_token)
     deleted = stubs.memory.DeleteMemory(
-        pb.DeleteMemoryRequest(scope=scope, id=memory.id, wait_for=stored), timeout=TIMEOUT
+        memory_pb.DeleteMemoryRequest(scope=scope, id=memory.id, wait_for=stored), timeout=TIMEOUT
     )
     assert [] == found(stubs, scope, "cormorant", mode=KEYWORD, consistency_token=deleted.consistency_token)
     restored = stubs.memory.RestoreMemory(
-        pb.RestoreMemoryRequest(scope=scope, id=memory.id, wait_for=stored), timeout=TIMEOUT
+        memory_pb.RestoreMemoryRequest(scope=scope, id=memory.id, wait_for=stored), timeout=TIMEOUT
     )
     assert ["cormorant"] == found(stubs, scope, "cormorant", mode=KEYWORD, consistency_token=restored.consistency_token)
 
 
-def test_gets_and_searches_count_as_accesses(stubs: Stubs, scope: types.Scope) -> None:
+def test_gets_and_searches_count_as_accesses(stubs: Stubs, scope: types_pb.Scope) -> None:
     """Once an hour each; a duplicate counts too; a list and a memory that is not returned do not."""
     by_get, by_search, by_duplicate, untouched = create_all(
-        stubs, scope, ["apple", "banana", "cherry", "durian"], on_duplicate=types.ON_DUPLICATE_KEEP_BOTH
+        stubs, scope, ["apple", "banana", "cherry", "durian"], on_duplicate=types_pb.ON_DUPLICATE_KEEP_BOTH
     )
     for _ in range(3):
         get(stubs, scope, by_get.id)
@@ -321,7 +327,7 @@ def test_gets_and_searches_count_as_accesses(stubs: Stubs, scope: types.Scope) -
     assert all(one.update_time == one.create_time for one in listed.values())
 
 
-def test_a_time_range_is_about_when_it_happened(stubs: Stubs, scope: types.Scope) -> None:
+def test_a_time_range_is_about_when_it_happened(stubs: Stubs, scope: types_pb.Scope) -> None:
     """By event_time, by create_time where there is none; the start is within, the end is not."""
     create(stubs, scope, "walrus old", event_time=Timestamp(seconds=1_000))
     create(stubs, scope, "walrus later", event_time=Timestamp(seconds=2_000))
@@ -336,7 +342,7 @@ def test_a_time_range_is_about_when_it_happened(stubs: Stubs, scope: types.Scope
         (3_000, 4_000): set(),
     }
     for (start, end), expected in spans.items():
-        span = types.TimeRange(
+        span = types_pb.TimeRange(
             start=None if start is None else Timestamp(seconds=start),
             end=None if end is None else Timestamp(seconds=end),
         )
@@ -347,5 +353,5 @@ def test_a_time_range_is_about_when_it_happened(stubs: Stubs, scope: types.Scope
 def test_a_user_without_memories_finds_nothing(stubs: Stubs) -> None:
     """That is no error, in any mode."""
     for mode in MODES:
-        reply = search(stubs, types.Scope(user_id=uuid.uuid4().hex), "walrus", mode=mode)
-        assert (0, 0, "") == (len(reply.hits), reply.total_candidates, reply.next_page_token)
+        reply = search(stubs, types_pb.Scope(user_id=uuid.uuid4().hex), "walrus", mode=mode)
+        assert (0, 0, "") == (len(reply.hits), reply.candidate_count, reply.next_page_token)

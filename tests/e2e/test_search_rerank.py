@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import grpc
 import pytest
 
-from memsvc.v1 import search_service_pb2 as pb
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import search_service_pb2 as search_pb
+from memsvc.v1 import types_pb2 as types_pb
 from tests.support.rpc import KEYWORD, SEMANTIC, TIMEOUT, create_all, refused, search
 from tests.support.server_process import FAST, ServerProcess, Stubs
 
@@ -17,13 +17,13 @@ JERRY, TOM = "Jerry reports to Tom, not to Ann.", "Tom reports to Jerry, not to 
 SAID_ZH = "那只棕色的水獭每天早上都会沿着长长的绿色河流游到下游去找鱼吃，"
 
 
-def answers(stubs: Stubs, scope: types.Scope, query: str, **request: object) -> list[pb.StreamSearchResponse]:
+def answers(stubs: Stubs, scope: types_pb.Scope, query: str, **request: object) -> list[search_pb.StreamSearchResponse]:
     """Search and return all answers."""
-    asked = pb.SearchRequest(scope=scope, query=query, **request)
-    return list(stubs.search.StreamSearch(pb.StreamSearchRequest(search=asked), timeout=TIMEOUT))
+    asked = search_pb.SearchRequest(scope=scope, query=query, **request)
+    return list(stubs.search.StreamSearch(search_pb.StreamSearchRequest(search=asked), timeout=TIMEOUT))
 
 
-def test_words_answer_first(stubs: Stubs, scope: types.Scope) -> None:
+def test_words_answer_first(stubs: Stubs, scope: types_pb.Scope) -> None:
     """Then comes what Search returns, of the same first hit here; in both languages."""
     create_all(
         stubs, scope, ["The otter sleeps.", "水獭在睡觉。", "A heron stands.", *(f"line {n}" for n in range(20))]
@@ -39,7 +39,7 @@ def test_words_answer_first(stubs: Stubs, scope: types.Scope) -> None:
         assert whole.next_page_token == fused.fused.next_page_token
 
 
-def test_one_answer_when_there_is_nothing_to_say_early(stubs: Stubs, scope: types.Scope) -> None:
+def test_one_answer_when_there_is_nothing_to_say_early(stubs: Stubs, scope: types_pb.Scope) -> None:
     """For words that are nowhere, one sort of retriever, and a later page."""
     create_all(stubs, scope, [f"otter {number}" for number in range(30)])
     token = search(stubs, scope, "otter").next_page_token
@@ -59,12 +59,12 @@ def test_one_answer_when_there_is_nothing_to_say_early(stubs: Stubs, scope: type
         (["大家下午四点去游泳。", "大家下午四点去游泳！", "大家下午三点去游泳。"], "下午 游泳"),
     ],
 )
-def test_near_duplicates_collapse(stubs: Stubs, scope: types.Scope, contents: list[str], query: str) -> None:
+def test_near_duplicates_collapse(stubs: Stubs, scope: types_pb.Scope, contents: list[str], query: str) -> None:
     """Into the best of them, which names the others; another number, order or negation is another statement."""
     memories = [memory.id for memory in create_all(stubs, scope, contents)]
 
     plain = search(stubs, scope, query).hits
-    hits = search(stubs, scope, query, collapsing=pb.Collapsing(enabled=True)).hits
+    hits = search(stubs, scope, query, collapsing=search_pb.Collapsing()).hits
 
     assert len(plain) == 3
     assert len(hits) == 2
@@ -73,13 +73,13 @@ def test_near_duplicates_collapse(stubs: Stubs, scope: types.Scope, contents: li
     assert memories[2] in [hit.memory.id for hit in hits]
 
 
-def test_diversity_brings_something_else_up(stubs: Stubs, scope: types.Scope) -> None:
+def test_diversity_brings_something_else_up(stubs: Stubs, scope: types_pb.Scope) -> None:
     """What repeats the best hit goes down; pages of the new order neither repeat nor leave out."""
     create_all(
         stubs, scope,
         ["otter river stones", "the otter, a river, some stones", "otter with river and stones", "an otter in Lisbon zoo"],
     )  # fmt: skip
-    wanted = pb.Diversity(enabled=True, mmr_lambda=0.3)
+    wanted = search_pb.Diversity(mmr_lambda=0.3)
 
     plain = [hit.memory.content for hit in search(stubs, scope, "otter river stones").hits]
     whole = search(stubs, scope, "otter river stones", diversity=wanted)
@@ -98,9 +98,9 @@ def test_diversity_brings_something_else_up(stubs: Stubs, scope: types.Scope) ->
     assert not whole.skipped
 
 
-def test_without_a_reranker_reranking_is_refused(stubs: Stubs, scope: types.Scope) -> None:
+def test_without_a_reranker_reranking_is_refused(stubs: Stubs, scope: types_pb.Scope) -> None:
     """UNIMPLEMENTED names what is missing."""
-    request = pb.SearchRequest(scope=scope, query="x", reranking=pb.Reranking(enabled=True))
+    request = search_pb.SearchRequest(scope=scope, query="x", reranking=search_pb.Reranking())
     refusal = refused(stubs.search.Search, request)
 
     assert (grpc.StatusCode.UNIMPLEMENTED, "CAPABILITY_MISSING") == (refusal.code, refusal.reason)
@@ -115,14 +115,14 @@ def reranking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stubs]:
         yield stubs
 
 
-def test_a_reranker_orders_the_best_hits(reranking: Stubs, scope: types.Scope) -> None:
+def test_a_reranker_orders_the_best_hits(reranking: Stubs, scope: types_pb.Scope) -> None:
     """By its own scores, in 0..1, descending, and explained; only when it is asked for."""
     contents = ["otter otter otter otter", "the keeper feeds the otter at noon", "at noon the keeper sleeps", "a heron"]
     create_all(reranking, scope, contents)
     query = "keeper feeds otter noon"
 
     plain = search(reranking, scope, query)
-    again = search(reranking, scope, query, reranking=pb.Reranking(enabled=True, depth=3), explain=True)
+    again = search(reranking, scope, query, reranking=search_pb.Reranking(depth=3), explain=True)
 
     assert not plain.skipped
     assert not again.skipped
@@ -134,7 +134,7 @@ def test_a_reranker_orders_the_best_hits(reranking: Stubs, scope: types.Scope) -
     assert "rerank" in {boost.name for hit in again.hits for boost in hit.explanation.boosts}
 
 
-def test_the_early_answer_is_not_reranked(reranking: Stubs, scope: types.Scope) -> None:
+def test_the_early_answer_is_not_reranked(reranking: Stubs, scope: types_pb.Scope) -> None:
     """It has the order of words alone; the whole one has the reranker's, in both languages."""
     create_all(
         reranking, scope,
@@ -142,7 +142,7 @@ def test_the_early_answer_is_not_reranked(reranking: Stubs, scope: types.Scope) 
     )  # fmt: skip
 
     for query in ("keeper feeds otter noon", "饲养员 中午 喂 水獭"):
-        wanted = pb.Reranking(enabled=True, depth=3)
+        wanted = search_pb.Reranking(depth=3)
         early, fused = answers(reranking, scope, query, reranking=wanted, explain=True)
         boosts = [
             {boost.name for hit in answer.hits for boost in hit.explanation.boosts}
@@ -155,11 +155,14 @@ def test_the_early_answer_is_not_reranked(reranking: Stubs, scope: types.Scope) 
         assert fused.fused.hits[0].score == 1.0
 
 
-def test_a_near_deadline_skips_what_is_optional(reranking: Stubs, scope: types.Scope) -> None:
+def test_a_near_deadline_skips_what_is_optional(reranking: Stubs, scope: types_pb.Scope) -> None:
     """The hits are there, and the reply says what was left out."""
     create_all(reranking, scope, ["otter", "otter river"])
-    request = pb.SearchRequest(
-        scope=scope, query="otter", reranking=pb.Reranking(enabled=True), diversity=pb.Diversity(enabled=True)
+    request = search_pb.SearchRequest(
+        scope=scope,
+        query="otter",
+        reranking=search_pb.Reranking(),
+        diversity=search_pb.Diversity(),
     )
     for milliseconds in range(50, 4, -3):
         try:
@@ -167,7 +170,9 @@ def test_a_near_deadline_skips_what_is_optional(reranking: Stubs, scope: types.S
         except grpc.RpcError as error:
             assert grpc.StatusCode.DEADLINE_EXCEEDED == error.code()
             continue
-        assert ("reranking", "DEADLINE") in [(one.stage, one.reason) for one in reply.skipped]
+        assert (search_pb.REFINEMENT_STAGE_RERANKING, search_pb.DEGRADATION_REASON_DEADLINE_EXCEEDED) in [
+            (one.stage, one.reason) for one in reply.skipped
+        ]
         assert len(reply.hits) == 2
         return
     pytest.skip("this machine is too slow for a search within 50 ms")

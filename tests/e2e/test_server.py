@@ -19,10 +19,10 @@ from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2
 
 from memsvc.server.tokens import consistency_token
-from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
-from memsvc.v1 import memory_service_pb2 as pb
+from memsvc.v1 import admin_service_pb2 as admin_pb
+from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as search_pb
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import types_pb2 as types_pb
 from tests.support.descriptors import METHODS
 from tests.support.fixtures import batch, header
 from tests.support.rpc import KEYWORD, TIMEOUT, Refusal, create, create_all, found, get, list_all, refused
@@ -98,24 +98,26 @@ def test_grpcurl_needs_no_files(server: ServerProcess, user: str) -> None:
 def test_buf_curl_calls_by_the_new_reflection(server: ServerProcess, user: str) -> None:
     """Also with the reflection of newer tools."""
     request = json.dumps({"scope": {"user_id": user}})
-    url = f"http://{server.bound}/memsvc.v1.LifecycleService/GetStats"
+    url = f"http://{server.bound}/memsvc.v1.AdminService/GetStats"
     answer = tool(
         "buf", "curl", "--protocol", "grpc", "--http2-prior-knowledge", "--reflect-protocol", "grpc-v1",
         "--emit-defaults", "-d", request, url,
     )  # fmt: skip
 
-    assert "0" == json.loads(answer)["totalCount"]
+    assert 0 == json.loads(answer)["memoryCount"]
 
 
-def test_a_call_gets_its_request_id_back(stubs: Stubs, scope: types.Scope) -> None:
+def test_a_call_gets_its_request_id_back(stubs: Stubs, scope: types_pb.Scope) -> None:
     """The client's own, or one made for it; also when the call fails."""
-    request = pb.ListMemoriesRequest(scope=scope)
+    request = memory_pb.ListMemoriesRequest(scope=scope)
     for metadata, expected in (((("x-request-id", "mine-1"),), "mine-1"), ((), None)):
         _, call = stubs.memory.ListMemories.with_call(request, metadata=metadata, timeout=TIMEOUT)
         given = dict(call.trailing_metadata())["x-request-id"]
         assert given == expected or (expected is None and uuid.UUID(given))
     with pytest.raises(grpc.RpcError) as caught:
-        stubs.memory.ListMemories(pb.ListMemoriesRequest(), metadata=(("x-request-id", "mine-2"),), timeout=TIMEOUT)
+        stubs.memory.ListMemories(
+            memory_pb.ListMemoriesRequest(), metadata=(("x-request-id", "mine-2"),), timeout=TIMEOUT
+        )
     trailers: Any = caught.value
     assert "mine-2" == dict(trailers.trailing_metadata())["x-request-id"]
 
@@ -145,10 +147,10 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 
 
 @pytest.mark.xdist_group("small")
-def test_a_message_over_the_limit_is_refused(small: ServerProcess, scope: types.Scope) -> None:
+def test_a_message_over_the_limit_is_refused(small: ServerProcess, scope: types_pb.Scope) -> None:
     """RESOURCE_EXHAUSTED, in a stream too; what lies below is taken, and the server goes on."""
     with small.stubs() as stubs:
-        large = pb.CreateMemoryRequest(scope=scope, memory=types.Memory(content="x" * 100_000))
+        large = memory_pb.CreateMemoryRequest(scope=scope, memory=types_pb.Memory(content="x" * 100_000))
         with pytest.raises(grpc.RpcError) as unary:
             stubs.memory.CreateMemory(large, timeout=TIMEOUT)
         with pytest.raises(grpc.RpcError) as streamed:
@@ -160,7 +162,7 @@ def test_a_message_over_the_limit_is_refused(small: ServerProcess, scope: types.
         assert [90_000] == [len(memory.content) for memory in list_all(stubs, scope)]
 
 
-def test_a_deadline_is_kept(stubs: Stubs, scope: types.Scope) -> None:
+def test_a_deadline_is_kept(stubs: Stubs, scope: types_pb.Scope) -> None:
     """A search that waits for what never comes ends when its client's time is over; others of the channel go on."""
     request = search_pb.SearchRequest(scope=scope, query="x", consistency_token=NEVER)
     refusal = refused(stubs.search.Search, request, timeout=0.3)
@@ -170,7 +172,7 @@ def test_a_deadline_is_kept(stubs: Stubs, scope: types.Scope) -> None:
 
 
 @pytest.mark.xdist_group("small")
-def test_a_call_without_a_deadline_gets_the_servers(small: ServerProcess, scope: types.Scope) -> None:
+def test_a_call_without_a_deadline_gets_the_servers(small: ServerProcess, scope: types_pb.Scope) -> None:
     """It ends with the reason and what it waited for."""
     with small.stubs() as stubs:
         request = search_pb.SearchRequest(scope=scope, query="x", consistency_token=NEVER)
@@ -183,16 +185,18 @@ def test_a_call_without_a_deadline_gets_the_servers(small: ServerProcess, scope:
 
 
 @pytest.mark.xdist_group("small")
-def test_too_many_calls_are_refused_and_told_when_to_come_back(small: ServerProcess, scope: types.Scope) -> None:
+def test_too_many_calls_are_refused_and_told_when_to_come_back(small: ServerProcess, scope: types_pb.Scope) -> None:
     """With tiny queues most of a crowd gets RESOURCE_EXHAUSTED with a delay, the rest an answer, nobody hangs."""
     with small.stubs() as stubs:
         create_all(stubs, scope, [f"walrus {number}" for number in range(300)])
         for call, request in (
             (stubs.search.Search, search_pb.SearchRequest(scope=scope, query="walrus", limit=50)),
-            (stubs.memory.ListMemories, pb.ListMemoriesRequest(scope=scope, page_size=100)),
+            (stubs.memory.ListMemories, memory_pb.ListMemoriesRequest(scope=scope, page_size=100)),
             (
                 stubs.memory.CreateMemory,
-                pb.CreateMemoryRequest(scope=scope, memory=types.Memory(content="x", speaker="y"), wait_for=1),
+                memory_pb.CreateMemoryRequest(
+                    scope=scope, memory=types_pb.Memory(content="x", speaker="y"), wait_for=1
+                ),
             ),
         ):
             outcomes = _crowd(call, request)
@@ -221,18 +225,18 @@ def _crowd(call: Any, request: Any) -> Counter[grpc.StatusCode]:
 
 def test_a_stop_lets_running_calls_end(tmp_path: Path) -> None:
     """After SIGTERM health says NOT_SERVING, an import under way is taken to its end, the exit code is 0."""
-    scope = types.Scope(user_id="u")
+    scope = types_pb.Scope(user_id="u")
     told = threading.Event()
     with ServerProcess(tmp_path / "data") as server, server.stubs() as stubs, ThreadPoolExecutor(1) as pool:
 
-        def sending() -> Iterator[pb.ImportMemoriesRequest]:
-            yield header(scope, wait_for=types.WAIT_FOR_INDEXED)
+        def sending() -> Iterator[memory_pb.ImportMemoriesRequest]:
+            yield header(scope, wait_for=types_pb.WAIT_FOR_INDEXED)
             yield batch(0, ["before the stop"])
             assert told.wait(TIMEOUT)
             yield batch(1, ["after the stop"])
 
         call = stubs.memory.ImportMemories(sending(), timeout=TIMEOUT)
-        next(response for response in call if response.created == 1)
+        next(response for response in call if response.created_count == 1)
         watch = stubs.health.Watch(health_pb2.HealthCheckRequest(service=SERVICES[0]), timeout=TIMEOUT)
         assert SERVING == next(watch).status
         stopped = pool.submit(server.stop)
@@ -240,7 +244,7 @@ def test_a_stop_lets_running_calls_end(tmp_path: Path) -> None:
         told.set()
         *_, last = call
 
-        assert (True, 2) == (last.done, last.created)
+        assert (True, 2) == (last.done, last.created_count)
         watch.cancel()
         assert stopped.result(TIMEOUT) == 0
         server.start()
@@ -254,20 +258,20 @@ def test_a_stop_does_not_wait_for_ever(tmp_path: Path) -> None:
     """A call that does not end is ended when the grace is over; a later call finds nobody."""
     with ServerProcess(tmp_path / "data", environment=SMALL) as server, server.stubs() as stubs:
         waiting = stubs.search.Search.future(
-            search_pb.SearchRequest(scope=types.Scope(user_id="u"), query="x", consistency_token=NEVER),
+            search_pb.SearchRequest(scope=types_pb.Scope(user_id="u"), query="x", consistency_token=NEVER),
             timeout=TIMEOUT,
         )
-        create(stubs, types.Scope(user_id="u"), "x")
+        create(stubs, types_pb.Scope(user_id="u"), "x")
         assert server.stop() == 0
         assert waiting.exception().code() in {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED}
         with pytest.raises(grpc.RpcError) as caught:
-            get(stubs, types.Scope(user_id="u"), str(uuid.uuid4()))
+            get(stubs, types_pb.Scope(user_id="u"), str(uuid.uuid4()))
         assert grpc.StatusCode.UNAVAILABLE == caught.value.code()
 
 
 def test_a_clean_stop_loses_no_access_count(tmp_path: Path) -> None:
     """What was read just before the stop is counted after the start, and the indexes need no repair."""
-    scope = types.Scope(user_id="u")
+    scope = types_pb.Scope(user_id="u")
     environment = {**FAST, "MEMSVC_INDEXING__ACCESS_FLUSH_SECONDS": "3600"}
     with ServerProcess(tmp_path / "data", environment=environment) as server:
         with server.stubs() as stubs:
@@ -279,9 +283,10 @@ def test_a_clean_stop_loses_no_access_count(tmp_path: Path) -> None:
         server.start()
         with server.stubs() as stubs:
             assert [1, 1] == [memory.access_count for memory in list_all(stubs, scope)]
-            diagnosis = stubs.lifecycle.Diagnose(lifecycle_pb.DiagnoseRequest(verify=True), timeout=TIMEOUT)
+            diagnosis = stubs.admin.Diagnose(admin_pb.DiagnoseRequest(verify=True), timeout=TIMEOUT)
     assert diagnosis.healthy
     assert [(2, 2, 0, 0, 0)] * 2 == [
-        (one.expected, one.present, one.missing, one.stale, one.orphaned) for one in diagnosis.indexes
+        (one.expected_count, one.present_count, one.missing_count, one.stale_count, one.orphaned_count)
+        for one in diagnosis.indexes
     ]
     assert by_search.revision == 1

@@ -10,8 +10,9 @@ import pytest
 from google.protobuf.struct_pb2 import Struct
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from memsvc.v1 import session_service_pb2 as pb
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import filters_pb2 as filters_pb
+from memsvc.v1 import session_service_pb2 as session_pb
+from memsvc.v1 import types_pb2 as types_pb
 from tests.support.rpc import MODES, TIMEOUT, create, found, get, list_all, refused
 from tests.support.server_process import FAST, ServerProcess, Stubs
 from tests.support.sessions import (
@@ -30,7 +31,7 @@ from tests.support.sessions import (
     show,
 )
 
-ALL = types.Filter(sessions=types.SESSION_VISIBILITY_ALL)
+ALL = filters_pb.Filter(session_visibility=filters_pb.SESSION_VISIBILITY_ALL)
 
 
 def struct(**members: object) -> Struct:
@@ -42,7 +43,7 @@ def struct(**members: object) -> Struct:
 
 def test_a_session_is_as_it_was_opened(stubs: Stubs, user: str) -> None:
     """Everything that was chosen is there, nothing is counted yet."""
-    here = types.Scope(user_id=user, project_id="项目", agent_id="a", session_id="会话 1")
+    here = types_pb.Scope(user_id=user, project_id="项目", agent_id="a", session_id="会话 1")
     opened = open_session(
         stubs, here, title="上线 plan", token_limit=1_000, auto_trim=2, on_open=2, metadata=struct(票="开", n=1.5)
     )
@@ -56,7 +57,7 @@ def test_a_session_is_as_it_was_opened(stubs: Stubs, user: str) -> None:
     assert opened == show(stubs, here)
 
 
-def test_a_session_without_an_id_gets_one(stubs: Stubs, scope: types.Scope) -> None:
+def test_a_session_without_an_id_gets_one(stubs: Stubs, scope: types_pb.Scope) -> None:
     """A repeated request gets the same one."""
     opened = open_session(stubs, scope, request_id="r")
 
@@ -72,9 +73,9 @@ def test_messages_come_back_as_they_were_said(stubs: Stubs, user: str) -> None:
     open_session(stubs, here)
     given = [
         say("你是助手。\r\nBe brief 🦭", SYSTEM),
-        say("What is the weather in Lisbon?", name="Anna", time=Timestamp(seconds=1_700_000_000), metadata=struct(x=1)),
-        pb.NewMessage(
-            role=ASSISTANT, tool_calls=[pb.ToolCall(id="c1", name="weather", arguments=struct(city="Lisbon", days=[1, 2]))]
+        say("What is the weather in Lisbon?", speaker="Anna", event_time=Timestamp(seconds=1_700_000_000), metadata=struct(x=1)),
+        types_pb.ChatMessage(
+            role=ASSISTANT, tool_calls=[types_pb.ToolCall(id="c1", name="weather", arguments=struct(city="Lisbon", days=[1, 2]))]
         ),
         say('{"sky": "clear"}', TOOL, tool_call_id="c1", pinned=True),
         say("晴天。", ASSISTANT, token_count=77),
@@ -85,14 +86,14 @@ def test_messages_come_back_as_they_were_said(stubs: Stubs, user: str) -> None:
     assert [1, 2, 3, 4, 5] == [one.ordinal for one in reply.messages] == [one.ordinal for one in messages]
     assert [one.memory_id for one in reply.messages] == [one.memory_id for one in messages]
     for one, message in zip(given, messages, strict=True):
-        back = pb.NewMessage(
-            role=message.role, content=message.content, name=message.name, tool_calls=message.tool_calls,
+        back = types_pb.ChatMessage(
+            role=message.role, content=message.content, speaker=message.speaker, tool_calls=message.tool_calls,
             tool_call_id=message.tool_call_id, pinned=message.pinned,
         )  # fmt: skip
         if one.token_count:
             back.token_count = message.token_count
-        if one.HasField("time"):
-            back.time.CopyFrom(message.time)
+        if one.HasField("event_time"):
+            back.event_time.CopyFrom(message.event_time)
         if one.HasField("metadata"):
             back.metadata.CopyFrom(message.metadata)
         assert one == back
@@ -108,11 +109,11 @@ def test_a_message_is_a_memory_too(stubs: Stubs, user: str) -> None:
     """Of kind MESSAGE and layer SESSION, in its session."""
     here = place(user)
     open_session(stubs, here)
-    [one] = append(stubs, here, [say("Porto it is.", name="Anna")]).messages
+    [one] = append(stubs, here, [say("Porto it is.", speaker="Anna")]).messages
     memory = get(stubs, here, one.memory_id)
 
     assert ("Porto it is.", "Anna", "user") == (memory.content, memory.speaker, memory.category)
-    assert (types.MEMORY_KIND_MESSAGE, types.MEMORY_LAYER_SESSION) == (memory.kind, memory.layer)
+    assert (types_pb.MEMORY_KIND_MESSAGE, types_pb.MEMORY_LAYER_SESSION) == (memory.kind, memory.layer)
 
 
 def test_many_append_at_once_and_nothing_is_lost_or_mixed(stubs: Stubs, user: str) -> None:
@@ -143,7 +144,7 @@ def test_an_append_that_comes_again_happens_once(stubs: Stubs, user: str) -> Non
 
     assert first == append(stubs, here, ["again"], request_id="r")
     assert ["again", "between"] == [message.content for message in said(stubs, here)]
-    request = pb.AppendMessagesRequest(scope=here, messages=[say("other")], request_id="r")
+    request = session_pb.AppendMessagesRequest(scope=here, messages=[say("other")], request_id="r")
     refusal = refused(stubs.session.AppendMessages, request)
     assert (grpc.StatusCode.ALREADY_EXISTS, "REQUEST_ID_REUSED") == (refusal.code, refusal.reason)
 
@@ -161,10 +162,12 @@ def test_lists_go_page_by_page(stubs: Stubs, user: str) -> None:
     assert forwards[::-1] == [message.content for message in said(stubs, here, page_size=4, newest_first=True)]
     names = [session.scope.session_id for session in listed(stubs, here, page_size=3)]
     assert [*(f"other {number}" for number in range(6, -1, -1)), "s"] == names
-    token = stubs.session.ListMessages(pb.ListMessagesRequest(scope=here, page_size=2), timeout=TIMEOUT).next_page_token
+    token = stubs.session.ListMessages(
+        session_pb.ListMessagesRequest(scope=here, page_size=2), timeout=TIMEOUT
+    ).next_page_token
     for request in (
-        pb.ListMessagesRequest(scope=here, newest_first=True, page_token=token),
-        pb.ListMessagesRequest(scope=place(user, "other 1"), page_token=token),
+        session_pb.ListMessagesRequest(scope=here, newest_first=True, page_token=token),
+        session_pb.ListMessagesRequest(scope=place(user, "other 1"), page_token=token),
     ):
         assert ("page_token",) == refused(stubs.session.ListMessages, request).fields
 
@@ -174,7 +177,7 @@ def test_opening_another_session_archives_the_one_before(stubs: Stubs, user: str
     first, second = place(user, "1", "p"), place(user, "2", "p")
     elsewhere, of_agent = (
         place(user, "1", "q"),
-        types.Scope(user_id=user, project_id="p", agent_id="a", session_id="a1"),
+        types_pb.Scope(user_id=user, project_id="p", agent_id="a", session_id="a1"),
     )
     for one in (of_agent, elsewhere, first):
         open_session(stubs, one)
@@ -186,11 +189,11 @@ def test_opening_another_session_archives_the_one_before(stubs: Stubs, user: str
     assert ACTIVE == show(stubs, elsewhere).state
     assert show(stubs, first).HasField("end_time")
     assert ["kept"] == [message.content for message in said(stubs, first)]
-    refusal = refused(stubs.session.AppendMessages, pb.AppendMessagesRequest(scope=first, messages=[say("x")]))
+    refusal = refused(stubs.session.AppendMessages, session_pb.AppendMessagesRequest(scope=first, messages=[say("x")]))
     assert (grpc.StatusCode.FAILED_PRECONDITION, "SESSION_NOT_ACTIVE") == (refusal.code, refusal.reason)
     assert {"session_id": "1", "state": "ARCHIVED"} == refusal.metadata
 
-    reopened = stubs.session.ReopenSession(pb.ReopenSessionRequest(scope=first), timeout=TIMEOUT).session
+    reopened = stubs.session.ReopenSession(session_pb.ReopenSessionRequest(scope=first), timeout=TIMEOUT).session
     assert (ACTIVE, False) == (reopened.state, reopened.HasField("end_time"))
     assert ARCHIVED == show(stubs, second).state
     assert 2 == append(stubs, first, ["goes on"]).messages[0].ordinal
@@ -202,14 +205,14 @@ def test_a_closed_session_stays_readable(stubs: Stubs, user: str) -> None:
     here = place(user)
     open_session(stubs, here)
     append(stubs, here, ["bye"])
-    close = pb.CloseSessionRequest(scope=here)
+    close = session_pb.CloseSessionRequest(scope=here)
     closed = stubs.session.CloseSession(close, timeout=TIMEOUT).session
 
     assert CLOSED == closed.state
     assert closed == stubs.session.CloseSession(close, timeout=TIMEOUT).session == show(stubs, here)
     for call, request in (
-        (stubs.session.AppendMessages, pb.AppendMessagesRequest(scope=here, messages=[say("x")])),
-        (stubs.session.TrimSession, pb.TrimSessionRequest(scope=here)),
+        (stubs.session.AppendMessages, session_pb.AppendMessagesRequest(scope=here, messages=[say("x")])),
+        (stubs.session.TrimSession, session_pb.TrimSessionRequest(scope=here)),
     ):
         assert "SESSION_NOT_ACTIVE" == refused(call, request).reason
     assert ["bye"] == [message.content for message in said(stubs, here)]
@@ -219,26 +222,26 @@ def test_what_is_not_there_is_not_found(stubs: Stubs, user: str) -> None:
     """Nothing springs into being; an id is taken once."""
     here = place(user)
     for call, request in (
-        (stubs.session.AppendMessages, pb.AppendMessagesRequest(scope=here, messages=[say("x")])),
-        (stubs.session.GetSession, pb.GetSessionRequest(scope=here)),
-        (stubs.session.ListMessages, pb.ListMessagesRequest(scope=here)),
-        (stubs.session.TrimSession, pb.TrimSessionRequest(scope=here)),
-        (stubs.session.CloseSession, pb.CloseSessionRequest(scope=here)),
-        (stubs.session.ReopenSession, pb.ReopenSessionRequest(scope=here)),
+        (stubs.session.AppendMessages, session_pb.AppendMessagesRequest(scope=here, messages=[say("x")])),
+        (stubs.session.GetSession, session_pb.GetSessionRequest(scope=here)),
+        (stubs.session.ListMessages, session_pb.ListMessagesRequest(scope=here)),
+        (stubs.session.TrimSession, session_pb.TrimSessionRequest(scope=here)),
+        (stubs.session.CloseSession, session_pb.CloseSessionRequest(scope=here)),
+        (stubs.session.ReopenSession, session_pb.ReopenSessionRequest(scope=here)),
     ):
         refusal = refused(call, request)
         assert (grpc.StatusCode.NOT_FOUND, "SESSION_NOT_FOUND") == (refusal.code, refusal.reason)
     assert [] == listed(stubs, here)
     open_session(stubs, here)
-    refusal = refused(stubs.session.CreateSession, pb.CreateSessionRequest(scope=here))
+    refusal = refused(stubs.session.CreateSession, session_pb.CreateSessionRequest(scope=here))
     assert (grpc.StatusCode.ALREADY_EXISTS, "SESSION_EXISTS") == (refusal.code, refusal.reason)
 
 
 def test_messages_are_found_in_their_session_and_elsewhere_on_request(stubs: Stubs, user: str) -> None:
     """Not by another session, not by the user outside; by both when they ask for all sessions. Other users never."""
-    here, there, outside = place(user, "1"), place(user, "2"), types.Scope(user_id=user)
+    here, there, outside = place(user, "1"), place(user, "2"), types_pb.Scope(user_id=user)
     open_session(stubs, here)
-    append(stubs, here, ["The wombat code is 4711.", "鸭嘴兽的密码是 4712。"], wait_for=types.WAIT_FOR_INDEXED)
+    append(stubs, here, ["The wombat code is 4711.", "鸭嘴兽的密码是 4712。"], wait_for=types_pb.WAIT_FOR_INDEXED)
     english, chinese = said(stubs, here)
     stranger = place(f"{user}-corp", "1")
 
@@ -248,13 +251,13 @@ def test_messages_are_found_in_their_session_and_elsewhere_on_request(stubs: Stu
             for elsewhere in (there, outside):
                 assert [] == found(stubs, elsewhere, query, mode=mode)
                 assert content == found(stubs, elsewhere, query, mode=mode, filter=ALL)[0]
-                only = types.Filter(sessions=types.SESSION_VISIBILITY_ALL, session_ids=["2"])
+                only = filters_pb.Filter(session_visibility=filters_pb.SESSION_VISIBILITY_ALL, session_ids=["2"])
                 assert [] == found(stubs, elsewhere, query, mode=mode, filter=only)
             assert [] == found(stubs, stranger, query, mode=mode, filter=ALL)
     assert [] == list_all(stubs, outside)
     assert 2 == len(list_all(stubs, outside, filter=ALL))
-    assert [] == found(stubs, types.Scope(user_id=user, project_id="p"), "x", filter=types.Filter(
-        sessions=types.SESSION_VISIBILITY_ALL, visibility=types.PROJECT_VISIBILITY_PROJECT
+    assert [] == found(stubs, types_pb.Scope(user_id=user, project_id="p"), "x", filter=filters_pb.Filter(
+        session_visibility=filters_pb.SESSION_VISIBILITY_ALL, project_visibility=filters_pb.PROJECT_VISIBILITY_PROJECT
     ))  # fmt: skip
 
 
@@ -264,7 +267,7 @@ def test_the_line_before_is_a_neighbour(stubs: Stubs, user: str) -> None:
     open_session(stubs, here)
     append(stubs, here, [say("Shall we eat asparagus?")])
     append(stubs, here, [say("Yes, with butter.", ASSISTANT)])
-    append(stubs, here, [say("The car is broken.")], wait_for=types.WAIT_FOR_INDEXED)
+    append(stubs, here, [say("The car is broken.")], wait_for=types_pb.WAIT_FOR_INDEXED)
 
     assert ["Shall we eat asparagus?", "Yes, with butter."] == found(stubs, here, "asparagus", mode=3)
 
@@ -273,7 +276,7 @@ def test_plain_memories_of_a_session_are_no_messages(stubs: Stubs, user: str) ->
     """A memory that was written in the session stands beside its messages."""
     here = place(user)
     open_session(stubs, here)
-    create(stubs, here, "a note", layer=types.MEMORY_LAYER_SESSION)
+    create(stubs, here, "a note", layer=types_pb.MEMORY_LAYER_SESSION)
     append(stubs, here, ["a message"])
 
     assert ["a message"] == [message.content for message in said(stubs, here)]

@@ -9,8 +9,8 @@ from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 import grpc
 import pytest
 
-from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import admin_service_pb2 as admin_pb
+from memsvc.v1 import types_pb2 as types_pb
 from tests.e2e.test_crash import SCOPE as WRITTEN
 from tests.e2e.test_crash import Writer
 from tests.support.postgres_server import down, schema
@@ -18,7 +18,7 @@ from tests.support.rpc import MODES, Refusal, create, create_all, search, write
 from tests.support.server_process import FAST, ServerProcess, Stubs
 from tests.support.watch import watching
 
-SCOPE = types.Scope(user_id="ada", project_id="p")
+SCOPE = types_pb.Scope(user_id="ada", project_id="p")
 HARBOUR, TEA = "The harbour opens at dawn.", "她每天早上喝绿茶。"
 WRITERS, UNTIL = 4, 40
 
@@ -32,7 +32,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
             yield running
 
 
-def _hits(stubs: Stubs, query: str, scope: types.Scope = SCOPE) -> list[list[str]]:
+def _hits(stubs: Stubs, query: str, scope: types_pb.Scope = SCOPE) -> list[list[str]]:
     return [[hit.memory.id for hit in search(stubs, scope, query, mode=mode).hits][:1] for mode in MODES]
 
 
@@ -74,9 +74,11 @@ def test_acknowledged_writes_survive_kill_9(place: ServerProcess) -> None:
             word: [hit.memory.id for hit in search(stubs, WRITTEN, word, mode=MODES[2]).hits]
             for word in writer.acknowledged
         }
-        diagnosis = stubs.lifecycle.Diagnose(lifecycle_pb.DiagnoseRequest(verify=True), timeout=120)
+        diagnosis = stubs.admin.Diagnose(admin_pb.DiagnoseRequest(verify=True), timeout=120)
     assert all(memory_id in found[word] for word, memory_id in writer.acknowledged.items())
-    assert [(0, 0, 0)] * 2 == [(index.missing, index.stale, index.orphaned) for index in diagnosis.indexes]
+    assert [(0, 0, 0)] * 2 == [
+        (index.missing_count, index.stale_count, index.orphaned_count) for index in diagnosis.indexes
+    ]
 
 
 def test_a_database_that_goes_away_is_unavailable_and_found_again(place: ServerProcess) -> None:

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from memsvc.data_directory import owned
-from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import admin_service_pb2 as admin_pb
+from memsvc.v1 import types_pb2 as types_pb
 from tests.support.rpc import TIMEOUT, create, get, list_all
 from tests.support.server_process import FAST, ROOT, ServerProcess
 
@@ -71,7 +71,7 @@ def test_a_unix_socket_serves_like_a_port(tmp_path: Path) -> None:
     """Beside a port; the socket is its owner's alone, a stale one is replaced, a stopped server leaves none behind."""
     path = tmp_path / "memsvc.sock"
     addresses = f"unix:{path},127.0.0.1:0"
-    scope = types.Scope(user_id="u")
+    scope = types_pb.Scope(user_id="u")
     with ServerProcess(tmp_path / "data", address=addresses) as server:
         assert f"unix:{path}" == server.bound
         with server.stubs() as stubs:
@@ -93,7 +93,7 @@ def test_a_unix_socket_serves_like_a_port(tmp_path: Path) -> None:
 def backends(server: ServerProcess) -> dict[str, str]:
     """Return the backends of a running server, by port."""
     with server.stubs() as stubs:
-        diagnosis = stubs.lifecycle.Diagnose(lifecycle_pb.DiagnoseRequest(), timeout=TIMEOUT)
+        diagnosis = stubs.admin.Diagnose(admin_pb.DiagnoseRequest(), timeout=TIMEOUT)
     assert all(backend.healthy for backend in diagnosis.backends)
     return {backend.port: backend.name for backend in diagnosis.backends}
 

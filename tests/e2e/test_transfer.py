@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from memsvc.client import Memsvc, MemsvcCallError
-from memsvc.v1 import transfer_pb2
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
+from memsvc.v1 import types_pb2 as types_pb
 from tests.support.rpc import TIMEOUT, create, create_all, found, get, list_all
 from tests.support.server_process import FAST, ServerProcess, Stubs
 from tests.support.user_data import Line, changed, export, furnish, records, requests, take_in, without
 
-Reason = transfer_pb2.ImportIssueReason
+Reason = lifecycle_pb.ImportIssueReason
 READ = ("access_count", "access_time")
 VOLATILE = ("id", "related_ids", "previous_id", "older_id", "newer_id", "supersedes_id", "superseded_by_id")
 
@@ -70,12 +70,12 @@ def test_a_user_is_the_same_elsewhere(stubs: Stubs, there: Stubs) -> None:
     user = f"moving-{uuid.uuid4()}"
     furnish(stubs, user, "quagga")
     file = export(stubs, user, include_vectors=True)
-    last = take_in(there, user, file, wait_for=types.WAIT_FOR_INDEXED)
+    last = take_in(there, user, file, wait_for=types_pb.WAIT_FOR_INDEXED)
 
     assert ([], 0) == (list(last.issues), last.skipped_count)
     again = export(there, user, include_vectors=True)
     assert file.splitlines()[1:-1] == again.splitlines()[1:-1]
-    scope = types.Scope(user_id=user, project_id="p")
+    scope = types_pb.Scope(user_id=user, project_id="p")
     assert any("波尔图" in text for text in found(there, scope, "小王住在哪里？"))
     assert any("Porto" in text for text in found(there, scope, "where does Anna live?"))
 
@@ -123,9 +123,9 @@ def _same(line: Line) -> Line:
 
 def test_an_id_of_somebody_else_is_not_touched(stubs: Stubs, user: str) -> None:
     """A file that names it as the user's own is taken in under another id; the reply gives nothing away."""
-    victim = types.Scope(user_id=f"{user}-victim")
+    victim = types_pb.Scope(user_id=f"{user}-victim")
     theirs = create(stubs, victim, "The secret of the walrus.")
-    mine = create(stubs, types.Scope(user_id=user), "mine")
+    mine = create(stubs, types_pb.Scope(user_id=user), "mine")
     file = export(stubs, user)
 
     def forge(lines: list[Line]) -> None:
@@ -136,14 +136,14 @@ def test_an_id_of_somebody_else_is_not_touched(stubs: Stubs, user: str) -> None:
         last = take_in(stubs, user, forged)
         assert (0, []) == (last.skipped_count, list(last.issues))
     assert theirs == get(stubs, victim, theirs.id)
-    [new] = [memory for memory in list_all(stubs, types.Scope(user_id=user)) if memory.content == "forged"]
-    assert (2, [new.id, mine.id]) == (len(list_all(stubs, types.Scope(user_id=user))), list(new.related_ids))
+    [new] = [memory for memory in list_all(stubs, types_pb.Scope(user_id=user)) if memory.content == "forged"]
+    assert (2, [new.id, mine.id]) == (len(list_all(stubs, types_pb.Scope(user_id=user))), list(new.related_ids))
 
 
 def test_prefixes_are_other_users(stubs: Stubs, user: str) -> None:
     """The file of "a" holds nothing of "ab"; an unknown user's file has a header and a footer."""
     for name in ("a", "ab", "abc"):
-        create(stubs, types.Scope(user_id=f"{user}{name}"), f"says {name}")
+        create(stubs, types_pb.Scope(user_id=f"{user}{name}"), f"says {name}")
 
     assert ["says ab"] == [line["content"] for line in records(export(stubs, f"{user}ab"))]
     assert [] == records(export(stubs, user))
@@ -151,9 +151,9 @@ def test_prefixes_are_other_users(stubs: Stubs, user: str) -> None:
 
 def test_what_is_here_and_differs_is_told(stubs: Stubs, user: str) -> None:
     """By line, and left as it is: changed memories, keys and contents that others have; the rest is stored."""
-    scope = types.Scope(user_id=user)
+    scope = types_pb.Scope(user_id=user)
     one, two, three = create_all(
-        stubs, scope, [types.Memory(content="one", key="k"), "two", types.Memory(content="three", title="t")]
+        stubs, scope, [types_pb.Memory(content="one", key="k"), "two", types_pb.Memory(content="three", title="t")]
     )
     file = export(stubs, user)
     new_ids = [str(uuid.uuid4()) for _ in range(3)]
@@ -169,7 +169,7 @@ def test_what_is_here_and_differs_is_told(stubs: Stubs, user: str) -> None:
         (2, new_ids[0], Reason.IMPORT_ISSUE_REASON_KEY_TAKEN, one.id),
         (3, new_ids[1], Reason.IMPORT_ISSUE_REASON_CONTENT_TAKEN, two.id),
         (4, three.id, Reason.IMPORT_ISSUE_REASON_DIFFERS, ""),
-    ] == [(issue.line, issue.id, issue.reason, issue.in_the_way) for issue in last.issues]
+    ] == [(issue.line, issue.id, issue.reason, issue.blocking_id) for issue in last.issues]
     assert (3, {"memory": 1}) == (last.skipped_count, dict(last.stored_counts))
     assert {"one", "two", "three", "fresh"} == {memory.content for memory in list_all(stubs, scope)}
     assert "t" == get(stubs, scope, three.id).title
@@ -177,14 +177,14 @@ def test_what_is_here_and_differs_is_told(stubs: Stubs, user: str) -> None:
 
 def test_what_a_write_takes_an_import_takes(stubs: Stubs, there: Stubs, user: str) -> None:
     """The ends of what is allowed, and texts that are not what they look like."""
-    scope = types.Scope(user_id=user)
-    long = types.Memory(content="long")
+    scope = types_pb.Scope(user_id=user)
+    long = types_pb.Memory(content="long")
     long.metadata.update({f"{number:04}": number for number in range(1_300)})
-    odd = types.Memory(content="odd", tags=["t" * 64])
+    odd = types_pb.Memory(content="odd", tags=["t" * 64])
     odd.metadata.update({"a": "\\u0000", "b": "9" * 400, "c": 1.7976931348623157e308, "d": -0.5, "e": 2.0**80})
     odd.event_time.FromJsonString("0001-01-01T00:00:00Z")
     odd.expire_time.FromJsonString("9999-12-31T23:59:59.999999Z")
-    create_all(stubs, scope, [long, odd, types.Memory(content="day", key="daily/2026-02-06")])
+    create_all(stubs, scope, [long, odd, types_pb.Memory(content="day", key="daily/2026-02-06")])
 
     file = export(stubs, user)
     last = take_in(there, user, file)
@@ -195,7 +195,7 @@ def test_what_a_write_takes_an_import_takes(stubs: Stubs, there: Stubs, user: st
 
 def test_a_zone_that_only_another_machine_knows_is_taken(stubs: Stubs, user: str) -> None:
     """Lists of time zones differ; without one that is known the reminder is of the zone of whoever asks."""
-    create(stubs, types.Scope(user_id=user), "one")
+    create(stubs, types_pb.Scope(user_id=user), "one")
     reminder = {"month": 2, "day": 3, "time_zone": "Mars/Olympus"}
     file = changed(export(stubs, user), lambda lines: lines[1].update(reminder=reminder))
 
@@ -204,7 +204,7 @@ def test_a_zone_that_only_another_machine_knows_is_taken(stubs: Stubs, user: str
 
 def test_unknown_records_that_say_so_are_left_out(stubs: Stubs, user: str) -> None:
     """And told; the others are stored."""
-    create(stubs, types.Scope(user_id=user), "one")
+    create(stubs, types_pb.Scope(user_id=user), "one")
     dream = {"record": "dream", "optional": True, "id": "d", "of": "sheep"}
     file = changed(export(stubs, user), lambda lines: [lines[0], dream, *lines[1:]])
     last = take_in(stubs, f"{user}-2", file)
@@ -215,9 +215,9 @@ def test_unknown_records_that_say_so_are_left_out(stubs: Stubs, user: str) -> No
 
 def test_what_is_written_meanwhile_is_not_in_the_file(stubs: Stubs, user: str) -> None:
     """The file is of the moment in which it was begun, and no reader is kept waiting."""
-    scope = types.Scope(user_id=user)
+    scope = types_pb.Scope(user_id=user)
     create_all(stubs, scope, [f"{number} " + "x" * 100_000 for number in range(40)])
-    call = stubs.lifecycle.ExportUser(transfer_pb2.ExportUserRequest(scope=scope), timeout=TIMEOUT)
+    call = stubs.lifecycle.ExportUser(lifecycle_pb.ExportUserRequest(scope=scope), timeout=TIMEOUT)
     first = next(call)
     create(stubs, scope, "later")
 
@@ -228,7 +228,7 @@ def test_what_is_written_meanwhile_is_not_in_the_file(stubs: Stubs, user: str) -
 
 def test_a_broken_import_goes_on_after_a_kill(tmp_path: Path, stubs: Stubs, user: str) -> None:
     """kill -9 in the middle: sent again, everything is there once."""
-    scope = types.Scope(user_id=user)
+    scope = types_pb.Scope(user_id=user)
     for part in range(3):
         create_all(stubs, scope, [f"walrus {part} {number}" for number in range(600)])
     file = export(stubs, user)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import grpc
 import pytest
 
-from memsvc.v1 import erasure_pb2, transfer_pb2
+from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import session_service_pb2 as session_pb
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import types_pb2 as types_pb
 from tests.support.files import upload
 from tests.support.rpc import TIMEOUT, create, create_all, list_all, refused
 from tests.support.server_process import Stubs
@@ -67,19 +67,19 @@ PARTS = {
 )  # fmt: skip
 def test_a_bad_line_is_named(stubs: Stubs, user: str, number: int, fields: Line, path: str) -> None:
     """By its number and field; what comes before it is stored, nothing after it."""
-    create_all(stubs, types.Scope(user_id=user), ["one", "two", "three"])
+    create_all(stubs, types_pb.Scope(user_id=user), ["one", "two", "three"])
     file = changed(export(stubs, user), lambda lines: lines[number - 1].update(fields))
     target = f"{user}-2"
     refusal = refused(stubs.lifecycle.ImportUser, requests(target, file))
 
     assert (grpc.StatusCode.INVALID_ARGUMENT, (f"data.lines[{number}].{path}",)) == (refusal.code, refusal.fields)
-    assert max(0, number - 2) == len(list_all(stubs, types.Scope(user_id=target)))
+    assert max(0, number - 2) == len(list_all(stubs, types_pb.Scope(user_id=target)))
 
 
 @pytest.mark.parametrize("field", ["supersedes_id", "superseded_by_id"])
 def test_a_memory_that_supersedes_itself_is_named(stubs: Stubs, user: str, field: str) -> None:
     """By its line and field."""
-    create(stubs, types.Scope(user_id=user), "one")
+    create(stubs, types_pb.Scope(user_id=user), "one")
     file = changed(export(stubs, user), lambda lines: lines[1].update({field: lines[1]["id"]}))
     refusal = refused(stubs.lifecycle.ImportUser, requests(f"{user}-2", file))
 
@@ -89,7 +89,7 @@ def test_a_memory_that_supersedes_itself_is_named(stubs: Stubs, user: str, field
 @pytest.mark.parametrize("media_type", ["x", "image/", "image/png; charset=x", "a b/c", ""])
 def test_a_media_type_that_is_none_is_named(stubs: Stubs, user: str, media_type: str) -> None:
     """By its line and field."""
-    upload(stubs, types.Scope(user_id=user), b"bytes")
+    upload(stubs, types_pb.Scope(user_id=user), b"bytes")
     file = changed(export(stubs, user), lambda lines: lines[1].update(media_type=media_type))
     refusal = refused(stubs.lifecycle.ImportUser, requests(f"{user}-2", file))
 
@@ -98,10 +98,10 @@ def test_a_media_type_that_is_none_is_named(stubs: Stubs, user: str, media_type:
 
 def test_arguments_of_a_tool_are_numbers_that_can_be_told(stubs: Stubs, user: str) -> None:
     """Of a message too, or it could never be listed."""
-    talk = types.Scope(user_id=user, session_id="s")
-    called = session_pb.ToolCall(id="c", name="n")
+    talk = types_pb.Scope(user_id=user, session_id="s")
+    called = types_pb.ToolCall(id="c", name="n")
     called.arguments.update({"a": 1})
-    message = session_pb.NewMessage(role=types.MESSAGE_ROLE_ASSISTANT, content="Hello.", tool_calls=[called])
+    message = types_pb.ChatMessage(role=types_pb.MESSAGE_ROLE_ASSISTANT, content="Hello.", tool_calls=[called])
     stubs.session.CreateSession(session_pb.CreateSessionRequest(scope=talk), timeout=TIMEOUT)
     stubs.session.AppendMessages(session_pb.AppendMessagesRequest(scope=talk, messages=[message]), timeout=TIMEOUT)
 
@@ -114,7 +114,7 @@ def test_arguments_of_a_tool_are_numbers_that_can_be_told(stubs: Stubs, user: st
 
 def test_a_file_that_was_cut_or_changed_is_noticed(stubs: Stubs, user: str) -> None:
     """At its end; sent whole, it goes on where it was."""
-    create_all(stubs, types.Scope(user_id=user), ["one", "two", "三"])
+    create_all(stubs, types_pb.Scope(user_id=user), ["one", "two", "三"])
     file = export(stubs, user)
     lines = file.splitlines(keepends=True)
     wrong = {
@@ -137,12 +137,12 @@ def test_a_file_that_was_cut_or_changed_is_noticed(stubs: Stubs, user: str) -> N
 @pytest.mark.parametrize("named", PARTS)
 def test_a_part_of_a_user_is_refused(stubs: Stubs, named: tuple[str, str, str, str]) -> None:
     """All violations at once; a user is needed, and nothing else may be named."""
-    scope = types.Scope(**dict(zip(("user_id", "project_id", "agent_id", "session_id"), named, strict=True)))
+    scope = types_pb.Scope(**dict(zip(("user_id", "project_id", "agent_id", "session_id"), named, strict=True)))
     paths = {f"scope.{name}" for name in PARTS[named]}
-    header = transfer_pb2.ImportUserRequest(header=transfer_pb2.ImportUserHeader(scope=scope))
-    erasing = erasure_pb2.EraseUserRequest(scope=scope, confirm=True, request_id="x" * 129)
+    header = lifecycle_pb.ImportUserRequest(header=lifecycle_pb.ImportUserHeader(scope=scope))
+    erasing = lifecycle_pb.EraseUserRequest(scope=scope, confirm=True, request_id="x" * 129)
 
-    assert paths == set(refused(stubs.lifecycle.ExportUser, transfer_pb2.ExportUserRequest(scope=scope)).fields)
+    assert paths == set(refused(stubs.lifecycle.ExportUser, lifecycle_pb.ExportUserRequest(scope=scope)).fields)
     assert paths | {"request_id"} == set(refused(stubs.lifecycle.EraseUser, erasing).fields)
     refusal = refused(stubs.lifecycle.ImportUser, iter([header]))
     assert {f"header.{path}" for path in paths} == set(refusal.fields)
@@ -151,7 +151,7 @@ def test_a_part_of_a_user_is_refused(stubs: Stubs, named: tuple[str, str, str, s
 def test_messages_out_of_order_are_refused(stubs: Stubs, user: str) -> None:
     """No header, a second header, and nothing at all."""
     header = next(requests(user, b""))
-    data = transfer_pb2.ImportUserRequest(data=b"x")
+    data = lifecycle_pb.ImportUserRequest(data=b"x")
     for messages, path in (([], "header"), ([data], "header"), ([header, header], "data")):
         refusal = refused(stubs.lifecycle.ImportUser, iter(messages))
         assert (grpc.StatusCode.INVALID_ARGUMENT, (path,)) == (refusal.code, refusal.fields)

@@ -8,10 +8,10 @@ import grpc
 import pytest
 from google.protobuf.field_mask_pb2 import FieldMask
 
-from memsvc.v1 import history_pb2 as history_pb
+from memsvc.v1 import filters_pb2 as filters_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
-from memsvc.v1 import session_service_pb2 as pb
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import session_service_pb2 as session_pb
+from memsvc.v1 import types_pb2 as types_pb
 from tests.support.rpc import TIMEOUT, found, list_all, refused, search
 from tests.support.server_process import Stubs
 from tests.support.sessions import (
@@ -28,7 +28,7 @@ from tests.support.sessions import (
 )
 
 
-def conversation(rounds: int) -> list[pb.NewMessage]:
+def conversation(rounds: int) -> list[types_pb.ChatMessage]:
     """Return a conversation with a system message, whose rounds cost the same."""
     messages = [say("You are a helpful assistant.", SYSTEM, token_count=50)]
     for number in range(rounds):
@@ -43,7 +43,7 @@ def test_trimming_archives_the_oldest_and_keeps_what_is_protected(stubs: Stubs, 
     open_session(stubs, here, token_limit=1_000, title="Steps")
     append(stubs, here, conversation(12))
     before = said(stubs, here)
-    reply = trim(stubs, here, request_id="t", wait_for=types.WAIT_FOR_INDEXED)
+    reply = trim(stubs, here, request_id="t", wait_for=types_pb.WAIT_FOR_INDEXED)
 
     assert 650 == sum(message.token_count for message in before)
     assert (6, 150, 500) == (reply.archived_message_count, reply.archived_token_count, reply.token_count)
@@ -63,7 +63,7 @@ def test_trimming_archives_the_oldest_and_keeps_what_is_protected(stubs: Stubs, 
     assert 0 == trim(stubs, here).archived_message_count
 
     summary = reply.summary
-    assert (types.MEMORY_LAYER_SHORT_TERM, types.MEMORY_KIND_SUMMARY) == (summary.layer, summary.kind)
+    assert (types_pb.MEMORY_LAYER_SHORT_TERM, types_pb.MEMORY_KIND_SUMMARY) == (summary.layer, summary.kind)
     assert [message.memory_id for message in dropped] == list(summary.related_ids)
     assert {"session_id": "s", "first_ordinal": 2.0, "message_count": float(len(dropped))}.items() <= dict(
         summary.metadata
@@ -79,7 +79,7 @@ def test_the_last_rounds_stay_whatever_they_cost(stubs: Stubs, user: str) -> Non
     """System messages, pinned ones and three rounds; what a tool answered goes with its call."""
     here = place(user)
     open_session(stubs, here, token_limit=1_000)
-    call = pb.NewMessage(role=ASSISTANT, tool_calls=[pb.ToolCall(name="look", id="c")], token_count=5)
+    call = types_pb.ChatMessage(role=ASSISTANT, tool_calls=[types_pb.ToolCall(name="look", id="c")], token_count=5)
     messages = [
         say("first", token_count=100), call, say("answer", TOOL, tool_call_id="c", token_count=100),
         say("pinned", pinned=True, token_count=100),
@@ -140,7 +140,7 @@ def test_a_message_that_is_changed_is_counted_anew(stubs: Stubs, user: str, text
     stubs.memory.UpdateMemory(
         memory_pb.UpdateMemoryRequest(
             scope=here,
-            memory=types.Memory(id=told.memory_id, content=text * 50),
+            memory=types_pb.Memory(id=told.memory_id, content=text * 50),
             update_mask=FieldMask(paths=["content"]),
         ),
         timeout=TIMEOUT,
@@ -149,12 +149,12 @@ def test_a_message_that_is_changed_is_counted_anew(stubs: Stubs, user: str, text
 
     assert longer.token_count >= 40 * told.token_count
     assert longer.token_count == show(stubs, here).token_count
-    rolled = history_pb.RollbackMemoryRequest(scope=here, id=told.memory_id, revision=1)
+    rolled = memory_pb.RollbackMemoryRequest(scope=here, id=told.memory_id, revision=1)
     stubs.memory.RollbackMemory(rolled, timeout=TIMEOUT)
     assert told.token_count == show(stubs, here).token_count
 
 
-def until_trimmed(stubs: Stubs, here: types.Scope, times: int = 1) -> pb.Session:
+def until_trimmed(stubs: Stubs, here: types_pb.Scope, times: int = 1) -> session_pb.Session:
     """Return the session once it was trimmed so often."""
     deadline = time.monotonic() + TIMEOUT
     while (session := show(stubs, here)).trim_count < times:
@@ -185,7 +185,7 @@ def test_a_full_session_is_trimmed_by_itself(stubs: Stubs, user: str) -> None:
     assert contents == [message.content for message in said(stubs, here, include_archived=True, page_size=9)]
     assert 80 == session.message_count + session.archived_message_count
     assert (0, 40) == (show(stubs, manual).trim_count, show(stubs, manual).message_count)
-    summaries = list_all(stubs, here, filter=types.Filter(kinds=[types.MEMORY_KIND_SUMMARY]))
+    summaries = list_all(stubs, here, filter=filters_pb.Filter(kinds=[types_pb.MEMORY_KIND_SUMMARY]))
     assert len(summaries) >= 2
     assert any("方案" in summary.content for summary in summaries)
 
@@ -194,7 +194,7 @@ def test_a_message_that_can_never_fit_is_refused(stubs: Stubs, user: str) -> Non
     """With the number of tokens, and nothing of the append is stored."""
     here = place(user)
     open_session(stubs, here, token_limit=100)
-    request = pb.AppendMessagesRequest(scope=here, messages=[say("fine"), say("many words " * 100)])
+    request = session_pb.AppendMessagesRequest(scope=here, messages=[say("fine"), say("many words " * 100)])
     refusal = refused(stubs.session.AppendMessages, request)
 
     assert (grpc.StatusCode.INVALID_ARGUMENT, ("messages[1].content",)) == (refusal.code, refusal.fields)
@@ -212,6 +212,6 @@ def test_deleting_a_message_takes_it_out_of_the_count(stubs: Stubs, user: str) -
     assert ["two"] == [message.content for message in said(stubs, here, include_archived=True)]
     stubs.memory.RestoreMemory(memory_pb.RestoreMemoryRequest(scope=here, id=one.memory_id), timeout=TIMEOUT)
     assert ["one", "two"] == [message.content for message in said(stubs, here)]
-    stubs.memory.DeleteMemory(memory_pb.DeleteMemoryRequest(scope=here, id=two.memory_id, hard=True), timeout=TIMEOUT)
+    stubs.memory.DeleteMemory(memory_pb.DeleteMemoryRequest(scope=here, id=two.memory_id, purge=True), timeout=TIMEOUT)
     assert (1, 10) == (show(stubs, here).message_count, show(stubs, here).token_count)
     assert 3 == append(stubs, here, ["three"]).messages[0].ordinal

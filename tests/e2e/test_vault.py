@@ -14,9 +14,10 @@ from typer.testing import CliRunner
 
 from memsvc.cli.app import app
 from memsvc.client import Memsvc
-from memsvc.v1 import capture_pb2, vault_pb2
+from memsvc.v1 import admin_service_pb2 as admin_pb
+from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import session_service_pb2 as session_pb
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import types_pb2 as types_pb
 from tests.support.rpc import TIMEOUT, create, found, get, list_all, refused
 from tests.support.server_process import FAST, ServerProcess, Stubs
 from tests.support.user_data import erase
@@ -46,11 +47,11 @@ def stubs(server: ServerProcess) -> Iterator[Stubs]:
 
 def sync(stubs: Stubs, user: str, **request: Any) -> tuple[dict[str, str], dict[str, int]]:
     """Synchronise; return the actions by path, and the counts."""
-    request = vault_pb2.SyncVaultRequest(scope=types.Scope(user_id=user), **request)
-    *told, last = stubs.lifecycle.SyncVault(request, timeout=TIMEOUT)
+    request = admin_pb.SyncVaultRequest(scope=types_pb.Scope(user_id=user), **request)
+    *told, last = stubs.admin.SyncVault(request, timeout=TIMEOUT)
     assert last.HasField("summary")
     changes = [one.change for one in told if one.HasField("change")]
-    actions = {one.path: vault_pb2.VaultAction.Name(one.action).removeprefix("VAULT_ACTION_") for one in changes}
+    actions = {one.path: admin_pb.VaultAction.Name(one.action).removeprefix("VAULT_ACTION_") for one in changes}
     return actions, dict(last.summary.count_by_action)
 
 
@@ -73,7 +74,7 @@ def notes(vault: Path, user: str) -> dict[str, str]:
 )
 def test_a_memory_is_written_by_itself(stubs: Stubs, vault: Path, user: str, title: str, content: str) -> None:
     """Soon after the call, in its place, in any language."""
-    made = create(stubs, types.Scope(user_id=user), content, title=title, tags=["drink"])
+    made = create(stubs, types_pb.Scope(user_id=user), content, title=title, tags=["drink"])
     day = made.create_time.ToDatetime().strftime("%Y%m%d")
     name = f"long_term/{day}_fact_{title}.md"
     awaited(lambda: name in notes(vault, user))
@@ -85,7 +86,7 @@ def test_a_memory_is_written_by_itself(stubs: Stubs, vault: Path, user: str, tit
 
 def test_an_edited_file_is_found_by_search(stubs: Stubs, vault: Path, user: str) -> None:
     """An edit, a new file and a removed one: each becomes a change of a memory."""
-    scope = types.Scope(user_id=user)
+    scope = types_pb.Scope(user_id=user)
     kept, gone = create(stubs, scope, "One walrus swims."), create(stubs, scope, "Something else.")
     awaited(lambda: len(notes(vault, user)) == 2)
     folder = vault / "users" / user
@@ -105,20 +106,20 @@ def test_an_edited_file_is_found_by_search(stubs: Stubs, vault: Path, user: str)
     awaited(lambda: bool(found(stubs, scope, "quokka")))
     assert get(stubs, scope, kept.id).content == "One quokka swims."
     [rules] = [one for one in list_all(stubs, scope) if one.title == "Rules"]
-    assert rules.layer == types.MEMORY_LAYER_CORE
+    assert rules.layer == types_pb.MEMORY_LAYER_CORE
     assert gone.id not in {one.id for one in list_all(stubs, scope)}
     assert sync(stubs, user)[1] == {"INVALID": 1}
 
 
 def test_logs_documents_knowledge_and_transcripts_have_their_places(stubs: Stubs, vault: Path, user: str) -> None:
     """As keys say; what was said is one file a session, in the folder of its month."""
-    scope = types.Scope(user_id=user, project_id="Web")
+    scope = types_pb.Scope(user_id=user, project_id="Web")
     for key in ("daily/2026-02-06", "context/MEMORY", "knowledge/opinions/tea"):
-        request = capture_pb2.AppendMemoryRequest(scope=scope, key=key, content=f"About {key}.")
+        request = memory_pb.AppendMemoryRequest(scope=scope, key=key, content=f"About {key}.")
         stubs.memory.AppendMemory(request, timeout=TIMEOUT)
-    session = types.Scope(user_id=user, project_id="Web", session_id="chat-1")
+    session = types_pb.Scope(user_id=user, project_id="Web", session_id="chat-1")
     stubs.session.CreateSession(session_pb.CreateSessionRequest(scope=session), timeout=TIMEOUT)
-    messages = [session_pb.NewMessage(role=types.MESSAGE_ROLE_USER, content="Hello there.")]
+    messages = [types_pb.ChatMessage(role=types_pb.MESSAGE_ROLE_USER, content="Hello there.")]
     stubs.session.AppendMessages(session_pb.AppendMessagesRequest(scope=session, messages=messages), timeout=TIMEOUT)
     awaited(lambda: len(notes(vault, user)) == 4)
 
@@ -134,7 +135,7 @@ def test_logs_documents_knowledge_and_transcripts_have_their_places(stubs: Stubs
 
 def test_a_forced_sync_writes_missing_files_again(stubs: Stubs, vault: Path, user: str) -> None:
     """Instead of deleting their memories."""
-    create(stubs, types.Scope(user_id=user), "Kept.")
+    create(stubs, types_pb.Scope(user_id=user), "Kept.")
     awaited(lambda: bool(notes(vault, user)))
     [name] = notes(vault, user)
     (vault / "users" / user / name).unlink()
@@ -145,8 +146,8 @@ def test_a_forced_sync_writes_missing_files_again(stubs: Stubs, vault: Path, use
 
 def test_an_erased_user_has_no_files(stubs: Stubs, vault: Path, user: str) -> None:
     """Nor a folder; other users' files stay."""
-    create(stubs, types.Scope(user_id=user), "To be forgotten.")
-    create(stubs, types.Scope(user_id=f"{user}-other"), "To be kept.")
+    create(stubs, types_pb.Scope(user_id=user), "To be forgotten.")
+    create(stubs, types_pb.Scope(user_id=f"{user}-other"), "To be kept.")
     awaited(lambda: bool(notes(vault, user)) and bool(notes(vault, f"{user}-other")))
 
     assert erase(stubs, user, confirm=True).clean
@@ -162,7 +163,7 @@ def test_sync_of_a_user_tells_nothing_of_others(stubs: Stubs, vault: Path, user:
 
     assert sync(stubs, user) == ({}, {})
     assert (other / "secret.md").read_text() == "Secret.\n"
-    assert list_all(stubs, types.Scope(user_id=f"{user}-other")) == []
+    assert list_all(stubs, types_pb.Scope(user_id=f"{user}-other")) == []
 
 
 @pytest.mark.parametrize(
@@ -171,7 +172,7 @@ def test_sync_of_a_user_tells_nothing_of_others(stubs: Stubs, vault: Path, user:
 def test_no_key_leads_out_of_the_vault(stubs: Stubs, vault: Path, user: str, key: str) -> None:
     """Whatever keys, ids, titles and categories hold."""
     hostile = f"{user}/../.."
-    create(stubs, types.Scope(user_id=hostile, project_id="../p"), "x", key=key, title=key, category="../c")
+    create(stubs, types_pb.Scope(user_id=hostile, project_id="../p"), "x", key=key, title=key, category="../c")
     sync(stubs, hostile)
 
     inside = [path for path in vault.rglob("*") if path.is_file()]
@@ -182,7 +183,7 @@ def test_no_key_leads_out_of_the_vault(stubs: Stubs, vault: Path, user: str, key
 def test_a_restart_takes_back_what_was_edited_meanwhile(tmp_path: Path) -> None:
     """The service synchronises when it starts; a kill loses nothing, and no file is written without need."""
     vault = tmp_path / "notes"
-    scope = types.Scope(user_id="ada")
+    scope = types_pb.Scope(user_id="ada")
     with ServerProcess(tmp_path / "data", {**FAST, "MEMSVC_VAULT__DIRECTORY": str(vault)}) as server:
         with server.stubs() as stubs:
             known = {create(stubs, scope, content).id for content in ("One.", "Two.")}
@@ -229,14 +230,19 @@ def test_client_and_command_line_synchronise(server: ServerProcess, vault: Path,
 @pytest.mark.parametrize(
     ("request_", "fields"),
     [
-        ({"scope": types.Scope()}, {"scope.user_id"}),
-        ({"scope": types.Scope(user_id="u", project_id="p", session_id="s")}, {"scope.project_id", "scope.session_id"}),
-        ({"scope": types.Scope(user_id="x" * 129, agent_id="a")}, {"scope.user_id", "scope.agent_id"}),
+        ({}, {"scope.user_id"}),
+        ({"all": True, "scope": types_pb.Scope(user_id="u")}, {"scope"}),
+        ({"scope": types_pb.Scope()}, {"scope.user_id"}),
+        (
+            {"scope": types_pb.Scope(user_id="u", project_id="p", session_id="s")},
+            {"scope.project_id", "scope.session_id"},
+        ),
+        ({"scope": types_pb.Scope(user_id="x" * 129, agent_id="a")}, {"scope.user_id", "scope.agent_id"}),
     ],
 )
 def test_a_wrong_request_is_refused(stubs: Stubs, request_: dict[str, Any], fields: set[str]) -> None:
     """With every field that is wrong."""
-    refusal = refused(stubs.lifecycle.SyncVault, vault_pb2.SyncVaultRequest(**request_))
+    refusal = refused(stubs.admin.SyncVault, admin_pb.SyncVaultRequest(**request_))
 
     assert grpc.StatusCode.INVALID_ARGUMENT is refusal.code
     assert fields == set(refusal.fields)

@@ -13,11 +13,10 @@ from pathlib import Path
 import grpc
 import pytest
 
-from memsvc.v1 import history_pb2 as history_pb
-from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
+from memsvc.v1 import admin_service_pb2 as admin_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as search_pb
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import types_pb2 as types_pb
 from tests.support.server_process import FAST, ServerProcess, Stubs
 from tests.support.until import until
 
@@ -32,15 +31,15 @@ class Person:
         self.server = server
         self.stubs = stubs
         self.vault = vault
-        self.scope = types.Scope(user_id=f"ada-{uuid.uuid4().hex[:8]}", project_id="apollo")
+        self.scope = types_pb.Scope(user_id=f"ada-{uuid.uuid4().hex[:8]}", project_id="apollo")
         self.folder = vault / "users" / self.scope.user_id / "projects" / "apollo" / "long_term"
 
-    def create(self, content: str, **fields: object) -> types.Memory:
-        memory = types.Memory(content=content, **fields)  # type: ignore[arg-type]
+    def create(self, content: str, **fields: object) -> types_pb.Memory:
+        memory = types_pb.Memory(content=content, **fields)  # type: ignore[arg-type]
         request = memory_pb.CreateMemoryRequest(scope=self.scope, memory=memory)
         return self.stubs.memory.CreateMemory(request).memory
 
-    def get(self, memory_id: str) -> types.Memory | None:
+    def get(self, memory_id: str) -> types_pb.Memory | None:
         """Return a memory, or None when it is deleted."""
         try:
             return self.stubs.memory.GetMemory(memory_pb.GetMemoryRequest(scope=self.scope, id=memory_id)).memory
@@ -58,7 +57,7 @@ class Person:
         hits = self.stubs.search.Search(request).hits
         return [hit.memory.id for hit in hits if word in hit.memory.content]
 
-    def file(self, memory: types.Memory) -> Path:
+    def file(self, memory: types_pb.Memory) -> Path:
         """Return the file of a memory once it says what the memory does."""
         found: list[Path] = []
 
@@ -74,8 +73,8 @@ class Person:
         return found[0]
 
     def warnings(self) -> dict[str, str]:
-        stats = self.stubs.lifecycle.GetStats(lifecycle_pb.GetStatsRequest(scope=self.scope))
-        return {warning.code: warning.message for warning in stats.warnings}
+        stats = self.stubs.admin.GetStats(admin_pb.GetStatsRequest(scope=self.scope))
+        return {types_pb.WarningCode.Name(warning.code): warning.message for warning in stats.warnings}
 
 
 def _text(path: Path) -> str:
@@ -162,7 +161,7 @@ def test_files_come_move_and_go(person: Person) -> None:
     moved = person.folder.parent / "core" / "database.md"
     moved.parent.mkdir()
     file.rename(moved)
-    until(lambda: (now := person.get(memory.id)) is not None and now.layer == types.MEMORY_LAYER_CORE)
+    until(lambda: (now := person.get(memory.id)) is not None and now.layer == types_pb.MEMORY_LAYER_CORE)
     # The service writes the layer into the moved file; removed before that, the file would come back.
     until(lambda: "layer: core" in moved.read_text())
     moved.unlink()
@@ -170,14 +169,14 @@ def test_files_come_move_and_go(person: Person) -> None:
     person.stubs.memory.RestoreMemory(memory_pb.RestoreMemoryRequest(scope=person.scope, id=memory.id))
     restored = person.file(memory)
 
-    assert (memory.kind, memory.title) == (types.MEMORY_KIND_DECISION, "use sqlite")
+    assert (memory.kind, memory.title) == (types_pb.MEMORY_KIND_DECISION, "use sqlite")
     assert "We use SQLite." in restored.read_text()
     assert person.contents() == ["We use SQLite."]
 
 
 def _edited_and_called(
-    person: Person, edit: tuple[str, str], change: types.Memory
-) -> tuple[Person, types.Memory, Path]:
+    person: Person, edit: tuple[str, str], change: types_pb.Memory
+) -> tuple[Person, types_pb.Memory, Path]:
     """Edit a file, and change its memory by a call that comes before the edit is taken.
 
     Where that takes longer than a file has to be quiet, the edit comes first: then somebody else does it anew.
@@ -195,7 +194,7 @@ def _edited_and_called(
 
 def test_both_sides_at_once_lose_nothing(person: Person) -> None:
     """A file that was edited is not written over by a call that comes before it is taken: what fits is merged."""
-    change = types.Memory(content="One, by call.\n\nTwo.\n\nThree.", importance=5)
+    change = types_pb.Memory(content="One, by call.\n\nTwo.\n\nThree.", importance=5)
     person, memory, file = _edited_and_called(person, ("Three.", "Three, by hand."), change)
     wanted = "One, by call.\n\nTwo.\n\nThree, by hand."
     until(lambda: (now := person.get(memory.id)) is not None and now.content == wanted)
@@ -208,13 +207,13 @@ def test_both_sides_at_once_lose_nothing(person: Person) -> None:
 
 def test_a_conflict_keeps_both(person: Person) -> None:
     """The file's side is the memory's, the other lies beside the file and in the history, and GetStats says so."""
-    change = types.Memory(content="One.\n\nTwo, by call.\n\nThree.")
+    change = types_pb.Memory(content="One.\n\nTwo, by call.\n\nThree.")
     person, memory, file = _edited_and_called(person, ("Two.", "Two, by hand."), change)
     until(lambda: list(file.parent.glob("*.conflict-*.md")))
     until(lambda: "VAULT_CONFLICT" in person.warnings())
 
     [beside] = file.parent.glob("*.conflict-*.md")
-    listed = person.stubs.memory.ListRevisions(history_pb.ListRevisionsRequest(scope=person.scope, id=memory.id))
+    listed = person.stubs.memory.ListRevisions(memory_pb.ListRevisionsRequest(scope=person.scope, id=memory.id))
     contents = [revision.memory.content for revision in listed.revisions]
     assert "Two, by call." in beside.read_text()
     assert "Two, by hand." in file.read_text()
@@ -272,7 +271,7 @@ def test_git_holds_the_vault_and_brings_it_back(person: Person, vault: Path) -> 
     (project / "code.py").write_text("staged\n")
     until(lambda: _could(project, "add", "code.py"))
     request = memory_pb.UpdateMemoryRequest(
-        scope=person.scope, memory=types.Memory(id=memory.id, content="Second state.")
+        scope=person.scope, memory=types_pb.Memory(id=memory.id, content="Second state.")
     )
     request.update_mask.paths.append("content")
     person.stubs.memory.UpdateMemory(request)

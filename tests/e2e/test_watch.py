@@ -8,38 +8,38 @@ from typing import Any
 import grpc
 import pytest
 
+from memsvc.v1 import filters_pb2 as filters_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
-from memsvc.v1 import types_pb2 as types
-from memsvc.v1 import watch_pb2 as pb
+from memsvc.v1 import types_pb2 as types_pb
 from tests.support.rpc import TIMEOUT, Refusal, create, create_all, list_all, write
 from tests.support.server_process import ServerProcess, Stubs
 from tests.support.watch import ENTERED, LEFT, SECOND, STAYED, seen, watching
 
 CREATED, UPDATED, DELETED = (
-    pb.MEMORY_CHANGE_ACTION_CREATED, pb.MEMORY_CHANGE_ACTION_UPDATED, pb.MEMORY_CHANGE_ACTION_DELETED,
+    memory_pb.MEMORY_CHANGE_ACTION_CREATED, memory_pb.MEMORY_CHANGE_ACTION_UPDATED, memory_pb.MEMORY_CHANGE_ACTION_DELETED,
 )  # fmt: skip
-RESTORED, PURGED = pb.MEMORY_CHANGE_ACTION_RESTORED, pb.MEMORY_CHANGE_ACTION_PURGED
+RESTORED, PURGED = memory_pb.MEMORY_CHANGE_ACTION_RESTORED, memory_pb.MEMORY_CHANGE_ACTION_PURGED
 WRITERS, EACH = 16, 12
 INVALID = (grpc.StatusCode.INVALID_ARGUMENT, "INVALID_REQUEST")
 
 
-def update(stubs: Stubs, scope: types.Scope, memory_id: str, **fields: Any) -> types.Memory:
+def update(stubs: Stubs, scope: types_pb.Scope, memory_id: str, **fields: Any) -> types_pb.Memory:
     """Change fields of a memory."""
-    request = memory_pb.UpdateMemoryRequest(scope=scope, memory=types.Memory(id=memory_id, **fields))
+    request = memory_pb.UpdateMemoryRequest(scope=scope, memory=types_pb.Memory(id=memory_id, **fields))
     return stubs.memory.UpdateMemory(request, timeout=TIMEOUT).memory
 
 
-def delete(stubs: Stubs, scope: types.Scope, memory_id: str, *, hard: bool = False) -> None:
+def delete(stubs: Stubs, scope: types_pb.Scope, memory_id: str, *, hard: bool = False) -> None:
     """Delete a memory."""
-    stubs.memory.DeleteMemory(memory_pb.DeleteMemoryRequest(scope=scope, id=memory_id, hard=hard), timeout=TIMEOUT)
+    stubs.memory.DeleteMemory(memory_pb.DeleteMemoryRequest(scope=scope, id=memory_id, purge=hard), timeout=TIMEOUT)
 
 
-def restore(stubs: Stubs, scope: types.Scope, memory_id: str) -> None:
+def restore(stubs: Stubs, scope: types_pb.Scope, memory_id: str) -> None:
     """Restore a memory."""
     stubs.memory.RestoreMemory(memory_pb.RestoreMemoryRequest(scope=scope, id=memory_id), timeout=TIMEOUT)
 
 
-def test_the_whole_life_of_a_memory_is_told(stubs: Stubs, scope: types.Scope) -> None:
+def test_the_whole_life_of_a_memory_is_told(stubs: Stubs, scope: types_pb.Scope) -> None:
     """Each change comes with the memory as it was then; what leaves comes with its id alone."""
     with watching(stubs, scope) as reader:
         one = create(stubs, scope, "安娜住在里斯本。", title="Anna")
@@ -55,24 +55,28 @@ def test_the_whole_life_of_a_memory_is_told(stubs: Stubs, scope: types.Scope) ->
     ]  # fmt: skip
     assert [change.revision for change in told] == [1, 2, 3, 4, 4]
     assert told[:2] == [
-        pb.MemoryChange(action=CREATED, effect=ENTERED, memory_id=one.id, revision=1, memory=one, time=told[0].time),
-        pb.MemoryChange(action=UPDATED, effect=STAYED, memory_id=one.id, revision=2, memory=two, time=told[1].time),
+        memory_pb.MemoryChange(
+            action=CREATED, effect=ENTERED, memory_id=one.id, revision=1, memory=one, time=told[0].time
+        ),
+        memory_pb.MemoryChange(
+            action=UPDATED, effect=STAYED, memory_id=one.id, revision=2, memory=two, time=told[1].time
+        ),
     ]
     assert not any(told[place].HasField("memory") for place in (2, 4))
 
 
-def test_changes_of_many_writers_come_once_in_the_order_of_commits(stubs: Stubs, scope: types.Scope) -> None:
+def test_changes_of_many_writers_come_once_in_the_order_of_commits(stubs: Stubs, scope: types_pb.Scope) -> None:
     """16 writers at once: nothing is missing, nothing comes twice, revisions ascend; all watchers are told the same."""
 
     def work(writer: int) -> None:
         for number in range(EACH):
-            one = create(stubs, scope, f"writer {writer} 说 {number}", wait_for=types.WAIT_FOR_STORED)
+            one = create(stubs, scope, f"writer {writer} 说 {number}", wait_for=types_pb.WAIT_FOR_STORED)
             if number % 3 == 0:
                 update(stubs, scope, one.id, title=f"{number}")
             if number % 4 == 0:
                 delete(stubs, scope, one.id)
 
-    def create(stubs: Stubs, scope: types.Scope, content: str, **request: Any) -> types.Memory:
+    def create(stubs: Stubs, scope: types_pb.Scope, content: str, **request: Any) -> types_pb.Memory:
         return write(stubs, scope, content, **request).memory
 
     expected = WRITERS * (EACH + EACH // 3 + EACH // 4)
@@ -81,7 +85,7 @@ def test_changes_of_many_writers_come_once_in_the_order_of_commits(stubs: Stubs,
             list(pool.map(work, range(WRITERS)))
         told = live.read(expected)
         assert other.read(expected) == told
-        with watching(stubs, scope, start=pb.WATCH_START_OLDEST) as late:
+        with watching(stubs, scope, start=memory_pb.WATCH_START_OLDEST) as late:
             assert late.read(expected) == told
 
     assert len({(change.memory_id, change.revision) for change in told}) == expected
@@ -93,7 +97,7 @@ def test_changes_of_many_writers_come_once_in_the_order_of_commits(stubs: Stubs,
     assert latest.keys() - left == {memory.id for memory in list_all(stubs, scope)}
 
 
-def test_a_watch_goes_on_after_any_cursor(stubs: Stubs, scope: types.Scope) -> None:
+def test_a_watch_goes_on_after_any_cursor(stubs: Stubs, scope: types_pb.Scope) -> None:
     """Wherever a watch is broken off, the next one tells the rest and nothing before."""
     with watching(stubs, scope) as reader:
         opened = reader.cursor
@@ -103,15 +107,15 @@ def test_a_watch_goes_on_after_any_cursor(stubs: Stubs, scope: types.Scope) -> N
 
     assert [change.memory_id for change in told] == [memory.id for memory in memories]
     for place, cursor in ((0, opened), (1, cursors[0]), (255, cursors[254]), (299, cursors[298])):
-        with watching(stubs, scope, cursor=cursor, start=pb.WATCH_START_OLDEST) as again:
+        with watching(stubs, scope, cursor=cursor, start=memory_pb.WATCH_START_OLDEST) as again:
             assert again.read(300 - place) == told[place:]
     with watching(stubs, scope, cursor=cursors[-1], heartbeat_interval=SECOND) as done:
         assert done.next().HasField("heartbeat")
 
 
-def test_a_filter_tells_who_enters_and_leaves(stubs: Stubs, scope: types.Scope) -> None:
+def test_a_filter_tells_who_enters_and_leaves(stubs: Stubs, scope: types_pb.Scope) -> None:
     """A change is told when the memory matches before or after it; what never matches is not."""
-    chosen = types.Filter(tags_any=["工作"], min_importance=3)
+    chosen = filters_pb.Filter(tags_any=["工作"], min_importance=3)
     with watching(stubs, scope, filter=chosen) as reader:
         one = create(stubs, scope, "one", tags=["工作"], importance=4)
         create(stubs, scope, "never", tags=["家"])
@@ -120,7 +124,7 @@ def test_a_filter_tells_who_enters_and_leaves(stubs: Stubs, scope: types.Scope) 
         update(stubs, scope, two.id, importance=5)
         update(stubs, scope, one.id, tags=["家"])
         update(stubs, scope, one.id, title="no longer told")
-        update(stubs, scope, two.id, status=types.MEMORY_STATUS_ARCHIVED)
+        update(stubs, scope, two.id, status=types_pb.MEMORY_STATUS_ARCHIVED)
         told = reader.read(4)
         last = create(stubs, scope, "last", tags=["工作"])
         assert reader.until(last.id) == []
@@ -130,9 +134,9 @@ def test_a_filter_tells_who_enters_and_leaves(stubs: Stubs, scope: types.Scope) 
     ]  # fmt: skip
 
 
-def test_deleted_memories_stay_for_who_asks_for_them(stubs: Stubs, scope: types.Scope) -> None:
+def test_deleted_memories_stay_for_who_asks_for_them(stubs: Stubs, scope: types_pb.Scope) -> None:
     """With the status DELETED in the filter a soft deletion brings a memory in, whole."""
-    with watching(stubs, scope, filter=types.Filter(statuses=[types.MEMORY_STATUS_DELETED])) as reader:
+    with watching(stubs, scope, filter=filters_pb.Filter(statuses=[types_pb.MEMORY_STATUS_DELETED])) as reader:
         one = create(stubs, scope, "bin")
         delete(stubs, scope, one.id)
         restore(stubs, scope, one.id)
@@ -144,11 +148,11 @@ def test_deleted_memories_stay_for_who_asks_for_them(stubs: Stubs, scope: types.
 
 def test_projects_and_private_memories_are_kept_apart(stubs: Stubs, user: str) -> None:
     """A watch sees its project and the global memories; what is private to a session, from within or when asked for."""
-    world = types.Scope(user_id=user)
-    project = types.Scope(user_id=user, project_id="p")
-    inside = types.Scope(user_id=user, project_id="p", session_id="s")
-    other = types.Scope(user_id=user, project_id="q", session_id="s")
-    every = types.Filter(sessions=types.SESSION_VISIBILITY_ALL)
+    world = types_pb.Scope(user_id=user)
+    project = types_pb.Scope(user_id=user, project_id="p")
+    inside = types_pb.Scope(user_id=user, project_id="p", session_id="s")
+    other = types_pb.Scope(user_id=user, project_id="q", session_id="s")
+    every = filters_pb.Filter(session_visibility=filters_pb.SESSION_VISIBILITY_ALL)
     with (
         watching(stubs, project) as outside,
         watching(stubs, inside) as within,
@@ -156,10 +160,10 @@ def test_projects_and_private_memories_are_kept_apart(stubs: Stubs, user: str) -
         watching(stubs, project, filter=every) as everywhere,
     ):
         shared = create(stubs, world, "for all")
-        line = create(stubs, inside, "told in private", layer=types.MEMORY_LAYER_SESSION)
+        line = create(stubs, inside, "told in private", layer=types_pb.MEMORY_LAYER_SESSION)
         plain = create(stubs, inside, "told in public")
-        update(stubs, inside, plain.id, layer=types.MEMORY_LAYER_SESSION)
-        update(stubs, inside, line.id, layer=types.MEMORY_LAYER_LONG_TERM)
+        update(stubs, inside, plain.id, layer=types_pb.MEMORY_LAYER_SESSION)
+        update(stubs, inside, line.id, layer=types_pb.MEMORY_LAYER_LONG_TERM)
         delete(stubs, inside, plain.id, hard=True)
         last = create(stubs, world, "the last")
 
@@ -175,24 +179,24 @@ def test_projects_and_private_memories_are_kept_apart(stubs: Stubs, user: str) -
         assert seen(elsewhere.until(last.id)) == [(shared.id, CREATED, ENTERED)]
 
 
-def test_changes_of_what_was_removed_for_good_have_no_content(stubs: Stubs, scope: types.Scope) -> None:
+def test_changes_of_what_was_removed_for_good_have_no_content(stubs: Stubs, scope: types_pb.Scope) -> None:
     """Who comes late is told that something was, but not what."""
     one = create(stubs, scope, "a secret to be erased")
     update(stubs, scope, one.id, title="still secret")
     delete(stubs, scope, one.id, hard=True)
     last = create(stubs, scope, "last")
-    with watching(stubs, scope, start=pb.WATCH_START_OLDEST) as reader:
+    with watching(stubs, scope, start=memory_pb.WATCH_START_OLDEST) as reader:
         told = reader.until(last.id)
 
     assert seen(told) == [(one.id, CREATED, LEFT), (one.id, UPDATED, LEFT), (one.id, PURGED, LEFT)]
     assert not any(change.HasField("memory") for change in told)
 
 
-def test_silence_is_filled_with_heartbeats(stubs: Stubs, scope: types.Scope) -> None:
+def test_silence_is_filled_with_heartbeats(stubs: Stubs, scope: types_pb.Scope) -> None:
     """Their cursors move on with the changes of others, and the watch goes on from them."""
     with watching(stubs, scope, heartbeat_interval=SECOND) as reader:
         opened = reader.cursor
-        create(stubs, types.Scope(user_id=f"{scope.user_id}-2"), "somebody else's")
+        create(stubs, types_pb.Scope(user_id=f"{scope.user_id}-2"), "somebody else's")
         # The first ones may be from before that change.
         while reader.cursor == opened:
             assert reader.next().WhichOneof("event") == "heartbeat"
@@ -209,16 +213,16 @@ def test_silence_is_filled_with_heartbeats(stubs: Stubs, scope: types.Scope) -> 
         pytest.param({"scope": "project"}, id="another project's"),
         pytest.param({"scope": "session"}, id="another session's"),
         pytest.param({"scope": "user"}, id="another user's"),
-        pytest.param({"filter": types.Filter(min_importance=2)}, id="another filter's"),
+        pytest.param({"filter": filters_pb.Filter(min_importance=2)}, id="another filter's"),
     ],
 )  # fmt: skip
 def test_a_cursor_of_something_else_is_refused(stubs: Stubs, user: str, wrong: str | dict[str, Any]) -> None:
     """Garbage, other tokens, and cursors of other scopes and filters are INVALID_ARGUMENT by the field's name."""
-    scope = types.Scope(user_id=user, project_id="p", session_id="s")
+    scope = types_pb.Scope(user_id=user, project_id="p", session_id="s")
     others = {
-        "project": types.Scope(user_id=user, project_id="q", session_id="s"),
-        "session": types.Scope(user_id=user, project_id="p", session_id="t"),
-        "user": types.Scope(user_id=f"{user}2", project_id="p", session_id="s"),
+        "project": types_pb.Scope(user_id=user, project_id="q", session_id="s"),
+        "session": types_pb.Scope(user_id=user, project_id="p", session_id="t"),
+        "user": types_pb.Scope(user_id=f"{user}2", project_id="p", session_id="s"),
     }
     if isinstance(wrong, dict):
         place = others.get(str(wrong.get("scope")), scope)
@@ -234,7 +238,7 @@ def test_a_cursor_of_something_else_is_refused(stubs: Stubs, user: str, wrong: s
     assert (refusal.code, refusal.reason, refusal.fields) == (*INVALID, ("cursor",))
 
 
-def test_a_list_token_is_no_cursor(stubs: Stubs, scope: types.Scope) -> None:
+def test_a_list_token_is_no_cursor(stubs: Stubs, scope: types_pb.Scope) -> None:
     """Tokens of other calls are told apart."""
     create_all(stubs, scope, ["a", "b"])
     request = memory_pb.ListMemoriesRequest(scope=scope, page_size=1)
@@ -246,7 +250,7 @@ def test_a_list_token_is_no_cursor(stubs: Stubs, scope: types.Scope) -> None:
     assert Refusal.from_error(caught.value).fields == ("cursor",)
 
 
-def test_leaving_gives_the_place_back(server: ServerProcess, stubs: Stubs, scope: types.Scope) -> None:
+def test_leaving_gives_the_place_back(server: ServerProcess, stubs: Stubs, scope: types_pb.Scope) -> None:
     """A watch that was cancelled, or whose client is gone, is over; others go on."""
     with watching(stubs, scope) as stays:
         for _ in range(50):

@@ -13,16 +13,16 @@ import grpc
 import pytest
 
 from memsvc.client import AsyncMemsvc
+from memsvc.v1 import filters_pb2 as filters_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
-from memsvc.v1 import types_pb2 as types
-from memsvc.v1 import watch_pb2 as pb
+from memsvc.v1 import types_pb2 as types_pb
 from tests.support.rpc import TIMEOUT, Refusal, create, create_all, list_all, write
 from tests.support.server_process import FAST, ServerProcess
 from tests.support.watch import Reader, watching
 
-SCOPE = types.Scope(user_id="watch", project_id="p")
+SCOPE = types_pb.Scope(user_id="watch", project_id="p")
 KILLS, WRITERS, UNTIL = 4, 6, 60
-EVERYTHING = types.Filter(statuses=[1, 2, 3, 4, 5, 6, 7])  # type: ignore[list-item] # every status
+EVERYTHING = filters_pb.Filter(statuses=[1, 2, 3, 4, 5, 6, 7])  # type: ignore[list-item] # every status
 LARGE = "长" * 100_000
 LAG = 20
 
@@ -46,15 +46,17 @@ class Writers:
         with server.stubs() as stubs:
             try:
                 while True:
-                    one = write(stubs, SCOPE, f"{seed} {chance.random()}", wait_for=types.WAIT_FOR_STORED).memory
+                    one = write(stubs, SCOPE, f"{seed} {chance.random()}", wait_for=types_pb.WAIT_FOR_STORED).memory
                     self._note(one)
                     if chance.random() < 0.3:
-                        request = memory_pb.DeleteMemoryRequest(scope=SCOPE, id=one.id, wait_for=types.WAIT_FOR_STORED)
+                        request = memory_pb.DeleteMemoryRequest(
+                            scope=SCOPE, id=one.id, wait_for=types_pb.WAIT_FOR_STORED
+                        )
                         self._note(stubs.memory.DeleteMemory(request, timeout=TIMEOUT).memory)
             except grpc.RpcError as error:
                 assert error.code() in {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED}, error
 
-    def _note(self, memory: types.Memory) -> None:
+    def _note(self, memory: types_pb.Memory) -> None:
         self.acknowledged.add((memory.id, memory.revision))
         self.count.release()
 
@@ -62,7 +64,7 @@ class Writers:
 @pytest.mark.timeout(600)
 def test_every_committed_change_is_seen_once_across_kills(own: ServerProcess) -> None:
     """kill -9 amid writes, again and again: the watcher that resumes is told all that was committed, once, in order."""
-    writers, told, cursor = Writers(), list[pb.MemoryChange](), ""
+    writers, told, cursor = Writers(), list[memory_pb.MemoryChange](), ""
     for kill in range(KILLS):
         with own.stubs() as stubs, watching(stubs, SCOPE, filter=EVERYTHING, cursor=cursor) as reader:
             with ThreadPoolExecutor(WRITERS + 1) as pool:
@@ -118,7 +120,10 @@ def test_a_cursor_whose_changes_are_gone_is_expired(tmp_path: Path) -> None:
         with server.stubs() as stubs:
             with pytest.raises(grpc.RpcError) as caught, watching(stubs, SCOPE, cursor=start):
                 pass
-            with watching(stubs, SCOPE, cursor=end) as late, watching(stubs, SCOPE, start=pb.WATCH_START_OLDEST) as old:
+            with (
+                watching(stubs, SCOPE, cursor=end) as late,
+                watching(stubs, SCOPE, start=memory_pb.WATCH_START_OLDEST) as old,
+            ):
                 one = create(stubs, SCOPE, "c")
                 assert [reader.read(1)[0].memory_id for reader in (late, old)] == [one.id] * 2
 
@@ -135,7 +140,7 @@ def test_a_stalled_reader_holds_up_nobody_and_is_told(tmp_path: Path) -> None:
         with watching(lazy, SCOPE) as stalled, watching(stubs, SCOPE) as eager:
             written = []
             for number in range(4 * LAG):
-                written.append(write(stubs, SCOPE, f"{LARGE} {number}", wait_for=types.WAIT_FOR_STORED).memory.id)
+                written.append(write(stubs, SCOPE, f"{LARGE} {number}", wait_for=types_pb.WAIT_FOR_STORED).memory.id)
                 assert eager.read(1)[0].memory_id == written[-1]
             # Small ones, more than a page of them, so that there is more to read than is allowed.
             small = create_all(stubs, SCOPE, [f"{number}" for number in range(300)])
@@ -165,10 +170,12 @@ def test_too_many_watches_are_refused(tmp_path: Path) -> None:
     assert refusal.retry_seconds == 1.0
 
 
-def _opened_at_last(watch: grpc.UnaryStreamMultiCallable[pb.WatchMemoriesRequest, pb.WatchMemoriesResponse]) -> None:
+def _opened_at_last(
+    watch: grpc.UnaryStreamMultiCallable[memory_pb.WatchMemoriesRequest, memory_pb.WatchMemoriesResponse],
+) -> None:
     """Open a watch as soon as the cancelled one is known to be gone."""
     while True:
-        call = watch(pb.WatchMemoriesRequest(scope=SCOPE), timeout=TIMEOUT)
+        call = watch(memory_pb.WatchMemoriesRequest(scope=SCOPE), timeout=TIMEOUT)
         try:
             Reader(call).call.cancel()
         except grpc.RpcError as error:
@@ -180,7 +187,9 @@ def _opened_at_last(watch: grpc.UnaryStreamMultiCallable[pb.WatchMemoriesRequest
 def test_a_stop_ends_every_watch_with_a_word(own: ServerProcess) -> None:
     """All hundred, at once, with the reason and when to come back; the server exits cleanly."""
     with own.stubs() as stubs:
-        calls = [stubs.memory.WatchMemories(pb.WatchMemoriesRequest(scope=SCOPE), timeout=TIMEOUT) for _ in range(100)]
+        calls = [
+            stubs.memory.WatchMemories(memory_pb.WatchMemoriesRequest(scope=SCOPE), timeout=TIMEOUT) for _ in range(100)
+        ]
         readers = [Reader(call) for call in calls]
 
         assert own.stop() == 0

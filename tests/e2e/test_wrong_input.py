@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator
 
 import grpc
 import pytest
+from google.api.field_behavior_pb2 import FieldBehavior, field_behavior
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from memsvc.v1 import memory_service_pb2 as pb
+from memsvc.v1 import filters_pb2 as filters_pb
+from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as search_pb
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import types_pb2 as types_pb
 from tests.e2e.wrong_input.requests import (
     ID,
     SCOPED,
@@ -22,6 +25,7 @@ from tests.e2e.wrong_input.requests import (
     condition,
     deep,
     nested,
+    requests,
     right,
     text,
     where,
@@ -34,20 +38,38 @@ from tests.support.server_process import ServerProcess, Stubs
 
 
 @pytest.fixture(scope="module")
-def stocked(stubs: Stubs) -> types.Scope:
+def stocked(stubs: Stubs) -> types_pb.Scope:
     """The scope of a user who has something that could be changed."""
     scope = Scope(user_id=f"wrong-{uuid.uuid4()}")
     create(stubs, scope, "a", key="k")
     return scope
 
 
-def seen(stubs: Stubs, scope: types.Scope) -> list[types.Memory]:
+def seen(stubs: Stubs, scope: types_pb.Scope) -> list[types_pb.Memory]:
     """Return what is there, without the traces of reading: what another test of the module read is counted later."""
     return [plain(memory) for memory in list_all(stubs, scope)]
 
 
+def _required() -> Iterator[tuple[str, str]]:
+    """Yield every field of a request that its .proto file marks as required."""
+    for name in requests(Scope()):
+        for one in METHODS[name].descriptor.input_type.fields:
+            if FieldBehavior.REQUIRED in one.GetOptions().Extensions[field_behavior]:
+                yield name, one.name
+
+
+@pytest.mark.parametrize(("name", "field"), list(_required()))
+def test_fields_marked_as_required_are(stubs: Stubs, stocked: types_pb.Scope, name: str, field: str) -> None:
+    """Without it, a request that is right otherwise is refused, and the field is named."""
+    fields = {each: value for each, value in right(name, stocked).items() if each != field and value is not None}
+    refusal = refused(METHODS[name].call(stubs), METHODS[name].request(**fields))
+
+    assert grpc.StatusCode.INVALID_ARGUMENT is refusal.code
+    assert field in {path.split(".")[0].split("[")[0] for path in refusal.fields}
+
+
 @pytest.mark.parametrize("wrong", list(table()), ids=lambda wrong: f"{wrong.method} {','.join(wrong.paths)[:60]}")
-def test_wrong_input_is_refused_by_its_path(stubs: Stubs, stocked: types.Scope, wrong: Wrong) -> None:
+def test_wrong_input_is_refused_by_its_path(stubs: Stubs, stocked: types_pb.Scope, wrong: Wrong) -> None:
     """INVALID_ARGUMENT names everything that is wrong, and nothing else; nothing is changed."""
     method = METHODS[wrong.method]
     fields = {name: value for name, value in (right(wrong.method, stocked) | wrong.fields).items() if value is not None}
@@ -59,7 +81,7 @@ def test_wrong_input_is_refused_by_its_path(stubs: Stubs, stocked: types.Scope, 
     assert before == seen(stubs, stocked)
 
 
-def test_what_is_right_is_taken(stubs: Stubs, stocked: types.Scope) -> None:
+def test_what_is_right_is_taken(stubs: Stubs, stocked: types_pb.Scope) -> None:
     """The requests that the wrong ones are made of do not fail for their form."""
     for wrong in table():
         method = METHODS[wrong.method]
@@ -69,11 +91,11 @@ def test_what_is_right_is_taken(stubs: Stubs, stocked: types.Scope) -> None:
             assert error.code() in {grpc.StatusCode.NOT_FOUND, grpc.StatusCode.FAILED_PRECONDITION}, wrong.method
 
 
-def test_no_more_than_50_violations_are_told(stubs: Stubs, stocked: types.Scope) -> None:
+def test_no_more_than_50_violations_are_told(stubs: Stubs, stocked: types_pb.Scope) -> None:
     """All at once, but never more than the trailers hold."""
     tags = [""] * 32
-    keywords = [types.Keyword(weight=2)] * 32
-    request = pb.CreateMemoryRequest(scope=stocked, memory=Memory(tags=tags, keywords=keywords))
+    keywords = [types_pb.Keyword(weight=2)] * 32
+    request = memory_pb.CreateMemoryRequest(scope=stocked, memory=Memory(tags=tags, keywords=keywords))
     refusal = refused(stubs.memory.CreateMemory, request)
 
     assert grpc.StatusCode.INVALID_ARGUMENT == refusal.code
@@ -81,7 +103,7 @@ def test_no_more_than_50_violations_are_told(stubs: Stubs, stocked: types.Scope)
 
 
 @pytest.mark.parametrize("length", [1_000_000, 999_999])
-def test_the_longest_content_is_taken_whole(stubs: Stubs, scope: types.Scope, length: int) -> None:
+def test_the_longest_content_is_taken_whole(stubs: Stubs, scope: types_pb.Scope, length: int) -> None:
     """A million characters, stored, read, found."""
     content = ("汉字 and words, " * 80_000)[: length - 7] + " walrus"
     memory = create(stubs, scope, content)
@@ -119,14 +141,16 @@ def test_everything_said_to_be_a_limit_is_allowed(stubs: Stubs, user: str) -> No
     create(
         stubs, scope, "x", key="k" * 256, category="c" * 64, speaker="s" * 128, title="t" * 512, summary="s" * 16_384,
         tags=[f"{number:064}" for number in range(32)], source="s" * 256, importance=5, confidence=1.0,
-        keywords=[types.Keyword(term=f"{number:064}", weight=1) for number in range(32)],
+        keywords=[types_pb.Keyword(term=f"{number:064}", weight=1) for number in range(32)],
         related_ids=[str(uuid.uuid4()) for _ in range(64)], ttl=Duration(seconds=36_500 * 86_400),
-        file_refs=[types.FileRef(category="temp", id=f"{number:0256}") for number in range(64)],
+        file_refs=[types_pb.FileRef(category=types_pb.FILE_CATEGORY_TEMP, id=f"{number:0256}") for number in range(64)],
         event_time=Timestamp(seconds=253_402_300_799, nanos=999_999_999), metadata=deep(8),
     )  # fmt: skip
-    group = types.FilterGroup(expressions=[condition(6, 2, text(f"{number}")) for number in range(256)])
-    for chosen in (where(nested(8)), where(types.FilterExpression(all_of=group)), Filter(ids=[ID] * 256)):
-        stubs.memory.ListMemories(pb.ListMemoriesRequest(scope=scope, filter=chosen, page_size=1_000), timeout=TIMEOUT)
+    group = filters_pb.FilterGroup(expressions=[condition(6, 2, text(f"{number}")) for number in range(256)])
+    for chosen in (where(nested(8)), where(filters_pb.FilterExpression(all_of=group)), Filter(ids=[ID] * 256)):
+        stubs.memory.ListMemories(
+            memory_pb.ListMemoriesRequest(scope=scope, filter=chosen, page_size=1_000), timeout=TIMEOUT
+        )
         stubs.search.Search(
             search_pb.SearchRequest(
                 scope=scope, query="x " * 4_096, keywords=["k" * 64] * 32, limit=100, filter=chosen

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 import pytest
 from google.protobuf.json_format import MessageToDict
 
-from memsvc.v1 import memory_service_pb2 as pb
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import memory_service_pb2 as memory_pb
+from memsvc.v1 import types_pb2 as types_pb
 from tests.examples.building import BUILD_SECONDS, TOOLS, Commands, Program
 from tests.examples.guarded import Guarded
 from tests.support.rpc import TIMEOUT
@@ -92,14 +92,14 @@ def check_stored(language: str, told: str, stubs: Stubs) -> None:
     """Compare what an agent said it wrote with what the service has."""
     found = re.search(r"^Connected to \S+: user ann, project (\S+)$", told, re.MULTILINE)
     assert found is not None
-    scope = types.Scope(user_id="ann", project_id=found[1])
-    request = pb.ListMemoriesRequest(scope=scope, order_by="create_time asc")
+    scope = types_pb.Scope(user_id="ann", project_id=found[1])
+    request = memory_pb.ListMemoriesRequest(scope=scope, order_by="create_time asc")
     stored = stubs.memory.ListMemories(request, timeout=TIMEOUT).memories
     assert [memory.content for memory in stored] == [MOVED, ALLERGY, SEAT, FADO]
     assert {memory.scope.agent_id for memory in stored} == {f"planner-{language}"}
     assert MessageToDict(stored[3].metadata) == {"party": 2.0, "booked": False}
-    assert [memory.kind for memory in stored[2:]] == [types.MEMORY_KIND_PREFERENCE, types.MEMORY_KIND_TASK]
-    assert stored[1].layer == types.MEMORY_LAYER_CORE
+    assert [memory.kind for memory in stored[2:]] == [types_pb.MEMORY_KIND_PREFERENCE, types_pb.MEMORY_KIND_TASK]
+    assert stored[1].layer == types_pb.MEMORY_LAYER_CORE
 
 
 @builds

@@ -20,6 +20,7 @@ STUB_NAMES = {
     "SessionService": "session",
     "FileService": "files",
     "LifecycleService": "lifecycle",
+    "AdminService": "admin",
 }
 ENDLESS = {"WatchMemories"}
 """RPCs whose stream has no end of its own."""

@@ -8,34 +8,35 @@ from datetime import UTC, datetime, timedelta
 from google.protobuf.struct_pb2 import Struct, Value
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import filters_pb2 as filters_pb
+from memsvc.v1 import types_pb2 as types_pb
 
 Scalar = tuple[str, str | float | bool]
 """The kind of a JSON value, and the value: True is not 1."""
-ACTIVE, EXPIRED = types.MEMORY_STATUS_ACTIVE, types.MEMORY_STATUS_EXPIRED
+ACTIVE, EXPIRED = types_pb.MEMORY_STATUS_ACTIVE, types_pb.MEMORY_STATUS_EXPIRED
 ENUMS = {
-    types.FILTER_FIELD_LAYER: ("layer", types.MemoryLayer, "MEMORY_LAYER_"),
-    types.FILTER_FIELD_KIND: ("kind", types.MemoryKind, "MEMORY_KIND_"),
-    types.FILTER_FIELD_TIER: ("tier", types.MemoryTier, "MEMORY_TIER_"),
-    types.FILTER_FIELD_STATUS: ("status", types.MemoryStatus, "MEMORY_STATUS_"),
-    types.FILTER_FIELD_ORIGIN: ("origin", types.MemoryOrigin, "MEMORY_ORIGIN_"),
+    filters_pb.FILTER_FIELD_LAYER: ("layer", types_pb.MemoryLayer, "MEMORY_LAYER_"),
+    filters_pb.FILTER_FIELD_KIND: ("kind", types_pb.MemoryKind, "MEMORY_KIND_"),
+    filters_pb.FILTER_FIELD_TIER: ("tier", types_pb.MemoryTier, "MEMORY_TIER_"),
+    filters_pb.FILTER_FIELD_STATUS: ("status", types_pb.MemoryStatus, "MEMORY_STATUS_"),
+    filters_pb.FILTER_FIELD_ORIGIN: ("origin", types_pb.MemoryOrigin, "MEMORY_ORIGIN_"),
 }
 TIMES = {
-    types.FILTER_FIELD_CREATE_TIME: "create_time",
-    types.FILTER_FIELD_UPDATE_TIME: "update_time",
-    types.FILTER_FIELD_ACCESS_TIME: "access_time",
-    types.FILTER_FIELD_EVENT_TIME: "event_time",
-    types.FILTER_FIELD_VALID_FROM: "valid_from",
-    types.FILTER_FIELD_VALID_TO: "valid_to",
+    filters_pb.FILTER_FIELD_CREATE_TIME: "create_time",
+    filters_pb.FILTER_FIELD_UPDATE_TIME: "update_time",
+    filters_pb.FILTER_FIELD_ACCESS_TIME: "access_time",
+    filters_pb.FILTER_FIELD_EVENT_TIME: "event_time",
+    filters_pb.FILTER_FIELD_VALID_FROM: "valid_from",
+    filters_pb.FILTER_FIELD_VALID_TO: "valid_to",
 }
 NUMBERS = {
-    types.FILTER_FIELD_IMPORTANCE: "importance",
-    types.FILTER_FIELD_CONFIDENCE: "confidence",
-    types.FILTER_FIELD_TRUST: "trust",
+    filters_pb.FILTER_FIELD_IMPORTANCE: "importance",
+    filters_pb.FILTER_FIELD_CONFIDENCE: "confidence",
+    filters_pb.FILTER_FIELD_TRUST: "trust",
 }
 
 
-def matches(memory: types.Memory, chosen: types.Filter, scope: types.Scope, now: datetime) -> bool:
+def matches(memory: types_pb.Memory, chosen: filters_pb.Filter, scope: types_pb.Scope, now: datetime) -> bool:
     """Return whether a read in *scope* with the filter sees the memory, which is the scope's user's."""
     return (
         _is_visible(memory, chosen, scope)
@@ -48,30 +49,30 @@ def matches(memory: types.Memory, chosen: types.Filter, scope: types.Scope, now:
     )
 
 
-def _is_visible(memory: types.Memory, chosen: types.Filter, scope: types.Scope) -> bool:
+def _is_visible(memory: types_pb.Memory, chosen: filters_pb.Filter, scope: types_pb.Scope) -> bool:
     projects = {
-        types.PROJECT_VISIBILITY_PROJECT: {scope.project_id},
-        types.PROJECT_VISIBILITY_GLOBAL: {""},
-    }.get(chosen.visibility, {scope.project_id, ""})
-    own = memory.layer != types.MEMORY_LAYER_SESSION or "" != scope.session_id == memory.scope.session_id
+        filters_pb.PROJECT_VISIBILITY_PROJECT: {scope.project_id},
+        filters_pb.PROJECT_VISIBILITY_GLOBAL: {""},
+    }.get(chosen.project_visibility, {scope.project_id, ""})
+    own = memory.layer != types_pb.MEMORY_LAYER_SESSION or "" != scope.session_id == memory.scope.session_id
     return own and memory.scope.project_id in projects
 
 
-def _is_current(memory: types.Memory, chosen: types.Filter, now: datetime) -> bool:
+def _is_current(memory: types_pb.Memory, chosen: filters_pb.Filter, now: datetime) -> bool:
     tested = set(_tested(chosen.where))
     if chosen.statuses:
         status = memory.status in chosen.statuses
     else:
-        status = types.FILTER_FIELD_STATUS in tested or memory.status == ACTIVE
+        status = filters_pb.FILTER_FIELD_STATUS in tested or memory.status == ACTIVE
     if chosen.tiers:
         tier = memory.tier in chosen.tiers
     else:
-        tier = types.FILTER_FIELD_TIER in tested or memory.tier != types.MEMORY_TIER_ARCHIVED
+        tier = filters_pb.FILTER_FIELD_TIER in tested or memory.tier != types_pb.MEMORY_TIER_ARCHIVED
     expired = memory.HasField("expire_time") and memory.expire_time.ToDatetime(UTC) <= now
     return status and tier and (not expired or chosen.include_expired or EXPIRED in chosen.statuses)
 
 
-def _tested(expression: types.FilterExpression) -> Iterator[int]:
+def _tested(expression: filters_pb.FilterExpression) -> Iterator[int]:
     for group in (expression.all_of, expression.any_of):
         for child in group.expressions:
             yield from _tested(child)
@@ -80,7 +81,7 @@ def _tested(expression: types.FilterExpression) -> Iterator[int]:
     yield expression.condition.field
 
 
-def _values_match(memory: types.Memory, chosen: types.Filter) -> bool:
+def _values_match(memory: types_pb.Memory, chosen: filters_pb.Filter) -> bool:
     lists = (
         (chosen.layers, memory.layer),
         (chosen.kinds, memory.kind),
@@ -98,7 +99,7 @@ def _values_match(memory: types.Memory, chosen: types.Filter) -> bool:
     )
 
 
-def _numbers_match(memory: types.Memory, chosen: types.Filter) -> bool:
+def _numbers_match(memory: types_pb.Memory, chosen: filters_pb.Filter) -> bool:
     return (
         (chosen.min_importance or 1) <= memory.importance <= (chosen.max_importance or 5)
         and (not chosen.HasField("min_confidence") or memory.confidence >= chosen.min_confidence)
@@ -106,19 +107,19 @@ def _numbers_match(memory: types.Memory, chosen: types.Filter) -> bool:
     )
 
 
-def _times_match(memory: types.Memory, chosen: types.Filter, now: datetime) -> bool:
+def _times_match(memory: types_pb.Memory, chosen: filters_pb.Filter, now: datetime) -> bool:
     ranges = all(
         not chosen.HasField(name) or _lies_within(memory, name, getattr(chosen, name))  # type: ignore[arg-type]
         for name in TIMES.values()
     )
     if not chosen.last_days:
         return ranges
-    named = types.TimeField.Name(chosen.last_days_field or types.TIME_FIELD_CREATE_TIME)
+    named = filters_pb.TimeField.Name(chosen.last_days_field or filters_pb.TIME_FIELD_CREATE_TIME)
     moment = _moment(memory, named.removeprefix("TIME_FIELD_").lower())
     return ranges and moment is not None and now - timedelta(days=chosen.last_days) <= moment <= now
 
 
-def _lies_within(memory: types.Memory, name: str, span: types.TimeRange) -> bool:
+def _lies_within(memory: types_pb.Memory, name: str, span: types_pb.TimeRange) -> bool:
     moment = _moment(memory, name)
     return (
         moment is not None
@@ -127,14 +128,14 @@ def _lies_within(memory: types.Memory, name: str, span: types.TimeRange) -> bool
     )
 
 
-def _moment(memory: types.Memory, name: str) -> datetime | None:
+def _moment(memory: types_pb.Memory, name: str) -> datetime | None:
     if not memory.HasField(name):  # type: ignore[arg-type] # the name of a field
         return None
     stamp: Timestamp = getattr(memory, name)
     return stamp.ToDatetime(UTC)
 
 
-def expression_matches(memory: types.Memory, expression: types.FilterExpression) -> bool:
+def expression_matches(memory: types_pb.Memory, expression: filters_pb.FilterExpression) -> bool:
     """Return whether a free expression holds of the memory."""
     node = expression.WhichOneof("node")
     if node == "all_of":
@@ -146,30 +147,30 @@ def expression_matches(memory: types.Memory, expression: types.FilterExpression)
     return _condition_holds(memory, expression.condition)
 
 
-def _condition_holds(memory: types.Memory, condition: types.FilterCondition) -> bool:
+def _condition_holds(memory: types_pb.Memory, condition: filters_pb.FilterCondition) -> bool:
     held = _held(memory, condition)
     wanted = [_wanted(condition.field, value) for value in condition.values]
     equal = any(one in wanted for one in held)
     number = next((one for _, one in held if not isinstance(one, str)), None)
     bound = wanted[0][1]
-    if condition.operator in {types.FILTER_OPERATOR_EQUALS, types.FILTER_OPERATOR_IN}:
+    if condition.operator in {filters_pb.FILTER_OPERATOR_EQUALS, filters_pb.FILTER_OPERATOR_IN}:
         return equal
-    if condition.operator == types.FILTER_OPERATOR_NOT_EQUALS:
+    if condition.operator == filters_pb.FILTER_OPERATOR_NOT_EQUALS:
         return not equal
     if number is None or isinstance(bound, str):
         return False
     return {
-        types.FILTER_OPERATOR_LESS: number < bound,
-        types.FILTER_OPERATOR_LESS_OR_EQUAL: number <= bound,
-        types.FILTER_OPERATOR_GREATER: number > bound,
-        types.FILTER_OPERATOR_GREATER_OR_EQUAL: number >= bound,
+        filters_pb.FILTER_OPERATOR_LESS: number < bound,
+        filters_pb.FILTER_OPERATOR_LESS_OR_EQUAL: number <= bound,
+        filters_pb.FILTER_OPERATOR_GREATER: number > bound,
+        filters_pb.FILTER_OPERATOR_GREATER_OR_EQUAL: number >= bound,
     }[condition.operator]
 
 
-def _held(memory: types.Memory, condition: types.FilterCondition) -> list[Scalar]:
+def _held(memory: types_pb.Memory, condition: filters_pb.FilterCondition) -> list[Scalar]:
     """Return the values that a memory has in the field of a condition."""
     field = condition.field
-    if field == types.FILTER_FIELD_METADATA:
+    if field == filters_pb.FILTER_FIELD_METADATA:
         return list(scalars_at(memory.metadata, condition.metadata_path))
     if field in TIMES:
         moment = _moment(memory, TIMES[field])
@@ -177,15 +178,15 @@ def _held(memory: types.Memory, condition: types.FilterCondition) -> list[Scalar
     if field in ENUMS:
         name, enum, prefix = ENUMS[field]
         return [("string_value", enum.Name(getattr(memory, name)).removeprefix(prefix))]
-    if field == types.FILTER_FIELD_TAG:
+    if field == filters_pb.FILTER_FIELD_TAG:
         return [("string_value", tag) for tag in memory.tags]
     if field in NUMBERS:
         return [("number_value", float(getattr(memory, NUMBERS[field])))]
     texts = {
-        types.FILTER_FIELD_CATEGORY: memory.category,
-        types.FILTER_FIELD_SPEAKER: memory.speaker,
-        types.FILTER_FIELD_AGENT_ID: memory.scope.agent_id,
-        types.FILTER_FIELD_SESSION_ID: memory.scope.session_id,
+        filters_pb.FILTER_FIELD_CATEGORY: memory.category,
+        filters_pb.FILTER_FIELD_SPEAKER: memory.speaker,
+        filters_pb.FILTER_FIELD_AGENT_ID: memory.scope.agent_id,
+        filters_pb.FILTER_FIELD_SESSION_ID: memory.scope.session_id,
     }
     return [("string_value", texts[field])]
 

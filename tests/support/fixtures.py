@@ -7,70 +7,69 @@ from collections.abc import Iterable, Iterator, Sequence
 from google.protobuf.struct_pb2 import Struct
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from memsvc.v1 import memory_service_pb2 as pb
-from memsvc.v1 import reminder_pb2 as reminder_pb
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import memory_service_pb2 as memory_pb
+from memsvc.v1 import types_pb2 as types_pb
 
-Request = pb.ImportMemoriesRequest
+Request = memory_pb.ImportMemoriesRequest
 ANIMALS = ("badger", "cormorant", "dromedary", "echidna", "flamingo", "gazelle", "hedgehog", "ibex")
 FILLER = "Nothing else of any importance is said in this sentence, which only fills the page with plain words."
 
 
-def whole_memory() -> types.Memory:
+def whole_memory() -> types_pb.Memory:
     """Return a memory with every field that a client may set."""
     metadata = Struct()
     metadata.update(
         {"票": {"状态": "打开", "深": {"er": [1, 2.5, True, None, "🙂", {"x": []}]}}, "n": -0.25, "": "no name"}
     )
-    return types.Memory(
+    return types_pb.Memory(
         key="报告/2026 ✅",
-        scope=types.Scope(project_id="项目", agent_id="agent 7", session_id="会话-1"),
-        layer=types.MEMORY_LAYER_SHORT_TERM,
-        kind=types.MEMORY_KIND_DECISION,
+        scope=types_pb.Scope(project_id="项目", agent_id="agent 7", session_id="会话-1"),
+        layer=types_pb.MEMORY_LAYER_SHORT_TERM,
+        kind=types_pb.MEMORY_KIND_DECISION,
         category="架构",
         speaker="李雷",
         title="为什么选 SQLite 🗃️",
         content="我们决定用 SQLite。\r\n\tReasons: ‘small’ & fast 👩‍💻\n\n```sql\nselect 'é', '字';\n```\n",
         summary="SQLite 就够了",
         tags=["数据库", "choice", "emoji 🎉"],
-        keywords=[types.Keyword(term="SQLite", weight=0.5), types.Keyword(term="决定", weight=0.75)],
+        keywords=[types_pb.Keyword(term="SQLite", weight=0.5), types_pb.Keyword(term="决定", weight=0.75)],
         related_ids=["0190163D-8694-739B-AEA5-966C26F8AD91"],
-        file_refs=[types.FileRef(category="report", id="q1/总结.pdf")],
+        file_refs=[types_pb.FileRef(category=types_pb.FILE_CATEGORY_REPORT, id="q1/总结.pdf")],
         importance=5,
-        tier=types.MEMORY_TIER_ACTIVE,
+        tier=types_pb.MEMORY_TIER_ACTIVE,
         confidence=0.0,
         event_time=Timestamp(seconds=-86_400 * 365 * 40, nanos=123_456_789),
         expire_time=Timestamp(seconds=4_102_444_800, nanos=7_000),
         work_in_progress=True,
         source="chat.md",
         metadata=metadata,
-        origin=types.MEMORY_ORIGIN_USER,
+        origin=types_pb.MEMORY_ORIGIN_USER,
         trust=0.75,
         valid_from=Timestamp(seconds=-86_400 * 365 * 40),
         valid_to=Timestamp(seconds=4_102_444_800, nanos=7_000),
-        reminder=reminder_pb.Reminder(
-            date=reminder_pb.CalendarDate(year=2016, month=2, day=29),
-            time=reminder_pb.TimeOfDay(),
-            recurrence=reminder_pb.REMINDER_RECURRENCE_YEARLY,
+        reminder=types_pb.Reminder(
+            date=types_pb.CalendarDate(year=2016, month=2, day=29),
+            time=types_pb.TimeOfDay(),
+            recurrence=types_pb.REMINDER_RECURRENCE_YEARLY,
             time_zone="Asia/Shanghai",
-            slot=reminder_pb.REMINDER_SLOT_MORNING,
+            slot=types_pb.REMINDER_SLOT_MORNING,
         ),
     )
 
 
-def header(scope: types.Scope, **fields: object) -> Request:
+def header(scope: types_pb.Scope, **fields: object) -> Request:
     """Return the first message of an import."""
-    return Request(header=pb.ImportHeader(scope=scope, **fields))  # type: ignore[arg-type] # any field
+    return Request(header=memory_pb.ImportHeader(scope=scope, **fields))  # type: ignore[arg-type] # any field
 
 
-def batch(first_index: int, memories: Iterable[types.Memory | str]) -> Request:
+def batch(first_index: int, memories: Iterable[types_pb.Memory | str]) -> Request:
     """Return a batch of an import."""
-    full = (one if isinstance(one, types.Memory) else types.Memory(content=one) for one in memories)
-    entries = [pb.BatchMemory(memory=memory) for memory in full]
-    return Request(batch=pb.ImportBatch(first_index=first_index, memories=entries))
+    full = (one if isinstance(one, types_pb.Memory) else types_pb.Memory(content=one) for one in memories)
+    entries = [memory_pb.BatchMemory(memory=memory) for memory in full]
+    return Request(batch=memory_pb.ImportBatch(first_index=first_index, memories=entries))
 
 
-def batches(memories: Sequence[types.Memory | str], size: int) -> Iterator[Request]:
+def batches(memories: Sequence[types_pb.Memory | str], size: int) -> Iterator[Request]:
     """Return batches of *size* that hold all memories."""
     for first in range(0, len(memories), size):
         yield batch(first, memories[first : first + size])

@@ -7,41 +7,41 @@ from datetime import timedelta
 from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from memsvc.v1 import history_pb2 as history_pb
-from memsvc.v1 import memory_service_pb2 as pb
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
+from memsvc.v1 import memory_service_pb2 as memory_pb
+from memsvc.v1 import types_pb2 as types_pb
 from tests.support.rpc import TIMEOUT
 from tests.support.server_process import Stubs
 
 CREATED, CHANGED, DELETED, RESTORED, PURGED = range(1, 6)
 
 
-def update(stubs: Stubs, scope: types.Scope, memory_id: str, **fields: object) -> types.Memory:
+def update(stubs: Stubs, scope: types_pb.Scope, memory_id: str, **fields: object) -> types_pb.Memory:
     """Change fields of a memory."""
-    memory = types.Memory(id=memory_id, **fields)  # type: ignore[arg-type] # any field
-    request = pb.UpdateMemoryRequest(scope=scope, memory=memory, update_mask=FieldMask(paths=list(fields)))
+    memory = types_pb.Memory(id=memory_id, **fields)  # type: ignore[arg-type] # any field
+    request = memory_pb.UpdateMemoryRequest(scope=scope, memory=memory, update_mask=FieldMask(paths=list(fields)))
     return stubs.memory.UpdateMemory(request, timeout=TIMEOUT).memory
 
 
-def delete(stubs: Stubs, scope: types.Scope, memory_id: str, *, hard: bool = False) -> types.Memory:
+def delete(stubs: Stubs, scope: types_pb.Scope, memory_id: str, *, hard: bool = False) -> types_pb.Memory:
     """Delete a memory."""
-    request = pb.DeleteMemoryRequest(scope=scope, id=memory_id, hard=hard)
+    request = memory_pb.DeleteMemoryRequest(scope=scope, id=memory_id, purge=hard)
     return stubs.memory.DeleteMemory(request, timeout=TIMEOUT).memory
 
 
-def rollback(stubs: Stubs, scope: types.Scope, memory_id: str, revision: int, **request: object) -> types.Memory:
+def rollback(stubs: Stubs, scope: types_pb.Scope, memory_id: str, revision: int, **request: object) -> types_pb.Memory:
     """Roll a memory back."""
-    asked = history_pb.RollbackMemoryRequest(scope=scope, id=memory_id, revision=revision, **request)  # type: ignore[arg-type]
+    asked = memory_pb.RollbackMemoryRequest(scope=scope, id=memory_id, revision=revision, **request)  # type: ignore[arg-type]
     return stubs.memory.RollbackMemory(asked, timeout=TIMEOUT).memory
 
 
-def revisions(stubs: Stubs, scope: types.Scope, memory_id: str, page_size: int = 2) -> list[history_pb.Revision]:
+def revisions(stubs: Stubs, scope: types_pb.Scope, memory_id: str, page_size: int = 2) -> list[memory_pb.Revision]:
     """Return all revisions, page by page."""
-    listed: list[history_pb.Revision] = []
+    listed: list[memory_pb.Revision] = []
     token = ""
     while True:
         page = stubs.memory.ListRevisions(
-            history_pb.ListRevisionsRequest(scope=scope, id=memory_id, page_size=page_size, page_token=token),
+            memory_pb.ListRevisionsRequest(scope=scope, id=memory_id, page_size=page_size, page_token=token),
             timeout=TIMEOUT,
         )
         listed.extend(page.revisions)
@@ -50,19 +50,19 @@ def revisions(stubs: Stubs, scope: types.Scope, memory_id: str, page_size: int =
             return listed
 
 
-def checkpoint(stubs: Stubs, scope: types.Scope, name: str, **request: object) -> history_pb.Checkpoint:
+def checkpoint(stubs: Stubs, scope: types_pb.Scope, name: str, **request: object) -> lifecycle_pb.Checkpoint:
     """Name the present moment."""
-    asked = history_pb.CreateCheckpointRequest(scope=scope, name=name, **request)  # type: ignore[arg-type] # any field
+    asked = lifecycle_pb.CreateCheckpointRequest(scope=scope, name=name, **request)  # type: ignore[arg-type] # any field
     return stubs.lifecycle.CreateCheckpoint(asked, timeout=TIMEOUT).checkpoint
 
 
-def differences(stubs: Stubs, scope: types.Scope, name: str, page_size: int = 2) -> list[history_pb.Difference]:
+def differences(stubs: Stubs, scope: types_pb.Scope, name: str, page_size: int = 2) -> list[lifecycle_pb.Difference]:
     """Return all differences, page by page."""
-    listed: list[history_pb.Difference] = []
+    listed: list[lifecycle_pb.Difference] = []
     token = ""
     while True:
         page = stubs.lifecycle.DiffCheckpoint(
-            history_pb.DiffCheckpointRequest(scope=scope, checkpoint=name, page_size=page_size, page_token=token),
+            lifecycle_pb.DiffCheckpointRequest(scope=scope, checkpoint=name, page_size=page_size, page_token=token),
             timeout=TIMEOUT,
         )
         listed.extend(page.differences)
@@ -72,16 +72,16 @@ def differences(stubs: Stubs, scope: types.Scope, name: str, page_size: int = 2)
 
 
 def roll_back_to(
-    stubs: Stubs, scope: types.Scope, name: str, **request: object
-) -> history_pb.RollbackToCheckpointResponse:
+    stubs: Stubs, scope: types_pb.Scope, name: str, **request: object
+) -> lifecycle_pb.RollbackToCheckpointResponse:
     """Roll a project back."""
-    asked = history_pb.RollbackToCheckpointRequest(scope=scope, checkpoint=name, **request)  # type: ignore[arg-type]
+    asked = lifecycle_pb.RollbackToCheckpointRequest(scope=scope, checkpoint=name, **request)  # type: ignore[arg-type]
     return stubs.lifecycle.RollbackToCheckpoint(asked, timeout=TIMEOUT)
 
 
-def known(moment: Timestamp) -> types.AsOf:
+def known(moment: Timestamp) -> types_pb.AsOf:
     """Return what asks for what was known at a moment."""
-    return types.AsOf(known_time=moment)
+    return types_pb.AsOf(known_time=moment)
 
 
 def later(moment: Timestamp, **parts: float) -> Timestamp:
@@ -91,9 +91,9 @@ def later(moment: Timestamp, **parts: float) -> Timestamp:
     return shifted
 
 
-def plain(memory: types.Memory) -> types.Memory:
+def plain(memory: types_pb.Memory) -> types_pb.Memory:
     """Return a memory without the traces of reading."""
-    copy = types.Memory()
+    copy = types_pb.Memory()
     copy.CopyFrom(memory)
     copy.ClearField("access_count")
     copy.ClearField("access_time")

@@ -11,10 +11,10 @@ import pytest
 from google.rpc import error_details_pb2 as details
 from grpc_status import rpc_status
 
-from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
-from memsvc.v1 import memory_service_pb2 as pb
+from memsvc.v1 import admin_service_pb2 as admin_pb
+from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as search_pb
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import types_pb2 as types_pb
 from tests.support.server_process import Stubs
 from tests.support.until import until
 
@@ -30,7 +30,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "keyword table": {"fusion": search_pb.Fusion(weights=search_pb.FusionWeights(keyword_table=1))},
 }
 """Every retriever by itself, and together."""
-Content = str | types.Memory
+Content = str | types_pb.Memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,40 +74,44 @@ def refused(call: Callable[..., Any], request: Any, *, timeout: float = TIMEOUT)
     return Refusal.from_error(caught.value)
 
 
-def write(stubs: Stubs, scope: types.Scope, content: Content, **request: Any) -> pb.CreateMemoryResponse:
+def write(stubs: Stubs, scope: types_pb.Scope, content: Content, **request: Any) -> memory_pb.CreateMemoryResponse:
     """Store one memory, with these fields of the request, and return the answer."""
-    memory = content if isinstance(content, types.Memory) else types.Memory(content=content)
-    return stubs.memory.CreateMemory(pb.CreateMemoryRequest(scope=scope, memory=memory, **request), timeout=TIMEOUT)
+    memory = content if isinstance(content, types_pb.Memory) else types_pb.Memory(content=content)
+    return stubs.memory.CreateMemory(
+        memory_pb.CreateMemoryRequest(scope=scope, memory=memory, **request), timeout=TIMEOUT
+    )
 
 
-def create(stubs: Stubs, scope: types.Scope, content: str, /, **fields: Any) -> types.Memory:
+def create(stubs: Stubs, scope: types_pb.Scope, content: str, /, **fields: Any) -> types_pb.Memory:
     """Store one memory with these fields, wait until searches find it, and return it."""
-    return write(stubs, scope, types.Memory(content=content, **fields)).memory
+    return write(stubs, scope, types_pb.Memory(content=content, **fields)).memory
 
 
-def create_all(stubs: Stubs, scope: types.Scope, contents: Sequence[Content], **request: Any) -> list[types.Memory]:
+def create_all(
+    stubs: Stubs, scope: types_pb.Scope, contents: Sequence[Content], **request: Any
+) -> list[types_pb.Memory]:
     """Store memories in one batch, wait until searches find them, and return them."""
-    memories = [one if isinstance(one, types.Memory) else types.Memory(content=one) for one in contents]
-    batch = pb.BatchCreateMemoriesRequest(
-        scope=scope, memories=[pb.BatchMemory(memory=memory) for memory in memories], **request
+    memories = [one if isinstance(one, types_pb.Memory) else types_pb.Memory(content=one) for one in contents]
+    batch = memory_pb.BatchCreateMemoriesRequest(
+        scope=scope, memories=[memory_pb.BatchMemory(memory=memory) for memory in memories], **request
     )
     results = stubs.memory.BatchCreateMemories(batch, timeout=TIMEOUT).results
     assert [0] * len(memories) == [result.status.code for result in results], results
     return [result.memory for result in results]
 
 
-def get(stubs: Stubs, scope: types.Scope, memory_id: str) -> types.Memory:
+def get(stubs: Stubs, scope: types_pb.Scope, memory_id: str) -> types_pb.Memory:
     """Return one memory by its id."""
-    return stubs.memory.GetMemory(pb.GetMemoryRequest(scope=scope, id=memory_id), timeout=TIMEOUT).memory
+    return stubs.memory.GetMemory(memory_pb.GetMemoryRequest(scope=scope, id=memory_id), timeout=TIMEOUT).memory
 
 
-def list_all(stubs: Stubs, scope: types.Scope, **request: Any) -> list[types.Memory]:
+def list_all(stubs: Stubs, scope: types_pb.Scope, **request: Any) -> list[types_pb.Memory]:
     """Return all memories of a list, page by page."""
-    found: list[types.Memory] = []
+    found: list[types_pb.Memory] = []
     token = ""
     while True:
         page = stubs.memory.ListMemories(
-            pb.ListMemoriesRequest(scope=scope, page_token=token, **request), timeout=TIMEOUT
+            memory_pb.ListMemoriesRequest(scope=scope, page_token=token, **request), timeout=TIMEOUT
         )
         found.extend(page.memories)
         token = page.next_page_token
@@ -115,12 +119,12 @@ def list_all(stubs: Stubs, scope: types.Scope, **request: Any) -> list[types.Mem
             return found
 
 
-def search(stubs: Stubs, scope: types.Scope, query: str = "", **request: Any) -> search_pb.SearchResponse:
+def search(stubs: Stubs, scope: types_pb.Scope, query: str = "", **request: Any) -> search_pb.SearchResponse:
     """Search, and return the answer."""
     return stubs.search.Search(search_pb.SearchRequest(scope=scope, query=query, **request), timeout=TIMEOUT)
 
 
-def found(stubs: Stubs, scope: types.Scope, query: str = "", **request: Any) -> list[str]:
+def found(stubs: Stubs, scope: types_pb.Scope, query: str = "", **request: Any) -> list[str]:
     """Search, and return the contents of the hits, best first."""
     return [hit.memory.content for hit in search(stubs, scope, query, **request).hits]
 
@@ -130,4 +134,4 @@ def at_rest(stubs: Stubs) -> None:
 
     A write that waits for INDEXED goes ahead of what other tests have only stored, and that changes counts and scores.
     """
-    until(lambda: not stubs.lifecycle.Diagnose(lifecycle_pb.DiagnoseRequest(), timeout=TIMEOUT).outbox.pending)
+    until(lambda: not stubs.admin.Diagnose(admin_pb.DiagnoseRequest(), timeout=TIMEOUT).outbox.pending_count)

@@ -17,6 +17,7 @@ import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from memsvc.v1 import (
+    admin_service_pb2_grpc,
     file_service_pb2_grpc,
     lifecycle_service_pb2_grpc,
     memory_service_pb2_grpc,
@@ -45,6 +46,7 @@ class Stubs:
         self.session = session_service_pb2_grpc.SessionServiceStub(channel)
         self.files = file_service_pb2_grpc.FileServiceStub(channel)
         self.lifecycle = lifecycle_service_pb2_grpc.LifecycleServiceStub(channel)
+        self.admin = admin_service_pb2_grpc.AdminServiceStub(channel)
         self.health = health_pb2_grpc.HealthStub(channel)
 
 

@@ -43,7 +43,7 @@ _NAMES = (
     "tier", "status", "category", "speaker", "source", "title", "summary", "content", "content_hash", "tags",
     "keywords", "related_ids", "file_refs", "metadata", "importance", "confidence", "work_in_progress",
     "access_count", "access_time", "create_time", "update_time", "event_time", "expire_time", "supersedes_id",
-    "superseded_by_id", "origin", "trust", "derived_from", "review", "valid_from", "valid_to", "reminder",
+    "superseded_by_id", "origin", "trust", "derived_from_ids", "review", "valid_from", "valid_to", "reminder",
 )  # fmt: skip
 MEMORY_COLUMNS = tuple(memories.c[name] for name in _NAMES)
 """What `memory_from_row` reads, in this order."""
@@ -85,7 +85,7 @@ def memory_from_row(row: Row) -> Memory:
         tier, status, category, speaker, source, title, summary, content, content_hash, tags,
         keywords, related_ids, file_refs, metadata, importance, confidence, work_in_progress,
         access_count, access_time, create_time, update_time, event_time, expire_time, supersedes_id,
-        superseded_by_id, origin, trust, derived_from, review, valid_from, valid_to, reminder,
+        superseded_by_id, origin, trust, derived_from_ids, review, valid_from, valid_to, reminder,
     ) = row  # fmt: skip
     tenant_id, _, user_id = owner.partition(OWNER_SEPARATOR)
     return Memory(
@@ -126,7 +126,7 @@ def memory_from_row(row: Row) -> Memory:
         revision,
         _ORIGINS[origin],
         trust,
-        () if derived_from == _EMPTY_LIST else tuple(json_value(derived_from)),
+        () if derived_from_ids == _EMPTY_LIST else tuple(json_value(derived_from_ids)),
         _REVIEWS[review],
         _reminder_of(reminder) if reminder else None,
     )
@@ -180,7 +180,7 @@ def record_row(record: Record) -> tuple[Any, ...]:
         _list_text(memory.tags),
         _list_text(list(map(tuple, memory.keywords))),
         _list_text(memory.related_ids),
-        _list_text(memory.derived_from),
+        _list_text(memory.derived_from_ids),
         _list_text([(ref.category, ref.id) for ref in memory.file_refs]),
         _reminder_text(memory.reminder),
         json_text(dict(memory.metadata)) if memory.metadata else _EMPTY_OBJECT,

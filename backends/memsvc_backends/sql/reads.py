@@ -53,7 +53,7 @@ from memsvc_backends.sql.memory_codec import (
 )
 from memsvc_backends.sql.ranking_columns import SELECTED, CandidateColumns, candidates_of_rows, row_of_memory
 from memsvc_backends.sql.row_cache import RowCache
-from memsvc_backends.sql.tables import IS_NAMED, memories, memory_chunks, memory_keywords, revisions
+from memsvc_backends.sql.tables import IS_FORMER_HOLDER, IS_NAMED, memories, memory_chunks, memory_keywords, revisions
 
 _UNINDEXED = (without_index(memories.c.owner), without_index(memories.c.project_id))
 """For memories that are found by row or id: these say whether they may be seen, and not where they are."""
@@ -115,6 +115,16 @@ class SqlMemoryReads(SqlHistoryReads):
             rows = execute(connection, statement, {"key": key} | _parameters_of_reach(reach)).all()
         found = {memory.scope.project_id: memory for memory in map(memory_from_row, rows)}
         return next((found[project] for project in reach.project_ids if project in found), None)
+
+    def get_by_former_key(self, key: str, status: Status, *, reach: Reach) -> Memory | None:
+        """Return the last changed memory of a status that bears the key without holding it."""
+        if not key:
+            return None
+        statement = _select_by_former_key(len(reach.project_ids))
+        parameters = {"key": key, "status": status.value} | _parameters_of_reach(reach)
+        with self._database.read_connection() as connection:
+            rows = execute(connection, statement, parameters).all()
+        return max(map(memory_from_row, rows), key=lambda memory: (memory.update_time, memory.row), default=None)
 
     def by_rows(self, rows: Sequence[int], *, reach: Reach) -> dict[int, Memory]:
         """Return the existing ones by row."""
@@ -289,6 +299,16 @@ def _select_candidates(projects: int) -> sa.Select[Any]:
 @cached_statement
 def _select_by_key(projects: int) -> sa.Select[Any]:
     return sa.select(*MEMORY_COLUMNS).where(_in_reach(projects), memories.c.key == sa.bindparam("key"), IS_NAMED)
+
+
+@cached_statement
+def _select_by_former_key(projects: int) -> sa.Select[Any]:
+    return sa.select(*MEMORY_COLUMNS).where(
+        _in_reach(projects),
+        memories.c.key == sa.bindparam("key"),
+        memories.c.status == sa.bindparam("status"),
+        IS_FORMER_HOLDER,
+    )
 
 
 @cached_statement

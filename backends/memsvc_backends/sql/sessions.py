@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from memsvc.domain.clock import EPOCH, to_micros
-from memsvc.domain.memory import Memory
+from memsvc.domain.memory import FileRef, Json, Memory
 from memsvc.domain.scope import OWNER_SEPARATOR, Scope
 from memsvc.domain.sessions import (
     AutoTrim,
@@ -388,7 +388,7 @@ def record_from_row(row: Row) -> MessageRecord:
         state=MessageState(state),
         is_pinned=bool(is_pinned),
         has_content=bool(has_content),
-        tool_calls=tuple(ToolCall(*call) for call in json_value(tool_calls)),
+        tool_calls=tuple(_tool_call(*call) for call in json_value(tool_calls)),
         tool_call_id=tool_call_id,
         summary_id=summary_id,
     )
@@ -411,5 +411,11 @@ def message_values(session_row: int, record: MessageRecord) -> Values:
     }
 
 
-def _plain_calls(calls: Sequence[ToolCall]) -> list[tuple[str, str, object]]:
-    return [(call.id, call.name, dict(call.arguments)) for call in calls]
+def _plain_calls(calls: Sequence[ToolCall]) -> list[tuple[object, ...]]:
+    return [
+        (call.id, call.name, dict(call.arguments), [(ref.category, ref.id) for ref in call.file_refs]) for call in calls
+    ]
+
+
+def _tool_call(call_id: str, name: str, arguments: Mapping[str, Json], refs: Sequence[Sequence[str]]) -> ToolCall:
+    return ToolCall(call_id, name, arguments, tuple(FileRef(category, ref_id) for category, ref_id in refs))

@@ -65,7 +65,7 @@ memories = sa.Table(
     sa.Column("tags", sa.Text, nullable=False),
     sa.Column("keywords", sa.Text, nullable=False),
     sa.Column("related_ids", sa.Text, nullable=False),
-    sa.Column("derived_from", sa.Text, nullable=False),
+    sa.Column("derived_from_ids", sa.Text, nullable=False),
     sa.Column("file_refs", sa.Text, nullable=False),
     sa.Column("reminder", sa.Text, nullable=False),
     sa.Column("metadata", sa.Text, nullable=False),
@@ -76,6 +76,9 @@ memories = sa.Table(
 IS_LIVE = memories.c.status != DELETED
 IS_INDEXED = sa.and_(memories.c.status != DELETED, memories.c.status != EXPIRED)
 IS_NAMED = sa.and_(memories.c.key != EMPTY, memories.c.status != DELETED, memories.c.status != QUARANTINED)
+IS_FORMER_HOLDER = sa.and_(
+    memories.c.key != EMPTY, sa.or_(memories.c.status == DELETED, memories.c.status == QUARANTINED)
+)
 IS_QUARANTINED = memories.c.status == QUARANTINED
 IS_UNIQUE = memories.c.is_unique == ONE
 IS_SUPERSEDED = memories.c.superseded_by_id != EMPTY
@@ -111,6 +114,7 @@ def _conditional(name: str, condition: sa.ColumnElement[bool], *columns: sa.Colu
 _c = memories.c
 sa.Index("unique_memory_id", _c.id, unique=True)
 _conditional("unique_memory_key", IS_NAMED, _c.owner, _c.project_id, _c.key)
+_conditional("memories_former_key", IS_FORMER_HOLDER, _c.owner, _c.project_id, _c.key)
 _conditional("unique_memory_content", IS_UNIQUE, _c.owner, _c.project_id, _c.content_hash, _c.kind)
 _conditional("memories_indexed", IS_INDEXED, _c.row, _c.fingerprint, _c.chunk_count)
 _conditional("memories_superseded", IS_SUPERSEDED, _c.superseded_by_id)

@@ -8,13 +8,12 @@ import { ValueSchema } from "@bufbuild/protobuf/wkt";
 import { type Client, ConnectError, createClient, type Transport } from "@connectrpc/connect";
 
 import { Failure, patiently } from "./failure.js";
-import { type BuildContextResponse, ContextSection } from "./gen/memsvc/v1/context_pb.js";
-import { ErrorReason, ErrorReasonSchema } from "./gen/memsvc/v1/error_reason_pb.js";
+import { type BuildContextResponse, ContextSection } from "./gen/memsvc/v1/search_service_pb.js";
+import { ErrorReason, ErrorReasonSchema } from "./gen/memsvc/v1/errors_pb.js";
+import { FilterField, FilterOperator } from "./gen/memsvc/v1/filters_pb.js";
 import { type CreateMemoryRequestSchema, MemoryService } from "./gen/memsvc/v1/memory_service_pb.js";
 import { SearchMode, type SearchRequestSchema, SearchService } from "./gen/memsvc/v1/search_service_pb.js";
 import {
-  FilterField,
-  FilterOperator,
   MemoryKind,
   MemoryLayer,
   type MemorySchema,

@@ -6,7 +6,7 @@ import type { Client } from "@connectrpc/connect";
 import { patiently } from "./failure.js";
 import type { MemoryService } from "./gen/memsvc/v1/memory_service_pb.js";
 import type { ScopeSchema } from "./gen/memsvc/v1/types_pb.js";
-import { type MemoryChange, MemoryChangeAction, type WatchMemoriesResponse } from "./gen/memsvc/v1/watch_pb.js";
+import { type MemoryChange, MemoryChangeAction, type WatchMemoriesResponse } from "./gen/memsvc/v1/memory_service_pb.js";
 
 const PATIENCE_MS = 10_000;
 

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from memsvc.cli.demo.questions import Question
     from memsvc.client import Memsvc
-    from memsvc.v1 import search_service_pb2 as searches
-    from memsvc.v1 import types_pb2 as types
+    from memsvc.v1 import search_service_pb2 as search_pb
+    from memsvc.v1 import types_pb2 as types_pb
 
 USER = "demo"
 CONVERSATION = "demo_data/conversation.jsonl"
@@ -108,7 +108,7 @@ def _import(client: Memsvc) -> list[str]:
     with progress_bar("import") as bar:
         for progress in client.import_memories([*conversation, *documents], wait_for="INDEXED"):
             bar(progress.next_index, total, "")
-            stored = progress.created
+            stored = progress.created_count
     seconds = perf_counter() - begun
     sessions = len({memory.scope.session_id for memory in conversation})
     write(
@@ -119,7 +119,7 @@ def _import(client: Memsvc) -> list[str]:
     return [] if enough else [f"Of {total} memories {stored} were stored; {LEAST_MEMORIES} are wanted."]
 
 
-def demo_conversation() -> list[types.Memory]:
+def demo_conversation() -> list[types_pb.Memory]:
     """Return the bilingual conversation that comes with the package."""
     from importlib.resources import files  # noqa: PLC0415 - a quick start
 
@@ -129,7 +129,7 @@ def demo_conversation() -> list[types.Memory]:
     return list(memories_from_lines(text.splitlines(), CONVERSATION))
 
 
-def demo_documents() -> list[types.Memory]:
+def demo_documents() -> list[types_pb.Memory]:
     """Return the sections of the project's own documents, as far as they are installed."""
     from importlib.metadata import PackageNotFoundError, metadata  # noqa: PLC0415 - a quick start
 
@@ -166,7 +166,7 @@ def _ask(client: Memsvc, question: Question) -> int:
     return rank
 
 
-def _row(hit: searches.Hit, question: Question) -> Sequence[str | Text]:
+def _row(hit: search_pb.Hit, question: Question) -> Sequence[str | Text]:
     memory = hit.memory
     who = memory.speaker or shortened(memory.title, SNIPPET_CHARS // 2)
     mark = "=>" if memory.key in question.answers else ""
@@ -257,7 +257,7 @@ def show_filter(client: Memsvc) -> list[str]:
 
 def show_writes(client: Memsvc) -> list[str]:
     """Write, write again, write too late, and look how soon it is found; return what was not as expected."""
-    from memsvc.v1 import types_pb2 as types  # noqa: PLC0415 - a quick start
+    from memsvc.v1 import types_pb2 as types_pb  # noqa: PLC0415 - a quick start
 
     failures = []
     text = "The spare key of the allotment shed hangs behind the third flowerpot."
@@ -270,7 +270,7 @@ def show_writes(client: Memsvc) -> list[str]:
         failures.append("A new memory was not found right after it was created.")
 
     again = client.create(text)
-    duplicate = again.outcome == types.WRITE_OUTCOME_DUPLICATE and again.memory.id == first.memory.id
+    duplicate = again.outcome == types_pb.WRITE_OUTCOME_DUPLICATE and again.memory.id == first.memory.id
     if not duplicate:
         failures.append("Equal content was not recognised as a duplicate.")
 

@@ -32,7 +32,7 @@ LOOK_ONLY = FileCleanup()
 
 Event: TypeAlias = Finding | CheckProgress | CheckSummary
 _SINGLE = ("supersedes_id", "superseded_by_id")
-_SEVERAL = ("related_ids", "derived_from")
+_SEVERAL = ("related_ids", "derived_from_ids")
 
 
 @dataclass(slots=True)
@@ -345,7 +345,7 @@ class MemoryChecker:
 
 def _links(memory: Memory) -> list[str]:
     single = [getattr(memory, name) for name in _SINGLE]
-    return [one for one in (*single, *memory.related_ids, *memory.derived_from) if one]
+    return [one for one in (*single, *memory.related_ids, *memory.derived_from_ids) if one]
 
 
 def _findings(memory: Memory, known: AbstractSet[str], kept: StoredRow | None) -> Iterator[Finding]:
@@ -377,7 +377,7 @@ def _unlinked(memory: Memory, known: AbstractSet[str]) -> Memory:
         supersedes_id=memory.supersedes_id if memory.supersedes_id in known else "",
         superseded_by_id=memory.superseded_by_id if memory.superseded_by_id in known else "",
         related_ids=tuple(one for one in memory.related_ids if one in known),
-        derived_from=tuple(one for one in memory.derived_from if one in known),
+        derived_from_ids=tuple(one for one in memory.derived_from_ids if one in known),
     )
 
 

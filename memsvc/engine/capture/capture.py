@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from memsvc.domain import limits
-from memsvc.domain.capture import CaptureReason, CaptureResult, Decider, Decision, SourceStatement
+from memsvc.domain.capture import CaptureReason, CaptureResult, ChatMessage, Decider, Decision, SourceStatement
 from memsvc.domain.clock import Deadline
 from memsvc.domain.conflicts import ConflictPolicy
 from memsvc.domain.memory import Json, Memory
 from memsvc.domain.scope import Reach, Scope
-from memsvc.domain.sessions import Role
 from memsvc.domain.write_requests import (
     Draft,
     OnDuplicate,
@@ -45,6 +44,19 @@ _METHOD = "CaptureMemory"
 _CUT = f"Only the first {limits.STATEMENTS} statements were processed; capture the others separately."
 
 
+@dataclass(frozen=True, slots=True)
+class CaptureLabels:
+    """Labels that a caller adds to captured memories."""
+
+    tags: tuple[str, ...] = ()
+    source: str = ""
+
+    def applied_to(self, draft: Draft) -> Draft:
+        """Return the draft with the labels, its own tags first; tags beyond the limit of a memory are dropped."""
+        tags = tuple(dict.fromkeys((*(draft.tags or ()), *self.tags)))[: limits.TAGS]
+        return replace(draft, tags=tags or None, source=self.source or draft.source)
+
+
 class CaptureService:
     """Selects the statements of a text to remember, and stores them in one transaction."""
 
@@ -60,40 +72,48 @@ class CaptureService:
         return self._extractor.asks_a_model
 
     def capture(
-        self, scope: Scope, text: str, role: Role, *, is_dry_run: bool, options: WriteOptions, deadline: Deadline
+        self,
+        scope: Scope,
+        message: ChatMessage,
+        labels: CaptureLabels,
+        *,
+        is_dry_run: bool,
+        options: WriteOptions,
+        deadline: Deadline,
     ) -> CaptureResult:
-        """Return a decision for each statement of *text*; remembered ones are durable, unless *is_dry_run*.
+        """Return a decision for each statement of *message*; remembered ones are durable, unless *is_dry_run*.
 
         Raises:
             RequestIdReusedError: The request_id was used for another request.
-            InvalidRequestError: An image in *text* cannot be stored.
+            InvalidRequestError: An image in *message* cannot be stored.
         """
         request_id = "" if is_dry_run else options.request_id
-        digest = request_digest(scope, text, role) if request_id else ""
+        digest = request_digest(scope, message, labels, options.on_conflict) if request_id else ""
         request = capture_request(_METHOD, scope, request_id, digest)
         repeated = self._writer.find_answer(request)
         if repeated is not None:
             return self._result(scope, repeated)
-        images = self._writer.extract_images(scope, text, field="text")
-        extraction = self._extract(scope, images.text, role, deadline)
+        images = self._writer.extract_images(scope, message.content, field="message.content")
+        extraction = self._extract(scope, replace(message, content=images.text), deadline)
         if is_dry_run:
-            return self._preview(scope, extraction)
-        return self._result(scope, self._store(scope, extraction, images, request))
+            return self._preview(scope, extraction, labels)
+        return self._result(scope, self._store(scope, extraction, labels, images, request, options.on_conflict))
 
-    def _extract(self, scope: Scope, text: str, role: Role, deadline: Deadline) -> Extraction:
-        clean, redactions = self._extractor.redact(text)
+    def _extract(self, scope: Scope, message: ChatMessage, deadline: Deadline) -> Extraction:
+        clean, redactions = self._extractor.redact(message.content)
         cited = self._extractor.find_cited(scope, clean)
-        said = split_statements(clean, cited, SourceStatement("", role), most=limits.STATEMENTS + 1)
+        like = SourceStatement("", message.role, 0, message.speaker, message.event_time)
+        said = split_statements(clean, cited, like, most=limits.STATEMENTS + 1)
         extraction = self._extractor.evaluate(scope, said[: limits.STATEMENTS], redactions, deadline)
         is_cut = len(said) > limits.STATEMENTS
         return extraction.with_notice(_CUT if is_cut else "")
 
-    def _preview(self, scope: Scope, extraction: Extraction) -> CaptureResult:
+    def _preview(self, scope: Scope, extraction: Extraction, labels: CaptureLabels) -> CaptureResult:
         decisions = []
         for extracted in extraction.statements:
             memory = extracted.known
             if extracted.verdict.remember:
-                memory = self._writer.preview(scope, draft_from_statement(extracted))
+                memory = self._writer.preview(scope, labels.applied_to(draft_from_statement(extracted)))
             verdict = extracted.verdict
             decisions.append(
                 Decision(extracted.statement.text, verdict.remember, verdict.reason, verdict.detail, memory)
@@ -101,14 +121,22 @@ class CaptureService:
         return CaptureResult(tuple(decisions), extraction.redactions, extraction.decider, extraction.notice, 0)
 
     def _store(
-        self, scope: Scope, extraction: Extraction, images: ExtractedImages, request: IdempotentRequest
+        self,
+        scope: Scope,
+        extraction: Extraction,
+        labels: CaptureLabels,
+        images: ExtractedImages,
+        request: IdempotentRequest,
+        on_conflict: ConflictPolicy,
     ) -> IdempotentResult:
         remembered = [
-            draft_from_statement(extracted) for extracted in extraction.statements if extracted.verdict.remember
+            labels.applied_to(draft_from_statement(extracted))
+            for extracted in extraction.statements
+            if extracted.verdict.remember
         ]
         drafts = [store_part_images(images, scope, draft) for draft in remembered]
         note = _note_from(extraction)
-        return self._writer.store(scope, drafts, request, note)
+        return self._writer.store(scope, drafts, request, note, on_conflict)
 
     def _result(self, scope: Scope, answer: IdempotentResult) -> CaptureResult:
         note: Any = answer.note
@@ -189,7 +217,14 @@ class CaptureWriter:
         memory = self._memory_builder.prepare(scope, draft).record.memory
         return replace(memory, id="", revision=0)
 
-    def store(self, scope: Scope, drafts: Sequence[Draft], request: IdempotentRequest, note: Json) -> IdempotentResult:
+    def store(
+        self,
+        scope: Scope,
+        drafts: Sequence[Draft],
+        request: IdempotentRequest,
+        note: Json,
+        on_conflict: ConflictPolicy,
+    ) -> IdempotentResult:
         """Store *drafts* in order in one transaction; return them with *note* once they are durable.
 
         Raises:
@@ -198,7 +233,7 @@ class CaptureWriter:
         items = [self._memory_builder.prepare(scope, draft) for draft in drafts]
 
         def work(transaction: Transaction) -> tuple[list[UpsertResult | RejectedItem], Json]:
-            placed = self._upserter.upsert(transaction, items, OnDuplicate.RETURN_EXISTING, ConflictPolicy.MARK)
+            placed = self._upserter.upsert(transaction, items, OnDuplicate.RETURN_EXISTING, on_conflict)
             return [as_rejection(result) for result in placed], note
 
         answer = self._requests.run_once_with_note(request, work)

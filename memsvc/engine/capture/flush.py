@@ -22,7 +22,7 @@ from memsvc.domain.memory import FileRef, Json, Kind, Layer
 from memsvc.domain.scope import Scope
 from memsvc.domain.secrets import sum_redactions
 from memsvc.domain.sessions import Role
-from memsvc.domain.write_requests import Draft, Outcome, Redaction, WriteOptions, WriteResult
+from memsvc.domain.write_requests import Draft, Redaction, WriteOptions, WriteResult
 from memsvc.engine.capture.capture import CaptureWriter, capture_request, redactions_from_json, redactions_to_json
 from memsvc.engine.capture.statement_extraction import (
     SOURCE,
@@ -76,12 +76,12 @@ class ConversationFlusher:
             RequestIdReusedError: The request_id was used for another request.
             InvalidRequestError: An image in a message cannot be stored.
         """
-        digest = request_digest(scope, messages, artifacts) if options.request_id else ""
+        digest = request_digest(scope, messages, artifacts, options.on_conflict) if options.request_id else ""
         request = capture_request(_METHOD, scope, options.request_id, digest)
         answer = self._writer.find_answer(request)
         if answer is None:
             extracted = self._extract_all(scope, self._store_images(scope, messages), artifacts, deadline)
-            answer = self._writer.store(scope, extracted.drafts, request, extracted.note)
+            answer = self._writer.store(scope, extracted.drafts, request, extracted.note, options.on_conflict)
         return _result(answer)
 
     def _store_images(self, scope: Scope, messages: Sequence[ChatMessage]) -> list[ChatMessage]:
@@ -222,11 +222,8 @@ def _note_from(extraction: Extraction, files: Sequence[FileRef], *, left_out: in
 
 def _result(answer: IdempotentResult) -> FlushResult:
     note: Any = answer.note
-    written = [result for result in answer.results if isinstance(result, WriteResult)]
-    outcomes: tuple[Outcome, ...] = tuple(result.outcome for result in written)
     return FlushResult(
-        memories=tuple(result.memory for result in written),
-        outcomes=outcomes,
+        written=tuple(result for result in answer.results if isinstance(result, WriteResult)),
         file_refs=tuple(FileRef(*pair) for pair in note["files"]),
         ignored=note["ignored"],
         recalled=note["recalled"],
@@ -234,7 +231,6 @@ def _result(answer: IdempotentResult) -> FlushResult:
         decider=Decider(note["decider"]),
         notice=note["notice"],
         position=answer.position,
-        conflicts=tuple(conflict for result in written for conflict in result.conflicts),
     )
 
 

@@ -150,9 +150,9 @@ class ConflictDetector:
             if not (differs_in_project(older, newer) or states_more(older, pair[0])):
                 result.memories[older.id] = self.conflict_states.set_status(transaction, older, Status.CONFLICTED)
         elif policy is ConflictPolicy.SUPERSEDE:
-            deprecated, successor = self.supersession.link(transaction, older, newer)
-            result.memories |= {deprecated.id: deprecated, successor.id: successor}
-            result.memories |= self.conflict_states.update(transaction, [deprecated])
+            superseded, successor = self.supersession.link(transaction, older, newer)
+            result.memories |= {superseded.id: superseded, successor.id: successor}
+            result.memories |= self.conflict_states.update(transaction, [superseded])
             conflict = self.conflict_states.settle(conflict, ConflictState.CONFIRMED)
         else:
             conflict = self.conflict_states.settle(conflict, ConflictState.KEPT_BOTH)

@@ -85,13 +85,13 @@ class SupersessionRelease:
     def after_rollback(self, transaction: Transaction, before: Memory, after: Memory, *, since: datetime) -> None:
         """Release the memories that *before* superseded and *after*, the state of *since*, does not.
 
-        A DEPRECATED one is ACTIVE again, or CONFLICTED if conflicts settled since still hold. Its validity is as
+        A SUPERSEDED one is ACTIVE again, or CONFLICTED if conflicts settled since still hold. Its validity is as
         before, and it gets its key back if that went to *before* and is free. Any other keeps its status and loses the
         link. Each released memory gets one revision.
         """
         for old in _find_released(transaction, before, after):
             values: dict[str, Any] = {"superseded_by_id": ""}
-            if old.status is Status.DEPRECATED:
+            if old.status is Status.SUPERSEDED:
                 values["key"] = _returned_key(transaction, old, before, after)
                 if _was_ended_by_link(old, before, after, since):
                     values["valid_to"] = None

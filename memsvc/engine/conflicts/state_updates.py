@@ -142,7 +142,7 @@ def _successor(transaction: Transaction, conflict: Conflict, newer: Memory) -> M
     reach = Reach(conflict.owner, tuple(dict.fromkeys((conflict.project_id, ""))))
     holder: Memory | None = newer
     for _ in range(_MOST_SUCCESSORS):
-        if holder is None or holder.status is not Status.DEPRECATED or not holder.superseded_by_id:
+        if holder is None or holder.status is not Status.SUPERSEDED or not holder.superseded_by_id:
             break
         holder = transaction.get(holder.superseded_by_id, reach=reach)
     return holder

@@ -32,7 +32,7 @@ class SupersessionLinks:
     def link(self, transaction: Transaction, old: Memory, new: Memory) -> tuple[Memory, Memory]:
         """Make the stored memory *new* supersede the stored memory *old*; return *old* and *new* in their new state.
 
-        *old* becomes DEPRECATED and passes on its key: see `inherited_key`. *new* names the first of several that it
+        *old* becomes SUPERSEDED and passes on its key: see `inherited_key`. *new* names the first of several that it
         supersedes. *old* is valid until *new* is: see `supersession_time`.
 
         Raises:
@@ -40,13 +40,13 @@ class SupersessionLinks:
             SupersedeCycleError: *new* is *old*, or is superseded by it, directly or through others.
         """
         self.require_unsuperseded(transaction, old, new)
-        deprecated = self.deprecate(transaction, old, new)
+        superseded = self.mark_superseded(transaction, old, new)
         values: dict[str, Any] = {"supersedes_id": new.supersedes_id or old.id, "key": inherited_key(old, new)}
-        return deprecated, self.set_values(transaction, new, values | self.validity_start(deprecated, new))
+        return superseded, self.set_values(transaction, new, values | self.validity_start(superseded, new))
 
-    def deprecate(self, transaction: Transaction, old: Memory, new: Memory) -> Memory:
+    def mark_superseded(self, transaction: Transaction, old: Memory, new: Memory) -> Memory:
         """Set the old end of a link."""
-        values: dict[str, Any] = {"status": Status.DEPRECATED, "superseded_by_id": new.id}
+        values: dict[str, Any] = {"status": Status.SUPERSEDED, "superseded_by_id": new.id}
         if shares_keys(old, new):
             values["key"] = ""
         ends = supersession_time(new, self._now())
@@ -54,9 +54,9 @@ class SupersessionLinks:
             values["valid_to"] = ends
         return self.set_values(transaction, old, values)
 
-    def validity_start(self, deprecated: Memory, new: Memory) -> dict[str, Any]:
+    def validity_start(self, superseded: Memory, new: Memory) -> dict[str, Any]:
         """Return the start of the validity of *new* unless it is given: the end of what it supersedes."""
-        ended = deprecated.valid_to
+        ended = superseded.valid_to
         if new.valid_from is not None or ended is None or ended > self._now():
             return {}
         return {} if new.valid_to is not None and new.valid_to <= ended else {"valid_from": ended}
@@ -76,7 +76,7 @@ class SupersessionLinks:
             old = find_neighbour(transaction, memory, memory.supersedes_id)
             if old is None or old.superseded_by_id != memory.id:
                 others = transaction.superseded_by(memory.scope.owner, memory.id)
-                named = next((one.id for one in others if one.id not in memory.derived_from), "")
+                named = next((one.id for one in others if one.id not in memory.derived_from_ids), "")
                 self.set_values(transaction, memory, {"supersedes_id": named})
 
     def return_key(self, transaction: Transaction, old: Memory, back: Memory) -> None:
@@ -109,13 +109,13 @@ class SupersessionLinks:
     def close_gap(self, transaction: Transaction, gone: Memory) -> None:
         """Link the neighbours of a memory that is about to be purged with each other.
 
-        A memory that only it superseded stays DEPRECATED and can be restored, because it has no successor any more.
+        A memory that only it superseded stays SUPERSEDED and can be restored, because it has no successor any more.
         Validity that ended with *gone* ends where that of *gone* does. Memories merged into it stay ARCHIVED and can be
         restored.
         """
         after = find_neighbour(transaction, gone, gone.superseded_by_id)
         olds = transaction.superseded_by(gone.scope.owner, gone.id)
-        merged = set(gone.derived_from) - {gone.supersedes_id}
+        merged = set(gone.derived_from_ids) - {gone.supersedes_id}
         for old in olds:
             values: dict[str, Any] = {"superseded_by_id": ""}
             if old.id not in merged:

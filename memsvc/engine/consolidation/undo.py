@@ -95,7 +95,7 @@ class ConsolidationUndo:
     def _original_ids(self, memory: Memory) -> tuple[str, ...]:
         """Return the ids of the originals of a consolidated memory, or none."""
         first = self._first_revision(memory)
-        return first.derived_from if first is not None and first.source == SOURCE else ()
+        return first.derived_from_ids if first is not None and first.source == SOURCE else ()
 
     def _first_revision(self, memory: Memory) -> Memory | None:
         return memory if memory.revision == 1 else self._reads.revision(memory.id, 1, reach=project_reach(memory))

@@ -203,7 +203,7 @@ class StepMetrics:
     def note(self, step: UpkeepStep, tally: StepTally, plan: MaintenancePlan) -> None:
         """Record one run of a step; dry runs do not count."""
         failed = bool(tally.failure)
-        self.performance.record(OPERATION, step.lower(), tally.seconds, failed=failed)
+        self.performance.record(f"{OPERATION}{step.title()}", "engine", tally.seconds, failed=failed)
         if plan is not MaintenancePlan.DRY_RUN:
             self.counts.note(step.lower(), changed=tally.changed, seconds=tally.seconds, failed=failed)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from memsvc.domain import limits
 from memsvc.domain.errors import InvalidRequestError, Violation
-from memsvc.domain.memory import Json, Kind, Layer, Origin
+from memsvc.domain.memory import Kind, Origin
 from memsvc.domain.scope import Scope
 from memsvc.domain.write_requests import Draft, WriteOptions, WriteResult
 from memsvc.engine.memories.create import MemoryCreator
@@ -25,23 +25,21 @@ _HEAD_CHARS = 20_000
 """Length of the beginning in which title and front matter are searched."""
 
 
+_EMPTY = Draft("")
+
+
 @dataclass(frozen=True, slots=True)
 class DocumentHeader:
-    """Metadata sent before the bytes of a document. None means not given.
+    """Metadata sent before the bytes of a document.
 
     Attributes:
+        draft: The fields of the memory, without content.
         size_bytes: The expected number of bytes; 0: not given.
         sha256: The expected hash in hexadecimal; empty: not given.
     """
 
     name: str = ""
-    key: str = ""
-    kind: Kind | None = None
-    title: str = ""
-    layer: Layer | None = None
-    category: str = ""
-    tags: tuple[str, ...] = ()
-    metadata: dict[str, Json] | None = None
+    draft: Draft = _EMPTY
     size_bytes: int = 0
     sha256: str = ""
 
@@ -96,18 +94,15 @@ def draft_from_document(header: DocumentHeader, text: str) -> Draft:
     """Return the draft of a document; title and summary default to name, front matter and first heading."""
     fields = _front_matter(text)
     is_skill = PurePosixPath(header.name.lower()).name == SKILL_FILE
-    return Draft(
+    given = header.draft
+    return replace(
+        given,
         content=text,
-        key=header.key,
-        layer=header.layer,
-        kind=header.kind or (Kind.SKILL if is_skill else Kind.DOCUMENT),
-        category=header.category or None,
-        title=header.title or _title(header, text, fields)[: limits.TITLE] or None,
-        summary=fields.get("description", "")[: limits.SUMMARY] or None,
-        tags=header.tags or None,
-        source=header.name or None,
-        metadata=header.metadata,
-        origin=Origin.DOCUMENT,
+        kind=given.kind or (Kind.SKILL if is_skill else Kind.DOCUMENT),
+        title=given.title or _title(header, text, fields)[: limits.TITLE] or None,
+        summary=given.summary or fields.get("description", "")[: limits.SUMMARY] or None,
+        source=given.source or header.name or None,
+        origin=given.origin or Origin.DOCUMENT,
     )
 
 

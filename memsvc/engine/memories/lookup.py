@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from memsvc.domain.clock import to_micros
@@ -15,8 +16,65 @@ from memsvc.domain.scope import Reach, Scope, Visibility
 from memsvc.domain.search import Order, PageCursor, Selection
 from memsvc.domain.visibility import session_privacy, visible
 from memsvc.engine.commit.group_committer import GroupCommitter
+from memsvc.engine.commit.idempotency import IdempotentRequest, recall_answer, remember_answer, request_digest
 from memsvc.engine.conflicts.supersession import supersession_chain
-from memsvc.ports.metadata import MemoryReads
+from memsvc.ports.metadata import MemoryReads, Transaction
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryName:
+    """The name of one memory in a request: its id, or else its key in exactly the scope's project."""
+
+    id: str = ""
+    key: str = ""
+
+
+class KeyResolver:
+    """Resolves the key that a request names its memory by, with the same result when the request is repeated."""
+
+    def __init__(self, reads: MemoryReads, committer: GroupCommitter) -> None:
+        """Resolve keys by *reads*; results of requests with an id are remembered with the request."""
+        self._reads = reads
+        self._committer = committer
+
+    def id_of(
+        self, scope: Scope, name: MemoryName, *, method: str, request_id: str = "", prefer: Status | None = None
+    ) -> str:
+        """Return the id of the memory that *name* means.
+
+        Of a key that is the memory that holds it, or else the last changed one that was deleted with it. With *prefer*
+        memories of that status, which do not hold their key, come first.
+
+        Raises:
+            MemoryNotFoundError: There is none, or it is private to another session.
+            RequestIdReusedError: The request_id was used for another request.
+        """
+        if name.id:
+            return name.id
+        if not request_id:
+            return self._find(scope, name.key, prefer)
+        reach = Reach.from_scope(scope)
+        request = IdempotentRequest(f"{method}/key", request_id, request_digest(scope, name.key), reach)
+
+        def work(transaction: Transaction) -> str:
+            answer = recall_answer(transaction, request)
+            if answer is not None:
+                return str(answer)
+            memory_id = self._find(scope, name.key, prefer)
+            remember_answer(transaction, request, memory_id)
+            return memory_id
+
+        return self._committer.submit(work).value
+
+    def _find(self, scope: Scope, key: str, prefer: Status | None) -> str:
+        reach = Reach.from_scope(scope, Visibility.PROJECT)
+        found = None if prefer is None else self._reads.get_by_former_key(key, prefer, reach=reach)
+        found = found or self._reads.get_by_key(key, reach=reach)
+        found = found or self._reads.get_by_former_key(key, Status.DELETED, reach=reach)
+        if found is None or not visible(found, scope):
+            raise MemoryNotFoundError(key)
+        return found.id
+
 
 INTERVAL = timedelta(hours=1)
 """Accesses of a memory count at most once within this time."""

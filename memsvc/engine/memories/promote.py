@@ -140,7 +140,7 @@ def _draft(source: Memory, content: str, title: str) -> Draft:
         keywords=None if content else source.keywords,
         metadata=dict(source.metadata),
         session_id="",
-        derived_from=(source.id,),
+        derived_from_ids=(source.id,),
         reminder=_inherit_reminder(source, content),
         **inherited,
     )

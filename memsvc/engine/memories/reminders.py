@@ -108,7 +108,7 @@ def _slots(memory: Memory, day: date, slot: Slot | None) -> tuple[Slot, ...]:
         InvalidRequestError: The memory has no reminder due then.
     """
     if memory.reminder is None:
-        raise InvalidRequestError([Violation("memory_id", "Names a memory without a reminder.")])
+        raise InvalidRequestError([Violation("id", "Names a memory without a reminder.")])
     if not occurs_on(memory.reminder, day):
         description = f"Its reminder is not due on {day}: use a date that ListDueReminders returned."
         raise InvalidRequestError([Violation("date", description)])

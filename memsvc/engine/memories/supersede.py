@@ -94,9 +94,9 @@ class MemorySuperseder:
             self._conflict_detector.supersession.require_unsuperseded(transaction, old, new)
             if new.status is not Status.ACTIVE:
                 raise InvalidRequestError([Violation("memory.id", "Must name an ACTIVE memory.")])
-            deprecated, successor = self._conflict_detector.supersession.link(transaction, old, new)
-            self._conflict_detector.conflict_states.update(transaction, [deprecated])
-            return [UpsertResult(successor, Outcome.UPDATED), UpsertResult(deprecated, Outcome.UPDATED)]
+            superseded, successor = self._conflict_detector.supersession.link(transaction, old, new)
+            self._conflict_detector.conflict_states.update(transaction, [superseded])
+            return [UpsertResult(successor, Outcome.UPDATED), UpsertResult(superseded, Outcome.UPDATED)]
 
         return self._once(scope, asked, options, work)
 
@@ -120,8 +120,8 @@ class MemorySuperseder:
         memory = replace(record.memory, supersedes_id=old.id, key=inherited_key(old, record.memory))
         self._conflict_detector.supersession.require_unsuperseded(transaction, old, memory)
         supersession = self._conflict_detector.supersession
-        deprecated = supersession.deprecate(transaction, old, memory)
-        memory = replace(memory, **supersession.validity_start(deprecated, memory))
+        superseded = supersession.mark_superseded(transaction, old, memory)
+        memory = replace(memory, **supersession.validity_start(superseded, memory))
         if memory.key:
             name = (memory.scope.project_id, memory.key)
             bearer = transaction.find_keys(memory.scope.owner, [name]).get(name)
@@ -131,10 +131,10 @@ class MemorySuperseder:
         if holder is not None:
             raise MemoryExistsError(holder.id)
         [new] = transaction.insert(self._record_builder.link_to_sessions(transaction, [record]))
-        findings = self._conflict_detector.detect(transaction, [new], policy=on_conflict, changed=[deprecated])
+        findings = self._conflict_detector.detect(transaction, [new], policy=on_conflict, changed=[superseded])
         return [
             UpsertResult(findings.current(new), Outcome.CREATED, findings.contradictions(new)),
-            UpsertResult(deprecated, Outcome.UPDATED),
+            UpsertResult(superseded, Outcome.UPDATED),
         ]
 
 

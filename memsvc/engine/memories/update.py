@@ -51,8 +51,8 @@ from memsvc.ports.features import HistoryReads
 from memsvc.ports.metadata import Record, Transaction
 
 _SETTABLE = frozenset({Status.ACTIVE, Status.ARCHIVED, Status.QUARANTINED, None})
-_RESTORABLE = frozenset({Status.DELETED, Status.ARCHIVED, Status.EXPIRED, Status.DEPRECATED})
-"""Statuses from which a restore leads to ACTIVE; DEPRECATED only without a successor. CONFLICTED needs a resolution."""
+_RESTORABLE = frozenset({Status.DELETED, Status.ARCHIVED, Status.EXPIRED, Status.SUPERSEDED})
+"""Statuses from which a restore leads to ACTIVE; SUPERSEDED only without a successor. CONFLICTED needs a resolution."""
 _CHAIN = 100
 """Limit of the supersession links followed."""
 _ARCHIVABLE = frozenset({Status.ACTIVE, Status.CONFLICTED})
@@ -239,7 +239,7 @@ class MemoryUpdater:
     def _restore(self, transaction: Transaction, target: _Target) -> UpsertResult:
         before = target.find(transaction)
         is_replaced = bool(before.superseded_by_id)
-        if before.status not in _RESTORABLE or (before.status is Status.DEPRECATED and is_replaced):
+        if before.status not in _RESTORABLE or (before.status is Status.SUPERSEDED and is_replaced):
             return UpsertResult(before, Outcome.DUPLICATE)
         now = self._now()
         after = replace(

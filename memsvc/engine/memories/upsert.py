@@ -110,9 +110,9 @@ def apply_sources(item: PreparedMemory, sources: SourceLookup, policy: TrustPoli
         InvalidRequestError: Some sources are not visible to its scope.
     """
     memory = item.record.memory
-    if not memory.derived_from:
+    if not memory.derived_from_ids:
         return item
-    resolved = apply_source_trust(memory, sources.require(memory.scope, memory.derived_from), policy)
+    resolved = apply_source_trust(memory, sources.require(memory.scope, memory.derived_from_ids), policy)
     is_named = resolved.status not in UNNAMED
     is_unique = item.record.is_unique and is_named
     record = replace(item.record, memory=resolved, is_unique=is_unique, statements=extract_statements(resolved))

@@ -346,7 +346,7 @@ class MemoryBuilder:
             status=provenance.status,
             origin=provenance.origin,
             trust=provenance.trust,
-            derived_from=draft.derived_from or (),
+            derived_from_ids=draft.derived_from_ids or (),
             review=provenance.review,
             reminder=draft.reminder,
         )

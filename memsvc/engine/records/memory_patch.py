@@ -32,7 +32,7 @@ _CLEARED: Mapping[str, Any] = {
     "key": "", "layer": Layer.LONG_TERM, "category": "", "speaker": "", "title": "", "summary": "", "tags": (),
     "related_ids": (), "file_refs": (), "importance": 3, "tier": Tier.CONTEXTUAL, "confidence": 1.0,
     "status": Status.ACTIVE, "work_in_progress": False, "source": "", "metadata": {},
-    "origin": Origin.AGENT, "derived_from": (),
+    "origin": Origin.AGENT, "derived_from_ids": (),
 }  # fmt: skip
 """Values of None in a patch; kind, keywords and times are derived."""
 

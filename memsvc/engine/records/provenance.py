@@ -15,7 +15,7 @@ from memsvc.domain.visibility import visible
 from memsvc.domain.write_requests import Draft
 from memsvc.ports.metadata import Transaction
 
-_PROVENANCE = frozenset({"origin", "trust", "derived_from"})
+_PROVENANCE = frozenset({"origin", "trust", "derived_from_ids"})
 QUARANTINED: Mapping[str, Any] = {"status": Status.QUARANTINED, "review": Review.PENDING}
 
 
@@ -35,7 +35,7 @@ class SourceLookup:
         """
         found = [self._find(scope, memory_id) for memory_id in ids]
         violations = [
-            Violation(f"memory.derived_from[{place}]", "must be the id of a memory that this scope sees")
+            Violation(f"memory.derived_from_ids[{place}]", "must be the id of a memory that this scope sees")
             for place, memory in enumerate(found)
             if memory is None
         ]
@@ -96,10 +96,10 @@ def draft_provenance(before: Memory, draft: Draft, own: Memory) -> dict[str, Any
 
     It is that of the new content. Unchanged content keeps its provenance, unless the draft names another.
     """
-    is_unspecified = draft.origin is None and draft.trust is None and not draft.derived_from
+    is_unspecified = draft.origin is None and draft.trust is None and not draft.derived_from_ids
     if is_unspecified and before.content_hash == own.content_hash:
         return {}
-    return {"origin": own.origin, "trust": own.trust, "derived_from": own.derived_from}
+    return {"origin": own.origin, "trust": own.trust, "derived_from_ids": own.derived_from_ids}
 
 
 def revalue(before: Memory, values: Mapping[str, Any], sources: SourceLookup, policy: TrustPolicy) -> dict[str, Any]:
@@ -129,10 +129,10 @@ def _revalue_trust(
     before: Memory, new: Mapping[str, Any], sources: SourceLookup, policy: TrustPolicy
 ) -> tuple[float, Sequence[Memory]]:
     """Return the trust of *before* with *new* values, and the sources that it follows from."""
-    if "derived_from" in new:
-        found, are_all = sources.require(before.scope, new["derived_from"]), True
+    if "derived_from_ids" in new:
+        found, are_all = sources.require(before.scope, new["derived_from_ids"]), True
     else:
-        found, are_all = sources.find_existing(before.scope, before.derived_from)
+        found, are_all = sources.find_existing(before.scope, before.derived_from_ids)
     # The trust of purged sources is unknown; the current trust of the memory is an upper bound.
     given = new["trust"] if "trust" in new and are_all else min(_given_trust(new), before.trust)
     return policy.trust(new.get("origin", before.origin), given, found), found
@@ -147,4 +147,4 @@ def restored_status(before: Memory, *, is_replaced: bool) -> Mapping[str, Any]:
     """Return the status of a restored memory: one that no review has approved is quarantined again."""
     if is_withheld(before):
         return QUARANTINED
-    return {"status": Status.DEPRECATED if is_replaced else Status.ACTIVE}
+    return {"status": Status.SUPERSEDED if is_replaced else Status.ACTIVE}

@@ -31,6 +31,7 @@ K = TypeVar("K", bound=Hashable)
 _READS = {
     "get": "Get",
     "get_by_key": "Get",
+    "get_by_former_key": "Get",
     "by_rows": "ReadRows",
     "page": "ReadPage",
     "candidates": "ReadCandidates",

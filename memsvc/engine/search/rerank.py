@@ -73,7 +73,9 @@ class ResultRefiner:
             return refined
         if _is_short_of(deadline, COMPARE_SECONDS):
             stages = ((COLLAPSING, wanted.collapse_threshold), (DIVERSITY, wanted.mmr_lambda))
-            refined.skipped += [SkippedStage(stage, "DEADLINE") for stage, value in stages if value is not None]
+            refined.skipped += [
+                SkippedStage(stage, "DEADLINE_EXCEEDED") for stage, value in stages if value is not None
+            ]
             return refined
         if wanted.collapse_threshold is not None:
             shingles = {row: Shingles.of(text, beyond=_rest_marker(memories[row])) for row, text in texts.items()}
@@ -95,7 +97,7 @@ class ResultRefiner:
     ) -> str:
         """Reorder the best hits by the reranker; return the reason if it was skipped, otherwise an empty text."""
         if self._reranker is None or _is_short_of(deadline, max(RERANK_SECONDS, 2.0 * self._rerank_seconds)):
-            return "DEADLINE"
+            return "DEADLINE_EXCEEDED"
         depth = query.refinement.rerank_depth
         best, others = refined.places[:depth], refined.places[depth:]
         started = time.perf_counter()
@@ -103,7 +105,7 @@ class ResultRefiner:
             question = " ".join(filter(None, (query.text, *query.keywords)))
             scores = self._reranker.rerank(question, [texts.get(one.row, "") for one in best], deadline=deadline)
         except DeadlineExceededError:
-            return "DEADLINE"
+            return "DEADLINE_EXCEEDED"
         except BackendUnavailableError:
             log.warning("reranking was skipped: the reranker cannot be reached", exc_info=True)
             return "UNAVAILABLE"

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from memsvc.domain import limits
 from memsvc.domain.errors import InvalidRequestError, SessionNotActiveError, SessionNotFoundError, Violation
 from memsvc.domain.memory import Kind, Layer
 from memsvc.domain.scope import Scope
@@ -89,9 +90,13 @@ class MessageAppender:
             layer=Layer.SESSION,
             kind=Kind.MESSAGE,
             category=message.role.value.lower(),
-            speaker=message.name,
+            speaker=message.speaker,
             event_time=message.event_time,
             source=SOURCE,
+            file_refs=tuple(dict.fromkeys(ref for call in message.tool_calls for ref in call.file_refs))[
+                : limits.FILE_REFS
+            ]
+            or None,
             metadata=message.metadata,
             origin=ORIGINS[message.role],
         )

@@ -159,7 +159,7 @@ def _draft(log: Memory, summary: str) -> Draft:
         metadata=log_metadata(log),
         origin=log.origin,
         trust=log.trust,
-        derived_from=(log.id,),
+        derived_from_ids=(log.id,),
     )
 
 

@@ -159,7 +159,7 @@ def _draft(period_request: PeriodRequest, sources: Sequence[Memory], summary: Su
         source=PERIOD,
         metadata={"source_count": len(sources)},
         trust=min(memory.trust for memory in sources),
-        derived_from=tuple(memory.id for memory in _most_relevant(sources, summary.text)),
+        derived_from_ids=tuple(memory.id for memory in _most_relevant(sources, summary.text)),
     )
 
 

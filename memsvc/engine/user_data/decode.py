@@ -34,6 +34,7 @@ from memsvc.engine.user_data.schema import (
     RevisionLine,
     SessionLine,
     TombstoneLine,
+    ToolCallPart,
 )  # fmt: skip
 from memsvc.text.file_refs import refs_in, with_references
 
@@ -147,10 +148,15 @@ def memory_of(line: schema.MemoryFieldsLine, scope: Scope) -> Memory:
         revision=line.revision,
         origin=line.origin,
         trust=line.trust,
-        derived_from=tuple(line.derived_from),
+        derived_from_ids=tuple(line.derived_from_ids),
         review=line.review,
         reminder=None if line.reminder is None else Reminder(**line.reminder.model_dump()),
     )
+
+
+def _tool_call(part: ToolCallPart) -> ToolCall:
+    refs = tuple(FileRef(ref.category, ref.id) for ref in part.file_refs)
+    return ToolCall(part.id, part.name, part.arguments, refs)
 
 
 def _message(part: MessagePart) -> MessageRecord:
@@ -162,7 +168,7 @@ def _message(part: MessagePart) -> MessageRecord:
         state=part.state,
         is_pinned=part.is_pinned,
         has_content=not part.is_empty,
-        tool_calls=tuple(ToolCall(call.id, call.name, call.arguments) for call in part.tool_calls),
+        tool_calls=tuple(_tool_call(call) for call in part.tool_calls),
         tool_call_id=part.tool_call_id,
         summary_id=part.summary_id,
     )

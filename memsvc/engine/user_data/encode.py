@@ -20,7 +20,7 @@ from memsvc.domain.files import File
 from memsvc.domain.history import Checkpoint, Tombstone
 from memsvc.domain.index_entries import ChangeAction, View
 from memsvc.domain.memory import Memory
-from memsvc.domain.sessions import MessageRecord, Session
+from memsvc.domain.sessions import MessageRecord, Session, ToolCall
 from memsvc.domain.user_data import RecordKind, StoredMemory, StoredRevision
 
 Fields = dict[str, Any]
@@ -28,7 +28,7 @@ Fields = dict[str, Any]
 _encoded = json.JSONEncoder(ensure_ascii=False, check_circular=False, separators=(",", ":"), allow_nan=False).encode
 _FIELDS = (
     "key", "category", "speaker", "title", "summary", "source", "supersedes_id", "superseded_by_id", "review", "tags",
-    "keywords", "related_ids", "derived_from", "access_count", "work_in_progress",
+    "keywords", "related_ids", "derived_from_ids", "access_count", "work_in_progress",
 )  # fmt: skip
 _SCOPES = ("project_id", "agent_id", "session_id")
 _TIMES = ("access_time", "event_time", "expire_time", "valid_from", "valid_to")
@@ -213,8 +213,15 @@ def _memory(record: RecordKind, memory: Memory, action: ChangeAction) -> Fields:
     return line
 
 
+def _tool_call(call: ToolCall) -> Fields:
+    line: Fields = {"id": call.id, "name": call.name, "arguments": dict(call.arguments)}
+    if call.file_refs:
+        line["file_refs"] = [{"category": ref.category, "id": ref.id} for ref in call.file_refs]
+    return line
+
+
 def _message(record: MessageRecord) -> Fields:
-    calls = [{"id": call.id, "name": call.name, "arguments": dict(call.arguments)} for call in record.tool_calls]
+    calls = [_tool_call(call) for call in record.tool_calls]
     line = {
         "ordinal": record.ordinal,
         "role": record.role,

@@ -82,7 +82,7 @@ class IdMapping:
             supersedes_id=self.of(memory.supersedes_id),
             superseded_by_id=self.of(memory.superseded_by_id),
             related_ids=tuple(map(self.of, memory.related_ids)),
-            derived_from=tuple(map(self.of, memory.derived_from)),
+            derived_from_ids=tuple(map(self.of, memory.derived_from_ids)),
             file_refs=tuple(FileRef(ref.category, self._files.get(ref.id, ref.id)) for ref in memory.file_refs),
         )
 
@@ -110,7 +110,7 @@ def attached_to(file: File) -> str:
 
 def ids_in(memory: Memory) -> list[str]:
     """Return every id in a memory, its own first."""
-    named = (memory.id, memory.supersedes_id, memory.superseded_by_id, *memory.related_ids, *memory.derived_from)
+    named = (memory.id, memory.supersedes_id, memory.superseded_by_id, *memory.related_ids, *memory.derived_from_ids)
     return [name for name in named if name]
 
 

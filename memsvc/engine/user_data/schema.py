@@ -125,7 +125,7 @@ class MemoryFieldsLine(ExportLine):
     tags: list[Tag] = Field(default_factory=list, max_length=limits.TAGS)
     keywords: list[tuple[Term, Share]] = Field(default_factory=list, max_length=limits.KEYWORDS)
     related_ids: list[Id] = Field(default_factory=list, max_length=limits.RELATED_IDS)
-    derived_from: list[Id] = Field(default_factory=list, max_length=limits.DERIVED_FROM)
+    derived_from_ids: list[Id] = Field(default_factory=list, max_length=limits.DERIVED_FROM)
     file_refs: list[FileRefPart] = Field(default_factory=list, max_length=limits.FILE_REFS)
     metadata: Metadata = Field(default_factory=dict)
     supersedes_id: IdOrNone = ""
@@ -278,6 +278,7 @@ class ToolCallPart(LinePart):
     id: str
     name: str
     arguments: Arguments = Field(default_factory=dict)
+    file_refs: list[FileRefPart] = Field(default_factory=list, max_length=limits.FILE_REFS)
 
 
 class MessagePart(LinePart):

@@ -19,9 +19,10 @@ OVERALL = ""
 MEMORY_SERVICE = "memsvc.v1.MemoryService"
 SEARCH_SERVICE = "memsvc.v1.SearchService"
 LIFECYCLE_SERVICE = "memsvc.v1.LifecycleService"
+ADMIN_SERVICE = "memsvc.v1.AdminService"
 SESSION_SERVICE = "memsvc.v1.SessionService"
 FILE_SERVICE = "memsvc.v1.FileService"
-SERVICES = (MEMORY_SERVICE, SEARCH_SERVICE, SESSION_SERVICE, FILE_SERVICE, LIFECYCLE_SERVICE)
+SERVICES = (MEMORY_SERVICE, SEARCH_SERVICE, SESSION_SERVICE, FILE_SERVICE, LIFECYCLE_SERVICE, ADMIN_SERVICE)
 REPLAY_SECONDS = 0.1
 """The interval of checks for the end of the replay after a start; a check costs nothing."""
 
@@ -30,6 +31,7 @@ NEEDS: Mapping[str, frozenset[str]] = {
     OVERALL: STORE,
     MEMORY_SERVICE: STORE,
     LIFECYCLE_SERVICE: STORE,
+    ADMIN_SERVICE: STORE,
     SESSION_SERVICE: STORE,
     FILE_SERVICE: STORE | {"blobs"},
     SEARCH_SERVICE: STORE,

@@ -44,11 +44,9 @@ from memsvc.server import call_context
 from memsvc.server.call_context import Principal
 from memsvc.server.enums import WAIT_FOR, E, EnumTable, V
 from memsvc.server.tokens import digest, list_cursor, position_of
-from memsvc.v1 import conflicts_pb2 as conflicts_pb
-from memsvc.v1 import context_pb2 as context_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as search_pb
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import types_pb2 as types_pb
 
 T = TypeVar("T")
 D = TypeVar("D")
@@ -70,9 +68,9 @@ WithVector: TypeAlias = (
     | memory_pb.BatchMemory
     | memory_pb.UpdateMemoryRequest
     | search_pb.SearchRequest
-    | context_pb.BuildContextRequest
-    | context_pb.RenderContextRequest
-    | conflicts_pb.SupersedeMemoryRequest
+    | search_pb.BuildContextRequest
+    | search_pb.RenderContextRequest
+    | memory_pb.SupersedeMemoryRequest
 )
 
 
@@ -127,9 +125,9 @@ class RequestDecoder:
         if principal.project_ids and project_id not in principal.project_ids:
             raise _not_authorised(principal, "project_id", project_id)
 
-    def scope(self, message: types.Scope, field: str = "scope", *, requires_user: bool = True) -> Scope:
+    def scope(self, message: types_pb.Scope, field: str = "scope") -> Scope:
         """Return the scope of the request, within the caller's tenant; `finish` authorises it."""
-        self.name(f"{field}.user_id", message.user_id, most=limits.USER_ID, least=1 if requires_user else 0)
+        self.name(f"{field}.user_id", message.user_id, most=limits.USER_ID, least=1)
         self.inner_scope(message, field)
         scope = Scope(
             user_id=message.user_id,
@@ -141,13 +139,13 @@ class RequestDecoder:
         self._scopes.append(scope)
         return scope
 
-    def inner_scope(self, message: types.Scope, field: str) -> None:
+    def inner_scope(self, message: types_pb.Scope, field: str) -> None:
         """Check the parts of a scope that are optional."""
         self.name(f"{field}.project_id", message.project_id, most=limits.SCOPE_ID)
         self.name(f"{field}.agent_id", message.agent_id, most=limits.SCOPE_ID)
         self.name(f"{field}.session_id", message.session_id, most=limits.SCOPE_ID)
 
-    def scope_of_user(self, message: types.Scope, *names: str, reason: str) -> Scope:
+    def scope_of_user(self, message: types_pb.Scope, *names: str, reason: str) -> Scope:
         """Return a scope in which the fields *names* must be empty."""
         scope = self.scope(message)
         for name in names:
@@ -270,7 +268,7 @@ class RequestDecoder:
         """Return the moment in the field *name* of *message*, which is at the path *field*; None when it is unset."""
         return self.time(field, getattr(message, name)) if message.HasField(name) else None
 
-    def is_time_range(self, field: str, span: types.TimeRange) -> bool:
+    def is_time_range(self, field: str, span: types_pb.TimeRange) -> bool:
         """Check a span of time, and return whether it is valid: its bounds, and that it ends after its start."""
         starts, ends = span.HasField("start"), span.HasField("end")
         valid = not starts or self.is_time(f"{field}.start", span.start)

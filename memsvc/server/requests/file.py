@@ -16,7 +16,7 @@ from memsvc.engine.files.upload import FileRules, NewFile
 from memsvc.server.enums import FILE_CATEGORY, VISIBILITY
 from memsvc.server.requests.decoder import RequestDecoder, time_from_proto
 from memsvc.server.requests.memory_fields import decode_file_refs
-from memsvc.v1 import file_service_pb2 as pb
+from memsvc.v1 import file_service_pb2 as file_pb
 
 _NAME = r"[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,62}"
 MEDIA_TYPE = re.compile(f"{_NAME}/{_NAME}", re.ASCII)
@@ -35,7 +35,7 @@ class UploadFile:
     request_id: str
 
 
-def upload_file_header(header: pb.UploadFileHeader, rules: FileRules, *, now: datetime) -> UploadFile:
+def upload_file_header(header: file_pb.UploadFileHeader, rules: FileRules, *, now: datetime) -> UploadFile:
     """Return the file that a header announces; *rules* are those of the settings."""
     decoder = RequestDecoder("header.")
     scope = decoder.scope(header.scope)
@@ -73,7 +73,7 @@ class FileRead:
     length: int = 0
 
 
-def download_file_request(message: pb.DownloadFileRequest) -> FileRead:
+def download_file_request(message: file_pb.DownloadFileRequest) -> FileRead:
     """Return the bytes to download."""
     decoder = RequestDecoder()
     request = FileRead(decoder.scope(message.scope), decoder.uuid("id", message.id), message.offset, message.length)
@@ -84,7 +84,7 @@ def download_file_request(message: pb.DownloadFileRequest) -> FileRead:
     return request
 
 
-def get_file_request(message: pb.GetFileRequest) -> FileRead:
+def get_file_request(message: file_pb.GetFileRequest) -> FileRead:
     """Return the file to describe."""
     decoder = RequestDecoder()
     request = FileRead(decoder.scope(message.scope), decoder.uuid("id", message.id))
@@ -103,11 +103,13 @@ class ListFiles:
     limit: int
 
 
-def list_files_request(message: pb.ListFilesRequest) -> ListFiles:
+def list_files_request(message: file_pb.ListFilesRequest) -> ListFiles:
     """Return the page to list."""
     decoder = RequestDecoder()
     scope = decoder.scope(message.scope)
-    visibility = decoder.enum("visibility", message.visibility, VISIBILITY, Visibility.PROJECT_AND_GLOBAL)
+    visibility = decoder.enum(
+        "project_visibility", message.project_visibility, VISIBILITY, Visibility.PROJECT_AND_GLOBAL
+    )
     count = len(FILE_CATEGORY.names)
     categories = decoder.enums("categories", message.categories, FILE_CATEGORY.from_proto, count=count)
     query = decoder.text("query", message.query, most=limits.FILE_QUERY)
@@ -125,7 +127,7 @@ def list_files_request(message: pb.ListFilesRequest) -> ListFiles:
     return ListFiles(scope, chosen, visibility, None if cursor is None else cursor.row, limit)
 
 
-def delete_file_request(message: pb.DeleteFileRequest) -> tuple[Scope, str, str]:
+def delete_file_request(message: file_pb.DeleteFileRequest) -> tuple[Scope, str, str]:
     """Return the scope and the id of the file to delete, and the request id."""
     decoder = RequestDecoder()
     request = (
@@ -137,7 +139,7 @@ def delete_file_request(message: pb.DeleteFileRequest) -> tuple[Scope, str, str]
     return request
 
 
-def resolve_file_refs_request(message: pb.ResolveFileRefsRequest) -> tuple[Scope, tuple[FileRef, ...]]:
+def resolve_file_refs_request(message: file_pb.ResolveFileRefsRequest) -> tuple[Scope, tuple[FileRef, ...]]:
     """Return the references to resolve, each once."""
     decoder = RequestDecoder()
     scope = decoder.scope(message.scope)
@@ -147,7 +149,7 @@ def resolve_file_refs_request(message: pb.ResolveFileRefsRequest) -> tuple[Scope
     return scope, refs
 
 
-def _media_type(decoder: RequestDecoder, header: pb.UploadFileHeader, rules: FileRules) -> str:
+def _media_type(decoder: RequestDecoder, header: file_pb.UploadFileHeader, rules: FileRules) -> str:
     """Return the media type that is given, or else that of the name's extension."""
     extension = fold_text(header.name).rpartition(".")[2] if "." in header.name else ""
     found = header.media_type.lower() or _TYPES.guess_type(f"x.{extension}")[0] or DEFAULT_MEDIA_TYPE
@@ -173,7 +175,7 @@ def _sha256(decoder: RequestDecoder, value: str) -> str:
 
 
 def _expiry(
-    decoder: RequestDecoder, header: pb.UploadFileHeader, now: datetime
+    decoder: RequestDecoder, header: file_pb.UploadFileHeader, now: datetime
 ) -> tuple[timedelta | None, datetime | None]:
     ttl = expire_time = None
     if header.HasField("ttl"):

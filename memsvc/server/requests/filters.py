@@ -31,7 +31,8 @@ from memsvc.server.enums import (
     VISIBILITY,
 )
 from memsvc.server.requests.decoder import MAX_SECONDS, MIN_SECONDS, RequestDecoder, scalar_from_proto
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import filters_pb2 as filters_pb
+from memsvc.v1 import types_pb2 as types_pb
 
 VALUES = limits.FILTER_VALUES
 VALUE_CHARS = limits.METADATA_BYTES
@@ -41,7 +42,7 @@ IMPORTANCE_BOUND = 100
 
 NOT_ARCHIVED = Not(AnyOf(Field.TIER, (Tier.ARCHIVED.value,)))
 ONLY_ACTIVE = AnyOf(Field.STATUS, (Status.ACTIVE.value,))
-SUPERSEDED = AnyOf(Field.STATUS, (Status.DEPRECATED.value,))
+SUPERSEDED = AnyOf(Field.STATUS, (Status.SUPERSEDED.value,))
 EXPIRED = AnyOf(Field.STATUS, (Status.EXPIRED.value,))
 NOW = AsOf()
 
@@ -54,21 +55,21 @@ _NUMBERS = frozenset({Field.IMPORTANCE, Field.CONFIDENCE, Field.TRUST})
 _COMPARABLE = TIMES | _NUMBERS
 _SCALARS = frozenset({"string_value", "number_value", "bool_value", "null_value"})
 _COMPARISONS: Mapping[int, str] = {
-    types.FILTER_OPERATOR_LESS: "below",
-    types.FILTER_OPERATOR_LESS_OR_EQUAL: "at_most",
-    types.FILTER_OPERATOR_GREATER: "above",
-    types.FILTER_OPERATOR_GREATER_OR_EQUAL: "at_least",
+    filters_pb.FILTER_OPERATOR_LESS: "below",
+    filters_pb.FILTER_OPERATOR_LESS_OR_EQUAL: "at_most",
+    filters_pb.FILTER_OPERATOR_GREATER: "above",
+    filters_pb.FILTER_OPERATOR_GREATER_OR_EQUAL: "at_least",
 }
 _OPERATORS = frozenset(_COMPARISONS) | {
-    types.FILTER_OPERATOR_EQUALS,
-    types.FILTER_OPERATOR_NOT_EQUALS,
-    types.FILTER_OPERATOR_IN,
+    filters_pb.FILTER_OPERATOR_EQUALS,
+    filters_pb.FILTER_OPERATOR_NOT_EQUALS,
+    filters_pb.FILTER_OPERATOR_IN,
 }
 _NOTHING = Or(())
 """The placeholder of a condition that breaks a rule."""
 
 
-def decode_as_of(decoder: RequestDecoder, as_of: types.AsOf, now: datetime, *, field: str = "as_of") -> AsOf | None:
+def decode_as_of(decoder: RequestDecoder, as_of: types_pb.AsOf, now: datetime, *, field: str = "as_of") -> AsOf | None:
     """Return the moment of an as-of read, None when neither time is given."""
     valid = decoder.optional_time(f"{field}.valid_time", as_of, "valid_time")
     known = decoder.optional_time(f"{field}.known_time", as_of, "known_time")
@@ -79,12 +80,12 @@ def decode_as_of(decoder: RequestDecoder, as_of: types.AsOf, now: datetime, *, f
 
 def decode_selection(  # noqa: PLR0913 - a filter and the moment that it is evaluated at
     decoder: RequestDecoder,
-    chosen: types.Filter,
+    chosen: filters_pb.Filter,
     *,
     now: datetime,
     field: str = "filter",
     as_of: AsOf | None = None,
-    time_range: types.TimeRange | None = None,
+    time_range: types_pb.TimeRange | None = None,
     untestable: Mapping[Field, str] | None = None,
 ) -> Selection:
     """Return the selection of a filter, with the default conditions on status, tier, expiry and validity.
@@ -101,10 +102,14 @@ def decode_selection(  # noqa: PLR0913 - a filter and the moment that it is eval
         visibility, sessions = Visibility.PROJECT_AND_GLOBAL, SessionVisibility.CURRENT
     else:
         asked = list(_value_conditions(decoder, chosen, field))
-        sessions = decoder.enum(f"{field}.sessions", chosen.sessions, SESSION_VISIBILITY, SessionVisibility.CURRENT)
+        sessions = decoder.enum(
+            f"{field}.session_visibility", chosen.session_visibility, SESSION_VISIBILITY, SessionVisibility.CURRENT
+        )
         asked += _time_conditions(decoder, chosen, now, field)
         asked += _number_conditions(decoder, chosen, field)
-        visibility = decoder.enum(f"{field}.visibility", chosen.visibility, VISIBILITY, Visibility.PROJECT_AND_GLOBAL)
+        visibility = decoder.enum(
+            f"{field}.project_visibility", chosen.project_visibility, VISIBILITY, Visibility.PROJECT_AND_GLOBAL
+        )
         asked += _metadata_conditions(decoder, chosen, field)
         expression = ExpressionDecoder(decoder)
         where = expression.decode(chosen.where, f"{field}.where", depth=1) if chosen.HasField("where") else None
@@ -121,22 +126,22 @@ def decode_selection(  # noqa: PLR0913 - a filter and the moment that it is eval
 def default_conditions(now: datetime, as_of: AsOf) -> Filter | None:
     """Return the conditions that hold at another moment when nothing is asked for."""
     moment = as_of.known_time or now
-    return conjunction(*_defaults(types.Filter(), moment, as_of, frozenset()))
+    return conjunction(*_defaults(filters_pb.Filter(), moment, as_of, frozenset()))
 
 
-def _defaults(chosen: types.Filter, now: datetime, moment: AsOf, tested: frozenset[Field]) -> Iterator[Filter]:
+def _defaults(chosen: filters_pb.Filter, now: datetime, moment: AsOf, tested: frozenset[Field]) -> Iterator[Filter]:
     if not chosen.statuses and Field.STATUS not in tested:
         yield _in_force(moment)
     if not chosen.tiers and Field.TIER not in tested:
         yield NOT_ARCHIVED
-    if not (chosen.include_expired or types.MEMORY_STATUS_EXPIRED in chosen.statuses):
+    if not (chosen.include_expired or types_pb.MEMORY_STATUS_EXPIRED in chosen.statuses):
         current = Not(Range(Field.EXPIRE_TIME, at_most=to_micros(now)))
         # A status of EXPIRED that the expression asks for would find nothing if its time had to lie ahead.
         yield Or((current, EXPIRED)) if Field.STATUS in tested else current
     if not chosen.include_not_valid:
         valid = to_micros(moment.valid_time or now)
         still = Not(Range(Field.VALID_TO, at_most=valid))
-        wants_superseded = types.MEMORY_STATUS_DEPRECATED in chosen.statuses or Field.STATUS in tested
+        wants_superseded = types_pb.MEMORY_STATUS_SUPERSEDED in chosen.statuses or Field.STATUS in tested
         # A superseded memory ceased to be valid by that: to ask for the status alone would find nothing.
         yield Or((still, SUPERSEDED)) if wants_superseded and moment.valid_time is None else still
         yield Not(Range(Field.VALID_FROM, above=valid))
@@ -149,7 +154,7 @@ def _in_force(moment: AsOf) -> Filter:
     return Or((ONLY_ACTIVE, And((SUPERSEDED, Range(Field.VALID_TO, above=to_micros(moment.valid_time))))))
 
 
-def _value_conditions(decoder: RequestDecoder, chosen: types.Filter, field: str) -> Iterator[Filter | None]:
+def _value_conditions(decoder: RequestDecoder, chosen: filters_pb.Filter, field: str) -> Iterator[Filter | None]:
     for enum_field, name, table in (
         (Field.LAYER, "layers", LAYER),
         (Field.KIND, "kinds", KIND),
@@ -178,7 +183,7 @@ def _value_conditions(decoder: RequestDecoder, chosen: types.Filter, field: str)
         yield AnyOf(Field.ID, decoder.uuids(f"{field}.ids", chosen.ids, count=VALUES))
 
 
-def _time_conditions(decoder: RequestDecoder, chosen: types.Filter, now: datetime, field: str) -> Iterator[Filter]:
+def _time_conditions(decoder: RequestDecoder, chosen: filters_pb.Filter, now: datetime, field: str) -> Iterator[Filter]:
     for name in ("create_time", "update_time", "access_time", "event_time", "valid_from", "valid_to"):
         if chosen.HasField(name) and decoder.is_time_range(f"{field}.{name}", getattr(chosen, name)):
             yield _within(Field[name.upper()], getattr(chosen, name))
@@ -192,7 +197,7 @@ def _time_conditions(decoder: RequestDecoder, chosen: types.Filter, now: datetim
         yield Range(tested, at_least=max(_EARLIEST, to_micros(now) - days * _DAY_MICROS), at_most=latest)
 
 
-def _number_conditions(decoder: RequestDecoder, chosen: types.Filter, field: str) -> Iterator[Filter]:
+def _number_conditions(decoder: RequestDecoder, chosen: filters_pb.Filter, field: str) -> Iterator[Filter]:
     least, most = limits.IMPORTANCE_MIN, limits.IMPORTANCE_MAX
     lower = decoder.integer(f"{field}.min_importance", chosen.min_importance, least=least, most=most)
     upper = decoder.integer(f"{field}.max_importance", chosen.max_importance, least=least, most=most)
@@ -213,7 +218,7 @@ def _number_conditions(decoder: RequestDecoder, chosen: types.Filter, field: str
         yield Range(Field.TRUST, at_least=trust)
 
 
-def _metadata_conditions(decoder: RequestDecoder, chosen: types.Filter, field: str) -> Iterator[Filter]:
+def _metadata_conditions(decoder: RequestDecoder, chosen: filters_pb.Filter, field: str) -> Iterator[Filter]:
     decoder.count(f"{field}.metadata", chosen.metadata, most=VALUES)
     for index, test in enumerate(chosen.metadata[:VALUES]):
         path = f"{field}.metadata[{index}]"
@@ -222,7 +227,7 @@ def _metadata_conditions(decoder: RequestDecoder, chosen: types.Filter, field: s
         yield AnyOf(Field.METADATA, (metadata_term(test.path, scalar_from_proto(test.value)),))
 
 
-def _happened_within(decoder: RequestDecoder, span: types.TimeRange) -> Filter | None:
+def _happened_within(decoder: RequestDecoder, span: types_pb.TimeRange) -> Filter | None:
     """Return the test that a memory's event time, or without one its create time, lies in *span*."""
     if not decoder.is_time_range("time_range", span) or not (span.HasField("start") or span.HasField("end")):
         return None
@@ -230,7 +235,7 @@ def _happened_within(decoder: RequestDecoder, span: types.TimeRange) -> Filter |
     return Or((_within(Field.EVENT_TIME, span), And((unknown, _within(Field.CREATE_TIME, span)))))
 
 
-def _within(field: Field, span: types.TimeRange) -> Range:
+def _within(field: Field, span: types_pb.TimeRange) -> Range:
     """Return the test that a time is set and lies in *span*, its end left out."""
     return Range(
         field,
@@ -272,7 +277,7 @@ class ExpressionDecoder:
         self._values = 0
         self.tested: set[Field] = set()
 
-    def decode(self, expression: types.FilterExpression, field: str, *, depth: int) -> Filter:
+    def decode(self, expression: filters_pb.FilterExpression, field: str, *, depth: int) -> Filter:
         """Return the filter tree of an expression at *depth*, counted from 1."""
         node = expression.WhichOneof("node")
         if depth > limits.FILTER_DEPTH:
@@ -289,14 +294,14 @@ class ExpressionDecoder:
             return And(children) if node == "all_of" else Or(children)
         return _NOTHING
 
-    def _group(self, group: types.FilterGroup, field: str, *, depth: int) -> Iterator[Filter]:
+    def _group(self, group: filters_pb.FilterGroup, field: str, *, depth: int) -> Iterator[Filter]:
         self._decoder.count(field, group.expressions, least=1, most=VALUES)
         for index, child in enumerate(group.expressions[:VALUES]):
             if self._values > VALUES:
                 return
             yield self.decode(child, f"{field}[{index}]", depth=depth)
 
-    def _condition(self, condition: types.FilterCondition, field: str) -> Filter:
+    def _condition(self, condition: filters_pb.FilterCondition, field: str) -> Filter:
         before = self._values
         self._values += max(1, len(condition.values))
         tested, operator, add = FILTER_FIELDS.get(condition.field), condition.operator, self._decoder.add
@@ -312,7 +317,7 @@ class ExpressionDecoder:
             self._decoder.text(f"{field}.metadata_path", condition.metadata_path, most=limits.FILTER_PATH, least=1)
         elif condition.metadata_path:
             add(f"{field}.metadata_path", "must be empty unless field is METADATA")
-        if operator == types.FILTER_OPERATOR_IN:
+        if operator == filters_pb.FILTER_OPERATOR_IN:
             self._decoder.count(f"{field}.values", condition.values, least=1, most=VALUES)
         elif len(condition.values) != 1:
             add(f"{field}.values", "must hold exactly 1 value, except with IN")
@@ -337,7 +342,7 @@ class ExpressionDecoder:
             number = operands[0]
             return _comparison(condition.tested, bound, number) if isinstance(number, int | float) else _NOTHING
         found = _equal_to_any(condition.tested, operands)
-        return Not(found) if condition.operator == types.FILTER_OPERATOR_NOT_EQUALS else found
+        return Not(found) if condition.operator == filters_pb.FILTER_OPERATOR_NOT_EQUALS else found
 
     def _operand(self, field: str, value: Value, condition: _Condition) -> str | float:
         """Return the operand of a comparison: a number, microseconds for a time, a term of metadata, or a text."""

@@ -2,62 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, tzinfo
 
 from memsvc.domain import limits
-from memsvc.domain.api_keys import KEY_ID, ApiKeyRole
-from memsvc.domain.diagnostics import ORPHAN_GRACE, FileCleanup, IndexKind, ReindexMode
 from memsvc.domain.maintenance import MaintenancePlan, MaintenanceScope, UpkeepStep
 from memsvc.domain.memory import Slot
 from memsvc.domain.reminders import OVERDUE_DAYS, YEARS, Moment
-from memsvc.domain.scope import Reach, Scope
+from memsvc.domain.scope import Scope
 from memsvc.domain.search import PageCursor
 from memsvc.domain.summaries import Period, normal_topic, summary_key
 from memsvc.domain.write_requests import WaitFor, WriteOptions
-from memsvc.engine.admin.api_keys import NewApiKey
-from memsvc.engine.admin.backup import NAME, UNFINISHED
-from memsvc.engine.admin.store_migration import MoveAction
 from memsvc.engine.consolidation.service import ConsolidationRequest
+from memsvc.engine.memories.lookup import MemoryName
 from memsvc.engine.summaries.periods import PeriodRequest
-from memsvc.engine.vault.sync import SyncPlan
 from memsvc.ports.features import ReminderPlace
-from memsvc.ports.operations import MoveChanges, MoveTarget
 from memsvc.server import tokens
 from memsvc.server.enums import (
-    API_KEY_ROLE,
-    INDEX_KIND,
     MAINTENANCE_STEP,
-    MIGRATION_ACTION,
-    REINDEX_MODE,
     REMINDER_SLOT,
 )
-from memsvc.server.requests.decoder import RequestDecoder, time_from_proto, unique
+from memsvc.server.requests.decoder import RequestDecoder, time_from_proto
 from memsvc.server.requests.memory import MemoryWrite, memory_write, plain_options
-from memsvc.server.requests.memory_fields import check_date
-from memsvc.v1 import (
-    backup_pb2,
-    consolidation_pb2,
-    erasure_pb2,
-    history_pb2,
-    integrity_pb2,
-    keys_pb2,
-    maintenance_pb2,
-    migration_pb2,
-    promotion_pb2,
-    reminders_pb2,
-    summaries_pb2,
-    transfer_pb2,
-    vault_pb2,
-)
-from memsvc.v1 import lifecycle_service_pb2 as pb
+from memsvc.server.requests.memory_fields import check_date, decode_memory_name
+from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 
-CONSOLIDATION_PAGED_FIELDS = ("page_token", "request_id", "wait_for", "max_groups")
+CONSOLIDATION_PAGED_FIELDS = ("page_token", "request_id", "wait_for", "page_size")
 """The fields that may differ between the pages of one consolidation."""
-_MAX_GRACE_SECONDS = limits.ORPHAN_GRACE_DAYS * 24 * 60 * 60
-_NANOS = 1_000_000_000
-_URL_SCHEMES = ("postgresql://", "postgres://")
 _ALL_TIME = Period.between(None, None)
 _SCOPE_PARTS = ("project_id", "agent_id", "session_id")
 
@@ -75,7 +46,7 @@ class CreateCheckpoint:
     request_id: str
 
 
-def create_checkpoint_request(message: history_pb2.CreateCheckpointRequest) -> CreateCheckpoint:
+def create_checkpoint_request(message: lifecycle_pb.CreateCheckpointRequest) -> CreateCheckpoint:
     """Return the moment to name; the engine refuses one in the future."""
     decoder = RequestDecoder()
     request = CreateCheckpoint(
@@ -98,7 +69,7 @@ class ListCheckpoints:
     limit: int
 
 
-def list_checkpoints_request(message: history_pb2.ListCheckpointsRequest) -> ListCheckpoints:
+def list_checkpoints_request(message: lifecycle_pb.ListCheckpointsRequest) -> ListCheckpoints:
     """Return the page to list."""
     decoder = RequestDecoder()
     scope = decoder.scope(message.scope)
@@ -120,7 +91,7 @@ class DiffCheckpoint:
     limit: int
 
 
-def diff_checkpoint_request(message: history_pb2.DiffCheckpointRequest) -> DiffCheckpoint:
+def diff_checkpoint_request(message: lifecycle_pb.DiffCheckpointRequest) -> DiffCheckpoint:
     """Return the page to list."""
     decoder = RequestDecoder()
     scope = decoder.scope(message.scope)
@@ -140,7 +111,7 @@ class RollbackToCheckpoint:
     options: WriteOptions
 
 
-def rollback_to_checkpoint_request(message: history_pb2.RollbackToCheckpointRequest) -> RollbackToCheckpoint:
+def rollback_to_checkpoint_request(message: lifecycle_pb.RollbackToCheckpointRequest) -> RollbackToCheckpoint:
     """Return the checkpoint to return to."""
     decoder = RequestDecoder()
     scope = decoder.scope(message.scope)
@@ -158,24 +129,24 @@ class PromoteMemory:
     """A short-term memory of which a long-term one is made; an empty *content* is that of the source."""
 
     scope: Scope
-    memory_id: str
+    memory: MemoryName
     content: str
     title: str
     expected_revision: int
     options: WriteOptions
 
 
-def promote_memory_request(message: promotion_pb2.PromoteMemoryRequest) -> PromoteMemory:
+def promote_memory_request(message: lifecycle_pb.PromoteMemoryRequest) -> PromoteMemory:
     """Return the memory to promote."""
     decoder = RequestDecoder()
     scope = decoder.scope(message.scope)
-    memory_id = decoder.uuid("id", message.id)
+    memory = decode_memory_name(decoder, message)
     content = decoder.text("content", message.content, most=limits.CONTENT)
     if content and not content.strip():
         decoder.add("content", "must not be blank; leave it empty for the content of the source")
     request = PromoteMemory(
         scope,
-        memory_id,
+        memory,
         content,
         title=decoder.text("title", message.title, most=limits.TITLE),
         expected_revision=decoder.revision(message.expected_revision),
@@ -196,7 +167,7 @@ class ListDueReminders:
 
 
 def list_due_reminders_request(
-    message: reminders_pb2.ListDueRemindersRequest, *, now: datetime, zone: tzinfo
+    message: lifecycle_pb.ListDueRemindersRequest, *, now: datetime, zone: tzinfo
 ) -> ListDueReminders:
     """Return the page to list. *now* and *zone* hold where the request names no time and no time zone."""
     decoder = RequestDecoder()
@@ -225,17 +196,17 @@ class AcknowledgeReminder:
     """The occurrence of a reminder that was given."""
 
     scope: Scope
-    memory_id: str
+    memory: MemoryName
     day: date
     slot: Slot | None
     request_id: str
 
 
-def acknowledge_reminder_request(message: reminders_pb2.AcknowledgeReminderRequest) -> AcknowledgeReminder:
+def acknowledge_reminder_request(message: lifecycle_pb.AcknowledgeReminderRequest) -> AcknowledgeReminder:
     """Return the occurrence to acknowledge."""
     decoder = RequestDecoder()
     scope = decoder.scope(message.scope)
-    memory_id = decoder.uuid("memory_id", message.memory_id)
+    memory = decode_memory_name(decoder, message)
     day = date.min
     if not message.HasField("date"):
         decoder.add("date", "must be set")
@@ -244,11 +215,11 @@ def acknowledge_reminder_request(message: reminders_pb2.AcknowledgeReminderReque
     slot = decoder.enum("slot", message.slot, REMINDER_SLOT, None)
     request_id = decoder.request_id(message.request_id)
     decoder.finish()
-    return AcknowledgeReminder(scope, memory_id, day, slot, request_id)
+    return AcknowledgeReminder(scope, memory, day, slot, request_id)
 
 
 def consolidate_memories_request(
-    message: consolidation_pb2.ConsolidateMemoriesRequest,
+    message: lifecycle_pb.ConsolidateMemoriesRequest,
 ) -> tuple[ConsolidationRequest, WaitFor]:
     """Return the memories to consolidate."""
     decoder = RequestDecoder()
@@ -257,7 +228,7 @@ def consolidate_memories_request(
     if message.HasField("threshold"):
         threshold = decoder.number("threshold", message.threshold, most=1.0)
     most_groups = decoder.integer(
-        "max_groups", message.max_groups, least=1, most=limits.GROUPS, default=limits.GROUPS_DEFAULT
+        "page_size", message.page_size, least=1, most=limits.GROUPS, default=limits.GROUPS_DEFAULT
     )
     request_id = decoder.request_id(message.request_id)
     wait_for = decoder.wait_for(message.wait_for)
@@ -269,17 +240,17 @@ def consolidate_memories_request(
     return request, wait_for
 
 
-def consolidation_digest(message: consolidation_pb2.ConsolidateMemoriesRequest) -> bytes:
+def consolidation_digest(message: lifecycle_pb.ConsolidateMemoriesRequest) -> bytes:
     """Return the digest that the page tokens of one consolidation are bound to."""
     return tokens.digest(message, without=CONSOLIDATION_PAGED_FIELDS)
 
 
-def undo_consolidation_request(message: consolidation_pb2.UndoConsolidationRequest) -> MemoryWrite:
+def undo_consolidation_request(message: lifecycle_pb.UndoConsolidationRequest) -> MemoryWrite:
     """Return the merged memory to take apart."""
     return memory_write(message)
 
 
-def summarize_period_request(message: summaries_pb2.SummarizePeriodRequest) -> tuple[PeriodRequest, WriteOptions]:
+def summarize_period_request(message: lifecycle_pb.SummarizePeriodRequest) -> tuple[PeriodRequest, WriteOptions]:
     """Return the period or topic to summarise."""
     decoder = RequestDecoder()
     scope = decoder.scope(message.scope)
@@ -306,25 +277,27 @@ class RunMaintenance:
     plan: MaintenancePlan
 
 
-def run_maintenance_request(message: maintenance_pb2.RunMaintenanceRequest) -> RunMaintenance:
+def run_maintenance_request(message: lifecycle_pb.RunMaintenanceRequest) -> RunMaintenance:
     """Return the maintenance to run."""
     decoder = RequestDecoder()
     scope = None
-    if message.HasField("scope"):
-        reason = "memories are looked after by user and project"
+    if not message.all:
+        reason = "maintenance is by user and project"
         scope = decoder.scope_of_user(message.scope, "agent_id", "session_id", reason=reason)
+    elif message.HasField("scope"):
+        decoder.add("scope", "must be unset when all is set: it would be ignored")
     steps = decoder.enums("steps", message.steps, MAINTENANCE_STEP.from_proto, count=limits.MAINTENANCE_STEPS)
     decoder.finish()
     plan = MaintenancePlan.DRY_RUN if message.dry_run else MaintenancePlan.PERFORM
     return RunMaintenance(MaintenanceScope.of(scope), steps, plan)
 
 
-def archive_memory_request(message: maintenance_pb2.ArchiveMemoryRequest) -> MemoryWrite:
+def archive_memory_request(message: lifecycle_pb.ArchiveMemoryRequest) -> MemoryWrite:
     """Return the memory to archive."""
     return memory_write(message)
 
 
-def _period(decoder: RequestDecoder, message: summaries_pb2.SummarizePeriodRequest) -> Period | None:
+def _period(decoder: RequestDecoder, message: lifecycle_pb.SummarizePeriodRequest) -> Period | None:
     """Return the period of a summary, None for one that is wrong."""
     kind = message.WhichOneof("period")
     if kind is None:
@@ -345,7 +318,7 @@ def _period(decoder: RequestDecoder, message: summaries_pb2.SummarizePeriodReque
 # User data.
 
 
-def export_user_request(message: transfer_pb2.ExportUserRequest) -> Scope:
+def export_user_request(message: lifecycle_pb.ExportUserRequest) -> Scope:
     """Return the scope of the user to export."""
     decoder = RequestDecoder()
     scope = _user_scope(decoder, message)
@@ -353,7 +326,7 @@ def export_user_request(message: transfer_pb2.ExportUserRequest) -> Scope:
     return scope
 
 
-def import_user_header(header: transfer_pb2.ImportUserHeader) -> tuple[Scope, WaitFor]:
+def import_user_header(header: lifecycle_pb.ImportUserHeader) -> tuple[Scope, WaitFor]:
     """Return the scope of the user to import into."""
     decoder = RequestDecoder("header.")
     scope = _user_scope(decoder, header)
@@ -362,7 +335,7 @@ def import_user_header(header: transfer_pb2.ImportUserHeader) -> tuple[Scope, Wa
     return scope, wait_for
 
 
-def erase_user_request(message: erasure_pb2.EraseUserRequest) -> tuple[Scope, str]:
+def erase_user_request(message: lifecycle_pb.EraseUserRequest) -> tuple[Scope, str]:
     """Return the scope of the user to erase, and the request id."""
     decoder = RequestDecoder()
     scope = _user_scope(decoder, message)
@@ -373,166 +346,6 @@ def erase_user_request(message: erasure_pb2.EraseUserRequest) -> tuple[Scope, st
 
 def _user_scope(
     decoder: RequestDecoder,
-    message: transfer_pb2.ExportUserRequest | transfer_pb2.ImportUserHeader | erasure_pb2.EraseUserRequest,
+    message: lifecycle_pb.ExportUserRequest | lifecycle_pb.ImportUserHeader | lifecycle_pb.EraseUserRequest,
 ) -> Scope:
     return decoder.scope_of_user(message.scope, *_SCOPE_PARTS, reason="this is about all that the user has")
-
-
-# Operation of the service: statistics, indexes, integrity, backup, migration, API keys, vault.
-
-
-def get_stats_request(message: pb.GetStatsRequest) -> Scope:
-    """Return the scope to count; without a user it is the caller's whole tenant."""
-    decoder = RequestDecoder()
-    scope = decoder.scope(message.scope, requires_user=message.HasField("scope"))
-    decoder.finish()
-    return scope
-
-
-def reindex_request(message: pb.ReindexRequest) -> tuple[Sequence[IndexKind], ReindexMode]:
-    """Return the indexes to rebuild or repair, in the order of the enum; all when none is named."""
-    decoder = RequestDecoder()
-    decoder.enums("indexes", message.indexes, INDEX_KIND.from_proto, count=limits.INDEXES)
-    mode = decoder.enum("mode", message.mode, REINDEX_MODE, ReindexMode.REBUILD)
-    decoder.finish()
-    indexes = [INDEX_KIND.from_proto[number] for number in sorted(set(message.indexes))]
-    return indexes or list(IndexKind), mode
-
-
-def get_performance_request(message: pb.GetPerformanceRequest) -> str:
-    """Return the operation to report; empty: all."""
-    decoder = RequestDecoder()
-    operation = decoder.text("operation", message.operation, most=limits.OPERATION)
-    decoder.finish()
-    return operation
-
-
-@dataclass(frozen=True, slots=True)
-class CheckIntegrity:
-    """A check of an owner's memories, or with *reach* None of all memories."""
-
-    reach: Reach | None
-    cleaning: FileCleanup
-
-
-def check_integrity_request(message: integrity_pb2.CheckIntegrityRequest) -> CheckIntegrity:
-    """Return the memories to check, and the files to remove."""
-    decoder = RequestDecoder()
-    reach = None
-    if not message.all:
-        reach = Reach.from_scope(decoder.scope(message.scope))
-    elif message.HasField("scope"):
-        decoder.add("scope", "must be unset when all is set: it would be ignored")
-    grace = ORPHAN_GRACE
-    if message.HasField("orphan_grace"):
-        seconds, nanos = message.orphan_grace.seconds, message.orphan_grace.nanos
-        if 0 <= nanos < _NANOS and (0, 0) <= (seconds, nanos) <= (_MAX_GRACE_SECONDS, 0):
-            grace = message.orphan_grace.ToTimedelta()
-        else:
-            decoder.add("orphan_grace", f"must be a Duration of 0 to {limits.ORPHAN_GRACE_DAYS} days")
-    if message.ignore_files:
-        for name in ("remove_broken_refs", "remove_orphan_files"):
-            if getattr(message, name):
-                decoder.add(name, "must not be set together with ignore_files")
-    decoder.finish()
-    cleaning = FileCleanup(
-        removes_broken_refs=message.remove_broken_refs,
-        removes_orphan_files=message.remove_orphan_files,
-        grace=grace,
-        is_off=message.ignore_files,
-    )
-    return CheckIntegrity(reach, cleaning)
-
-
-def create_backup_request(message: backup_pb2.CreateBackupRequest) -> str:
-    """Return the name of the backup; empty: the engine chooses one."""
-    decoder = RequestDecoder()
-    if message.name and not (NAME.fullmatch(message.name) and not message.name.endswith(UNFINISHED)):
-        decoder.add("name", "must be 1 to 64 of A-Z, a-z, 0-9, '.', '_' and '-', beginning with a letter or digit")
-    decoder.finish()
-    return message.name
-
-
-def migrate_backend_request(message: migration_pb2.MigrateBackendRequest) -> tuple[MoveTarget, MoveAction, MoveChanges]:
-    """Return the store to move to, and what becomes of changes that prevent undoing."""
-    decoder = RequestDecoder()
-    store, url = message.target.WhichOneof("store"), message.target.postgresql_url
-    if store is None:
-        decoder.add("target.store", "is required: postgresql_url or embedded")
-    if store == "postgresql_url":
-        # It may hold a password: descriptions of violations do not quote it.
-        field = "target.postgresql_url"
-        if not url.startswith(_URL_SCHEMES):
-            decoder.add(field, "must be like postgresql://USER:PASSWORD@HOST:PORT/DATABASE")
-        if len(url) > limits.DATABASE_URL:
-            decoder.add(field, f"must have at most {limits.DATABASE_URL} characters")
-        if not url.isprintable():
-            decoder.add(field, "must not contain control characters")
-    action = decoder.enum("action", message.action, MIGRATION_ACTION, MoveAction.RUN)
-    if message.discard_changes and action is not MoveAction.UNDO:
-        decoder.add("discard_changes", "goes with the action UNDO alone")
-    decoder.finish()
-    return MoveTarget(url), action, MoveChanges.DISCARD if message.discard_changes else MoveChanges.KEEP
-
-
-def create_api_key_request(message: keys_pb2.CreateApiKeyRequest) -> tuple[NewApiKey, str]:
-    """Return the key to create, and the request id."""
-    decoder = RequestDecoder()
-    name = decoder.name("name", message.name, most=limits.KEY_NAME)
-    role = decoder.enum("role", message.role, API_KEY_ROLE, ApiKeyRole.READ_WRITE)
-    key = NewApiKey(
-        name=name,
-        role=role,
-        tenant_id=decoder.name("tenant_id", message.tenant_id, most=limits.SCOPE_ID),
-        user_ids=_key_bounds(decoder, "user_ids", message.user_ids, role),
-        project_ids=_key_bounds(decoder, "project_ids", message.project_ids, role),
-        expire_time=decoder.optional_time("expire_time", message, "expire_time"),
-        ttl=decoder.ttl("ttl", message.ttl) if message.HasField("ttl") else None,
-        calls_per_second=decoder.number("calls_per_second", message.calls_per_second, most=limits.KEY_RATE),
-        concurrent_calls=decoder.integer("concurrent_calls", message.concurrent_calls, least=1, most=limits.KEY_RATE),
-    )
-    request_id = decoder.request_id(message.request_id)
-    decoder.finish()
-    return key, request_id
-
-
-def list_api_keys_request(message: keys_pb2.ListApiKeysRequest) -> tuple[str, int]:
-    """Return the id of the last key of the page before, and the size of the page."""
-    decoder = RequestDecoder()
-    limit = decoder.page_size(message.page_size)
-    after = ""
-    if message.page_token:
-        after = decoder.token(tokens.keys_after, message.page_token, tokens.digest(message), default="")
-    decoder.finish()
-    return after, limit
-
-
-def revoke_api_key_request(message: keys_pb2.RevokeApiKeyRequest) -> tuple[str, str]:
-    """Return the id of the key to revoke, and the request id."""
-    decoder = RequestDecoder()
-    if not KEY_ID.fullmatch(message.id):
-        decoder.add("id", "must be the id of a key: 20 hexadecimal digits in lower case, as ListApiKeys tells them")
-    request_id = decoder.request_id(message.request_id)
-    decoder.finish()
-    return message.id, request_id
-
-
-def sync_vault_request(message: vault_pb2.SyncVaultRequest) -> SyncPlan:
-    """Return the vault of a user, or all vaults, to synchronise."""
-    decoder = RequestDecoder()
-    scope = None
-    if message.HasField("scope"):
-        reason = "the vault is synchronised by user"
-        scope = decoder.scope_of_user(message.scope, *_SCOPE_PARTS, reason=reason)
-    decoder.finish()
-    return SyncPlan(scope, is_forced=message.force, is_dry=message.dry_run)
-
-
-def _key_bounds(decoder: RequestDecoder, field: str, values: Sequence[str], role: ApiKeyRole) -> tuple[str, ...]:
-    if role is ApiKeyRole.ADMIN and values:
-        decoder.add(field, "must be empty for the role ADMIN, which is about everybody")
-        return ()
-    decoder.count(field, values, most=limits.KEY_BOUNDS)
-    for index, value in enumerate(values[: limits.KEY_BOUNDS]):
-        decoder.name(f"{field}[{index}]", value, most=limits.SCOPE_ID, least=1)
-    return unique(values)

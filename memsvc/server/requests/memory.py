@@ -12,58 +12,64 @@ from memsvc.domain.clock import EPOCH
 from memsvc.domain.conflicts import ConflictPolicy, ConflictState, Resolution
 from memsvc.domain.errors import InvalidRequestError, Violation
 from memsvc.domain.field_rules import SHA256
-from memsvc.domain.files import FILE_CATEGORIES
 from memsvc.domain.filters import Field
 from memsvc.domain.history import AsOf
 from memsvc.domain.memory import FileRef
 from memsvc.domain.provenance import ReviewVerdict
 from memsvc.domain.scope import Scope
 from memsvc.domain.search import Order, OrderField, PageCursor, Selection
-from memsvc.domain.sessions import Role
 from memsvc.domain.watch import Start, Watch
 from memsvc.domain.write_requests import Draft, OnDuplicate, Patch, RejectedItem, WaitFor, WriteOptions
+from memsvc.engine.capture.capture import CaptureLabels
 from memsvc.engine.memories.documents import DocumentHeader
+from memsvc.engine.memories.lookup import MemoryName
 from memsvc.server import tokens
 from memsvc.server.enums import (
     CONFLICT_POLICY,
     CONFLICT_STATE,
-    KIND,
-    LAYER,
     ON_DUPLICATE,
     RESOLUTION,
-    ROLE,
     VERDICT,
     WATCH_START,
 )
 from memsvc.server.error_status import rejected_from_error
+from memsvc.server.requests.chat_messages import decode_chat_message
 from memsvc.server.requests.decoder import RequestDecoder
 from memsvc.server.requests.filters import decode_as_of, decode_selection
 from memsvc.server.requests.memory_fields import (
+    decode_document_draft,
     decode_draft,
     decode_key,
+    decode_memory_name,
     decode_patch,
     decode_write_options,
 )
-from memsvc.v1 import capture_pb2, conflicts_pb2, consolidation_pb2, history_pb2, maintenance_pb2, review_pb2, watch_pb2
-from memsvc.v1 import memory_service_pb2 as pb
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import filters_pb2 as filters_pb
+from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
+from memsvc.v1 import memory_service_pb2 as memory_pb
+from memsvc.v1 import types_pb2 as types_pb
 
 ARTIFACT = "artifact"
 FILE_REF = "file_ref"
 """The response format of a tool call that returns a file."""
 WATCH_RESUMPTION_FIELDS = ("cursor", "start", "heartbeat_interval")
 """The fields that may differ when a watch is resumed."""
-_EVERY_TIER = [number for number in types.MemoryTier.values() if number]
-_DOCUMENT_KINDS = frozenset({types.MEMORY_KIND_UNSPECIFIED, types.MEMORY_KIND_DOCUMENT, types.MEMORY_KIND_SKILL})
+_EVERY_TIER = [number for number in types_pb.MemoryTier.values() if number]
 _ORDER_FIELDS = frozenset(field.value for field in OrderField)
+_UNCAPTURED_FIELDS = ("tool_calls", "tool_call_id", "token_count", "pinned")
 _DIRECTIONS = frozenset({"asc", "desc"})
 _NANOS = 1_000_000_000
 
 WriteOfOne: TypeAlias = (
-    pb.DeleteMemoryRequest
-    | pb.RestoreMemoryRequest
-    | maintenance_pb2.ArchiveMemoryRequest
-    | consolidation_pb2.UndoConsolidationRequest
+    memory_pb.DeleteMemoryRequest
+    | memory_pb.RestoreMemoryRequest
+    | lifecycle_pb.ArchiveMemoryRequest
+    | lifecycle_pb.UndoConsolidationRequest
+)
+
+_WithConflictPolicy: TypeAlias = (
+    "memory_pb.UpdateMemoryRequest | memory_pb.SupersedeMemoryRequest | memory_pb.CaptureMemoryRequest"
+    " | memory_pb.FlushMessagesRequest | memory_pb.AppendMemoryRequest"
 )
 
 
@@ -76,7 +82,7 @@ class CreateMemory:
     options: WriteOptions
 
 
-def create_memory_request(message: pb.CreateMemoryRequest, *, dimension: int) -> CreateMemory:
+def create_memory_request(message: memory_pb.CreateMemoryRequest, *, dimension: int) -> CreateMemory:
     """Return the memory to store; *dimension* is the length that a given vector must have."""
     decoder = RequestDecoder()
     scope = decoder.scope(message.scope)
@@ -94,7 +100,7 @@ class BatchCreateMemories:
     options: WriteOptions
 
 
-def batch_create_memories_request(message: pb.BatchCreateMemoriesRequest) -> BatchCreateMemories:
+def batch_create_memories_request(message: memory_pb.BatchCreateMemoriesRequest) -> BatchCreateMemories:
     """Return the batch as a whole."""
     decoder = RequestDecoder()
     scope = decoder.scope(message.scope)
@@ -104,7 +110,7 @@ def batch_create_memories_request(message: pb.BatchCreateMemoriesRequest) -> Bat
     return BatchCreateMemories(scope, options)
 
 
-def batch_memory(entry: pb.BatchMemory, scope: types.Scope, *, dimension: int) -> Draft | RejectedItem:
+def batch_memory(entry: memory_pb.BatchMemory, scope: types_pb.Scope, *, dimension: int) -> Draft | RejectedItem:
     """Return one memory of a batch, or its violations, with paths within the item.
 
     Raises:
@@ -129,7 +135,7 @@ class ImportMemories:
     wait_for: WaitFor
 
 
-def import_memories_header(header: pb.ImportHeader) -> ImportMemories:
+def import_memories_header(header: memory_pb.ImportHeader) -> ImportMemories:
     """Return the import that a header begins."""
     decoder = RequestDecoder("header.")
     request = ImportMemories(
@@ -143,7 +149,7 @@ def import_memories_header(header: pb.ImportHeader) -> ImportMemories:
     return request
 
 
-def import_memories_batch(message: pb.ImportMemoriesRequest, *, next_index: int) -> pb.ImportBatch:
+def import_memories_batch(message: memory_pb.ImportMemoriesRequest, *, next_index: int) -> memory_pb.ImportBatch:
     """Return the batch of a message after the header; *next_index* follows the last memory that is known."""
     if message.WhichOneof("part") != "batch":
         raise InvalidRequestError([Violation("batch", "must be set in every message after the header")])
@@ -166,30 +172,23 @@ class GetMemory:
     as_of: AsOf | None
 
 
-def get_memory_request(message: pb.GetMemoryRequest, *, now: datetime) -> GetMemory:
+def get_memory_request(message: memory_pb.GetMemoryRequest, *, now: datetime) -> GetMemory:
     """Return the memory to read."""
     decoder = RequestDecoder()
     scope = decoder.scope(message.scope)
-    memory_id = key = ""
-    by = message.WhichOneof("by")
-    if by == "id":
-        memory_id = decoder.uuid("id", message.id)
-    elif by == "key":
-        key = decoder.name("key", message.key, most=limits.KEY, least=1)
-    else:
-        decoder.add("id", "must be set, or key")
+    memory = decode_memory_name(decoder, message)
     if message.revision < 0:
         decoder.add("revision", "must be a revision, or 0 for any")
-    if message.revision > 0 and by == "key":
+    if message.revision > 0 and memory.key:
         decoder.add("revision", "must be given with id only")
     if message.revision and message.HasField("as_of"):
         decoder.add("as_of", "must not be given together with revision")
     as_of = decode_as_of(decoder, message.as_of, now)
     decoder.finish()
-    return GetMemory(scope, memory_id, key, message.revision, as_of)
+    return GetMemory(scope, memory.id, memory.key, message.revision, as_of)
 
 
-def batch_get_memories_request(message: pb.BatchGetMemoriesRequest) -> tuple[Scope, tuple[str, ...]]:
+def batch_get_memories_request(message: memory_pb.BatchGetMemoriesRequest) -> tuple[Scope, tuple[str, ...]]:
     """Return the scope and the ids of the memories to read."""
     decoder = RequestDecoder()
     scope = decoder.scope(message.scope)
@@ -212,7 +211,7 @@ class ListMemories:
     known_time: datetime | None = None
 
 
-def list_memories_request(message: pb.ListMemoriesRequest, *, now: datetime) -> ListMemories:
+def list_memories_request(message: memory_pb.ListMemoriesRequest, *, now: datetime) -> ListMemories:
     """Return the page to list."""
     decoder = RequestDecoder()
     scope = decoder.scope(message.scope)
@@ -242,7 +241,7 @@ class UpdateMemory:
     options: WriteOptions
 
 
-def update_memory_request(message: pb.UpdateMemoryRequest, *, dimension: int) -> UpdateMemory:
+def update_memory_request(message: memory_pb.UpdateMemoryRequest, *, dimension: int) -> UpdateMemory:
     """Return the fields to change, and no others."""
     decoder = RequestDecoder()
     scope = decoder.scope(message.scope)
@@ -270,17 +269,17 @@ class MemoryWrite:
     """A write of one memory as a whole: a deletion, a restoration, archiving, or undoing a consolidation."""
 
     scope: Scope
-    memory_id: str
+    memory: MemoryName
     expected_revision: int
     options: WriteOptions
 
 
-def delete_memory_request(message: pb.DeleteMemoryRequest) -> MemoryWrite:
+def delete_memory_request(message: memory_pb.DeleteMemoryRequest) -> MemoryWrite:
     """Return the memory to delete."""
     return memory_write(message)
 
 
-def restore_memory_request(message: pb.RestoreMemoryRequest) -> MemoryWrite:
+def restore_memory_request(message: memory_pb.RestoreMemoryRequest) -> MemoryWrite:
     """Return the memory to restore."""
     return memory_write(message)
 
@@ -290,7 +289,7 @@ def memory_write(message: WriteOfOne) -> MemoryWrite:
     decoder = RequestDecoder()
     request = MemoryWrite(
         scope=decoder.scope(message.scope),
-        memory_id=decoder.uuid("id", message.id),
+        memory=decode_memory_name(decoder, message),
         expected_revision=decoder.revision(message.expected_revision),
         options=plain_options(decoder, message.request_id, message.wait_for),
     )
@@ -303,17 +302,17 @@ class SupersedeMemory:
     """A memory and its successor: an existing memory, or a new one."""
 
     scope: Scope
-    memory_id: str
+    memory: MemoryName
     successor: str | Draft
     expected_revision: int
     options: WriteOptions
 
 
-def supersede_memory_request(message: conflicts_pb2.SupersedeMemoryRequest, *, dimension: int) -> SupersedeMemory:
+def supersede_memory_request(message: memory_pb.SupersedeMemoryRequest, *, dimension: int) -> SupersedeMemory:
     """Return the memory to supersede, and its successor."""
     decoder = RequestDecoder()
     scope = decoder.scope(message.scope)
-    memory_id = decoder.uuid("id", message.id)
+    memory = decode_memory_name(decoder, message)
     successor: str | Draft
     if message.memory.id:
         successor = decoder.uuid("memory.id", message.memory.id)
@@ -326,7 +325,7 @@ def supersede_memory_request(message: conflicts_pb2.SupersedeMemoryRequest, *, d
     expected_revision = decoder.revision(message.expected_revision)
     options = _conflicting_options(decoder, message)
     decoder.finish()
-    return SupersedeMemory(scope, memory_id, successor, expected_revision, options)
+    return SupersedeMemory(scope, memory, successor, expected_revision, options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,7 +339,7 @@ class ListConflicts:
     limit: int
 
 
-def list_conflicts_request(message: conflicts_pb2.ListConflictsRequest) -> ListConflicts:
+def list_conflicts_request(message: memory_pb.ListConflictsRequest) -> ListConflicts:
     """Return the page to list."""
     decoder = RequestDecoder()
     scope = decoder.scope(message.scope)
@@ -368,11 +367,11 @@ class ResolveConflict:
     options: WriteOptions
 
 
-def resolve_conflict_request(message: conflicts_pb2.ResolveConflictRequest) -> ResolveConflict:
+def resolve_conflict_request(message: memory_pb.ResolveConflictRequest) -> ResolveConflict:
     """Return the decision about a conflict."""
     decoder = RequestDecoder()
     scope = decoder.scope(message.scope)
-    conflict_id = decoder.uuid("conflict_id", message.conflict_id)
+    conflict_id = decoder.uuid("id", message.id)
     decoder.count("resolution", [message.resolution] if message.resolution else [], least=1, most=1)
     resolution = decoder.enum("resolution", message.resolution, RESOLUTION, Resolution.CONFIRM)
     options = plain_options(decoder, message.request_id, message.wait_for)
@@ -382,22 +381,31 @@ def resolve_conflict_request(message: conflicts_pb2.ResolveConflictRequest) -> R
 
 @dataclass(frozen=True, slots=True)
 class CaptureMemory:
-    """A text from which memories are captured."""
+    """A message from which memories are captured."""
 
     scope: Scope
-    role: Role
+    message: ChatMessage
+    labels: CaptureLabels
     options: WriteOptions
 
 
-def capture_memory_request(message: capture_pb2.CaptureMemoryRequest) -> CaptureMemory:
-    """Return the speaker of a text and the options of the capture."""
+def capture_memory_request(request: memory_pb.CaptureMemoryRequest) -> CaptureMemory:
+    """Return the message, the labels of its memories and the options of the capture."""
     decoder = RequestDecoder()
-    scope = decoder.scope(message.scope)
-    decoder.text("text", message.text, most=limits.SPOKEN, least=1)
-    role = decoder.enum("role", message.role, ROLE, Role.USER)
-    options = plain_options(decoder, message.request_id, message.wait_for)
+    scope = decoder.scope(request.scope)
+    message = decode_chat_message(decoder, "message", request.message, least=1)
+    for name in _UNCAPTURED_FIELDS:
+        if getattr(request.message, name):
+            decoder.add(f"message.{name}", "must be unset; only AppendMessages uses it")
+    if request.message.HasField("metadata"):
+        decoder.add("message.metadata", "must be unset; only AppendMessages uses it")
+    labels = CaptureLabels(
+        tags=decoder.texts("tags", request.tags, count=limits.TAGS, most=limits.TAG, least=1),
+        source=decoder.name("source", request.source, most=limits.SOURCE),
+    )
+    options = _conflicting_options(decoder, request)
     decoder.finish()
-    return CaptureMemory(scope, role, options)
+    return CaptureMemory(scope, message, labels, options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -410,13 +418,14 @@ class FlushMessages:
     options: WriteOptions
 
 
-def flush_messages_request(message: capture_pb2.FlushMessagesRequest) -> FlushMessages:
+def flush_messages_request(message: memory_pb.FlushMessagesRequest) -> FlushMessages:
     """Return the conversation to flush."""
     decoder = RequestDecoder()
     scope = decoder.scope(message.scope)
     decoder.count("messages", message.messages, least=1, most=limits.BATCH)
     messages = [
-        _chat_message(decoder, f"messages[{index}]", one) for index, one in enumerate(message.messages[: limits.BATCH])
+        decode_chat_message(decoder, f"messages[{index}]", one)
+        for index, one in enumerate(message.messages[: limits.BATCH])
     ]
     if sum(len(one.content) for one in message.messages) > limits.CONTENT:
         decoder.add("messages", f"must have at most {limits.CONTENT} characters together; flush fewer at a time")
@@ -424,7 +433,7 @@ def flush_messages_request(message: capture_pb2.FlushMessagesRequest) -> FlushMe
     for index, artifact_id in enumerate(message.artifact_ids[: limits.FILE_REFS]):
         decoder.name(f"artifact_ids[{index}]", artifact_id, most=limits.FILE_REF_ID, least=1)
     artifacts = [FileRef(ARTIFACT, artifact_id) for artifact_id in dict.fromkeys(message.artifact_ids)]
-    options = plain_options(decoder, message.request_id, message.wait_for)
+    options = _conflicting_options(decoder, message)
     decoder.finish()
     return FlushMessages(scope, messages, artifacts, options)
 
@@ -440,14 +449,14 @@ class AppendMemory:
     options: WriteOptions
 
 
-def append_memory_request(message: capture_pb2.AppendMemoryRequest) -> AppendMemory:
+def append_memory_request(message: memory_pb.AppendMemoryRequest) -> AppendMemory:
     """Return the text to append."""
     decoder = RequestDecoder()
     scope = decoder.scope(message.scope)
     key = decode_key(decoder, "key", message.key, least=1)
     content = decoder.text("content", message.content, most=limits.CONTENT, least=1)
     separator = decoder.text("separator", message.separator, most=limits.SEPARATOR)
-    options = plain_options(decoder, message.request_id, message.wait_for)
+    options = _conflicting_options(decoder, message)
     decoder.finish()
     return AppendMemory(scope, key, content, separator if message.HasField("separator") else None, options)
 
@@ -461,27 +470,16 @@ class IngestDocument:
     options: WriteOptions
 
 
-def ingest_document_header(message: capture_pb2.DocumentHeader) -> IngestDocument:
+def ingest_document_header(message: memory_pb.DocumentHeader) -> IngestDocument:
     """Return the document that a header announces."""
     decoder = RequestDecoder("header.")
     scope = decoder.scope(message.scope)
-    name = decoder.name("name", message.name, most=limits.SOURCE)
-    if message.kind not in _DOCUMENT_KINDS:
-        decoder.add("kind", "must be DOCUMENT or SKILL, or left out")
     header = DocumentHeader(
-        name=name,
-        kind=KIND.from_proto.get(message.kind),
-        key=decode_key(decoder, "key", message.key),
-        layer=decoder.enum("layer", message.layer, LAYER, None),
-        category=decoder.text("category", message.category, most=limits.CATEGORY),
-        title=decoder.text("title", message.title, most=limits.TITLE),
-        tags=decoder.texts("tags", message.tags, count=limits.TAGS, most=limits.TAG, least=1),
-        metadata=decoder.metadata("metadata", message.metadata) or None,
+        name=decoder.name("name", message.name, most=limits.SOURCE),
+        draft=decode_document_draft(decoder, message.memory, message.scope),
         size_bytes=message.size_bytes,
         sha256=message.sha256,
     )
-    if message.layer == types.MEMORY_LAYER_SESSION and not message.scope.session_id:
-        decoder.add("layer", "can be SESSION only with a session_id in the scope")
     if not 0 <= message.size_bytes <= limits.DOCUMENT_BYTES:
         decoder.add("size_bytes", f"must be 0 to {limits.DOCUMENT_BYTES}")
     if message.sha256 and not SHA256.fullmatch(message.sha256):
@@ -490,6 +488,7 @@ def ingest_document_header(message: capture_pb2.DocumentHeader) -> IngestDocumen
         request_id=decoder.request_id(message.request_id),
         on_duplicate=decoder.enum("on_duplicate", message.on_duplicate, ON_DUPLICATE, OnDuplicate.RETURN_EXISTING),
         wait_for=decoder.wait_for(message.wait_for),
+        on_conflict=decoder.enum("conflict_policy", message.conflict_policy, CONFLICT_POLICY, ConflictPolicy.MARK),
     )
     decoder.finish()
     return IngestDocument(scope, header, options)
@@ -510,11 +509,11 @@ class WatchMemories:
     heartbeat_seconds: float
 
 
-def watch_memories_request(message: watch_pb2.WatchMemoriesRequest, *, store_id: str) -> WatchMemories:
+def watch_memories_request(message: memory_pb.WatchMemoriesRequest, *, store_id: str) -> WatchMemories:
     """Return the watch to open on the store with the identity *store_id*."""
     decoder = RequestDecoder()
     scope = decoder.scope(message.scope)
-    chosen = types.Filter()
+    chosen = filters_pb.Filter()
     chosen.CopyFrom(message.filter)
     # Whether a memory has expired must not depend on when its change is read: so only its status counts.
     chosen.include_expired = True
@@ -532,13 +531,13 @@ def watch_memories_request(message: watch_pb2.WatchMemoriesRequest, *, store_id:
     return WatchMemories(Watch(scope, selection), start, position, digest, heartbeat)
 
 
-def list_quarantined_request(message: review_pb2.ListQuarantinedRequest, *, now: datetime) -> ListMemories:
+def list_quarantined_request(message: memory_pb.ListQuarantinedRequest, *, now: datetime) -> ListMemories:
     """Return the page of quarantined memories to list, of any tier, expired or not."""
     decoder = RequestDecoder()
     scope = decoder.scope(message.scope)
-    chosen = types.Filter()
+    chosen = filters_pb.Filter()
     chosen.CopyFrom(message.filter)
-    chosen.statuses.append(types.MEMORY_STATUS_QUARANTINED)
+    chosen.statuses.append(types_pb.MEMORY_STATUS_QUARANTINED)
     chosen.tiers.extend(() if chosen.tiers else _EVERY_TIER)
     chosen.include_expired = True
     untestable = {Field.STATUS: "only QUARANTINED memories are listed"}
@@ -561,24 +560,24 @@ class ReviewMemory:
     """A decision about a quarantined memory."""
 
     scope: Scope
-    memory_id: str
+    memory: MemoryName
     verdict: ReviewVerdict
     expected_revision: int
     options: WriteOptions
 
 
-def review_memory_request(message: review_pb2.ReviewMemoryRequest) -> ReviewMemory:
+def review_memory_request(message: memory_pb.ReviewMemoryRequest) -> ReviewMemory:
     """Return the decision about a quarantined memory."""
     decoder = RequestDecoder()
     scope = decoder.scope(message.scope)
-    memory_id = decoder.uuid("id", message.id)
+    memory = decode_memory_name(decoder, message)
     verdict = VERDICT.from_proto.get(message.verdict)
     if verdict is None:
         decoder.add("verdict", "must be APPROVE or REJECT")
     expected_revision = decoder.revision(message.expected_revision)
     options = plain_options(decoder, message.request_id, message.wait_for)
     decoder.finish()
-    return ReviewMemory(scope, memory_id, verdict or ReviewVerdict.REJECT, expected_revision, options)
+    return ReviewMemory(scope, memory, verdict or ReviewVerdict.REJECT, expected_revision, options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -586,20 +585,20 @@ class ListRevisions:
     """One page of the revisions of a memory, newest first; *before* is the last revision of the page before."""
 
     scope: Scope
-    memory_id: str
+    memory: MemoryName
     before: int | None
     limit: int
 
 
-def list_revisions_request(message: history_pb2.ListRevisionsRequest) -> ListRevisions:
+def list_revisions_request(message: memory_pb.ListRevisionsRequest) -> ListRevisions:
     """Return the page to list."""
     decoder = RequestDecoder()
     scope = decoder.scope(message.scope)
-    memory_id = decoder.uuid("id", message.id)
+    memory = decode_memory_name(decoder, message)
     limit = decoder.page_size(message.page_size, most=limits.HISTORY_PAGE, default=limits.HISTORY_PAGE_DEFAULT)
     after = decoder.list_cursor(message)
     decoder.finish()
-    return ListRevisions(scope, memory_id, None if after is None else after.row, limit)
+    return ListRevisions(scope, memory, None if after is None else after.row, limit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -607,23 +606,23 @@ class RollbackMemory:
     """An earlier revision of a memory that is to be restored as a new one."""
 
     scope: Scope
-    memory_id: str
+    memory: MemoryName
     revision: int
     expected_revision: int
     options: WriteOptions
 
 
-def rollback_memory_request(message: history_pb2.RollbackMemoryRequest) -> RollbackMemory:
+def rollback_memory_request(message: memory_pb.RollbackMemoryRequest) -> RollbackMemory:
     """Return the revision to restore."""
     decoder = RequestDecoder()
     scope = decoder.scope(message.scope)
-    memory_id = decoder.uuid("id", message.id)
+    memory = decode_memory_name(decoder, message)
     if message.revision < 1:
         decoder.add("revision", "must be a revision: 1 or more")
     expected_revision = decoder.revision(message.expected_revision)
     options = plain_options(decoder, message.request_id, message.wait_for)
     decoder.finish()
-    return RollbackMemory(scope, memory_id, message.revision, expected_revision, options)
+    return RollbackMemory(scope, memory, message.revision, expected_revision, options)
 
 
 def plain_options(decoder: RequestDecoder, request_id: str, wait_for: int) -> WriteOptions:
@@ -631,9 +630,7 @@ def plain_options(decoder: RequestDecoder, request_id: str, wait_for: int) -> Wr
     return WriteOptions(request_id=decoder.request_id(request_id), wait_for=decoder.wait_for(wait_for))
 
 
-def _conflicting_options(
-    decoder: RequestDecoder, message: pb.UpdateMemoryRequest | conflicts_pb2.SupersedeMemoryRequest
-) -> WriteOptions:
+def _conflicting_options(decoder: RequestDecoder, message: _WithConflictPolicy) -> WriteOptions:
     return WriteOptions(
         request_id=decoder.request_id(message.request_id),
         wait_for=decoder.wait_for(message.wait_for),
@@ -653,7 +650,7 @@ def _order(decoder: RequestDecoder, order_by: str) -> Order:
     return Order(OrderField(field), descending=direction == ["desc"])
 
 
-def _heartbeat_seconds(decoder: RequestDecoder, message: watch_pb2.WatchMemoriesRequest) -> float:
+def _heartbeat_seconds(decoder: RequestDecoder, message: memory_pb.WatchMemoriesRequest) -> float:
     if not message.HasField("heartbeat_interval"):
         return limits.HEARTBEAT_DEFAULT_SECONDS
     interval = message.heartbeat_interval
@@ -662,28 +659,3 @@ def _heartbeat_seconds(decoder: RequestDecoder, message: watch_pb2.WatchMemories
     if not (0 <= interval.nanos < _NANOS and least * _NANOS <= nanos <= most * _NANOS):
         decoder.add("heartbeat_interval", f"must be {least} to {most} seconds")
     return nanos / _NANOS
-
-
-def _chat_message(decoder: RequestDecoder, field: str, message: capture_pb2.ChatMessage) -> ChatMessage:
-    role = decoder.enum(f"{field}.role", message.role, ROLE, Role.USER)
-    content = decoder.text(f"{field}.content", message.content, most=limits.SPOKEN)
-    speaker = decoder.text(f"{field}.speaker", message.speaker, most=limits.SPEAKER)
-    event_time = decoder.optional_time(f"{field}.event_time", message, "event_time")
-    decoder.count(f"{field}.tool_calls", message.tool_calls, most=limits.TOOL_CALLS)
-    files = []
-    for index, call in enumerate(message.tool_calls[: limits.TOOL_CALLS]):
-        _check_tool_call(decoder, f"{field}.tool_calls[{index}]", call)
-        if call.response_format == FILE_REF:
-            files.append(FileRef(call.category, call.file_id))
-    return ChatMessage(role=role, content=content, speaker=speaker, event_time=event_time, files=tuple(files))
-
-
-def _check_tool_call(decoder: RequestDecoder, field: str, call: capture_pb2.ChatToolCall) -> None:
-    decoder.text(f"{field}.id", call.id, most=limits.FILE_REF_ID)
-    decoder.text(f"{field}.name", call.name, most=limits.FILE_REF_ID)
-    decoder.text(f"{field}.response_format", call.response_format, most=limits.CATEGORY)
-    decoder.metadata(f"{field}.arguments", call.arguments)
-    if call.response_format == FILE_REF:
-        decoder.name(f"{field}.file_id", call.file_id, most=limits.FILE_REF_ID, least=1)
-        if call.category not in FILE_CATEGORIES:
-            decoder.add(f"{field}.category", f"must be one of {', '.join(sorted(FILE_CATEGORIES))}")

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, TypeAlias
 
 from memsvc.domain import limits
 from memsvc.domain.conflicts import ConflictPolicy
-from memsvc.domain.files import FILE_CATEGORIES
 from memsvc.domain.memory import FileRef, Keyword, Layer, Origin, Recurrence, Reminder, Status, Tier, normal_keywords
 from memsvc.domain.memory_keys import fault_of
 from memsvc.domain.provenance import DIGITS
 from memsvc.domain.reminders import YEARS, is_day, slot_of
 from memsvc.domain.write_requests import PATCHABLE, Draft, OnDuplicate, Patch, PatchValue, WriteOptions
+from memsvc.engine.memories.lookup import MemoryName
 from memsvc.server.enums import (
     CONFLICT_POLICY,
+    FILE_CATEGORY,
     KIND,
     LAYER,
     ON_DUPLICATE,
@@ -26,44 +28,59 @@ from memsvc.server.enums import (
     TIER,
 )
 from memsvc.server.requests.decoder import RequestDecoder, WithVector, time_from_proto, unique
-from memsvc.v1 import memory_service_pb2 as pb
-from memsvc.v1 import reminder_pb2
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import memory_service_pb2 as memory_pb
+from memsvc.v1 import types_pb2 as types_pb
 
 DEFAULT_IMPORTANCE = 3
+DOCUMENT_KINDS = frozenset(
+    {types_pb.MEMORY_KIND_UNSPECIFIED, types_pb.MEMORY_KIND_DOCUMENT, types_pb.MEMORY_KIND_SKILL}
+)
 UPDATABLE_STATUSES = frozenset(
-    {types.MEMORY_STATUS_ACTIVE, types.MEMORY_STATUS_ARCHIVED, types.MEMORY_STATUS_QUARANTINED}
+    {types_pb.MEMORY_STATUS_ACTIVE, types_pb.MEMORY_STATUS_ARCHIVED, types_pb.MEMORY_STATUS_QUARANTINED}
 )
 _MONTHS, _DAYS, _HOURS, _MINUTES = 12, 31, 23, 59
 
-FieldDecoder: TypeAlias = Callable[[RequestDecoder, str, types.Memory], Any]
+FieldDecoder: TypeAlias = Callable[[RequestDecoder, str, types_pb.Memory], Any]
 """Decodes one field of a memory, which is at the given path; a field without a value gives its default."""
 
 
 def decode_draft(
-    decoder: RequestDecoder, memory: types.Memory, scope: types.Scope, message: WithVector, *, dimension: int
+    decoder: RequestDecoder, memory: types_pb.Memory, scope: types_pb.Scope, message: WithVector, *, dimension: int
 ) -> Draft:
     """Return a memory to create in *scope*, with the vector of *message*. Output-only fields are ignored."""
+    draft = _draft(decoder, memory, scope, frozenset({"content"}))
+    return replace(draft, vector=decoder.vector(message, dimension))
+
+
+def decode_document_draft(decoder: RequestDecoder, memory: types_pb.Memory, scope: types_pb.Scope) -> Draft:
+    """Return the fields of the memory of a document, whose content follows."""
+    if memory.content:
+        decoder.add("memory.content", "must be empty: it is the text of the document that follows")
+    if memory.kind not in DOCUMENT_KINDS:
+        decoder.add("memory.kind", "must be DOCUMENT or SKILL, or left out")
+    return replace(_draft(decoder, memory, scope, frozenset()), content="")
+
+
+def _draft(decoder: RequestDecoder, memory: types_pb.Memory, scope: types_pb.Scope, required: frozenset[str]) -> Draft:
     if memory.HasField("scope"):
         decoder.inner_scope(memory.scope, "memory.scope")
         if memory.scope.user_id and memory.scope.user_id != scope.user_id:
             decoder.add("memory.scope.user_id", "must be empty or the request's user")
     own = memory.scope
-    if memory.layer == types.MEMORY_LAYER_SESSION and not (own.session_id or scope.session_id):
+    if memory.layer == types_pb.MEMORY_LAYER_SESSION and not (own.session_id or scope.session_id):
         decoder.add("memory.layer", "can be SESSION only with a session_id in the scope")
     # Only fields with a value are decoded: most memories have few, and imports have many memories.
-    given = {"content", *(descriptor.name for descriptor, _ in memory.ListFields())}
+    given = {*required, *(descriptor.name for descriptor, _ in memory.ListFields())}
     values = {name: decode(decoder, path, memory) for name, path, decode in _DRAFT_FIELDS if name in given}
     return Draft(
         project_id=decoder.project(own.project_id),
         agent_id=own.agent_id or None,
         session_id=own.session_id or None,
-        vector=decoder.vector(message, dimension),
-        **values,
+        **({"content": ""} | values),
     )
 
 
-def masked_fields(request: pb.UpdateMemoryRequest) -> list[str]:
+def masked_fields(request: memory_pb.UpdateMemoryRequest) -> list[str]:
     """Return the names of the fields to change: those of the mask, or without one all that are given.
 
     A key given without an id names the memory; it is then no change.
@@ -78,7 +95,7 @@ def masked_fields(request: pb.UpdateMemoryRequest) -> list[str]:
     return sorted(given)
 
 
-def decode_patch(decoder: RequestDecoder, request: pb.UpdateMemoryRequest, *, dimension: int) -> Patch:
+def decode_patch(decoder: RequestDecoder, request: memory_pb.UpdateMemoryRequest, *, dimension: int) -> Patch:
     """Return the changes of an update. A kind without a value is None: the default of a memory with its speaker."""
     memory, names = request.memory, masked_fields(request)
     for index, path in enumerate(request.update_mask.paths):
@@ -104,18 +121,34 @@ def decode_key(decoder: RequestDecoder, field: str, key: str, *, least: int = 0)
     return key
 
 
-def decode_file_refs(decoder: RequestDecoder, field: str, refs: Sequence[types.FileRef]) -> tuple[FileRef, ...]:
+def decode_memory_name(decoder: RequestDecoder, message: Any) -> MemoryName:
+    """Return the id or the key by which a request names its memory."""
+    by = message.WhichOneof("by")
+    if by == "id":
+        return MemoryName(id=decoder.uuid("id", message.id))
+    if by == "key":
+        return MemoryName(key=decoder.name("key", message.key, most=limits.KEY, least=1))
+    decoder.add("id", "must be set, or key")
+    return MemoryName()
+
+
+def decode_file_refs(decoder: RequestDecoder, field: str, refs: Sequence[types_pb.FileRef]) -> tuple[FileRef, ...]:
     """Return references to files, each once, in order."""
     for index, ref in enumerate(refs):
-        if ref.category not in FILE_CATEGORIES:
-            decoder.add(f"{field}[{index}].category", f"must be one of {', '.join(sorted(FILE_CATEGORIES))}")
+        if ref.category not in FILE_CATEGORY.from_proto:
+            decoder.add(f"{field}[{index}].category", f"must be one of {', '.join(sorted(FILE_CATEGORY.names))}")
         decoder.name(f"{field}[{index}].id", ref.id, most=limits.FILE_REF_ID, least=1)
-    return unique(FileRef(ref.category, ref.id) for ref in refs)
+    return unique(file_ref_from_proto(ref) for ref in refs if ref.category in FILE_CATEGORY.from_proto)
+
+
+def file_ref_from_proto(ref: types_pb.FileRef) -> FileRef:
+    """Return a reference whose category is known."""
+    return FileRef(FILE_CATEGORY.from_proto[ref.category].value, ref.id)
 
 
 def decode_write_options(
     decoder: RequestDecoder,
-    request: pb.CreateMemoryRequest | pb.BatchCreateMemoriesRequest,
+    request: memory_pb.CreateMemoryRequest | memory_pb.BatchCreateMemoriesRequest,
 ) -> WriteOptions:
     """Return how to write new memories."""
     return WriteOptions(
@@ -126,7 +159,7 @@ def decode_write_options(
     )
 
 
-def decode_reminder(decoder: RequestDecoder, field: str, reminder: reminder_pb2.Reminder) -> Reminder:
+def decode_reminder(decoder: RequestDecoder, field: str, reminder: types_pb.Reminder) -> Reminder:
     """Return the reminder that a memory is to have."""
     recurrence, day = reminder.recurrence, reminder.date
     default = Recurrence.NONE if day.year else Recurrence.YEARLY
@@ -138,8 +171,8 @@ def decode_reminder(decoder: RequestDecoder, field: str, reminder: reminder_pb2.
             decoder,
             f"{field}.date",
             day,
-            needs_year=recurrence == reminder_pb2.REMINDER_RECURRENCE_NONE,
-            is_yearly=recurrence == reminder_pb2.REMINDER_RECURRENCE_YEARLY,
+            needs_year=recurrence == types_pb.REMINDER_RECURRENCE_NONE,
+            is_yearly=recurrence == types_pb.REMINDER_RECURRENCE_YEARLY,
         )
     slot = decoder.enum(f"{field}.slot", reminder.slot, REMINDER_SLOT, None)
     minute = _minute_of_day(decoder, field, reminder) if reminder.HasField("time") else None
@@ -156,7 +189,7 @@ def decode_reminder(decoder: RequestDecoder, field: str, reminder: reminder_pb2.
 
 
 def check_date(
-    decoder: RequestDecoder, field: str, day: reminder_pb2.CalendarDate, *, needs_year: bool, is_yearly: bool = False
+    decoder: RequestDecoder, field: str, day: types_pb.CalendarDate, *, needs_year: bool, is_yearly: bool = False
 ) -> bool:
     """Check a day of the calendar, and return whether it is valid. A yearly one may be 29 February of any year."""
     valid = in_range = True
@@ -178,7 +211,7 @@ def check_date(
     return valid
 
 
-def _minute_of_day(decoder: RequestDecoder, field: str, reminder: reminder_pb2.Reminder) -> int:
+def _minute_of_day(decoder: RequestDecoder, field: str, reminder: types_pb.Reminder) -> int:
     time = reminder.time
     if not 0 <= time.hours <= _HOURS:
         decoder.add(f"{field}.time.hours", f"must be 0 to {_HOURS}")
@@ -189,7 +222,7 @@ def _minute_of_day(decoder: RequestDecoder, field: str, reminder: reminder_pb2.R
     return time.hours * (_MINUTES + 1) + time.minutes
 
 
-def _keywords(decoder: RequestDecoder, field: str, memory: types.Memory) -> tuple[Keyword, ...]:
+def _keywords(decoder: RequestDecoder, field: str, memory: types_pb.Memory) -> tuple[Keyword, ...]:
     keywords = memory.keywords
     decoder.count(field, keywords, most=limits.KEYWORDS)
     for index, keyword in enumerate(keywords[: limits.KEYWORDS]):
@@ -198,12 +231,12 @@ def _keywords(decoder: RequestDecoder, field: str, memory: types.Memory) -> tupl
     return normal_keywords(Keyword(keyword.term, keyword.weight or 1.0) for keyword in keywords)
 
 
-def _file_refs(decoder: RequestDecoder, field: str, memory: types.Memory) -> tuple[FileRef, ...]:
+def _file_refs(decoder: RequestDecoder, field: str, memory: types_pb.Memory) -> tuple[FileRef, ...]:
     decoder.count(field, memory.file_refs, most=limits.FILE_REFS)
     return decode_file_refs(decoder, field, memory.file_refs[: limits.FILE_REFS])
 
 
-def _status(decoder: RequestDecoder, field: str, memory: types.Memory) -> Status:
+def _status(decoder: RequestDecoder, field: str, memory: types_pb.Memory) -> Status:
     if not memory.status:
         return Status.ACTIVE
     if memory.status not in UPDATABLE_STATUSES:
@@ -212,7 +245,7 @@ def _status(decoder: RequestDecoder, field: str, memory: types.Memory) -> Status
     return STATUS.from_proto[memory.status]
 
 
-def _valid_to(decoder: RequestDecoder, field: str, memory: types.Memory) -> datetime | None:
+def _valid_to(decoder: RequestDecoder, field: str, memory: types_pb.Memory) -> datetime | None:
     if not memory.HasField("valid_to") or not decoder.is_time(field, memory.valid_to):
         return None
     start, end = memory.valid_from, memory.valid_to
@@ -221,7 +254,7 @@ def _valid_to(decoder: RequestDecoder, field: str, memory: types.Memory) -> date
     return time_from_proto(end)
 
 
-def _new_ttl(decoder: RequestDecoder, field: str, memory: types.Memory) -> Any:
+def _new_ttl(decoder: RequestDecoder, field: str, memory: types_pb.Memory) -> Any:
     ttl = decoder.ttl(field, memory.ttl)
     if memory.HasField("expire_time"):
         decoder.add(field, "must not be given together with expire_time")
@@ -237,7 +270,7 @@ def _time(name: str) -> FieldDecoder:
 
 
 def _share(name: str, default: float | None, digits: int | None = None) -> FieldDecoder:
-    def decode(decoder: RequestDecoder, field: str, memory: types.Memory) -> float | None:
+    def decode(decoder: RequestDecoder, field: str, memory: types_pb.Memory) -> float | None:
         if not memory.HasField(name):  # type: ignore[arg-type] # the name of an optional number
             return default
         value = decoder.number(field, getattr(memory, name), most=1.0)
@@ -278,7 +311,9 @@ _DECODERS: Mapping[str, FieldDecoder] = {
     "ttl": lambda decoder, field, memory: decoder.ttl(field, memory.ttl) if memory.HasField("ttl") else None,
     "origin": lambda decoder, field, memory: decoder.enum(field, memory.origin, ORIGIN, Origin.AGENT),
     "trust": _share("trust", None, DIGITS),
-    "derived_from": lambda decoder, field, memory: decoder.uuids(field, memory.derived_from, count=limits.DERIVED_FROM),
+    "derived_from_ids": lambda decoder, field, memory: decoder.uuids(
+        field, memory.derived_from_ids, count=limits.DERIVED_FROM
+    ),
     "reminder": lambda decoder, field, memory: (
         decode_reminder(decoder, field, memory.reminder) if memory.HasField("reminder") else None
     ),
@@ -291,7 +326,7 @@ _DECODERS: Mapping[str, FieldDecoder] = {
 _NEW_DECODERS: Mapping[str, FieldDecoder] = {
     **_DECODERS,
     # The only status that a new memory can ask for; any other is output of an earlier reply.
-    "status": lambda _, __, memory: Status.QUARANTINED if memory.status == types.MEMORY_STATUS_QUARANTINED else None,
+    "status": lambda _, __, memory: Status.QUARANTINED if memory.status == types_pb.MEMORY_STATUS_QUARANTINED else None,
     "ttl": _new_ttl,
     "metadata": lambda decoder, field, memory: decoder.metadata(field, memory.metadata) or None,
 }

@@ -28,8 +28,7 @@ from memsvc.server.enums import FUSION_METHOD, MODE, NORMALIZATION, SEARCH_GROUP
 from memsvc.server.options import ContextDefaults
 from memsvc.server.requests.decoder import RequestDecoder, unique
 from memsvc.server.requests.filters import decode_as_of, decode_selection, default_conditions
-from memsvc.v1 import context_pb2
-from memsvc.v1 import search_service_pb2 as pb
+from memsvc.v1 import search_service_pb2 as search_pb
 
 DEFAULT_RANK_CONSTANT = 60
 BOOST_MAX = 2.0
@@ -43,11 +42,11 @@ SHARES_TOLERANCE = 0.001
 CORE_LIMIT = 50
 
 PRESETS: Mapping[int, tuple[Mapping[Retriever, float], float]] = {
-    pb.FUSION_PRESET_DENSE_70_BM25_30: (
+    search_pb.FUSION_PRESET_DENSE_70_BM25_30: (
         {Retriever.DENSE: 0.7, Retriever.BM25: 0.3, Retriever.KEYWORD_TABLE: 0.0},
         1.0,
     ),
-    pb.FUSION_PRESET_DENSE_60_KEYWORD_40: (
+    search_pb.FUSION_PRESET_DENSE_60_KEYWORD_40: (
         {Retriever.DENSE: 0.6, Retriever.BM25: 0.0, Retriever.KEYWORD_TABLE: 0.4},
         0.7,
     ),
@@ -56,13 +55,13 @@ PRESETS: Mapping[int, tuple[Mapping[Retriever, float], float]] = {
 EQUAL_WEIGHTS: Mapping[Retriever, float] = dict.fromkeys(Retriever, 1.0)
 _DEFAULT_WEIGHTING = TimeWeighting()
 _SEARCH_GROUPS: Mapping[int, AbstractSet[ResultGroup]] = {
-    pb.SEARCH_ALL_SCOPE_ALL: frozenset(ResultGroup),
+    search_pb.SEARCH_GROUP_ALL: frozenset(ResultGroup),
     **{number: frozenset({group}) for number, group in SEARCH_GROUP.from_proto.items()},
 }
 
 
 def search_request(
-    message: pb.SearchRequest,
+    message: search_pb.SearchRequest,
     *,
     now: datetime,
     dimension: int,
@@ -110,25 +109,27 @@ def search_request(
     return query
 
 
-def batch_search_request(message: pb.BatchSearchRequest) -> None:
+def batch_search_request(message: search_pb.BatchSearchRequest) -> None:
     """Check a batch of searches as a whole; each is decoded by itself as it runs."""
     decoder = RequestDecoder()
     decoder.count("searches", message.searches, least=1, most=limits.SEARCHES)
     decoder.finish()
 
 
-def search_digest(message: pb.SearchRequest) -> bytes:
+def search_digest(message: search_pb.SearchRequest) -> bytes:
     """Return the digest that the page tokens of one search are bound to."""
     return tokens.digest(message, without=PAGED_FIELDS)
 
 
-def search_all_request(message: pb.SearchAllRequest, *, now: datetime, weighting: TimeWeighting | None) -> GlobalQuery:
+def search_all_request(
+    message: search_pb.SearchAllRequest, *, now: datetime, weighting: TimeWeighting | None
+) -> GlobalQuery:
     """Return the search over all groups, or over those that are named."""
     decoder = RequestDecoder()
     is_blank = not message.query.strip()
     if is_blank:
         decoder.add("query", "must be set")
-    named = decoder.enums("scopes", message.scopes, _SEARCH_GROUPS, count=len(_SEARCH_GROUPS))
+    named = decoder.enums("groups", message.groups, _SEARCH_GROUPS, count=len(_SEARCH_GROUPS))
     groups = frozenset[ResultGroup]().union(*named) or frozenset(ResultGroup)
     scope = decoder.scope(message.scope)
     if not is_blank:
@@ -163,7 +164,7 @@ class ContextResumption:
 
 
 def build_context_request(
-    message: context_pb2.BuildContextRequest, defaults: ContextDefaults, *, now: datetime, dimension: int
+    message: search_pb.BuildContextRequest, defaults: ContextDefaults, *, now: datetime, dimension: int
 ) -> ContextQuery | ContextResumption:
     """Return the context to build, or the one to resume when the request has a cursor."""
     decoder = RequestDecoder()
@@ -180,7 +181,7 @@ def build_context_request(
 
 
 def render_context_request(
-    message: context_pb2.RenderContextRequest, defaults: ContextDefaults, *, now: datetime, dimension: int
+    message: search_pb.RenderContextRequest, defaults: ContextDefaults, *, now: datetime, dimension: int
 ) -> ContextQuery:
     """Return the context to render."""
     return _context_query(RequestDecoder(), message, defaults, now=now, dimension=dimension)
@@ -195,7 +196,7 @@ class LoadCore:
     zone: ZoneInfo | None
 
 
-def load_core_request(message: context_pb2.LoadCoreRequest) -> LoadCore:
+def load_core_request(message: search_pb.LoadCoreRequest) -> LoadCore:
     """Return the core memories to load."""
     decoder = RequestDecoder()
     request = LoadCore(
@@ -216,13 +217,13 @@ def _snippet_chars(decoder: RequestDecoder, value: int) -> int:
     return decoder.integer("snippet_chars", value, least=least, most=most, default=limits.SNIPPET_DEFAULT)
 
 
-def _offset(decoder: RequestDecoder, message: pb.SearchRequest) -> int:
+def _offset(decoder: RequestDecoder, message: search_pb.SearchRequest) -> int:
     return decoder.token(
         tokens.search_offset, message.page_token, search_digest(message), depth=limits.SEARCH_DEPTH, default=0
     )
 
 
-def _mode(decoder: RequestDecoder, message: pb.SearchRequest) -> Mode:
+def _mode(decoder: RequestDecoder, message: search_pb.SearchRequest) -> Mode:
     mode = decoder.enum("mode", message.mode, MODE, Mode.HYBRID)
     if message.query.strip():
         return mode
@@ -235,7 +236,7 @@ def _mode(decoder: RequestDecoder, message: pb.SearchRequest) -> Mode:
     return mode
 
 
-def _fusion(decoder: RequestDecoder, fusion: pb.Fusion) -> Fusion:
+def _fusion(decoder: RequestDecoder, fusion: search_pb.Fusion) -> Fusion:
     """Return how to fuse: presets become weights."""
     is_chosen = fusion.preset or fusion.HasField("weights")
     default = FusionMethod.WEIGHTED if is_chosen else FusionMethod.DEFAULT
@@ -262,7 +263,7 @@ def _fusion(decoder: RequestDecoder, fusion: pb.Fusion) -> Fusion:
     )
 
 
-def _check_method(decoder: RequestDecoder, fusion: pb.Fusion, method: FusionMethod) -> None:
+def _check_method(decoder: RequestDecoder, fusion: search_pb.Fusion, method: FusionMethod) -> None:
     if method is FusionMethod.DEFAULT:
         for descriptor, _ in fusion.ListFields():
             if descriptor.name != "method":
@@ -273,7 +274,7 @@ def _check_method(decoder: RequestDecoder, fusion: pb.Fusion, method: FusionMeth
         decoder.add("fusion.weights", "must not be given together with a preset")
 
 
-def _weights(decoder: RequestDecoder, weights: pb.FusionWeights) -> Mapping[Retriever, float]:
+def _weights(decoder: RequestDecoder, weights: search_pb.FusionWeights) -> Mapping[Retriever, float]:
     """Return the given weights, absent ones as 0 and the largest as 1, since only their ratios count."""
     given = {descriptor.name: value for descriptor, value in weights.ListFields()}
     if not given:
@@ -290,8 +291,8 @@ def _weights(decoder: RequestDecoder, weights: pb.FusionWeights) -> Mapping[Retr
     }
 
 
-def _weighting(decoder: RequestDecoder, weighting: pb.Weighting) -> TimeWeighting | None:
-    if not weighting.enabled:
+def _weighting(decoder: RequestDecoder, weighting: search_pb.Weighting) -> TimeWeighting | None:
+    if weighting.disabled:
         return None
     default = _DEFAULT_WEIGHTING
     decay = decoder.number("weighting.decay_factor", weighting.decay_factor, most=1.0)
@@ -304,14 +305,14 @@ def _weighting(decoder: RequestDecoder, weighting: pb.Weighting) -> TimeWeightin
     )
 
 
-def _refinement(decoder: RequestDecoder, message: pb.SearchRequest) -> Refinement:
+def _refinement(decoder: RequestDecoder, message: search_pb.SearchRequest) -> Refinement:
     depth, threshold, mmr_lambda = 0, None, None
-    if message.diversity.enabled:
+    if message.HasField("diversity"):
         mmr_lambda = decoder.number("diversity.mmr_lambda", message.diversity.mmr_lambda, most=1.0) or MMR_LAMBDA
-    if message.collapsing.enabled:
+    if message.HasField("collapsing"):
         given = decoder.number("collapsing.threshold", message.collapsing.threshold, most=1.0)
         threshold = given or COLLAPSE_THRESHOLD
-    if message.reranking.enabled:
+    if message.HasField("reranking"):
         depth = decoder.integer(
             "reranking.depth", message.reranking.depth, least=1, most=limits.RERANK_DEPTH, default=RERANK_DEPTH
         )
@@ -322,7 +323,7 @@ def _refinement(decoder: RequestDecoder, message: pb.SearchRequest) -> Refinemen
 
 def _context_query(
     decoder: RequestDecoder,
-    message: context_pb2.BuildContextRequest | context_pb2.RenderContextRequest,
+    message: search_pb.BuildContextRequest | search_pb.RenderContextRequest,
     defaults: ContextDefaults,
     *,
     now: datetime,
@@ -368,7 +369,7 @@ def _context_query(
     return query
 
 
-def _shares(decoder: RequestDecoder, shares: context_pb2.ContextShares) -> SectionShares:
+def _shares(decoder: RequestDecoder, shares: search_pb.ContextShares) -> SectionShares:
     values = {name: getattr(shares, name) for name in ("core", "session", "short_term", "long_term")}
     for name, value in values.items():
         decoder.number(f"options.shares.{name}", value, most=1.0)

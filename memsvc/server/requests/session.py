@@ -6,14 +6,15 @@ from dataclasses import dataclass
 
 from memsvc.domain import limits
 from memsvc.domain.scope import Scope
-from memsvc.domain.sessions import MessageState, NewMessage, OnOpen, Role, SessionState, ToolCall
+from memsvc.domain.sessions import MessageState, NewMessage, OnOpen, SessionState
 from memsvc.domain.write_requests import WaitFor
 from memsvc.engine.sessions.service import MessagePage, NewSession
 from memsvc.engine.sessions.trim import TrimRequest
-from memsvc.server.enums import AUTO_TRIM, ON_OPEN, ROLE, SESSION_STATE
+from memsvc.server.enums import AUTO_TRIM, ON_OPEN, SESSION_STATE
+from memsvc.server.requests.chat_messages import decode_chat_message
 from memsvc.server.requests.decoder import RequestDecoder
-from memsvc.v1 import session_service_pb2 as pb
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import session_service_pb2 as session_pb
+from memsvc.v1 import types_pb2 as types_pb
 
 _LIVE = frozenset({MessageState.ACTIVE})
 _LIVE_OR_ARCHIVED = frozenset({MessageState.ACTIVE, MessageState.ARCHIVED})
@@ -28,7 +29,7 @@ class CreateSession:
     request_id: str
 
 
-def create_session_request(message: pb.CreateSessionRequest) -> CreateSession:
+def create_session_request(message: session_pb.CreateSessionRequest) -> CreateSession:
     """Return the session to open."""
     decoder = RequestDecoder()
     scope = decoder.scope(message.scope)
@@ -55,7 +56,7 @@ class AppendMessages:
     wait_for: WaitFor
 
 
-def append_messages_request(message: pb.AppendMessagesRequest) -> AppendMessages:
+def append_messages_request(message: session_pb.AppendMessagesRequest) -> AppendMessages:
     """Return the messages to append."""
     decoder = RequestDecoder()
     scope = _session_scope(decoder, message.scope)
@@ -70,7 +71,7 @@ def append_messages_request(message: pb.AppendMessagesRequest) -> AppendMessages
     return AppendMessages(scope, messages, request_id, wait_for)
 
 
-def get_session_request(message: pb.GetSessionRequest) -> Scope:
+def get_session_request(message: session_pb.GetSessionRequest) -> Scope:
     """Return the scope of the session to read."""
     decoder = RequestDecoder()
     scope = _session_scope(decoder, message.scope)
@@ -88,7 +89,7 @@ class ListSessions:
     limit: int
 
 
-def list_sessions_request(message: pb.ListSessionsRequest) -> ListSessions:
+def list_sessions_request(message: session_pb.ListSessionsRequest) -> ListSessions:
     """Return the page to list."""
     decoder = RequestDecoder()
     scope = decoder.scope(message.scope)
@@ -99,7 +100,7 @@ def list_sessions_request(message: pb.ListSessionsRequest) -> ListSessions:
     return ListSessions(scope, frozenset(states) or frozenset(SessionState), before, limit)
 
 
-def list_messages_request(message: pb.ListMessagesRequest) -> tuple[Scope, MessagePage]:
+def list_messages_request(message: session_pb.ListMessagesRequest) -> tuple[Scope, MessagePage]:
     """Return the scope of a session, and the page of its messages to list."""
     decoder = RequestDecoder()
     scope = _session_scope(decoder, message.scope)
@@ -120,7 +121,7 @@ class TrimSession:
     wait_for: WaitFor
 
 
-def trim_session_request(message: pb.TrimSessionRequest) -> TrimSession:
+def trim_session_request(message: session_pb.TrimSessionRequest) -> TrimSession:
     """Return the session to trim, and how far."""
     decoder = RequestDecoder()
     scope = _session_scope(decoder, message.scope)
@@ -134,7 +135,7 @@ def trim_session_request(message: pb.TrimSessionRequest) -> TrimSession:
     return TrimSession(scope, trim, request_id, wait_for)
 
 
-def close_session_request(message: pb.CloseSessionRequest) -> tuple[Scope, str]:
+def close_session_request(message: session_pb.CloseSessionRequest) -> tuple[Scope, str]:
     """Return the scope of the session to close, and the request id."""
     decoder = RequestDecoder()
     scope = _session_scope(decoder, message.scope)
@@ -152,7 +153,7 @@ class ReopenSession:
     request_id: str
 
 
-def reopen_session_request(message: pb.ReopenSessionRequest) -> ReopenSession:
+def reopen_session_request(message: session_pb.ReopenSessionRequest) -> ReopenSession:
     """Return the session to reopen."""
     decoder = RequestDecoder()
     scope = _session_scope(decoder, message.scope)
@@ -162,19 +163,23 @@ def reopen_session_request(message: pb.ReopenSessionRequest) -> ReopenSession:
     return ReopenSession(scope, on_open, request_id)
 
 
-def _session_scope(decoder: RequestDecoder, message: types.Scope) -> Scope:
+def _session_scope(decoder: RequestDecoder, message: types_pb.Scope) -> Scope:
     scope = decoder.scope(message)
     if not message.session_id:
         decoder.add("scope.session_id", "must be set: it names the session")
     return scope
 
 
-def _row_before(decoder: RequestDecoder, message: pb.ListSessionsRequest | pb.ListMessagesRequest) -> int | None:
+def _row_before(
+    decoder: RequestDecoder, message: session_pb.ListSessionsRequest | session_pb.ListMessagesRequest
+) -> int | None:
     cursor = decoder.list_cursor(message)
     return None if cursor is None else cursor.row
 
 
-def _optional_bound(decoder: RequestDecoder, field: str, message: pb.TrimSessionRequest, *, most: int) -> int | None:
+def _optional_bound(
+    decoder: RequestDecoder, field: str, message: session_pb.TrimSessionRequest, *, most: int
+) -> int | None:
     if not message.HasField(field):  # type: ignore[arg-type] # the name of an optional number
         return None
     value: int = getattr(message, field)
@@ -183,40 +188,23 @@ def _optional_bound(decoder: RequestDecoder, field: str, message: pb.TrimSession
     return value
 
 
-def _new_message(decoder: RequestDecoder, field: str, message: pb.NewMessage) -> NewMessage:
-    role = ROLE.from_proto.get(message.role)
-    if role is None:
+def _new_message(decoder: RequestDecoder, field: str, message: types_pb.ChatMessage) -> NewMessage:
+    if not message.role:
         decoder.add(f"{field}.role", "must be SYSTEM, USER, ASSISTANT or TOOL")
-    least = 0 if message.tool_calls else 1
+    if message.tool_calls and message.role != types_pb.MESSAGE_ROLE_ASSISTANT:
+        decoder.add(f"{field}.tool_calls", "must be given with the role ASSISTANT only")
+    if message.tool_call_id and message.role != types_pb.MESSAGE_ROLE_TOOL:
+        decoder.add(f"{field}.tool_call_id", "must be given with the role TOOL only")
+    said = decode_chat_message(decoder, field, message, least=0 if message.tool_calls else 1)
+    tokens = decoder.integer(f"{field}.token_count", message.token_count, least=1, most=limits.MESSAGE_TOKENS)
     return NewMessage(
-        role=role or Role.USER,
-        content=decoder.text(f"{field}.content", message.content, least=least, most=limits.MESSAGE),
-        name=decoder.name(f"{field}.name", message.name, most=limits.SPEAKER),
-        tool_calls=_tool_calls(decoder, field, message),
-        tool_call_id=_tool_call_id(decoder, f"{field}.tool_call_id", message),
-        token_count=decoder.integer(f"{field}.token_count", message.token_count, least=1, most=limits.MESSAGE_TOKENS)
-        or None,
-        event_time=decoder.optional_time(f"{field}.time", message, "time"),
+        role=said.role,
+        content=said.content,
+        speaker=said.speaker,
+        tool_calls=said.tool_calls,
+        tool_call_id=decoder.name(f"{field}.tool_call_id", message.tool_call_id, most=limits.SCOPE_ID),
+        token_count=tokens or None,
+        event_time=said.event_time,
         metadata=decoder.metadata(f"{field}.metadata", message.metadata) or None,
         is_pinned=message.pinned,
     )
-
-
-def _tool_calls(decoder: RequestDecoder, field: str, message: pb.NewMessage) -> tuple[ToolCall, ...]:
-    decoder.count(f"{field}.tool_calls", message.tool_calls, most=limits.TOOL_CALLS)
-    if message.tool_calls and message.role != types.MESSAGE_ROLE_ASSISTANT:
-        decoder.add(f"{field}.tool_calls", "must be given with the role ASSISTANT only")
-    calls = []
-    for index, call in enumerate(message.tool_calls[: limits.TOOL_CALLS]):
-        path = f"{field}.tool_calls[{index}]"
-        call_id = decoder.name(f"{path}.id", call.id, most=limits.SCOPE_ID)
-        name = decoder.name(f"{path}.name", call.name, most=limits.TOOL_NAME, least=1)
-        calls.append(ToolCall(call_id, name, decoder.metadata(f"{path}.arguments", call.arguments)))
-    return tuple(calls)
-
-
-def _tool_call_id(decoder: RequestDecoder, field: str, message: pb.NewMessage) -> str:
-    decoder.name(field, message.tool_call_id, most=limits.SCOPE_ID)
-    if message.tool_call_id and message.role != types.MESSAGE_ROLE_TOOL:
-        decoder.add(field, "must be given with the role TOOL only")
-    return message.tool_call_id

@@ -5,20 +5,20 @@ from __future__ import annotations
 from memsvc.domain.errors import StoredFileNotFoundError
 from memsvc.domain.files import File
 from memsvc.engine.files.service import ResolvedRef
-from memsvc.server.enums import FILE_CATEGORY
+from memsvc.server.enums import CATEGORY_NUMBERS, FILE_CATEGORY
 from memsvc.server.error_status import item_status_from_error
 from memsvc.server.responses.memories import fill_time, struct_to_proto
-from memsvc.v1 import file_service_pb2 as pb
+from memsvc.v1 import file_service_pb2 as file_pb
 
 
-def file_to_proto(file: File) -> pb.File:
+def file_to_proto(file: File) -> file_pb.File:
     """Return the description of a file."""
-    message = pb.File()
+    message = file_pb.File()
     fill_file(message, file)
     return message
 
 
-def fill_file(message: pb.File, file: File) -> None:
+def fill_file(message: file_pb.File, file: File) -> None:
     """Fill an empty message with the description of a file."""
     message.id = file.id
     message.scope.user_id = file.scope.user_id
@@ -38,9 +38,9 @@ def fill_file(message: pb.File, file: File) -> None:
     message.content_missing = not file.has_content
 
 
-def fill_resolved(message: pb.ResolvedFileRef, resolved: ResolvedRef) -> None:
+def fill_resolved(message: file_pb.ResolvedFileRef, resolved: ResolvedRef) -> None:
     """Fill an empty message with the file that a reference leads to, or with the reason that there is none."""
-    message.ref.category, message.ref.id = resolved.ref.category, resolved.ref.id
+    message.ref.category, message.ref.id = CATEGORY_NUMBERS[resolved.ref.category], resolved.ref.id
     if resolved.file is None:
         message.status.CopyFrom(item_status_from_error(StoredFileNotFoundError(resolved.ref.id)))
         return

@@ -17,11 +17,12 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from memsvc.domain.clock import EPOCH
 from memsvc.domain.conflicts import Contradiction
-from memsvc.domain.memory import Json, Memory, Reminder
+from memsvc.domain.memory import FileRef, Json, Memory, Reminder
 from memsvc.domain.reminders import DueReminder
 from memsvc.domain.scope import Scope
 from memsvc.domain.write_requests import Redaction
 from memsvc.server.enums import (
+    CATEGORY_NUMBERS,
     CONFLICT_RULE,
     CONFLICT_STATE,
     KIND,
@@ -33,22 +34,21 @@ from memsvc.server.enums import (
     STATUS,
     TIER,
 )
-from memsvc.v1 import conflicts_pb2, reminder_pb2
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import types_pb2 as types_pb
 
 _NANOS = 1_000_000_000
 _DAY_SECONDS = 86_400
 _MINUTES = 60
 
 
-def memory_to_proto(memory: Memory) -> types.Memory:
+def memory_to_proto(memory: Memory) -> types_pb.Memory:
     """Return a memory as a message."""
-    message = types.Memory()
+    message = types_pb.Memory()
     fill_memory(message, memory)
     return message
 
 
-def fill_memory(message: types.Memory, memory: Memory) -> None:
+def fill_memory(message: types_pb.Memory, memory: Memory) -> None:
     """Fill an empty message with a memory."""
     message.id = memory.id
     fill_scope(message.scope, memory.scope)
@@ -70,7 +70,7 @@ def fill_memory(message: types.Memory, memory: Memory) -> None:
     _fill_optional(message, memory)
 
 
-def fill_scope(message: types.Scope, scope: Scope) -> None:
+def fill_scope(message: types_pb.Scope, scope: Scope) -> None:
     """Fill in the scope of a memory, without the tenant, which is the caller's own."""
     message.user_id = scope.user_id
     if scope.project_id:
@@ -81,7 +81,7 @@ def fill_scope(message: types.Scope, scope: Scope) -> None:
         message.session_id = scope.session_id
 
 
-def _fill_texts(message: types.Memory, memory: Memory) -> None:
+def _fill_texts(message: types_pb.Memory, memory: Memory) -> None:
     """Fill in the texts that are often empty: testing one costs less than setting it."""
     if memory.key:
         message.key = memory.key
@@ -101,7 +101,7 @@ def _fill_texts(message: types.Memory, memory: Memory) -> None:
         message.superseded_by_id = memory.superseded_by_id
 
 
-def _fill_lists(message: types.Memory, memory: Memory) -> None:
+def _fill_lists(message: types_pb.Memory, memory: Memory) -> None:
     if memory.tags:
         message.tags.extend(memory.tags)
     if memory.keywords:
@@ -110,15 +110,15 @@ def _fill_lists(message: types.Memory, memory: Memory) -> None:
             add(term=word.term, weight=word.weight)
     if memory.related_ids:
         message.related_ids.extend(memory.related_ids)
-    if memory.derived_from:
-        message.derived_from.extend(memory.derived_from)
+    if memory.derived_from_ids:
+        message.derived_from_ids.extend(memory.derived_from_ids)
     for ref in memory.file_refs:
-        message.file_refs.add(category=ref.category, id=ref.id)
+        message.file_refs.add(category=CATEGORY_NUMBERS[ref.category], id=ref.id)
     if memory.reminder is not None:
         fill_reminder(message.reminder, memory.reminder)
 
 
-def _fill_optional(message: types.Memory, memory: Memory) -> None:
+def _fill_optional(message: types_pb.Memory, memory: Memory) -> None:
     if memory.access_count:
         message.access_count = memory.access_count
     if memory.access_time is not None:
@@ -139,7 +139,7 @@ def _fill_optional(message: types.Memory, memory: Memory) -> None:
         message.metadata.CopyFrom(struct_to_proto(memory.metadata))
 
 
-def fill_reminder(message: reminder_pb2.Reminder, reminder: Reminder) -> None:
+def fill_reminder(message: types_pb.Reminder, reminder: Reminder) -> None:
     """Fill an empty message with a reminder."""
     message.date.month, message.date.day, message.date.year = reminder.month, reminder.day, reminder.year
     message.recurrence = REMINDER_RECURRENCE.to_proto[reminder.recurrence]
@@ -152,20 +152,20 @@ def fill_reminder(message: reminder_pb2.Reminder, reminder: Reminder) -> None:
     message.phrase = reminder.phrase
 
 
-def fill_occurrence(message: reminder_pb2.ReminderOccurrence, due: DueReminder) -> None:
+def fill_occurrence(message: types_pb.ReminderOccurrence, due: DueReminder) -> None:
     """Fill an empty message with an occurrence of a reminder."""
     occurrence = due.occurrence
     message.memory_id = due.memory.id
     message.date.year, message.date.month, message.date.day = occurrence.day.timetuple()[:3]
     message.slot = REMINDER_SLOT.to_proto[occurrence.slot]
-    message.is_overdue = occurrence.is_overdue
+    message.overdue = occurrence.is_overdue
     fill_time(message.due_time, occurrence.due_time)
 
 
 class Conflicts(Protocol):
     """A repeated field of conflicts."""
 
-    def add(self) -> conflicts_pb2.Conflict:
+    def add(self) -> types_pb.Conflict:
         """Add an empty conflict and return it."""
         ...
 
@@ -176,7 +176,7 @@ def fill_conflicts(messages: Conflicts, contradictions: Sequence[Contradiction])
         fill_conflict(messages.add(), contradiction)
 
 
-def fill_conflict(message: conflicts_pb2.Conflict, contradiction: Contradiction) -> None:
+def fill_conflict(message: types_pb.Conflict, contradiction: Contradiction) -> None:
     """Fill an empty message with a conflict."""
     conflict = contradiction.conflict
     message.id = conflict.id
@@ -196,9 +196,9 @@ def fill_conflict(message: conflicts_pb2.Conflict, contradiction: Contradiction)
         fill_time(message.resolve_time, conflict.resolve_time)
 
 
-def redactions_to_proto(redactions: Iterable[Redaction]) -> list[types.Redaction]:
+def redactions_to_proto(redactions: Iterable[Redaction]) -> list[types_pb.Redaction]:
     """Return the kinds of secrets that were replaced, and how many of each."""
-    return [types.Redaction(kind=redaction.kind, count=redaction.count) for redaction in redactions]
+    return [types_pb.Redaction(kind=redaction.kind, match_count=redaction.count) for redaction in redactions]
 
 
 def time_to_proto(moment: datetime) -> Timestamp:
@@ -247,3 +247,8 @@ def _double(number: float) -> float:
         return float(number)
     except OverflowError:
         return sys.float_info.max if number > 0 else -sys.float_info.max
+
+
+def file_ref_to_proto(ref: FileRef) -> types_pb.FileRef:
+    """Return a reference to a file."""
+    return types_pb.FileRef(category=CATEGORY_NUMBERS[ref.category], id=ref.id)

@@ -14,6 +14,7 @@ from memsvc.engine.memories.documents import IngestResult
 from memsvc.server.enums import CAPTURE_REASON, CHANGE_ACTION, DECIDER, OUTCOME, REVISION_ACTIONS, WATCH_EFFECT
 from memsvc.server.error_status import item_status_from_rejected
 from memsvc.server.responses.memories import (
+    file_ref_to_proto,
     fill_conflict,
     fill_conflicts,
     fill_memory,
@@ -22,17 +23,15 @@ from memsvc.server.responses.memories import (
     redactions_to_proto,
 )
 from memsvc.server.tokens import consistency_token, watch_cursor
-from memsvc.v1 import capture_pb2, conflicts_pb2, history_pb2, review_pb2, watch_pb2
-from memsvc.v1 import memory_service_pb2 as pb
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import memory_service_pb2 as memory_pb
 
 _MICROS = 1_000_000
 _NANOS_OF_MICRO = 1_000
 
 
-def create_memory_response(written: WriteResult) -> pb.CreateMemoryResponse:
+def create_memory_response(written: WriteResult) -> memory_pb.CreateMemoryResponse:
     """Return the memory that was created, updated or found."""
-    response = pb.CreateMemoryResponse(
+    response = memory_pb.CreateMemoryResponse(
         outcome=OUTCOME.to_proto[written.outcome],
         consistency_token=consistency_token(written.position),
         redactions=redactions_to_proto(written.redactions),
@@ -42,9 +41,9 @@ def create_memory_response(written: WriteResult) -> pb.CreateMemoryResponse:
     return response
 
 
-def update_memory_response(written: WriteResult) -> pb.UpdateMemoryResponse:
+def update_memory_response(written: WriteResult) -> memory_pb.UpdateMemoryResponse:
     """Return the memory after an update."""
-    response = pb.UpdateMemoryResponse(
+    response = memory_pb.UpdateMemoryResponse(
         consistency_token=consistency_token(written.position), redactions=redactions_to_proto(written.redactions)
     )
     fill_memory(response.memory, written.memory)
@@ -52,30 +51,30 @@ def update_memory_response(written: WriteResult) -> pb.UpdateMemoryResponse:
     return response
 
 
-def delete_memory_response(written: WriteResult, *, hard: bool) -> pb.DeleteMemoryResponse:
+def delete_memory_response(written: WriteResult, *, hard: bool) -> memory_pb.DeleteMemoryResponse:
     """Return the deleted memory; a memory that was deleted for good is left out."""
-    response = pb.DeleteMemoryResponse(consistency_token=consistency_token(written.position))
+    response = memory_pb.DeleteMemoryResponse(consistency_token=consistency_token(written.position))
     if not hard:
         fill_memory(response.memory, written.memory)
     return response
 
 
-def restore_memory_response(written: WriteResult) -> pb.RestoreMemoryResponse:
+def restore_memory_response(written: WriteResult) -> memory_pb.RestoreMemoryResponse:
     """Return the restored memory."""
-    response = pb.RestoreMemoryResponse(consistency_token=consistency_token(written.position))
+    response = memory_pb.RestoreMemoryResponse(consistency_token=consistency_token(written.position))
     fill_memory(response.memory, written.memory)
     return response
 
 
-def batch_create_memories_response(batch: BatchWriteResult) -> pb.BatchCreateMemoriesResponse:
+def batch_create_memories_response(batch: BatchWriteResult) -> memory_pb.BatchCreateMemoriesResponse:
     """Return the results of a batch, in the order of its items."""
-    response = pb.BatchCreateMemoriesResponse(consistency_token=consistency_token(batch.position))
+    response = memory_pb.BatchCreateMemoriesResponse(consistency_token=consistency_token(batch.position))
     for result in batch.results:
         _fill_result(response.results.add(), result)
     return response
 
 
-def _fill_result(message: pb.BatchCreateResult, result: WriteResult | RejectedItem) -> None:
+def _fill_result(message: memory_pb.BatchCreateResult, result: WriteResult | RejectedItem) -> None:
     """Fill in the result of one item of a batch."""
     if isinstance(result, RejectedItem):
         message.status.CopyFrom(item_status_from_rejected(result))
@@ -90,20 +89,21 @@ def _fill_result(message: pb.BatchCreateResult, result: WriteResult | RejectedIt
 
 def import_memories_response(
     progress: ImportProgress, failures: Sequence[tuple[int, RejectedItem]], *, seconds: float, done: bool = False
-) -> pb.ImportMemoriesResponse:
+) -> memory_pb.ImportMemoriesResponse:
     """Return the progress of an import *seconds* after its header; *failures* were not reported before."""
     stored = progress.created + progress.updated + progress.duplicates
-    return pb.ImportMemoriesResponse(
-        received=progress.received,
-        created=progress.created,
-        updated=progress.updated,
-        duplicates=progress.duplicates,
-        failed=progress.failed,
-        conflicts=progress.conflicts,
-        redacted=progress.redacted,
+    return memory_pb.ImportMemoriesResponse(
+        received_count=progress.received,
+        created_count=progress.created,
+        updated_count=progress.updated,
+        duplicate_count=progress.duplicates,
+        failed_count=progress.failed,
+        conflict_count=progress.conflicts,
+        redacted_count=progress.redacted,
         next_index=progress.next_index,
         failures=[
-            pb.ImportFailure(index=index, status=item_status_from_rejected(rejected)) for index, rejected in failures
+            memory_pb.ImportFailure(index=index, status=item_status_from_rejected(rejected))
+            for index, rejected in failures
         ],
         done=done,
         consistency_token=consistency_token(progress.position) if progress.position else "",
@@ -111,39 +111,39 @@ def import_memories_response(
     )
 
 
-def batch_get_memories_response(ids: Sequence[str], found: dict[str, Memory]) -> pb.BatchGetMemoriesResponse:
+def batch_get_memories_response(ids: Sequence[str], found: dict[str, Memory]) -> memory_pb.BatchGetMemoriesResponse:
     """Return the memories that were found, and the ids of the others, both in the order of the request."""
-    return pb.BatchGetMemoriesResponse(
+    return memory_pb.BatchGetMemoriesResponse(
         memories=[memory_to_proto(found[memory_id]) for memory_id in ids if memory_id in found],
         missing_ids=[memory_id for memory_id in ids if memory_id not in found],
     )
 
 
-def list_memories_response(memories: Sequence[Memory], next_page_token: str) -> pb.ListMemoriesResponse:
+def list_memories_response(memories: Sequence[Memory], next_page_token: str) -> memory_pb.ListMemoriesResponse:
     """Return one page of memories."""
-    return pb.ListMemoriesResponse(
+    return memory_pb.ListMemoriesResponse(
         memories=[memory_to_proto(memory) for memory in memories], next_page_token=next_page_token
     )
 
 
-def list_quarantined_response(memories: Sequence[Memory], next_page_token: str) -> review_pb2.ListQuarantinedResponse:
+def list_quarantined_response(memories: Sequence[Memory], next_page_token: str) -> memory_pb.ListQuarantinedResponse:
     """Return one page of quarantined memories."""
-    return review_pb2.ListQuarantinedResponse(
+    return memory_pb.ListQuarantinedResponse(
         memories=[memory_to_proto(memory) for memory in memories], next_page_token=next_page_token
     )
 
 
-def review_memory_response(written: WriteResult) -> review_pb2.ReviewMemoryResponse:
+def review_memory_response(written: WriteResult) -> memory_pb.ReviewMemoryResponse:
     """Return a memory after its review."""
-    response = review_pb2.ReviewMemoryResponse(consistency_token=consistency_token(written.position))
+    response = memory_pb.ReviewMemoryResponse(consistency_token=consistency_token(written.position))
     fill_memory(response.memory, written.memory)
     fill_conflicts(response.conflicts, written.conflicts)
     return response
 
 
-def supersede_memory_response(new: WriteResult, old: WriteResult) -> conflicts_pb2.SupersedeMemoryResponse:
+def supersede_memory_response(new: WriteResult, old: WriteResult) -> memory_pb.SupersedeMemoryResponse:
     """Return a superseded memory and its successor."""
-    response = conflicts_pb2.SupersedeMemoryResponse(consistency_token=consistency_token(new.position))
+    response = memory_pb.SupersedeMemoryResponse(consistency_token=consistency_token(new.position))
     fill_memory(response.memory, new.memory)
     fill_memory(response.superseded, old.memory)
     fill_conflicts(response.conflicts, new.conflicts)
@@ -153,23 +153,23 @@ def supersede_memory_response(new: WriteResult, old: WriteResult) -> conflicts_p
 
 def list_conflicts_response(
     conflicts: Sequence[Contradiction], next_page_token: str
-) -> conflicts_pb2.ListConflictsResponse:
+) -> memory_pb.ListConflictsResponse:
     """Return one page of conflicts."""
-    response = conflicts_pb2.ListConflictsResponse(next_page_token=next_page_token)
+    response = memory_pb.ListConflictsResponse(next_page_token=next_page_token)
     fill_conflicts(response.conflicts, conflicts)
     return response
 
 
-def resolve_conflict_response(contradiction: Contradiction, position: int) -> conflicts_pb2.ResolveConflictResponse:
+def resolve_conflict_response(contradiction: Contradiction, position: int) -> memory_pb.ResolveConflictResponse:
     """Return a conflict after its resolution."""
-    response = conflicts_pb2.ResolveConflictResponse(consistency_token=consistency_token(position))
+    response = memory_pb.ResolveConflictResponse(consistency_token=consistency_token(position))
     fill_conflict(response.conflict, contradiction)
     return response
 
 
-def capture_memory_response(captured: CaptureResult) -> capture_pb2.CaptureMemoryResponse:
+def capture_memory_response(captured: CaptureResult) -> memory_pb.CaptureMemoryResponse:
     """Return the decisions of a capture."""
-    response = capture_pb2.CaptureMemoryResponse(
+    response = memory_pb.CaptureMemoryResponse(
         redactions=redactions_to_proto(captured.redactions),
         decider=DECIDER.to_proto[captured.decider],
         notice=captured.notice,
@@ -180,11 +180,11 @@ def capture_memory_response(captured: CaptureResult) -> capture_pb2.CaptureMemor
     return response
 
 
-def _fill_decision(message: capture_pb2.CaptureDecision, decision: Decision) -> None:
+def _fill_decision(message: memory_pb.CaptureDecision, decision: Decision) -> None:
     message.remember = decision.remember
     message.reason = CAPTURE_REASON.to_proto[decision.reason]
     message.detail = decision.detail
-    message.text = decision.text
+    message.statement = decision.text
     if decision.memory is not None:
         fill_memory(message.memory, decision.memory)
     if decision.outcome is not None:
@@ -192,11 +192,9 @@ def _fill_decision(message: capture_pb2.CaptureDecision, decision: Decision) -> 
     fill_conflicts(message.conflicts, decision.conflicts)
 
 
-def flush_messages_response(flushed: FlushResult) -> capture_pb2.FlushMessagesResponse:
+def flush_messages_response(flushed: FlushResult) -> memory_pb.FlushMessagesResponse:
     """Return the memories and references that were extracted from a conversation."""
-    response = capture_pb2.FlushMessagesResponse(
-        file_refs=[types.FileRef(category=ref.category, id=ref.id) for ref in flushed.file_refs],
-        outcomes=[OUTCOME.to_proto[outcome] for outcome in flushed.outcomes],
+    response = memory_pb.FlushMessagesResponse(
         redactions=redactions_to_proto(flushed.redactions),
         ignored_count=flushed.ignored,
         recalled_count=flushed.recalled,
@@ -204,15 +202,17 @@ def flush_messages_response(flushed: FlushResult) -> capture_pb2.FlushMessagesRe
         notice=flushed.notice,
         consistency_token=consistency_token(flushed.position),
     )
-    for memory in flushed.memories:
-        fill_memory(response.memories.add(), memory)
-    fill_conflicts(response.conflicts, flushed.conflicts)
+    for written in flushed.written:
+        result = response.results.add(outcome=OUTCOME.to_proto[written.outcome])
+        fill_memory(result.memory, written.memory)
+        fill_conflicts(result.conflicts, written.conflicts)
+    response.file_refs.extend(map(file_ref_to_proto, flushed.file_refs))
     return response
 
 
-def append_memory_response(written: WriteResult) -> capture_pb2.AppendMemoryResponse:
+def append_memory_response(written: WriteResult) -> memory_pb.AppendMemoryResponse:
     """Return a memory after text was appended to it."""
-    response = capture_pb2.AppendMemoryResponse(
+    response = memory_pb.AppendMemoryResponse(
         outcome=OUTCOME.to_proto[written.outcome],
         consistency_token=consistency_token(written.position),
         redactions=redactions_to_proto(written.redactions),
@@ -222,52 +222,53 @@ def append_memory_response(written: WriteResult) -> capture_pb2.AppendMemoryResp
     return response
 
 
-def ingest_document_response(ingested: IngestResult) -> capture_pb2.IngestDocumentResponse:
+def ingest_document_response(ingested: IngestResult) -> memory_pb.IngestDocumentResponse:
     """Return a document that was stored as a memory."""
     written = ingested.written
-    response = capture_pb2.IngestDocumentResponse(
+    response = memory_pb.IngestDocumentResponse(
         chunk_count=ingested.chunk_count,
         outcome=OUTCOME.to_proto[written.outcome],
         consistency_token=consistency_token(written.position),
         redactions=redactions_to_proto(written.redactions),
     )
     fill_memory(response.memory, written.memory)
+    fill_conflicts(response.conflicts, written.conflicts)
     return response
 
 
 def list_revisions_response(
     revisions: list[Revision], older: Revision | None, next_page_token: str
-) -> history_pb2.ListRevisionsResponse:
+) -> memory_pb.ListRevisionsResponse:
     """Return a page of revisions; *older* is the one before the last of them, where it may be seen."""
-    response = history_pb2.ListRevisionsResponse(next_page_token=next_page_token)
+    response = memory_pb.ListRevisionsResponse(next_page_token=next_page_token)
     for revision, before in zip(revisions, [*revisions[1:], older], strict=True):
         action = REVISION_ACTIONS[revision.action]
         message = response.revisions.add(revision=revision.memory.revision, action=action)
         fill_time(message.known_from, revision.memory.update_time)
         if revision.until is not None:
-            fill_time(message.known_until, revision.until)
+            fill_time(message.known_to, revision.until)
         fill_memory(message.memory, revision.memory)
         if before is not None:
             message.changed_fields.extend(changed_fields(before.memory, revision.memory))
     return response
 
 
-def rollback_memory_response(written: WriteResult) -> history_pb2.RollbackMemoryResponse:
+def rollback_memory_response(written: WriteResult) -> memory_pb.RollbackMemoryResponse:
     """Return a memory after an earlier revision was restored."""
-    response = history_pb2.RollbackMemoryResponse(consistency_token=consistency_token(written.position))
+    response = memory_pb.RollbackMemoryResponse(consistency_token=consistency_token(written.position))
     fill_memory(response.memory, written.memory)
     return response
 
 
-def watch_heartbeat(position: int, digest: bytes) -> watch_pb2.WatchMemoriesResponse:
+def watch_heartbeat(position: int, digest: bytes) -> memory_pb.WatchMemoriesResponse:
     """Return a heartbeat of the watch that has the digest *digest*."""
-    return watch_pb2.WatchMemoriesResponse(heartbeat=watch_pb2.WatchHeartbeat(), cursor=watch_cursor(position, digest))
+    return memory_pb.WatchMemoriesResponse(heartbeat=memory_pb.WatchHeartbeat(), cursor=watch_cursor(position, digest))
 
 
-def watch_change(event: WatchEvent, digest: bytes) -> watch_pb2.WatchMemoriesResponse:
+def watch_change(event: WatchEvent, digest: bytes) -> memory_pb.WatchMemoriesResponse:
     """Return a change of the watch that has the digest *digest*."""
     change = event.change
-    response = watch_pb2.WatchMemoriesResponse(cursor=watch_cursor(change.position, digest))
+    response = memory_pb.WatchMemoriesResponse(cursor=watch_cursor(change.position, digest))
     message = response.change
     message.action = CHANGE_ACTION.to_proto[change.action]
     message.effect = WATCH_EFFECT.to_proto[event.effect]

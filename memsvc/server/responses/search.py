@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 
 from memsvc.domain import limits
 from memsvc.domain.context import ContextItem, ContextNotice, ContextPlan, ContextSummary, CoreContext, Event
-from memsvc.domain.memory import FileRef
 from memsvc.domain.search import (
     Explanation,
     FailedRetriever,
@@ -19,12 +18,22 @@ from memsvc.domain.search import (
 from memsvc.engine.context.service import RenderedContext
 from memsvc.engine.files.service import FileRefResolver
 from memsvc.server import tokens
-from memsvc.server.enums import RETRIEVER, SECTION, SEVERITY
+from memsvc.server.enums import (
+    CATEGORY_NUMBERS,
+    DEGRADATION_REASONS,
+    OMISSION_REASON,
+    REFINEMENT_STAGES,
+    RETRIEVER,
+    SECTION,
+    SEVERITY,
+    WARNING_CODES,
+)
+from memsvc.server.requests.memory_fields import file_ref_from_proto
 from memsvc.server.requests.search import search_digest
 from memsvc.server.responses.file import fill_resolved
 from memsvc.server.responses.memories import fill_memory, fill_occurrence, seconds_to_proto
-from memsvc.v1 import context_pb2
-from memsvc.v1 import search_service_pb2 as pb
+from memsvc.v1 import search_service_pb2 as search_pb
+from memsvc.v1 import types_pb2 as types_pb
 
 HEADING_SEPARATOR = " > "
 PACK_ITEMS = 256
@@ -33,23 +42,23 @@ PACK_CHARS = 192 * 1024
 
 
 def fill_search_response(
-    response: pb.SearchResponse,
+    response: search_pb.SearchResponse,
     reply: SearchReply,
-    request: pb.SearchRequest,
+    request: search_pb.SearchRequest,
     query: SearchQuery,
     resolver: FileRefResolver,
 ) -> None:
     """Fill in one page of hits, and the token of the next where there is one."""
     response.next_page_token = _next_page_token(reply, request, query)
-    response.total_candidates = reply.total_candidates
+    response.candidate_count = reply.total_candidates
     for hit in reply.hits:
         _fill_hit(response.hits.add(), hit, include_files=request.include_files)
     response.degraded.extend(_degraded(reply.degraded))
     for one in reply.skipped:
-        response.skipped.add(stage=one.stage, reason=one.reason)
+        response.skipped.add(stage=REFINEMENT_STAGES[one.stage.upper()], reason=DEGRADATION_REASONS[one.reason])
     if request.explain:
         response.timings.extend(
-            pb.StageTiming(stage=stage, duration=seconds_to_proto(seconds)) for stage, seconds in reply.timings
+            search_pb.StageTiming(stage=stage, duration=seconds_to_proto(seconds)) for stage, seconds in reply.timings
         )
     if request.include_files:
         _add_files(response.hits, resolver, query)
@@ -57,9 +66,9 @@ def fill_search_response(
 
 def search_all_response(
     reply: GlobalReply, query: SearchQuery | None, resolver: FileRefResolver, *, include_files: bool
-) -> pb.SearchAllResponse:
+) -> search_pb.SearchAllResponse:
     """Return the hits of every group; *query* is the search for memories, None when they were not searched."""
-    response = pb.SearchAllResponse()
+    response = search_pb.SearchAllResponse()
     if reply.memories is not None and query is not None:
         for hit in reply.memories.hits:
             _fill_hit(response.memories.add(), hit, include_files=include_files)
@@ -77,14 +86,16 @@ def search_all_response(
     return response
 
 
-def _degraded(lost: Iterable[FailedRetriever]) -> list[pb.DegradedRetriever]:
+def _degraded(lost: Iterable[FailedRetriever]) -> list[search_pb.DegradedRetriever]:
     return [
-        pb.DegradedRetriever(retriever=RETRIEVER.to_proto[one.retriever], reason=one.reason, message=one.message)
+        search_pb.DegradedRetriever(
+            retriever=RETRIEVER.to_proto[one.retriever], reason=DEGRADATION_REASONS[one.reason], message=one.message
+        )
         for one in lost
     ]
 
 
-def _fill_hit(message: pb.Hit, hit: SearchHit, *, include_files: bool) -> None:
+def _fill_hit(message: search_pb.Hit, hit: SearchHit, *, include_files: bool) -> None:
     message.score = hit.score
     message.snippet = hit.snippet
     message.start_line, message.end_line = hit.start_line, hit.end_line
@@ -96,7 +107,7 @@ def _fill_hit(message: pb.Hit, hit: SearchHit, *, include_files: bool) -> None:
         message.spans.add(start=start, end=end)
     if include_files:
         for ref in hit.memory.file_refs:
-            message.file_refs.add(category=ref.category, id=ref.id)
+            message.file_refs.add(category=CATEGORY_NUMBERS[ref.category], id=ref.id)
     if hit.collapsed_ids:
         message.collapsed_ids.extend(hit.collapsed_ids)
     if hit.explanation is not None:
@@ -104,16 +115,16 @@ def _fill_hit(message: pb.Hit, hit: SearchHit, *, include_files: bool) -> None:
         _fill_explanation(message.explanation, hit.explanation)
 
 
-def _add_files(hits: Sequence[pb.Hit], resolver: FileRefResolver, query: SearchQuery) -> None:
+def _add_files(hits: Sequence[search_pb.Hit], resolver: FileRefResolver, query: SearchQuery) -> None:
     """Add to hits the files that their references lead to, with one read of the store for the whole page."""
-    refs = [FileRef(ref.category, ref.id) for hit in hits for ref in hit.file_refs]
+    refs = [file_ref_from_proto(ref) for hit in hits for ref in hit.file_refs]
     resolved = resolver.resolve(query.scope, refs)
     for hit in hits:
         for ref in hit.file_refs:
-            fill_resolved(hit.files.add(), resolved[FileRef(ref.category, ref.id)])
+            fill_resolved(hit.files.add(), resolved[file_ref_from_proto(ref)])
 
 
-def _fill_explanation(message: pb.Explanation, explanation: Explanation) -> None:
+def _fill_explanation(message: search_pb.Explanation, explanation: Explanation) -> None:
     """Fill in the parts of a score, the retrievers in the order of the enum."""
     for score in sorted(explanation.retrievers, key=lambda one: RETRIEVER.to_proto[one.retriever]):
         message.retrievers.add(
@@ -128,7 +139,7 @@ def _fill_explanation(message: pb.Explanation, explanation: Explanation) -> None
     message.fused_score = explanation.fused_score
 
 
-def _next_page_token(reply: SearchReply, request: pb.SearchRequest, query: SearchQuery) -> str:
+def _next_page_token(reply: SearchReply, request: search_pb.SearchRequest, query: SearchQuery) -> str:
     following = query.offset + len(reply.hits)
     if not reply.has_more or not reply.hits or following >= limits.SEARCH_DEPTH:
         return ""
@@ -138,11 +149,9 @@ def _next_page_token(reply: SearchReply, request: pb.SearchRequest, query: Searc
 # Contexts.
 
 
-def build_context_responses(
-    run_id: bytes, events: Iterable[tuple[int, Event]]
-) -> list[context_pb2.BuildContextResponse]:
+def build_context_responses(run_id: bytes, events: Iterable[tuple[int, Event]]) -> list[search_pb.BuildContextResponse]:
     """Return the events of a context as messages, each with its cursor; consecutive items share a message."""
-    responses: list[context_pb2.BuildContextResponse] = []
+    responses: list[search_pb.BuildContextResponse] = []
     pack: list[ContextItem] = []
     end = chars = 0
     for index, event in events:
@@ -159,9 +168,9 @@ def build_context_responses(
     return [*responses, _items(run_id, end, pack)] if pack else responses
 
 
-def render_context_response(rendered: RenderedContext) -> context_pb2.RenderContextResponse:
+def render_context_response(rendered: RenderedContext) -> search_pb.RenderContextResponse:
     """Return a context as one text."""
-    response = context_pb2.RenderContextResponse(markdown=rendered.markdown)
+    response = search_pb.RenderContextResponse(markdown=rendered.markdown)
     offset = 0
     for index, event in enumerate(rendered.events):
         if isinstance(event, ContextNotice):
@@ -183,9 +192,9 @@ def render_context_response(rendered: RenderedContext) -> context_pb2.RenderCont
     return response
 
 
-def load_core_response(loaded: CoreContext) -> context_pb2.LoadCoreResponse:
+def load_core_response(loaded: CoreContext) -> search_pb.LoadCoreResponse:
     """Return the core memories that an agent loads at its start."""
-    response = context_pb2.LoadCoreResponse(is_incomplete=loaded.is_incomplete)
+    response = search_pb.LoadCoreResponse(incomplete=loaded.is_incomplete)
     for field, memories in (
         (response.core, loaded.core),
         (response.active, loaded.active),
@@ -199,8 +208,8 @@ def load_core_response(loaded: CoreContext) -> context_pb2.LoadCoreResponse:
     return response
 
 
-def _items(run_id: bytes, end: int, items: Sequence[ContextItem]) -> context_pb2.BuildContextResponse:
-    response = context_pb2.BuildContextResponse(cursor=tokens.context_cursor(run_id, end))
+def _items(run_id: bytes, end: int, items: Sequence[ContextItem]) -> search_pb.BuildContextResponse:
+    response = search_pb.BuildContextResponse(cursor=tokens.context_cursor(run_id, end))
     add = response.items.items.add
     for item in items:
         add(
@@ -210,58 +219,58 @@ def _items(run_id: bytes, end: int, items: Sequence[ContextItem]) -> context_pb2
             text=item.text,
             token_count=item.token_count,
             score=item.score,
-            is_excerpt=item.is_excerpt,
+            excerpt=item.is_excerpt,
         )
     return response
 
 
 def _response(
     run_id: bytes, index: int, event: ContextPlan | ContextNotice | ContextSummary
-) -> context_pb2.BuildContextResponse:
+) -> search_pb.BuildContextResponse:
     cursor = tokens.context_cursor(run_id, index)
     if isinstance(event, ContextPlan):
-        return context_pb2.BuildContextResponse(plan=_plan(event), cursor=cursor)
+        return search_pb.BuildContextResponse(plan=_plan(event), cursor=cursor)
     if isinstance(event, ContextNotice):
-        return context_pb2.BuildContextResponse(warning=_warning(event), cursor=cursor)
-    return context_pb2.BuildContextResponse(summary=_summary(event, cursor), cursor=cursor)
+        return search_pb.BuildContextResponse(warning=_warning(event), cursor=cursor)
+    return search_pb.BuildContextResponse(summary=_summary(event, cursor), cursor=cursor)
 
 
-def _plan(plan: ContextPlan) -> context_pb2.ContextPlan:
-    return context_pb2.ContextPlan(
+def _plan(plan: ContextPlan) -> search_pb.ContextPlan:
+    return search_pb.ContextPlan(
         text=plan.text,
         token_count=plan.token_count,
         total_tokens=plan.total_tokens,
         tokenizer=plan.tokenizer,
         sections=[
-            context_pb2.PlannedSection(section=SECTION.to_proto[section], budget_tokens=budget)
+            search_pb.PlannedSection(section=SECTION.to_proto[section], budget_tokens=budget)
             for section, budget in plan.sections
         ],
-        is_delta=plan.is_delta,
+        delta=plan.is_delta,
     )
 
 
-def _warning(notice: ContextNotice) -> context_pb2.ContextWarning:
-    return context_pb2.ContextWarning(
+def _warning(notice: ContextNotice) -> types_pb.Warning:
+    return types_pb.Warning(
         severity=SEVERITY.to_proto[notice.severity],
-        code=notice.code,
+        code=WARNING_CODES[notice.code],
         message=notice.message,
         value=notice.value,
         limit=notice.limit,
     )
 
 
-def _summary(summary: ContextSummary, cursor: str) -> context_pb2.ContextSummary:
-    return context_pb2.ContextSummary(
+def _summary(summary: ContextSummary, cursor: str) -> search_pb.ContextSummary:
+    return search_pb.ContextSummary(
         text=summary.text,
         text_token_count=summary.text_token_count,
         token_count=summary.token_count,
         total_tokens=summary.total_tokens,
         sections=_sections(summary),
-        left_out=[
-            context_pb2.ContextLeftOut(
+        omissions=[
+            search_pb.ContextOmission(
                 section=SECTION.to_proto[one.section],
-                reason=one.reason.value,
-                count=one.count,
+                reason=OMISSION_REASON.to_proto[one.reason],
+                memory_count=one.count,
                 memory_ids=one.memory_ids,
             )
             for one in summary.left_out
@@ -271,8 +280,8 @@ def _summary(summary: ContextSummary, cursor: str) -> context_pb2.ContextSummary
     )
 
 
-def _sections(summary: ContextSummary) -> Sequence[context_pb2.ContextSectionSummary]:
+def _sections(summary: ContextSummary) -> Sequence[search_pb.ContextSectionSummary]:
     return [
-        context_pb2.ContextSectionSummary(section=SECTION.to_proto[section], item_count=items, token_count=cost)
+        search_pb.ContextSectionSummary(section=SECTION.to_proto[section], item_count=items, token_count=cost)
         for section, (items, cost) in summary.sections.items()
     ]

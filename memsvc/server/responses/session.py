@@ -7,17 +7,18 @@ from memsvc.engine.sessions.append import AppendResult
 from memsvc.engine.sessions.serialization import SessionResult
 from memsvc.engine.sessions.trim import TrimResult
 from memsvc.server.enums import AUTO_TRIM, ROLE, SESSION_STATE
-from memsvc.server.responses.memories import fill_memory, fill_scope, fill_time, struct_to_proto
+from memsvc.server.responses.memories import file_ref_to_proto, fill_memory, fill_scope, fill_time, struct_to_proto
 from memsvc.server.tokens import consistency_token
-from memsvc.v1 import session_service_pb2 as pb
+from memsvc.v1 import session_service_pb2 as session_pb
+from memsvc.v1 import types_pb2 as types_pb
 
 _TIMES = ("create_time", "update_time", "last_message_time", "end_time", "trim_time")
 
 
-def session_to_proto(counted: CountedSession) -> pb.Session:
+def session_to_proto(counted: CountedSession) -> session_pb.Session:
     """Return a session as a message."""
     session, counts = counted.session, counted.counts
-    message = pb.Session(
+    message = session_pb.Session(
         title=session.title,
         state=SESSION_STATE.to_proto[session.state],
         token_limit=session.token_limit,
@@ -40,15 +41,15 @@ def session_to_proto(counted: CountedSession) -> pb.Session:
     return message
 
 
-def message_to_proto(stored: Message) -> pb.Message:
+def message_to_proto(stored: Message) -> types_pb.ChatMessage:
     """Return a stored message of a session."""
     record, memory = stored.record, stored.memory
-    message = pb.Message(
+    message = types_pb.ChatMessage(
         memory_id=memory.id,
         ordinal=record.ordinal,
         role=ROLE.to_proto[record.role],
         content=memory.content if record.has_content else "",
-        name=memory.speaker,
+        speaker=memory.speaker,
         tool_call_id=record.tool_call_id,
         token_count=record.token_count,
         archived=record.state is MessageState.ARCHIVED,
@@ -56,19 +57,20 @@ def message_to_proto(stored: Message) -> pb.Message:
         summary_id=record.summary_id if record.state is MessageState.ARCHIVED else "",
     )
     for call in record.tool_calls:
-        message.tool_calls.add(id=call.id, name=call.name, arguments=struct_to_proto(call.arguments))
+        told = message.tool_calls.add(id=call.id, name=call.name, arguments=struct_to_proto(call.arguments))
+        told.file_refs.extend(map(file_ref_to_proto, call.file_refs))
     fill_time(message.create_time, memory.create_time)
     if memory.event_time is not None:
-        fill_time(message.time, memory.event_time)
+        fill_time(message.event_time, memory.event_time)
     if memory.metadata:
         message.metadata.CopyFrom(struct_to_proto(memory.metadata))
     return message
 
 
-def append_messages_response(answer: SessionResult[AppendResult]) -> pb.AppendMessagesResponse:
+def append_messages_response(answer: SessionResult[AppendResult]) -> session_pb.AppendMessagesResponse:
     """Return the places of appended messages."""
     appended = answer.value
-    response = pb.AppendMessagesResponse(
+    response = session_pb.AppendMessagesResponse(
         token_count=appended.live_tokens,
         token_limit=appended.token_limit,
         trimming=appended.is_full,
@@ -79,10 +81,10 @@ def append_messages_response(answer: SessionResult[AppendResult]) -> pb.AppendMe
     return response
 
 
-def trim_session_response(answer: SessionResult[TrimResult]) -> pb.TrimSessionResponse:
+def trim_session_response(answer: SessionResult[TrimResult]) -> session_pb.TrimSessionResponse:
     """Return the messages and tokens that were archived, and their summary."""
     trimmed = answer.value
-    response = pb.TrimSessionResponse(
+    response = session_pb.TrimSessionResponse(
         archived_message_count=trimmed.archived_messages,
         archived_token_count=trimmed.archived_tokens,
         token_count=trimmed.live_tokens,

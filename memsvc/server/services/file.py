@@ -12,16 +12,16 @@ import grpc
 
 from memsvc.domain.errors import InvalidRequestError, LimitExceededError, Violation
 from memsvc.domain.files import File
-from memsvc.domain.memory import FileRef
 from memsvc.domain.search import PageCursor
 from memsvc.engine.files.service import OpenFile
 from memsvc.engine.files.upload import FileUpload
 from memsvc.server import tokens
 from memsvc.server.executors import NamedExecutor
 from memsvc.server.requests import file as requests
+from memsvc.server.requests.memory_fields import file_ref_from_proto
 from memsvc.server.responses.file import file_to_proto, fill_resolved
 from memsvc.server.server_context import ServerContext
-from memsvc.v1 import file_service_pb2 as pb
+from memsvc.v1 import file_service_pb2 as file_pb
 from memsvc.v1 import file_service_pb2_grpc as pb_grpc
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
@@ -44,8 +44,8 @@ class FileServicer(pb_grpc.FileServiceServicer):
         self._streams = StreamLimit(server.options.file_streams)
 
     async def UploadFile(
-        self, request_iterator: AsyncIterator[pb.UploadFileRequest], context: Context
-    ) -> pb.UploadFileResponse:
+        self, request_iterator: AsyncIterator[file_pb.UploadFileRequest], context: Context
+    ) -> file_pb.UploadFileResponse:
         """Store a file that arrives in pieces."""
         uploads = self._files.uploader
         with self._streams.acquired():
@@ -56,57 +56,59 @@ class FileServicer(pb_grpc.FileServiceServicer):
                 beginning = uploads.begin(new.scope, new.file, new.request_id)
                 async with _entered_in_thread(self._threads, beginning) as upload:
                     file = await _receive(self._threads, upload, request_iterator)
-        return pb.UploadFileResponse(file=file_to_proto(file))
+        return file_pb.UploadFileResponse(file=file_to_proto(file))
 
     async def DownloadFile(
-        self, request: pb.DownloadFileRequest, context: Context
-    ) -> AsyncGenerator[pb.DownloadFileResponse, None]:
+        self, request: file_pb.DownloadFileRequest, context: Context
+    ) -> AsyncGenerator[file_pb.DownloadFileResponse, None]:
         """Stream a file, or a part of it."""
         read = requests.download_file_request(request)
         opening = self._files.reader.open(read.scope, read.file_id, offset=read.offset, length=read.length)
         with self._streams.acquired():
             async with _entered_in_thread(self._threads, opening) as opened:
-                yield pb.DownloadFileResponse(file=file_to_proto(opened.file))
+                yield file_pb.DownloadFileResponse(file=file_to_proto(opened.file))
                 async with aclosing(_pieces(self._threads, opened)) as pieces:
                     async for piece in pieces:
-                        yield pb.DownloadFileResponse(data=piece)
+                        yield file_pb.DownloadFileResponse(data=piece)
 
-    async def GetFile(self, request: pb.GetFileRequest, context: Context) -> pb.GetFileResponse:
+    async def GetFile(self, request: file_pb.GetFileRequest, context: Context) -> file_pb.GetFileResponse:
         """Return the description of one file."""
         read = requests.get_file_request(request)
         file = await self._meta.run(self._files.reader.get, read.scope, read.file_id)
-        return pb.GetFileResponse(file=file_to_proto(file))
+        return file_pb.GetFileResponse(file=file_to_proto(file))
 
-    async def ListFiles(self, request: pb.ListFilesRequest, context: Context) -> pb.ListFilesResponse:
+    async def ListFiles(self, request: file_pb.ListFilesRequest, context: Context) -> file_pb.ListFilesResponse:
         """Return a page of files."""
         page = requests.list_files_request(request)
 
-        def read() -> pb.ListFilesResponse:
+        def read() -> file_pb.ListFilesResponse:
             found, following = self._files.reader.page(
                 page.scope, page.filter, visibility=page.visibility, before=page.before, limit=page.limit
             )
             token = ""
             if following is not None:
                 token = tokens.list_token(PageCursor(None, following), tokens.digest(request))
-            return pb.ListFilesResponse(files=[file_to_proto(file) for file in found], next_page_token=token)
+            return file_pb.ListFilesResponse(files=[file_to_proto(file) for file in found], next_page_token=token)
 
         return await self._meta.run(read)
 
-    async def DeleteFile(self, request: pb.DeleteFileRequest, context: Context) -> pb.DeleteFileResponse:
+    async def DeleteFile(self, request: file_pb.DeleteFileRequest, context: Context) -> file_pb.DeleteFileResponse:
         """Delete a file."""
         scope, file_id, request_id = requests.delete_file_request(request)
         file = await self._server.executors.write.run(self._files.deleter.delete, scope, file_id, request_id)
-        return pb.DeleteFileResponse(file=file_to_proto(file))
+        return file_pb.DeleteFileResponse(file=file_to_proto(file))
 
-    async def ResolveFileRefs(self, request: pb.ResolveFileRefsRequest, context: Context) -> pb.ResolveFileRefsResponse:
+    async def ResolveFileRefs(
+        self, request: file_pb.ResolveFileRefsRequest, context: Context
+    ) -> file_pb.ResolveFileRefsResponse:
         """Return the files that references lead to."""
         scope, refs = requests.resolve_file_refs_request(request)
 
-        def resolve() -> pb.ResolveFileRefsResponse:
+        def resolve() -> file_pb.ResolveFileRefsResponse:
             resolved = self._files.ref_resolver.resolve(scope, refs)
-            response = pb.ResolveFileRefsResponse()
+            response = file_pb.ResolveFileRefsResponse()
             for ref in request.refs:
-                fill_resolved(response.resolved.add(), resolved[FileRef(ref.category, ref.id)])
+                fill_resolved(response.resolved.add(), resolved[file_ref_from_proto(ref)])
             return response
 
         return await self._meta.run(resolve)
@@ -149,7 +151,7 @@ async def _entered_in_thread(executor: NamedExecutor, manager: AbstractContextMa
             await asyncio.to_thread(manager.__exit__, None, None, None)
 
 
-async def _receive_header(messages: AsyncIterator[pb.UploadFileRequest]) -> pb.UploadFileHeader:
+async def _receive_header(messages: AsyncIterator[file_pb.UploadFileRequest]) -> file_pb.UploadFileHeader:
     """Return the header of the first message.
 
     Raises:
@@ -162,7 +164,9 @@ async def _receive_header(messages: AsyncIterator[pb.UploadFileRequest]) -> pb.U
     raise InvalidRequestError([Violation("header", "must be the first message")])
 
 
-async def _receive(executor: NamedExecutor, upload: FileUpload, messages: AsyncIterator[pb.UploadFileRequest]) -> File:
+async def _receive(
+    executor: NamedExecutor, upload: FileUpload, messages: AsyncIterator[file_pb.UploadFileRequest]
+) -> File:
     """Write bytes in a thread while the next ones are received, and return the stored file.
 
     Raises:

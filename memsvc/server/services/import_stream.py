@@ -28,9 +28,9 @@ from memsvc.server.requests.memory import batch_memory, import_memories_batch, i
 from memsvc.server.responses.lifecycle import import_user_response
 from memsvc.server.responses.memory import import_memories_response
 from memsvc.server.server_context import ServerContext
-from memsvc.v1 import memory_service_pb2 as pb
-from memsvc.v1 import transfer_pb2
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
+from memsvc.v1 import memory_service_pb2 as memory_pb
+from memsvc.v1 import types_pb2 as types_pb
 
 PROGRESS_SECONDS = 1.0
 USER_ISSUES = 500
@@ -38,7 +38,7 @@ USER_ISSUES = 500
 MAX_UNREPORTED = 8_192
 """The number of unreported issues at which committing pauses."""
 
-Message = TypeVar("Message", pb.ImportMemoriesRequest, transfer_pb2.ImportUserRequest)
+Message = TypeVar("Message", memory_pb.ImportMemoriesRequest, lifecycle_pb.ImportUserRequest)
 Response = TypeVar("Response")
 Batch = TypeVar("Batch")
 Progress = TypeVar("Progress", ImportProgress, TransferProgress)
@@ -175,24 +175,24 @@ class ImportStream(ABC, Generic[Message, Batch, Progress, IssueT, Response]):
 
 class MemoryImportStream(
     ImportStream[
-        pb.ImportMemoriesRequest,
+        memory_pb.ImportMemoriesRequest,
         PreparedBatch,
         ImportProgress,
         tuple[int, RejectedItem],
-        pb.ImportMemoriesResponse,
+        memory_pb.ImportMemoriesResponse,
     ]
 ):
     """One stream of ImportMemories. Its counts are its own, not those of earlier streams of the same import."""
 
     issues_per_response = limits.BATCH
 
-    def __init__(self, server: ServerContext, messages: AsyncIterator[pb.ImportMemoriesRequest]) -> None:
+    def __init__(self, server: ServerContext, messages: AsyncIterator[memory_pb.ImportMemoriesRequest]) -> None:
         super().__init__(server, messages, ImportProgress())
         self._before = ImportProgress()
         self._run: ImportRun
-        self._scope: types.Scope
+        self._scope: types_pb.Scope
 
-    async def _begin(self, message: pb.ImportMemoriesRequest) -> tuple[ImportRun, WaitFor]:
+    async def _begin(self, message: memory_pb.ImportMemoriesRequest) -> tuple[ImportRun, WaitFor]:
         header = import_memories_header(message.header)
         self._scope = message.header.scope
         self._run = await self._server.executors.write.run(
@@ -220,7 +220,7 @@ class MemoryImportStream(
             raise
         await ready.put(None)
 
-    def _prepare(self, batch: pb.ImportBatch) -> PreparedBatch:
+    def _prepare(self, batch: memory_pb.ImportBatch) -> PreparedBatch:
         run, application = self._run, self._server.application
         dimension, priority = application.dimension, application.search_priority
         # Memories that are durable already are not decoded again: the engine passes them over by their index.
@@ -250,24 +250,24 @@ class MemoryImportStream(
 
     def _response(
         self, issues: Sequence[tuple[int, RejectedItem]], *, seconds: float, done: bool
-    ) -> pb.ImportMemoriesResponse:
+    ) -> memory_pb.ImportMemoriesResponse:
         return import_memories_response(self._progress, issues, seconds=seconds, done=done)
 
 
 class UserImportStream(
     ImportStream[
-        transfer_pb2.ImportUserRequest, UserBatch, TransferProgress, ImportIssue, transfer_pb2.ImportUserResponse
+        lifecycle_pb.ImportUserRequest, UserBatch, TransferProgress, ImportIssue, lifecycle_pb.ImportUserResponse
     ]
 ):
     """One stream of ImportUser: the pieces of a file, whose lines are parsed into batches."""
 
     issues_per_response = USER_ISSUES
 
-    def __init__(self, server: ServerContext, messages: AsyncIterator[transfer_pb2.ImportUserRequest]) -> None:
+    def __init__(self, server: ServerContext, messages: AsyncIterator[lifecycle_pb.ImportUserRequest]) -> None:
         super().__init__(server, messages, TransferProgress())
         self._run: UserImport
 
-    async def _begin(self, message: transfer_pb2.ImportUserRequest) -> tuple[UserImport, WaitFor]:
+    async def _begin(self, message: lifecycle_pb.ImportUserRequest) -> tuple[UserImport, WaitFor]:
         scope, wait_for = import_user_header(message.header)
         self._run = self._server.application.user_importer.begin(scope)
         return self._run, wait_for
@@ -296,7 +296,7 @@ class UserImportStream(
 
     def _response(
         self, issues: Sequence[ImportIssue], *, seconds: float, done: bool
-    ) -> transfer_pb2.ImportUserResponse:
+    ) -> lifecycle_pb.ImportUserResponse:
         return import_user_response(self._progress, issues, seconds=seconds, done=done)
 
 

@@ -11,7 +11,7 @@ import grpc
 
 from memsvc.domain import limits
 from memsvc.domain.errors import InvalidRequestError, Violation
-from memsvc.domain.memory import Memory
+from memsvc.domain.memory import Memory, Status
 from memsvc.domain.search import PageCursor
 from memsvc.domain.write_requests import BatchWriteResult, WaitFor, WriteResult
 from memsvc.engine.memories.documents import IngestResult
@@ -22,8 +22,7 @@ from memsvc.server.responses import memory as responses
 from memsvc.server.responses.memories import fill_memory
 from memsvc.server.server_context import ServerContext
 from memsvc.server.services.import_stream import MemoryImportStream
-from memsvc.v1 import capture_pb2, conflicts_pb2, history_pb2, review_pb2, watch_pb2
-from memsvc.v1 import memory_service_pb2 as pb
+from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import memory_service_pb2_grpc as pb_grpc
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
@@ -42,7 +41,9 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
         self._write = server.executors.write
         self._meta = server.executors.meta
 
-    async def CreateMemory(self, request: pb.CreateMemoryRequest, context: Context) -> pb.CreateMemoryResponse:
+    async def CreateMemory(
+        self, request: memory_pb.CreateMemoryRequest, context: Context
+    ) -> memory_pb.CreateMemoryResponse:
         """Store one memory."""
         new = requests.create_memory_request(request, dimension=self._app.dimension)
         written = await self._write.run(self._app.memory_creator.create, new.scope, new.draft, new.options)
@@ -50,12 +51,12 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
         return responses.create_memory_response(written)
 
     async def BatchCreateMemories(
-        self, request: pb.BatchCreateMemoriesRequest, context: Context
-    ) -> pb.BatchCreateMemoriesResponse:
+        self, request: memory_pb.BatchCreateMemoriesRequest, context: Context
+    ) -> memory_pb.BatchCreateMemoriesResponse:
         """Store several memories in one transaction; a memory with violations fails alone."""
         batch = requests.batch_create_memories_request(request)
 
-        def create() -> tuple[BatchWriteResult, pb.BatchCreateMemoriesResponse]:
+        def create() -> tuple[BatchWriteResult, memory_pb.BatchCreateMemoriesResponse]:
             dimension, scope = self._app.dimension, request.scope
             drafts = [requests.batch_memory(entry, scope, dimension=dimension) for entry in request.memories]
             written = self._app.memory_creator.create_batch(batch.scope, drafts, batch.options)
@@ -66,18 +67,18 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
         return response
 
     async def ImportMemories(
-        self, request_iterator: AsyncIterator[pb.ImportMemoriesRequest], context: Context
-    ) -> AsyncGenerator[pb.ImportMemoriesResponse, None]:
+        self, request_iterator: AsyncIterator[memory_pb.ImportMemoriesRequest], context: Context
+    ) -> AsyncGenerator[memory_pb.ImportMemoriesResponse, None]:
         """Store any number of memories and stream the progress."""
         async with aclosing(MemoryImportStream(self._server, request_iterator).responses()) as progress:
             async for response in progress:
                 yield response
 
-    async def GetMemory(self, request: pb.GetMemoryRequest, context: Context) -> pb.GetMemoryResponse:
+    async def GetMemory(self, request: memory_pb.GetMemoryRequest, context: Context) -> memory_pb.GetMemoryResponse:
         """Return one memory by id or key, optionally with its supersession chain."""
         read = requests.get_memory_request(request, now=self._server.now())
         memory = await self._meta.run(self._get, read)
-        response = pb.GetMemoryResponse()
+        response = memory_pb.GetMemoryResponse()
         fill_memory(response.memory, memory)
         if request.include_chain:
             for one in await self._meta.run(self._app.memory_reader.chain, read.scope, memory):
@@ -98,21 +99,23 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
         return present.get_by_key(read.scope, read.key)
 
     async def BatchGetMemories(
-        self, request: pb.BatchGetMemoriesRequest, context: Context
-    ) -> pb.BatchGetMemoriesResponse:
+        self, request: memory_pb.BatchGetMemoriesRequest, context: Context
+    ) -> memory_pb.BatchGetMemoriesResponse:
         """Return several memories by id."""
         scope, ids = requests.batch_get_memories_request(request)
 
-        def get() -> pb.BatchGetMemoriesResponse:
+        def get() -> memory_pb.BatchGetMemoriesResponse:
             return responses.batch_get_memories_response(ids, self._app.memory_reader.get_many(scope, ids))
 
         return await self._meta.run(get)
 
-    async def ListMemories(self, request: pb.ListMemoriesRequest, context: Context) -> pb.ListMemoriesResponse:
+    async def ListMemories(
+        self, request: memory_pb.ListMemoriesRequest, context: Context
+    ) -> memory_pb.ListMemoriesResponse:
         """Return a page of the memories that match a filter."""
         page = requests.list_memories_request(request, now=self._server.now())
 
-        def read() -> pb.ListMemoriesResponse:
+        def read() -> memory_pb.ListMemoriesResponse:
             found, following = self._page(page)
             return responses.list_memories_response(found, _next_page_token(following, request))
 
@@ -126,7 +129,9 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
             )
         return self._app.memory_reader.page(page.scope, page.selection, order=order, after=after, limit=limit)
 
-    async def UpdateMemory(self, request: pb.UpdateMemoryRequest, context: Context) -> pb.UpdateMemoryResponse:
+    async def UpdateMemory(
+        self, request: memory_pb.UpdateMemoryRequest, context: Context
+    ) -> memory_pb.UpdateMemoryResponse:
         """Change fields of one memory."""
         change = requests.update_memory_request(request, dimension=self._app.dimension)
         written = await self._write.run(
@@ -141,27 +146,33 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
         await self._waits.written(written, change.options.wait_for)
         return responses.update_memory_response(written)
 
-    async def DeleteMemory(self, request: pb.DeleteMemoryRequest, context: Context) -> pb.DeleteMemoryResponse:
+    async def DeleteMemory(
+        self, request: memory_pb.DeleteMemoryRequest, context: Context
+    ) -> memory_pb.DeleteMemoryResponse:
         """Delete one memory, softly or for good."""
         change = requests.delete_memory_request(request)
         written: WriteResult = await self._write.run(
+            self._server.write_named,
+            "DeleteMemory",
             self._app.memory_updater.delete,
-            change.scope,
-            change.memory_id,
-            hard=request.hard,
+            change,
+            hard=request.purge,
             expected_revision=change.expected_revision,
             options=change.options,
         )
         await self._waits.written(written, change.options.wait_for)
-        return responses.delete_memory_response(written, hard=request.hard)
+        return responses.delete_memory_response(written, hard=request.purge)
 
-    async def RestoreMemory(self, request: pb.RestoreMemoryRequest, context: Context) -> pb.RestoreMemoryResponse:
+    async def RestoreMemory(
+        self, request: memory_pb.RestoreMemoryRequest, context: Context
+    ) -> memory_pb.RestoreMemoryResponse:
         """Make a memory ACTIVE again."""
         change = requests.restore_memory_request(request)
         written = await self._write.run(
+            self._server.write_named,
+            "RestoreMemory",
             self._app.memory_updater.restore,
-            change.scope,
-            change.memory_id,
+            change,
             expected_revision=change.expected_revision,
             options=change.options,
         )
@@ -169,8 +180,8 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
         return responses.restore_memory_response(written)
 
     async def SupersedeMemory(
-        self, request: conflicts_pb2.SupersedeMemoryRequest, context: Context
-    ) -> conflicts_pb2.SupersedeMemoryResponse:
+        self, request: memory_pb.SupersedeMemoryRequest, context: Context
+    ) -> memory_pb.SupersedeMemoryResponse:
         """Supersede a memory by a new one, or by an existing one."""
         change = requests.supersede_memory_request(request, dimension=self._app.dimension)
         new, old = await self._write.run(self._supersede, change)
@@ -179,21 +190,22 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
 
     def _supersede(self, change: requests.SupersedeMemory) -> tuple[WriteResult, WriteResult]:
         supersede, revision, options = self._app.memory_superseder, change.expected_revision, change.options
+        memory_id = self._app.key_resolver.id_of(
+            change.scope, change.memory, method="SupersedeMemory", request_id=options.request_id
+        )
         if isinstance(change.successor, str):
             return supersede.by_existing(
-                change.scope, change.memory_id, change.successor, expected_revision=revision, options=options
+                change.scope, memory_id, change.successor, expected_revision=revision, options=options
             )
-        return supersede.by_new(
-            change.scope, change.memory_id, change.successor, expected_revision=revision, options=options
-        )
+        return supersede.by_new(change.scope, memory_id, change.successor, expected_revision=revision, options=options)
 
     async def ListConflicts(
-        self, request: conflicts_pb2.ListConflictsRequest, context: Context
-    ) -> conflicts_pb2.ListConflictsResponse:
+        self, request: memory_pb.ListConflictsRequest, context: Context
+    ) -> memory_pb.ListConflictsResponse:
         """Return a page of conflicts."""
         page = requests.list_conflicts_request(request)
 
-        def read() -> conflicts_pb2.ListConflictsResponse:
+        def read() -> memory_pb.ListConflictsResponse:
             found, following = self._app.conflict_resolver.page(
                 page.scope,
                 states=page.states,
@@ -207,8 +219,8 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
         return await self._meta.run(read)
 
     async def ResolveConflict(
-        self, request: conflicts_pb2.ResolveConflictRequest, context: Context
-    ) -> conflicts_pb2.ResolveConflictResponse:
+        self, request: memory_pb.ResolveConflictRequest, context: Context
+    ) -> memory_pb.ResolveConflictResponse:
         """Resolve a conflict."""
         decision = requests.resolve_conflict_request(request)
         contradiction, written = await self._write.run(
@@ -222,15 +234,15 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
         return responses.resolve_conflict_response(contradiction, written.position)
 
     async def CaptureMemory(
-        self, request: capture_pb2.CaptureMemoryRequest, context: Context
-    ) -> capture_pb2.CaptureMemoryResponse:
+        self, request: memory_pb.CaptureMemoryRequest, context: Context
+    ) -> memory_pb.CaptureMemoryResponse:
         """Decide what in a text is worth remembering, and store it."""
         capture = requests.capture_memory_request(request)
         captured = await self._extractor(asks_a_model=self._app.capture.asks_a_model).run(
             self._app.capture.capture,
             capture.scope,
-            request.text,
-            capture.role,
+            capture.message,
+            capture.labels,
             is_dry_run=request.dry_run,
             options=capture.options,
             deadline=call_context.deadline.get(),
@@ -239,12 +251,12 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
         return responses.capture_memory_response(captured)
 
     async def FlushMessages(
-        self, request: capture_pb2.FlushMessagesRequest, context: Context
-    ) -> capture_pb2.FlushMessagesResponse:
+        self, request: memory_pb.FlushMessagesRequest, context: Context
+    ) -> memory_pb.FlushMessagesResponse:
         """Extract memories and file references from a conversation, and store them."""
         flush = requests.flush_messages_request(request)
 
-        def extract() -> tuple[int, capture_pb2.FlushMessagesResponse]:
+        def extract() -> tuple[int, memory_pb.FlushMessagesResponse]:
             flushed = self._app.conversation_flusher.flush(
                 flush.scope,
                 flush.messages,
@@ -261,8 +273,8 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
         return response
 
     async def AppendMemory(
-        self, request: capture_pb2.AppendMemoryRequest, context: Context
-    ) -> capture_pb2.AppendMemoryResponse:
+        self, request: memory_pb.AppendMemoryRequest, context: Context
+    ) -> memory_pb.AppendMemoryResponse:
         """Append text to the memory under a key, or create it."""
         append = requests.append_memory_request(request)
         written = await self._write.run(
@@ -277,8 +289,8 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
         return responses.append_memory_response(written)
 
     async def IngestDocument(
-        self, request_iterator: AsyncIterator[capture_pb2.IngestDocumentRequest], context: Context
-    ) -> capture_pb2.IngestDocumentResponse:
+        self, request_iterator: AsyncIterator[memory_pb.IngestDocumentRequest], context: Context
+    ) -> memory_pb.IngestDocumentResponse:
         """Store a document that arrives in pieces."""
         document, data = await _receive_document(request_iterator)
         ingested: IngestResult = await self._write.run(
@@ -288,8 +300,8 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
         return responses.ingest_document_response(ingested)
 
     async def WatchMemories(
-        self, request: watch_pb2.WatchMemoriesRequest, context: Context
-    ) -> AsyncGenerator[watch_pb2.WatchMemoriesResponse, None]:
+        self, request: memory_pb.WatchMemoriesRequest, context: Context
+    ) -> AsyncGenerator[memory_pb.WatchMemoriesResponse, None]:
         """Stream every committed change exactly once, in commit order."""
         watches = self._server.watches
         store_id = await self._server.executors.watch.proceed(lambda: watches.watching.identity)
@@ -299,27 +311,29 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
                 yield response
 
     async def ListQuarantined(
-        self, request: review_pb2.ListQuarantinedRequest, context: Context
-    ) -> review_pb2.ListQuarantinedResponse:
+        self, request: memory_pb.ListQuarantinedRequest, context: Context
+    ) -> memory_pb.ListQuarantinedResponse:
         """Return a page of the memories that wait for a review."""
         page = requests.list_quarantined_request(request, now=self._server.now())
 
-        def read() -> review_pb2.ListQuarantinedResponse:
+        def read() -> memory_pb.ListQuarantinedResponse:
             found, following = self._page(page)
             return responses.list_quarantined_response(found, _next_page_token(following, request))
 
         return await self._meta.run(read)
 
     async def ReviewMemory(
-        self, request: review_pb2.ReviewMemoryRequest, context: Context
-    ) -> review_pb2.ReviewMemoryResponse:
+        self, request: memory_pb.ReviewMemoryRequest, context: Context
+    ) -> memory_pb.ReviewMemoryResponse:
         """Approve or reject a quarantined memory."""
         review = requests.review_memory_request(request)
         written = await self._write.run(
+            self._server.write_named,
+            "ReviewMemory",
             self._app.review.decide,
-            review.scope,
-            review.memory_id,
+            review,
             review.verdict,
+            prefer=Status.QUARANTINED,
             expected_revision=review.expected_revision,
             options=review.options,
         )
@@ -327,15 +341,16 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
         return responses.review_memory_response(written)
 
     async def ListRevisions(
-        self, request: history_pb2.ListRevisionsRequest, context: Context
-    ) -> history_pb2.ListRevisionsResponse:
+        self, request: memory_pb.ListRevisionsRequest, context: Context
+    ) -> memory_pb.ListRevisionsResponse:
         """Return a page of the revisions of a memory."""
         page = requests.list_revisions_request(request)
 
-        def read() -> history_pb2.ListRevisionsResponse:
+        def read() -> memory_pb.ListRevisionsResponse:
             revisions = self._app.as_of_reader.revisions
-            found, following = revisions(page.scope, page.memory_id, before=page.before, limit=page.limit)
-            older = revisions(page.scope, page.memory_id, before=following, limit=1)[0] if following else []
+            memory_id = self._app.key_resolver.id_of(page.scope, page.memory, method="ListRevisions")
+            found, following = revisions(page.scope, memory_id, before=page.before, limit=page.limit)
+            older = revisions(page.scope, memory_id, before=following, limit=1)[0] if following else []
             cursor = None if following is None else PageCursor(None, following)
             return responses.list_revisions_response(
                 found, older[0] if older else None, _next_page_token(cursor, request)
@@ -344,14 +359,15 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
         return await self._meta.run(read)
 
     async def RollbackMemory(
-        self, request: history_pb2.RollbackMemoryRequest, context: Context
-    ) -> history_pb2.RollbackMemoryResponse:
+        self, request: memory_pb.RollbackMemoryRequest, context: Context
+    ) -> memory_pb.RollbackMemoryResponse:
         """Restore an earlier revision as a new revision."""
         rollback = requests.rollback_memory_request(request)
         written = await self._write.run(
+            self._server.write_named,
+            "RollbackMemory",
             self._app.rollback_memory,
-            rollback.scope,
-            rollback.memory_id,
+            rollback,
             revision=rollback.revision,
             expected_revision=rollback.expected_revision,
             options=rollback.options,
@@ -370,13 +386,13 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
 
 def _next_page_token(
     following: PageCursor | None,
-    request: pb.ListMemoriesRequest | review_pb2.ListQuarantinedRequest | history_pb2.ListRevisionsRequest,
+    request: memory_pb.ListMemoriesRequest | memory_pb.ListQuarantinedRequest | memory_pb.ListRevisionsRequest,
 ) -> str:
     return "" if following is None else tokens.list_token(following, tokens.digest(request))
 
 
 async def _receive_document(
-    messages: AsyncIterator[capture_pb2.IngestDocumentRequest],
+    messages: AsyncIterator[memory_pb.IngestDocumentRequest],
 ) -> tuple[requests.IngestDocument, bytes]:
     """Return the header and all bytes of a document; no more of them than the limit are kept.
 

@@ -20,8 +20,7 @@ from memsvc.server.error_status import Severity, error_rule, item_status_from_er
 from memsvc.server.requests import search as requests
 from memsvc.server.responses import search as responses
 from memsvc.server.server_context import ServerContext
-from memsvc.v1 import context_pb2
-from memsvc.v1 import search_service_pb2 as pb
+from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import search_service_pb2_grpc as pb_grpc
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
@@ -37,21 +36,23 @@ class SearchServicer(pb_grpc.SearchServiceServicer):
         self._priority = server.application.search_priority
         self._log = structlog.get_logger("memsvc.search")
 
-    async def Search(self, request: pb.SearchRequest, context: Context) -> pb.SearchResponse:
+    async def Search(self, request: search_pb.SearchRequest, context: Context) -> search_pb.SearchResponse:
         """Return the memories that match a query, best first."""
-        response = pb.SearchResponse()
+        response = search_pb.SearchResponse()
         await self._search(request, response)
         return response
 
-    async def BatchSearch(self, request: pb.BatchSearchRequest, context: Context) -> pb.BatchSearchResponse:
+    async def BatchSearch(
+        self, request: search_pb.BatchSearchRequest, context: Context
+    ) -> search_pb.BatchSearchResponse:
         """Run several searches concurrently; each succeeds or fails by itself."""
         requests.batch_search_request(request)
         # No more at a time than there are threads: a batch must not fill the queue that other calls wait in.
         slots = asyncio.Semaphore(self._threads.threads)
-        response = pb.BatchSearchResponse()
+        response = search_pb.BatchSearchResponse()
         results = [response.results.add() for _ in request.searches]
 
-        async def run(search: pb.SearchRequest, result: pb.BatchSearchResult) -> None:
+        async def run(search: search_pb.SearchRequest, result: search_pb.BatchSearchResult) -> None:
             async with slots:
                 await self._search(search, result.response)
                 result.response.SetInParent()
@@ -65,25 +66,25 @@ class SearchServicer(pb_grpc.SearchServiceServicer):
         return response
 
     async def StreamSearch(
-        self, request: pb.StreamSearchRequest, context: Context
-    ) -> AsyncGenerator[pb.StreamSearchResponse, None]:
+        self, request: search_pb.StreamSearchRequest, context: Context
+    ) -> AsyncGenerator[search_pb.StreamSearchResponse, None]:
         """Return the hits of the lexical index early, then those of the whole search."""
         search = request.search
         query = self._query(search, prefix="search.")
         await self._reached(query)
-        loop, answers = asyncio.get_running_loop(), asyncio.Queue[pb.StreamSearchResponse | None]()
+        loop, answers = asyncio.get_running_loop(), asyncio.Queue[search_pb.StreamSearchResponse | None]()
 
         def answer_early(reply: SearchReply) -> None:
-            answer = pb.StreamSearchResponse()
+            answer = search_pb.StreamSearchResponse()
             answer.early.SetInParent()
             self._fill(answer.early, reply, search, query)
             with suppress(RuntimeError):  # the loop was closed: the call is over
                 loop.call_soon_threadsafe(answers.put_nowait, answer)
 
-        def find() -> pb.StreamSearchResponse:
+        def find() -> search_pb.StreamSearchResponse:
             self._require_replayed()
             reply = self._app.search.search(query, call_context.deadline.get(), answer_early)
-            answer = pb.StreamSearchResponse()
+            answer = search_pb.StreamSearchResponse()
             answer.fused.SetInParent()
             self._fill(answer.fused, reply, search, query)
             return answer
@@ -100,7 +101,7 @@ class SearchServicer(pb_grpc.SearchServiceServicer):
                 with suppress(asyncio.CancelledError, Exception):
                     await running
 
-    async def SearchAll(self, request: pb.SearchAllRequest, context: Context) -> pb.SearchAllResponse:
+    async def SearchAll(self, request: search_pb.SearchAllRequest, context: Context) -> search_pb.SearchAllResponse:
         """Return the memories and files that match a query, by group."""
         query = requests.search_all_request(
             request, now=self._server.now(), weighting=self._server.options.default_weighting
@@ -110,7 +111,7 @@ class SearchServicer(pb_grpc.SearchServiceServicer):
         with self._priority.search():
             return await self._threads.run(self._find_all, query, request)
 
-    def _find_all(self, query: GlobalQuery, request: pb.SearchAllRequest) -> pb.SearchAllResponse:
+    def _find_all(self, query: GlobalQuery, request: search_pb.SearchAllRequest) -> search_pb.SearchAllResponse:
         if query.memories is not None:
             self._require_replayed()
         reply = self._app.global_search.search(query, call_context.deadline.get())
@@ -118,8 +119,8 @@ class SearchServicer(pb_grpc.SearchServiceServicer):
         return responses.search_all_response(reply, query.memories, resolver, include_files=request.include_files)
 
     async def BuildContext(
-        self, request: context_pb2.BuildContextRequest, context: Context
-    ) -> AsyncGenerator[context_pb2.BuildContextResponse, None]:
+        self, request: search_pb.BuildContextRequest, context: Context
+    ) -> AsyncGenerator[search_pb.BuildContextResponse, None]:
         """Stream what an agent should know; the sections that need no search come first.
 
         When the client cancels, the work ends after the step under way; the context can be resumed.
@@ -144,14 +145,14 @@ class SearchServicer(pb_grpc.SearchServiceServicer):
         finally:
             run.abandon()
 
-    def _next_events(self, run: ContextRun, index: int) -> tuple[list[context_pb2.BuildContextResponse], int]:
+    def _next_events(self, run: ContextRun, index: int) -> tuple[list[search_pb.BuildContextResponse], int]:
         """Return the messages that follow an event, and the number of events in them."""
         events = run.next_events(index, call_context.deadline.get())
         return responses.build_context_responses(run.id, events), len(events)
 
     async def RenderContext(
-        self, request: context_pb2.RenderContextRequest, context: Context
-    ) -> context_pb2.RenderContextResponse:
+        self, request: search_pb.RenderContextRequest, context: Context
+    ) -> search_pb.RenderContextResponse:
         """Return what an agent should know as one text."""
         query = requests.render_context_request(
             request, self._server.options.context, now=self._server.now(), dimension=self._app.dimension
@@ -160,29 +161,29 @@ class SearchServicer(pb_grpc.SearchServiceServicer):
         with self._priority.search():
             return await self._threads.run(self._render, query)
 
-    def _render(self, query: ContextQuery) -> context_pb2.RenderContextResponse:
+    def _render(self, query: ContextQuery) -> search_pb.RenderContextResponse:
         return responses.render_context_response(self._app.contexts.render(query, call_context.deadline.get()))
 
-    async def LoadCore(self, request: context_pb2.LoadCoreRequest, context: Context) -> context_pb2.LoadCoreResponse:
+    async def LoadCore(self, request: search_pb.LoadCoreRequest, context: Context) -> search_pb.LoadCoreResponse:
         """Return the core memories that an agent loads at its start."""
         load = requests.load_core_request(request)
         return await self._server.executors.meta.run(self._load, load)
 
-    def _load(self, load: requests.LoadCore) -> context_pb2.LoadCoreResponse:
+    def _load(self, load: requests.LoadCore) -> search_pb.LoadCoreResponse:
         return responses.load_core_response(self._app.core_memories.load(load.scope, limit=load.limit, zone=load.zone))
 
-    async def _search(self, request: pb.SearchRequest, response: pb.SearchResponse) -> None:
+    async def _search(self, request: search_pb.SearchRequest, response: search_pb.SearchResponse) -> None:
         with self._priority.search():
             query = self._query(request)
             await self._reached(query)
             # The response is built in the thread: a page of a hundred hits would hold up the event loop.
             await self._threads.run(self._find, query, request, response)
 
-    def _find(self, query: SearchQuery, request: pb.SearchRequest, response: pb.SearchResponse) -> None:
+    def _find(self, query: SearchQuery, request: search_pb.SearchRequest, response: search_pb.SearchResponse) -> None:
         self._require_replayed()
         self._fill(response, self._app.search.search(query, call_context.deadline.get()), request, query)
 
-    def _query(self, request: pb.SearchRequest, prefix: str = "") -> SearchQuery:
+    def _query(self, request: search_pb.SearchRequest, prefix: str = "") -> SearchQuery:
         return requests.search_request(
             request,
             now=self._server.now(),
@@ -202,6 +203,10 @@ class SearchServicer(pb_grpc.SearchServiceServicer):
             raise NotReadyError(indexer.pending_count)
 
     def _fill(
-        self, response: pb.SearchResponse, reply: SearchReply, request: pb.SearchRequest, query: SearchQuery
+        self,
+        response: search_pb.SearchResponse,
+        reply: SearchReply,
+        request: search_pb.SearchRequest,
+        query: SearchQuery,
     ) -> None:
         responses.fill_search_response(response, reply, request, query, self._app.files.ref_resolver)

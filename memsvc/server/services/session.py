@@ -13,7 +13,7 @@ from memsvc.server import tokens
 from memsvc.server.requests import session as requests
 from memsvc.server.responses import session as responses
 from memsvc.server.server_context import ServerContext
-from memsvc.v1 import session_service_pb2 as pb
+from memsvc.v1 import session_service_pb2 as session_pb
 from memsvc.v1 import session_service_pb2_grpc as pb_grpc
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
@@ -29,16 +29,20 @@ class SessionServicer(pb_grpc.SessionServiceServicer):
         self._meta = server.executors.meta
         self._language = server.executors.language
 
-    async def CreateSession(self, request: pb.CreateSessionRequest, context: Context) -> pb.CreateSessionResponse:
+    async def CreateSession(
+        self, request: session_pb.CreateSessionRequest, context: Context
+    ) -> session_pb.CreateSessionResponse:
         """Open a session."""
         new = requests.create_session_request(request)
         opened = await self._write.run(self._sessions.lifecycle.create, new.scope, new.session, new.request_id)
-        return pb.CreateSessionResponse(session=responses.session_to_proto(opened.value))
+        return session_pb.CreateSessionResponse(session=responses.session_to_proto(opened.value))
 
-    async def AppendMessages(self, request: pb.AppendMessagesRequest, context: Context) -> pb.AppendMessagesResponse:
+    async def AppendMessages(
+        self, request: session_pb.AppendMessagesRequest, context: Context
+    ) -> session_pb.AppendMessagesResponse:
         """Append messages. A hundred long ones are decoded in the thread, too."""
 
-        def append() -> tuple[pb.AppendMessagesResponse, int, WaitFor]:
+        def append() -> tuple[session_pb.AppendMessagesResponse, int, WaitFor]:
             new = requests.append_messages_request(request)
             answer = self._sessions.appender.append(new.scope, new.messages, new.request_id)
             return responses.append_messages_response(answer), answer.position, new.wait_for
@@ -47,40 +51,48 @@ class SessionServicer(pb_grpc.SessionServiceServicer):
         await self._indexed(position, wait_for)
         return response
 
-    async def GetSession(self, request: pb.GetSessionRequest, context: Context) -> pb.GetSessionResponse:
+    async def GetSession(
+        self, request: session_pb.GetSessionRequest, context: Context
+    ) -> session_pb.GetSessionResponse:
         """Return one session."""
         counted = await self._meta.run(self._sessions.reader.get, requests.get_session_request(request))
-        return pb.GetSessionResponse(session=responses.session_to_proto(counted))
+        return session_pb.GetSessionResponse(session=responses.session_to_proto(counted))
 
-    async def ListSessions(self, request: pb.ListSessionsRequest, context: Context) -> pb.ListSessionsResponse:
+    async def ListSessions(
+        self, request: session_pb.ListSessionsRequest, context: Context
+    ) -> session_pb.ListSessionsResponse:
         """Return a page of the project's sessions."""
         page = requests.list_sessions_request(request)
 
-        def read() -> pb.ListSessionsResponse:
+        def read() -> session_pb.ListSessionsResponse:
             found, following = self._sessions.reader.page(
                 page.scope, states=page.states, before=page.before, limit=page.limit
             )
-            return pb.ListSessionsResponse(
+            return session_pb.ListSessionsResponse(
                 sessions=[responses.session_to_proto(counted) for counted in found],
                 next_page_token=_next_page_token(following, request),
             )
 
         return await self._meta.run(read)
 
-    async def ListMessages(self, request: pb.ListMessagesRequest, context: Context) -> pb.ListMessagesResponse:
+    async def ListMessages(
+        self, request: session_pb.ListMessagesRequest, context: Context
+    ) -> session_pb.ListMessagesResponse:
         """Return a page of a session's messages."""
         scope, page = requests.list_messages_request(request)
 
-        def read() -> pb.ListMessagesResponse:
+        def read() -> session_pb.ListMessagesResponse:
             found, following = self._sessions.reader.messages(scope, page)
-            return pb.ListMessagesResponse(
+            return session_pb.ListMessagesResponse(
                 messages=[responses.message_to_proto(message) for message in found],
                 next_page_token=_next_page_token(following, request),
             )
 
         return await self._meta.run(read)
 
-    async def TrimSession(self, request: pb.TrimSessionRequest, context: Context) -> pb.TrimSessionResponse:
+    async def TrimSession(
+        self, request: session_pb.TrimSessionRequest, context: Context
+    ) -> session_pb.TrimSessionResponse:
         """Archive the oldest messages and store their summary."""
         session = requests.trim_session_request(request)
         trimming = self._sessions.trimmer
@@ -89,24 +101,30 @@ class SessionServicer(pb_grpc.SessionServiceServicer):
         await self._indexed(trimmed.position, session.wait_for)
         return responses.trim_session_response(trimmed)
 
-    async def CloseSession(self, request: pb.CloseSessionRequest, context: Context) -> pb.CloseSessionResponse:
+    async def CloseSession(
+        self, request: session_pb.CloseSessionRequest, context: Context
+    ) -> session_pb.CloseSessionResponse:
         """End a session."""
         scope, request_id = requests.close_session_request(request)
         closed = await self._write.run(self._sessions.lifecycle.close, scope, request_id)
-        return pb.CloseSessionResponse(session=responses.session_to_proto(closed.value))
+        return session_pb.CloseSessionResponse(session=responses.session_to_proto(closed.value))
 
-    async def ReopenSession(self, request: pb.ReopenSessionRequest, context: Context) -> pb.ReopenSessionResponse:
+    async def ReopenSession(
+        self, request: session_pb.ReopenSessionRequest, context: Context
+    ) -> session_pb.ReopenSessionResponse:
         """Reopen a session that was closed."""
         session = requests.reopen_session_request(request)
         reopened = await self._write.run(
             self._sessions.lifecycle.reopen, session.scope, session.on_open, session.request_id
         )
-        return pb.ReopenSessionResponse(session=responses.session_to_proto(reopened.value))
+        return session_pb.ReopenSessionResponse(session=responses.session_to_proto(reopened.value))
 
     async def _indexed(self, position: int, wait_for: WaitFor) -> None:
         if wait_for is WaitFor.INDEXED:
             await self._waits.stored(position)
 
 
-def _next_page_token(following: int | None, request: pb.ListSessionsRequest | pb.ListMessagesRequest) -> str:
+def _next_page_token(
+    following: int | None, request: session_pb.ListSessionsRequest | session_pb.ListMessagesRequest
+) -> str:
     return "" if following is None else tokens.list_token(PageCursor(None, following), tokens.digest(request))

@@ -17,8 +17,8 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from memsvc.domain.api_keys import new_key_text
 from memsvc.server.interceptors.authentication import ADMINS, PREVIEWS, READS, WITHOUT_SCOPE, WRITES
-from memsvc.v1 import history_pb2, transfer_pb2
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
+from memsvc.v1 import types_pb2 as types_pb
 from tests.e2e.access.support import Keyed
 from tests.e2e.isolation import lifecycle, memories, searches, sessions
 from tests.e2e.isolation.fixtures import EVERY, Owner, Stranger
@@ -88,7 +88,7 @@ def test_a_reader_changes_nothing(asking: Keyed) -> None:
 @pytest.mark.parametrize("method", sorted(PREVIEWS))
 def test_a_reader_may_ask_what_would_be_changed(asking: Keyed, method: str) -> None:
     """The request is let through, whatever else is wrong with it; one that changes something is not, nor one of everybody."""
-    fields, scope = dict(PREVIEWS[method]), types.Scope(user_id="nobody")
+    fields, scope = dict(PREVIEWS[method]), types_pb.Scope(user_id="nobody")
     looking = METHODS[method].request(scope=scope, **fields)
     changing = [
         METHODS[method].request(scope=scope, **(fields | {name: not wanted})) for name, wanted in fields.items()
@@ -175,14 +175,14 @@ def test_another_tenant_learns_and_changes_nothing(neighbours: tuple[Owner, Stub
 def test_a_tenant_exports_and_lists_its_own_alone(neighbours: tuple[Owner, Stubs]) -> None:
     """The whole user is told to its tenant only; a checkpoint of the same name is another one."""
     owner, stubs = neighbours
-    whole = types.Scope(user_id=owner.user)
+    whole = types_pb.Scope(user_id=owner.user)
 
     def exported(stubs: Stubs) -> bytes:
-        parts = stubs.lifecycle.ExportUser(transfer_pb2.ExportUserRequest(scope=whole), timeout=TIMEOUT)
+        parts = stubs.lifecycle.ExportUser(lifecycle_pb.ExportUserRequest(scope=whole), timeout=TIMEOUT)
         return b"".join(part.data for part in parts)
 
     assert b"secretproject" in exported(owner.stubs)
     assert b"secretproject" not in exported(stubs)
     assert "secret" not in str(list_all(stubs, owner.home, filter=EVERY))
-    listed = history_pb2.ListCheckpointsRequest(scope=owner.home)
+    listed = lifecycle_pb.ListCheckpointsRequest(scope=owner.home)
     assert "secretbeginning" not in str(stubs.lifecycle.ListCheckpoints(listed, timeout=TIMEOUT))

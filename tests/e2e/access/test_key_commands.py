@@ -114,7 +114,7 @@ def test_the_client_brings_its_key_with_every_sort_of_call(asking: Keyed, monkey
             with pytest.raises(MemsvcCallError) as refused:
                 other.stats()
 
-    assert imported[-1].created == 2
+    assert imported[-1].created_count == 2
     assert "x" in names
     assert b'"A."' in exported
     assert watched.cursor

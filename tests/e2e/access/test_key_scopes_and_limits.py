@@ -11,33 +11,35 @@ import grpc
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from memsvc.v1 import keys_pb2, lifecycle_service_pb2
-from memsvc.v1 import memory_service_pb2 as pb
+from memsvc.v1 import admin_service_pb2 as admin_pb
+from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as search_pb
-from memsvc.v1 import types_pb2 as types
-from memsvc.v1 import watch_pb2 as watch_pb
+from memsvc.v1 import types_pb2 as types_pb
 from tests.e2e.access.support import Keyed
 from tests.support.rpc import TIMEOUT, Refusal, create, get, refused
 from tests.support.until import until
 
 DENIED = grpc.StatusCode.PERMISSION_DENIED
-WEB = types.Scope(user_id="ada", project_id="web")
+WEB = types_pb.Scope(user_id="ada", project_id="web")
 
 
 @pytest.mark.parametrize("user", ["ada-2", "ad", "Ada", "bob"])
 def test_a_key_of_some_users_is_good_for_no_others(asking: Keyed, user: str) -> None:
     """Users are compared as a whole, in reads and writes."""
-    scope = types.Scope(user_id=user)
+    scope = types_pb.Scope(user_id=user)
     with asking.stubs("ada") as stubs:
-        create(stubs, types.Scope(user_id="ada"), f"Ada's {uuid.uuid4()}.")
+        create(stubs, types_pb.Scope(user_id="ada"), f"Ada's {uuid.uuid4()}.")
         refusals = [
-            refused(stubs.memory.ListMemories, pb.ListMemoriesRequest(scope=scope)),
+            refused(stubs.memory.ListMemories, memory_pb.ListMemoriesRequest(scope=scope)),
             refused(stubs.search.Search, search_pb.SearchRequest(scope=scope, query="x")),
-            refused(stubs.memory.CreateMemory, pb.CreateMemoryRequest(scope=scope, memory=types.Memory(content="x"))),
-            refused(stubs.memory.WatchMemories, watch_pb.WatchMemoriesRequest(scope=scope)),
+            refused(
+                stubs.memory.CreateMemory,
+                memory_pb.CreateMemoryRequest(scope=scope, memory=types_pb.Memory(content="x")),
+            ),
+            refused(stubs.memory.WatchMemories, memory_pb.WatchMemoriesRequest(scope=scope)),
             refused(
                 stubs.memory.ImportMemories,
-                iter([pb.ImportMemoriesRequest(header=pb.ImportHeader(scope=scope))]),
+                iter([memory_pb.ImportMemoriesRequest(header=memory_pb.ImportHeader(scope=scope))]),
             ),
         ]
 
@@ -47,31 +49,37 @@ def test_a_key_of_some_users_is_good_for_no_others(asking: Keyed, user: str) -> 
 def test_a_key_of_some_projects_is_good_for_no_others(asking: Keyed) -> None:
     """Neither by the scope of the request nor by that of a memory in it; what is global can be read from a project."""
     with asking.stubs("writer") as writer, asking.stubs("web") as stubs:
-        world = create(writer, types.Scope(user_id="ada"), f"Global {uuid.uuid4()}.")
+        world = create(writer, types_pb.Scope(user_id="ada"), f"Global {uuid.uuid4()}.")
         mine = create(stubs, WEB, f"Of the web {uuid.uuid4()}.")
-        elsewhere = types.Memory(content="x", scope=types.Scope(project_id="web-2"))
-        batch = pb.BatchCreateMemoriesRequest(scope=WEB, memories=[pb.BatchMemory(memory=elsewhere)])
-        header = pb.ImportMemoriesRequest(header=pb.ImportHeader(scope=WEB))
-        body = pb.ImportMemoriesRequest(batch=pb.ImportBatch(memories=[pb.BatchMemory(memory=elsewhere)]))
+        elsewhere = types_pb.Memory(content="x", scope=types_pb.Scope(project_id="web-2"))
+        batch = memory_pb.BatchCreateMemoriesRequest(scope=WEB, memories=[memory_pb.BatchMemory(memory=elsewhere)])
+        header = memory_pb.ImportMemoriesRequest(header=memory_pb.ImportHeader(scope=WEB))
+        body = memory_pb.ImportMemoriesRequest(
+            batch=memory_pb.ImportBatch(memories=[memory_pb.BatchMemory(memory=elsewhere)])
+        )
         refusals = [
-            refused(stubs.memory.GetMemory, pb.GetMemoryRequest(scope=types.Scope(user_id="ada"), id=mine.id)),
+            refused(
+                stubs.memory.GetMemory, memory_pb.GetMemoryRequest(scope=types_pb.Scope(user_id="ada"), id=mine.id)
+            ),
             refused(
                 stubs.memory.GetMemory,
-                pb.GetMemoryRequest(scope=types.Scope(user_id="ada", project_id="web-2"), id=mine.id),
+                memory_pb.GetMemoryRequest(scope=types_pb.Scope(user_id="ada", project_id="web-2"), id=mine.id),
             ),
-            refused(stubs.memory.CreateMemory, pb.CreateMemoryRequest(scope=WEB, memory=elsewhere)),
+            refused(stubs.memory.CreateMemory, memory_pb.CreateMemoryRequest(scope=WEB, memory=elsewhere)),
             refused(stubs.memory.BatchCreateMemories, batch),
             refused(stubs.memory.ImportMemories, iter([header, body])),
         ]
 
         assert {(refusal.code, refusal.metadata["needed"]) for refusal in refusals} == {(DENIED, "project_id")}
         assert get(stubs, WEB, world.id).content == world.content
-        assert create(stubs, types.Scope(user_id="ada", project_id="网"), f"网 {uuid.uuid4()}").scope.project_id == "网"
+        assert (
+            create(stubs, types_pb.Scope(user_id="ada", project_id="网"), f"网 {uuid.uuid4()}").scope.project_id == "网"
+        )
 
 
 def test_a_key_is_held_to_its_rate(asking: Keyed) -> None:
     """RESOURCE_EXHAUSTED says when to come back; other keys go on."""
-    request = pb.ListMemoriesRequest(scope=types.Scope(user_id="ada"))
+    request = memory_pb.ListMemoriesRequest(scope=types_pb.Scope(user_id="ada"))
     with asking.stubs("slow") as stubs, asking.stubs("writer") as writer:
         stubs.memory.ListMemories(request, timeout=TIMEOUT)
         refusal = refused(stubs.memory.ListMemories, request)
@@ -83,8 +91,8 @@ def test_a_key_is_held_to_its_rate(asking: Keyed) -> None:
 
 def test_calls_under_way_are_counted_by_key(asking: Keyed) -> None:
     """A stream counts as long as it is open."""
-    watch = watch_pb.WatchMemoriesRequest(scope=types.Scope(user_id="ada"), start=watch_pb.WATCH_START_OLDEST)
-    listing = pb.ListMemoriesRequest(scope=types.Scope(user_id="ada"))
+    watch = memory_pb.WatchMemoriesRequest(scope=types_pb.Scope(user_id="ada"), start=memory_pb.WATCH_START_OLDEST)
+    listing = memory_pb.ListMemoriesRequest(scope=types_pb.Scope(user_id="ada"))
     with asking.stubs("narrow") as stubs:
         stream = stubs.memory.WatchMemories(watch, timeout=TIMEOUT)
         next(stream)
@@ -114,42 +122,42 @@ def _until_answered(call: Any) -> bool:
 def test_a_revoked_key_opens_nothing_more_and_its_streams_end(asking: Keyed) -> None:
     """The next call is refused, and a watch that is open is ended."""
     key = asking.keys["to be revoked"].key
-    watch = watch_pb.WatchMemoriesRequest(scope=types.Scope(user_id="ada"), start=watch_pb.WATCH_START_OLDEST)
+    watch = memory_pb.WatchMemoriesRequest(scope=types_pb.Scope(user_id="ada"), start=memory_pb.WATCH_START_OLDEST)
     with asking.stubs("admin") as admin, asking.stubs("to be revoked") as stubs:
         stream = stubs.memory.WatchMemories(watch, timeout=TIMEOUT)
         next(stream)
-        revoked = admin.lifecycle.RevokeApiKey(keys_pb2.RevokeApiKeyRequest(id=key.id), timeout=TIMEOUT).api_key
-        refusal = refused(stubs.memory.ListMemories, pb.ListMemoriesRequest(scope=types.Scope(user_id="ada")))
+        revoked = admin.admin.RevokeApiKey(admin_pb.RevokeApiKeyRequest(id=key.id), timeout=TIMEOUT).api_key
+        refusal = refused(stubs.memory.ListMemories, memory_pb.ListMemoriesRequest(scope=types_pb.Scope(user_id="ada")))
         with pytest.raises(grpc.RpcError) as ended:
             list(stream)
 
-    assert revoked.state == keys_pb2.API_KEY_STATE_REVOKED
+    assert revoked.state == admin_pb.API_KEY_STATE_REVOKED
     for one in (refusal, Refusal.from_error(ended.value)):
         assert (one.code, one.reason) == (grpc.StatusCode.UNAUTHENTICATED, "API_KEY_INVALID")
 
 
 def test_an_admin_makes_lists_and_revokes_keys(asking: Keyed) -> None:
     """The secret is told once; the key works at once, and is listed without it."""
-    request = keys_pb2.CreateApiKeyRequest(
+    request = admin_pb.CreateApiKeyRequest(
         name="机器人", tenant_id="acme", user_ids=["ada", "ada"], project_ids=["web"], request_id=str(uuid.uuid4()),
-        role=keys_pb2.API_KEY_ROLE_READ_ONLY, expire_time=Timestamp(seconds=4_000_000_000), concurrent_calls=3,
+        role=admin_pb.API_KEY_ROLE_READ_ONLY, expire_time=Timestamp(seconds=4_000_000_000), concurrent_calls=3,
         calls_per_second=2.5,
     )  # fmt: skip
     with asking.stubs("admin") as admin:
-        made = admin.lifecycle.CreateApiKey(request, timeout=TIMEOUT)
-        again = admin.lifecycle.CreateApiKey(request, timeout=TIMEOUT)
+        made = admin.admin.CreateApiKey(request, timeout=TIMEOUT)
+        again = admin.admin.CreateApiKey(request, timeout=TIMEOUT)
         listed, token = {}, ""
         while True:
-            page = admin.lifecycle.ListApiKeys(
-                keys_pb2.ListApiKeysRequest(page_size=3, page_token=token, include_ended=True), timeout=TIMEOUT
+            page = admin.admin.ListApiKeys(
+                admin_pb.ListApiKeysRequest(page_size=3, page_token=token, include_ended=True), timeout=TIMEOUT
             )
             listed |= {key.id: key for key in page.api_keys}
             token = page.next_page_token
             if not token:
                 break
-        alive = admin.lifecycle.ListApiKeys(keys_pb2.ListApiKeysRequest(page_size=1_000), timeout=TIMEOUT).api_keys
+        alive = admin.admin.ListApiKeys(admin_pb.ListApiKeysRequest(page_size=1_000), timeout=TIMEOUT).api_keys
         with asking.bringing(f"Bearer {made.secret}") as stubs:
-            stubs.memory.ListMemories(pb.ListMemoriesRequest(scope=WEB), timeout=TIMEOUT)
+            stubs.memory.ListMemories(memory_pb.ListMemoriesRequest(scope=WEB), timeout=TIMEOUT)
 
     assert (again.api_key, again.secret) == (made.api_key, "")
     assert listed[made.api_key.id] == made.api_key
@@ -189,14 +197,14 @@ def test_wrong_requests_are_refused_by_their_paths(
     asking: Keyed, method: str, fields: dict[str, Any], paths: tuple[str, ...]
 ) -> None:
     """Everything that is wrong, at once; nothing is made."""
-    request = getattr(keys_pb2, f"{method}Request")(**fields)
-    everything = keys_pb2.ListApiKeysRequest(page_size=1_000, include_ended=True)
+    request = getattr(admin_pb, f"{method}Request")(**fields)
+    everything = admin_pb.ListApiKeysRequest(page_size=1_000, include_ended=True)
     with asking.stubs("admin") as admin:
-        before = admin.lifecycle.ListApiKeys(everything, timeout=TIMEOUT)
-        refusal = refused(getattr(admin.lifecycle, method), request)
+        before = admin.admin.ListApiKeys(everything, timeout=TIMEOUT)
+        refusal = refused(getattr(admin.admin, method), request)
 
         assert (refusal.code, refusal.fields) == (grpc.StatusCode.INVALID_ARGUMENT, paths)
-        assert before == admin.lifecycle.ListApiKeys(everything, timeout=TIMEOUT)
+        assert before == admin.admin.ListApiKeys(everything, timeout=TIMEOUT)
 
 
 def test_what_is_changed_and_refused_is_noted_without_content(asking: Keyed, audit_file: Path) -> None:
@@ -205,11 +213,11 @@ def test_what_is_changed_and_refused_is_noted_without_content(asking: Keyed, aud
     with asking.stubs("writer") as writer, asking.stubs("reader") as reader:
         memory = create(writer, WEB, words, title=words, tags=["tag"])
         get(writer, WEB, memory.id)
-        denied = pb.DeleteMemoryRequest(scope=WEB, id=memory.id)
+        denied = memory_pb.DeleteMemoryRequest(scope=WEB, id=memory.id)
         refused(reader.memory.DeleteMemory, denied)
         with pytest.raises(grpc.RpcError):
-            writer.memory.DeleteMemory(pb.DeleteMemoryRequest(scope=WEB, id=str(uuid.uuid4())), timeout=TIMEOUT)
-        refused(reader.lifecycle.Diagnose, lifecycle_service_pb2.DiagnoseRequest())
+            writer.memory.DeleteMemory(memory_pb.DeleteMemoryRequest(scope=WEB, id=str(uuid.uuid4())), timeout=TIMEOUT)
+        refused(reader.admin.Diagnose, admin_pb.DiagnoseRequest())
         lines = _lines_with(audit_file, memory.id, "Diagnose")
     writer_id, reader_id = asking.keys["writer"].key.id, asking.keys["reader"].key.id
     noted = [

@@ -15,14 +15,14 @@ import trustme
 from memsvc.client import Memsvc, MemsvcCallError, Tls
 from memsvc.domain.api_keys import ApiKeyRole
 from memsvc.engine.admin.api_keys import NewApiKey
-from memsvc.v1 import memory_service_pb2 as pb
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import memory_service_pb2 as memory_pb
+from memsvc.v1 import types_pb2 as types_pb
 from tests.e2e.access.support import ASKING, make_key
 from tests.support.rpc import TIMEOUT
 from tests.support.server_process import ServerProcess, Stubs
 from tests.support.until import until
 
-SCOPE = types.Scope(user_id="ada")
+SCOPE = types_pb.Scope(user_id="ada")
 
 
 @dataclass
@@ -104,7 +104,7 @@ def code_of(address: str, credentials: grpc.ChannelCredentials) -> grpc.StatusCo
     """Make a call and return its code."""
     with grpc.secure_channel(address, credentials, options=[("grpc.use_local_subchannel_pool", 1)]) as channel:
         try:
-            Stubs(channel).memory.ListMemories(pb.ListMemoriesRequest(scope=SCOPE), timeout=TIMEOUT)
+            Stubs(channel).memory.ListMemories(memory_pb.ListMemoriesRequest(scope=SCOPE), timeout=TIMEOUT)
         except grpc.RpcError as error:
             return error.code()
     return grpc.StatusCode.OK
@@ -150,13 +150,13 @@ def test_a_new_certificate_is_shown_without_a_restart(secure: SecureProcess, pap
     new = trustme.CA()
     with secure.channel() as open_before:
         stubs = Stubs(open_before)
-        stubs.memory.ListMemories(pb.ListMemoriesRequest(scope=SCOPE), timeout=TIMEOUT)
+        stubs.memory.ListMemories(memory_pb.ListMemoriesRequest(scope=SCOPE), timeout=TIMEOUT)
         (papers.folder / "key.pem").write_bytes(new.issue_cert("localhost").private_key_pem.bytes())
         half_way = code_of(address, secure.credentials)
         papers.issue(new)
         old = code_of(address, secure.credentials)
         changed = code_of(address, grpc.ssl_channel_credentials(new.cert_pem.bytes(), *agent))
-        stubs.memory.ListMemories(pb.ListMemoriesRequest(scope=SCOPE), timeout=TIMEOUT)
+        stubs.memory.ListMemories(memory_pb.ListMemoriesRequest(scope=SCOPE), timeout=TIMEOUT)
     papers.issue(papers.ca)
 
     assert half_way is grpc.StatusCode.OK

@@ -7,10 +7,10 @@ from typing import Any
 
 import grpc
 
-from memsvc.domain.files import FILE_CATEGORIES
-from memsvc.v1 import file_service_pb2 as files_pb
+from memsvc.v1 import file_service_pb2 as file_pb
+from memsvc.v1 import filters_pb2 as filters_pb
 from memsvc.v1 import search_service_pb2 as search_pb
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import types_pb2 as types_pb
 from tests.e2e.isolation.files import files_hidden_from
 from tests.e2e.isolation.fixtures import EVERY, WORD, Stranger
 from tests.e2e.isolation.registry import OK, case
@@ -20,9 +20,9 @@ from tests.e2e.isolation.registry import OK, case
 def SearchAll(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
     """In no group, by no word and no filter."""
     words = " ".join((WORD, *(f"secret{name}" for name in stranger.hidden)))
-    for chosen in (types.Filter(), EVERY, types.Filter(ids=stranger.ids)):
+    for chosen in (filters_pb.Filter(), EVERY, filters_pb.Filter(ids=stranger.ids)):
         for scopes in ([], [3], [4, 5]):
-            fields: dict[str, Any] = {"filter": chosen, "scopes": scopes, "limit": 100, "include_files": True}
+            fields: dict[str, Any] = {"filter": chosen, "groups": scopes, "limit": 100, "include_files": True}
             yield [search_pb.SearchAllRequest(scope=stranger.scope, query=words, **fields)], OK
 
 
@@ -30,8 +30,8 @@ def SearchAll(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCo
 def ResolveFileRefs(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
     """Each says that there is no such file, whatever category is tried."""
     refs = [
-        types.FileRef(category=category, id=file.id)
+        types_pb.FileRef(category=category, id=file.id)
         for file in files_hidden_from(stranger)
-        for category in FILE_CATEGORIES
-    ] or [types.FileRef(category="chart", id="x")]
-    yield [files_pb.ResolveFileRefsRequest(scope=stranger.scope, refs=refs)], OK
+        for category in types_pb.FileCategory.values()[1:]
+    ] or [types_pb.FileRef(category=types_pb.FILE_CATEGORY_CHART, id="x")]
+    yield [file_pb.ResolveFileRefsRequest(scope=stranger.scope, refs=refs)], OK

@@ -7,13 +7,13 @@ from typing import Any
 
 import grpc
 
-from memsvc.v1 import file_service_pb2 as pb
+from memsvc.v1 import file_service_pb2 as file_pb
 from tests.e2e.isolation.fixtures import USER, Stranger
 from tests.e2e.isolation.registry import INVALID, NOT_FOUND, OK, case
 from tests.support.files import messages
 
 
-def files_hidden_from(stranger: Stranger) -> list[pb.File]:
+def files_hidden_from(stranger: Stranger) -> list[file_pb.File]:
     """Return the owner's files that a stranger may not know of."""
     return [file for name, file in stranger.owner.files.items() if name in stranger.hidden]
 
@@ -32,30 +32,30 @@ def UploadFile(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusC
 def DownloadFile(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
     """As if it were not there."""
     for file in files_hidden_from(stranger):
-        yield [pb.DownloadFileRequest(scope=stranger.scope, id=file.id)], NOT_FOUND
-        yield [pb.DownloadFileRequest(scope=stranger.scope, id=file.id, offset=1 << 40)], NOT_FOUND
+        yield [file_pb.DownloadFileRequest(scope=stranger.scope, id=file.id)], NOT_FOUND
+        yield [file_pb.DownloadFileRequest(scope=stranger.scope, id=file.id, offset=1 << 40)], NOT_FOUND
 
 
 @case
 def GetFile(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
     """As if it were not there."""
     for file in files_hidden_from(stranger):
-        yield [pb.GetFileRequest(scope=stranger.scope, id=file.id)], NOT_FOUND
+        yield [file_pb.GetFileRequest(scope=stranger.scope, id=file.id)], NOT_FOUND
 
 
 @case
 def ListFiles(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
     """Not in their lists, whatever they look for, and not by the owner's token."""
     for file in files_hidden_from(stranger):
-        yield [pb.ListFilesRequest(scope=stranger.scope, page_size=1_000)], OK
-        yield [pb.ListFilesRequest(scope=stranger.scope, query=file.name)], OK
-        yield [pb.ListFilesRequest(scope=stranger.scope, sha256=file.sha256)], OK
+        yield [file_pb.ListFilesRequest(scope=stranger.scope, page_size=1_000)], OK
+        yield [file_pb.ListFilesRequest(scope=stranger.scope, query=file.name)], OK
+        yield [file_pb.ListFilesRequest(scope=stranger.scope, sha256=file.sha256)], OK
         token = stranger.owner.tokens["files"]
-        yield [pb.ListFilesRequest(scope=stranger.scope, page_size=1, page_token=token)], INVALID
+        yield [file_pb.ListFilesRequest(scope=stranger.scope, page_size=1, page_token=token)], INVALID
 
 
 @case
 def DeleteFile(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
     """As if it were not there."""
     for file in files_hidden_from(stranger):
-        yield [pb.DeleteFileRequest(scope=stranger.scope, id=file.id)], NOT_FOUND
+        yield [file_pb.DeleteFileRequest(scope=stranger.scope, id=file.id)], NOT_FOUND

@@ -6,20 +6,18 @@ import uuid
 from dataclasses import dataclass, field
 from typing import Any
 
-from memsvc.v1 import conflicts_pb2 as conflicts_pb
-from memsvc.v1 import context_pb2 as context_pb
 from memsvc.v1 import file_service_pb2 as file_pb
-from memsvc.v1 import history_pb2 as history_pb
-from memsvc.v1 import memory_service_pb2 as pb
+from memsvc.v1 import filters_pb2 as filters_pb
+from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
+from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import session_service_pb2 as session_pb
-from memsvc.v1 import types_pb2 as types
-from memsvc.v1 import watch_pb2 as watch_pb
+from memsvc.v1 import types_pb2 as types_pb
 from tests.support.files import upload
 from tests.support.rpc import TIMEOUT, create, list_all, write
 from tests.support.server_process import Stubs
 
-EVERY = types.Filter(statuses=list(range(1, 8)), tiers=[1, 2, 3, 4], include_expired=True)  # type: ignore[arg-type]
+EVERY = filters_pb.Filter(statuses=list(range(1, 8)), tiers=[1, 2, 3, 4], include_expired=True)  # type: ignore[arg-type]
 
 WORD = "quagga"
 
@@ -37,18 +35,18 @@ class Owner:
 
     stubs: Stubs
     user: str
-    memories: dict[str, types.Memory] = field(default_factory=dict)
+    memories: dict[str, types_pb.Memory] = field(default_factory=dict)
     tokens: dict[str, str] = field(default_factory=dict)
     files: dict[str, file_pb.File] = field(default_factory=dict)
     contents: dict[str, bytes] = field(default_factory=dict)
     conflict_id: str = ""
     known: tuple[Any, ...] = ()
-    moved_in: types.AsOf = field(default_factory=types.AsOf)
+    moved_in: types_pb.AsOf = field(default_factory=types_pb.AsOf)
 
     @property
-    def home(self) -> types.Scope:
+    def home(self) -> types_pb.Scope:
         """Return where the owner stands."""
-        return types.Scope(user_id=self.user, project_id="p", session_id="s")
+        return types_pb.Scope(user_id=self.user, project_id="p", session_id="s")
 
     def move_in(self) -> None:
         """Store memories, delete some, and collect tokens of every sort."""
@@ -56,7 +54,7 @@ class Owner:
         gone = self._lose()
         self._collect(gone)
         self._contradict()
-        self.moved_in = types.AsOf(known_time=gone.memory.update_time)
+        self.moved_in = types_pb.AsOf(known_time=gone.memory.update_time)
         self._change()
         self._take_in()
         self._keep_files()
@@ -65,39 +63,39 @@ class Owner:
 
     def _remember(self) -> None:
         for name, fields in {
-            "world": {"layer": types.MEMORY_LAYER_CORE},
-            "project": {"scope": types.Scope(project_id="p"), "kind": types.MEMORY_KIND_PREFERENCE},
+            "world": {"layer": types_pb.MEMORY_LAYER_CORE},
+            "project": {"scope": types_pb.Scope(project_id="p"), "kind": types_pb.MEMORY_KIND_PREFERENCE},
             "private": {
-                "scope": types.Scope(project_id="p", session_id="s"), "layer": types.MEMORY_LAYER_SESSION,
+                "scope": types_pb.Scope(project_id="p", session_id="s"), "layer": types_pb.MEMORY_LAYER_SESSION,
             },
         }.items():  # fmt: skip
             secret = f"{WORD} secret{name}"
             self.memories[name] = create(
-                self.stubs, types.Scope(user_id=self.user), f"The {secret}.", key=f"key-{name}", title=secret,
-                keywords=[types.Keyword(term=WORD), types.Keyword(term=f"secret{name}")], tags=[secret], **fields,
+                self.stubs, types_pb.Scope(user_id=self.user), f"The {secret}.", key=f"key-{name}", title=secret,
+                keywords=[types_pb.Keyword(term=WORD), types_pb.Keyword(term=f"secret{name}")], tags=[secret], **fields,
             )  # fmt: skip
         self.stubs.lifecycle.CreateCheckpoint(
-            history_pb.CreateCheckpointRequest(
-                scope=self.home, name=BEGINNING, known_time=types.AsOf(known_time={"seconds": 1}).known_time
+            lifecycle_pb.CreateCheckpointRequest(
+                scope=self.home, name=BEGINNING, known_time=types_pb.AsOf(known_time={"seconds": 1}).known_time
             ),
             timeout=TIMEOUT,
         )
 
-    def _lose(self) -> pb.CreateMemoryResponse:
+    def _lose(self) -> memory_pb.CreateMemoryResponse:
         gone = write(self.stubs, self.home, f"The {WORD} secretgone.", request_id="used")
         self.memories["gone"] = self.stubs.memory.DeleteMemory(
-            pb.DeleteMemoryRequest(scope=self.home, id=gone.memory.id), timeout=TIMEOUT
+            memory_pb.DeleteMemoryRequest(scope=self.home, id=gone.memory.id), timeout=TIMEOUT
         ).memory
-        waiting = types.Memory(
-            content=f"The {WORD} secretwaiting.", key="key-waiting", status=types.MEMORY_STATUS_QUARANTINED
+        waiting = types_pb.Memory(
+            content=f"The {WORD} secretwaiting.", key="key-waiting", status=types_pb.MEMORY_STATUS_QUARANTINED
         )
         self.memories["waiting"] = write(self.stubs, self.home, waiting).memory
         return gone
 
-    def _collect(self, gone: pb.CreateMemoryResponse) -> None:
+    def _collect(self, gone: memory_pb.CreateMemoryResponse) -> None:
         self.tokens = {
             "list": self.stubs.memory.ListMemories(
-                pb.ListMemoriesRequest(scope=self.home, page_size=1), timeout=TIMEOUT
+                memory_pb.ListMemoriesRequest(scope=self.home, page_size=1), timeout=TIMEOUT
             ).next_page_token,
             "search": self.stubs.search.Search(
                 search_pb.SearchRequest(scope=self.home, query=WORD, limit=1), timeout=TIMEOUT
@@ -105,7 +103,7 @@ class Owner:
             "consistency": gone.consistency_token,
             "watch": self._cursor(),
             "context": self.stubs.search.RenderContext(
-                context_pb.RenderContextRequest(scope=self.home, query=WORD), timeout=TIMEOUT
+                search_pb.RenderContextRequest(scope=self.home, query=WORD), timeout=TIMEOUT
             ).summary.context_cursor,
         }
         assert all(self.tokens.values())
@@ -113,8 +111,8 @@ class Owner:
     def _contradict(self) -> None:
         for port in (80, 90):
             text = f"The port of {WORD} secretproject is {port}."
-            self.memories[f"port {port}"] = create(self.stubs, self.home, text, kind=types.MEMORY_KIND_FACT)
-        listed = conflicts_pb.ListConflictsRequest(scope=self.home, page_size=1)
+            self.memories[f"port {port}"] = create(self.stubs, self.home, text, kind=types_pb.MEMORY_KIND_FACT)
+        listed = memory_pb.ListConflictsRequest(scope=self.home, page_size=1)
         [conflict] = self.stubs.memory.ListConflicts(listed, timeout=TIMEOUT).conflicts
         self.conflict_id = conflict.id
         assert self.conflict_id
@@ -122,23 +120,26 @@ class Owner:
     def _change(self) -> None:
         for name in ("world", "project", "private"):
             # Changed since, so that the past is read from their revisions; and back, so that they are as before.
-            changed = types.Memory(id=self.memories[name].id, summary="now")
+            changed = types_pb.Memory(id=self.memories[name].id, summary="now")
             self.memories[name] = self.stubs.memory.UpdateMemory(
-                pb.UpdateMemoryRequest(scope=self.home, memory=changed), timeout=TIMEOUT
+                memory_pb.UpdateMemoryRequest(scope=self.home, memory=changed), timeout=TIMEOUT
             ).memory
 
     def _take_in(self) -> None:
-        header = pb.ImportHeader(scope=self.home, request_id="import")
-        batch = pb.ImportBatch(memories=[pb.BatchMemory(memory=types.Memory(content=f"{WORD} secretimport"))])
-        *_, last = self.stubs.memory.ImportMemories(
-            iter([pb.ImportMemoriesRequest(header=header), pb.ImportMemoriesRequest(batch=batch)]), timeout=TIMEOUT
+        header = memory_pb.ImportHeader(scope=self.home, request_id="import")
+        batch = memory_pb.ImportBatch(
+            memories=[memory_pb.BatchMemory(memory=types_pb.Memory(content=f"{WORD} secretimport"))]
         )
-        assert last.created == 1
+        *_, last = self.stubs.memory.ImportMemories(
+            iter([memory_pb.ImportMemoriesRequest(header=header), memory_pb.ImportMemoriesRequest(batch=batch)]),
+            timeout=TIMEOUT,
+        )
+        assert last.created_count == 1
 
     def _keep_files(self) -> None:
         for number, (name, project) in enumerate({"world": "", "project": "p"}.items()):
             content = f"{WORD} secret{name} of {self.user}".encode()
-            scope = types.Scope(user_id=self.user, project_id=project)
+            scope = types_pb.Scope(user_id=self.user, project_id=project)
             kept = upload(self.stubs, scope, content, name=f"secret{name}.txt", request_id=f"used {number}")
             self.files[name], self.contents[kept.id] = kept, content
         request = file_pb.ListFilesRequest(scope=self.home, page_size=1)
@@ -150,11 +151,11 @@ class Owner:
             session_pb.CreateSessionRequest(scope=self.talks, title="secretprivate", request_id="used"), timeout=TIMEOUT
         )
         self.stubs.session.CreateSession(
-            session_pb.CreateSessionRequest(scope=types.Scope(user_id=self.user, project_id="p", session_id="t2")),
+            session_pb.CreateSessionRequest(scope=types_pb.Scope(user_id=self.user, project_id="p", session_id="t2")),
             timeout=TIMEOUT,
         )
         self.stubs.session.ReopenSession(session_pb.ReopenSessionRequest(scope=self.talks), timeout=TIMEOUT)
-        messages = [session_pb.NewMessage(role=2, content=f"The {WORD} secretprivate line {n}.") for n in range(3)]
+        messages = [types_pb.ChatMessage(role=2, content=f"The {WORD} secretprivate line {n}.") for n in range(3)]
         self.stubs.session.AppendMessages(
             session_pb.AppendMessagesRequest(scope=self.talks, messages=messages, request_id="used", wait_for=2),
             timeout=TIMEOUT,
@@ -166,9 +167,9 @@ class Owner:
         assert all(self.tokens.values())
 
     @property
-    def talks(self) -> types.Scope:
+    def talks(self) -> types_pb.Scope:
         """Return the scope of the owner's conversation."""
-        return types.Scope(user_id=self.user, project_id="p", session_id="t")
+        return types_pb.Scope(user_id=self.user, project_id="p", session_id="t")
 
     def seen(self) -> tuple[Any, ...]:
         """Return all that the owner has, as it is."""
@@ -183,18 +184,18 @@ class Owner:
 
     def _cursor(self) -> str:
         """Return a cursor from before all changes."""
-        request = watch_pb.WatchMemoriesRequest(scope=self.home, filter=EVERY, start=watch_pb.WATCH_START_OLDEST)
+        request = memory_pb.WatchMemoriesRequest(scope=self.home, filter=EVERY, start=memory_pb.WATCH_START_OLDEST)
         call = self.stubs.memory.WatchMemories(request, timeout=TIMEOUT)
         cursor: str = next(call).cursor
         call.cancel()
         return cursor
 
-    def state(self) -> list[types.Memory]:
+    def state(self) -> list[types_pb.Memory]:
         """Return what the owner moved in with, without the traces of reading."""
         own = {memory.id for memory in self.memories.values()}
         memories = []
         for project in ("", "p"):
-            scope = types.Scope(user_id=self.user, project_id=project, session_id="s")
+            scope = types_pb.Scope(user_id=self.user, project_id=project, session_id="s")
             listed = list_all(self.stubs, scope, filter=EVERY, order_by="create_time")
             memories += [memory for memory in listed if memory.id in own]
         for memory in memories:
@@ -208,7 +209,7 @@ class Stranger:
     """Somebody who stands elsewhere, and what of the owner's they may not know of."""
 
     owner: Owner
-    scope: types.Scope
+    scope: types_pb.Scope
     hidden: tuple[str, ...]
 
     @property
@@ -217,7 +218,7 @@ class Stranger:
         return [self.owner.memories[name].id for name in self.hidden]
 
 
-def places(user: str) -> dict[str, tuple[types.Scope, tuple[str, ...]]]:
+def places(user: str) -> dict[str, tuple[types_pb.Scope, tuple[str, ...]]]:
     """Return where strangers stand, and what is hidden from there."""
     everything = ("world", "project", "private", "gone", "waiting")
     others = {
@@ -226,13 +227,14 @@ def places(user: str) -> dict[str, tuple[types.Scope, tuple[str, ...]]]:
         "full width": "".join(chr(ord(letter) + 0xFEE0) for letter in user), "quote": f"{user}' or '1'='1",
     }  # fmt: skip
     found = {
-        name: (types.Scope(user_id=other, project_id="p", session_id="s"), everything) for name, other in others.items()
+        name: (types_pb.Scope(user_id=other, project_id="p", session_id="s"), everything)
+        for name, other in others.items()
     }
     for name, project in {"longer": "p2", "upper case": "P", "space": "p ", "none": ""}.items():
-        scope = types.Scope(user_id=user, project_id=project, session_id="s")
+        scope = types_pb.Scope(user_id=user, project_id=project, session_id="s")
         found[f"project {name}"] = (scope, ("project", "private", "gone", "waiting"))
     for name, session in {"longer": "s2", "upper case": "S", "none": ""}.items():
-        found[f"session {name}"] = (types.Scope(user_id=user, project_id="p", session_id=session), ("private",))
+        found[f"session {name}"] = (types_pb.Scope(user_id=user, project_id="p", session_id=session), ("private",))
     return found
 
 

@@ -8,16 +8,9 @@ from typing import Any
 
 import grpc
 
-from memsvc.v1 import backup_pb2, erasure_pb2, keys_pb2, migration_pb2, transfer_pb2
-from memsvc.v1 import consolidation_pb2 as consolidation_pb
-from memsvc.v1 import history_pb2 as history_pb
-from memsvc.v1 import integrity_pb2 as integrity_pb
+from memsvc.v1 import admin_service_pb2 as admin_pb
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
-from memsvc.v1 import maintenance_pb2 as maintenance_pb
-from memsvc.v1 import promotion_pb2 as promotion_pb
-from memsvc.v1 import reminders_pb2 as reminders_pb
-from memsvc.v1 import summaries_pb2 as summaries_pb
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import types_pb2 as types_pb
 from tests.e2e.isolation.fixtures import BEGINNING, Stranger
 from tests.e2e.isolation.registry import INVALID, NOT_FOUND, OK, case
 
@@ -25,13 +18,13 @@ from tests.e2e.isolation.registry import INVALID, NOT_FOUND, OK, case
 @case
 def CreateCheckpoint(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
     """The owner's names are free elsewhere; within the same project its checkpoints are everybody's."""
-    yield [history_pb.CreateCheckpointRequest(scope=stranger.scope, name=str(uuid.uuid4()))], OK
+    yield [lifecycle_pb.CreateCheckpointRequest(scope=stranger.scope, name=str(uuid.uuid4()))], OK
 
 
 @case
 def ListCheckpoints(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
     """Those of the own place."""
-    yield [history_pb.ListCheckpointsRequest(scope=stranger.scope)], OK
+    yield [lifecycle_pb.ListCheckpointsRequest(scope=stranger.scope)], OK
 
 
 def checkpoint(stranger: Stranger) -> grpc.StatusCode:
@@ -43,14 +36,14 @@ def checkpoint(stranger: Stranger) -> grpc.StatusCode:
 @case
 def DiffCheckpoint(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
     """The owner's is not there; within the project other sessions' private memories are in no difference."""
-    request = history_pb.DiffCheckpointRequest(scope=stranger.scope, checkpoint=BEGINNING, page_size=100)
+    request = lifecycle_pb.DiffCheckpointRequest(scope=stranger.scope, checkpoint=BEGINNING, page_size=100)
     yield [request], checkpoint(stranger)
 
 
 @case
 def RollbackToCheckpoint(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
     """The owner's is not there; within the project a rollback would leave other sessions' private memories alone."""
-    request = history_pb.RollbackToCheckpointRequest(scope=stranger.scope, checkpoint=BEGINNING, dry_run=True)
+    request = lifecycle_pb.RollbackToCheckpointRequest(scope=stranger.scope, checkpoint=BEGINNING, dry_run=True)
     yield [request], checkpoint(stranger)
     if checkpoint(stranger) is NOT_FOUND:
         request.dry_run = False
@@ -61,13 +54,13 @@ def RollbackToCheckpoint(stranger: Stranger) -> Iterator[tuple[Sequence[Any], gr
 def PromoteMemory(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
     """What is not there for the stranger cannot be promoted."""
     for memory_id in stranger.ids:
-        yield [promotion_pb.PromoteMemoryRequest(scope=stranger.scope, id=memory_id)], NOT_FOUND
+        yield [lifecycle_pb.PromoteMemoryRequest(scope=stranger.scope, id=memory_id)], NOT_FOUND
 
 
 @case
 def ListDueReminders(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
     """What is due is the owner's own; tests/e2e/test_reminders.py has some that is."""
-    yield [reminders_pb.ListDueRemindersRequest(scope=stranger.scope)], OK
+    yield [lifecycle_pb.ListDueRemindersRequest(scope=stranger.scope)], OK
 
 
 @case
@@ -77,7 +70,7 @@ def AcknowledgeReminder(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grp
         day = {"year": 2026, "month": 3, "day": 5}
         yield (
             [
-                reminders_pb.AcknowledgeReminderRequest(scope=stranger.scope, memory_id=memory_id, date=day)  # type: ignore[arg-type] # a message as its fields
+                lifecycle_pb.AcknowledgeReminderRequest(scope=stranger.scope, id=memory_id, date=day)  # type: ignore[arg-type] # a message as its fields
             ],
             NOT_FOUND,
         )
@@ -87,20 +80,20 @@ def AcknowledgeReminder(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grp
 def ConsolidateMemories(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
     """Only the stranger's own project is looked at; what is private to a session is merged by nobody."""
     for dry_run in (True, False):
-        yield [consolidation_pb.ConsolidateMemoriesRequest(scope=stranger.scope, threshold=0, dry_run=dry_run)], OK
+        yield [lifecycle_pb.ConsolidateMemoriesRequest(scope=stranger.scope, threshold=0, dry_run=dry_run)], OK
 
 
 @case
 def UndoConsolidation(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
     """What is not there for the stranger cannot be taken apart."""
     for memory_id in stranger.ids:
-        yield [consolidation_pb.UndoConsolidationRequest(scope=stranger.scope, id=memory_id)], NOT_FOUND
+        yield [lifecycle_pb.UndoConsolidationRequest(scope=stranger.scope, id=memory_id)], NOT_FOUND
 
 
 @case
 def SummarizePeriod(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
     """Nobody sums up what is private; what is the owner's is not there for others."""
-    request = summaries_pb.SummarizePeriodRequest(scope=stranger.scope, topic="secretprivate")
+    request = lifecycle_pb.SummarizePeriodRequest(scope=stranger.scope, topic="secretprivate")
     yield [request], grpc.StatusCode.FAILED_PRECONDITION
 
 
@@ -108,100 +101,100 @@ def SummarizePeriod(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.St
 def ArchiveMemory(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
     """What is not there for the stranger cannot be archived."""
     for memory_id in stranger.ids:
-        yield [maintenance_pb.ArchiveMemoryRequest(scope=stranger.scope, id=memory_id)], NOT_FOUND
+        yield [lifecycle_pb.ArchiveMemoryRequest(scope=stranger.scope, id=memory_id)], NOT_FOUND
 
 
 @case
 def RunMaintenance(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
     """It looks after the stranger's own; nobody looks after what is private to a session."""
-    scope = types.Scope(user_id=stranger.scope.user_id, project_id=stranger.scope.project_id)
+    scope = types_pb.Scope(user_id=stranger.scope.user_id, project_id=stranger.scope.project_id)
     for dry_run in (True, False):
-        yield [maintenance_pb.RunMaintenanceRequest(scope=scope, dry_run=dry_run)], OK
+        yield [lifecycle_pb.RunMaintenanceRequest(scope=scope, dry_run=dry_run)], OK
     if stranger.scope.session_id:
-        yield [maintenance_pb.RunMaintenanceRequest(scope=stranger.scope)], INVALID
+        yield [lifecycle_pb.RunMaintenanceRequest(scope=stranger.scope)], INVALID
 
 
 @case
 def GetStats(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
     """The counts are checked apart."""
-    yield [lifecycle_pb.GetStatsRequest(scope=stranger.scope)], OK
+    yield [admin_pb.GetStatsRequest(scope=stranger.scope)], OK
 
 
 @case
 def Diagnose(_: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
     """It speaks of the whole service, and of nobody."""
-    yield [lifecycle_pb.DiagnoseRequest()], OK
+    yield [admin_pb.DiagnoseRequest()], OK
 
 
 @case
 def Reindex(_: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
     """As Diagnose. Begun only: a whole one has tests of its own."""
-    yield [lifecycle_pb.ReindexRequest(mode=99)], INVALID  # type: ignore[arg-type] # no value of the enum
+    yield [admin_pb.ReindexRequest(mode=99)], INVALID  # type: ignore[arg-type] # no value of the enum
 
 
 @case
 def CheckIntegrity(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
     """Nothing of the owner's is told, and a repair leaves it as it is."""
     for repair in (False, True):
-        yield [integrity_pb.CheckIntegrityRequest(scope=stranger.scope, repair=repair)], OK
+        yield [admin_pb.CheckIntegrityRequest(scope=stranger.scope, repair=repair)], OK
 
 
 @case
 def ExportUser(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
     """A user is told whole to the user alone; no project or session of one is."""
-    yield [transfer_pb2.ExportUserRequest(scope=stranger.scope)], INVALID
+    yield [lifecycle_pb.ExportUserRequest(scope=stranger.scope)], INVALID
     if stranger.scope.user_id != stranger.owner.user:
-        whole = types.Scope(user_id=stranger.scope.user_id)
-        yield [transfer_pb2.ExportUserRequest(scope=whole, include_vectors=True)], OK
+        whole = types_pb.Scope(user_id=stranger.scope.user_id)
+        yield [lifecycle_pb.ExportUserRequest(scope=whole, include_vectors=True)], OK
 
 
 @case
 def ImportUser(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
     """A file that names the ids of others is taken in under other ids; see test_transfer.py."""
-    header = transfer_pb2.ImportUserRequest(header=transfer_pb2.ImportUserHeader(scope=stranger.scope))
+    header = lifecycle_pb.ImportUserRequest(header=lifecycle_pb.ImportUserHeader(scope=stranger.scope))
     yield [header], INVALID
 
 
 @case
 def EraseUser(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
     """No project or session can be erased as if it were the user; what others have is not counted."""
-    yield [erasure_pb2.EraseUserRequest(scope=stranger.scope, confirm=True)], INVALID
+    yield [lifecycle_pb.EraseUserRequest(scope=stranger.scope, confirm=True)], INVALID
     if stranger.scope.user_id != stranger.owner.user:
-        yield [erasure_pb2.EraseUserRequest(scope=types.Scope(user_id=stranger.scope.user_id))], OK
+        yield [lifecycle_pb.EraseUserRequest(scope=types_pb.Scope(user_id=stranger.scope.user_id))], OK
 
 
 @case
 def CreateBackup(_: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
     """It tells numbers of the whole service. Begun only: a whole one has tests of its own."""
-    yield [backup_pb2.CreateBackupRequest(name="../acme")], INVALID
+    yield [admin_pb.CreateBackupRequest(name="../acme")], INVALID
 
 
 @case
 def MigrateBackend(_: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
     """It is about everybody; nobody's words are in what it tells. Refused here: it has tests of its own."""
-    target = migration_pb2.MigrationTarget(embedded=migration_pb2.EmbeddedStore())
-    yield [migration_pb2.MigrateBackendRequest(target=target)], grpc.StatusCode.FAILED_PRECONDITION
+    target = admin_pb.MigrationTarget(embedded=admin_pb.EmbeddedStore())
+    yield [admin_pb.MigrateBackendRequest(target=target)], grpc.StatusCode.FAILED_PRECONDITION
 
 
 @case
 def CreateApiKey(_: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
     """Keys are the whole service's; who may make one is told in tests/e2e/access."""
-    yield [keys_pb2.CreateApiKeyRequest(role=99)], INVALID  # type: ignore[arg-type] # no value of the enum
+    yield [admin_pb.CreateApiKeyRequest(role=99)], INVALID  # type: ignore[arg-type] # no value of the enum
 
 
 @case
 def ListApiKeys(_: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
     """As CreateApiKey. Keys tell nothing of memories."""
-    yield [keys_pb2.ListApiKeysRequest()], OK
+    yield [admin_pb.ListApiKeysRequest()], OK
 
 
 @case
 def RevokeApiKey(_: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
     """As CreateApiKey."""
-    yield [keys_pb2.RevokeApiKeyRequest(id="f" * 20)], NOT_FOUND
+    yield [admin_pb.RevokeApiKeyRequest(id="f" * 20)], NOT_FOUND
 
 
 @case
 def GetPerformance(_: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
     """As Diagnose."""
-    yield [lifecycle_pb.GetPerformanceRequest()], OK
+    yield [admin_pb.GetPerformanceRequest()], OK

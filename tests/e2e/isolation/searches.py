@@ -7,9 +7,8 @@ from typing import Any
 
 import grpc
 
-from memsvc.v1 import context_pb2 as context_pb
+from memsvc.v1 import filters_pb2 as filters_pb
 from memsvc.v1 import search_service_pb2 as search_pb
-from memsvc.v1 import types_pb2 as types
 from tests.e2e.isolation.fixtures import EVERY, WORD, Stranger
 from tests.e2e.isolation.registry import INVALID, OK, case
 from tests.e2e.isolation.sessions import sessions_from
@@ -21,12 +20,12 @@ def searches(stranger: Stranger) -> Iterator[search_pb.SearchRequest]:
     words = " ".join((WORD, *(f"secret{name}" for name in stranger.hidden)))
     for mode in MODES:
         for chosen in (
-            types.Filter(),
-            types.Filter.FromString(EVERY.SerializeToString()),
-            types.Filter(ids=stranger.ids),
-            types.Filter(session_ids=["s"]),
+            filters_pb.Filter(),
+            filters_pb.Filter.FromString(EVERY.SerializeToString()),
+            filters_pb.Filter(ids=stranger.ids),
+            filters_pb.Filter(session_ids=["s"]),
         ):
-            chosen.sessions = types.SESSION_VISIBILITY_ALL if sessions_from(stranger) else 0
+            chosen.session_visibility = filters_pb.SESSION_VISIBILITY_ALL if sessions_from(stranger) else 0
             yield search_pb.SearchRequest(
                 scope=stranger.scope, query=words, keywords=words.split(), mode=mode, filter=chosen, limit=100,
                 explain=True, consistency_token=stranger.owner.tokens["consistency"],
@@ -62,9 +61,14 @@ def StreamSearch(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.Statu
 def contexts(stranger: Stranger) -> Iterator[dict[str, Any]]:
     """Return contexts that would hold the owner's memories."""
     words = " ".join((WORD, *(f"secret{name}" for name in stranger.hidden)))
-    for chosen in (types.Filter(), EVERY, types.Filter(ids=stranger.ids), types.Filter(session_ids=["s"])):
+    for chosen in (
+        filters_pb.Filter(),
+        EVERY,
+        filters_pb.Filter(ids=stranger.ids),
+        filters_pb.Filter(session_ids=["s"]),
+    ):
         yield {
-            "scope": stranger.scope, "query": words, "options": context_pb.ContextOptions(filter=chosen),
+            "scope": stranger.scope, "query": words, "options": search_pb.ContextOptions(filter=chosen),
             "consistency_token": stranger.owner.tokens["consistency"],
         }  # fmt: skip
 
@@ -73,22 +77,22 @@ def contexts(stranger: Stranger) -> Iterator[dict[str, Any]]:
 def BuildContext(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
     """In no section; the owner's context can neither be resumed nor compared with."""
     for fields in contexts(stranger):
-        yield [context_pb.BuildContextRequest(**fields)], OK
+        yield [search_pb.BuildContextRequest(**fields)], OK
     theirs = stranger.owner.tokens["context"]
-    yield [context_pb.BuildContextRequest(scope=stranger.scope, cursor=theirs)], INVALID
-    yield [context_pb.BuildContextRequest(scope=stranger.scope, query=WORD, earlier_cursor=theirs)], INVALID
+    yield [search_pb.BuildContextRequest(scope=stranger.scope, cursor=theirs)], INVALID
+    yield [search_pb.BuildContextRequest(scope=stranger.scope, query=WORD, earlier_cursor=theirs)], INVALID
 
 
 @case
 def RenderContext(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
     """As BuildContext."""
     for fields in contexts(stranger):
-        yield [context_pb.RenderContextRequest(**fields)], OK
+        yield [search_pb.RenderContextRequest(**fields)], OK
     theirs = stranger.owner.tokens["context"]
-    yield [context_pb.RenderContextRequest(scope=stranger.scope, query=WORD, earlier_cursor=theirs)], INVALID
+    yield [search_pb.RenderContextRequest(scope=stranger.scope, query=WORD, earlier_cursor=theirs)], INVALID
 
 
 @case
 def LoadCore(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
     """Core and active memories, preferences and reminders are the owner's own."""
-    yield [context_pb.LoadCoreRequest(scope=stranger.scope)], OK
+    yield [search_pb.LoadCoreRequest(scope=stranger.scope)], OK

@@ -9,16 +9,16 @@ from typing import Any
 import grpc
 
 from memsvc.v1 import session_service_pb2 as session_pb
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import types_pb2 as types_pb
 from tests.e2e.isolation.fixtures import USER, Stranger
 from tests.e2e.isolation.registry import INVALID, NOT_FOUND, OK, case
 
 
-def sessions_from(stranger: Stranger) -> tuple[types.Scope, ...]:
+def sessions_from(stranger: Stranger) -> tuple[types_pb.Scope, ...]:
     """Return the owner's conversation as strangers may name it; those of the user's own project are no strangers."""
     if (stranger.scope.user_id, stranger.scope.project_id) == (USER, "p"):
         return ()
-    scope = types.Scope()
+    scope = types_pb.Scope()
     scope.CopyFrom(stranger.scope)
     scope.session_id = "t"
     return (scope,)
@@ -27,7 +27,7 @@ def sessions_from(stranger: Stranger) -> tuple[types.Scope, ...]:
 @case
 def CreateSession(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
     """The same id is free elsewhere, the owner's stays open, and the owner's request is not recognised."""
-    fresh = types.Scope()
+    fresh = types_pb.Scope()
     fresh.CopyFrom(stranger.scope)
     fresh.session_id = str(uuid.uuid4())
     yield [session_pb.CreateSessionRequest(scope=fresh, on_open=2)], OK
@@ -37,7 +37,7 @@ def CreateSession(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.Stat
 def AppendMessages(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
     """To what is not there for them."""
     for scope in sessions_from(stranger):
-        message = session_pb.NewMessage(role=2, content="mine")
+        message = types_pb.ChatMessage(role=2, content="mine")
         yield [session_pb.AppendMessagesRequest(scope=scope, messages=[message])], NOT_FOUND
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import grpc
 
-from memsvc.v1 import types_pb2 as types
-from memsvc.v1 import vault_pb2
+from memsvc.v1 import admin_service_pb2 as admin_pb
+from memsvc.v1 import types_pb2 as types_pb
 from tests.e2e.isolation.fixtures import Stranger
 from tests.e2e.isolation.registry import INVALID, case
 
@@ -16,7 +16,7 @@ from tests.e2e.isolation.registry import INVALID, case
 @case
 def SyncVault(stranger: Stranger) -> Iterator[tuple[Sequence[Any], grpc.StatusCode]]:
     """It tells of the stranger's own files only; the service of these tests keeps none."""
-    scope = types.Scope(user_id=stranger.scope.user_id)
-    yield [vault_pb2.SyncVaultRequest(scope=scope, dry_run=True)], grpc.StatusCode.FAILED_PRECONDITION
+    scope = types_pb.Scope(user_id=stranger.scope.user_id)
+    yield [admin_pb.SyncVaultRequest(scope=scope, dry_run=True)], grpc.StatusCode.FAILED_PRECONDITION
     if stranger.scope.project_id:
-        yield [vault_pb2.SyncVaultRequest(scope=stranger.scope)], INVALID
+        yield [admin_pb.SyncVaultRequest(scope=stranger.scope)], INVALID

@@ -20,7 +20,7 @@ from mcp import Client
 from memsvc.client import Memsvc
 from memsvc.domain.api_keys import ApiKeyRole
 from memsvc.engine.admin.api_keys import NewApiKey
-from memsvc.v1 import search_service_pb2 as searches
+from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1.search_service_pb2_grpc import SearchServiceServicer, add_SearchServiceServicer_to_server
 from tests.e2e.access.support import ASKING, make_key
 from tests.e2e.mcp.support import SECONDS, bridged, parameters
@@ -138,14 +138,14 @@ class Slow(SearchServiceServicer):
     asked: asyncio.Event = field(default_factory=asyncio.Event)
     cancelled: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def Search(self, request: searches.SearchRequest, context: Any) -> searches.SearchResponse:  # type: ignore[override]
+    async def Search(self, request: search_pb.SearchRequest, context: Any) -> search_pb.SearchResponse:  # type: ignore[override]
         self.asked.set()
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
             self.cancelled.set()
             raise
-        return searches.SearchResponse()
+        return search_pb.SearchResponse()
 
 
 @asynccontextmanager

@@ -9,8 +9,8 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.struct_pb2 import ListValue, Struct, Value
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from memsvc.v1 import capture_pb2 as capture_pb
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import filters_pb2 as filters_pb
+from memsvc.v1 import types_pb2 as types_pb
 from tests.e2e.wrong_input.requests import (
     EQUALS,
     ID,
@@ -31,7 +31,7 @@ from tests.e2e.wrong_input.requests import (
     where,
 )
 
-MEMORIES: list[tuple[types.Memory, tuple[str, ...]]] = [
+MEMORIES: list[tuple[types_pb.Memory, tuple[str, ...]]] = [
     (Memory(key="x" * 257), ("memory.key",)),
     (Memory(key="a\x01"), ("memory.key",)),
     (Memory(key="daily/x"), ("memory.key",)),
@@ -50,17 +50,17 @@ MEMORIES: list[tuple[types.Memory, tuple[str, ...]]] = [
     (Memory(source="x" * 257), ("memory.source",)),
     (Memory(tags=["a"] * 33), ("memory.tags",)),
     (Memory(tags=["a", "", "x" * 65, "\x00"]), ("memory.tags[1]", "memory.tags[2]", "memory.tags[3]")),
-    (Memory(keywords=[types.Keyword(term="a")] * 33), ("memory.keywords",)),
-    (Memory(keywords=[types.Keyword(term="")]), ("memory.keywords[0].term",)),
-    (Memory(keywords=[types.Keyword(term="x" * 65)]), ("memory.keywords[0].term",)),
-    (Memory(keywords=[types.Keyword(term="a", weight=1.1)]), ("memory.keywords[0].weight",)),
-    (Memory(keywords=[types.Keyword(term="a", weight=NAN)]), ("memory.keywords[0].weight",)),
-    (Memory(keywords=[types.Keyword(term="a", weight=-0.1)]), ("memory.keywords[0].weight",)),
+    (Memory(keywords=[types_pb.Keyword(term="a")] * 33), ("memory.keywords",)),
+    (Memory(keywords=[types_pb.Keyword(term="")]), ("memory.keywords[0].term",)),
+    (Memory(keywords=[types_pb.Keyword(term="x" * 65)]), ("memory.keywords[0].term",)),
+    (Memory(keywords=[types_pb.Keyword(term="a", weight=1.1)]), ("memory.keywords[0].weight",)),
+    (Memory(keywords=[types_pb.Keyword(term="a", weight=NAN)]), ("memory.keywords[0].weight",)),
+    (Memory(keywords=[types_pb.Keyword(term="a", weight=-0.1)]), ("memory.keywords[0].weight",)),
     (Memory(related_ids=[ID] * 65), ("memory.related_ids",)),
     (Memory(related_ids=[ID, "x"]), ("memory.related_ids[1]",)),
-    (Memory(file_refs=[types.FileRef(category="temp", id="a")] * 65), ("memory.file_refs",)),
-    (Memory(file_refs=[types.FileRef()]), ("memory.file_refs[0].category", "memory.file_refs[0].id")),
-    (Memory(file_refs=[types.FileRef(category="Temp", id="\n")]), (
+    (Memory(file_refs=[types_pb.FileRef(category=types_pb.FILE_CATEGORY_TEMP, id="a")] * 65), ("memory.file_refs",)),
+    (Memory(file_refs=[types_pb.FileRef()]), ("memory.file_refs[0].category", "memory.file_refs[0].id")),
+    (Memory(file_refs=[types_pb.FileRef(category=9, id="\n")]), (
         "memory.file_refs[0].category", "memory.file_refs[0].id",
     )),
     (Memory(importance=6), ("memory.importance",)),
@@ -72,8 +72,8 @@ MEMORIES: list[tuple[types.Memory, tuple[str, ...]]] = [
     (Memory(trust=1.01), ("memory.trust",)),
     (Memory(trust=-0.01), ("memory.trust",)),
     (Memory(trust=NAN), ("memory.trust",)),
-    (Memory(derived_from=["x"]), ("memory.derived_from[0]",)),
-    (Memory(derived_from=[ID] * 65), ("memory.derived_from",)),
+    (Memory(derived_from_ids=["x"]), ("memory.derived_from_ids[0]",)),
+    (Memory(derived_from_ids=[ID] * 65), ("memory.derived_from_ids",)),
     (Memory(event_time=LATE), ("memory.event_time",)),
     (Memory(event_time=Timestamp(seconds=-62_135_596_801)), ("memory.event_time",)),
     (Memory(event_time=Timestamp(nanos=-1)), ("memory.event_time",)),
@@ -95,12 +95,12 @@ MEMORIES: list[tuple[types.Memory, tuple[str, ...]]] = [
     (Memory(metadata=Struct(fields={"a": Value(string_value="x" * 16_384)})), ("memory.metadata",)),
 ]  # fmt: skip
 
-NEW_MEMORIES: list[tuple[types.Memory, tuple[str, ...]]] = [
+NEW_MEMORIES: list[tuple[types_pb.Memory, tuple[str, ...]]] = [
     (Memory(), ("memory.content",)),
     (Memory(content="x" * 1_000_001), ("memory.content",)),
     (Memory(content="a\x00b"), ("memory.content",)),
-    (Memory(content="x", layer=types.MEMORY_LAYER_SESSION), ("memory.layer",)),
-    (Memory(content="x", derived_from=[ID, ID.replace("9", "8")]), ("memory.derived_from[0]", "memory.derived_from[1]")),
+    (Memory(content="x", layer=types_pb.MEMORY_LAYER_SESSION), ("memory.layer",)),
+    (Memory(content="x", derived_from_ids=[ID, ID.replace("9", "8")]), ("memory.derived_from_ids[0]", "memory.derived_from_ids[1]")),
     (Memory(content="x", scope=Scope(user_id="another")), ("memory.scope.user_id",)),
     (Memory(content="x", scope=Scope(project_id="x" * 129, session_id="\x00")), (
         "memory.scope.project_id", "memory.scope.session_id",
@@ -108,7 +108,7 @@ NEW_MEMORIES: list[tuple[types.Memory, tuple[str, ...]]] = [
     (Memory(importance=9, tags=[""], key="\x00"), ("memory.content", "memory.importance", "memory.key", "memory.tags[0]")),
 ]  # fmt: skip
 
-FILTERS: list[tuple[types.Filter, tuple[str, ...]]] = [
+FILTERS: list[tuple[filters_pb.Filter, tuple[str, ...]]] = [
     (Filter(layers=[0]), ("filter.layers[0]",)),  # type: ignore[list-item] # UNSPECIFIED
     (Filter(layers=[1, 77]), ("filter.layers[1]",)),  # type: ignore[list-item] # no value of the enum
     (Filter(kinds=[-5]), ("filter.kinds[0]",)),  # type: ignore[list-item] # as above
@@ -128,19 +128,19 @@ FILTERS: list[tuple[types.Filter, tuple[str, ...]]] = [
     (Filter(min_importance=4, max_importance=3), ("filter.max_importance",)),
     (Filter(min_confidence=NAN), ("filter.min_confidence",)),
     (Filter(min_confidence=0.5, max_confidence=0.4), ("filter.max_confidence",)),
-    (Filter(sessions=3), ("filter.sessions",)),
-    (Filter(visibility=4), ("filter.visibility",)),  # type: ignore[arg-type] # no value of the enum
+    (Filter(session_visibility=3), ("filter.session_visibility",)),
+    (Filter(project_visibility=4), ("filter.project_visibility",)),  # type: ignore[arg-type] # no value of the enum
     (Filter(create_time=span(2, 2)), ("filter.create_time.end",)),
     (Filter(event_time=span(3, 2)), ("filter.event_time.end",)),
     (Filter(valid_from=span(3, 2), valid_to=span(1, 1)), ("filter.valid_from.end", "filter.valid_to.end")),
-    (Filter(access_time=types.TimeRange(start=LATE)), ("filter.access_time.start",)),
-    (Filter(metadata=[types.MetadataEquals()]), ("filter.metadata[0].path", "filter.metadata[0].value")),
-    (Filter(metadata=[types.MetadataEquals(path="a", value=Value(list_value=ListValue()))]), (
+    (Filter(access_time=types_pb.TimeRange(start=LATE)), ("filter.access_time.start",)),
+    (Filter(metadata=[filters_pb.MetadataEquals()]), ("filter.metadata[0].path", "filter.metadata[0].value")),
+    (Filter(metadata=[filters_pb.MetadataEquals(path="a", value=Value(list_value=ListValue()))]), (
         "filter.metadata[0].value",
     )),
-    (Filter(metadata=[types.MetadataEquals(path="a", value=Value(number_value=NAN))]), ("filter.metadata[0].value",)),
-    (where(types.FilterExpression()), ("filter.where",)),
-    (where(types.FilterExpression(all_of=types.FilterGroup())), ("filter.where.all_of.expressions",)),
+    (Filter(metadata=[filters_pb.MetadataEquals(path="a", value=Value(number_value=NAN))]), ("filter.metadata[0].value",)),
+    (where(filters_pb.FilterExpression()), ("filter.where",)),
+    (where(filters_pb.FilterExpression(all_of=filters_pb.FilterGroup())), ("filter.where.all_of.expressions",)),
     (where(condition(0, 0)), ("filter.where.condition.field", "filter.where.condition.operator")),
     (where(condition(99, 99)), ("filter.where.condition.field", "filter.where.condition.operator")),
     (where(condition(3, EQUALS)), ("filter.where.condition.values",)),
@@ -151,8 +151,8 @@ FILTERS: list[tuple[types.Filter, tuple[str, ...]]] = [
     (where(condition(3, EQUALS, Value(number_value=1))), ("filter.where.condition.values[0]",)),
     (where(condition(10, EQUALS, text("1"))), ("filter.where.condition.values[0]",)),
     (where(condition(11, LESS, Value(number_value=INFINITY))), ("filter.where.condition.values[0]",)),
-    (where(condition(40, EQUALS, text("ROBOT"))), ("filter.where.condition.values[0]",)),
-    (where(condition(41, LESS, text("0.5"))), ("filter.where.condition.values[0]",)),
+    (where(condition(17, EQUALS, text("ROBOT"))), ("filter.where.condition.values[0]",)),
+    (where(condition(18, LESS, text("0.5"))), ("filter.where.condition.values[0]",)),
     (where(condition(12, LESS, text("yesterday"))), ("filter.where.condition.values[0]",)),
     (where(condition(15, LESS, text("2026-02-30T00:00:00Z"))), ("filter.where.condition.values[0]",)),
     (where(condition(16, EQUALS, text("x"))), ("filter.where.condition.metadata_path",)),
@@ -177,7 +177,7 @@ UPDATES: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"update_mask": FieldMask(paths=["metadata.a", "scope", "revision"])}, (
         "update_mask.paths[0]", "update_mask.paths[1]", "update_mask.paths[2]",
     )),
-    ({"memory": Memory(id=ID, status=types.MEMORY_STATUS_DELETED)}, ("memory.status",)),
+    ({"memory": Memory(id=ID, status=types_pb.MEMORY_STATUS_DELETED)}, ("memory.status",)),
     ({"expected_revision": -1}, ("expected_revision",)),
     ({"vector": [1.0]}, ("vector",)),
 ]  # fmt: skip
@@ -185,37 +185,54 @@ UPDATES: list[tuple[dict[str, Any], tuple[str, ...]]] = [
 
 def message(**fields: Any) -> dict[str, Any]:
     """Return a conversation of one message."""
-    return {"messages": [capture_pb.ChatMessage(**fields)]}
+    return {"messages": [types_pb.ChatMessage(**fields)]}
+
+
+def said(**fields: Any) -> dict[str, Any]:
+    """Return a message to capture."""
+    return {"message": types_pb.ChatMessage(**fields)}
 
 
 def call(**fields: Any) -> dict[str, Any]:
     """Return a conversation of one call of a tool."""
-    return message(tool_calls=[capture_pb.ChatToolCall(**fields)])
+    return message(tool_calls=[types_pb.ToolCall(**fields)])
 
 
 CAPTURES: dict[str, list[tuple[dict[str, Any], tuple[str, ...]]]] = {
     "CaptureMemory": [
-        ({"text": ""}, ("text",)),
-        ({"text": "x" * 100_001}, ("text",)),
-        ({"text": "a\x00"}, ("text",)),
-        ({"role": 5}, ("role",)),
+        ({"message": types_pb.ChatMessage()}, ("message.content",)),
+        (said(content="x" * 100_001), ("message.content",)),
+        (said(content="a\x00"), ("message.content",)),
+        (said(content="x", role=5, speaker="\n"), ("message.role", "message.speaker")),
+        (said(content="x", event_time=LATE), ("message.event_time",)),
+        (said(content="x", tool_calls=[types_pb.ToolCall(name="f")], pinned=True), (
+            "message.pinned", "message.tool_calls",
+        )),
+        (said(content="x", metadata=deep(1), token_count=1, tool_call_id="c"), (
+            "message.metadata", "message.token_count", "message.tool_call_id",
+        )),
+        ({"tags": [""], "source": "\n", "conflict_policy": 9}, ("conflict_policy", "source", "tags[0]")),
     ],
     "FlushMessages": [
         ({"messages": []}, ("messages",)),
-        ({"messages": [capture_pb.ChatMessage(content="x")] * 1_001}, ("messages",)),
-        ({"messages": [capture_pb.ChatMessage(content="x" * 100_000)] * 11}, ("messages",)),
+        ({"messages": [types_pb.ChatMessage(content="x")] * 1_001}, ("messages",)),
+        ({"messages": [types_pb.ChatMessage(content="x" * 100_000)] * 11}, ("messages",)),
         (message(content="x" * 100_001), ("messages[0].content",)),
         (message(content="\x00", role=9, speaker="x" * 129), (
             "messages[0].content", "messages[0].role", "messages[0].speaker",
         )),
         (message(event_time=LATE), ("messages[0].event_time",)),
-        (message(tool_calls=[capture_pb.ChatToolCall()] * 65), ("messages[0].tool_calls",)),
-        (call(response_format="file_ref"), ("messages[0].tool_calls[0].category", "messages[0].tool_calls[0].file_id")),
-        (call(response_format="file_ref", file_id="a", category="http"), ("messages[0].tool_calls[0].category",)),
-        (call(id="x" * 257, name="x" * 257, response_format="x" * 65), (
-            "messages[0].tool_calls[0].id", "messages[0].tool_calls[0].name", "messages[0].tool_calls[0].response_format",
+        (message(tool_calls=[types_pb.ToolCall(name="f")] * 65), ("messages[0].tool_calls",)),
+        (call(name="f", file_refs=[types_pb.FileRef(category=9)]), (
+            "messages[0].tool_calls[0].file_refs[0].category", "messages[0].tool_calls[0].file_refs[0].id",
         )),
-        (call(arguments=deep(9)), ("messages[0].tool_calls[0].arguments",)),
+        (call(name="f", file_refs=[types_pb.FileRef(category=1, id="a")] * 65), (
+            "messages[0].tool_calls[0].file_refs",
+        )),
+        (call(id="x" * 129, name="x" * 129), ("messages[0].tool_calls[0].id", "messages[0].tool_calls[0].name")),
+        (call(), ("messages[0].tool_calls[0].name",)),
+        (call(name="f", arguments=deep(9)), ("messages[0].tool_calls[0].arguments",)),
+        ({"conflict_policy": 9}, ("conflict_policy",)),
         ({"artifact_ids": ["a"] * 65}, ("artifact_ids",)),
         ({"artifact_ids": ["a", "", "\n"]}, ("artifact_ids[1]", "artifact_ids[2]")),
     ],
@@ -230,7 +247,7 @@ CAPTURES: dict[str, list[tuple[dict[str, Any], tuple[str, ...]]]] = {
         ({"content": ""}, ("content",)),
         ({"content": "x" * 1_000_001}, ("content",)),
         ({"content": "a\x00", "separator": "\x00"}, ("content", "separator")),
-        ({"separator": "x" * 257}, ("separator",)),
+        ({"separator": "x" * 257, "conflict_policy": -1}, ("conflict_policy", "separator")),
         ({"key": "k", "content": "x" * 999_999}, ("content",)),
     ],
 }  # fmt: skip

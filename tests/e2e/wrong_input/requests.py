@@ -9,13 +9,11 @@ from typing import Any
 from google.protobuf.struct_pb2 import ListValue, Struct, Value
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from memsvc.v1 import capture_pb2 as capture_pb
-from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
-from memsvc.v1 import memory_service_pb2 as pb
-from memsvc.v1 import review_pb2 as review_pb
+from memsvc.v1 import admin_service_pb2 as admin_pb
+from memsvc.v1 import filters_pb2 as filters_pb
+from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as search_pb
-from memsvc.v1 import session_service_pb2 as session_pb
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import types_pb2 as types_pb
 
 ID = "0190163d-8694-739b-aea5-966c26f8ad91"
 
@@ -23,7 +21,7 @@ NAN, INFINITY = float("nan"), float("inf")
 
 LATE = Timestamp(seconds=253_402_300_800)
 
-Memory, Filter, Scope = types.Memory, types.Filter, types.Scope
+Memory, Filter, Scope = types_pb.Memory, filters_pb.Filter, types_pb.Scope
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,18 +38,23 @@ class Wrong:
     paths: tuple[str, ...]
 
 
-def right(method: str, scope: types.Scope) -> dict[str, Any]:
+def right(method: str, scope: types_pb.Scope) -> dict[str, Any]:
     """Return the fields of a request that is right."""
-    return {**_writing(scope), **_history(scope), **_talking(scope), **_finding(scope)}[method]
+    return requests(scope)[method]
 
 
-def _writing(scope: types.Scope) -> dict[str, dict[str, Any]]:
+def requests(scope: types_pb.Scope) -> dict[str, dict[str, Any]]:
+    """Return the fields of right requests, by method."""
+    return {**_writing(scope), **_history(scope), **_talking(scope), **_finding(scope)}
+
+
+def _writing(scope: types_pb.Scope) -> dict[str, dict[str, Any]]:
     """About memories as they are."""
     memory = {"scope": scope, "memory": Memory(content="x")}
     one = {"scope": scope, "id": ID}
     return {
         "CreateMemory": memory,
-        "BatchCreateMemories": {"scope": scope, "memories": [pb.BatchMemory(memory=Memory(content="x"))]},
+        "BatchCreateMemories": {"scope": scope, "memories": [memory_pb.BatchMemory(memory=Memory(content="x"))]},
         "GetMemory": one,
         "BatchGetMemories": {"scope": scope, "ids": [ID]},
         "ListMemories": {"scope": scope},
@@ -60,20 +63,20 @@ def _writing(scope: types.Scope) -> dict[str, dict[str, Any]]:
         "RestoreMemory": one,
         "SupersedeMemory": one | memory,
         "ListConflicts": {"scope": scope},
-        "ResolveConflict": {"scope": scope, "conflict_id": ID, "resolution": 1},
-        "CaptureMemory": {"scope": scope, "text": "x", "dry_run": True},
-        "FlushMessages": {"scope": scope, "messages": [capture_pb.ChatMessage(content="x")]},
+        "ResolveConflict": {"scope": scope, "id": ID, "resolution": 1},
+        "CaptureMemory": {"scope": scope, "message": types_pb.ChatMessage(content="x"), "dry_run": True},
+        "FlushMessages": {"scope": scope, "messages": [types_pb.ChatMessage(content="x")]},
         "AppendMemory": {"scope": scope, "key": "a key", "content": "x"},
         "WatchMemories": {"scope": scope},
     }
 
 
-def _history(scope: types.Scope) -> dict[str, dict[str, Any]]:
+def _history(scope: types_pb.Scope) -> dict[str, dict[str, Any]]:
     """About what becomes of memories."""
     one = {"scope": scope, "id": ID}
     return {
         "ListQuarantined": {"scope": scope},
-        "ReviewMemory": one | {"verdict": review_pb.REVIEW_VERDICT_APPROVE},
+        "ReviewMemory": one | {"verdict": memory_pb.REVIEW_VERDICT_APPROVE},
         "ListRevisions": one,
         "RollbackMemory": one | {"revision": 1},
         "CreateCheckpoint": {"scope": scope, "name": str(uuid.uuid4())},
@@ -82,16 +85,16 @@ def _history(scope: types.Scope) -> dict[str, dict[str, Any]]:
         "RollbackToCheckpoint": {"scope": scope, "checkpoint": "x"},
         "PromoteMemory": one,
         "ListDueReminders": {"scope": scope},
-        "AcknowledgeReminder": {"scope": scope, "memory_id": ID, "date": {"year": 2026, "month": 3, "day": 5}},
+        "AcknowledgeReminder": {"scope": scope, "id": ID, "date": {"year": 2026, "month": 3, "day": 5}},
     }
 
 
-def _talking(scope: types.Scope) -> dict[str, dict[str, Any]]:
+def _talking(scope: types_pb.Scope) -> dict[str, dict[str, Any]]:
     """About sessions."""
     session = {"scope": Scope(user_id=scope.user_id, session_id="s")}
     return {
         "CreateSession": {"scope": scope},
-        "AppendMessages": session | {"messages": [session_pb.NewMessage(role=2, content="x")]},
+        "AppendMessages": session | {"messages": [types_pb.ChatMessage(role=2, content="x")]},
         "GetSession": session,
         "ListSessions": {"scope": scope},
         "ListMessages": session,
@@ -101,13 +104,13 @@ def _talking(scope: types.Scope) -> dict[str, dict[str, Any]]:
     }
 
 
-def _finding(scope: types.Scope) -> dict[str, dict[str, Any]]:
+def _finding(scope: types_pb.Scope) -> dict[str, dict[str, Any]]:
     """About searches, contexts, files and the service."""
     one = {"scope": scope, "id": ID}
     return {
         "Search": {"scope": scope, "query": "x"},
         "SearchAll": {"scope": scope, "query": "x"},
-        "ResolveFileRefs": {"scope": scope, "refs": [types.FileRef(category="chart", id="x")]},
+        "ResolveFileRefs": {"scope": scope, "refs": [types_pb.FileRef(category=types_pb.FILE_CATEGORY_CHART, id="x")]},
         "BatchSearch": {"searches": [search_pb.SearchRequest(scope=scope, query="x")]},
         "StreamSearch": {"search": search_pb.SearchRequest(scope=scope, query="x")},
         "BuildContext": {"scope": scope, "query": "x"},
@@ -118,7 +121,7 @@ def _finding(scope: types.Scope) -> dict[str, dict[str, Any]]:
         "DownloadFile": one,
         "DeleteFile": one,
         "ListFiles": {"scope": scope},
-        "Reindex": {"mode": lifecycle_pb.REINDEX_MODE_REPAIR},
+        "Reindex": {"mode": admin_pb.REINDEX_MODE_REPAIR},
         "CheckIntegrity": {"scope": scope},
         "GetPerformance": {},
     }
@@ -159,10 +162,10 @@ def numbers(*values: float) -> Struct:
     return Struct(fields={"a": Value(list_value=ListValue(values=[Value(number_value=one) for one in values]))})
 
 
-def condition(field: int = 3, operator: int = 1, *values: Value, path: str = "") -> types.FilterExpression:
+def condition(field: int = 3, operator: int = 1, *values: Value, path: str = "") -> filters_pb.FilterExpression:
     """Return the test of one field."""
-    return types.FilterExpression(
-        condition=types.FilterCondition(field=field, operator=operator, metadata_path=path, values=values)  # type: ignore[arg-type]
+    return filters_pb.FilterExpression(
+        condition=filters_pb.FilterCondition(field=field, operator=operator, metadata_path=path, values=values)  # type: ignore[arg-type]
     )
 
 
@@ -171,25 +174,25 @@ def text(value: str) -> Value:
     return Value(string_value=value)
 
 
-def nested(levels: int) -> types.FilterExpression:
+def nested(levels: int) -> filters_pb.FilterExpression:
     """Return an expression so deep."""
     expression = condition(3, 1, text("x"))
     for level in range(levels - 1):
         if level % 2:
-            expression = types.FilterExpression(negated=expression)
+            expression = filters_pb.FilterExpression(negated=expression)
         else:
-            expression = types.FilterExpression(all_of=types.FilterGroup(expressions=[expression]))
+            expression = filters_pb.FilterExpression(all_of=filters_pb.FilterGroup(expressions=[expression]))
     return expression
 
 
-def span(start: int, end: int) -> types.TimeRange:
+def span(start: int, end: int) -> types_pb.TimeRange:
     """Return a span of seconds."""
-    return types.TimeRange(start=Timestamp(seconds=start), end=Timestamp(seconds=end))
+    return types_pb.TimeRange(start=Timestamp(seconds=start), end=Timestamp(seconds=end))
 
 
-def where(expression: types.FilterExpression) -> types.Filter:
+def where(expression: filters_pb.FilterExpression) -> filters_pb.Filter:
     """Return a filter with an expression."""
     return Filter(where=expression)
 
 
-EQUALS, IN, LESS = types.FILTER_OPERATOR_EQUALS, types.FILTER_OPERATOR_IN, types.FILTER_OPERATOR_LESS
+EQUALS, IN, LESS = filters_pb.FILTER_OPERATOR_EQUALS, filters_pb.FILTER_OPERATOR_IN, filters_pb.FILTER_OPERATOR_LESS

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from memsvc.v1 import context_pb2 as context_pb
 from memsvc.v1 import search_service_pb2 as search_pb
-from memsvc.v1 import session_service_pb2 as session_pb
+from memsvc.v1 import types_pb2 as types_pb
 from tests.e2e.wrong_input.requests import INFINITY, LATE, NAN, deep, numbers, span
 
 SEARCHES: list[tuple[dict[str, Any], tuple[str, ...]]] = [
@@ -46,12 +45,12 @@ SEARCHES: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"fusion": search_pb.Fusion(weights=search_pb.FusionWeights(dense=-1, bm25=NAN))}, (
         "fusion.weights.bm25", "fusion.weights.dense",
     )),
-    ({"diversity": search_pb.Diversity(enabled=True, mmr_lambda=1.1)}, ("diversity.mmr_lambda",)),
-    ({"collapsing": search_pb.Collapsing(enabled=True, threshold=NAN)}, ("collapsing.threshold",)),
-    ({"reranking": search_pb.Reranking(enabled=True, depth=51)}, ("reranking.depth",)),
-    ({"query": "", "vector": [1.0] * 256, "reranking": search_pb.Reranking(enabled=True)}, ("reranking",)),
-    ({"weighting": search_pb.Weighting(enabled=True, decay_factor=1.5)}, ("weighting.decay_factor",)),
-    ({"weighting": search_pb.Weighting(enabled=True, core_boost=2.1, long_term_boost=NAN)}, (
+    ({"diversity": search_pb.Diversity(mmr_lambda=1.1)}, ("diversity.mmr_lambda",)),
+    ({"collapsing": search_pb.Collapsing(threshold=NAN)}, ("collapsing.threshold",)),
+    ({"reranking": search_pb.Reranking(depth=51)}, ("reranking.depth",)),
+    ({"query": "", "vector": [1.0] * 256, "reranking": search_pb.Reranking()}, ("reranking",)),
+    ({"weighting": search_pb.Weighting(decay_factor=1.5)}, ("weighting.decay_factor",)),
+    ({"weighting": search_pb.Weighting(core_boost=2.1, long_term_boost=NAN)}, (
         "weighting.core_boost", "weighting.long_term_boost",
     )),
 ]  # fmt: skip
@@ -63,22 +62,22 @@ PROMOTIONS: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"request_id": "x" * 129, "wait_for": 9}, ("request_id", "wait_for")),
 ]
 
-Said = session_pb.NewMessage
+Said = types_pb.ChatMessage
 
-Call = session_pb.ToolCall
+Call = types_pb.ToolCall
 
-MESSAGES: list[tuple[session_pb.NewMessage, tuple[str, ...]]] = [
+MESSAGES: list[tuple[types_pb.ChatMessage, tuple[str, ...]]] = [
     (Said(content="x"), ("messages[0].role",)),
     (Said(role=5, content="x"), ("messages[0].role",)),
     (Said(role=-1, content="x"), ("messages[0].role",)),
     (Said(role=2), ("messages[0].content",)),
     (Said(role=2, content="x" * 100_001), ("messages[0].content",)),
     (Said(role=2, content="a\x00b"), ("messages[0].content",)),
-    (Said(role=2, content="x", name="x" * 129), ("messages[0].name",)),
-    (Said(role=2, content="x", name="\n"), ("messages[0].name",)),
+    (Said(role=2, content="x", speaker="x" * 129), ("messages[0].speaker",)),
+    (Said(role=2, content="x", speaker="\n"), ("messages[0].speaker",)),
     (Said(role=2, content="x", token_count=-1), ("messages[0].token_count",)),
     (Said(role=2, content="x", token_count=10_000_001), ("messages[0].token_count",)),
-    (Said(role=2, content="x", time=LATE), ("messages[0].time",)),
+    (Said(role=2, content="x", event_time=LATE), ("messages[0].event_time",)),
     (Said(role=2, content="x", metadata=deep(9)), ("messages[0].metadata",)),
     (Said(role=2, content="x", tool_calls=[Call(name="f")]), ("messages[0].tool_calls",)),
     (Said(role=3, tool_calls=[Call(name="f")] * 65), ("messages[0].tool_calls",)),
@@ -113,7 +112,7 @@ SESSIONS: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
 
 NAMED_SESSIONS = ("AppendMessages", "GetSession", "ListMessages", "TrimSession", "CloseSession", "ReopenSession")
 
-Options, Shares = context_pb.ContextOptions, context_pb.ContextShares
+Options, Shares = search_pb.ContextOptions, search_pb.ContextShares
 
 CONTEXTS: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     ({"query": "x" * 8_193}, ("query",)),

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from memsvc.v1 import memory_service_pb2 as pb
+from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as search_pb
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import types_pb2 as types_pb
 from tests.e2e.wrong_input.file_refs import file_refs
 from tests.e2e.wrong_input.memories import CAPTURES, FILTERS, MEMORIES, NEW_MEMORIES, OPTIONS, UPDATES
 from tests.e2e.wrong_input.requests import (
@@ -49,7 +49,7 @@ def _memories() -> Iterator[Wrong]:
         new.MergeFrom(memory)
         yield Wrong("CreateMemory", {"memory": new}, paths)
         # Whether its sources are there matters only once the memory to be superseded is.
-        if "memory.derived_from[1]" not in paths:
+        if "memory.derived_from_ids[1]" not in paths:
             yield Wrong("SupersedeMemory", {"memory": new}, paths)
     for memory, paths in MEMORIES:
         changed = Memory(id=ID)
@@ -131,7 +131,7 @@ def _conflicts() -> Iterator[Wrong]:
     yield Wrong("ListConflicts", {"page_size": -1}, ("page_size",))
     for token in ("x", "=" * 40, "A" * 100_000, "AQAAAAAAAAAE", "\x00"):
         yield Wrong("ListConflicts", {"page_token": token}, ("page_token",))
-    yield Wrong("ResolveConflict", {"conflict_id": "x", "resolution": 0}, ("conflict_id", "resolution"))
+    yield Wrong("ResolveConflict", {"id": "x", "resolution": 0}, ("id", "resolution"))
     yield Wrong("ResolveConflict", {"resolution": 4}, ("resolution",))
 
 
@@ -143,7 +143,7 @@ def _others() -> Iterator[Wrong]:
     long = Memory(content="many words " * 400)
     yield Wrong("CreateMemory", {"memory": long, "vector": [1.0] * 256}, ("vector",))
     yield Wrong("BatchCreateMemories", {"memories": []}, ("memories",))
-    yield Wrong("BatchCreateMemories", {"memories": [pb.BatchMemory()] * 1_001}, ("memories",))
+    yield Wrong("BatchCreateMemories", {"memories": [memory_pb.BatchMemory()] * 1_001}, ("memories",))
     yield Wrong("GetMemory", {"id": "x"}, ("id",))
     yield Wrong("GetMemory", {"id": "../" * 12}, ("id",))
     yield Wrong("GetMemory", {"id": None}, ("id",))
@@ -180,14 +180,14 @@ def _others() -> Iterator[Wrong]:
 
 def _looking_back() -> Iterator[Wrong]:
     late, future = (
-        types.AsOf(valid_time=LATE, known_time=LATE),
-        types.AsOf(known_time=Timestamp(seconds=32_503_680_000)),
+        types_pb.AsOf(valid_time=LATE, known_time=LATE),
+        types_pb.AsOf(known_time=Timestamp(seconds=32_503_680_000)),
     )
     for method in ("GetMemory", "ListMemories", "Search"):
         yield Wrong(method, {"as_of": late}, ("as_of.known_time", "as_of.valid_time"))
         yield Wrong(method, {"as_of": future}, ("as_of.known_time",))
     yield Wrong("GetMemory", {"revision": -1}, ("revision",))
-    yield Wrong("GetMemory", {"revision": 1, "as_of": types.AsOf()}, ("as_of",))
+    yield Wrong("GetMemory", {"revision": 1, "as_of": types_pb.AsOf()}, ("as_of",))
     yield Wrong("GetMemory", {"id": None, "key": "k", "revision": 1}, ("revision",))
     for fields, paths in OPTIONS:
         for method in ("RollbackMemory", "RollbackToCheckpoint"):

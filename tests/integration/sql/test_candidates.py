@@ -25,7 +25,7 @@ from memsvc.ports.metadata import MetadataStore, Record
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing.factories import NOW, memory
 from memsvc.testing.store_harness import ADA, insert, purge, reach_of, revise
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import filters_pb2 as filters_pb
 from memsvc_backends.sql import SQL, SqlSettings
 from memsvc_backends.sql.ranking_columns import COLUMNS, CandidateColumns, row_of_memory
 from memsvc_backends.sql.reads import SqlMemoryReads
@@ -262,7 +262,7 @@ def test_after_a_start_everything_is_read_ahead(context: BackendContext, opened:
 
 def usual() -> Filter:
     """Return what a search tests that asks for nothing."""
-    where = selection_of(types.Filter(), now=NOW).where
+    where = selection_of(filters_pb.Filter(), now=NOW).where
     assert where is not None
     return where
 

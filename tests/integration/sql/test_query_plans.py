@@ -85,6 +85,7 @@ SESSION_OF_MESSAGES = Session(
 USES: dict[str, Use] = {
     "get": lambda store: store.memories.get(["a", "b"], reach=ADA),
     "get_by_key": lambda store: store.memories.get_by_key("k", reach=ADA),
+    "get_by_former_key": lambda store: store.memories.get_by_former_key("k", Status.DELETED, reach=ADA),
     "by_rows": lambda store: store.memories.by_rows([1, 2, 3], reach=ADA),
     "candidates": lambda store: store.memories.candidates([1, 2, 3], reach=ADA),
     "keyword_hits": lambda store: store.memories.keyword_hits(["a", "b"], reach=ADA, where=USUAL, limit=9),

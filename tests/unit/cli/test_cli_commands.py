@@ -144,14 +144,14 @@ def test_conflict_is_told_listed_and_resolved(run: Any) -> None:
 
 
 def test_superseded_memory_leaves_the_list(run: Any) -> None:
-    """The new memory is there, the old one is DEPRECATED; one that is there can take a place, too."""
+    """The new memory is there, the old one is SUPERSEDED; one that is there can take a place, too."""
     first = run("add", "the kettle is blue", "--on-conflict", "keep-both").split()[0]
     second = run("supersede", first, "the kettle is green").split()[0]
     third = run("add", "there is no kettle any more").split()[0]
     told = run("supersede", second, "--by", third)
 
     assert told == f"{third} supersedes {second}\n"
-    assert "status     deprecated" in run("get", first)
+    assert "status     superseded" in run("get", first)
     assert [line.split("\t")[0] for line in run("list").splitlines()] == ["id", third]
     assert run("supersede", second, "x", code=1) == ""
     run("supersede", second, code=2)

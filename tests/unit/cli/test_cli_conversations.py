@@ -24,7 +24,7 @@ def test_a_conversation_is_kept(run: Any) -> None:
     assert [line.split("\t")[1] for line in lines] == ["who", "user", "Ann"]
     assert run("session", "list", "--state", "active").splitlines()[1].startswith("talk\tactive\t")
     assert "0 messages (0 tokens) archived" in run("session", "trim", "talk")
-    assert json.loads(run("session", "show", "talk", "--json"))["messageCount"] == "6"
+    assert json.loads(run("session", "show", "talk", "--json"))["messageCount"] == 6
     assert "计划" in run("session", "show", "talk")
     assert run("session", "close", "talk").startswith("talk closed")
     assert run("session", "reopen", "talk").startswith("talk active")
@@ -93,7 +93,7 @@ def test_a_context_is_shown_as_markdown(run: Any, address: str, request: pytest.
     parts = [part for event in streamed for part in event.values() if isinstance(part, dict)]
     texts = [one.get("text", "") for part in parts for one in (part, *part.get("items", ()))]
     assert "".join(texts) == whole["markdown"]
-    assert (small["markdown"], small["warnings"][0]["code"]) == ("", "BUDGET_TOO_SMALL")
+    assert (small["markdown"], small["warnings"][0]["code"]) == ("", "WARNING_CODE_BUDGET_TOO_SMALL")
     assert len(section["citations"]) == 1
     assert since["citations"] == []
     assert "of 128000 tokens; cursor " in told.stderr

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from memsvc.cli.files import safe_name
-from memsvc.v1 import file_service_pb2 as pb
+from memsvc.v1 import file_service_pb2 as file_pb
 
 
 def test_a_file_is_put_listed_fetched_and_removed(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,4 +74,4 @@ def test_stdin_and_stdout(run: Any) -> None:
 )  # fmt: skip
 def test_a_name_is_no_path(name: str, safe: str) -> None:
     """A download lands in the folder one stands in, and hides nothing there."""
-    assert safe_name(pb.File(id="the-id", name=name)) == safe
+    assert safe_name(file_pb.File(id="the-id", name=name)) == safe

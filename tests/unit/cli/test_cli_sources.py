@@ -11,7 +11,7 @@ from google.protobuf.json_format import MessageToJson
 from memsvc.cli.enums import ImportFormat
 from memsvc.cli.errors import CommandError
 from memsvc.cli.import_sources import memories_from_lines, memories_from_markdown, read_source
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import types_pb2 as types_pb
 
 DOCUMENT = """\
 Before all headings.
@@ -78,7 +78,7 @@ def test_document_without_text_is_nothing() -> None:
 
 def test_lines_are_memories_with_the_names_of_the_api() -> None:
     """What the service writes as JSON can be read back; blank lines are passed over."""
-    memory = types.Memory(content="text", kind=types.MEMORY_KIND_NOTE, scope=types.Scope(session_id="s"))
+    memory = types_pb.Memory(content="text", kind=types_pb.MEMORY_KIND_NOTE, scope=types_pb.Scope(session_id="s"))
     line = MessageToJson(memory, indent=None)
 
     assert list(memories_from_lines(io.StringIO(f"{line}\n\n{line}\n"), "f")) == [memory, memory]

@@ -29,7 +29,7 @@ def test_a_broken_link_is_named_and_repaired(run: Any, address: str, request: py
     with Memsvc(address, user_id=request.node.name) as client:
         gone = client.create("one").memory.id
         client.create("two", related_ids=[gone])
-        client.delete(gone, hard=True)
+        client.delete(gone, purge=True)
 
     found = run("check-integrity", code=1)
     repaired = run("check-integrity", "--repair")
@@ -121,8 +121,8 @@ def test_what_is_due_is_listed_and_done(run: Any, address: str) -> None:
     dry = [line.split("\t") for line in run("maintain", "--dry-run", user="maintained").splitlines()]
     assert dry[1:3] == [["expire", "expired", "maintained", "p", memory_id] for memory_id in ids]
     assert [line[:4] for line in dry if line[1] == "2"] == [["expire", "2", "0", "0"]]
-    assert "Note" not in run("maintain", "--dry-run", "--everybody")
-    assert ids[0] in run("maintain", "--dry-run", "--everybody")
+    assert "Note" not in run("maintain", "--dry-run", "--all-users")
+    assert ids[0] in run("maintain", "--dry-run", "--all-users")
     assert ids[0] not in run("maintain", "--dry-run")
 
     told = [json.loads(line) for line in run("maintain", "--step", "expire", "--json", user="maintained").splitlines()]

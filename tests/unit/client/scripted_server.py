@@ -9,10 +9,10 @@ from pathlib import Path
 
 import grpc
 
-from memsvc.v1 import lifecycle_service_pb2 as lifecycle
-from memsvc.v1 import lifecycle_service_pb2_grpc, memory_service_pb2_grpc
-from memsvc.v1 import memory_service_pb2 as memories
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import admin_service_pb2 as admin_pb
+from memsvc.v1 import admin_service_pb2_grpc, memory_service_pb2_grpc
+from memsvc.v1 import memory_service_pb2 as memory_pb
+from memsvc.v1 import types_pb2 as types_pb
 
 
 class Memories(memory_service_pb2_grpc.MemoryServiceServicer):
@@ -27,29 +27,29 @@ class Memories(memory_service_pb2_grpc.MemoryServiceServicer):
         self.pages: list[str] = []
 
     def CreateMemory(
-        self, request: memories.CreateMemoryRequest, context: grpc.ServicerContext
-    ) -> memories.CreateMemoryResponse:
+        self, request: memory_pb.CreateMemoryRequest, context: grpc.ServicerContext
+    ) -> memory_pb.CreateMemoryResponse:
         self.request_ids.append(request.request_id)
         if len(self.request_ids) <= self.failing:
             context.abort(grpc.StatusCode.UNAVAILABLE, "not now")
-        return memories.CreateMemoryResponse(memory=request.memory, outcome=types.WRITE_OUTCOME_CREATED)
+        return memory_pb.CreateMemoryResponse(memory=request.memory, outcome=types_pb.WRITE_OUTCOME_CREATED)
 
     def ListMemories(
-        self, request: memories.ListMemoriesRequest, _: grpc.ServicerContext
-    ) -> memories.ListMemoriesResponse:
+        self, request: memory_pb.ListMemoriesRequest, _: grpc.ServicerContext
+    ) -> memory_pb.ListMemoriesResponse:
         self.pages.append(request.page_token)
         page = int(request.page_token or "0")
-        found = [types.Memory(id=f"{page}-{number}") for number in range(2)]
-        return memories.ListMemoriesResponse(memories=found, next_page_token=str(page + 1) if page < 2 else "")
+        found = [types_pb.Memory(id=f"{page}-{number}") for number in range(2)]
+        return memory_pb.ListMemoriesResponse(memories=found, next_page_token=str(page + 1) if page < 2 else "")
 
     def ImportMemories(
-        self, request_iterator: Iterator[memories.ImportMemoriesRequest], context: grpc.ServicerContext
-    ) -> Iterator[memories.ImportMemoriesResponse]:
+        self, request_iterator: Iterator[memory_pb.ImportMemoriesRequest], context: grpc.ServicerContext
+    ) -> Iterator[memory_pb.ImportMemoriesResponse]:
         indexes: list[int] = []
         self.streams.append(indexes)
         self.request_ids.append(next(request_iterator).header.request_id)
         begin, received = self.stored, 0
-        yield memories.ImportMemoriesResponse(next_index=begin)
+        yield memory_pb.ImportMemoriesResponse(next_index=begin)
         for request in request_iterator:
             indexes.append(request.batch.first_index)
             if self.breaking and len(indexes) > self.breaking:
@@ -57,20 +57,24 @@ class Memories(memory_service_pb2_grpc.MemoryServiceServicer):
                 context.abort(grpc.StatusCode.UNAVAILABLE, "the connection broke")
             self.stored = max(self.stored, request.batch.first_index + len(request.batch.memories))
             received = self.stored - begin
-            yield memories.ImportMemoriesResponse(received=received, created=received, next_index=self.stored)
-        yield memories.ImportMemoriesResponse(received=received, created=received, next_index=self.stored, done=True)
+            yield memory_pb.ImportMemoriesResponse(
+                received_count=received, created_count=received, next_index=self.stored
+            )
+        yield memory_pb.ImportMemoriesResponse(
+            received_count=received, created_count=received, next_index=self.stored, done=True
+        )
 
 
-class Lifecycle(lifecycle_service_pb2_grpc.LifecycleServiceServicer):
+class Admin(admin_service_pb2_grpc.AdminServiceServicer):
     """Reindexes without end."""
 
     def Reindex(
-        self, request: lifecycle.ReindexRequest, context: grpc.ServicerContext
-    ) -> Iterator[lifecycle.ReindexResponse]:
+        self, request: admin_pb.ReindexRequest, context: grpc.ServicerContext
+    ) -> Iterator[admin_pb.ReindexResponse]:
         done = 0
         while context.is_active():
             done += 1
-            yield lifecycle.ReindexResponse(index=request.indexes[0], done=done)
+            yield admin_pb.ReindexResponse(index=request.indexes[0], done_count=done)
 
 
 @contextmanager
@@ -79,7 +83,7 @@ def scripted_service(service: Memories, directory: Path) -> Iterator[str]:
     address = f"unix:{directory / 'memsvc.sock'}"
     server = grpc.server(ThreadPoolExecutor(4))
     memory_service_pb2_grpc.add_MemoryServiceServicer_to_server(service, server)
-    lifecycle_service_pb2_grpc.add_LifecycleServiceServicer_to_server(Lifecycle(), server)  # type: ignore[abstract]  # the rest is UNIMPLEMENTED
+    admin_service_pb2_grpc.add_AdminServiceServicer_to_server(Admin(), server)  # type: ignore[abstract]  # the rest is UNIMPLEMENTED
     server.add_insecure_port(address)
     server.start()
     try:

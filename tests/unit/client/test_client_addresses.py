@@ -81,4 +81,4 @@ def test_an_asynchronous_client_opens_and_closes_by_hand() -> None:
 
 def test_streams_of_the_blocking_client_are_iterators() -> None:
     """Its signatures say what it returns, not what the asynchronous client does."""
-    assert inspect.signature(Memsvc.list).return_annotation == "Iterator[types.Memory]"
+    assert inspect.signature(Memsvc.list).return_annotation == "Iterator[types_pb.Memory]"

@@ -107,7 +107,7 @@ def test_import_sends_batches_and_ends_with_done(service: Memories, address: str
         progress = list(client.import_memories(drafts()))
 
     assert [each.done for each in progress] == [*[False] * (len(progress) - 1), True]
-    assert progress[-1].created == DRAFTS
+    assert progress[-1].created_count == DRAFTS
     assert service.streams == [[0, BATCH_MEMORIES, BATCH_MEMORIES * 2, BATCH_MEMORIES * 3]]
 
 
@@ -117,7 +117,7 @@ def test_import_of_nothing_is_done_at_once(address: str) -> None:
         progress = list(client.import_memories([]))
 
     assert progress[-1].done
-    assert progress[-1].received == 0
+    assert progress[-1].received_count == 0
 
 
 def test_broken_import_goes_on_where_the_service_says(service: Memories, address: str) -> None:
@@ -167,7 +167,7 @@ def test_import_takes_an_asynchronous_source(address: str) -> None:
 
     async def run() -> list[int]:
         async with AsyncMemsvc(address, user_id="u") as client:
-            return [progress.created async for progress in client.import_memories(source())]
+            return [progress.created_count async for progress in client.import_memories(source())]
 
     assert asyncio.run(run())[-1] == 3
 
@@ -176,10 +176,10 @@ def test_leaving_a_stream_early_ends_the_call(address: str) -> None:
     """A stream without end can be left, and the client still closes."""
     with Memsvc(address, user_id="u") as client:
         for progress in client.reindex(["VECTORS"]):
-            if progress.done >= 3:
+            if progress.done_count >= 3:
                 break
 
-    assert progress.done == 3
+    assert progress.done_count == 3
 
 
 def test_closed_client_says_so(address: str) -> None:

@@ -10,9 +10,10 @@ import pytest
 from google.protobuf.json_format import MessageToDict
 
 from memsvc.client import Changes, Filters, MemoryFields, SearchOptions, request_types, to_proto
-from memsvc.v1 import lifecycle_service_pb2 as lifecycle
-from memsvc.v1 import search_service_pb2 as searches
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import admin_service_pb2 as admin_pb
+from memsvc.v1 import filters_pb2 as filters_pb
+from memsvc.v1 import search_service_pb2 as search_pb
+from memsvc.v1 import types_pb2 as types_pb
 
 OUTPUT_ONLY = {
     "review",
@@ -31,17 +32,17 @@ OUTPUT_ONLY = {
 @pytest.mark.parametrize(
     ("literal", "enum", "prefix"),
     [
-        (request_types.Layer, types.MemoryLayer, "MEMORY_LAYER_"),
-        (request_types.Kind, types.MemoryKind, "MEMORY_KIND_"),
-        (request_types.Tier, types.MemoryTier, "MEMORY_TIER_"),
-        (request_types.Status, types.MemoryStatus, "MEMORY_STATUS_"),
-        (request_types.WaitFor, types.WaitFor, "WAIT_FOR_"),
-        (request_types.OnDuplicate, types.OnDuplicate, "ON_DUPLICATE_"),
-        (request_types.Visibility, types.ProjectVisibility, "PROJECT_VISIBILITY_"),
-        (request_types.TimeField, types.TimeField, "TIME_FIELD_"),
-        (request_types.SearchMode, searches.SearchMode, "SEARCH_MODE_"),
-        (request_types.Index, lifecycle.IndexKind, "INDEX_KIND_"),
-        (request_types.ReindexMode, lifecycle.ReindexMode, "REINDEX_MODE_"),
+        (request_types.Layer, types_pb.MemoryLayer, "MEMORY_LAYER_"),
+        (request_types.Kind, types_pb.MemoryKind, "MEMORY_KIND_"),
+        (request_types.Tier, types_pb.MemoryTier, "MEMORY_TIER_"),
+        (request_types.Status, types_pb.MemoryStatus, "MEMORY_STATUS_"),
+        (request_types.WaitFor, types_pb.WaitFor, "WAIT_FOR_"),
+        (request_types.OnDuplicate, types_pb.OnDuplicate, "ON_DUPLICATE_"),
+        (request_types.Visibility, filters_pb.ProjectVisibility, "PROJECT_VISIBILITY_"),
+        (request_types.TimeField, filters_pb.TimeField, "TIME_FIELD_"),
+        (request_types.SearchMode, search_pb.SearchMode, "SEARCH_MODE_"),
+        (request_types.Index, admin_pb.IndexKind, "INDEX_KIND_"),
+        (request_types.ReindexMode, admin_pb.ReindexMode, "REINDEX_MODE_"),
     ],
 )
 def test_names_are_those_of_the_api(literal: Any, enum: Any, prefix: str) -> None:
@@ -55,20 +56,20 @@ def test_every_field_of_a_memory_can_be_given() -> None:
     """What the API takes, the client takes; the scope's parts stand for themselves."""
     given = set(MemoryFields.__annotations__) - set(to_proto.SCOPE_FIELDS) | {"content", "status", "scope"}
 
-    assert given == field_names(types.Memory) - OUTPUT_ONLY
+    assert given == field_names(types_pb.Memory) - OUTPUT_ONLY
     assert set(Changes.__annotations__) - set(MemoryFields.__annotations__) == {"content", "status", "vector"}
 
 
 def test_every_field_of_a_filter_can_be_given() -> None:
     """What the API can filter by, the client can."""
-    assert set(Filters.__annotations__) == field_names(types.Filter)
+    assert set(Filters.__annotations__) == field_names(filters_pb.Filter)
 
 
 def test_every_field_of_a_search_can_be_given() -> None:
     """What the API can search by, the client can."""
     given = set(SearchOptions.__annotations__) - {"filters"} | {"filter", "scope", "query"}
 
-    assert given == field_names(searches.SearchRequest)
+    assert given == field_names(search_pb.SearchRequest)
 
 
 def field_names(message: Any) -> set[str]:
@@ -97,7 +98,7 @@ def test_memory_is_converted_field_by_field() -> None:
         "content": "text",
         "tags": ["a"],
         "keywords": [{"term": "tea", "weight": 0.5}],
-        "fileRefs": [{"category": "report", "id": "r1"}],
+        "fileRefs": [{"category": "FILE_CATEGORY_REPORT", "id": "r1"}],
         "eventTime": "2026-01-02T00:00:00Z",
         "ttl": "3600s",
         "metadata": {"n": 1.0, "deep": {"list": [True, None]}},
@@ -151,7 +152,7 @@ def test_unknown_name_is_refused_with_the_known_ones() -> None:
 
 def test_messages_pass_through_batches() -> None:
     """A batch takes messages as well as plain values."""
-    drafts: Iterable[Any] = [{"content": "a", "vector": [1.0]}, types.Memory(content="b")]
+    drafts: Iterable[Any] = [{"content": "a", "vector": [1.0]}, types_pb.Memory(content="b")]
 
     items = [to_proto.batch_memory_to_proto(draft) for draft in drafts]
 

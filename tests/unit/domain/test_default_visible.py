@@ -11,7 +11,7 @@ from memsvc.domain.filters import And, AnyOf, Field, Filter, Not, Range
 from memsvc.domain.index_entries import attributes_of
 from memsvc.domain.visibility import is_default_visible, split_default_visible
 from memsvc.testing.factories import NOW, memory
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import filters_pb2 as filters_pb
 from tests.differential.test_vectors import attributes, filters
 from tests.support.selections import selection_of
 
@@ -21,7 +21,7 @@ PLAIN = [one for one in HELD if is_default_visible(one)]
 
 def default() -> Filter:
     """Return what a search tests that asks for nothing."""
-    where = selection_of(types.Filter(), now=NOW).where
+    where = selection_of(filters_pb.Filter(), now=NOW).where
     assert where is not None
     return where
 

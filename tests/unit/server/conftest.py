@@ -20,7 +20,12 @@ from memsvc.server.monitoring.health import READINESS
 from memsvc.server.options import ServerOptions
 from memsvc.server.server import Server, build
 from memsvc.settings import BackendChoice, Settings
-from memsvc.v1 import lifecycle_service_pb2_grpc, memory_service_pb2_grpc, search_service_pb2_grpc
+from memsvc.v1 import (
+    admin_service_pb2_grpc,
+    lifecycle_service_pb2_grpc,
+    memory_service_pb2_grpc,
+    search_service_pb2_grpc,
+)
 from tests.support.sqlite_store import SQLITE
 from tests.support.until import PATIENCE_SECONDS, until
 
@@ -75,6 +80,7 @@ class Clients:
     memories: memory_service_pb2_grpc.MemoryServiceStub
     searches: search_service_pb2_grpc.SearchServiceStub
     lifecycle: lifecycle_service_pb2_grpc.LifecycleServiceStub
+    admin: admin_service_pb2_grpc.AdminServiceStub
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -115,4 +121,5 @@ def clients(serving: Serving) -> Iterator[Clients]:
             memory_service_pb2_grpc.MemoryServiceStub(channel),
             search_service_pb2_grpc.SearchServiceStub(channel),
             lifecycle_service_pb2_grpc.LifecycleServiceStub(channel),
+            admin_service_pb2_grpc.AdminServiceStub(channel),
         )

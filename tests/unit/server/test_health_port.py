@@ -18,9 +18,9 @@ from memsvc.server.monitoring.health import MARK
 from memsvc.server.options import ServerOptions
 from memsvc.server.server import build
 from memsvc.settings import BackendChoice, Settings
-from memsvc.v1 import memory_service_pb2 as pb
+from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import memory_service_pb2_grpc
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import types_pb2 as types_pb
 from tests.support.sqlite_store import SQLITE
 from tests.unit.server.conftest import Serving
 
@@ -68,7 +68,7 @@ def test_it_tells_health_of_everything_and_knows_no_other_method(probed: Serving
         told = {name: status(channel, name) for name in ("", "liveness", "readiness", "memsvc.v1.SearchService")}
         memories = memory_service_pb2_grpc.MemoryServiceStub(channel)
         with pytest.raises(grpc.RpcError) as refused:
-            memories.ListMemories(pb.ListMemoriesRequest(scope=types.Scope(user_id="ann")))
+            memories.ListMemories(memory_pb.ListMemoriesRequest(scope=types_pb.Scope(user_id="ann")))
         reflect: Any = channel.stream_stream("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo")
         with pytest.raises(grpc.RpcError) as unreflected:
             next(reflect(iter([b""])))
@@ -82,8 +82,8 @@ def test_while_calls_end_it_tells_that_no_more_should_come(probed: Serving) -> N
     """And when they have ended, its socket is gone."""
     more = threading.Event()
 
-    def nothing_yet() -> Iterator[pb.ImportMemoriesRequest]:
-        yield pb.ImportMemoriesRequest(header=pb.ImportHeader(scope=types.Scope(user_id="ann")))
+    def nothing_yet() -> Iterator[memory_pb.ImportMemoriesRequest]:
+        yield memory_pb.ImportMemoriesRequest(header=memory_pb.ImportHeader(scope=types_pb.Scope(user_id="ann")))
         more.wait()
 
     with probes(probed) as channel, grpc.insecure_channel(probed.addresses[0]) as calls:

@@ -11,7 +11,7 @@ from memsvc.domain.history import AsOf
 from memsvc.domain.index_entries import attributes_of
 from memsvc.domain.memory import Memory
 from memsvc.testing.factories import NOW, memory
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import filters_pb2 as filters_pb
 from tests.support.selections import selection_of
 
 FIRST = datetime.min.replace(tzinfo=UTC)
@@ -22,20 +22,20 @@ LATER = datetime(99, 1, 1, tzinfo=UTC)
 def test_last_days_may_reach_behind_the_first_day(moment: datetime) -> None:
     """Then they begin with the year 1; those of an event end with the moment that is asked about, as ever."""
 
-    def selects(field: types.TimeField.ValueType, stored: Memory) -> bool:
-        chosen = types.Filter(last_days=36_500, last_days_field=field)
+    def selects(field: filters_pb.TimeField.ValueType, stored: Memory) -> bool:
+        chosen = filters_pb.Filter(last_days=36_500, last_days_field=field)
         selection = selection_of(chosen, now=NOW, as_of=AsOf(known_time=moment))
         return matches(selection.where, attributes_of(stored))
 
-    assert selects(types.TIME_FIELD_CREATE_TIME, memory(create_time=FIRST))
-    assert selects(types.TIME_FIELD_EVENT_TIME, memory(event_time=FIRST))
-    assert not selects(types.TIME_FIELD_EVENT_TIME, memory(event_time=moment + timedelta(days=1)))
-    assert not selects(types.TIME_FIELD_EVENT_TIME, memory())
+    assert selects(filters_pb.TIME_FIELD_CREATE_TIME, memory(create_time=FIRST))
+    assert selects(filters_pb.TIME_FIELD_EVENT_TIME, memory(event_time=FIRST))
+    assert not selects(filters_pb.TIME_FIELD_EVENT_TIME, memory(event_time=moment + timedelta(days=1)))
+    assert not selects(filters_pb.TIME_FIELD_EVENT_TIME, memory())
 
 
 def test_last_days_are_exact() -> None:
     """They begin so many times 24 hours before now, to the microsecond."""
-    chosen = types.Filter(last_days=36_500)
+    chosen = filters_pb.Filter(last_days=36_500)
     first = NOW - timedelta(days=36_500)
 
     where = selection_of(chosen, now=NOW).where

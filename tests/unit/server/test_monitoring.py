@@ -18,10 +18,15 @@ from memsvc.server.addresses import AddressError
 from memsvc.server.options import ServerOptions
 from memsvc.server.server import build
 from memsvc.settings import BackendChoice, Settings
-from memsvc.v1 import lifecycle_service_pb2_grpc, memory_service_pb2_grpc, search_service_pb2_grpc
-from memsvc.v1 import memory_service_pb2 as pb
+from memsvc.v1 import (
+    admin_service_pb2_grpc,
+    lifecycle_service_pb2_grpc,
+    memory_service_pb2_grpc,
+    search_service_pb2_grpc,
+)
+from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as search_pb
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import types_pb2 as types_pb
 from tests.support.sqlite_store import SQLITE
 from tests.support.until import PATIENCE_SECONDS, until
 from tests.unit.server.conftest import Clients, Serving
@@ -55,13 +60,14 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
                 memory_service_pb2_grpc.MemoryServiceStub(channel),
                 search_service_pb2_grpc.SearchServiceStub(channel),
                 lifecycle_service_pb2_grpc.LifecycleServiceStub(channel),
+                admin_service_pb2_grpc.AdminServiceStub(channel),
             )
-            scope = types.Scope(user_id=SECRET_USER, project_id="my-project")
-            memory = types.Memory(content=f"The {SECRET_WORD} sings.", tags=["my-tag"])
-            clients.memories.CreateMemory(pb.CreateMemoryRequest(scope=scope, memory=memory))
+            scope = types_pb.Scope(user_id=SECRET_USER, project_id="my-project")
+            memory = types_pb.Memory(content=f"The {SECRET_WORD} sings.", tags=["my-tag"])
+            clients.memories.CreateMemory(memory_pb.CreateMemoryRequest(scope=scope, memory=memory))
             clients.searches.Search(search_pb.SearchRequest(scope=scope, query=SECRET_WORD))
             with pytest.raises(grpc.RpcError):
-                clients.memories.GetMemory(pb.GetMemoryRequest(scope=scope, key="my-key"))
+                clients.memories.GetMemory(memory_pb.GetMemoryRequest(scope=scope, key="my-key"))
         application.step_counts.note("expire", changed=3, seconds=0.5)
         application.step_counts.note("expire", changed=1, seconds=0.5, failed=True)
         try:

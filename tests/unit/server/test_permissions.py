@@ -11,8 +11,9 @@ import pytest
 from memsvc.domain.api_keys import ApiKeyRole
 from memsvc.server.addresses import is_local_peer
 from memsvc.server.interceptors.authentication import ADMINS, PREVIEWS, READS, WITHOUT_SCOPE, WRITES, role_for
-from memsvc.v1 import integrity_pb2, maintenance_pb2
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import admin_service_pb2 as admin_pb
+from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
+from memsvc.v1 import types_pb2 as types_pb
 from tests.support.descriptors import METHODS
 
 READING = (
@@ -29,7 +30,11 @@ READING = (
     "Diff",
 )
 READING_TOO = {"ExportUser", "DownloadFile", "ResolveFileRefs"}
-CHANGES_NOTHING = {"CheckIntegrity": {"all", "ignore_files"}, "SyncVault": {"force"}}
+CHANGES_NOTHING = {
+    "CheckIntegrity": {"all", "ignore_files"},
+    "RunMaintenance": {"all"},
+    "SyncVault": {"all", "rewrite_all"},
+}
 """Fields of yes or no that make no difference to whether a call changes something."""
 
 
@@ -46,10 +51,10 @@ def test_what_reads_is_named_like_it() -> None:
 
 def test_what_is_about_everybody_needs_an_admin() -> None:
     """A scope makes it a matter of one user."""
-    scope = types.Scope(user_id="ada")
+    scope = types_pb.Scope(user_id="ada")
     requests: dict[str, Callable[..., Any]] = {
-        "RunMaintenance": maintenance_pb2.RunMaintenanceRequest,
-        "CheckIntegrity": partial(integrity_pb2.CheckIntegrityRequest, repair=True),
+        "RunMaintenance": lifecycle_pb.RunMaintenanceRequest,
+        "CheckIntegrity": partial(admin_pb.CheckIntegrityRequest, repair=True),
     }
 
     for method, request in requests.items():
@@ -78,7 +83,7 @@ def test_every_request_that_may_only_look_is_in_the_table() -> None:
 def test_what_only_looks_is_for_readers(method: str) -> None:
     """A request that says that it changes nothing; one field that says otherwise makes it a change."""
     fields = dict(PREVIEWS[method])
-    scope = types.Scope(user_id="ada")
+    scope = types_pb.Scope(user_id="ada")
 
     def role(**changed: bool) -> ApiKeyRole:
         return role_for(method, METHODS[method].request(scope=scope, **(fields | changed)))

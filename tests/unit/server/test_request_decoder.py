@@ -12,11 +12,11 @@ from memsvc.server.requests.decoder import RequestDecoder
 from memsvc.server.requests.memory import batch_memory, list_memories_request
 from memsvc.server.requests.search import search_request
 from memsvc.testing.factories import NOW
-from memsvc.v1 import memory_service_pb2 as pb
+from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as search_pb
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import types_pb2 as types_pb
 
-ADA = types.Scope(user_id="ada", project_id="p")
+ADA = types_pb.Scope(user_id="ada", project_id="p")
 FOREIGN = "no token of this service"
 
 
@@ -59,7 +59,7 @@ def test_a_message_within_a_request_has_its_path_in_front() -> None:
 
 def test_a_wrong_request_is_refused_before_its_scope(audited: call_context.AuditScope) -> None:
     """An unauthorised scope is reported, and audited, once the request is valid."""
-    request = pb.ListMemoriesRequest(scope=types.Scope(user_id="eve"), page_size=-1)
+    request = memory_pb.ListMemoriesRequest(scope=types_pb.Scope(user_id="eve"), page_size=-1)
 
     assert violations(lambda: list_memories_request(request, now=NOW)) == ["page_size"]
     assert not audited.users
@@ -73,7 +73,7 @@ def test_a_wrong_request_is_refused_before_its_scope(audited: call_context.Audit
 def test_a_key_for_some_projects_is_refused_for_all_others(audited: call_context.AuditScope, project_id: str) -> None:
     """The global scope, which has no project, is one of the others."""
     decoder = RequestDecoder()
-    decoder.scope(types.Scope(user_id="ada", project_id=project_id))
+    decoder.scope(types_pb.Scope(user_id="ada", project_id=project_id))
 
     with pytest.raises(PermissionDeniedError, match="project_id"):
         decoder.finish()
@@ -94,7 +94,7 @@ def test_a_scope_is_within_the_tenant_of_the_key() -> None:
 @pytest.mark.usefixtures("audited")
 def test_the_project_of_one_memory_of_a_batch_is_authorised() -> None:
     """It refuses the batch: the caller did not just make a mistake in an item."""
-    entry = pb.BatchMemory(memory=types.Memory(content="x", scope=types.Scope(project_id="other")))
+    entry = memory_pb.BatchMemory(memory=types_pb.Memory(content="x", scope=types_pb.Scope(project_id="other")))
 
     with pytest.raises(PermissionDeniedError, match="'other'"):
         batch_memory(entry, ADA, dimension=2)

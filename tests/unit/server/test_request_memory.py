@@ -16,15 +16,15 @@ from memsvc.bootstrap.app import running
 from memsvc.server.interceptors.chain import Call, CallNext
 from memsvc.server.options import ServerOptions
 from memsvc.settings import BackendChoice, Settings
-from memsvc.v1 import memory_service_pb2 as pb
+from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import memory_service_pb2_grpc, search_service_pb2_grpc
 from memsvc.v1 import search_service_pb2 as search_pb
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import types_pb2 as types_pb
 from tests.support.sqlite_store import SQLITE
 from tests.unit.server.conftest import Serving
 
 PATIENCE = 20.0
-SCOPE = types.Scope(user_id="ada")
+SCOPE = types_pb.Scope(user_id="ada")
 OURS_ALONE = 2
 """The references to an object that a list holds, while they are counted."""
 
@@ -72,13 +72,15 @@ def channel(tmp_path: Path, seen: Seen) -> Iterator[grpc.Channel]:
 def is_refused(channel: grpc.Channel) -> None:
     """Send what breaks a rule."""
     memory_service_pb2_grpc.MemoryServiceStub(channel).CreateMemory(
-        pb.CreateMemoryRequest(scope=SCOPE, memory=types.Memory(content="x" * 3_000_000))
+        memory_pb.CreateMemoryRequest(scope=SCOPE, memory=types_pb.Memory(content="x" * 3_000_000))
     )
 
 
 def is_not_found(channel: grpc.Channel) -> None:
     """Ask for what is not there: the error comes from another thread."""
-    memory_service_pb2_grpc.MemoryServiceStub(channel).DeleteMemory(pb.DeleteMemoryRequest(scope=SCOPE, id="0" * 26))
+    memory_service_pb2_grpc.MemoryServiceStub(channel).DeleteMemory(
+        memory_pb.DeleteMemoryRequest(scope=SCOPE, id="0" * 26)
+    )
 
 
 def is_searched_badly(channel: grpc.Channel) -> None:

@@ -35,10 +35,10 @@ from memsvc.server.requests.search import search_request
 from memsvc.server.responses.search import fill_search_response
 from memsvc.testing.factories import NOW, memory
 from memsvc.v1 import memory_service_pb2 as memory_pb
-from memsvc.v1 import search_service_pb2 as pb
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import search_service_pb2 as search_pb
+from memsvc.v1 import types_pb2 as types_pb
 
-SCOPE = types.Scope(user_id="ada", project_id="p")
+SCOPE = types_pb.Scope(user_id="ada", project_id="p")
 
 
 class NoFiles(FileRefResolver):
@@ -53,7 +53,7 @@ class NoFiles(FileRefResolver):
         return {ref: ResolvedRef(ref) for ref in refs}
 
 
-def query_of(request: pb.SearchRequest, weighting: TimeWeighting | None = None) -> SearchQuery:
+def query_of(request: search_pb.SearchRequest, weighting: TimeWeighting | None = None) -> SearchQuery:
     """Return the search that a request means."""
     return search_request(request, now=NOW, dimension=2, weighting=weighting)
 
@@ -66,7 +66,7 @@ def hit(**fields: object) -> SearchHit:
 
 def test_a_search_gets_its_defaults() -> None:
     """What is left out is filled in."""
-    query = query_of(pb.SearchRequest(scope=SCOPE, query="where"))
+    query = query_of(search_pb.SearchRequest(scope=SCOPE, query="where"))
 
     assert (Mode.HYBRID, Fusion(), 10, 0, 0, 240, None) == (
         query.mode,
@@ -81,12 +81,12 @@ def test_a_search_gets_its_defaults() -> None:
 
 def test_white_space_alone_is_no_query() -> None:
     """It counts as empty."""
-    assert query_of(pb.SearchRequest(scope=SCOPE, query=" \n", keywords=["B", "b"])).text == ""
+    assert query_of(search_pb.SearchRequest(scope=SCOPE, query=" \n", keywords=["B", "b"])).text == ""
 
 
 def test_keywords_are_lowered_and_kept_once() -> None:
     """Case and repetition do not matter."""
-    query = query_of(pb.SearchRequest(scope=SCOPE, keywords=["B", "a", "b"]))
+    query = query_of(search_pb.SearchRequest(scope=SCOPE, keywords=["B", "a", "b"]))
 
     assert query.keywords == ("b", "a")
 
@@ -94,9 +94,9 @@ def test_keywords_are_lowered_and_kept_once() -> None:
 @pytest.mark.parametrize(
     ("fusion", "expected"),
     [
-        (pb.Fusion(), Fusion()),
+        (search_pb.Fusion(), Fusion()),
         (
-            pb.Fusion(preset=pb.FUSION_PRESET_DENSE_60_KEYWORD_40),
+            search_pb.Fusion(preset=search_pb.FUSION_PRESET_DENSE_60_KEYWORD_40),
             Fusion(
                 FusionMethod.WEIGHTED,
                 {Retriever.DENSE: 0.6, Retriever.BM25: 0.0, Retriever.KEYWORD_TABLE: 0.4},
@@ -104,7 +104,7 @@ def test_keywords_are_lowered_and_kept_once() -> None:
             ),
         ),
         (
-            pb.Fusion(preset=pb.FUSION_PRESET_DENSE_60_KEYWORD_40, single_retriever_factor=0.5),
+            search_pb.Fusion(preset=search_pb.FUSION_PRESET_DENSE_60_KEYWORD_40, single_retriever_factor=0.5),
             Fusion(
                 FusionMethod.WEIGHTED,
                 {Retriever.DENSE: 0.6, Retriever.BM25: 0.0, Retriever.KEYWORD_TABLE: 0.4},
@@ -112,7 +112,9 @@ def test_keywords_are_lowered_and_kept_once() -> None:
             ),
         ),
         (
-            pb.Fusion(weights=pb.FusionWeights(dense=4, bm25=2), normalization=pb.NORMALIZATION_NONE),
+            search_pb.Fusion(
+                weights=search_pb.FusionWeights(dense=4, bm25=2), normalization=search_pb.FUSION_NORMALIZATION_NONE
+            ),
             Fusion(
                 FusionMethod.WEIGHTED,
                 {Retriever.DENSE: 1.0, Retriever.BM25: 0.5, Retriever.KEYWORD_TABLE: 0.0},
@@ -120,14 +122,14 @@ def test_keywords_are_lowered_and_kept_once() -> None:
             ),
         ),
         (
-            pb.Fusion(method=pb.FUSION_METHOD_RECIPROCAL_RANK),
+            search_pb.Fusion(method=search_pb.FUSION_METHOD_RECIPROCAL_RANK),
             Fusion(FusionMethod.RECIPROCAL_RANK, dict.fromkeys(Retriever, 1.0)),
         ),
     ],
 )
-def test_presets_and_weights_become_weights(fusion: pb.Fusion, expected: Fusion) -> None:
+def test_presets_and_weights_become_weights(fusion: search_pb.Fusion, expected: Fusion) -> None:
     """Absent weights are 0 when some are given and 1 when none is; only ratios count."""
-    assert expected == query_of(pb.SearchRequest(scope=SCOPE, query="q", fusion=fusion)).fusion
+    assert expected == query_of(search_pb.SearchRequest(scope=SCOPE, query="q", fusion=fusion)).fusion
 
 
 def test_weighting_is_the_services_unless_the_search_says() -> None:
@@ -135,17 +137,18 @@ def test_weighting_is_the_services_unless_the_search_says() -> None:
     default = TimeWeighting(decay_factor=0.5)
 
     def weighting(**fields: object) -> TimeWeighting | None:
-        request = pb.SearchRequest(scope=SCOPE, query="q", **fields)  # type: ignore[arg-type] # any field
+        request = search_pb.SearchRequest(scope=SCOPE, query="q", **fields)  # type: ignore[arg-type] # any field
         return query_of(request, default).weighting
 
     assert weighting() == TimeWeighting(decay_factor=0.5)
-    assert weighting(weighting=pb.Weighting()) is None
-    assert weighting(weighting=pb.Weighting(enabled=True, core_boost=2.0)) == TimeWeighting(core_boost=2.0)
+    assert weighting(weighting=search_pb.Weighting()) == TimeWeighting()
+    assert weighting(weighting=search_pb.Weighting(disabled=True)) is None
+    assert weighting(weighting=search_pb.Weighting(core_boost=2.0)) == TimeWeighting(core_boost=2.0)
 
 
-def reply_of(request: pb.SearchRequest, reply: SearchReply) -> pb.SearchResponse:
+def reply_of(request: search_pb.SearchRequest, reply: SearchReply) -> search_pb.SearchResponse:
     """Return the answer to a request."""
-    response = pb.SearchResponse()
+    response = search_pb.SearchResponse()
     fill_search_response(response, reply, request, query_of(request), NoFiles())
     return response
 
@@ -158,18 +161,25 @@ def test_a_hit_arrives_whole() -> None:
     )
     found = hit(explanation=Explanation(scores, 0.5, (("date", 0.1),)))
 
-    message = reply_of(pb.SearchRequest(scope=SCOPE, query="q", include_files=True), SearchReply((found,))).hits[0]
+    message = reply_of(search_pb.SearchRequest(scope=SCOPE, query="q", include_files=True), SearchReply((found,))).hits[
+        0
+    ]
 
     assert [(span.start, span.end) for span in message.spans] == [(0, 1), (2, 3)]
     assert message.heading_path == "A > B"
-    assert [types.FileRef(category="temp", id="1")] == list(message.file_refs)
-    assert [score.retriever for score in message.explanation.retrievers] == [pb.RETRIEVER_DENSE, pb.RETRIEVER_BM25]
+    assert [types_pb.FileRef(category=types_pb.FILE_CATEGORY_TEMP, id="1")] == list(message.file_refs)
+    assert [score.retriever for score in message.explanation.retrievers] == [
+        search_pb.RETRIEVER_DENSE,
+        search_pb.RETRIEVER_BM25,
+    ]
     assert [(boost.name, boost.value) for boost in message.explanation.boosts] == [("date", 0.1)]
 
 
 def test_files_and_timings_are_told_only_when_asked_for() -> None:
     """They are left out otherwise."""
-    response = reply_of(pb.SearchRequest(scope=SCOPE, query="q"), SearchReply((hit(),), timings=(("total", 0.1),)))
+    response = reply_of(
+        search_pb.SearchRequest(scope=SCOPE, query="q"), SearchReply((hit(),), timings=(("total", 0.1),))
+    )
 
     assert not response.hits[0].file_refs
     assert not response.timings
@@ -179,19 +189,19 @@ def test_a_degraded_retriever_is_named() -> None:
     """Why, too."""
     lost = FailedRetriever(Retriever.DENSE, "UNAVAILABLE", "gone")
 
-    response = reply_of(pb.SearchRequest(scope=SCOPE, query="q"), SearchReply((), (lost,)))
+    response = reply_of(search_pb.SearchRequest(scope=SCOPE, query="q"), SearchReply((), (lost,)))
 
-    assert response.degraded[0].retriever == pb.RETRIEVER_DENSE
-    assert response.degraded[0].reason == "UNAVAILABLE"
+    assert response.degraded[0].retriever == search_pb.RETRIEVER_DENSE
+    assert response.degraded[0].reason == search_pb.DEGRADATION_REASON_UNAVAILABLE
 
 
 def test_the_next_page_goes_on_where_the_page_ends() -> None:
     """Its token may come with another limit, but belongs to its search alone."""
-    request = pb.SearchRequest(scope=SCOPE, query="q", limit=2)
+    request = search_pb.SearchRequest(scope=SCOPE, query="q", limit=2)
     token = reply_of(request, SearchReply((hit(), hit()), has_more=True)).next_page_token
 
     def offset(query: str) -> int:
-        following = pb.SearchRequest(scope=SCOPE, query=query, limit=5, page_token=token)
+        following = search_pb.SearchRequest(scope=SCOPE, query=query, limit=5, page_token=token)
         return query_of(following).offset
 
     assert offset("q") == 2
@@ -201,9 +211,9 @@ def test_the_next_page_goes_on_where_the_page_ends() -> None:
 
 def test_the_last_page_has_no_token() -> None:
     """Neither has one at the depth to which paging goes."""
-    request = pb.SearchRequest(scope=SCOPE, query="q")
+    request = search_pb.SearchRequest(scope=SCOPE, query="q")
     deep = SearchQuery(query_of(request).scope, offset=999)
-    response = pb.SearchResponse()
+    response = search_pb.SearchResponse()
     fill_search_response(response, SearchReply((hit(),), has_more=True), request, deep, NoFiles())
 
     assert reply_of(request, SearchReply((hit(),))).next_page_token == ""

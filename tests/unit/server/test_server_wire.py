@@ -13,26 +13,26 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2
 from grpc_status import rpc_status
 
-from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
-from memsvc.v1 import memory_service_pb2 as pb
+from memsvc.v1 import admin_service_pb2 as admin_pb
+from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import memory_service_pb2_grpc
 from memsvc.v1 import search_service_pb2 as search_pb
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import types_pb2 as types_pb
 from tests.unit.server.conftest import Clients, Serving
 
 SERVING, NOT_FOUND = health_pb2.HealthCheckResponse.SERVING, grpc.StatusCode.NOT_FOUND
 
 
 @pytest.fixture
-def scope() -> types.Scope:
+def scope() -> types_pb.Scope:
     """Return the scope of a user that is new."""
-    return types.Scope(user_id=uuid.uuid4().hex)
+    return types_pb.Scope(user_id=uuid.uuid4().hex)
 
 
-def create(clients: Clients, scope: types.Scope, content: str, **fields: object) -> pb.CreateMemoryResponse:
+def create(clients: Clients, scope: types_pb.Scope, content: str, **fields: object) -> memory_pb.CreateMemoryResponse:
     """Store a memory."""
-    memory = types.Memory(content=content, **fields)  # type: ignore[arg-type] # any field
-    return clients.memories.CreateMemory(pb.CreateMemoryRequest(scope=scope, memory=memory))
+    memory = types_pb.Memory(content=content, **fields)  # type: ignore[arg-type] # any field
+    return clients.memories.CreateMemory(memory_pb.CreateMemoryRequest(scope=scope, memory=memory))
 
 
 def reason_of(error: grpc.RpcError) -> str:
@@ -44,12 +44,12 @@ def reason_of(error: grpc.RpcError) -> str:
     return reason
 
 
-def entry(content: str) -> pb.BatchMemory:
+def entry(content: str) -> memory_pb.BatchMemory:
     """Return a memory of a batch."""
-    return pb.BatchMemory(memory=types.Memory(content=content))
+    return memory_pb.BatchMemory(memory=types_pb.Memory(content=content))
 
 
-def test_a_memory_is_stored_found_changed_deleted_and_restored(clients: Clients, scope: types.Scope) -> None:
+def test_a_memory_is_stored_found_changed_deleted_and_restored(clients: Clients, scope: types_pb.Scope) -> None:
     """Each answer shows the memory as it is then, and a search sees every change at once."""
     created = create(clients, scope, "Anna lives in Lisbon.", key="home")
     memory_id = created.memory.id
@@ -58,28 +58,30 @@ def test_a_memory_is_stored_found_changed_deleted_and_restored(clients: Clients,
         request = search_pb.SearchRequest(scope=scope, query="Lisbon Porto", mode=search_pb.SEARCH_MODE_KEYWORD)
         return [hit.memory.content for hit in clients.searches.Search(request).hits]
 
-    assert created.outcome == types.WRITE_OUTCOME_CREATED
+    assert created.outcome == types_pb.WRITE_OUTCOME_CREATED
     assert hits() == ["Anna lives in Lisbon."]
-    by_key = clients.memories.GetMemory(pb.GetMemoryRequest(scope=scope, key="home"))
+    by_key = clients.memories.GetMemory(memory_pb.GetMemoryRequest(scope=scope, key="home"))
     assert memory_id == by_key.memory.id
-    update = pb.UpdateMemoryRequest(scope=scope, memory=types.Memory(id=memory_id, content="Anna lives in Porto."))
+    update = memory_pb.UpdateMemoryRequest(
+        scope=scope, memory=types_pb.Memory(id=memory_id, content="Anna lives in Porto.")
+    )
     assert clients.memories.UpdateMemory(update).memory.revision == 2
     assert hits() == ["Anna lives in Porto."]
-    deleted = clients.memories.DeleteMemory(pb.DeleteMemoryRequest(scope=scope, id=memory_id))
-    assert deleted.memory.status == types.MEMORY_STATUS_DELETED
+    deleted = clients.memories.DeleteMemory(memory_pb.DeleteMemoryRequest(scope=scope, id=memory_id))
+    assert deleted.memory.status == types_pb.MEMORY_STATUS_DELETED
     assert hits() == []
-    clients.memories.RestoreMemory(pb.RestoreMemoryRequest(scope=scope, id=memory_id))
+    clients.memories.RestoreMemory(memory_pb.RestoreMemoryRequest(scope=scope, id=memory_id))
     assert hits() == ["Anna lives in Porto."]
-    gone = clients.memories.DeleteMemory(pb.DeleteMemoryRequest(scope=scope, id=memory_id, hard=True))
+    gone = clients.memories.DeleteMemory(memory_pb.DeleteMemoryRequest(scope=scope, id=memory_id, purge=True))
     assert not gone.HasField("memory")
     assert hits() == []
 
 
-def test_a_failure_tells_code_reason_and_request_id(clients: Clients, scope: types.Scope) -> None:
+def test_a_failure_tells_code_reason_and_request_id(clients: Clients, scope: types_pb.Scope) -> None:
     """The id is the one that the client sent."""
     with pytest.raises(grpc.RpcError) as caught:
         clients.memories.GetMemory(
-            pb.GetMemoryRequest(scope=scope, id=str(uuid.uuid4())), metadata=(("x-request-id", "mine"),)
+            memory_pb.GetMemoryRequest(scope=scope, id=str(uuid.uuid4())), metadata=(("x-request-id", "mine"),)
         )
 
     assert NOT_FOUND is caught.value.code()
@@ -88,31 +90,31 @@ def test_a_failure_tells_code_reason_and_request_id(clients: Clients, scope: typ
     assert dict(trailers)["x-request-id"] == "mine"
 
 
-def test_every_call_gets_a_request_id(clients: Clients, scope: types.Scope) -> None:
+def test_every_call_gets_a_request_id(clients: Clients, scope: types_pb.Scope) -> None:
     """One is made when the client sends none, or none that is fit."""
-    request = pb.ListMemoriesRequest(scope=scope)
+    request = memory_pb.ListMemoriesRequest(scope=scope)
 
     for metadata in ((), (("x-request-id", "a b"),)):
         _, call = clients.memories.ListMemories.with_call(request, metadata=metadata)
         assert len(dict(call.trailing_metadata())["x-request-id"]) == 32
 
 
-def test_a_batch_tells_of_each_memory(clients: Clients, scope: types.Scope) -> None:
+def test_a_batch_tells_of_each_memory(clients: Clients, scope: types_pb.Scope) -> None:
     """Bad ones fail alone."""
-    request = pb.BatchCreateMemoriesRequest(scope=scope, memories=[entry("one"), entry(""), entry("two")])
+    request = memory_pb.BatchCreateMemoriesRequest(scope=scope, memories=[entry("one"), entry(""), entry("two")])
 
     response = clients.memories.BatchCreateMemories(request)
 
     assert [result.status.code for result in response.results] == [0, 3, 0]
     assert response.results[1].status.field_violations[0].field == "memory.content"
     found = clients.memories.BatchGetMemories(
-        pb.BatchGetMemoriesRequest(scope=scope, ids=[response.results[2].memory.id, str(uuid.UUID(int=1))])
+        memory_pb.BatchGetMemoriesRequest(scope=scope, ids=[response.results[2].memory.id, str(uuid.UUID(int=1))])
     )
     assert [memory.content for memory in found.memories] == ["two"]
     assert [str(uuid.UUID(int=1))] == list(found.missing_ids)
 
 
-def test_a_list_is_walked_page_by_page(clients: Clients, scope: types.Scope) -> None:
+def test_a_list_is_walked_page_by_page(clients: Clients, scope: types_pb.Scope) -> None:
     """Each memory comes once; a token of another list is refused."""
     for number in range(5):
         create(clients, scope, f"memory {number}")
@@ -120,7 +122,7 @@ def test_a_list_is_walked_page_by_page(clients: Clients, scope: types.Scope) -> 
     token = ""
 
     while True:
-        request = pb.ListMemoriesRequest(scope=scope, order_by="create_time", page_size=2, page_token=token)
+        request = memory_pb.ListMemoriesRequest(scope=scope, order_by="create_time", page_size=2, page_token=token)
         page = clients.memories.ListMemories(request)
         seen.extend(memory.content for memory in page.memories)
         token = page.next_page_token or token
@@ -129,14 +131,16 @@ def test_a_list_is_walked_page_by_page(clients: Clients, scope: types.Scope) -> 
 
     assert [f"memory {number}" for number in range(5)] == seen
     with pytest.raises(grpc.RpcError) as caught:
-        clients.memories.ListMemories(pb.ListMemoriesRequest(scope=scope, page_token=token))
+        clients.memories.ListMemories(memory_pb.ListMemoriesRequest(scope=scope, page_token=token))
     assert grpc.StatusCode.INVALID_ARGUMENT is caught.value.code()
 
 
-def test_a_consistency_token_makes_a_search_see_a_change(clients: Clients, scope: types.Scope) -> None:
+def test_a_consistency_token_makes_a_search_see_a_change(clients: Clients, scope: types_pb.Scope) -> None:
     """Also one that was only stored."""
     stored = clients.memories.CreateMemory(
-        pb.CreateMemoryRequest(scope=scope, memory=types.Memory(content="A grey fox."), wait_for=types.WAIT_FOR_STORED)
+        memory_pb.CreateMemoryRequest(
+            scope=scope, memory=types_pb.Memory(content="A grey fox."), wait_for=types_pb.WAIT_FOR_STORED
+        )
     )
 
     response = clients.searches.Search(
@@ -146,7 +150,7 @@ def test_a_consistency_token_makes_a_search_see_a_change(clients: Clients, scope
     assert [hit.memory.content for hit in response.hits] == ["A grey fox."]
 
 
-def test_a_search_waits_for_a_position_no_longer_than_its_deadline(clients: Clients, scope: types.Scope) -> None:
+def test_a_search_waits_for_a_position_no_longer_than_its_deadline(clients: Clients, scope: types_pb.Scope) -> None:
     """A position that is never reached ends in DEADLINE_EXCEEDED."""
     from memsvc.server.tokens import consistency_token  # noqa: PLC0415 - a token of a far future
 
@@ -158,7 +162,7 @@ def test_a_search_waits_for_a_position_no_longer_than_its_deadline(clients: Clie
     assert grpc.StatusCode.DEADLINE_EXCEEDED is caught.value.code()
 
 
-def test_searches_of_a_batch_fail_alone(clients: Clients, scope: types.Scope) -> None:
+def test_searches_of_a_batch_fail_alone(clients: Clients, scope: types_pb.Scope) -> None:
     """The others are answered, in order."""
     create(clients, scope, "A grey fox.")
     good = search_pb.SearchRequest(scope=scope, query="fox")
@@ -173,30 +177,30 @@ def test_searches_of_a_batch_fail_alone(clients: Clients, scope: types.Scope) ->
 
 
 def import_messages(
-    scope: types.Scope, request_id: str, *batches: pb.ImportBatch
-) -> Iterator[pb.ImportMemoriesRequest]:
+    scope: types_pb.Scope, request_id: str, *batches: memory_pb.ImportBatch
+) -> Iterator[memory_pb.ImportMemoriesRequest]:
     """Yield a header and batches."""
-    yield pb.ImportMemoriesRequest(header=pb.ImportHeader(scope=scope, request_id=request_id, wait_for=2))  # type: ignore[arg-type] # INDEXED
+    yield memory_pb.ImportMemoriesRequest(header=memory_pb.ImportHeader(scope=scope, request_id=request_id, wait_for=2))  # type: ignore[arg-type] # INDEXED
     for batch in batches:
-        yield pb.ImportMemoriesRequest(batch=batch)
+        yield memory_pb.ImportMemoriesRequest(batch=batch)
 
 
-def test_an_import_tells_its_progress_and_its_failures(clients: Clients, scope: types.Scope) -> None:
+def test_an_import_tells_its_progress_and_its_failures(clients: Clients, scope: types_pb.Scope) -> None:
     """The first response comes before any batch; the last one says that it is done, and searches see everything."""
     batches = [
-        pb.ImportBatch(memories=[entry("one"), entry("")]),
-        pb.ImportBatch(first_index=2, memories=[entry("two"), entry("one")]),
+        memory_pb.ImportBatch(memories=[entry("one"), entry("")]),
+        memory_pb.ImportBatch(first_index=2, memories=[entry("two"), entry("one")]),
     ]
 
     responses = list(clients.memories.ImportMemories(import_messages(scope, "", *batches)))
 
     last = responses[-1]
-    assert (responses[0].next_index, responses[0].received, responses[0].done) == (0, 0, False)
+    assert (responses[0].next_index, responses[0].received_count, responses[0].done) == (0, 0, False)
     assert (
-        last.received,
-        last.created,
-        last.duplicates,
-        last.failed,
+        last.received_count,
+        last.created_count,
+        last.duplicate_count,
+        last.failed_count,
         last.next_index,
         last.done,
     ) == (4, 2, 1, 1, 4, True)
@@ -206,21 +210,21 @@ def test_an_import_tells_its_progress_and_its_failures(clients: Clients, scope: 
     assert found.hits[0].memory.content == "two"
 
 
-def test_an_import_goes_on_where_it_broke_off(clients: Clients, scope: types.Scope) -> None:
+def test_an_import_goes_on_where_it_broke_off(clients: Clients, scope: types_pb.Scope) -> None:
     """Memories that are durable are passed over; the counts are those of the new stream."""
-    first = pb.ImportBatch(memories=[entry("one"), entry("two")])
-    both = pb.ImportBatch(memories=[entry("one"), entry("two"), entry("three")])
+    first = memory_pb.ImportBatch(memories=[entry("one"), entry("two")])
+    both = memory_pb.ImportBatch(memories=[entry("one"), entry("two"), entry("three")])
     list(clients.memories.ImportMemories(import_messages(scope, "again", first)))
 
     responses = list(clients.memories.ImportMemories(import_messages(scope, "again", both)))
 
     assert responses[0].next_index == 2
-    assert (responses[-1].received, responses[-1].created, responses[-1].next_index) == (1, 1, 3)
+    assert (responses[-1].received_count, responses[-1].created_count, responses[-1].next_index) == (1, 1, 3)
 
 
-def test_a_client_may_send_everything_before_it_reads(clients: Clients, scope: types.Scope) -> None:
+def test_a_client_may_send_everything_before_it_reads(clients: Clients, scope: types_pb.Scope) -> None:
     """A great many failures do not fill anything up for good."""
-    batches = [pb.ImportBatch(first_index=1000 * number, memories=[entry("")] * 1000) for number in range(12)]
+    batches = [memory_pb.ImportBatch(first_index=1000 * number, memories=[entry("")] * 1000) for number in range(12)]
 
     responses = list(clients.memories.ImportMemories(import_messages(scope, "", *batches)))
 
@@ -234,26 +238,26 @@ def test_a_client_may_send_everything_before_it_reads(clients: Clients, scope: t
     ("messages", "field"),
     [
         ([], "header"),
-        ([pb.ImportMemoriesRequest(batch=pb.ImportBatch())], "header"),
-        ([pb.ImportMemoriesRequest(header=pb.ImportHeader())], "header.scope.user_id"),
+        ([memory_pb.ImportMemoriesRequest(batch=memory_pb.ImportBatch())], "header"),
+        ([memory_pb.ImportMemoriesRequest(header=memory_pb.ImportHeader())], "header.scope.user_id"),
         (
             [
-                pb.ImportMemoriesRequest(header=pb.ImportHeader(scope=types.Scope(user_id="ada"))),
-                pb.ImportMemoriesRequest(header=pb.ImportHeader(scope=types.Scope(user_id="ada"))),
+                memory_pb.ImportMemoriesRequest(header=memory_pb.ImportHeader(scope=types_pb.Scope(user_id="ada"))),
+                memory_pb.ImportMemoriesRequest(header=memory_pb.ImportHeader(scope=types_pb.Scope(user_id="ada"))),
             ],
             "batch",
         ),
         (
             [
-                pb.ImportMemoriesRequest(header=pb.ImportHeader(scope=types.Scope(user_id="ada"))),
-                pb.ImportMemoriesRequest(batch=pb.ImportBatch(first_index=1)),
+                memory_pb.ImportMemoriesRequest(header=memory_pb.ImportHeader(scope=types_pb.Scope(user_id="ada"))),
+                memory_pb.ImportMemoriesRequest(batch=memory_pb.ImportBatch(first_index=1)),
             ],
             "batch.first_index",
         ),
     ],
 )
 def test_messages_of_an_import_come_in_order(
-    clients: Clients, messages: list[pb.ImportMemoriesRequest], field: str
+    clients: Clients, messages: list[memory_pb.ImportMemoriesRequest], field: str
 ) -> None:
     """Other orders end the stream."""
     with pytest.raises(grpc.RpcError) as caught:
@@ -264,27 +268,27 @@ def test_messages_of_an_import_come_in_order(
     assert [field] == [violation.field for violation in bad.field_violations]
 
 
-def test_the_service_tells_of_itself(clients: Clients, scope: types.Scope) -> None:
+def test_the_service_tells_of_itself(clients: Clients, scope: types_pb.Scope) -> None:
     """Counts, health and speed."""
     create(clients, scope, "A grey fox.")
 
-    stats = clients.lifecycle.GetStats(lifecycle_pb.GetStatsRequest(scope=scope))
-    diagnosis = clients.lifecycle.Diagnose(lifecycle_pb.DiagnoseRequest(verify=True))
-    performance = clients.lifecycle.GetPerformance(lifecycle_pb.GetPerformanceRequest(operation="CreateMemory"))
+    stats = clients.admin.GetStats(admin_pb.GetStatsRequest(scope=scope))
+    diagnosis = clients.admin.Diagnose(admin_pb.DiagnoseRequest(verify=True))
+    performance = clients.admin.GetPerformance(admin_pb.GetPerformanceRequest(operation="CreateMemory"))
 
-    assert (stats.total_count, dict(stats.count_by_kind)) == (1, {"FACT": 1})
+    assert (stats.memory_count, dict(stats.count_by_kind)) == (1, {"FACT": 1})
     assert diagnosis.healthy
     assert (len(diagnosis.backends), diagnosis.version) == (6, "1.2.3")
-    edge = next(operation for operation in performance.operations if operation.layer == "edge")
-    assert edge.count >= 1
+    edge = next(operation for operation in performance.operations if operation.point == admin_pb.MEASUREMENT_POINT_EDGE)
+    assert edge.call_count >= 1
     assert edge.max.nanos > 0
 
 
 def test_a_reindex_tells_its_progress_to_the_end(clients: Clients) -> None:
     """The last message says so, and is about no index."""
-    steps = list(clients.lifecycle.Reindex(lifecycle_pb.ReindexRequest()))
+    steps = list(clients.admin.Reindex(admin_pb.ReindexRequest()))
 
-    assert (steps[-1].phase, steps[-1].index) == (lifecycle_pb.REINDEX_PHASE_DONE, lifecycle_pb.INDEX_KIND_UNSPECIFIED)
+    assert (steps[-1].phase, steps[-1].index) == (admin_pb.REINDEX_PHASE_DONE, admin_pb.INDEX_KIND_UNSPECIFIED)
 
 
 def test_health_is_told_for_every_service_and_probe(clients: Clients) -> None:
@@ -323,9 +327,9 @@ def test_an_unknown_method_is_unimplemented(clients: Clients) -> None:
     assert grpc.StatusCode.UNIMPLEMENTED is caught.value.code()
 
 
-def test_the_unix_socket_answers_too(serving: Serving, scope: types.Scope) -> None:
+def test_the_unix_socket_answers_too(serving: Serving, scope: types_pb.Scope) -> None:
     """Every address serves the same."""
     with grpc.insecure_channel(serving.addresses[1]) as channel:
         stub = memory_service_pb2_grpc.MemoryServiceStub(channel)
 
-        assert not stub.ListMemories(pb.ListMemoriesRequest(scope=scope)).memories
+        assert not stub.ListMemories(memory_pb.ListMemoriesRequest(scope=scope)).memories

@@ -13,7 +13,7 @@ from memsvc.domain import errors
 from memsvc.domain.errors import InvalidRequestError, MemsvcError, Violation
 from memsvc.domain.write_requests import RejectedItem
 from memsvc.server import error_status
-from memsvc.v1 import error_reason_pb2
+from memsvc.v1 import errors_pb2 as errors_pb
 
 CLASSES = [
     error
@@ -82,7 +82,7 @@ def info_of(error: BaseException) -> details.ErrorInfo:
 
 def test_the_table_is_closed() -> None:
     """Every error has a row and a reason of the API, and every reason of the API has an error."""
-    reasons = {name.removeprefix("ERROR_REASON_") for name, _ in error_reason_pb2.ErrorReason.items()} - {"UNSPECIFIED"}
+    reasons = {name.removeprefix("ERROR_REASON_") for name, _ in errors_pb.ErrorReason.items()} - {"UNSPECIFIED"}
 
     assert set(CLASSES) == set(error_status.TABLE)
     assert reasons == {error.reason for error in CLASSES}
@@ -103,7 +103,7 @@ def test_an_error_becomes_its_code_reason_and_details(
     assert code is failure.code
     info = info_of(error)
     assert ("memsvc", f"ERROR_REASON_{error.reason}", error.metadata) == (info.domain, info.reason, dict(info.metadata))
-    assert error_reason_pb2.ErrorReason.Value(info.reason)
+    assert errors_pb.ErrorReason.Value(info.reason)
     if detail is not None:
         assert any(part.Is(detail.DESCRIPTOR) for part in sent(error).details)
 
@@ -163,7 +163,7 @@ def test_a_rejected_item_gets_code_reason_and_violations() -> None:
 
     item = error_status.item_status_from_rejected(rejected)
 
-    assert (item.code, item.reason) == (3, "ERROR_REASON_INVALID_REQUEST")
+    assert (item.code, item.reason) == (3, errors_pb.ERROR_REASON_INVALID_REQUEST)
     assert item.field_violations[0].field == "memory.tags[0]"
 
 
@@ -171,4 +171,4 @@ def test_an_item_that_failed_unexpectedly_tells_nothing() -> None:
     """Its text is for the log alone."""
     item = error_status.item_status_from_error(ValueError("secret"))
 
-    assert (item.code, item.message, item.reason) == (13, "internal error", "ERROR_REASON_INTERNAL")
+    assert (item.code, item.message, item.reason) == (13, "internal error", errors_pb.ERROR_REASON_INTERNAL)

@@ -15,10 +15,10 @@ from memsvc import tracing
 from memsvc.bootstrap.app import running
 from memsvc.server.options import ServerOptions
 from memsvc.settings import BackendChoice, Settings
-from memsvc.v1 import memory_service_pb2 as pb
+from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import memory_service_pb2_grpc, search_service_pb2_grpc
 from memsvc.v1 import search_service_pb2 as search_pb
-from memsvc.v1 import types_pb2 as types
+from memsvc.v1 import types_pb2 as types_pb
 from tests.unit.server.conftest import Serving
 
 pytest.importorskip("opentelemetry.exporter.otlp.proto.grpc", reason="the extra otel is not installed")
@@ -94,17 +94,17 @@ def test_a_search_is_a_span_with_its_stages_in_the_callers_trace(receiver: Recei
         served = Serving(application, options, layers=(traced.layer,))
         served.start()
         with grpc.insecure_channel(served.addresses[0]) as channel:
-            scope = types.Scope(user_id="u")
-            memory = types.Memory(content=f"The {SECRET} sings.")
+            scope = types_pb.Scope(user_id="u")
+            memory = types_pb.Memory(content=f"The {SECRET} sings.")
             memories = memory_service_pb2_grpc.MemoryServiceStub(channel)
-            memories.CreateMemory(pb.CreateMemoryRequest(scope=scope, memory=memory))
+            memories.CreateMemory(memory_pb.CreateMemoryRequest(scope=scope, memory=memory))
             request = search_pb.SearchRequest(scope=scope, query=SECRET)
             metadata = (("traceparent", f"00-{TRACE}-{PARENT}-01"),)
             search_service_pb2_grpc.SearchServiceStub(channel).Search(request, metadata=metadata)
             stream = search_pb.StreamSearchRequest(search=request)
             list(search_service_pb2_grpc.SearchServiceStub(channel).StreamSearch(stream))
             with pytest.raises(grpc.RpcError):
-                memories.GetMemory(pb.GetMemoryRequest(scope=scope, key="k"))
+                memories.GetMemory(memory_pb.GetMemoryRequest(scope=scope, key="k"))
         served.stop()
     traced.close()
 

@@ -13,8 +13,9 @@ from memsvc.domain.errors import RequestIdReusedError
 from memsvc.domain.memory import FileRef, Kind, Layer, Memory, Tier
 from memsvc.domain.scope import Scope
 from memsvc.domain.search import Order, OrderField, Selection
-from memsvc.domain.sessions import Role
+from memsvc.domain.sessions import Role, ToolCall
 from memsvc.domain.write_requests import Draft, Outcome, Redaction, WriteOptions
+from memsvc.engine.capture.capture import CaptureLabels
 from memsvc.engine.services import Services
 from memsvc.text.recalled_text import citation
 
@@ -26,7 +27,12 @@ def capture(application: Services, text: str, scope: Scope = ADA, **more: Any) -
     role = more.pop("role", Role.USER)
     is_dry_run = more.pop("is_dry_run", False)
     captured = application.capture.capture(
-        scope, text, role, is_dry_run=is_dry_run, options=WriteOptions(**more), deadline=Deadline()
+        scope,
+        ChatMessage(role, text),
+        CaptureLabels(),
+        is_dry_run=is_dry_run,
+        options=WriteOptions(**more),
+        deadline=Deadline(),
     )
     application.indexer.when_reached(captured.position).result()
     return captured
@@ -263,8 +269,12 @@ def test_a_flush_extracts_facts_experiences_and_opinions(application: Services) 
         ChatMessage(Role.USER, "I live in Lisbon."),
         ChatMessage(Role.ASSISTANT, "Nice! You live in Lisbon."),
         ChatMessage(Role.USER, "我觉得 Java 太啰嗦了。画一下图"),
-        ChatMessage(Role.ASSISTANT, "I fixed the chart by sorting the months.", files=(FileRef("chart", "c1"),)),
-        ChatMessage(Role.TOOL, "I prefer tabs.", files=(FileRef("report", "r1"),)),
+        ChatMessage(
+            Role.ASSISTANT,
+            "I fixed the chart by sorting the months.",
+            tool_calls=(ToolCall("", "f", file_refs=(FileRef("chart", "c1"),)),),
+        ),
+        ChatMessage(Role.TOOL, "I prefer tabs.", tool_calls=(ToolCall("", "f", file_refs=(FileRef("report", "r1"),)),)),
         artifacts=("a1", "a2"),
     )
 
@@ -285,7 +295,11 @@ def test_files_are_kept_when_nothing_else_is(application: Services) -> None:
     flushed = flush(
         application,
         ChatMessage(Role.USER, "帮我分析第一季度的销售数据"),
-        ChatMessage(Role.ASSISTANT, "", files=(FileRef("report", "q1"), FileRef("report", "q1"))),
+        ChatMessage(
+            Role.ASSISTANT,
+            "",
+            tool_calls=(ToolCall("", "f", file_refs=(FileRef("report", "q1"), FileRef("report", "q1"))),),
+        ),
     )
     alone = flush(application, ChatMessage(Role.USER, "ok"), artifacts=("x",))
 

@@ -16,6 +16,7 @@ from memsvc.domain.memory import Kind, Layer
 from memsvc.domain.scope import Scope
 from memsvc.domain.sessions import Role
 from memsvc.domain.write_requests import WriteOptions
+from memsvc.engine.capture.capture import CaptureLabels
 from memsvc.engine.services import Services
 from memsvc.settings import load_settings
 from memsvc.text.recalled_text import citation
@@ -52,7 +53,7 @@ def capture(application: Services, text: str, **more: Any) -> CaptureResult:
     deadline = more.pop("deadline", Deadline())
     role = more.pop("role", Role.USER)
     return application.capture.capture(
-        ADA, text, role, is_dry_run=False, options=WriteOptions(**more), deadline=deadline
+        ADA, ChatMessage(role, text), CaptureLabels(), is_dry_run=False, options=WriteOptions(**more), deadline=deadline
     )
 
 

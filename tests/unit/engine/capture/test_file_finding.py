@@ -5,7 +5,7 @@ from __future__ import annotations
 from memsvc.domain.capture import CaptureReason, CaptureVerdict, ChatMessage, SourceStatement
 from memsvc.domain.files import format_ref
 from memsvc.domain.memory import FileRef
-from memsvc.domain.sessions import Role
+from memsvc.domain.sessions import Role, ToolCall
 from memsvc.engine.capture.flush import files_by_message
 from memsvc.engine.capture.statement_extraction import ExtractedStatement
 
@@ -21,7 +21,11 @@ def test_tool_calls_come_before_what_the_text_refers_to() -> None:
     assert found(
         ChatMessage(Role.SYSTEM, "Refer to files as in `artifact:abc123`."),
         ChatMessage(Role.USER, "分析 `upload:sales.xlsx` 的趋势"),
-        ChatMessage(Role.ASSISTANT, "See ![trend](chart:t) and `report:r1`.", files=(called,)),
+        ChatMessage(
+            Role.ASSISTANT,
+            "See ![trend](chart:t) and `report:r1`.",
+            tool_calls=(ToolCall("", "f", file_refs=(called,)),),
+        ),
         ChatMessage(Role.TOOL, "Saved as `artifact:out`."),
     ) == [[], ["upload:sales.xlsx"], ["report:r1", "chart:t"], ["artifact:out"]]
 

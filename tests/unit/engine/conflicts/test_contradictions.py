@@ -80,13 +80,13 @@ def test_contradiction_is_marked(desk: Desk, name: str) -> None:
 
 
 def test_newest_wins_when_asked(desk: Desk) -> None:
-    """SUPERSEDE links both, the old one is DEPRECATED, nothing is open."""
+    """SUPERSEDE links both, the old one is SUPERSEDED, nothing is open."""
     older = desk.create("Anna lives in Lisbon.", key="home")
     newer = desk.create("Anna moved to Porto.", on_conflict=ConflictPolicy.SUPERSEDE)
 
     stored = desk.stored(older.memory.id)
     assert stored is not None
-    assert (stored.status, stored.superseded_by_id, stored.key) == (Status.DEPRECATED, newer.memory.id, "")
+    assert (stored.status, stored.superseded_by_id, stored.key) == (Status.SUPERSEDED, newer.memory.id, "")
     assert (newer.memory.supersedes_id, newer.memory.key, newer.outcome) == (older.memory.id, "home", Outcome.CREATED)
     assert newer.memory == desk.stored(newer.memory.id)
     assert [one.conflict.state for one in newer.conflicts] == [ConflictState.CONFIRMED]
@@ -146,12 +146,12 @@ def test_other_owners_are_not_touched(desk: Desk) -> None:
 
 
 def test_confirming_supersedes(desk: Desk) -> None:
-    """CONFIRM makes the older memory DEPRECATED and links both ends."""
+    """CONFIRM makes the older memory SUPERSEDED and links both ends."""
     older, newer, conflict_id = a_conflict(desk)
     told = resolve(desk, conflict_id, Resolution.CONFIRM)
 
     assert (told.older, told.newer) == (desk.stored(older.memory.id), desk.stored(newer.memory.id))
-    assert (told.older.status, told.older.superseded_by_id) == (Status.DEPRECATED, newer.memory.id)
+    assert (told.older.status, told.older.superseded_by_id) == (Status.SUPERSEDED, newer.memory.id)
     assert (told.newer.status, told.newer.supersedes_id) == (Status.ACTIVE, older.memory.id)
     assert (told.conflict.state, told.conflict.resolve_time) == (ConflictState.CONFIRMED, desk.clock())
     assert open_conflicts(desk) == []
@@ -258,7 +258,7 @@ def test_third_memory_takes_over_the_conflict(desk: Desk) -> None:
     [told] = open_conflicts(desk)
     assert (told.conflict.id, told.conflict.older_id) == (conflict_id, older.memory.id)
     assert (told.conflict.newer_id, told.conflict.newer_value) == (third.memory.id, "faro")
-    assert (status(desk, older), status(desk, newer)) == (Status.CONFLICTED, Status.DEPRECATED)
+    assert (status(desk, older), status(desk, newer)) == (Status.CONFLICTED, Status.SUPERSEDED)
 
 
 def test_memory_that_is_made_active_again_is_settled(desk: Desk) -> None:
@@ -351,7 +351,7 @@ def test_a_memory_that_says_more_stays_in_use(desk: Desk, said: str, unsaid: str
     update(desk, older, title="T")
     assert [told.conflict.id] == [one.conflict.id for one in open_conflicts(desk)]
     resolve(desk, told.conflict.id, Resolution.CONFIRM)
-    assert (status(desk, older), open_conflicts(desk)) == (Status.DEPRECATED, [])
+    assert (status(desk, older), open_conflicts(desk)) == (Status.SUPERSEDED, [])
 
 
 def test_what_is_no_longer_said_is_no_conflict(desk: Desk) -> None:
@@ -385,7 +385,7 @@ def test_what_a_project_says_of_the_user_is_compared_with_what_is_global(
     assert (told.conflict.older_id, told.conflict.project_id) == (older.memory.id, ADA.project_id)
     assert (status(desk, older), [told]) == (Status.ACTIVE, open_conflicts(desk))
     resolve(desk, told.conflict.id, Resolution.CONFIRM)
-    assert (status(desk, older), open_conflicts(desk)) == (Status.DEPRECATED, [])
+    assert (status(desk, older), open_conflicts(desk)) == (Status.SUPERSEDED, [])
 
 
 def test_only_what_is_personal_is_compared_with_what_is_global(desk: Desk) -> None:

@@ -49,11 +49,11 @@ def stored(desk: Desk, memory: Memory) -> Memory:
 
 
 def test_both_ends_are_set_together(desk: Desk) -> None:
-    """The old memory is DEPRECATED and names the new one, which names it and takes over what it does not say."""
+    """The old memory is SUPERSEDED and names the new one, which names it and takes over what it does not say."""
     first = desk.create("v1", key="k", layer=Layer.CORE, kind=Kind.PREFERENCE, tags=("a",), importance=5).memory
     new, old = supersede(desk, first, "v2", importance=4)
 
-    assert (old.status, old.superseded_by_id, old.key, old.revision) == (Status.DEPRECATED, new.id, "", 2)
+    assert (old.status, old.superseded_by_id, old.key, old.revision) == (Status.SUPERSEDED, new.id, "", 2)
     assert (new.status, new.supersedes_id, new.key, new.revision) == (Status.ACTIVE, old.id, "k", 1)
     assert (new.layer, new.kind, new.tags, new.importance) == (Layer.CORE, Kind.PREFERENCE, ("a",), 4)
     assert (stored(desk, old), stored(desk, new)) == (old, new)
@@ -153,7 +153,7 @@ def test_global_memory_is_replaced_where_it_lives(desk: Desk) -> None:
 
 
 def test_superseded_memory_does_not_come_back(desk: Desk) -> None:
-    """Neither by its status, nor its key, nor a restore; deleted and restored it is DEPRECATED still."""
+    """Neither by its status, nor its key, nor a restore; deleted and restored it is SUPERSEDED still."""
     first = desk.create("v1", key="k").memory
     new, old = supersede(desk, first, "v2")
 
@@ -168,7 +168,7 @@ def test_superseded_memory_does_not_come_back(desk: Desk) -> None:
 
     assert restored() == old
     delete(desk, old, hard=False)
-    assert restored().status is Status.DEPRECATED
+    assert restored().status is Status.SUPERSEDED
     assert desk.create("v3", key="k").memory.id == new.id
 
 
@@ -183,7 +183,7 @@ def test_gap_in_a_chain_is_closed(desk: Desk) -> None:
     assert stored(desk, third).supersedes_id == first.id
     delete(desk, third, hard=True)
     end = stored(desk, first)
-    assert (end.status, end.superseded_by_id) == (Status.DEPRECATED, "")
+    assert (end.status, end.superseded_by_id) == (Status.SUPERSEDED, "")
     back = desk.writing.revise.restore(ADA, first.id, expected_revision=0, options=WriteOptions()).memory
     assert back.status is Status.ACTIVE
 
@@ -201,7 +201,7 @@ def test_several_that_one_superseded_are_all_freed(desk: Desk, contents: tuple[s
     assert stored(desk, last).supersedes_id == first.id
     delete(desk, first, hard=True)
     delete(desk, last, hard=True)
-    assert (stored(desk, other).status, stored(desk, other).superseded_by_id) == (Status.DEPRECATED, "")
+    assert (stored(desk, other).status, stored(desk, other).superseded_by_id) == (Status.SUPERSEDED, "")
     back = desk.writing.revise.restore(ADA, other.id, expected_revision=0, options=WriteOptions()).memory
     assert back.status is Status.ACTIVE
 
@@ -224,8 +224,8 @@ def test_nothing_withheld_takes_part(desk: Desk) -> None:
     withheld = desk.create("v2", status=Status.QUARANTINED).memory
 
     for old, fields in (
-        (first, {"status": Status.QUARANTINED}), (first, {"derived_from": (withheld.id,)}), (withheld, {}),
-        (first, {"derived_from": ("0190163d-8694-739b-aea5-966c26f8ad91",)}),
+        (first, {"status": Status.QUARANTINED}), (first, {"derived_from_ids": (withheld.id,)}), (withheld, {}),
+        (first, {"derived_from_ids": ("0190163d-8694-739b-aea5-966c26f8ad91",)}),
     ):  # fmt: skip
         with pytest.raises(InvalidRequestError):
             supersede(desk, old, "v3", **fields)

@@ -51,7 +51,7 @@ def test_same_is_said_once(desk: Desk, older: str, newer: str) -> None:
 
     [group] = report.groups
     merged = group.merged
-    assert (newer, SOURCE, (two.id, one.id)) == (merged.content, merged.source, merged.derived_from)
+    assert (newer, SOURCE, (two.id, one.id)) == (merged.content, merged.source, merged.derived_from_ids)
     assert [two.id, one.id] == [original.id for original in group.originals]
     for memory in (one, two):
         now = desk.stored(memory)
@@ -74,7 +74,7 @@ def test_merged_memory_carries_over_what_its_members_had(desk: Desk) -> None:
     assert ("tea", "Anna", ("b", "c", "a"), 5) == (merged.key, merged.title, merged.tags, merged.importance)
     assert (Origin.TOOL, 0.4, Tier.ACTIVE) == (merged.origin, merged.trust, merged.tier)
     assert {"n": 1} == dict(merged.metadata)
-    assert (two.id, two.id) == (merged.supersedes_id, merged.derived_from[0])
+    assert (two.id, two.id) == (merged.supersedes_id, merged.derived_from_ids[0])
     assert merged.id == desk.app.memory_reader.get_by_key(ADA, "tea").id
 
 

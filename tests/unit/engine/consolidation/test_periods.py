@@ -62,7 +62,7 @@ def test_month_is_summed_up_of_what_happened_in_it(desk: Desk) -> None:
     summary = summarize(desk, month("2026-02"))
 
     memory = summary.written.memory
-    assert (3, names(inside), "summary/2026-02") == (summary.source_count, set(memory.derived_from), memory.key)
+    assert (3, names(inside), "summary/2026-02") == (summary.source_count, set(memory.derived_from_ids), memory.key)
     assert (Kind.SUMMARY, Layer.LONG_TERM, 0.5) == (memory.kind, memory.layer, memory.trust)
     assert all(text in memory.content for text in ("Porto", "波尔图", "400"))
     assert Outcome.CREATED is summary.written.outcome
@@ -79,7 +79,7 @@ def test_summary_is_made_anew_under_its_key(desk: Desk) -> None:
     assert first == summarize(desk, month("2026-02"), request_id="r")
     assert Outcome.DUPLICATE is same.written.outcome
     one, two = first.written.memory, second.written.memory
-    assert (one.id, one.revision + 1, 2) == (two.id, two.revision, len(two.derived_from))
+    assert (one.id, one.revision + 1, 2) == (two.id, two.revision, len(two.derived_from_ids))
     with pytest.raises(RequestIdReusedError):
         summarize(desk, month("2026-03"), request_id="r")
 
@@ -102,7 +102,7 @@ def test_topic_is_what_its_words_or_labels_say(desk: Desk, topic: str, about: st
     desk.write(other)
     summary = summarize(desk, ALL, normal)
 
-    assert names(found) == set(summary.written.memory.derived_from)
+    assert names(found) == set(summary.written.memory.derived_from_ids)
     assert f"summary/all/{normal}" == summary.written.memory.key
 
 
@@ -122,7 +122,7 @@ def test_topic_is_a_label_however_it_is_written(desk: Desk, topic: str, label: s
     desk.write("Pots are bought.", tags=(f"{label} pot",), category=f"no {label}")
     summary = summarize(desk, ALL, normal_topic(topic))
 
-    assert names(found) == set(summary.written.memory.derived_from)
+    assert names(found) == set(summary.written.memory.derived_from_ids)
 
 
 @pytest.mark.parametrize("page", [1, 2, 3])
@@ -133,7 +133,7 @@ def test_labels_are_looked_for_in_all_of_the_period(desk: Desk, page: int, monke
     found += [desk.write(f"Pot {number}.", tags=("＆",)) for number in range(3)]
     desk.write("Of another month.", tags=("＆",), event_time=MARCH)
 
-    assert set(summarize(desk, month("2026-02"), "&").written.memory.derived_from) == names(found)
+    assert set(summarize(desk, month("2026-02"), "&").written.memory.derived_from_ids) == names(found)
     with pytest.raises(DeadlineExceededError):
         desk.app.period_summarizer.summarize(PeriodRequest(ADA, ALL, "&", 200), WriteOptions(), Deadline.after(0))
 
@@ -146,8 +146,8 @@ def test_what_was_put_away_counts_once(desk: Desk) -> None:
     for _ in desk.app.maintenance.run(EVERYBODY, [UpkeepStep.COMPACT], MaintenancePlan.PERFORM):
         pass
     desk.settle()
-    assert (log.id,) == summarize(desk, month("2025-11")).written.memory.derived_from
-    assert (group.merged.id,) == summarize(desk, month("2026-02")).written.memory.derived_from
+    assert (log.id,) == summarize(desk, month("2025-11")).written.memory.derived_from_ids
+    assert (group.merged.id,) == summarize(desk, month("2026-02")).written.memory.derived_from_ids
 
 
 def test_nothing_is_no_summary(desk: Desk) -> None:

@@ -144,7 +144,11 @@ def test_old_log_is_summed_up_and_archived(desk: Desk, log: str) -> None:
     summary = desk.app.memory_reader.get_by_key(ADA, f"summary/{OLD}")
     assert ((written.id,), 1) == ((due.memory_id,), tally.changed)
     assert ("status", "related_ids") == tuple(sorted(changed_fields(before, after), reverse=True))
-    assert (Status.ARCHIVED, (summary.id,), (written.id,)) == (after.status, after.related_ids, summary.derived_from)
+    assert (Status.ARCHIVED, (summary.id,), (written.id,)) == (
+        after.status,
+        after.related_ids,
+        summary.derived_from_ids,
+    )
     assert after.content == desk.app.memory_reader.get_by_key(ADA, OLD).content == log
     assert (Kind.SUMMARY, Layer.LONG_TERM, ("work",), 4) == (
         summary.kind,
@@ -198,7 +202,7 @@ def test_summary_of_a_log_takes_nobodys_key(desk: Desk) -> None:
 
     assert own.id == desk.app.memory_reader.get_by_key(ADA, f"summary/{OLD}").id
     [summary_id] = desk.stored(log).related_ids
-    assert ("", (log.id,)) == (desk.by_id(summary_id).key, desk.by_id(summary_id).derived_from)
+    assert ("", (log.id,)) == (desk.by_id(summary_id).key, desk.by_id(summary_id).derived_from_ids)
 
 
 def ids(due: DueChange) -> list[str]:

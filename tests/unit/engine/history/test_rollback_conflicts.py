@@ -109,7 +109,7 @@ def test_link_to_what_is_gone_is_let_go(archive: Archive) -> None:
     archive.delete(new.memory, hard=True)
     again = archive.rollback(old, 2).memory
 
-    assert (again.status, again.superseded_by_id) == (Status.DEPRECATED, "")
+    assert (again.status, again.superseded_by_id) == (Status.SUPERSEDED, "")
     assert archive.restore(old).status is Status.ACTIVE
 
 
@@ -164,5 +164,5 @@ def test_project_goes_back_over_a_chain(archive: Archive) -> None:
     archive.roll_back_to(report.undo)
     [old, new] = stored(archive, first, second)
     assert (old.status, old.superseded_by_id, new.supersedes_id, new.key) == (
-        Status.DEPRECATED, second.id, first.id, "home",
+        Status.SUPERSEDED, second.id, first.id, "home",
     )  # fmt: skip

@@ -54,8 +54,8 @@ def test_stated_beginning_is_taken_back(archive: Archive) -> None:
     """The old memory was true until the new one said to be: it is true further on."""
     begun = archive.tick()
     old, new = archive.create("v1"), archive.create("v2", valid_from=begun)
-    deprecated, _ = link(archive, old, new)
-    assert deprecated.valid_to == begun
+    superseded, _ = link(archive, old, new)
+    assert superseded.valid_to == begun
     back = archive.rollback(new, 1).memory
 
     assert (back.valid_from, back.revision) == (begun, 3)
@@ -111,7 +111,7 @@ def test_closed_gap_stays_closed(archive: Archive) -> None:
     archive.delete(second, hard=True)
     archive.rollback(third, 2)
 
-    assert (stored(archive, first).superseded_by_id, stored(archive, first).status) == (third.id, Status.DEPRECATED)
+    assert (stored(archive, first).superseded_by_id, stored(archive, first).status) == (third.id, Status.SUPERSEDED)
     assert stored(archive, third).supersedes_id == first.id
 
 

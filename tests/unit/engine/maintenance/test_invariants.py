@@ -95,7 +95,7 @@ def check(house: House, history: History) -> None:
         made = house.all_of(ADA, *memory.related_ids)
         assert made.keys() == set(memory.related_ids)
         # A write under its key gives a promoted memory another content, and with it another origin.
-        linked = (memory.id in one.derived_from or one.revision > 1 for one in made.values())
+        linked = (memory.id in one.derived_from_ids or one.revision > 1 for one in made.values())
         assert any(linked) or not made
     assert house.differences() == []
 

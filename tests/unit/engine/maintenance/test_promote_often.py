@@ -37,7 +37,7 @@ def test_what_was_read_five_times_becomes_long_term(house: House) -> None:
     assert [(one.memory_id, one.reason) for one in changes] == [(often.id, MaintenanceReason.READ_OFTEN)]
     assert (source.status, source.key) == (Status.ARCHIVED, "")
     assert (new.layer, new.content, new.key, new.expire_time) == (Layer.LONG_TERM, often.content, "otter", None)
-    assert (new.derived_from, new.access_count) == ((often.id,), 5)
+    assert (new.derived_from_ids, new.access_count) == ((often.id,), 5)
     assert house.now(seldom).layer is Layer.SHORT_TERM
     assert house.differences() == []
     assert house.run(PROMOTE)[0] == []

@@ -50,7 +50,7 @@ def started(tmp_path: Path) -> Iterator[Callable[..., Services]]:
 
 
 def say(application: Services, *texts: str, role: Role = Role.USER, name: str = "") -> None:
-    messages = [NewMessage(role=role, content=text, name=name, token_count=10) for text in texts]
+    messages = [NewMessage(role=role, content=text, speaker=name, token_count=10) for text in texts]
     application.sessions.appender.append(TALK, messages, "")
 
 

@@ -66,7 +66,7 @@ def _memories() -> None:
         "kind text, tier text, origin text, review text, owner text, project_id text, id text, session_id text, "
         "agent_id text, speaker text, category text, key text, content_hash text, supersedes_id text, "
         "superseded_by_id text, source text, title text, tags text, keywords text, related_ids text, "
-        "derived_from text, file_refs text, reminder text, metadata text, summary text, content text",
+        "derived_from_ids text, file_refs text, reminder text, metadata text, summary text, content text",
         key="row",
     )
 
@@ -83,6 +83,12 @@ def _memory_indexes() -> None:
         "memories",
         "expire_time, row, owner, project_id",
         where=f"{_MAINTAINED} AND expire_time IS NOT NULL",
+    )
+    _index(
+        "memories_former_key",
+        "memories",
+        "owner, project_id, key",
+        where="\"key\" != '' AND (status = 'DELETED' OR status = 'QUARANTINED')",
     )
     _index("memories_importance", "memories", "owner, project_id, importance DESC")
     _index(

@@ -8,11 +8,11 @@ import java.util.Iterator;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.TimeUnit;
-import memsvc.v1.MemoryChange;
-import memsvc.v1.MemoryServiceGrpc.MemoryServiceBlockingStub;
-import memsvc.v1.Scope;
-import memsvc.v1.WatchMemoriesRequest;
-import memsvc.v1.WatchMemoriesResponse;
+import io.memsvc.v1.MemoryChange;
+import io.memsvc.v1.MemoryServiceGrpc.MemoryServiceBlockingStub;
+import io.memsvc.v1.Scope;
+import io.memsvc.v1.WatchMemoriesRequest;
+import io.memsvc.v1.WatchMemoriesResponse;
 
 /** Hears of every change of the memories that a scope sees, in the background, until it is closed. */
 final class MemoryWatch implements AutoCloseable {

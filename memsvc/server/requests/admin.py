@@ -1,0 +1,190 @@
+"""Requests of AdminService, decoded and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from memsvc.domain import limits
+from memsvc.domain.api_keys import KEY_ID, ApiKeyRole
+from memsvc.domain.diagnostics import ORPHAN_GRACE, FileCleanup, IndexKind, ReindexMode
+from memsvc.domain.scope import Reach, Scope
+from memsvc.engine.admin.api_keys import NewApiKey
+from memsvc.engine.admin.backup import NAME, UNFINISHED
+from memsvc.engine.admin.store_migration import MoveAction
+from memsvc.engine.vault.sync import SyncPlan
+from memsvc.ports.operations import MoveChanges, MoveTarget
+from memsvc.server import tokens
+from memsvc.server.enums import (
+    API_KEY_ROLE,
+    INDEX_KIND,
+    MIGRATION_ACTION,
+    REINDEX_MODE,
+)
+from memsvc.server.requests.decoder import RequestDecoder, unique
+from memsvc.v1 import admin_service_pb2 as admin_pb
+
+"""The fields that may differ between the pages of one consolidation."""
+_MAX_GRACE_SECONDS = limits.ORPHAN_GRACE_DAYS * 24 * 60 * 60
+_NANOS = 1_000_000_000
+_URL_SCHEMES = ("postgresql://", "postgres://")
+_SCOPE_PARTS = ("project_id", "agent_id", "session_id")
+
+
+def get_stats_request(message: admin_pb.GetStatsRequest) -> Scope:
+    """Return the scope to count."""
+    decoder = RequestDecoder()
+    scope = decoder.scope(message.scope)
+    decoder.finish()
+    return scope
+
+
+def reindex_request(message: admin_pb.ReindexRequest) -> tuple[Sequence[IndexKind], ReindexMode]:
+    """Return the indexes to rebuild or repair, in the order of the enum; all when none is named."""
+    decoder = RequestDecoder()
+    decoder.enums("indexes", message.indexes, INDEX_KIND.from_proto, count=limits.INDEXES)
+    mode = decoder.enum("mode", message.mode, REINDEX_MODE, ReindexMode.REBUILD)
+    decoder.finish()
+    indexes = [INDEX_KIND.from_proto[number] for number in sorted(set(message.indexes))]
+    return indexes or list(IndexKind), mode
+
+
+def get_performance_request(message: admin_pb.GetPerformanceRequest) -> str:
+    """Return the operation to report; empty: all."""
+    decoder = RequestDecoder()
+    operation = decoder.text("operation", message.operation, most=limits.OPERATION)
+    decoder.finish()
+    return operation
+
+
+@dataclass(frozen=True, slots=True)
+class CheckIntegrity:
+    """A check of an owner's memories, or with *reach* None of all memories."""
+
+    reach: Reach | None
+    cleaning: FileCleanup
+
+
+def check_integrity_request(message: admin_pb.CheckIntegrityRequest) -> CheckIntegrity:
+    """Return the memories to check, and the files to remove."""
+    decoder = RequestDecoder()
+    reach = None
+    if not message.all:
+        reach = Reach.from_scope(decoder.scope(message.scope))
+    elif message.HasField("scope"):
+        decoder.add("scope", "must be unset when all is set: it would be ignored")
+    grace = ORPHAN_GRACE
+    if message.HasField("orphan_grace"):
+        seconds, nanos = message.orphan_grace.seconds, message.orphan_grace.nanos
+        if 0 <= nanos < _NANOS and (0, 0) <= (seconds, nanos) <= (_MAX_GRACE_SECONDS, 0):
+            grace = message.orphan_grace.ToTimedelta()
+        else:
+            decoder.add("orphan_grace", f"must be a Duration of 0 to {limits.ORPHAN_GRACE_DAYS} days")
+    if message.ignore_files:
+        for name in ("remove_broken_refs", "remove_orphan_files"):
+            if getattr(message, name):
+                decoder.add(name, "must not be set together with ignore_files")
+    decoder.finish()
+    cleaning = FileCleanup(
+        removes_broken_refs=message.remove_broken_refs,
+        removes_orphan_files=message.remove_orphan_files,
+        grace=grace,
+        is_off=message.ignore_files,
+    )
+    return CheckIntegrity(reach, cleaning)
+
+
+def create_backup_request(message: admin_pb.CreateBackupRequest) -> str:
+    """Return the name of the backup; empty: the engine chooses one."""
+    decoder = RequestDecoder()
+    if message.name and not (NAME.fullmatch(message.name) and not message.name.endswith(UNFINISHED)):
+        decoder.add("name", "must be 1 to 64 of A-Z, a-z, 0-9, '.', '_' and '-', beginning with a letter or digit")
+    decoder.finish()
+    return message.name
+
+
+def migrate_backend_request(message: admin_pb.MigrateBackendRequest) -> tuple[MoveTarget, MoveAction, MoveChanges]:
+    """Return the store to move to, and what becomes of changes that prevent undoing."""
+    decoder = RequestDecoder()
+    store, url = message.target.WhichOneof("store"), message.target.postgresql_url
+    if store is None:
+        decoder.add("target.store", "is required: postgresql_url or embedded")
+    if store == "postgresql_url":
+        # It may hold a password: descriptions of violations do not quote it.
+        field = "target.postgresql_url"
+        if not url.startswith(_URL_SCHEMES):
+            decoder.add(field, "must be like postgresql://USER:PASSWORD@HOST:PORT/DATABASE")
+        if len(url) > limits.DATABASE_URL:
+            decoder.add(field, f"must have at most {limits.DATABASE_URL} characters")
+        if not url.isprintable():
+            decoder.add(field, "must not contain control characters")
+    action = decoder.enum("action", message.action, MIGRATION_ACTION, MoveAction.RUN)
+    if message.discard_changes and action is not MoveAction.UNDO:
+        decoder.add("discard_changes", "goes with the action UNDO alone")
+    decoder.finish()
+    return MoveTarget(url), action, MoveChanges.DISCARD if message.discard_changes else MoveChanges.KEEP
+
+
+def create_api_key_request(message: admin_pb.CreateApiKeyRequest) -> tuple[NewApiKey, str]:
+    """Return the key to create, and the request id."""
+    decoder = RequestDecoder()
+    name = decoder.name("name", message.name, most=limits.KEY_NAME)
+    role = decoder.enum("role", message.role, API_KEY_ROLE, ApiKeyRole.READ_WRITE)
+    key = NewApiKey(
+        name=name,
+        role=role,
+        tenant_id=decoder.name("tenant_id", message.tenant_id, most=limits.SCOPE_ID),
+        user_ids=_key_bounds(decoder, "user_ids", message.user_ids, role),
+        project_ids=_key_bounds(decoder, "project_ids", message.project_ids, role),
+        expire_time=decoder.optional_time("expire_time", message, "expire_time"),
+        ttl=decoder.ttl("ttl", message.ttl) if message.HasField("ttl") else None,
+        calls_per_second=decoder.number("calls_per_second", message.calls_per_second, most=limits.KEY_RATE),
+        concurrent_calls=decoder.integer("concurrent_calls", message.concurrent_calls, least=1, most=limits.KEY_RATE),
+    )
+    request_id = decoder.request_id(message.request_id)
+    decoder.finish()
+    return key, request_id
+
+
+def list_api_keys_request(message: admin_pb.ListApiKeysRequest) -> tuple[str, int]:
+    """Return the id of the last key of the page before, and the size of the page."""
+    decoder = RequestDecoder()
+    limit = decoder.page_size(message.page_size)
+    after = ""
+    if message.page_token:
+        after = decoder.token(tokens.keys_after, message.page_token, tokens.digest(message), default="")
+    decoder.finish()
+    return after, limit
+
+
+def revoke_api_key_request(message: admin_pb.RevokeApiKeyRequest) -> tuple[str, str]:
+    """Return the id of the key to revoke, and the request id."""
+    decoder = RequestDecoder()
+    if not KEY_ID.fullmatch(message.id):
+        decoder.add("id", "must be the id of a key: 20 hexadecimal digits in lower case, as ListApiKeys tells them")
+    request_id = decoder.request_id(message.request_id)
+    decoder.finish()
+    return message.id, request_id
+
+
+def sync_vault_request(message: admin_pb.SyncVaultRequest) -> SyncPlan:
+    """Return the vault of a user, or all vaults, to synchronise."""
+    decoder = RequestDecoder()
+    scope = None
+    if not message.all:
+        reason = "the vault is synchronised by user"
+        scope = decoder.scope_of_user(message.scope, *_SCOPE_PARTS, reason=reason)
+    elif message.HasField("scope"):
+        decoder.add("scope", "must be unset when all is set: it would be ignored")
+    decoder.finish()
+    return SyncPlan(scope, is_forced=message.rewrite_all, is_dry=message.dry_run)
+
+
+def _key_bounds(decoder: RequestDecoder, field: str, values: Sequence[str], role: ApiKeyRole) -> tuple[str, ...]:
+    if role is ApiKeyRole.ADMIN and values:
+        decoder.add(field, "must be empty for the role ADMIN, which is about everybody")
+        return ()
+    decoder.count(field, values, most=limits.KEY_BOUNDS)
+    for index, value in enumerate(values[: limits.KEY_BOUNDS]):
+        decoder.name(f"{field}[{index}]", value, most=limits.SCOPE_ID, least=1)
+    return unique(values)

@@ -1,0 +1,143 @@
+"""Servicer of AdminService."""
+
+# ruff: noqa: N802, ARG002 - names and arguments are gRPC's
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any, TypeAlias
+
+import grpc
+
+from memsvc.domain.diagnostics import CheckProgress
+from memsvc.domain.errors import VaultOffError
+from memsvc.domain.vault import VaultProgress
+from memsvc.engine.admin.integrity import Event as IntegrityEvent
+from memsvc.engine.vault.sync import SyncEvent as VaultEvent
+from memsvc.server import tokens
+from memsvc.server.executors import stream_progress
+from memsvc.server.requests import admin as requests
+from memsvc.server.responses import admin as responses
+from memsvc.server.server_context import ServerContext
+from memsvc.v1 import admin_service_pb2 as admin_pb
+from memsvc.v1 import admin_service_pb2_grpc as pb_grpc
+
+Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
+NEVER_SECONDS = 86_400.0
+"""A piece of an export must not be sent twice: no step takes so long."""
+
+
+class AdminServicer(pb_grpc.AdminServiceServicer):
+    """Operates the service: statistics, health, indexes, backups, migration, vault and API keys."""
+
+    def __init__(self, server: ServerContext) -> None:
+        self._server = server
+        self._app = server.application
+        self._write = server.executors.write
+        self._meta = server.executors.meta
+
+    async def GetStats(self, request: admin_pb.GetStatsRequest, context: Context) -> admin_pb.GetStatsResponse:
+        """Count the memories of a scope."""
+        scope = requests.get_stats_request(request)
+        return responses.get_stats_response(await self._meta.run(self._app.statistics.of, scope))
+
+    async def Diagnose(self, request: admin_pb.DiagnoseRequest, context: Context) -> admin_pb.DiagnoseResponse:
+        """Inspect every backend and index, and return what is wrong."""
+        diagnosis = await self._meta.run(self._app.diagnosis.run, verify=request.verify)
+        return responses.diagnose_response(diagnosis, version=self._server.options.version)
+
+    async def Reindex(
+        self, request: admin_pb.ReindexRequest, context: Context
+    ) -> AsyncGenerator[admin_pb.ReindexResponse, None]:
+        """Rebuild or repair indexes, and stream the progress."""
+        indexes, mode = requests.reindex_request(request)
+        async with aclosing(stream_progress(self._app.reindex.run(indexes, mode), "reindex")) as pump:
+            async for progress in pump:
+                yield responses.reindex_response(progress)
+
+    async def GetPerformance(
+        self, request: admin_pb.GetPerformanceRequest, context: Context
+    ) -> admin_pb.GetPerformanceResponse:
+        """Return the latencies of operations since the process started."""
+        operation = requests.get_performance_request(request)
+        operations = await self._meta.run(self._app.performance.report, operation)
+        return responses.get_performance_response(operations, since=self._app.performance.since)
+
+    async def CheckIntegrity(
+        self, request: admin_pb.CheckIntegrityRequest, context: Context
+    ) -> AsyncGenerator[admin_pb.CheckIntegrityResponse, None]:
+        """Search for inconsistencies, repair them on request, and stream the findings."""
+        check = requests.check_integrity_request(request)
+        steps = self._app.integrity.run(check.reach, repair=request.repair, cleaning=check.cleaning)
+        latest: IntegrityEvent | None = None
+        async with aclosing(stream_progress(steps, "integrity")) as pump:
+            async for event in pump:
+                # The pump repeats the latest step while the next one takes long: only progress may come twice.
+                if event is not latest or isinstance(event, CheckProgress):
+                    yield responses.check_integrity_response(event)
+                latest = event
+
+    async def CreateBackup(
+        self, request: admin_pb.CreateBackupRequest, context: Context
+    ) -> AsyncGenerator[admin_pb.CreateBackupResponse, None]:
+        """Copy the store while it is in use, and stream the progress."""
+        name = requests.create_backup_request(request)
+        async with aclosing(stream_progress(self._app.backups.create(name), "backup")) as pump:
+            async for step in pump:
+                yield responses.create_backup_response(step)
+
+    async def MigrateBackend(
+        self, request: admin_pb.MigrateBackendRequest, context: Context
+    ) -> AsyncGenerator[admin_pb.MigrateBackendResponse, None]:
+        """Move the store to another database, and stream the progress."""
+        target, action, changes = requests.migrate_backend_request(request)
+        async with aclosing(stream_progress(self._app.migration.run(target, action, changes), "migration")) as pump:
+            async for step in pump:
+                yield responses.migrate_backend_response(step)
+
+    async def CreateApiKey(
+        self, request: admin_pb.CreateApiKeyRequest, context: Context
+    ) -> admin_pb.CreateApiKeyResponse:
+        """Create an API key."""
+        new, request_id = requests.create_api_key_request(request)
+        made = await self._write.run(self._app.api_keys.keys.create, new, request_id=request_id)
+        key = responses.api_key_to_proto(made.key, self._server.now())
+        return admin_pb.CreateApiKeyResponse(api_key=key, secret=made.text)
+
+    async def ListApiKeys(self, request: admin_pb.ListApiKeysRequest, context: Context) -> admin_pb.ListApiKeysResponse:
+        """Return a page of API keys."""
+        after, limit = requests.list_api_keys_request(request)
+        found = await self._meta.run(
+            self._app.api_keys.keys.page, after=after, limit=limit + 1, include_ended=request.include_ended
+        )
+        now, token = self._server.now(), ""
+        if len(found) > limit:
+            token = tokens.keys_token(found[limit - 1].id, tokens.digest(request))
+        keys = [responses.api_key_to_proto(key, now) for key in found[:limit]]
+        return admin_pb.ListApiKeysResponse(api_keys=keys, next_page_token=token)
+
+    async def RevokeApiKey(
+        self, request: admin_pb.RevokeApiKeyRequest, context: Context
+    ) -> admin_pb.RevokeApiKeyResponse:
+        """Revoke an API key."""
+        key_id, request_id = requests.revoke_api_key_request(request)
+        key = await self._write.run(self._app.api_keys.keys.revoke, key_id, request_id=request_id)
+        return admin_pb.RevokeApiKeyResponse(api_key=responses.api_key_to_proto(key, self._server.now()))
+
+    async def SyncVault(
+        self, request: admin_pb.SyncVaultRequest, context: Context
+    ) -> AsyncGenerator[admin_pb.SyncVaultResponse, None]:
+        """Synchronise files and memories, and stream the changes."""
+        plan = requests.sync_vault_request(request)
+        vault = self._app.vault
+        if vault is None:
+            raise VaultOffError
+        latest: VaultEvent | None = None
+        async with aclosing(stream_progress(vault.sync(plan), "vault-sync")) as pump:
+            async for event in pump:
+                # The pump repeats the latest step while the next one takes long: only progress may come twice.
+                if event is not latest or isinstance(event, VaultProgress):
+                    yield responses.sync_vault_response(event)
+                elif latest is not None:
+                    yield admin_pb.SyncVaultResponse(progress=admin_pb.VaultProgress(phase="working"))
+                latest = event

@@ -1,0 +1,104 @@
+"""Calls that name a memory by its key instead of its id."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+import pytest
+
+from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
+from memsvc.v1 import memory_service_pb2 as memory_pb
+from memsvc.v1 import types_pb2 as types_pb
+from tests.support.rpc import TIMEOUT, create, get, refused
+from tests.support.server_process import Stubs
+
+ACTIVE, DELETED = types_pb.MEMORY_STATUS_ACTIVE, types_pb.MEMORY_STATUS_DELETED
+SHORT = types_pb.MEMORY_LAYER_SHORT_TERM
+
+
+def test_one_memory_goes_through_all_that_its_key_can_name(stubs: Stubs, scope: types_pb.Scope) -> None:
+    """Delete, restore, roll back, list revisions, archive: in the scope's project alone."""
+    kept = create(stubs, scope, "one", key="k")
+    other = types_pb.Scope(user_id=scope.user_id, project_id="other")
+    theirs = create(stubs, other, "two", key="k")
+
+    deleted = stubs.memory.DeleteMemory(memory_pb.DeleteMemoryRequest(scope=scope, key="k"), timeout=TIMEOUT)
+    assert (deleted.memory.id, deleted.memory.status) == (kept.id, DELETED)
+    restored = stubs.memory.RestoreMemory(memory_pb.RestoreMemoryRequest(scope=scope, key="k"), timeout=TIMEOUT)
+    assert (restored.memory.id, restored.memory.status) == (kept.id, ACTIVE)
+    back = stubs.memory.RollbackMemory(
+        memory_pb.RollbackMemoryRequest(scope=scope, key="k", revision=1), timeout=TIMEOUT
+    )
+    assert back.memory.id == kept.id
+    revisions = stubs.memory.ListRevisions(memory_pb.ListRevisionsRequest(scope=scope, key="k"), timeout=TIMEOUT)
+    assert {one.memory.id for one in revisions.revisions} == {kept.id}
+    archived = stubs.lifecycle.ArchiveMemory(lifecycle_pb.ArchiveMemoryRequest(scope=scope, key="k"), timeout=TIMEOUT)
+    assert archived.memory.id == kept.id
+    assert get(stubs, other, theirs.id).status == ACTIVE
+
+
+def test_a_repeated_request_means_the_memory_that_it_meant_first(stubs: Stubs, scope: types_pb.Scope) -> None:
+    """Although the key is by then another memory's, or was passed on: the answer is the first one."""
+    old = create(stubs, scope, "I live in Lisbon.", key="home")
+    request = memory_pb.SupersedeMemoryRequest(
+        scope=scope, key="home", memory=types_pb.Memory(content="I live in Porto."), request_id="s"
+    )
+    first = stubs.memory.SupersedeMemory(request, timeout=TIMEOUT)
+    assert (first.superseded.id, first.memory.key) == (old.id, "home")
+    assert stubs.memory.SupersedeMemory(request, timeout=TIMEOUT) == first
+
+    deletion = memory_pb.DeleteMemoryRequest(scope=scope, key="home", request_id="d")
+    deleted = stubs.memory.DeleteMemory(deletion, timeout=TIMEOUT)
+    create(stubs, scope, "I live in Faro.", key="home")
+    assert stubs.memory.DeleteMemory(deletion, timeout=TIMEOUT) == deleted
+    assert "Faro" in get_by_key(stubs, scope, "home").content
+
+
+def test_a_withheld_memory_is_reviewed_by_the_key_that_it_cannot_hold(stubs: Stubs, scope: types_pb.Scope) -> None:
+    """Although another memory holds the key."""
+    create(stubs, scope, "trusted", key="k")
+    held = create(stubs, scope, "doubtful", key="k", status=types_pb.MEMORY_STATUS_QUARANTINED)
+    review = memory_pb.ReviewMemoryRequest(scope=scope, key="k", verdict=memory_pb.REVIEW_VERDICT_REJECT)
+    reviewed = stubs.memory.ReviewMemory(review, timeout=TIMEOUT)
+
+    assert (reviewed.memory.id, reviewed.memory.review) == (held.id, types_pb.MEMORY_REVIEW_REJECTED)
+
+
+def test_a_memory_is_promoted_by_its_key(stubs: Stubs, scope: types_pb.Scope) -> None:
+    """The long-term memory takes the key over."""
+    create(stubs, scope, "for now", key="k", layer=SHORT)
+    asked = lifecycle_pb.PromoteMemoryRequest(scope=scope, key="k", request_id="p")
+    promoted = stubs.lifecycle.PromoteMemory(asked, timeout=TIMEOUT)
+
+    assert promoted.memory.layer == types_pb.MEMORY_LAYER_LONG_TERM
+    assert stubs.lifecycle.PromoteMemory(asked, timeout=TIMEOUT) == promoted
+
+
+REQUESTS: dict[str, Callable[..., Any]] = {
+    "DeleteMemory": memory_pb.DeleteMemoryRequest,
+    "RestoreMemory": memory_pb.RestoreMemoryRequest,
+    "ListRevisions": memory_pb.ListRevisionsRequest,
+}
+
+
+@pytest.mark.parametrize("method", REQUESTS)
+def test_keys_of_others_and_of_nothing_are_not_found(stubs: Stubs, scope: types_pb.Scope, method: str) -> None:
+    """A global memory is not found from a project by its key, nor one of another user; wrong keys are refused."""
+    create(stubs, scope, "mine", key="k")
+    call, request = getattr(stubs.memory, method), REQUESTS[method]
+    for stranger in (
+        types_pb.Scope(user_id=scope.user_id, project_id="p"),
+        types_pb.Scope(user_id=f"{scope.user_id}2"),
+    ):
+        refusal = refused(call, request(scope=stranger, key="k"))
+        assert (grpc.StatusCode.NOT_FOUND, "MEMORY_NOT_FOUND") == (refusal.code, refusal.reason)
+    for wrong in ("", "x" * 257, "a\n"):
+        assert refused(call, request(scope=scope, key=wrong)).fields == ("key",)
+    assert refused(call, request(scope=scope)).fields == ("id",)
+
+
+def get_by_key(stubs: Stubs, scope: types_pb.Scope, key: str) -> types_pb.Memory:
+    """Return the memory that holds a key."""
+    return stubs.memory.GetMemory(memory_pb.GetMemoryRequest(scope=scope, key=key), timeout=TIMEOUT).memory
