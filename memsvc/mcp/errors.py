@@ -26,7 +26,7 @@ _ARGUMENTS = {
 _PREFIXES = ("memory.", "filter.", "options.")
 _ADVICE = {
     "MEMORY_NOT_FOUND": "Look for it with recall or recent.",
-    "REVISION_CONFLICT": "Read it again with get_memory and decide anew.",
+    "REVISION_CONFLICT": "Read it again with get_memory, then retry with its revision.",
     "MEMORY_SUPERSEDED": "Change the memory that took its place.",
     "MEMORY_EXISTS": "Look for it with recall, and update that one.",
     "REQUEST_ID_REUSED": "Leave out request_id: it is for repeating the very same call.",
@@ -67,7 +67,7 @@ def call_failed(error: MemsvcCallError, address: str, request_id: str) -> str:
 def _said(error: MemsvcCallError, address: str) -> str:
     if is_unreachable(error):
         return (
-            f"The memory service at {address} cannot be reached ({error.message}). Go on without memory, and tell the"
+            f"The memory service at {address} cannot be reached ({error.message}). Continue without memory, and tell the"
             " user to start it with `memsvc serve`, or to correct the address of this MCP server; then call again."
         )
     if error.violations:

@@ -82,7 +82,7 @@ TOOLS = (
     OfferedTool(
         "remember",
         "Store what will matter later: a preference, decision with its reason, lasting fact, plan. No secrets. Equal "
-        "content is stored once; tells what it contradicts.",
+        "content is stored once. Returns the memories that it contradicts.",
         tool_inputs.Remember,
         formatting.Remembered,
         ADDS,
@@ -90,7 +90,7 @@ TOOLS = (
     ),
     OfferedTool(
         "capture",
-        "Hand over what somebody said; the service picks what is worth remembering.",
+        "Pass a text that was said; the service stores what is worth remembering.",
         tool_inputs.Capture,
         formatting.Captured,
         ADDS,

@@ -161,7 +161,7 @@ def revoke_api_key_request(message: admin_pb.RevokeApiKeyRequest) -> tuple[str, 
     """Return the id of the key to revoke, and the request id."""
     decoder = RequestDecoder()
     if not KEY_ID.fullmatch(message.id):
-        decoder.add("id", "must be the id of a key: 20 hexadecimal digits in lower case, as ListApiKeys tells them")
+        decoder.add("id", "must be the id of a key: 20 hexadecimal digits in lower case, as ListApiKeys returns it")
     request_id = decoder.request_id(message.request_id)
     decoder.finish()
     return message.id, request_id

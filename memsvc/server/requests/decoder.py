@@ -257,7 +257,7 @@ class RequestDecoder:
         """Check a moment, and return whether it is valid."""
         if MIN_SECONDS <= stamp.seconds <= MAX_SECONDS and 0 <= stamp.nanos <= MAX_NANOS:
             return True
-        self.add(field, "must lie between the years 1 and 9999, with nanos from 0 to 999999999")
+        self.add(field, "must be in the years 1 to 9999, with nanos from 0 to 999999999")
         return False
 
     def time(self, field: str, stamp: Timestamp) -> datetime:
@@ -276,7 +276,7 @@ class RequestDecoder:
         if valid and starts and ends:
             start = (span.start.seconds, span.start.nanos)
             if start >= (span.end.seconds, span.end.nanos):
-                self.add(f"{field}.end", "must lie after start")
+                self.add(f"{field}.end", "must be later than start")
                 return False
         return valid
 

@@ -185,5 +185,5 @@ def _expiry(
     if header.HasField("expire_time") and decoder.is_time("expire_time", header.expire_time):
         expire_time = time_from_proto(header.expire_time)
         if expire_time <= now:
-            decoder.add("expire_time", "must lie in the future")
+            decoder.add("expire_time", "must be in the future")
     return ttl, expire_time

@@ -74,7 +74,7 @@ def decode_as_of(decoder: RequestDecoder, as_of: types_pb.AsOf, now: datetime, *
     valid = decoder.optional_time(f"{field}.valid_time", as_of, "valid_time")
     known = decoder.optional_time(f"{field}.known_time", as_of, "known_time")
     if known is not None and known > now:
-        decoder.add(f"{field}.known_time", "must not lie in the future")
+        decoder.add(f"{field}.known_time", "must not be in the future")
     return None if valid is None and known is None else AsOf(valid, known)
 
 

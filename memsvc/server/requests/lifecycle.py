@@ -175,7 +175,7 @@ def list_due_reminders_request(
     if message.HasField("time"):
         now = decoder.time("time", message.time)
         if not YEARS[0] <= now.year <= YEARS[1]:
-            decoder.add("time", f"must lie between the years {YEARS[0]} and {YEARS[1]}")
+            decoder.add("time", f"must be in the years {YEARS[0]} to {YEARS[1]}")
     zone = decoder.zone("time_zone", message.time_zone) or zone
     slot = decoder.enum("slot", message.slot, REMINDER_SLOT, None)
     overdue_days = message.overdue_days if message.HasField("overdue_days") else OVERDUE_DAYS

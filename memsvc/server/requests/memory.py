@@ -517,12 +517,12 @@ def watch_memories_request(message: memory_pb.WatchMemoriesRequest, *, store_id:
     chosen.CopyFrom(message.filter)
     # Whether a memory has expired must not depend on when its change is read: so only its status counts.
     chosen.include_expired = True
-    untestable = {Field.ACCESS_TIME: "being read is no change that could be told"}
+    untestable = {Field.ACCESS_TIME: "a watch reports changes, and reading is not one"}
     selection = decode_selection(decoder, chosen, now=EPOCH, untestable=untestable)
     if chosen.last_days:
-        decoder.add("filter.last_days", "must be 0: the passing of time is no change that could be told")
+        decoder.add("filter.last_days", "must be 0: a watch reports changes, and the passing of time is not one")
     if chosen.HasField("access_time"):
-        decoder.add("filter.access_time", "must be unset: being read is no change that could be told")
+        decoder.add("filter.access_time", "must be unset: a watch reports changes, and reading is not one")
     start = decoder.enum("start", message.start, WATCH_START, Start.NOW)
     heartbeat = _heartbeat_seconds(decoder, message)
     digest = tokens.watch_digest(tokens.digest(message, without=WATCH_RESUMPTION_FIELDS), scope.owner, store_id)

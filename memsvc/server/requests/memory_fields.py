@@ -250,7 +250,7 @@ def _valid_to(decoder: RequestDecoder, field: str, memory: types_pb.Memory) -> d
         return None
     start, end = memory.valid_from, memory.valid_to
     if memory.HasField("valid_from") and (end.seconds, end.nanos) <= (start.seconds, start.nanos):
-        decoder.add(field, "must lie after valid_from")
+        decoder.add(field, "must be later than valid_from")
     return time_from_proto(end)
 
 

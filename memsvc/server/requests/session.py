@@ -184,7 +184,7 @@ def _optional_bound(
         return None
     value: int = getattr(message, field)
     if not 0 <= value <= most:
-        decoder.add(field, f"must be 0 to {most}, or be left out for the default")
+        decoder.add(field, f"must be 0 to {most}, or unset for the default")
     return value
 
 
