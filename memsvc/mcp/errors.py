@@ -67,8 +67,8 @@ def call_failed(error: MemsvcCallError, address: str, request_id: str) -> str:
 def _said(error: MemsvcCallError, address: str) -> str:
     if is_unreachable(error):
         return (
-            f"The memory service at {address} cannot be reached ({error.message}). Continue without memory, and"
-            " tell the user to start it with `memsvc serve`, or to correct the address of this MCP server; then call again."
+            f"The memory service at {address} cannot be reached ({error.message}). Continue without memory. Tell the"
+            " user to start it with `memsvc serve`, or to correct the address of this MCP server; then call again."
         )
     if error.violations:
         broken = "; ".join(f"{_argument(each.field)}: {each.description}" for each in error.violations)
