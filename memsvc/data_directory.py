@@ -36,8 +36,12 @@ def owned(path: Path, *, visits: bool = False) -> Iterator[DataDirectory]:
 
     Raises:
         DataDirectoryLockedError: Another process owns it.
+        NotADirectoryError: There is a file of that name.
         OSError: It cannot be made or written to.
     """
+    if path.exists() and not path.is_dir():
+        message = f"The data directory {str(path)!r} is a file; name a directory."
+        raise NotADirectoryError(message)
     path.mkdir(parents=True, exist_ok=True, mode=0o700)
     with (path / LOCK).open("a+") as lock:
         try:

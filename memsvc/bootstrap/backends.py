@@ -22,6 +22,7 @@ from memsvc.ports.indexes import LexicalIndex, VectorIndex
 from memsvc.ports.metadata import MetadataStore
 from memsvc.ports.models import Embedder, LanguageModel, Reranker, Tokenizer
 from memsvc.ports.plugin import BackendContext, BackendSettings
+from memsvc.reported_error import ReportedError
 from memsvc.settings import BackendChoice, Settings
 from memsvc.settings.validation_errors import format_validation_error
 
@@ -33,7 +34,7 @@ NO_BACKEND = "none"
 """The choice of doing without an optional port."""
 
 
-class StartError(Exception):
+class StartError(ReportedError):
     """The service cannot start; the message says why and what to do."""
 
 

@@ -8,6 +8,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from memsvc.ports.plugin import BackendSpec
+from memsvc.reported_error import ReportedError
 
 GROUPS = {
     "metadata": "memsvc.metadata_stores",
@@ -22,7 +23,7 @@ GROUPS = {
 """The entry-point group of each port."""
 
 
-class PluginError(Exception):
+class PluginError(ReportedError):
     """A backend cannot be chosen: none has the name, two have it, or what was found is no backend."""
 
 

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from memsvc.reported_error import ReportedError
+
 if TYPE_CHECKING:
     from memsvc.client import MemsvcCallError
 
@@ -19,7 +21,7 @@ PIPE_CLOSED = 141
 """What a shell says of a program that wrote to nobody: 128 and SIGPIPE."""
 
 
-class CommandError(Exception):
+class CommandError(ReportedError):
     """A command cannot do its work; the message says why and what to do."""
 
 
@@ -83,49 +85,17 @@ _ADVICE = {
 
 def _expected() -> tuple[type[Exception], ...]:
     """Return what may be told in a line; anything else is a fault of ours and shows its trace."""
-    from tomllib import TOMLDecodeError  # noqa: PLC0415 - only when something failed
-
-    from pydantic import ValidationError  # noqa: PLC0415
-
-    from memsvc.bootstrap.backends import StartError  # noqa: PLC0415
-    from memsvc.bootstrap.plugins import PluginError  # noqa: PLC0415
-    from memsvc.client import MemsvcCallError  # noqa: PLC0415
+    from memsvc.client import MemsvcCallError  # noqa: PLC0415 - only when something failed
     from memsvc.domain.errors import MemsvcError  # noqa: PLC0415
-    from memsvc.server.addresses import AddressError  # noqa: PLC0415
-    from memsvc.server.tls import CertificateError  # noqa: PLC0415
 
-    return (
-        CommandError,
-        MemsvcCallError,
-        MemsvcError,
-        StartError,
-        PluginError,
-        AddressError,
-        CertificateError,
-        ValidationError,
-        TOMLDecodeError,
-        UnicodeDecodeError,
-        OSError,
-        ModuleNotFoundError,
-    )
+    return (MemsvcCallError, MemsvcError, ReportedError, UnicodeDecodeError, OSError, ModuleNotFoundError)
 
 
 def _line(error: Exception, address: str) -> str:
-    from tomllib import TOMLDecodeError  # noqa: PLC0415
-
-    from pydantic import ValidationError  # noqa: PLC0415
-
     from memsvc.client import MemsvcCallError  # noqa: PLC0415
 
     if isinstance(error, MemsvcCallError):
         return call_line(error, address)
-    if isinstance(error, TOMLDecodeError):
-        return f"The settings file is no TOML: {error}."
-    if isinstance(error, ValidationError):
-        from memsvc.settings import Settings  # noqa: PLC0415
-        from memsvc.settings.validation_errors import format_validation_error  # noqa: PLC0415
-
-        wrong = format_validation_error(error, Settings).rstrip(".")
-        end = "" if wrong.endswith("?") else "."
-        return f"The settings are wrong: {wrong}{end} They come from memsvc.toml and the variables MEMSVC_…."
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"{str(error.filename)!r} cannot be used: {error.strerror}."
     return str(error)

@@ -133,7 +133,7 @@ def _write_whole(path: Path, text: str) -> None:
 def _options(settings: Settings, addresses: tuple[str, ...]) -> ServerOptions:
     from importlib.metadata import version  # noqa: PLC0415 - a quick start
 
-    from memsvc.domain.context import Locale, SectionShares  # noqa: PLC0415
+    from memsvc.domain.context import SectionShares  # noqa: PLC0415
     from memsvc.domain.search import TimeWeighting  # noqa: PLC0415
     from memsvc.server.options import ContextDefaults, KeyOptions, ServerOptions  # noqa: PLC0415
 
@@ -158,7 +158,7 @@ def _options(settings: Settings, addresses: tuple[str, ...]) -> ServerOptions:
                 settings.context.short_term_share,
                 settings.context.long_term_share,
             ),
-            Locale(settings.context.locale),
+            settings.context.locale,
         ),
         version=version("memsvc"),
         watch_streams=settings.watch.max_streams,
@@ -192,10 +192,11 @@ def check(*, data_dir: DataDir = None, config: Config = None, as_json: AsJson = 
         from memsvc import logging_config  # noqa: PLC0415 - a quick start
         from memsvc.bootstrap.check import check_backends, configuration_warnings  # noqa: PLC0415
         from memsvc.data_directory import owned  # noqa: PLC0415
+        from memsvc.settings import LogLevel  # noqa: PLC0415
 
         settings = read_settings(config, data_dir)
         _addresses(settings)
-        logging_config.configure(settings.log.model_copy(update={"level": "WARNING"}))
+        logging_config.configure(settings.log.model_copy(update={"level": LogLevel.WARNING}))
         with owned(settings.data_dir, visits=True) as directory:
             found = check_backends(settings, directory.path)
     if as_json:

@@ -11,11 +11,13 @@ from urllib.parse import unquote
 
 import grpc
 
+from memsvc.reported_error import ReportedError
+
 UNIX = "unix:"
 PROBE_SECONDS = 1.0
 
 
-class AddressError(Exception):
+class AddressError(ReportedError):
     """The server cannot listen at an address; the message says why and what to do."""
 
 

@@ -10,8 +10,10 @@ from pathlib import Path
 import grpc
 import structlog
 
+from memsvc.reported_error import ReportedError
 
-class CertificateError(Exception):
+
+class CertificateError(ReportedError):
     """The files of the certificate are unusable; the message names the file and the reason."""
 
 

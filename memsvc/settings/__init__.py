@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from tomllib import TOMLDecodeError
 from typing import Any, Self
 
 from platformdirs import user_data_path
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationError, model_validator
 from pydantic_settings import (
     BaseSettings,
     NestedSecretsSettingsSource,
@@ -16,6 +17,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from memsvc.reported_error import ReportedError
 from memsvc.settings.groups import (
     AccessSettings,
     BackendChoice,
@@ -26,6 +28,7 @@ from memsvc.settings.groups import (
     FileSettings,
     IndexingSettings,
     LogFormat,
+    LogLevel,
     LogSettings,
     MaintenanceSettings,
     MetricsSettings,
@@ -39,16 +42,18 @@ from memsvc.settings.groups import (
     WatchSettings,
 )
 from memsvc.settings.profile import MISSING_URL, Profile, ProfileDefaults, lacks_database
-from memsvc.settings.validation_errors import is_misspelt
+from memsvc.settings.validation_errors import format_validation_error, is_misspelt
 
 __all__ = [
     "BackendChoice",
     "EventLoop",
     "LogFormat",
+    "LogLevel",
     "LogSettings",
     "MaintenanceSettings",
     "ServerSettings",
     "Settings",
+    "SettingsError",
     "load_settings",
 ]
 
@@ -56,6 +61,10 @@ CONFIG_FILE = "memsvc.toml"
 CONFIG_VARIABLE = "MEMSVC_CONFIG"
 SECRETS_VARIABLE = "MEMSVC_SECRETS_DIR"
 """Names a folder of files that are called like variables and hold their values, as Docker and Kubernetes mount them."""
+
+
+class SettingsError(ReportedError):
+    """The settings are wrong; the message names the settings, or the file and line."""
 
 
 class Settings(BaseSettings):
@@ -161,7 +170,7 @@ def load_settings(config: Path | None = None, **overrides: Any) -> Settings:
 
     Raises:
         FileNotFoundError: The file or folder that was named is not there.
-        pydantic.ValidationError: A value is wrong, or a name unknown; the message names the path.
+        SettingsError: A value is wrong, a name is unknown, or the file is not TOML.
     """
     named = config or (Path(os.environ[CONFIG_VARIABLE]) if os.environ.get(CONFIG_VARIABLE) else None)
     if named is not None and not named.is_file():
@@ -187,7 +196,16 @@ def load_settings(config: Path | None = None, **overrides: Any) -> Settings:
                 ProfileDefaults(settings_cls),
             )
 
-    return _SettingsFromSources(**_unknown_groups(secrets), **overrides)
+    try:
+        return _SettingsFromSources(**_unknown_groups(secrets), **overrides)
+    except (TOMLDecodeError, UnicodeDecodeError) as error:
+        message = f"The settings file {str(named or CONFIG_FILE)!r} is not valid TOML: {error}."
+        raise SettingsError(message) from error
+    except ValidationError as error:
+        wrong = format_validation_error(error, Settings).rstrip(".")
+        end = "" if wrong.endswith("?") else "."
+        message = f"The settings are wrong: {wrong}{end} They come from memsvc.toml and the variables MEMSVC_…."
+        raise SettingsError(message) from error
 
 
 def _secrets_directory() -> Path | None:

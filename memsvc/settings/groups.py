@@ -9,6 +9,7 @@ from typing import Annotated, Any, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from memsvc.domain.api_keys import KeyDemand
+from memsvc.domain.context import Locale
 from memsvc.domain.field_rules import time_zone
 from memsvc.domain.files import fault_of_template
 from memsvc.domain.maintenance import UpkeepStep
@@ -17,6 +18,7 @@ from memsvc.engine.vault.watcher import SWEEP_SECONDS, WatchMode
 
 SHARES_TOLERANCE = 0.001
 _NAME = r"^[^<>\x00-\x1f]+$"
+_NAME_FORM: dict[str, Any] = {"form": "must have text, without '<', '>' and control characters"}
 
 # Base of all groups of settings.
 
@@ -65,7 +67,7 @@ class ContextSettings(SettingsGroup):
     """Share of recent memories."""
     long_term_share: float = Field(default=0.2, ge=0, le=1)
     """Share of memories found by the query. The four shares add up to 1."""
-    locale: str = Field(default="en", pattern="^(en|zh)$")
+    locale: Locale = Locale.EN
     """The language of headings, ages and notes: en or zh."""
 
     @model_validator(mode="after")
@@ -236,11 +238,17 @@ class GitSettings(SettingsGroup):
 
     enabled: bool = False
     """Whether to commit. Only files of the vault are committed; other staged changes stay staged."""
-    author_name: str = Field(default="memsvc", pattern=_NAME, max_length=128)
+    author_name: str = Field(default="memsvc", pattern=_NAME, max_length=128, json_schema_extra=_NAME_FORM)
     """The name of the committer."""
-    author_email: str = Field(default="memsvc@localhost", pattern=_NAME, max_length=128)
+    author_email: str = Field(default="memsvc@localhost", pattern=_NAME, max_length=128, json_schema_extra=_NAME_FORM)
     """The email address of the committer."""
-    message: str = Field(default="memory: {summary}", min_length=1, max_length=256, pattern=r"^[^\n\r]+$")
+    message: str = Field(
+        default="memory: {summary}",
+        min_length=1,
+        max_length=256,
+        pattern=r"^[^\n\r]+$",
+        json_schema_extra={"form": "must be one line"},
+    )
     """The first line of a commit's message; {summary} becomes a summary such as "2 added, 1 changed"."""
     batch_seconds: float = Field(default=5.0, gt=0, le=86_400)
     """Interval of commits of changed files."""
@@ -399,10 +407,19 @@ class LogFormat(StrEnum):
     CONSOLE = "console"
 
 
+class LogLevel(StrEnum):
+    """Severity of log messages, least first."""
+
+    DEBUG = "DEBUG"
+    INFO = "INFO"
+    WARNING = "WARNING"
+    ERROR = "ERROR"
+
+
 class LogSettings(SettingsGroup):
     """Logging to stderr. Content, vectors and queries are never logged."""
 
-    level: str = Field(default="INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$")
-    """DEBUG, INFO, WARNING or ERROR."""
+    level: LogLevel = LogLevel.INFO
+    """The least severe messages that are logged."""
     format: LogFormat = LogFormat.AUTO
     """json, console, or auto: console on a terminal."""

@@ -53,7 +53,22 @@ def _problem(problem: Mapping[str, Any], model: type[BaseModel], known: Iterable
     words = str(problem["msg"]).removeprefix("Value error, ")
     if problem["type"] == "extra_forbidden":
         words = _unknown(path, model, known, before)
+    elif problem["type"] == "string_pattern_mismatch":
+        words = _form(model, problem["loc"])
     return f"{before}{path}: {words}" if path else words
+
+
+def _form(model: type[BaseModel], path: Iterable[str | int]) -> str:
+    """Return in words the form that the text of a setting must have; a pattern is no help to its reader."""
+    extra: Any = None
+    for name in path:
+        field = model.model_fields.get(str(name))
+        if field is None:
+            break
+        extra = field.json_schema_extra
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            model = field.annotation
+    return str(extra["form"]) if isinstance(extra, dict) and "form" in extra else "the text is not of the allowed form"
 
 
 def _unknown(path: str, model: type[BaseModel], known: Iterable[str], before: str) -> str:

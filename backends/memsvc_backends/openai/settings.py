@@ -14,7 +14,11 @@ from memsvc.ports.plugin import BackendSettings
 class EndpointSettings(BackendSettings):
     """Address and credentials of an endpoint."""
 
-    base_url: str = Field(default="https://api.openai.com/v1", pattern="^https?://")
+    base_url: str = Field(
+        default="https://api.openai.com/v1",
+        pattern="^https?://",
+        json_schema_extra={"form": "must begin with http:// or https://"},
+    )
     """The endpoint, up to and without "/chat/completions" or "/embeddings"."""
     model: str = Field(min_length=1)
     """The name of the model at the endpoint."""

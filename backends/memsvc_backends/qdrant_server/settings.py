@@ -38,7 +38,11 @@ class QdrantServerSettings(BackendSettings):
     """Our own certificate (PEM), where the server asks for one."""
     key_file: Path | None = None
     """The key of our own certificate (PEM)."""
-    prefix: str = Field(default="memsvc", pattern=r"^[A-Za-z0-9_-]{1,64}$")
+    prefix: str = Field(
+        default="memsvc",
+        pattern=r"^[A-Za-z0-9_-]{1,64}$",
+        json_schema_extra={"form": "must be 1 to 64 letters, digits, '_' and '-'"},
+    )
     """What the names of our collections begin with. Installations that share a server take one each."""
     timeout_seconds: float = Field(default=5.0, gt=0)
     """How long a read may take; a search never takes longer than its caller's deadline."""

@@ -61,15 +61,68 @@ def test_missing_settings_file_is_told(tmp_path: Path) -> None:
     assert "\n" not in line
 
 
-def test_broken_settings_file_is_told(tmp_path: Path) -> None:
-    """A file that is no TOML is named as such."""
+@pytest.mark.parametrize(
+    ("text", "place"), [(b"[server]\nthis is = = no TOML", "(at line 2, column 6)"), (b"\x00\xff\n", "position 1")]
+)
+def test_a_broken_settings_file_is_named_with_the_place(text: bytes, place: str, tmp_path: Path) -> None:
+    """The message has the file, and where in it the error is."""
     file = tmp_path / "memsvc.toml"
-    file.write_text("this is = = no TOML")
+    file.write_bytes(text)
 
     code, line = run("check", "--config", str(file))
 
     assert code == 1
-    assert line.startswith("memsvc: The settings file is no TOML:")
+    assert line.startswith(f"memsvc: The settings file {str(file)!r} is not valid TOML: ")
+    assert place in line
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "words"),
+    [
+        ("MEMSVC_LOG__LEVEL", "LOUD", "log.level: Input should be 'DEBUG', 'INFO', 'WARNING' or 'ERROR'."),
+        ("MEMSVC_CONTEXT__LOCALE", "fr", "context.locale: Input should be 'en' or 'zh'."),
+        (
+            "MEMSVC_VAULT__GIT__AUTHOR_NAME",
+            "<",
+            "author_name: must have text, without '<', '>' and control characters.",
+        ),
+        ("MEMSVC_VAULT__GIT__MESSAGE", "a\nb", "vault.git.message: must be one line."),
+    ],
+)
+def test_a_wrong_value_is_answered_by_the_allowed_ones(variable: str, value: str, words: str, tmp_path: Path) -> None:
+    """No message quotes a regular expression."""
+    told = CliRunner().invoke(app, ["check", "--data-dir", str(tmp_path / "data")], env={variable: value})
+
+    assert told.exit_code == 1
+    assert words in told.stderr
+    assert "pattern" not in told.stderr
+
+
+def test_a_wrong_option_of_a_backend_is_answered_by_its_form(tmp_path: Path) -> None:
+    """Options of backends have patterns, too."""
+    environment = {"MEMSVC_EMBEDDER__BACKEND": "openai", "MEMSVC_EMBEDDER__OPTIONS__MODEL": "m"}
+    told = CliRunner().invoke(
+        app,
+        ["check", "--data-dir", str(tmp_path / "data")],
+        env=environment | {"MEMSVC_EMBEDDER__OPTIONS__BASE_URL": "ftp://x"},
+    )
+
+    assert "embedder.options.base_url: must begin with http:// or https://." in told.output
+    assert "pattern" not in told.output
+
+
+@pytest.mark.parametrize("command", ["serve", "check"])
+def test_a_data_directory_that_is_a_file_is_named(command: str, tmp_path: Path) -> None:
+    """Also where the file is a parent of it."""
+    file = tmp_path / "file"
+    file.touch()
+
+    assert run(command, "--data-dir", str(file)) == (
+        1,
+        f"memsvc: The data directory {str(file)!r} is a file; name a directory.",
+    )
+    code, line = run(command, "--data-dir", str(file / "data"))
+    assert (code, line) == (1, f"memsvc: {str(file / 'data')!r} cannot be used: Not a directory.")
 
 
 def test_wrong_setting_is_told_by_its_path(tmp_path: Path) -> None:

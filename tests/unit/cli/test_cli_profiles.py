@@ -6,11 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-from pydantic import ValidationError
 from typer.testing import CliRunner
 
 from memsvc.cli.app import app
-from memsvc.settings import Settings, load_settings
+from memsvc.settings import Settings, SettingsError, load_settings
 from memsvc.settings.profile import Profile
 
 POSTGRES = "postgresql://nobody@127.0.0.1:1/none"
@@ -58,7 +57,7 @@ def test_a_server_is_named_once() -> None:
 @pytest.mark.parametrize("profile", [Profile.CLUSTER, Profile.POSTGRES])
 def test_a_profile_without_its_database_is_refused(profile: Profile) -> None:
     """The variable to set is named."""
-    with pytest.raises(ValidationError, match="MEMSVC_METADATA__OPTIONS__URL=postgresql://"):
+    with pytest.raises(SettingsError, match="MEMSVC_METADATA__OPTIONS__URL=postgresql://"):
         load_settings(profile=profile)
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from pydantic import ValidationError
 
-from memsvc.settings import load_settings
+from memsvc.settings import SettingsError, load_settings
 
 
 @pytest.fixture
@@ -47,16 +46,16 @@ def test_kubernetes_links_are_followed(secrets: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "place"),
-    [("memsvc_metdata__options__url", ("metdata",)), ("memsvc_log__levle", ("log", "levle"))],
+    [("memsvc_metdata__options__url", "metdata"), ("memsvc_log__levle", "log.levle")],
 )
-def test_an_unknown_name_is_refused(secrets: Path, name: str, place: tuple[str, ...]) -> None:
+def test_an_unknown_name_is_refused(secrets: Path, name: str, place: str) -> None:
     """As with variables, in a group that is there and in one that is not."""
     (secrets / name).write_text("postgresql://memsvc:s3cret@db/memsvc")
 
-    with pytest.raises(ValidationError) as refused:
+    with pytest.raises(SettingsError) as refused:
         load_settings()
 
-    assert [problem["loc"] for problem in refused.value.errors()] == [place]
+    assert str(refused.value).startswith(f"The settings are wrong: {place}: there is no such setting")
 
 
 def test_a_folder_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
