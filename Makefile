@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 help:  ## Say what can be done
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-install: $(VENV)/.installed  ## Install memsvc into .venv
+install: $(VENV)/.installed  ## Install memsvc, the service included, into .venv
 
 install-dev: $(VENV)/.installed-dev  ## Install memsvc and what its tests and checks need
 
@@ -68,8 +68,8 @@ COMPILE := uv pip compile pyproject.toml --quiet --universal --python-version 3.
 
 lock:  ## Pin every dependency anew, with hashes (needs uv)
 	rm -f requirements.lock requirements-dev.lock docker/requirements.lock
-	$(COMPILE) --extra wordllama --extra openai --extra fastembed --extra otel --extra s3 --extra postgres --extra mcp --group test --group docs --group dev -o requirements-dev.lock
-	$(COMPILE) -c requirements-dev.lock -o requirements.lock
+	$(COMPILE) --extra server --extra wordllama --extra openai --extra fastembed --extra otel --extra s3 --extra postgres --extra mcp --group test --group docs --group dev -o requirements-dev.lock
+	$(COMPILE) --extra server -c requirements-dev.lock -o requirements.lock
 	$(COMPILE) -c requirements-dev.lock --all-extras -o docker/requirements.lock
 
 sbom: install-dev  ## Write what the image may hold, as CycloneDX, into dist/memsvc.cdx.json

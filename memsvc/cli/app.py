@@ -18,6 +18,7 @@ from memsvc.cli import (
     import_memories,
     keys,
     maintenance,
+    mcp_bridge,
     memories,
     migrate,
     reminders,
@@ -27,6 +28,7 @@ from memsvc.cli import (
     settings,
     user_data,
     vault,
+    vault_watch,
     watch,
 )
 from memsvc.cli.demo.run import demo
@@ -71,7 +73,7 @@ app.command()(history.rollback)
 app.add_typer(history.checkpoint, name="checkpoint")
 app.command()(context.context)
 app.command()(context.load)
-app.command("mcp")(serve.mcp)
+app.command("mcp")(mcp_bridge.mcp)
 app.command("import")(import_memories.import_memories)
 app.command()(user_data.export)
 app.command()(user_data.import_user)
@@ -80,7 +82,7 @@ app.command()(user_data.backup)
 app.command()(migrate.migrate_backend)
 app.command()(watch.watch)
 app.add_typer(watch.quarantine, name="quarantine")
-vault.app.command("watch")(vault.watch)
+vault.app.command("watch")(vault_watch.watch)
 app.add_typer(vault.app, name="vault")
 app.add_typer(reminders.app, name="reminders")
 app.command()(diagnostics.stats)

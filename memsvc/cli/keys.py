@@ -4,26 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from memsvc.cli.connection import ApiKey, Certificate, CertificateKey, TlsCa, os_user, tls_of
+from memsvc.cli.connection import DEFAULT_ADDRESS, ApiKey, Certificate, CertificateKey, TlsCa, os_user, tls_of
 from memsvc.cli.enums import KeyRole
 from memsvc.cli.errors import print_error, report_errors
 from memsvc.cli.output import local_time, write, write_json, write_table
 
 if TYPE_CHECKING:
+    from memsvc.cli.offline import OfflineKeys
     from memsvc.client import Memsvc
-    from memsvc.engine.admin.api_keys import ApiKeyService
-    from memsvc.settings import Settings
     from memsvc.v1 import admin_service_pb2 as admin_pb
 
 T = TypeVar("T")
 
-DEFAULT_ADDRESS = "127.0.0.1:50051"
 PAGE = 1_000
 app = typer.Typer(help="Make, list and revoke API keys.", no_args_is_help=True)
 
@@ -43,26 +41,22 @@ AsJson = Annotated[bool, typer.Option("--json", help="Answer in JSON, for progra
 class _Place:
     """Location of the keys: behind a service, or in a data directory."""
 
-    def __init__(self, address: str, settings: Callable[[], Settings], client: Callable[[str], Memsvc]) -> None:
+    def __init__(
+        self, address: str, config: Path | None, data_dir: Path | None, client: Callable[[str], Memsvc]
+    ) -> None:
         self._address = address
-        self._settings = settings
+        self._config = config
+        self._data_dir = data_dir
         self._client = client
 
-    def do(self, by_service: Callable[[Memsvc], T], by_store: Callable[[ApiKeyService], T]) -> T:
+    def do(self, by_service: Callable[[Memsvc], T], by_store: Callable[[OfflineKeys], T]) -> T:
         """Do it by the service when one is named or has the directory open, else by the store."""
-        from memsvc.bootstrap.offline import offline_keys  # noqa: PLC0415
-        from memsvc.domain.errors import DataDirectoryLockedError  # noqa: PLC0415 - a quick start
-
         if not self._address:
-            settings = self._settings()
-            try:
-                with offline_keys(settings) as keys:
-                    print_error(f"No service has {settings.data_dir} open; working on it.")
+            from memsvc.cli.offline import opened_keys  # noqa: PLC0415 - a quick start
+
+            with opened_keys(self._config, self._data_dir) as keys:
+                if keys is not None:
                     return by_store(keys)
-            except DataDirectoryLockedError:
-                print_error(
-                    f"A service has {settings.data_dir} open; asking {DEFAULT_ADDRESS}, unless --address names another."
-                )
         with self._client(self._address or DEFAULT_ADDRESS) as client:
             return by_service(client)
 
@@ -77,12 +71,11 @@ def _place(
 ) -> Iterator[_Place]:
     with report_errors(address or DEFAULT_ADDRESS):
         from memsvc.client import Memsvc  # noqa: PLC0415 - a quick start
-        from memsvc.settings import load_settings  # noqa: PLC0415
 
-        overrides = {} if data_dir is None else {"data_dir": data_dir}
         yield _Place(
             address,
-            lambda: load_settings(config, **overrides),
+            config,
+            data_dir,
             lambda where: Memsvc(where, user_id=os_user(), api_key=api_key, tls=tls_of(*tls)),
         )
 
@@ -125,7 +118,7 @@ def create(  # noqa: PLR0913 - an option each
     with _place(address, data_dir, config, api_key, (tls_ca, tls_certificate, tls_key)) as place:
         reply = place.do(
             lambda client: client.create_api_key(role=role.name, ttl=ttl, **fields),  # type: ignore[arg-type]  # names of the API
-            lambda keys: _made(keys, f"API_KEY_ROLE_{role.name}", ttl, fields),
+            lambda keys: keys.create(f"API_KEY_ROLE_{role.name}", ttl, fields),
         )
     if as_json:
         write_json(reply)
@@ -152,17 +145,8 @@ def list_keys(  # noqa: PLR0913 - an option each
     def by_service(client: Memsvc) -> list[admin_pb.ApiKey]:
         return list(client.api_keys(include_ended=all_keys, page_size=PAGE))
 
-    def by_store(keys: ApiKeyService) -> list[admin_pb.ApiKey]:
-        from memsvc.server.responses.admin import api_key_to_proto  # noqa: PLC0415 - a quick start
-
-        now, found, after = datetime.now(UTC), [], ""
-        while page := keys.page(after=after, limit=PAGE, include_ended=all_keys):
-            found += [api_key_to_proto(key, now) for key in page]
-            after = page[-1].id
-        return found
-
     with _place(address, data_dir, config, api_key, (tls_ca, tls_certificate, tls_key)) as place:
-        found = place.do(by_service, by_store)
+        found = place.do(by_service, lambda keys: keys.list(include_ended=all_keys))
     if as_json:
         for key in found:
             write_json(key)
@@ -185,40 +169,20 @@ def revoke(  # noqa: PLR0913 - an option each
     as_json: AsJson = False,
 ) -> None:
     """Make a key open nothing any more, for good."""
-
-    def by_store(keys: ApiKeyService) -> admin_pb.ApiKey:
-        from memsvc.server.responses.admin import api_key_to_proto  # noqa: PLC0415 - a quick start
-
-        return api_key_to_proto(keys.revoke(key_id), datetime.now(UTC))
-
     with _place(address, data_dir, config, api_key, (tls_ca, tls_certificate, tls_key)) as place:
-        key = place.do(lambda client: client.revoke_api_key(key_id).api_key, by_store)
+        key = place.do(lambda client: client.revoke_api_key(key_id).api_key, lambda keys: keys.revoke(key_id))
     if as_json:
         write_json(key)
         return
     write(f"{key.id} is revoked")
 
 
-def _made(
-    keys: ApiKeyService, role: str, ttl: timedelta | None, fields: dict[str, Any]
-) -> admin_pb.CreateApiKeyResponse:
-    """Make a key in the store as the service would."""
-    from memsvc.server.requests.admin import create_api_key_request  # noqa: PLC0415 - a quick start
-    from memsvc.server.responses.admin import api_key_to_proto  # noqa: PLC0415
+def _row(key: admin_pb.ApiKey) -> tuple[str, ...]:
     from memsvc.v1 import admin_service_pb2 as admin_pb  # noqa: PLC0415 - a quick start
 
-    request = admin_pb.CreateApiKeyRequest(role=admin_pb.ApiKeyRole.Value(role), **fields)
-    if ttl is not None:
-        request.ttl.FromTimedelta(ttl)
-    made = keys.create(create_api_key_request(request)[0])
-    return admin_pb.CreateApiKeyResponse(api_key=api_key_to_proto(made.key, datetime.now(UTC)), secret=made.text)
-
-
-def _row(key: admin_pb.ApiKey) -> tuple[str, ...]:
-    from memsvc.server.enums import API_KEY_ROLE, API_KEY_STATE  # noqa: PLC0415 - a quick start
-
     expires = f"{local_time(key.expire_time):%Y-%m-%d %H:%M}" if key.HasField("expire_time") else ""
-    role, state = _name(API_KEY_ROLE.from_proto[key.role]), _name(API_KEY_STATE.from_proto[key.state])
+    role = _name(admin_pb.ApiKeyRole.Name(key.role).removeprefix("API_KEY_ROLE_"))
+    state = _name(admin_pb.ApiKeyState.Name(key.state).removeprefix("API_KEY_STATE_"))
     return key.id, key.name, role, state, expires, key.tenant_id, ", ".join(key.user_ids), ", ".join(key.project_ids)
 
 

@@ -14,10 +14,10 @@ from memsvc.cli.conflicts import tell_conflicts
 from memsvc.cli.connection import CliContext, connected
 from memsvc.cli.enums import ConflictPolicy, Kind, Layer, OnDuplicate, Origin
 from memsvc.cli.errors import CommandError
+from memsvc.cli.offline import restore_backup
 from memsvc.cli.options import given_text, in_utc
 from memsvc.cli.output import date_of, local_time, shortened, write, write_json, write_table
 from memsvc.cli.reminders import reminder_detector, shown_reminder
-from memsvc.cli.user_data import restore_backup
 
 if TYPE_CHECKING:
     from memsvc.client import NewMemory, request_types

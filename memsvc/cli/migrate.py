@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from memsvc.cli.connection import ApiKey, Certificate, CertificateKey, TlsCa, os_user, tls_of
-from memsvc.cli.errors import CommandError, print_error, report_errors
-from memsvc.cli.keys import DEFAULT_ADDRESS, Address, AsJson, Config, DataDir
+from memsvc.cli.connection import DEFAULT_ADDRESS, ApiKey, Certificate, CertificateKey, TlsCa, os_user, tls_of
+from memsvc.cli.errors import CommandError, report_errors
+from memsvc.cli.keys import Address, AsJson, Config, DataDir
 from memsvc.cli.output import progress_bar, write, write_json, write_table
 
 if TYPE_CHECKING:
     from memsvc.client.admin import MigrationAction
-    from memsvc.settings import Settings
     from memsvc.v1 import admin_service_pb2 as admin_pb
 
 URL_VARIABLE = "MEMSVC_METADATA__OPTIONS__URL"
@@ -72,14 +71,19 @@ def migrate_backend(  # noqa: PLR0913 - an option each
     When it breaks off, say the same again: it goes on where it was.
     """
     with report_errors(address or DEFAULT_ADDRESS):
-        from memsvc.client import Memsvc  # noqa: PLC0415 - a quick start
-        from memsvc.settings import load_settings  # noqa: PLC0415
+        from memsvc.cli.offline import migration_steps  # noqa: PLC0415 - a quick start
+        from memsvc.client import Memsvc  # noqa: PLC0415
 
         wanted = _Wanted(_target(to, url), _action(dry_run=dry_run, abort=abort, undo=undo), discard_changes)
-        overrides = {} if data_dir is None else {"data_dir": data_dir}
         tls = tls_of(tls_ca, tls_certificate, tls_key)
         with ExitStack() as stack:
-            steps = None if address else _by_store(stack, load_settings(config, **overrides), wanted)
+            steps = (
+                None
+                if address
+                else migration_steps(
+                    stack, config, data_dir, wanted.url, wanted.action, discard_changes=wanted.discard_changes
+                )
+            )
             if steps is None:
                 where = address or DEFAULT_ADDRESS
                 client = stack.enter_context(Memsvc(where, user_id=os_user(), api_key=api_key, tls=tls))
@@ -112,30 +116,6 @@ def _action(*, dry_run: bool, abort: bool, undo: bool) -> MigrationAction:
     return chosen[0] if chosen else "RUN"
 
 
-def _by_store(
-    stack: ExitStack, settings: Settings, wanted: _Wanted
-) -> Iterator[admin_pb.MigrateBackendResponse] | None:
-    """Return the steps of the store itself; None when a service has the data directory open."""
-    from memsvc.bootstrap.offline import offline_migration  # noqa: PLC0415
-    from memsvc.domain.errors import DataDirectoryLockedError  # noqa: PLC0415 - a quick start
-    from memsvc.engine.admin.store_migration import MoveAction  # noqa: PLC0415
-    from memsvc.ports.operations import MoveChanges, MoveTarget  # noqa: PLC0415
-    from memsvc.server.responses.admin import migrate_backend_response  # noqa: PLC0415
-
-    try:
-        migration = stack.enter_context(offline_migration(settings))
-    except DataDirectoryLockedError:
-        print_error(
-            f"A service has {settings.data_dir} open; asking {DEFAULT_ADDRESS}, unless --address names another."
-        )
-        return None
-    print_error(f"No service has {settings.data_dir} open; working on it.")
-    changes = MoveChanges.DISCARD if wanted.discard_changes else MoveChanges.KEEP
-    return map(
-        migrate_backend_response, migration.run(MoveTarget(wanted.url or ""), MoveAction(wanted.action), changes)
-    )
-
-
 def _followed(steps: Iterator[admin_pb.MigrateBackendResponse], *, as_json: bool) -> admin_pb.MigrateBackendResponse:
     """Draw the progress, or write it line by line, and return the last step."""
     with progress_bar("migrate-backend", shown=not as_json) as bar:
@@ -147,7 +127,6 @@ def _followed(steps: Iterator[admin_pb.MigrateBackendResponse], *, as_json: bool
 
 
 def _phase(step: admin_pb.MigrateBackendResponse) -> str:
-
     from memsvc.v1 import admin_service_pb2 as admin_pb  # noqa: PLC0415 - a quick start
 
     return admin_pb.MigrationPhase.Name(step.phase).removeprefix("MIGRATION_PHASE_")

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from memsvc.cli.connection import CliContext, connected
 from memsvc.cli.errors import FAILED, CommandError, report_errors
 from memsvc.cli.output import MILLI, flush, write, write_table
+from memsvc.cli.server_extra import require_server
 
 if TYPE_CHECKING:
     import asyncio
@@ -57,6 +57,7 @@ def serve(
     Settings come from memsvc.toml, MEMSVC_ variables and these options.
     """
     with report_errors():
+        require_server("`memsvc serve`")
         settings = read_settings(config, data_dir, address=address, insecure=insecure)
         addresses = _addresses(settings)
         _check_metrics(settings)
@@ -189,6 +190,7 @@ def check(*, data_dir: DataDir = None, config: Config = None, as_json: AsJson = 
     Needs the data directory for itself: ask a running service with `memsvc diagnose`.
     """
     with report_errors():
+        require_server("`memsvc check`")
         from memsvc import logging_config  # noqa: PLC0415 - a quick start
         from memsvc.bootstrap.check import check_backends, configuration_warnings  # noqa: PLC0415
         from memsvc.data_directory import owned  # noqa: PLC0415
@@ -281,68 +283,3 @@ def _check_metrics(settings: Settings) -> None:
             "or say --insecure when the network keeps others out."
         )
         raise CommandError(message)
-
-
-# The command that serves MCP clients on stdin and stdout.
-
-
-def _serve_bridge(  # noqa: PLR0913 - an option each
-    session: CliContext,
-    *,
-    agent: Annotated[str, typer.Option(envvar="MEMSVC_AGENT", help="As which agent memories are written.")] = "",
-    conversation: Annotated[str, typer.Option("--session", envvar="MEMSVC_SESSION", help="The conversation.")] = "",
-    time_zone: Annotated[
-        str,
-        typer.Option(envvar="MEMSVC_TIME_ZONE", help="Your zone, such as Asia/Shanghai.  [default: this machine's]"),
-    ] = "",
-    locale: Annotated[str, typer.Option(envvar="MEMSVC_LOCALE", help="The language of headings: en or zh.")] = "",
-    read_only: Annotated[bool, typer.Option("--read-only", help="Offer only what changes nothing.")] = False,
-    patience: Annotated[float, typer.Option(min=0, help="Seconds to wait for a service that is away.")] = 5.0,
-) -> None:
-    """Serve Claude, Cursor and other MCP clients on stdin and stdout, as memory for one user and project.
-
-    The client starts this command. The service need not run yet.
-    """
-    from importlib.util import find_spec  # noqa: PLC0415 - a quick start
-
-    if find_spec("mcp") is None:
-        message = "The command mcp needs the extra mcp: pip install 'memsvc[mcp]'"
-        raise CommandError(message)
-    from memsvc.mcp.connection import BridgeScope  # noqa: PLC0415
-    from memsvc.mcp.server import run  # noqa: PLC0415
-
-    _check_zone(time_zone)
-    run(
-        BridgeScope(
-            address=session.address,
-            user=session.user,
-            project=session.project,
-            agent=agent,
-            session=conversation,
-            api_key=session.api_key,
-            tls=session.tls,
-            time_zone=time_zone,
-            locale=locale,
-            read_only=read_only,
-            patience_seconds=patience,
-        )
-    )
-
-
-mcp = connected(_serve_bridge, without=("as_json",))
-
-
-def _check_zone(name: str) -> None:
-    """Check the name of a zone.
-
-    Raises:
-        CommandError: There is none of this name.
-    """
-    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError  # noqa: PLC0415 - a quick start
-
-    try:
-        if name:
-            ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        message = f"There is no time zone {name!r}; name one such as Asia/Shanghai."
-        raise CommandError(message) from error

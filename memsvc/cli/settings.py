@@ -13,6 +13,7 @@ from memsvc.cli.connection import project_of
 from memsvc.cli.errors import CommandError, print_error, report_errors
 from memsvc.cli.output import write, write_table
 from memsvc.cli.serve import AsJson, Config, read_settings
+from memsvc.cli.server_extra import require_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -41,9 +42,10 @@ def settings(
 
     A setting such as server.address is said in memsvc.toml, or by the variable MEMSVC_SERVER__ADDRESS.
     """
-    from memsvc.bootstrap.settings_reference import catalogue  # noqa: PLC0415 - a quick start
-
     with report_errors():
+        require_server("`memsvc settings`")
+        from memsvc.bootstrap.settings_reference import catalogue  # noqa: PLC0415 - a quick start
+
         is_document = markdown or into is not None
         known = catalogue(ours_alone=is_document)
         found = [one for one in known.settings if word.lower() in _name(one).lower()]
@@ -125,11 +127,12 @@ def backends(
     as_json: AsJson = False,
 ) -> None:
     """List the backends that can be chosen, and those that are. Whether they answer tells `memsvc check`."""
-    from memsvc.bootstrap.plugins import found_backends  # noqa: PLC0415 - a quick start
-    from memsvc.settings.profile import BACKENDS  # noqa: PLC0415
-
-    found = found_backends()
     with report_errors():
+        require_server("`memsvc backends`")
+        from memsvc.bootstrap.plugins import found_backends  # noqa: PLC0415 - a quick start
+        from memsvc.settings.profile import BACKENDS  # noqa: PLC0415
+
+        found = found_backends()
         settings = read_settings(config, None)
     rows = []
     for each in found:

@@ -193,24 +193,3 @@ def backup(
     if not session.as_json:
         counts = ", ".join(f"{count:,} {what}" for what, count in sorted(step.row_counts.items()) if count)
         write(f"{step.name}: {step.size_bytes:,} bytes; {counts or 'empty'}")
-
-
-def restore_backup(backup_folder: Path, data_dir: Path, *, as_json: bool) -> None:
-    """Make a data directory of a backup, after verifying it.
-
-    Raises:
-        CommandError: The directory is not empty, or the backup is not whole.
-    """
-    from memsvc.bootstrap.offline import restore  # noqa: PLC0415
-    from memsvc.engine.admin.backup import BackupError  # noqa: PLC0415 - a quick start
-
-    try:
-        with progress_bar("restore", shown=not as_json) as bar:
-            counts = restore(backup_folder, data_dir, bar)
-    except BackupError as error:
-        raise CommandError(str(error)) from error
-    if as_json:
-        write(json.dumps({"data_dir": str(data_dir), "row_counts": dict(counts)}))
-    else:
-        found = ", ".join(f"{count:,} {what}" for what, count in sorted(counts.items()) if count)
-        write(f"{data_dir}: {found or 'empty'}. Start with: memsvc serve --data-dir {data_dir}")

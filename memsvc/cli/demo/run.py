@@ -19,6 +19,7 @@ import typer
 import memsvc
 from memsvc.cli.errors import FAILED, CommandError, report_errors
 from memsvc.cli.output import MILLI, date_of, highlighted, milliseconds, progress_bar, shortened, write, write_table
+from memsvc.cli.server_extra import require_server
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,6 +49,7 @@ def demo(
     every search found what it should.
     """
     with report_errors(), ExitStack() as stack:
+        require_server("`memsvc demo`")
         from memsvc.client import Memsvc  # noqa: PLC0415
 
         directory = _directory(keep, stack)

@@ -1,0 +1,146 @@
+"""Work on a data directory that no service has open: API keys, migration of the store, restore of a backup."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from memsvc.cli.connection import DEFAULT_ADDRESS
+from memsvc.cli.errors import CommandError, print_error
+from memsvc.cli.output import progress_bar, write
+from memsvc.cli.server_extra import require_server
+
+if TYPE_CHECKING:
+    from memsvc.client.admin import MigrationAction
+    from memsvc.engine.admin.api_keys import ApiKeyService
+    from memsvc.settings import Settings
+    from memsvc.v1 import admin_service_pb2 as admin_pb
+
+KEY_PAGE = 1_000
+
+
+class OfflineKeys:
+    """The API keys in a data directory, with requests and answers as of the service."""
+
+    def __init__(self, keys: ApiKeyService) -> None:
+        self._keys = keys
+
+    def create(self, role: str, ttl: timedelta | None, fields: dict[str, Any]) -> admin_pb.CreateApiKeyResponse:
+        """Make a key as the service would."""
+        from memsvc.server.requests.admin import create_api_key_request  # noqa: PLC0415 - a quick start
+        from memsvc.server.responses.admin import api_key_to_proto  # noqa: PLC0415
+        from memsvc.v1 import admin_service_pb2 as admin_pb  # noqa: PLC0415
+
+        request = admin_pb.CreateApiKeyRequest(role=admin_pb.ApiKeyRole.Value(role), **fields)
+        if ttl is not None:
+            request.ttl.FromTimedelta(ttl)
+        made = self._keys.create(create_api_key_request(request)[0])
+        return admin_pb.CreateApiKeyResponse(api_key=api_key_to_proto(made.key, datetime.now(UTC)), secret=made.text)
+
+    def list(self, *, include_ended: bool) -> list[admin_pb.ApiKey]:
+        """Return all keys, oldest first."""
+        from memsvc.server.responses.admin import api_key_to_proto  # noqa: PLC0415 - a quick start
+
+        now, after = datetime.now(UTC), ""
+        found: list[admin_pb.ApiKey] = []
+        while page := self._keys.page(after=after, limit=KEY_PAGE, include_ended=include_ended):
+            found += [api_key_to_proto(key, now) for key in page]
+            after = page[-1].id
+        return found
+
+    def revoke(self, key_id: str) -> admin_pb.ApiKey:
+        """Make a key open nothing any more."""
+        from memsvc.server.responses.admin import api_key_to_proto  # noqa: PLC0415 - a quick start
+
+        return api_key_to_proto(self._keys.revoke(key_id), datetime.now(UTC))
+
+
+@contextmanager
+def opened_keys(config: Path | None, data_dir: Path | None) -> Iterator[OfflineKeys | None]:
+    """Open the keys of a data directory; yield None when a service has it open.
+
+    Raises:
+        CommandError: The server is not installed.
+    """
+    require_server("`memsvc keys` without --address")
+    from memsvc.bootstrap.offline import offline_keys  # noqa: PLC0415 - a quick start
+    from memsvc.domain.errors import DataDirectoryLockedError  # noqa: PLC0415
+
+    settings = _settings(config, data_dir)
+    with ExitStack() as stack:
+        try:
+            keys = stack.enter_context(offline_keys(settings))
+        except DataDirectoryLockedError:
+            _tell_service(settings)
+            yield None
+        else:
+            print_error(f"No service has {settings.data_dir} open; working on it.")
+            yield OfflineKeys(keys)
+
+
+def migration_steps(
+    stack: ExitStack,
+    config: Path | None,
+    data_dir: Path | None,
+    url: str | None,
+    action: MigrationAction,
+    *,
+    discard_changes: bool,
+) -> Iterator[admin_pb.MigrateBackendResponse] | None:
+    """Return the steps of the store itself, which *stack* closes; None when a service has the data directory open.
+
+    Raises:
+        CommandError: The server is not installed.
+    """
+    require_server("`memsvc migrate-backend` without --address")
+    from memsvc.bootstrap.offline import offline_migration  # noqa: PLC0415
+    from memsvc.domain.errors import DataDirectoryLockedError  # noqa: PLC0415 - a quick start
+    from memsvc.engine.admin.store_migration import MoveAction  # noqa: PLC0415
+    from memsvc.ports.operations import Changes, MoveTarget  # noqa: PLC0415
+    from memsvc.server.responses.admin import migrate_backend_response  # noqa: PLC0415
+
+    settings = _settings(config, data_dir)
+    try:
+        migration = stack.enter_context(offline_migration(settings))
+    except DataDirectoryLockedError:
+        _tell_service(settings)
+        return None
+    print_error(f"No service has {settings.data_dir} open; working on it.")
+    changes = Changes.DISCARD if discard_changes else Changes.KEEP
+    return map(migrate_backend_response, migration.run(MoveTarget(url or ""), MoveAction(action), changes))
+
+
+def restore_backup(backup_folder: Path, data_dir: Path, *, as_json: bool) -> None:
+    """Make a data directory of a backup, after verifying it.
+
+    Raises:
+        CommandError: The directory is not empty, the backup is not whole, or the server is not installed.
+    """
+    require_server("`memsvc restore --data-dir`")
+    from memsvc.bootstrap.offline import restore  # noqa: PLC0415
+    from memsvc.engine.admin.backup import BackupError  # noqa: PLC0415 - a quick start
+
+    try:
+        with progress_bar("restore", shown=not as_json) as bar:
+            counts = restore(backup_folder, data_dir, bar)
+    except BackupError as error:
+        raise CommandError(str(error)) from error
+    if as_json:
+        write(json.dumps({"data_dir": str(data_dir), "row_counts": dict(counts)}))
+    else:
+        found = ", ".join(f"{count:,} {what}" for what, count in sorted(counts.items()) if count)
+        write(f"{data_dir}: {found or 'empty'}. Start with: memsvc serve --data-dir {data_dir}")
+
+
+def _settings(config: Path | None, data_dir: Path | None) -> Settings:
+    from memsvc.settings import load_settings  # noqa: PLC0415 - a quick start
+
+    return load_settings(config, **({} if data_dir is None else {"data_dir": data_dir}))
+
+
+def _tell_service(settings: Settings) -> None:
+    print_error(f"A service has {settings.data_dir} open; asking {DEFAULT_ADDRESS}, unless --address names another.")
