@@ -59,12 +59,18 @@ def serve(
     with report_errors():
         require_server("`memsvc serve`")
         settings = read_settings(config, data_dir, address=address, insecure=insecure)
+        from memsvc.server.addresses import reserved  # noqa: PLC0415 - a quick start
+
         addresses = _addresses(settings)
-        _check_metrics(settings)
-        _serve(settings, addresses, ready_file)
+        others = filter(None, (settings.metrics.address, settings.server.health_address))
+        with reserved([*addresses, *others]) as reservation:
+            _require_guard(settings, addresses)
+            _check_metrics(settings)
+            _serve(settings, addresses, ready_file, reservation)
 
 
-def _serve(settings: Settings, addresses: tuple[str, ...], ready_file: Path | None) -> None:
+def _serve(settings: Settings, addresses: tuple[str, ...], ready_file: Path | None, reservation: ExitStack) -> None:
+    """Open everything, then give up the *reservation* and listen in its place."""
     import asyncio  # noqa: PLC0415 - a quick start
 
     from memsvc import logging_config  # noqa: PLC0415
@@ -80,6 +86,7 @@ def _serve(settings: Settings, addresses: tuple[str, ...], ready_file: Path | No
     with ExitStack() as stack:
         application = stack.enter_context(app.running(settings))
         _tune_interpreter()
+        reservation.close()
         with asyncio.Runner(loop_factory=_loop_factory(settings.server.event_loop)) as runner:
             runner.run(_server(settings, application, addresses, stack).run(ready))
 
@@ -197,7 +204,7 @@ def check(*, data_dir: DataDir = None, config: Config = None, as_json: AsJson = 
         from memsvc.settings import LogLevel  # noqa: PLC0415
 
         settings = read_settings(config, data_dir)
-        _addresses(settings)
+        _require_guard(settings, _addresses(settings))
         logging_config.configure(settings.log.model_copy(update={"level": LogLevel.WARNING}))
         with owned(settings.data_dir, visits=True) as directory:
             found = check_backends(settings, directory.path)
@@ -235,19 +242,25 @@ def read_settings(config: Path | None, data_dir: Path | None, *, address: str = 
 
 
 def _addresses(settings: Settings) -> tuple[str, ...]:
-    """Return where to listen.
+    """Return where to listen."""
+    from memsvc.server.addresses import require_address  # noqa: PLC0415 - a quick start
 
-    Raises:
-        CommandError: An address can be reached from other machines, where nobody is asked for a key or a certificate.
-    """
-    from memsvc.server.addresses import is_local, require_address  # noqa: PLC0415 - a quick start
-
-    server = settings.server
-    addresses = tuple(part.strip() for part in server.address.split(",") if part.strip())
+    addresses = tuple(part.strip() for part in settings.server.address.split(",") if part.strip())
     for address in addresses:
         require_address(address)
+    return addresses
+
+
+def _require_guard(settings: Settings, addresses: tuple[str, ...]) -> None:
+    """Refuse addresses that other machines can reach, unless callers are asked for a key or a certificate.
+
+    Raises:
+        CommandError: They are not.
+    """
+    from memsvc.server.addresses import is_local  # noqa: PLC0415 - a quick start
+
     beyond = [address for address in addresses if not is_local(address)]
-    if beyond and not server.insecure and not _is_guarded(settings):
+    if beyond and not settings.server.insecure and not _is_guarded(settings):
         message = (
             f"Anybody who can reach {beyond[0]} could read and change all memories. Make a key with `memsvc keys "
             'create --role admin`, or set access.keys to "required", so that callers are asked for keys; or set '
@@ -255,7 +268,6 @@ def _addresses(settings: Settings) -> tuple[str, ...]:
             "--insecure when the network keeps others out."
         )
         raise CommandError(message)
-    return addresses
 
 
 def _is_guarded(settings: Settings) -> bool:

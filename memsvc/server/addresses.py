@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import socket
 import stat
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from ipaddress import ip_address
 from pathlib import Path
 from urllib.parse import unquote
@@ -15,6 +18,7 @@ from memsvc.reported_error import ReportedError
 
 UNIX = "unix:"
 PROBE_SECONDS = 1.0
+MAX_PORT = 65_535
 
 
 class AddressError(ReportedError):
@@ -61,7 +65,9 @@ def require_address(address: str) -> None:
     Raises:
         AddressError: It does not.
     """
-    if not address.startswith((UNIX, "unix-abstract:")) and not address.rpartition(":")[2].isdecimal():
+    port = address.rpartition(":")[2]
+    is_port = port.isdecimal() and int(port) <= MAX_PORT
+    if not is_port and not address.startswith((UNIX, "unix-abstract:")):
         message = f"Cannot listen at {address!r}: give HOST:PORT, such as 127.0.0.1:50051, or unix:PATH."
         raise AddressError(message)
 
@@ -117,3 +123,64 @@ async def listen(server: grpc.aio.Server, address: str, credentials: grpc.Server
         message = f"Cannot listen at {address!r}: it is in use, or not an address of this machine."
         raise AddressError(message) from error
     return bound_address(address, port)
+
+
+@contextmanager
+def reserved(addresses: Iterable[str]) -> Iterator[ExitStack]:
+    """Hold *addresses* without listening, so that clients are refused until the server listens.
+
+    The server binds them itself: close what is yielded before it does. Unix sockets cannot be held and are only
+    checked. Without this an address that is in use would be noticed when all backends are open.
+
+    Raises:
+        AddressError: An address is in use, or not one of this machine.
+    """
+    with ExitStack() as held:
+        for address in addresses:
+            require_address(address)
+            if address.startswith(UNIX):
+                remove_stale_socket(address)
+                _require_folder(address)
+            elif not address.startswith("unix-abstract:"):
+                _hold(address, held)
+        yield held
+
+
+def _require_folder(address: str) -> None:
+    path = socket_path(address)
+    if path is not None and not path.parent.is_dir():
+        message = (
+            f"Cannot listen at {address!r}: there is no folder {str(path.parent)!r}; make it or choose another path."
+        )
+        raise AddressError(message)
+
+
+def _hold(address: str, held: ExitStack) -> None:
+    """Bind what an address stands for; a name may stand for one that this machine does not have, beside another."""
+    host, _, port = address.rpartition(":")
+    failures: list[OSError] = []
+    sockets: list[socket.socket] = []
+    try:
+        found = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        for family, kind, protocol, _, place in found:
+            try:
+                one = held.enter_context(socket.socket(family, kind, protocol))
+                # As gRPC does: connections that ended a moment ago do not keep a port in use.
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if family == socket.AF_INET6:
+                    one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, place[0] != "::")
+                one.bind(place)
+                sockets.append(one)
+            except OSError as error:
+                failures.append(error)
+    except OSError as error:
+        message = f"Cannot listen at {address!r}: it is not an address of this machine."
+        raise AddressError(message) from error
+    in_use = next((error for error in failures if error.errno == errno.EADDRINUSE), None)
+    if in_use is not None:
+        message = f"Cannot listen at {address!r}: the port is in use; stop the other process or choose another port."
+        raise AddressError(message) from in_use
+    if not sockets:
+        reason = failures[0].strerror if failures else "it is not an address of this machine"
+        message = f"Cannot listen at {address!r}: {reason}."
+        raise AddressError(message)

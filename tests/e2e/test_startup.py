@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from memsvc.data_directory import owned
 from memsvc.v1 import admin_service_pb2 as admin_pb
 from memsvc.v1 import types_pb2 as types_pb
 from tests.support.rpc import TIMEOUT, create, get, list_all
@@ -49,13 +48,21 @@ def test_a_second_process_on_the_data_directory_is_told_whose_it_is(server: Serv
 
 
 def test_a_second_server_at_the_address_is_refused(server: ServerProcess, tmp_path: Path) -> None:
-    """No port is shared, and what was opened is closed again."""
-    line = said(serve("--address", server.bound, "--data-dir", str(tmp_path / "data")))
+    """In one line, before anything is made or opened."""
+    done = serve("--address", server.bound, "--data-dir", str(tmp_path / "data"))
 
-    assert server.bound in line
-    assert "in use" in line
-    with owned(tmp_path / "data") as directory:
-        assert (directory.path / "metadata").is_dir()
+    reason = "the port is in use; stop the other process or choose another port."
+    assert done.stderr == f"memsvc: Cannot listen at {server.bound!r}: {reason}\n"
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.parametrize("variable", ["MEMSVC_METRICS__ADDRESS", "MEMSVC_SERVER__HEALTH_ADDRESS"])
+def test_a_second_port_that_is_in_use_is_refused(server: ServerProcess, tmp_path: Path, variable: str) -> None:
+    """As early as the first."""
+    done = serve("--address", "127.0.0.1:0", "--data-dir", str(tmp_path / "data"), **{variable: server.bound})
+
+    assert f"Cannot listen at {server.bound!r}: the port is in use" in said(done)
+    assert not (tmp_path / "data").exists()
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0:0", "127.0.0.1:0,[::]:50051"])
