@@ -49,7 +49,7 @@ def capture(
     if session.as_json:
         write_json(reply)
         return
-    write_table(("=remember", "=why", "=scope", "=kind", "~text", "memory"), [_row(one) for one in reply.decisions])
+    write_table(("=remember", "=why", "=scope", "=kind", "~text", "=memory"), [_row(one) for one in reply.decisions])
     tell_conflicts(conflict for decision in reply.decisions for conflict in decision.conflicts)
     say_redactions(reply.redactions)
     if reply.notice:
@@ -208,7 +208,7 @@ def _tell(replies: Iterable[memory_pb.FlushMessagesResponse]) -> None:
         notices += [reply.notice] if reply.notice else []
         tell_conflicts([conflict for result in reply.results for conflict in result.conflicts])
         say_redactions(reply.redactions)
-    write_table(("=outcome", "=scope", "=kind", "~text", "memory"), rows)
+    write_table(("=outcome", "=scope", "=kind", "~text", "=memory"), rows)
     write(f"{len(rows)} remembered, {ignored} statements ignored")
     for notice in dict.fromkeys(notices):
         print_error(f"memsvc: {notice}")

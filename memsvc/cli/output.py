@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from google.protobuf.message import Message
     from google.protobuf.timestamp_pb2 import Timestamp
+    from rich.console import Console
     from rich.text import Text
 
     from memsvc.v1 import search_service_pb2 as search_pb
@@ -19,6 +20,12 @@ if TYPE_CHECKING:
 
 MILLI = 1_000
 MARKS = ">=~"
+WHOLE = (">", "=")
+"""The marks of columns that are never narrowed."""
+LEAST_TEXT = 16
+"""The least width of a column of texts; with less room for it, records are drawn in place of a table."""
+BORDER = 3
+"""The width of a border and the space on both sides of it."""
 
 
 def write(line: str = "") -> None:
@@ -42,10 +49,11 @@ def write_table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]], *,
     """Write a table: drawn on a terminal, else a line for each row with tabs between.
 
     The first sign of a column's name says how it is drawn: ">" to the right, for numbers; "=" in one piece; "~" cut
-    where the terminal ends.
+    where the terminal ends. A terminal shows those last, and gets a line for each cell when it is too narrow
+    for the table.
     """
     names = [column.lstrip(MARKS) for column in columns]
-    body = list(rows)
+    body: list[Sequence[str | Text]] = list(rows)
     if not sys.stdout.isatty():
         if title:
             write(title)
@@ -54,24 +62,88 @@ def write_table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]], *,
         return
     from rich.console import Console  # noqa: PLC0415 - a quick start
 
+    console = Console()
     if not body:
-        Console().print(f"{title}: none." if title else "None.", highlight=False)
+        console.print(f"{title}: none." if title else "None.", highlight=False)
         return
+    # Stable: texts that are cut come last, the others stay in their order.
+    order = sorted(range(len(columns)), key=lambda place: columns[place].startswith("~"))
+    columns, names = [columns[place] for place in order], [names[place] for place in order]
+    body = [[row[place] for place in order] for row in body]
+    widths = _widths(columns, names, body, console.width)
+    if widths is None:
+        _draw_records(console, columns, body, title)
+    else:
+        _draw_table(console, columns, body, title, widths)
+
+
+def _widths(
+    columns: Sequence[str], names: Sequence[str], body: Sequence[Sequence[str | Text]], total: int
+) -> list[int] | None:
+    """Return the width of each column; texts share what the others leave. None: they could not be read."""
+    from rich.cells import cell_len  # noqa: PLC0415
+
+    most = [max(cell_len(name), *(cell_len(str(row[place])) for row in body)) for place, name in enumerate(names)]
+    widths = [
+        full if column.startswith(WHOLE) else min(full, max(cell_len(name), LEAST_TEXT))
+        for column, name, full in zip(columns, names, most, strict=True)
+    ]
+    room = total - sum(widths) - BORDER * len(widths) - 1
+    if room < 0:
+        return None
+    while room and (narrow := [place for place, width in enumerate(widths) if width < most[place]]):
+        for place in narrow[:room]:
+            widths[place] += 1
+        room -= min(room, len(narrow))
+    return widths
+
+
+def _draw_table(
+    console: Console, columns: Sequence[str], body: Iterable[Sequence[str | Text]], title: str, widths: Iterable[int]
+) -> None:
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
 
     table = Table(title=title or None, title_justify="left", title_style="bold")
-    for place, (column, name) in enumerate(zip(columns, names, strict=True)):
+    for column, width in zip(columns, widths, strict=True):
         table.add_column(
-            name,
+            column.lstrip(MARKS),
             justify="right" if column.startswith(">") else "left",
             no_wrap=column.startswith(tuple(MARKS)),
             overflow="ellipsis" if column.startswith("~") else "fold",
-            min_width=max((len(str(row[place])) for row in body), default=0) if column.startswith("=") else None,
+            width=width,
         )
     for row in body:
         table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
-    Console().print(table)
+    console.print(table)
+
+
+def _draw_records(console: Console, columns: Sequence[str], body: Iterable[Sequence[str | Text]], title: str) -> None:
+    """Draw a line for each cell, for terminals on which the columns of a table have no room."""
+    from rich.text import Text  # noqa: PLC0415
+
+    indent = max(len(column.lstrip(MARKS)) for column in columns) + 2
+    if title:
+        console.print(Text(title, "bold"))
+    for number, row in enumerate(body):
+        if number or title:
+            console.print()
+        for column, cell in zip(columns, row, strict=True):
+            value = Text(cell) if isinstance(cell, str) else cell.copy()
+            if not value.plain:
+                continue
+            name = Text(column.lstrip(MARKS).ljust(indent), "bold")
+            if column.startswith("~"):
+                value = Text(" ").join(value.split())
+                value.truncate(max(console.width - indent, 1), overflow="ellipsis")
+            if column.startswith("=") and indent + value.cell_len > console.width:
+                # In one piece, so that it can be copied.
+                console.print(name)
+                console.print(value, soft_wrap=True)
+                continue
+            lines = value.wrap(console, max(console.width - indent, 1))
+            for first, line in enumerate(lines):
+                console.print(Text.assemble(name if not first else " " * indent, line), soft_wrap=True)
 
 
 def _flat(text: str) -> str:

@@ -115,7 +115,9 @@ def show_hits(reply: search_pb.SearchResponse, *, explain: bool = False, title: 
     if explain:
         columns.append("why")
     if explain or not sys.stdout.isatty():
-        columns.append("memory")
+        columns.append("=memory")
+    if sys.stdout.isatty():
+        columns.sort(key=lambda column: column == "found")
     if reply.hits:
         write_table(columns, [_cells(hit, columns) for hit in reply.hits], title=title)
     else:
@@ -135,7 +137,7 @@ def _cells(hit: search_pb.Hit, columns: Sequence[str]) -> list[str | Text]:
         "=date": date_of(hit.memory),
         "found": highlighted(hit, who),
         "why": why(hit),
-        "memory": hit.memory.id,
+        "=memory": hit.memory.id,
     }
     return [cells[column] for column in columns]
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import io
+import re
 import sys
+from collections.abc import Sequence
 
 import pytest
+from rich.cells import cell_len
 
 from memsvc.cli.output import write_table
 
@@ -33,3 +36,61 @@ def test_a_table_without_rows_has_its_header_in_a_pipe(capsys: pytest.CaptureFix
     write_table(("id", "content"), [])
 
     assert capsys.readouterr().out == "id\tcontent\n"
+
+
+IDS = [f"0193a2b4-5c6d-7e8f-9a0b-1c2d3e4f{number:04x}" for number in range(3)]
+CONTENT = "The ferry to the island leaves at noon, 轮渡中午十二点从码头出发, and it returns at six in the evening."
+TABLES = {
+    "list": (("=id", "=date", "~content"), ("2026-11-24", CONTENT)),
+    "reminders": (("=id", "=date", "=slot", "=overdue", "~content"), ("2026-11-24", "afternoon", "overdue", CONTENT)),
+    "capture": (("=memory", "=why", "=scope", "=kind", "~text"), ("stated", "global", "preference", CONTENT)),
+    "search": (("=memory", ">score", "=date", "why", "found"), ("0.812", "2026-11-24", "dense #1 0.83", CONTENT)),
+    "keys": (
+        ("=key", "name", "=role", "=state", "=expires", "tenant", "users", "projects"),
+        ("operations", "read-write", "active", "2026-11-24 12:00", "", "ann, ben", "garden, house"),
+    ),
+}
+
+
+def drawn(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], width: int, monkeypatch: pytest.MonkeyPatch
+) -> list[str]:
+    """Return the lines of a table on a terminal of so many columns, without colours."""
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setenv("COLUMNS", str(width))
+    write_table(columns, rows, title="Title")
+    return re.sub(r"\x1b\[[0-9;]*m", "", terminal.getvalue()).splitlines()
+
+
+@pytest.mark.parametrize("width", [45, 60, 80, 100, 160])
+@pytest.mark.parametrize("table", TABLES)
+def test_a_table_fits_its_terminal(table: str, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No line is wider, no id is broken or lost, no column has no width, and every text shows its beginning."""
+    columns, cells = TABLES[table]
+    lines = drawn(columns, [(one, *cells) for one in IDS], width, monkeypatch)
+    text = "\n".join(lines)
+
+    assert max(map(cell_len, lines)) <= width
+    assert [text.count(one) for one in IDS] == [1, 1, 1]
+    assert "┃┃" not in text
+    assert all(column.lstrip("=>~") in text for column, cell in zip(columns, ("", *cells), strict=True) if cell)
+    assert CONTENT not in cells or text.count("The ferry") == 3
+
+
+def test_texts_that_are_cut_come_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever their place in the lines of a pipe."""
+    wide = drawn(("=who", "~text", "=memory"), [("ann", CONTENT, IDS[0])], 100, monkeypatch)
+    narrow = drawn(("=who", "~text", "=memory"), [("ann", CONTENT, IDS[0])], 45, monkeypatch)
+
+    assert wide[2].split() == ["┃", "who", "┃", "memory", "┃", "text", "┃"]
+    assert [line.split()[0] for line in narrow[2:]] == ["who", "memory", "text"]
+
+
+def test_an_id_that_a_narrow_terminal_has_no_room_for_beside_its_name_gets_a_line(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In one piece, so that it can be copied."""
+    lines = drawn(("=reference", "name"), [(f"chart:{IDS[0]}", "sales.png")], 45, monkeypatch)
+
+    assert [line.rstrip() for line in lines[2:]] == ["reference", f"chart:{IDS[0]}", "name       sales.png"]
