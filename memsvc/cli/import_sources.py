@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
+import re
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from io import TextIOBase
 from pathlib import Path
 from typing import IO
 
@@ -13,7 +15,7 @@ from google.protobuf.json_format import Parse, ParseError
 
 from memsvc.cli.enums import ImportFormat
 from memsvc.cli.errors import CommandError
-from memsvc.cli.options import stdin_lines, utf8_lines
+from memsvc.cli.options import stdin_lines
 from memsvc.domain.memory_keys import fault_of
 from memsvc.domain.user_data import FORMAT
 from memsvc.text.chunking import BlockKind, blocks
@@ -23,14 +25,33 @@ MARKDOWN = frozenset({".md", ".markdown"})
 KEY_CHARS = 256
 TITLE_CHARS = 512
 SOURCE_CHARS = 256
-_LISTED = " Available Fields"
+JSON_LINES = frozenset({".json", ".jsonl", ".ndjson"})
+"""The endings of files whose lines are taken one by one, even if the first of them is bad."""
+_LISTED = re.compile(r"\s*Available Fields.*", re.DOTALL)
+_IN_FIELD = re.compile(r"Failed to parse (\S+) field: ")
+_UNKNOWN = re.compile(r'Message type "\S+" has no field named "([^"]*)" at ".*"\.?')
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One memory of a source.
+
+    Attributes:
+        place: Where it is, such as "Line 3 of notes.jsonl".
+        memory: The memory; None when the line is none.
+        fault: What is wrong with the line then, after the name of the field if it is one of a field.
+    """
+
+    place: str
+    memory: types_pb.Memory | None
+    fault: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
     """Memories to be imported, and how many there are when that is known."""
 
-    memories: Iterable[types_pb.Memory]
+    entries: Iterable[Entry]
     count: int | None
 
 
@@ -38,13 +59,14 @@ def read_source(path: str, form: ImportFormat) -> Source:
     """Return the memories of a file, a directory of Markdown documents, or stdin ("-").
 
     Raises:
-        CommandError: There is no such file, or none to import in the directory. A line that is no memory raises it
-            when it is read.
+        CommandError: There is no such file, none to import in the directory, or the file is in another format. An
+            export of a user raises it when it is read.
     """
     if path == "-":
         if form is ImportFormat.MD:
             return _documents([("stdin", "".join(stdin_lines()))])
-        return Source(memories_from_lines(stdin_lines(), "stdin"), None)
+        lines = io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors="surrogateescape")
+        return Source(entries_from_lines(lines, "stdin"), None)
     place = Path(path)
     if not place.exists():
         message = f"There is no {path!r}."
@@ -57,9 +79,35 @@ def read_source(path: str, form: ImportFormat) -> Source:
         return _documents([(file.relative_to(place).as_posix(), _text(file)) for file in files])
     if form is ImportFormat.MD or (form is ImportFormat.AUTO and place.suffix.lower() in MARKDOWN):
         return _documents([(place.name, _text(place))])
-    with place.open(encoding="utf-8") as lines:
-        count = sum(1 for line in utf8_lines(lines, repr(path)) if line.strip())
-    return Source(_memories_from_file(place), count)
+    return Source(_entries_from_file(place), _count_lines(place))
+
+
+def _count_lines(path: Path) -> int:
+    """Return how many lines are not blank.
+
+    Raises:
+        CommandError: The file holds something else than JSON Lines.
+    """
+    count = 0
+    with _opened(path) as lines:
+        for line in filter(str.strip, lines):
+            if not count:
+                _require_json_lines(path, line)
+            count += 1
+    return count
+
+
+def _require_json_lines(path: Path, line: str) -> None:
+    """Check the first line of a file, for which a whole import in vain would be no help."""
+    if line.lstrip().startswith("["):
+        message = f"{str(path)!r} holds a JSON array; write one memory to a line."
+        raise CommandError(message)
+    if path.suffix.lower() not in JSON_LINES and not line.lstrip().startswith("{"):
+        message = (
+            f"{str(path)!r} holds text, not JSON Lines; import a memory for each of its sections with --format md, or "
+            f"store it as one document with `memsvc ingest`."
+        )
+        raise CommandError(message)
 
 
 def _text(file: Path) -> str:
@@ -71,40 +119,63 @@ def _text(file: Path) -> str:
 
 
 def _documents(documents: list[tuple[str, str]]) -> Source:
-    memories = [memory for name, text in documents for memory in memories_from_markdown(text, name)]
-    return Source(memories, len(memories))
+    entries = [
+        Entry(f"Section {memory.title!r} of {name}", memory)
+        for name, text in documents
+        for memory in memories_from_markdown(text, name)
+    ]
+    return Source(entries, len(entries))
 
 
-def _memories_from_file(path: Path) -> Iterator[types_pb.Memory]:
-    with path.open(encoding="utf-8") as lines:
-        yield from memories_from_lines(lines, path.name)
+def _opened(path: Path) -> IO[str]:
+    # Bytes that are no UTF-8 concern their line alone.
+    return path.open(encoding="utf-8", errors="surrogateescape")
 
 
-def memories_from_lines(lines: IO[str] | TextIOBase | Iterable[str], name: str) -> Iterator[types_pb.Memory]:
-    """Yield a memory for each line that is not blank.
+def _entries_from_file(path: Path) -> Iterator[Entry]:
+    with _opened(path) as lines:
+        yield from entries_from_lines(lines, path.name)
+
+
+def entries_from_lines(lines: Iterable[str], name: str) -> Iterator[Entry]:
+    """Yield a memory, or what is wrong, for each line that is not blank.
 
     Raises:
-        CommandError: A line is no memory; the message says which line of *name* and why.
+        CommandError: It is an export of a user.
     """
     for number, line in enumerate(lines, start=1):
-        if line.strip():
-            try:
-                yield _memory(line)
-            except ParseError as error:
-                raise CommandError(_fault(number, name, line, error)) from error
+        if not line.strip():
+            continue
+        place = f"Line {number} of {name}"
+        try:
+            yield Entry(place, _memory(line))
+        except ParseError as error:
+            if number == 1 and f'"format":"{FORMAT}"' in line.replace(" ", ""):
+                message = f"{name} is an export of a user: take it in with `memsvc import-user`."
+                raise CommandError(message) from error
+            yield Entry(place, None, _fault(str(error)))
+        except UnicodeEncodeError:
+            yield Entry(place, None, "it is no UTF-8 text")
 
 
-def _fault(number: int, name: str, line: str, error: ParseError) -> str:
-    """Return what is wrong with a line; the parser's own list of all that it could have been is left out."""
-    if number == 1 and f'"format":"{FORMAT}"' in line.replace(" ", ""):
-        return f"{name} is an export of a user: take it in with `memsvc import-user`."
-    return f"Line {number} of {name} is no memory: {str(error).partition(_LISTED)[0].rstrip()}"
+def _fault(words: str) -> str:
+    """Return the field and what is wrong with it; the parser's own list of all that it could have been is left out."""
+    path = []
+    while found := _IN_FIELD.match(words):
+        path.append(found[1])
+        words = words[found.end() :]
+    words = _LISTED.sub("", words).strip()
+    if unknown := _UNKNOWN.fullmatch(words):
+        path.append(unknown[1])
+        words = "there is no such field"
+    return f"{'.'.join(path)}: {words}" if path else words
 
 
 def _memory(line: str) -> types_pb.Memory:
     if not line.lstrip().startswith("{"):
-        message = "it is no JSON object."
+        message = "it is no JSON object"
         raise ParseError(message)
+    line.encode()
     return Parse(line, types_pb.Memory())
 
 

@@ -125,10 +125,10 @@ def demo_conversation() -> list[types_pb.Memory]:
     """Return the bilingual conversation that comes with the package."""
     from importlib.resources import files  # noqa: PLC0415 - a quick start
 
-    from memsvc.cli.import_sources import memories_from_lines  # noqa: PLC0415
+    from memsvc.cli.import_sources import entries_from_lines  # noqa: PLC0415
 
     text = files("memsvc.cli").joinpath(CONVERSATION).read_text(encoding="utf-8")
-    return list(memories_from_lines(text.splitlines(), CONVERSATION))
+    return [entry.memory for entry in entries_from_lines(text.splitlines(), CONVERSATION) if entry.memory is not None]
 
 
 def demo_documents() -> list[types_pb.Memory]:

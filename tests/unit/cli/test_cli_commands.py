@@ -157,16 +157,37 @@ def test_superseded_memory_leaves_the_list(run: Any) -> None:
     run("supersede", second, code=2)
 
 
-def test_import_tells_what_was_bad_and_fails(run: Any, address: str) -> None:
-    """Good memories are stored, bad ones are named, and the exit code says that there were some."""
-    lines = '{"content": "good"}\n{"content": "bad", "importance": 9}\n'
+def test_a_bad_line_of_an_import_fails_alone(run: Any, address: str, tmp_path: Path) -> None:
+    """The lines before and after are stored; each bad one is reported with file, line and field, and the exit is 1."""
+    file = tmp_path / "notes.jsonl"
+    lines = [b'{"content": "first"}', b'{"content": "x", "importance": 9}', b"", b"no JSON", b'{"contnt": "x"}']
+    file.write_bytes(b"\n".join([*lines, b'{"content": "\xff"}', b'{"content": "last"}']))
+    command = ["import", str(file), "--address", address, "--user", "bad"]
 
-    told = CliRunner().invoke(app, ["import", "-", "--address", address, "--user", "bad"], input=lines)
+    told = CliRunner().invoke(app, command)
+    again = CliRunner().invoke(app, [*command, "--json"])
+
+    assert (told.exit_code, again.exit_code) == (1, 1)
+    assert told.stdout.startswith("6 read: 2 created, 0 updated, 0 already there, 4 failed")
+    assert sorted(told.stderr.splitlines()) == [
+        "memsvc: Line 2 of notes.jsonl was not stored: importance: must be 1 to 5, or 0 for the default.",
+        "memsvc: Line 4 of notes.jsonl was not stored: it is no JSON object.",
+        "memsvc: Line 5 of notes.jsonl was not stored: contnt: there is no such field.",
+        "memsvc: Line 6 of notes.jsonl was not stored: it is no UTF-8 text.",
+    ]
+    assert [json.loads(again.stdout)[name] for name in ("receivedCount", "duplicateCount", "failedCount")] == [6, 2, 4]
+    assert {json.loads(line)["content"] for line in run("list", "--json", user="bad").splitlines()} == {"first", "last"}
+
+
+def test_many_bad_lines_are_counted(address: str) -> None:
+    """The first are reported one by one."""
+    lines = '{"content": "x", "importance": 9}\n' * 1_500 + "bad\n" * 500 + '{"content": "good"}\n'
+    told = CliRunner().invoke(app, ["import", "-", "--address", address, "--user", "many"], input=lines)
 
     assert told.exit_code == 1
-    assert told.stdout.startswith("2 read: 1 created, 0 updated, 0 already there, 1 failed")
-    assert told.stderr.startswith("memsvc: memory 2 was not stored: memory.importance: ")
-    assert "good" in run("list", user="bad")
+    assert told.stdout.startswith("2,001 read: 1 created, 0 updated, 0 already there, 2,000 failed")
+    assert told.stderr.count("was not stored") == 20
+    assert told.stderr.endswith("memsvc: 1,980 more were not stored.\n")
 
 
 def test_edited_document_updates_its_sections(run: Any, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from google.protobuf.json_format import MessageToJson
 
 from memsvc.cli.enums import ImportFormat
 from memsvc.cli.errors import CommandError
-from memsvc.cli.import_sources import memories_from_lines, memories_from_markdown, read_source
+from memsvc.cli.import_sources import entries_from_lines, memories_from_markdown, read_source
 from memsvc.v1 import types_pb2 as types_pb
 
 DOCUMENT = """\
@@ -81,30 +82,74 @@ def test_lines_are_memories_with_the_names_of_the_api() -> None:
     memory = types_pb.Memory(content="text", kind=types_pb.MEMORY_KIND_NOTE, scope=types_pb.Scope(session_id="s"))
     line = MessageToJson(memory, indent=None)
 
-    assert list(memories_from_lines(io.StringIO(f"{line}\n\n{line}\n"), "f")) == [memory, memory]
+    entries = entries_from_lines(io.StringIO(f"{line}\n\n{line}\n"), "f")
+
+    assert [(entry.place, entry.memory) for entry in entries] == [("Line 1 of f", memory), ("Line 3 of f", memory)]
 
 
-@pytest.mark.parametrize("line", ["{", '{"contents": "x"}', "[]", '{"importance": "high"}'])
-def test_line_that_is_no_memory_is_named(line: str) -> None:
-    """The message says which line it is."""
-    with pytest.raises(CommandError, match=r"Line 2 of f\.jsonl is no memory"):
-        list(memories_from_lines(['{"content": "fine"}', line], "f.jsonl"))
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        ("{", "Failed to load JSON: "),
+        ("[]", "it is no JSON object"),
+        ('{"contents": "x"}', "contents: there is no such field"),
+        ('{"scope": {"usr": "x"}}', "scope.usr: there is no such field"),
+        ('{"importance": "high"}', "importance: invalid literal for int()"),
+        ('{"kind": "FOO"}', "kind: Invalid enum value FOO"),
+        ('{"content": "\udcff"}', "it is no UTF-8 text"),
+    ],
+)
+def test_a_bad_line_is_named_with_its_field_and_the_others_are_read(line: str, fault: str) -> None:
+    """In one line, without all the names that a memory could have had."""
+    good = '{"content": "fine"}'
+    first, bad, last = entries_from_lines([good, line, good], "f.jsonl")
 
-
-def test_what_is_wrong_with_a_line_is_said_in_one() -> None:
-    """Not with all the names that a memory could have had."""
-    with pytest.raises(CommandError) as caught:
-        list(memories_from_lines(['{"contents": "x"}'], "f.jsonl"))
-
-    assert '"contents"' in str(caught.value)
-    assert len(str(caught.value)) < 200
-    assert "\n" not in str(caught.value)
+    assert first.memory == last.memory == types_pb.Memory(content="fine")
+    assert (bad.place, bad.memory) == ("Line 2 of f.jsonl", None)
+    assert bad.fault.startswith(fault)
+    assert len(bad.fault) < 120
+    assert "\n" not in bad.fault
 
 
 def test_an_export_is_told_from_memories() -> None:
     """Whoever takes one command for the other learns which it is."""
     with pytest.raises(CommandError, match="import-user"):
-        list(memories_from_lines(['{"record":"header","format":"memsvc-user","version":1}'], "ada.jsonl"))
+        list(entries_from_lines(['{"record":"header","format":"memsvc-user","version":1}'], "ada.jsonl"))
+
+
+@pytest.mark.parametrize(
+    ("name", "form", "text", "words"),
+    [
+        ("notes.txt", ImportFormat.AUTO, "# Tea\n\ngreen\n", "holds text, not JSON Lines"),
+        (
+            "notes.md",
+            ImportFormat.JSONL,
+            "\n# Tea\n",
+            "with --format md, or store it as one document with `memsvc ingest`",
+        ),
+        ("notes.json", ImportFormat.AUTO, '[{"content": "a"}]', "holds a JSON array; write one memory to a line"),
+    ],
+)
+def test_a_file_of_another_format_is_refused_with_what_to_do(
+    name: str, form: ImportFormat, text: str, words: str, tmp_path: Path
+) -> None:
+    """Before anything is sent."""
+    (tmp_path / name).write_text(text)
+
+    with pytest.raises(CommandError, match=re.escape(words)):
+        read_source(str(tmp_path / name), form)
+
+
+def test_text_files_of_json_lines_and_markdown_are_read(tmp_path: Path) -> None:
+    """The ending does not decide alone."""
+    (tmp_path / "memories.txt").write_text('{"content": "a"}\n')
+    (tmp_path / "notes.txt").write_text("# Tea\n\ngreen\n")
+
+    lines = read_source(str(tmp_path / "memories.txt"), ImportFormat.AUTO)
+    sections = read_source(str(tmp_path / "notes.txt"), ImportFormat.MD)
+
+    assert [entry.memory for entry in lines.entries] == [types_pb.Memory(content="a")]
+    assert [entry.place for entry in sections.entries] == ["Section 'Tea' of notes.txt"]
 
 
 def test_directory_is_read_with_relative_names(tmp_path: Path) -> None:
@@ -116,7 +161,8 @@ def test_directory_is_read_with_relative_names(tmp_path: Path) -> None:
 
     source = read_source(str(tmp_path), ImportFormat.AUTO)
 
-    assert [(memory.source, memory.content) for memory in source.memories] == [
+    memories = [entry.memory for entry in source.entries if entry.memory is not None]
+    assert [(memory.source, memory.content) for memory in memories] == [
         ("b/two.md", "two"),
         ("one.markdown", "one"),
     ]
@@ -131,7 +177,7 @@ def test_file_is_counted_before_it_is_read(tmp_path: Path) -> None:
     source = read_source(str(file), ImportFormat.AUTO)
 
     assert source.count == 2
-    assert [memory.content for memory in source.memories] == ["a", "b"]
+    assert [entry.memory and entry.memory.content for entry in source.entries] == ["a", "b"]
 
 
 def test_directory_without_documents_is_told(tmp_path: Path) -> None:
