@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated
 from uuid import uuid4
@@ -25,17 +27,28 @@ SHOWN_ISSUES = 20
 PART = ".part"
 
 
-def _of_a_whole_user(session: CliContext, what: str) -> None:
-    """Refuse a project: *what* the command does is done to all of a user, and must not be mistaken for less."""
-    if session.project:
-        message = (
-            f"A user is {what} whole, with all projects: leave out --project, and unset MEMSVC_PROJECT."
-            " Nothing was done."
-        )
+OTHER_FORMATS = frozenset(
+    {".csv", ".db", ".doc", ".docx", ".gz", ".html", ".markdown", ".md", ".parquet", ".pdf", ".sql", ".sqlite", ".toml"}
+    | {".tsv", ".txt", ".xls", ".xlsx", ".xml", ".yaml", ".yml", ".zip"}
+)
+"""Endings of files that nobody expects JSON Lines in."""
+
+_of_whole_user = partial(connected, without=("project",))
+"""Give a command the options of a connection but for the project: it is about all of a user."""
+
+
+def _require_no_project(what: str) -> None:
+    """Refuse a project of the environment: *what* the command does must not be mistaken for less.
+
+    Raises:
+        CommandError: MEMSVC_PROJECT is set.
+    """
+    if os.environ.get("MEMSVC_PROJECT"):
+        message = f"A user is {what} whole, with all projects: unset MEMSVC_PROJECT. Nothing was done."
         raise CommandError(message)
 
 
-@connected
+@_of_whole_user
 def export(
     session: CliContext,
     *,
@@ -48,7 +61,10 @@ def export(
     JSON Lines: memories of all projects with their revisions, sessions, conflicts, checkpoints. `memsvc import-user`
     takes it in, here or elsewhere.
     """
-    _of_a_whole_user(session, "exported")
+    _require_no_project("exported")
+    if Path(file).suffix.lower() in OTHER_FORMATS:
+        message = f"An export is JSON Lines: name the file {str(Path(file).with_suffix('.jsonl'))!r}, not {file!r}."
+        raise CommandError(message)
     if file != STDIN and Path(file).exists() and not force:
         message = f"There is a {file!r} already; say --force to overwrite it."
         raise CommandError(message)
@@ -82,7 +98,7 @@ def _written(file: str) -> Iterator[IO[bytes]]:
         part.unlink(missing_ok=True)
 
 
-@connected
+@_of_whole_user
 def import_user(
     session: CliContext,
     *,
@@ -94,7 +110,7 @@ def import_user(
     The same file may be imported again, for instance after a break: what is here already is passed over. The records
     go to --user, whosever they were.
     """
-    _of_a_whole_user(session, "imported")
+    _require_no_project("imported")
     last: lifecycle_pb.ImportUserResponse | None = None
     shown = 0
     with session.client() as client, progress_bar("import", shown=not session.as_json) as bar, _read(file) as pieces:
@@ -130,7 +146,7 @@ def _read(file: str) -> Iterator[Iterator[bytes]]:
         yield iter(lambda: source.read(PIECE_BYTES), b"")
 
 
-@connected
+@_of_whole_user
 def erase(
     session: CliContext,
     *,
@@ -142,7 +158,7 @@ def erase(
     Everything of --user is removed from the store, the indexes and their files, and looked for afterwards. Backups are
     left alone.
     """
-    _of_a_whole_user(session, "erased")
+    _require_no_project("erased")
     name = request_id or (str(uuid4()) if confirm else "")
     with session.client() as client:
         receipt = client.erase_user(confirm=confirm, request_id=name)

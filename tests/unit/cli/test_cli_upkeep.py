@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from memsvc.cli.app import app
 from memsvc.client import Memsvc
 
 
@@ -137,14 +140,27 @@ def test_what_is_due_is_listed_and_done(run: Any, address: str) -> None:
 def test_what_is_done_to_a_whole_user_takes_no_project(
     run: Any, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever names a project means less than everything: refused, and nothing is done."""
+    """The option is not offered, the variable is refused, and nothing is done."""
     run("add", "global")
     run("add", "of p", "--project", "p")
 
-    run(*words, "--project", "p", code=1)
+    run(*words, "--project", "p", code=2)
     monkeypatch.setenv("MEMSVC_PROJECT", "p")
     run(*words, code=1)
     monkeypatch.delenv("MEMSVC_PROJECT")
 
     assert "global" in run("list")
     assert "of p" in run("list", "--project", "p")
+
+
+@pytest.mark.parametrize("name", ["out.md", "out.CSV"])
+def test_an_export_into_a_file_of_another_format_is_refused(
+    name: str, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An export is JSON Lines, and the ending says so."""
+    monkeypatch.chdir(tmp_path)
+    told = CliRunner().invoke(app, ["export", name, "--address", address])
+
+    assert told.exit_code == 1
+    assert told.stderr == f"memsvc: An export is JSON Lines: name the file 'out.jsonl', not {name!r}.\n"
+    assert list(tmp_path.iterdir()) == []
