@@ -12,6 +12,7 @@ from memsvc.cli import options
 from memsvc.cli.connection import CliContext, connected
 from memsvc.cli.enums import Slot
 from memsvc.cli.errors import CommandError, print_error
+from memsvc.cli.moments import TIME_METAVAR, parse_day, parse_moment
 from memsvc.cli.options import in_utc
 from memsvc.cli.output import shortened, write, write_json, write_table
 
@@ -34,7 +35,10 @@ def list_reminders(  # noqa: PLR0913 - an option each
     *,
     zone: Zone = "",
     slot: SlotOption = None,
-    at: Annotated[datetime | None, typer.Option(help="As of then, local time.  [default: now]")] = None,
+    at: Annotated[
+        datetime | None,
+        typer.Option(parser=parse_moment, metavar=TIME_METAVAR, help="As of then, local time.  [default: now]"),
+    ] = None,
     overdue_days: Annotated[int, typer.Option(min=0, max=365, help="Also what nobody gave for so many days.")] = 7,
     limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 100,
     conversation: options.Conversation = "",
@@ -74,7 +78,7 @@ def ack(
     """Say that a reminder was given, so that it is not listed again in that part of the day."""
     with session.client(conversation=conversation) as client:
         if day:
-            reply = client.acknowledge_reminder(memory_id, _day(day), slot=_name(slot))
+            reply = client.acknowledge_reminder(memory_id, _occurrence(day), slot=_name(slot))
         else:
             one = next((one for one in client.due_reminders(time_zone=zone) if one.memory.id == memory_id), None)
             if one is None:
@@ -91,18 +95,12 @@ def reminder_detector(day: str) -> NewMemory:
     """Return the reminder of a day as the field of a memory: "YYYY-MM-DD" once, "MM-DD" every year; none of none.
 
     Raises:
-        typer.BadParameter: It is neither.
+        typer.BadParameter: It names no day.
     """
     if not day:
         return {}
-    try:
-        if len(day) == len("MM-DD"):
-            leap = date.fromisoformat(f"2000-{day}")
-            return {"reminder": {"date": (leap.month, leap.day)}}
-        return {"reminder": {"date": date.fromisoformat(day)}}
-    except ValueError as error:
-        message = f"{day!r} is neither YYYY-MM-DD nor MM-DD."
-        raise typer.BadParameter(message) from error
+    when, time = parse_day(day, "--remind")
+    return {"reminder": {"date": when} if time is None else {"date": when, "time": time}}
 
 
 def shown_reminder(memory: types_pb.Memory) -> str:
@@ -115,12 +113,12 @@ def shown_reminder(memory: types_pb.Memory) -> str:
     return f"{shown} every year" if is_yearly else f"{day.year}-{shown}"
 
 
-def _day(text: str) -> date:
-    try:
-        return date.fromisoformat(text)
-    except ValueError as error:
-        message = f"{text!r} is not of the form YYYY-MM-DD."
-        raise typer.BadParameter(message) from error
+def _occurrence(text: str) -> date:
+    day, _ = parse_day(text, "DATE")
+    if isinstance(day, date):
+        return day
+    message = f"{text!r} has no year; give YYYY-MM-DD."
+    raise typer.BadParameter(message)
 
 
 def _date(one: lifecycle_pb.DueReminder) -> date:

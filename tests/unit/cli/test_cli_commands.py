@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -317,3 +318,16 @@ def test_times_at_the_limits_are_shown_or_refused(run: Any, monkeypatch: pytest.
     finally:
         monkeypatch.undo()
         time.tzset()
+
+
+def test_words_name_times_and_days(run: Any) -> None:
+    """Of events and of reminders."""
+    today = datetime.now().astimezone()
+    yesterday, tomorrow = (f"{today + timedelta(days=days):%Y-%m-%d}" for days in (-1, 1))
+    happened = run("add", "the lawn was mown", "--when", "yesterday").split()[0]
+    to_come = run("add", "mow the lawn", "--remind", "tomorrow").split()[0]
+    soon = run("add", "water the lawn", "--remind", "in 2 hours").split()[0]
+
+    assert f"happened   {yesterday} 00:00" in run("get", happened)
+    assert f"reminds    {tomorrow}" in run("get", to_come)
+    assert "time" in json.loads(run("get", soon, "--json"))["reminder"]

@@ -1,0 +1,96 @@
+"""Moments and days on the command line: ISO 8601, and a few words for them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from datetime import date, datetime, time, timedelta
+
+import typer
+
+MOMENT_FORMS = (
+    'YYYY-MM-DD, "YYYY-MM-DD HH:MM" (with Z or +HH:MM for a zone), now, today, yesterday, tomorrow, "tomorrow 9:00", '
+    '"2 hours ago", "in 3 days"'
+)
+DAY_FORMS = 'YYYY-MM-DD, MM-DD for every year, today, tomorrow, a day of the week, "in 3 days" or "in 2 hours"'
+TIME_METAVAR = "TIME"
+WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_DAYS: Mapping[str, int] = {
+    "yesterday": -1, "today": 0, "tomorrow": 1,
+    "昨天": -1, "今天": 0, "明天": 1, "后天": 2,
+}  # fmt: skip
+_UNITS: Mapping[str, timedelta] = {
+    "minute": timedelta(minutes=1),
+    "hour": timedelta(hours=1),
+    "day": timedelta(days=1),
+    "week": timedelta(weeks=1),
+}
+_SPAN = rf"(?P<count>\d{{1,6}}|an?)\s+(?P<unit>{'|'.join(_UNITS)})s?"
+_AGO, _IN = re.compile(rf"{_SPAN}\s+ago"), re.compile(rf"in\s+{_SPAN}")
+_DAY_AND_TIME = re.compile(rf"(?P<day>{'|'.join(_DAYS)})?\s*(?:at\s+)?(?P<time>\d\d?:\d\d)?")
+
+
+def parse_moment(text: str, *, now: Callable[[], datetime] = datetime.now) -> datetime:
+    """Return the moment that an option names, without a zone where it is local time.
+
+    Raises:
+        typer.BadParameter: It names none; the message lists the forms.
+    """
+    words, moment = " ".join(text.lower().split()), now()
+    try:
+        if words == "now":
+            return moment
+        if (span := _span(words)) is not None:
+            return moment + span
+        found = _DAY_AND_TIME.fullmatch(words)
+        if found and words:
+            day = moment.date() + timedelta(days=_DAYS[found["day"]] if found["day"] else 0)
+            return datetime.combine(day, _time(found["time"]))
+        return datetime.fromisoformat(text.strip())
+    except (ValueError, OverflowError) as error:
+        message = f"{text!r} is not a time. Allowed: {MOMENT_FORMS}."
+        raise typer.BadParameter(message) from error
+
+
+def parse_day(
+    text: str, option: str, *, now: Callable[[], datetime] = datetime.now
+) -> tuple[date | tuple[int, int], time | None]:
+    """Return the day that *option* names, or a month and a day of every year, and a time if one is meant.
+
+    Raises:
+        typer.BadParameter: It names none; the message lists the forms.
+    """
+    words, moment = " ".join(text.lower().split()), now()
+    try:
+        if words in _DAYS and _DAYS[words] >= 0:
+            return moment.date() + timedelta(days=_DAYS[words]), None
+        if words.removeprefix("next ") in WEEKDAYS:
+            # The next one, never today.
+            ahead = (WEEKDAYS.index(words.removeprefix("next ")) - moment.weekday() - 1) % 7 + 1
+            return moment.date() + timedelta(days=ahead), None
+        if (span := _span(words)) is not None and span > timedelta():
+            then = moment + span
+            return then.date(), None if span % timedelta(days=1) == timedelta() else then.time()
+        if re.fullmatch(r"\d\d-\d\d", words):
+            leap = date.fromisoformat(f"2000-{words}")
+            return (leap.month, leap.day), None
+        return date.fromisoformat(words), None
+    except (ValueError, OverflowError) as error:
+        message = f"{text!r} is not a day. Allowed: {DAY_FORMS}."
+        raise typer.BadParameter(message, param_hint=option) from error
+
+
+def _span(words: str) -> timedelta | None:
+    if found := _IN.fullmatch(words):
+        sign = 1
+    elif found := _AGO.fullmatch(words):
+        sign = -1
+    else:
+        return None
+    count = int(found["count"]) if found["count"].isdecimal() else 1
+    return sign * count * _UNITS[found["unit"]]
+
+
+def _time(text: str | None) -> time:
+    hours, _, minutes = (text or "0:00").partition(":")
+    return time(int(hours), int(minutes))
