@@ -9,7 +9,7 @@ import typer
 
 from memsvc.cli import options
 from memsvc.cli.connection import CliContext, connected
-from memsvc.cli.moments import TIME_METAVAR, parse_moment
+from memsvc.cli.moments import moment_option
 from memsvc.cli.options import in_utc
 from memsvc.cli.output import local_time, shortened, write, write_json, write_table
 
@@ -81,9 +81,7 @@ def create_checkpoint(
     *,
     name: Name,
     note: Annotated[str, typer.Option(help="What it is for.")] = "",
-    at: Annotated[
-        datetime | None, typer.Option(parser=parse_moment, metavar=TIME_METAVAR, help="An earlier moment, local time.")
-    ] = None,
+    at: Annotated[datetime | None, moment_option("An earlier moment, local time.")] = None,
 ) -> None:
     """Name the present moment of the project, or an earlier one."""
     with session.client() as client:

@@ -12,7 +12,7 @@ from memsvc.cli.connection import CliContext, connected
 from memsvc.cli.enums import MaintenanceStep
 from memsvc.cli.errors import FAILED, CommandError, print_error
 from memsvc.cli.memories import MemoryId, Revision, refuse_unnamed
-from memsvc.cli.moments import TIME_METAVAR, parse_moment
+from memsvc.cli.moments import moment_option
 from memsvc.cli.options import in_utc
 from memsvc.cli.output import milliseconds, progress_bar, shortened, write, write_json, write_table
 
@@ -195,14 +195,8 @@ def summarize(
     *,
     month: Annotated[str, typer.Argument(help="A month, such as 2026-02.  [default: all time]")] = "",
     topic: Annotated[str, typer.Option(help="Only what speaks of this.")] = "",
-    since: Annotated[
-        datetime | None,
-        typer.Option(parser=parse_moment, metavar=TIME_METAVAR, help="From then on, local time, in place of a month."),
-    ] = None,
-    until: Annotated[
-        datetime | None,
-        typer.Option(parser=parse_moment, metavar=TIME_METAVAR, help="Before then, local time, in place of a month."),
-    ] = None,
+    since: Annotated[datetime | None, moment_option("From then on, local time, in place of a month.")] = None,
+    until: Annotated[datetime | None, moment_option("Before then, local time, in place of a month.")] = None,
     tokens: Annotated[int, typer.Option(min=0, help="How long it may be; 0: as the service is set.")] = 0,
 ) -> None:
     """Sum up a month, a span of time or a topic in a memory, which is kept up to date under its key."""

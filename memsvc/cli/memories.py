@@ -14,7 +14,7 @@ from memsvc.cli.conflicts import tell_conflicts
 from memsvc.cli.connection import CliContext, connected
 from memsvc.cli.enums import ConflictPolicy, Kind, Layer, OnDuplicate, Origin
 from memsvc.cli.errors import CommandError
-from memsvc.cli.moments import TIME_METAVAR, parse_moment
+from memsvc.cli.moments import moment_option
 from memsvc.cli.offline import restore_backup
 from memsvc.cli.options import given_text, in_utc
 from memsvc.cli.output import date_of, local_time, shortened, write, write_json, write_table
@@ -45,20 +45,10 @@ def add(  # noqa: PLR0913 - an option each
     source: Annotated[str, typer.Option(help="Where it comes from.")] = "",
     origin: Annotated[Origin, typer.Option(help="What class of source that is.")] = Origin.USER,
     quarantine: Annotated[bool, typer.Option("--quarantine", help="Withhold it for a review.")] = False,
-    when: Annotated[
-        datetime | None, typer.Option(parser=parse_moment, metavar=TIME_METAVAR, help="When it happened, local time.")
-    ] = None,
-    valid_from: Annotated[
-        datetime | None,
-        typer.Option(parser=parse_moment, metavar=TIME_METAVAR, help="When it begins to be true, local time."),
-    ] = None,
-    valid_to: Annotated[
-        datetime | None,
-        typer.Option(parser=parse_moment, metavar=TIME_METAVAR, help="When it ceases to be true, local time."),
-    ] = None,
-    remind: Annotated[
-        str, typer.Option(help="When to be reminded of it: a day such as 2027-05-08 or tomorrow; 05-08 every year.")
-    ] = "",
+    when: Annotated[datetime | None, moment_option("When it happened, local time.")] = None,
+    valid_from: Annotated[datetime | None, moment_option("When it begins to be true, local time.")] = None,
+    valid_to: Annotated[datetime | None, moment_option("When it ceases to be true, local time.")] = None,
+    remind: Annotated[str, typer.Option(help="Day of a reminder: 2027-05-08, tomorrow; 05-08 every year.")] = "",
     conversation: options.Conversation = "",
     on_duplicate: Annotated[OnDuplicate, typer.Option(help="If it is there.")] = OnDuplicate.RETURN_EXISTING,
     on_conflict: Annotated[ConflictPolicy, typer.Option(help="If it contradicts one.")] = ConflictPolicy.MARK,
@@ -217,9 +207,7 @@ def update(  # noqa: PLR0913 - an option each
         list[str] | None, typer.Option(help="A label to filter by, in place of all. May be repeated.")
     ] = None,
     importance: Annotated[int | None, typer.Option(min=1, max=5, help="1 (least) to 5 (most).")] = None,
-    when: Annotated[
-        datetime | None, typer.Option(parser=parse_moment, metavar=TIME_METAVAR, help="When it happened, local time.")
-    ] = None,
+    when: Annotated[datetime | None, moment_option("When it happened, local time.")] = None,
     clear: Annotated[list[str] | None, typer.Option(help="A field to empty, by its name in the API.")] = None,
     revision: Revision = 0,
     conversation: options.Conversation = "",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from datetime import date, datetime, time, timedelta
+from typing import Any
 
 import typer
 
@@ -13,7 +14,6 @@ MOMENT_FORMS = (
     '"2 hours ago", "in 3 days"'
 )
 DAY_FORMS = 'YYYY-MM-DD, MM-DD for every year, today, tomorrow, a day of the week, "in 3 days" or "in 2 hours"'
-TIME_METAVAR = "TIME"
 WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _DAYS: Mapping[str, int] = {
     "yesterday": -1, "today": 0, "tomorrow": 1,
@@ -28,6 +28,11 @@ _UNITS: Mapping[str, timedelta] = {
 _SPAN = rf"(?P<count>\d{{1,6}}|an?)\s+(?P<unit>{'|'.join(_UNITS)})s?"
 _AGO, _IN = re.compile(rf"{_SPAN}\s+ago"), re.compile(rf"in\s+{_SPAN}")
 _DAY_AND_TIME = re.compile(rf"(?P<day>{'|'.join(_DAYS)})?\s*(?:at\s+)?(?P<time>\d\d?:\d\d)?")
+
+
+def moment_option(text: str) -> Any:
+    """Return an option of a moment with the help *text*."""
+    return typer.Option(parser=parse_moment, metavar="TIME", help=text)
 
 
 def parse_moment(text: str, *, now: Callable[[], datetime] = datetime.now) -> datetime:

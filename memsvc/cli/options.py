@@ -12,7 +12,7 @@ import typer
 
 from memsvc.cli.enums import Kind, Layer
 from memsvc.cli.errors import CommandError
-from memsvc.cli.moments import TIME_METAVAR, parse_moment
+from memsvc.cli.moments import moment_option
 
 if TYPE_CHECKING:
     from memsvc.client import Filters, request_types
@@ -27,13 +27,8 @@ LastDays = Annotated[int, typer.Option(min=0, help="Only stored within so many d
 MinImportance = Annotated[int, typer.Option(min=0, max=5, help="Only of at least this importance, 1 to 5.")]
 Conversation = Annotated[str, typer.Option("--session", help="The conversation.")]
 
-AsOf = Annotated[
-    datetime | None, typer.Option(parser=parse_moment, metavar=TIME_METAVAR, help="As it was known then, local time.")
-]
-ValidAt = Annotated[
-    datetime | None,
-    typer.Option(parser=parse_moment, metavar=TIME_METAVAR, help="What was, or will be, true then, local time."),
-]
+AsOf = Annotated[datetime | None, moment_option("As it was known then, local time.")]
+ValidAt = Annotated[datetime | None, moment_option("What was, or will be, true then, local time.")]
 MinScore = Annotated[float, typer.Option(min=0, max=1, help="Only what scores at least so much.")]
 
 

@@ -12,7 +12,7 @@ from memsvc.cli import options
 from memsvc.cli.connection import CliContext, connected
 from memsvc.cli.enums import Slot
 from memsvc.cli.errors import CommandError, print_error
-from memsvc.cli.moments import TIME_METAVAR, parse_day, parse_moment
+from memsvc.cli.moments import moment_option, parse_day
 from memsvc.cli.options import in_utc
 from memsvc.cli.output import shortened, write, write_json, write_table
 
@@ -35,10 +35,7 @@ def list_reminders(  # noqa: PLR0913 - an option each
     *,
     zone: Zone = "",
     slot: SlotOption = None,
-    at: Annotated[
-        datetime | None,
-        typer.Option(parser=parse_moment, metavar=TIME_METAVAR, help="As of then, local time.  [default: now]"),
-    ] = None,
+    at: Annotated[datetime | None, moment_option("As of then, local time.  [default: now]")] = None,
     overdue_days: Annotated[int, typer.Option(min=0, max=365, help="Also what nobody gave for so many days.")] = 7,
     limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 100,
     conversation: options.Conversation = "",

@@ -59,12 +59,15 @@ def serve(
     with report_errors():
         require_server("`memsvc serve`")
         settings = read_settings(config, data_dir, address=address, insecure=insecure)
-        from memsvc.server.addresses import reserved  # noqa: PLC0415 - a quick start
+        from memsvc.bootstrap.offline import has_keys  # noqa: PLC0415 - a quick start
+        from memsvc.server.addresses import reserved  # noqa: PLC0415
 
         addresses = _addresses(settings)
         others = filter(None, (settings.metrics.address, settings.server.health_address))
+        # Without a look into the data, which stay closed until the addresses are known to be free.
+        _require_guard(settings, addresses, _may_have_keys)
         with reserved([*addresses, *others]) as reservation:
-            _require_guard(settings, addresses)
+            _require_guard(settings, addresses, has_keys)
             _check_metrics(settings)
             _serve(settings, addresses, ready_file, reservation)
 
@@ -200,11 +203,12 @@ def check(*, data_dir: DataDir = None, config: Config = None, as_json: AsJson = 
         require_server("`memsvc check`")
         from memsvc import logging_config  # noqa: PLC0415 - a quick start
         from memsvc.bootstrap.check import check_backends, configuration_warnings  # noqa: PLC0415
+        from memsvc.bootstrap.offline import has_keys  # noqa: PLC0415
         from memsvc.data_directory import owned  # noqa: PLC0415
         from memsvc.settings import LogLevel  # noqa: PLC0415
 
         settings = read_settings(config, data_dir)
-        _require_guard(settings, _addresses(settings))
+        _require_guard(settings, _addresses(settings), has_keys)
         logging_config.configure(settings.log.model_copy(update={"level": LogLevel.WARNING}))
         with owned(settings.data_dir, visits=True) as directory:
             found = check_backends(settings, directory.path)
@@ -251,8 +255,10 @@ def _addresses(settings: Settings) -> tuple[str, ...]:
     return addresses
 
 
-def _require_guard(settings: Settings, addresses: tuple[str, ...]) -> None:
+def _require_guard(settings: Settings, addresses: tuple[str, ...], has_keys: Callable[[Settings], bool]) -> None:
     """Refuse addresses that other machines can reach, unless callers are asked for a key or a certificate.
+
+    They are asked for keys as soon as one was ever made, which *has_keys* tells.
 
     Raises:
         CommandError: They are not.
@@ -260,7 +266,7 @@ def _require_guard(settings: Settings, addresses: tuple[str, ...]) -> None:
     from memsvc.server.addresses import is_local  # noqa: PLC0415 - a quick start
 
     beyond = [address for address in addresses if not is_local(address)]
-    if beyond and not settings.server.insecure and not _is_guarded(settings):
+    if beyond and not settings.server.insecure and not _is_guarded(settings, has_keys):
         message = (
             f"Anybody who can reach {beyond[0]} could read and change all memories. Make a key with `memsvc keys "
             'create --role admin`, or set access.keys to "required", so that callers are asked for keys; or set '
@@ -270,9 +276,13 @@ def _require_guard(settings: Settings, addresses: tuple[str, ...]) -> None:
         raise CommandError(message)
 
 
-def _is_guarded(settings: Settings) -> bool:
+def _may_have_keys(settings: Settings) -> bool:
+    """Return whether there is a store in which keys may be."""
+    return bool(settings.metadata.options) or settings.data_dir.exists()
+
+
+def _is_guarded(settings: Settings, has_keys: Callable[[Settings], bool]) -> bool:
     """Return whether callers are asked for a key or a certificate."""
-    from memsvc.bootstrap.offline import has_keys  # noqa: PLC0415
     from memsvc.domain.api_keys import KeyDemand  # noqa: PLC0415 - a quick start
 
     if settings.server.tls.client_ca is not None or settings.access.keys is KeyDemand.REQUIRED:

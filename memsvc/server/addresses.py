@@ -161,7 +161,9 @@ def _hold(address: str, held: ExitStack) -> None:
     failures: list[OSError] = []
     sockets: list[socket.socket] = []
     try:
-        found = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        found = socket.getaddrinfo(
+            host.strip("[]") or None, int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
         for family, kind, protocol, _, place in found:
             try:
                 one = held.enter_context(socket.socket(family, kind, protocol))
