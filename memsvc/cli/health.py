@@ -96,24 +96,13 @@ def _address_in(ready_file: Path) -> str:
 
 def _ask(address: str, service: str, seconds: float, files: tuple[Path | None, ...], tls_name: str) -> None:
     import grpc  # noqa: PLC0415 - help is quicker without
-
-    from memsvc.rpc_messages import (  # noqa: PLC0415
-        HEALTH_CHECK,
-        SERVING,
-        SERVING_STATES,
-        HealthCheckRequest,
-        HealthCheckResponse,
-    )
+    from grpc_health.v1 import health_pb2, health_pb2_grpc  # noqa: PLC0415
 
     shown = address.removeprefix(HEALTH)
+    request = health_pb2.HealthCheckRequest(service=service)
     try:
         with _channel(address, files, tls_name) as channel:
-            check = channel.unary_unary(
-                HEALTH_CHECK,
-                request_serializer=HealthCheckRequest.SerializeToString,
-                response_deserializer=HealthCheckResponse.FromString,
-            )
-            answer = check(HealthCheckRequest(service=service), timeout=seconds)
+            answer = health_pb2_grpc.HealthStub(channel).Check(request, timeout=seconds)
     except grpc.RpcError as error:
         if error.code() is grpc.StatusCode.NOT_FOUND:
             message = (
@@ -124,8 +113,8 @@ def _ask(address: str, service: str, seconds: float, files: tuple[Path | None, .
                 f"The service at {shown} does not answer: {error.code().name}. Is it up, and is --address its own?"
             )
         raise _NotServingError(message) from None
-    if answer.status != SERVING:
-        name = SERVING_STATES[answer.status] if answer.status < len(SERVING_STATES) else str(answer.status)
+    if answer.status != health_pb2.HealthCheckResponse.SERVING:
+        name = health_pb2.HealthCheckResponse.ServingStatus.Name(answer.status)
         message = f"The service at {shown} is there and does not serve {service!r}: {name}."
         raise _NotServingError(message)
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 import grpc
 
 from memsvc.client.errors import MemsvcCallError
-from memsvc.rpc_messages import HEALTH_CHECK, SERVING, HealthCheckRequest, HealthCheckResponse
 from memsvc.v1 import types_pb2 as types_pb
 from memsvc.v1.admin_service_pb2_grpc import AdminServiceStub
 from memsvc.v1.file_service_pb2_grpc import FileServiceStub
@@ -260,18 +259,16 @@ class Connection:
             raise MemsvcCallError(grpc.StatusCode.DEADLINE_EXCEEDED, message) from error
 
     async def _serves(self) -> bool:
-        check = self._channel.unary_unary(
-            HEALTH_CHECK,
-            request_serializer=HealthCheckRequest.SerializeToString,
-            response_deserializer=HealthCheckResponse.FromString,
-        )
+        from grpc_health.v1 import health_pb2, health_pb2_grpc  # noqa: PLC0415 - not everybody needs the package
+
+        check = health_pb2_grpc.HealthStub(self._channel).Check
         try:
-            reply = await check(HealthCheckRequest(service=READY_SERVICE), wait_for_ready=True)
+            reply = await check(health_pb2.HealthCheckRequest(service=READY_SERVICE), wait_for_ready=True)
         except grpc.aio.AioRpcError as error:
             if error.code() in {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.NOT_FOUND}:
                 return False
             raise MemsvcCallError.from_rpc(error) from error
-        return bool(reply.status == SERVING)
+        return bool(reply.status == health_pb2.HealthCheckResponse.SERVING)
 
 
 class ScopedMethods:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import grpc
 from google.protobuf.message import DecodeError
-
-from memsvc.rpc_messages import BadRequest, ErrorInfo, RetryInfo, Status
+from google.rpc import error_details_pb2 as details
+from google.rpc.status_pb2 import Status
 
 DOMAIN = "memsvc"
 REASON_PREFIX = "ERROR_REASON_"
@@ -75,11 +74,11 @@ class MemsvcCallError(Exception):
             status = Status.FromString(packed if isinstance(packed, bytes) else packed.encode())
         except DecodeError:
             status = Status()
-        info, broken, retry = ErrorInfo(), BadRequest(), RetryInfo()
-        known = {f"google.rpc.{part.DESCRIPTOR.name}": part for part in (info, broken, retry)}
+        info, broken, retry = details.ErrorInfo(), details.BadRequest(), details.RetryInfo()
         for part in status.details:
-            if (found := known.get(part.type_url.rpartition("/")[2])) is not None:
-                found.ParseFromString(part.value)
+            for known in (info, broken, retry):
+                if part.Is(known.DESCRIPTOR):
+                    part.Unpack(known)
         told = info.domain == DOMAIN
         return cls(
             code,
@@ -87,9 +86,5 @@ class MemsvcCallError(Exception):
             reason=info.reason.removeprefix(REASON_PREFIX) if told else "",
             violations=tuple(Violation(each.field, each.description) for each in broken.field_violations),
             metadata=info.metadata if told else None,
-            retry_seconds=_seconds(retry.retry_delay) if retry.HasField("retry_delay") else None,
+            retry_seconds=retry.retry_delay.ToTimedelta().total_seconds() if retry.HasField("retry_delay") else None,
         )
-
-
-def _seconds(duration: Any) -> float:
-    return float(duration.seconds + duration.nanos / 1e9)
