@@ -100,7 +100,7 @@ def migration_steps(
     from memsvc.bootstrap.offline import offline_migration  # noqa: PLC0415
     from memsvc.domain.errors import DataDirectoryLockedError  # noqa: PLC0415 - a quick start
     from memsvc.engine.admin.store_migration import MoveAction  # noqa: PLC0415
-    from memsvc.ports.operations import Changes, MoveTarget  # noqa: PLC0415
+    from memsvc.ports.operations import MoveChanges, MoveTarget  # noqa: PLC0415
     from memsvc.server.responses.admin import migrate_backend_response  # noqa: PLC0415
 
     settings = _settings(config, data_dir)
@@ -110,7 +110,7 @@ def migration_steps(
         _tell_service(settings)
         return None
     print_error(f"No service has {settings.data_dir} open; working on it.")
-    changes = Changes.DISCARD if discard_changes else Changes.KEEP
+    changes = MoveChanges.DISCARD if discard_changes else MoveChanges.KEEP
     return map(migrate_backend_response, migration.run(MoveTarget(url or ""), MoveAction(action), changes))
 
 
