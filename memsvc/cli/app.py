@@ -110,7 +110,7 @@ def _tell_version(wanted: bool) -> None:  # noqa: FBT001 - called by typer
 def root(
     *,
     version: Annotated[
-        bool, typer.Option("--version", help="Say the version and exit.", is_eager=True, callback=_tell_version)
+        bool, typer.Option("--version", help="Print the version and exit.", is_eager=True, callback=_tell_version)
     ] = False,
 ) -> None:
     """Long-term memory for AI agents over gRPC. Start with `memsvc demo`, then `memsvc serve`."""

@@ -38,8 +38,8 @@ def capture(
     session: CliContext,
     *,
     text: Annotated[str, typer.Argument(help='What was said; "-" reads it from stdin.')],
-    role: Annotated[Role, typer.Option(help="Who said it.")] = Role.USER,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what would be remembered.")] = False,
+    role: Annotated[Role, typer.Option(help="Speaker.")] = Role.USER,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Preview; store nothing.")] = False,
     conversation: options.Conversation = "",
 ) -> None:
     """Remember what is worth it in a text."""
@@ -92,7 +92,7 @@ def append(
         typer.Argument(help='The memory\'s key: "today" or daily/YYYY-MM-DD, context/NAME, knowledge/world/KEY, any.'),
     ],
     content: Annotated[str, typer.Argument(help='The text to add; "-" reads it from stdin.')],
-    separator: Annotated[str | None, typer.Option(help="What stands before it.  [default: a line break]")] = None,
+    separator: Annotated[str | None, typer.Option(help="Text before the addition.  [default: a line break]")] = None,
     conversation: options.Conversation = "",
 ) -> None:
     """Add text to a memory by its key."""
@@ -113,13 +113,15 @@ def ingest(  # noqa: PLR0913 - an option each
     session: CliContext,
     *,
     path: Annotated[str, typer.Argument(help='A Markdown or text file; "-" for stdin.', metavar="PATH")],
-    key: Annotated[str, typer.Option(help="A name of your own.  [default: the file's name]")] = "",
+    key: Annotated[str, typer.Option(help="Key.  [default: the file name]")] = "",
     kind: Annotated[
-        DocumentKind | None, typer.Option(help="What it is.  [default: skill for SKILL.md, else document]")
+        DocumentKind | None, typer.Option(help="Kind.  [default: skill for SKILL.md, else document]")
     ] = None,
-    title: Annotated[str, typer.Option(help="A short heading.  [default: the document's]")] = "",
-    tag: Annotated[list[str] | None, typer.Option(help="A label to filter by. May be repeated.")] = None,
-    on_duplicate: Annotated[OnDuplicate, typer.Option(help="If it is there.")] = OnDuplicate.RETURN_EXISTING,
+    title: Annotated[str, typer.Option(help="Title.  [default: that of the document]")] = "",
+    tag: Annotated[list[str] | None, typer.Option(help="Tag. May be repeated.")] = None,
+    on_duplicate: Annotated[
+        OnDuplicate, typer.Option(help="Action for content that exists already.")
+    ] = OnDuplicate.RETURN_EXISTING,
 ) -> None:
     """Store a document or a skill as one memory.
 

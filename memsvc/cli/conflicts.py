@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from memsvc.v1 import types_pb2 as types_pb
 
 WIDTH = 60
-app = typer.Typer(help="Show what contradicts what, and decide.", no_args_is_help=True)
+app = typer.Typer(help="List contradictions and resolve them.", no_args_is_help=True)
 
 
 @connected
 def supersede(
     session: CliContext,
     *,
-    memory_id: Annotated[str, typer.Argument(help="The old memory's id.", metavar="ID")],
+    memory_id: Annotated[str, typer.Argument(help="Id of the memory to replace.", metavar="ID")],
     content: Annotated[str, typer.Argument(help='The new text; "-" reads it from stdin.')] = "",
-    by: Annotated[str, typer.Option(help="The id of a memory that takes its place, instead of a new text.")] = "",
+    by: Annotated[str, typer.Option(help="Id of an existing memory that replaces it, instead of a new text.")] = "",
     conversation: options.Conversation = "",
 ) -> None:
     """Put a new memory in the place of an old one, which leaves searches."""
@@ -50,9 +50,9 @@ def supersede(
 def list_conflicts(
     session: CliContext,
     *,
-    limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 20,
-    state: Annotated[list[ConflictState] | None, typer.Option(help="In this state. May be repeated.")] = None,
-    memory: Annotated[str, typer.Option(help="Only of the memory with this id.")] = "",
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number.")] = 20,
+    state: Annotated[list[ConflictState] | None, typer.Option(help="Only this state. May be repeated.")] = None,
+    memory: Annotated[str, typer.Option(help="Only conflicts of the memory with this id.")] = "",
     conversation: options.Conversation = "",
 ) -> None:
     """List conflicts, newest first: the open ones, unless --state names others."""
@@ -71,7 +71,7 @@ def list_conflicts(
 def resolve(
     session: CliContext,
     *,
-    conflict_id: Annotated[str, typer.Argument(help="The conflict's id.", metavar="CONFLICT")],
+    conflict_id: Annotated[str, typer.Argument(help="Conflict id.", metavar="CONFLICT")],
     resolution: Annotated[
         Resolution, typer.Argument(help="Confirm the newer memory, reject it, or keep both.", show_default=False)
     ],

@@ -87,18 +87,17 @@ def project_of(folder: Path) -> Project:
     return found
 
 
-ApiKey = Annotated[
-    str, typer.Option(envvar="MEMSVC_API_KEY", help="The key to the service; better set as the variable.")
-]
+ApiKey = Annotated[str, typer.Option(envvar="MEMSVC_API_KEY", help="API key; prefer the variable.")]
 TlsCa = Annotated[
-    Path | None, typer.Option(envvar="MEMSVC_TLS_CA", help="Speak TLS; a file of who vouches for the service, in PEM.")
+    Path | None,
+    typer.Option(envvar="MEMSVC_TLS_CA", help="Use TLS; PEM file of the certificate authority of the service."),
 ]
 Certificate = Annotated[
     Path | None,
-    typer.Option(envvar="MEMSVC_TLS_CERTIFICATE", help="Speak TLS and show this certificate, in PEM.", hidden=True),
+    typer.Option(envvar="MEMSVC_TLS_CERTIFICATE", help="Use TLS with this client certificate, in PEM.", hidden=True),
 ]
 CertificateKey = Annotated[
-    Path | None, typer.Option(envvar="MEMSVC_TLS_KEY", help="The certificate's key, in PEM.", hidden=True)
+    Path | None, typer.Option(envvar="MEMSVC_TLS_KEY", help="Private key of the certificate, in PEM.", hidden=True)
 ]
 
 
@@ -117,7 +116,7 @@ _OPTIONS = {
         DEFAULT_ADDRESS,
     ),
     "user": (
-        Annotated[str, typer.Option(envvar="MEMSVC_USER", help="Whose memories.  [default: your user name]")],
+        Annotated[str, typer.Option(envvar="MEMSVC_USER", help="User id.  [default: your user name]")],
         "",
     ),
     "project": (
@@ -133,7 +132,7 @@ _OPTIONS = {
     "tls_ca": (TlsCa, None),
     "tls_certificate": (Certificate, None),
     "tls_key": (CertificateKey, None),
-    "as_json": (Annotated[bool, typer.Option("--json", help="Answer in JSON, for programs.")], False),
+    "as_json": (Annotated[bool, typer.Option("--json", help="Write JSON.")], False),
 }
 
 

@@ -23,19 +23,21 @@ CONTENT_WIDTH = 100
 def context(  # noqa: PLR0913 - an option each
     session: CliContext,
     *,
-    query: Annotated[str, typer.Argument(help="What the context is for, such as the last message.")] = "",
-    tokens: Annotated[int | None, typer.Option(min=1, help="The budget.  [default: the service's]")] = None,
+    query: Annotated[str, typer.Argument(help="Query of the context, such as the last message.")] = "",
+    tokens: Annotated[int | None, typer.Option(min=1, help="Token budget.  [default: that of the service]")] = None,
     section: Annotated[list[ContextSection] | None, typer.Option(help="Only this section. May be repeated.")] = None,
-    locale: Annotated[str, typer.Option(help="The language of headings and ages: en or zh.")] = "",
-    time_zone: Annotated[str, typer.Option(help="Where dates are those of, such as Asia/Shanghai.")] = "",
-    since: Annotated[str, typer.Option(help="The cursor of an earlier context: only what changed since.")] = "",
-    resume: Annotated[str, typer.Option(help="With --json: go on after the event with this cursor.")] = "",
-    stream: Annotated[bool, typer.Option("--stream", help="With --json: a line for each event, as it comes.")] = False,
+    locale: Annotated[str, typer.Option(help="Language of headings and ages: en or zh.")] = "",
+    time_zone: Annotated[str, typer.Option(help="Time zone of dates, such as Asia/Shanghai.")] = "",
+    since: Annotated[str, typer.Option(help="Cursor of an earlier context: return only changes since.")] = "",
+    resume: Annotated[str, typer.Option(help="With --json: resume after the event with this cursor.")] = "",
+    stream: Annotated[bool, typer.Option("--stream", help="With --json: write each event as it arrives.")] = False,
     share: Annotated[
         list[str] | None,
-        typer.Option(help="The part of core, session, short_term or long_term, as core=0.2. Others are 0 then."),
+        typer.Option(help="Share of core, session, short_term or long_term, such as core=0.2. The others are then 0."),
     ] = None,
-    relevant_limit: Annotated[int, typer.Option(min=0, max=100, help="Retrieve at most so many.  [default: 50]")] = 0,
+    relevant_limit: Annotated[
+        int, typer.Option(min=0, max=100, help="Maximum number of retrieved memories.  [default: 50]")
+    ] = 0,
     min_score: options.MinScore = 0.0,
     layer: options.Layers = None,
     kind: options.Kinds = None,
@@ -91,8 +93,8 @@ def _show(session: CliContext, client: Memsvc, query: str, asked: ContextOptions
 def load(
     session: CliContext,
     *,
-    limit: Annotated[int, typer.Option(min=1, max=100, help="At most so many of each sort.")] = 50,
-    zone: Annotated[str, typer.Option(help="The user's time zone, such as Asia/Shanghai.")] = "",
+    limit: Annotated[int, typer.Option(min=1, max=100, help="Maximum number of each list.")] = 50,
+    zone: Annotated[str, typer.Option(help="Time zone of the user, such as Asia/Shanghai.")] = "",
 ) -> None:
     """Show what an agent loads at its start: core and active memories, preferences, what is due."""
     with session.client() as client:

@@ -199,10 +199,8 @@ def _index_name(index: admin_pb.IndexKind.ValueType) -> str:
 def reindex(
     session: CliContext,
     *,
-    index: Annotated[list[Index] | None, typer.Option(help="Only this one. May be repeated.")] = None,
-    repair: Annotated[
-        bool, typer.Option("--repair", help="Put right what differs, in place of building anew.")
-    ] = False,
+    index: Annotated[list[Index] | None, typer.Option(help="Only this index. May be repeated.")] = None,
+    repair: Annotated[bool, typer.Option("--repair", help="Repair the differences instead of rebuilding.")] = False,
 ) -> None:
     """Build or repair the indexes.
 
@@ -238,22 +236,20 @@ PREFIX = "INTEGRITY_FAULT_"
 def check_integrity(  # noqa: PLR0913 - an option each
     session: CliContext,
     *,
-    repair: Annotated[bool, typer.Option("--repair", help="Put right what is found.")] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="Repair what is found.")] = False,
     all_users: Annotated[
-        bool, typer.Option("--all", help="What all users have, and what is stored of nobody.")
+        bool, typer.Option("--all", help="Check the data of all users, and data without an owner.")
     ] = False,
     remove_broken_refs: Annotated[
-        bool, typer.Option("--remove-broken-refs", help="Take references to files that are not there from memories.")
+        bool, typer.Option("--remove-broken-refs", help="Remove references to files that do not exist.")
     ] = False,
     remove_orphan_files: Annotated[
         bool, typer.Option("--remove-orphan-files", help="Remove files that no memory refers to.")
     ] = False,
     orphan_grace_days: Annotated[
-        float, typer.Option("--orphan-grace", help="For how many days a file may be without a memory.", min=0)
+        float, typer.Option("--orphan-grace", help="Days that a file may exist without a memory.", min=0)
     ] = 7.0,
-    ignore_files: Annotated[
-        bool, typer.Option("--ignore-files", help="Leave files aside: they are kept elsewhere.")
-    ] = False,
+    ignore_files: Annotated[bool, typer.Option("--ignore-files", help="Do not check files.")] = False,
 ) -> None:
     """Look for broken links, wrong contents, remains of what is gone, and differences of the indexes.
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 PIECE_BYTES = 256 * 1024
 UNSAFE = frozenset({"", ".", ".."})
 
-app = typer.Typer(no_args_is_help=True, help="Keep files beside the memories.")
+app = typer.Typer(no_args_is_help=True, help="Manage files.")
 
 
 @app.command()
@@ -31,11 +31,11 @@ def put(  # noqa: PLR0913 - an option each
     session: CliContext,
     *,
     file: Annotated[str, typer.Argument(help='The file to upload, or "-" for stdin.', metavar="FILE")],
-    name: Annotated[str, typer.Option(help="What to call it.  [default: its own name]")] = "",
-    category: Annotated[Category, typer.Option(help="What it is for.")] = Category.UPLOAD,
-    media_type: Annotated[str, typer.Option("--type", help="Its media type.  [default: by its name]")] = "",
-    note: Annotated[list[str] | None, typer.Option("--meta", help="KEY=TEXT to keep with it. May be repeated.")] = None,
-    ttl_hours: Annotated[float, typer.Option(min=0, help="For how long.  [default: by its category]")] = 0.0,
+    name: Annotated[str, typer.Option(help="Name of the file.  [default: its own name]")] = "",
+    category: Annotated[Category, typer.Option(help="Category.")] = Category.UPLOAD,
+    media_type: Annotated[str, typer.Option("--type", help="Media type.  [default: by the name]")] = "",
+    note: Annotated[list[str] | None, typer.Option("--meta", help="Metadata as KEY=TEXT. May be repeated.")] = None,
+    ttl_hours: Annotated[float, typer.Option(min=0, help="Lifetime in hours.  [default: by the category]")] = 0.0,
 ) -> None:
     """Upload a file; the answer is the reference that a memory can hold."""
     if file != STDIN and not Path(file).is_file():
@@ -64,10 +64,10 @@ def put(  # noqa: PLR0913 - an option each
 def get_file(
     session: CliContext,
     *,
-    reference: Annotated[str, typer.Argument(help="Its id, or a reference such as chart:ID.", metavar="FILE")],
+    reference: Annotated[str, typer.Argument(help="File id, or a reference such as chart:ID.", metavar="FILE")],
     output: Annotated[str, typer.Option("--output", "-o", help='Where to write it, "-" for stdout.')] = "",
-    force: Annotated[bool, typer.Option("--force", help="Overwrite a file.")] = False,
-    info: Annotated[bool, typer.Option("--info", help="Only say what is known of it.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
+    info: Annotated[bool, typer.Option("--info", help="Show metadata only.")] = False,
 ) -> None:
     """Download a file into this folder, under its own name, or to --output."""
     file_id = reference.rpartition(":")[2]
@@ -97,10 +97,10 @@ def get_file(
 def list_files(
     session: CliContext,
     *,
-    query: Annotated[str, typer.Argument(help="Words of its name or of what was noted with it.")] = "",
-    category: Annotated[list[Category] | None, typer.Option(help="Only of this one. May be repeated.")] = None,
-    media_type: Annotated[str, typer.Option("--type", help="Only of this media type, such as image/*.")] = "",
-    limit: Annotated[int, typer.Option(min=1, help="How many.")] = 50,
+    query: Annotated[str, typer.Argument(help="Words of the name or of the metadata.")] = "",
+    category: Annotated[list[Category] | None, typer.Option(help="Only this category. May be repeated.")] = None,
+    media_type: Annotated[str, typer.Option("--type", help="Only this media type, such as image/*.")] = "",
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number.")] = 50,
 ) -> None:
     """List files, the newest first."""
     wanted = [cast("CategoryName", one.name) for one in category or ()]
@@ -122,7 +122,9 @@ def list_files(
 def remove(
     session: CliContext,
     *,
-    references: Annotated[list[str], typer.Argument(help="Ids, or references such as chart:ID.", metavar="FILE...")],
+    references: Annotated[
+        list[str], typer.Argument(help="File ids, or references such as chart:ID.", metavar="FILE...")
+    ],
 ) -> None:
     """Delete files for good."""
     with session.client() as client:

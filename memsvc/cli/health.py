@@ -42,21 +42,19 @@ def health(  # noqa: PLR0913 - its options
     service: Annotated[
         str, typer.Option(help='What is asked about: "readiness", "liveness", "" or a service\'s full name.')
     ] = "readiness",
-    wait: Annotated[float, typer.Option(min=0, help="Keep asking for so many seconds until it serves.")] = 0.0,
-    timeout: Annotated[float, typer.Option(min=0.1, help="How many seconds one answer may take.")] = 5.0,
+    wait: Annotated[float, typer.Option(min=0, help="Retry for this number of seconds until it serves.")] = 0.0,
+    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds until a check times out.")] = 5.0,
     tls_ca: Annotated[
         Path | None,
-        typer.Option(envvar="MEMSVC_TLS_CA", help="Speak TLS; a file of who vouches for the service, in PEM."),
+        typer.Option(envvar="MEMSVC_TLS_CA", help="Use TLS; PEM file of the certificate authority of the service."),
     ] = None,
     tls_certificate: Annotated[
-        Path | None, typer.Option(envvar="MEMSVC_TLS_CERTIFICATE", help="Speak TLS and show this certificate, in PEM.")
+        Path | None, typer.Option(envvar="MEMSVC_TLS_CERTIFICATE", help="Use TLS with this client certificate, in PEM.")
     ] = None,
     tls_key: Annotated[
-        Path | None, typer.Option(envvar="MEMSVC_TLS_KEY", help="The certificate's key, in PEM.")
+        Path | None, typer.Option(envvar="MEMSVC_TLS_KEY", help="Private key of the certificate, in PEM.")
     ] = None,
-    tls_name: Annotated[
-        str, typer.Option(help="The name in the service's certificate, where that is not the address.")
-    ] = "",
+    tls_name: Annotated[str, typer.Option(help="Host name in the certificate, if it differs from the address.")] = "",
 ) -> None:
     """Ask whether the service serves, for probes and scripts. No key is needed.
 

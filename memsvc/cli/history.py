@@ -22,16 +22,16 @@ TIME = "%Y-%m-%d %H:%M:%S"
 ROLLBACK_SECONDS = 600.0
 
 checkpoint = typer.Typer(
-    help="Name a moment of a project, see what changed since, and go back to it.", no_args_is_help=True
+    help="Create checkpoints of a project, compare with them, and roll back to them.", no_args_is_help=True
 )
-Name = Annotated[str, typer.Argument(help="The checkpoint's name.", metavar="NAME")]
+Name = Annotated[str, typer.Argument(help="Name of the checkpoint.", metavar="NAME")]
 
 
 @connected
 def revisions(
     session: CliContext,
     *,
-    memory_id: Annotated[str, typer.Argument(help="The memory's id.", metavar="ID")],
+    memory_id: Annotated[str, typer.Argument(help="Memory id.", metavar="ID")],
     conversation: options.Conversation = "",
 ) -> None:
     """Show how a memory came to be as it is, newest first."""
@@ -61,8 +61,8 @@ def _revision(revision: memory_pb.Revision) -> tuple[str, ...]:
 def rollback(
     session: CliContext,
     *,
-    memory_id: Annotated[str, typer.Argument(help="The memory's id.", metavar="ID")],
-    revision: Annotated[int, typer.Argument(min=1, help="The revision; `memsvc history ID` shows them.")],
+    memory_id: Annotated[str, typer.Argument(help="Memory id.", metavar="ID")],
+    revision: Annotated[int, typer.Argument(min=1, help="Revision number; `memsvc history ID` lists them.")],
     conversation: options.Conversation = "",
 ) -> None:
     """Make a memory say again what it said at a revision."""
@@ -80,7 +80,7 @@ def create_checkpoint(
     session: CliContext,
     *,
     name: Name,
-    note: Annotated[str, typer.Option(help="What it is for.")] = "",
+    note: Annotated[str, typer.Option(help="Purpose of the checkpoint.")] = "",
     at: Annotated[datetime | None, moment_option("An earlier moment, local time.")] = None,
 ) -> None:
     """Name the present moment of the project, or an earlier one."""
@@ -138,7 +138,7 @@ def rollback_to_checkpoint(
     session: CliContext,
     *,
     name: Name,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be done.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")] = False,
     conversation: options.Conversation = "",
 ) -> None:
     """Bring all memories of the project back to what they said at a checkpoint."""

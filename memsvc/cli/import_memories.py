@@ -39,10 +39,10 @@ def import_memories(
     form: Annotated[
         ImportFormat, typer.Option("--format", help="jsonl: one memory to a line. md: a memory for each section.")
     ] = ImportFormat.AUTO,
-    request_id: Annotated[str, typer.Option(help="Name the import, to go on with it when it breaks.")] = "",
-    wait: Annotated[bool, typer.Option("--wait", help="Return only when searches see everything.")] = False,
+    request_id: Annotated[str, typer.Option(help="Request id of the import, to resume it.")] = "",
+    wait: Annotated[bool, typer.Option("--wait", help="Return when searches find everything.")] = False,
     on_duplicate: Annotated[
-        OnDuplicate, typer.Option(help="When equal content is there.")
+        OnDuplicate, typer.Option(help="Action for content that exists already.")
     ] = OnDuplicate.RETURN_EXISTING,
 ) -> None:
     """Import JSON Lines or Markdown.

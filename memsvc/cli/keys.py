@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PAGE = 1_000
-app = typer.Typer(help="Make, list and revoke API keys.", no_args_is_help=True)
+app = typer.Typer(help="Create, list and revoke API keys.", no_args_is_help=True)
 
 Address = Annotated[
     str,
@@ -33,9 +33,9 @@ Address = Annotated[
         f"it open, ask {DEFAULT_ADDRESS}]",
     ),
 ]
-DataDir = Annotated[Path | None, typer.Option(help="Where everything is kept.")]
-Config = Annotated[Path | None, typer.Option(help="The settings' file.  [default: memsvc.toml, when it is there]")]
-AsJson = Annotated[bool, typer.Option("--json", help="Answer in JSON, for programs.")]
+DataDir = Annotated[Path | None, typer.Option(help="Data directory.")]
+Config = Annotated[Path | None, typer.Option(help="Settings file.  [default: memsvc.toml, if it exists]")]
+AsJson = Annotated[bool, typer.Option("--json", help="Write JSON.")]
 
 
 class _Place:
@@ -83,16 +83,18 @@ def _place(
 @app.command()
 def create(  # noqa: PLR0913 - an option each
     *,
-    name: Annotated[str, typer.Option(help="What the key is for.")] = "",
-    role: Annotated[KeyRole, typer.Option(help="What it is good for.")] = KeyRole.READ_WRITE,
-    tenant: Annotated[str, typer.Option(help="Whose memories it opens.  [default: the tenant without a name]")] = "",
-    user: Annotated[list[str] | None, typer.Option(help="Good for this user only. May be repeated.")] = None,
-    project: Annotated[list[str] | None, typer.Option(help="Good for this project only. May be repeated.")] = None,
-    days: Annotated[float, typer.Option(min=0, max=36_500, help="Good for so many days; 0: for good.")] = 0.0,
+    name: Annotated[str, typer.Option(help="Name of the key.")] = "",
+    role: Annotated[KeyRole, typer.Option(help="Role of the key.")] = KeyRole.READ_WRITE,
+    tenant: Annotated[str, typer.Option(help="Tenant id.  [default: the default tenant]")] = "",
+    user: Annotated[list[str] | None, typer.Option(help="Authorise this user only. May be repeated.")] = None,
+    project: Annotated[list[str] | None, typer.Option(help="Authorise this project only. May be repeated.")] = None,
+    days: Annotated[float, typer.Option(min=0, max=36_500, help="Lifetime in days; 0: unlimited.")] = 0.0,
     calls_per_second: Annotated[
-        float, typer.Option(min=0, help="How many calls a second; 0: as the settings say.")
+        float, typer.Option(min=0, help="Maximum calls per second; 0: as set for the service.")
     ] = 0,
-    concurrent_calls: Annotated[int, typer.Option(min=0, help="How many at once; 0: as the settings say.")] = 0,
+    concurrent_calls: Annotated[
+        int, typer.Option(min=0, help="Maximum concurrent calls; 0: as set for the service.")
+    ] = 0,
     address: Address = "",
     data_dir: DataDir = None,
     config: Config = None,
@@ -130,7 +132,7 @@ def create(  # noqa: PLR0913 - an option each
 @app.command("list")
 def list_keys(  # noqa: PLR0913 - an option each
     *,
-    all_keys: Annotated[bool, typer.Option("--all", help="Expired and revoked ones too.")] = False,
+    all_keys: Annotated[bool, typer.Option("--all", help="Include expired and revoked keys.")] = False,
     address: Address = "",
     data_dir: DataDir = None,
     config: Config = None,
@@ -158,7 +160,7 @@ def list_keys(  # noqa: PLR0913 - an option each
 @app.command()
 def revoke(  # noqa: PLR0913 - an option each
     *,
-    key_id: Annotated[str, typer.Argument(help="The key's id.", metavar="KEY")],
+    key_id: Annotated[str, typer.Argument(help="Key id.", metavar="KEY")],
     address: Address = "",
     data_dir: DataDir = None,
     config: Config = None,

@@ -30,8 +30,8 @@ def maintain(
     session: CliContext,
     *,
     step: Annotated[list[MaintenanceStep] | None, typer.Option(help="Only this step. May be repeated.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="List what is due; change nothing.")] = False,
-    all_users: Annotated[bool, typer.Option("--all-users", help="For all users of the service.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Preview; change nothing.")] = False,
+    all_users: Annotated[bool, typer.Option("--all-users", help="Include all users of the service.")] = False,
 ) -> None:
     """Do what is due: expire, promote, archive, sum up old logs, merge what says the same.
 
@@ -125,10 +125,10 @@ CONTENT_WIDTH = 80
 def consolidate(
     session: CliContext,
     *,
-    apply: Annotated[bool, typer.Option("--apply", help="Merge them.  [default: only show what would be]")] = False,
+    apply: Annotated[bool, typer.Option("--apply", help="Merge them.  [default: preview]")] = False,
     threshold: Annotated[
         float | None,
-        typer.Option(min=0, max=1, help="The least similarity.  [default: as the service is set]"),
+        typer.Option(min=0, max=1, help="Minimum similarity.  [default: that of the service]"),
     ] = None,
 ) -> None:
     """Merge memories of the project that say the same.
@@ -174,9 +174,9 @@ def _rows(group: lifecycle_pb.ConsolidatedGroup) -> list[tuple[str, ...]]:
 def undo_consolidation(
     session: CliContext,
     *,
-    memory_id: Annotated[str, typer.Argument(help="The merged memory's id, or an original's.", metavar="ID")],
+    memory_id: Annotated[str, typer.Argument(help="Id of the merged memory, or of an original.", metavar="ID")],
     revision: Annotated[
-        int, typer.Option(min=0, help="The merged memory's revision, if it was changed since it was made.")
+        int, typer.Option(min=0, help="Revision of the merged memory, if it was changed since the merge.")
     ] = 0,
 ) -> None:
     """Take a merged memory apart again: its originals are back, it is deleted."""
@@ -194,10 +194,10 @@ def summarize(
     session: CliContext,
     *,
     month: Annotated[str, typer.Argument(help="A month, such as 2026-02.  [default: all time]")] = "",
-    topic: Annotated[str, typer.Option(help="Only what speaks of this.")] = "",
+    topic: Annotated[str, typer.Option(help="Only memories about this topic.")] = "",
     since: Annotated[datetime | None, moment_option("From then on, local time, in place of a month.")] = None,
     until: Annotated[datetime | None, moment_option("Before then, local time, in place of a month.")] = None,
-    tokens: Annotated[int, typer.Option(min=0, help="How long it may be; 0: as the service is set.")] = 0,
+    tokens: Annotated[int, typer.Option(min=0, help="Maximum length in tokens; 0: that of the service.")] = 0,
 ) -> None:
     """Sum up a month, a span of time or a topic in a memory, which is kept up to date under its key."""
     if month and (since or until):

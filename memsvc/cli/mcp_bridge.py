@@ -13,15 +13,17 @@ from memsvc.cli.errors import CommandError
 def _serve_bridge(  # noqa: PLR0913 - an option each
     session: CliContext,
     *,
-    agent: Annotated[str, typer.Option(envvar="MEMSVC_AGENT", help="As which agent memories are written.")] = "",
-    conversation: Annotated[str, typer.Option("--session", envvar="MEMSVC_SESSION", help="The conversation.")] = "",
+    agent: Annotated[str, typer.Option(envvar="MEMSVC_AGENT", help="Agent id of written memories.")] = "",
+    conversation: Annotated[str, typer.Option("--session", envvar="MEMSVC_SESSION", help="Session id.")] = "",
     time_zone: Annotated[
         str,
-        typer.Option(envvar="MEMSVC_TIME_ZONE", help="Your zone, such as Asia/Shanghai.  [default: this machine's]"),
+        typer.Option(
+            envvar="MEMSVC_TIME_ZONE", help="Time zone, such as Asia/Shanghai.  [default: that of this machine]"
+        ),
     ] = "",
-    locale: Annotated[str, typer.Option(envvar="MEMSVC_LOCALE", help="The language of headings: en or zh.")] = "",
-    read_only: Annotated[bool, typer.Option("--read-only", help="Offer only what changes nothing.")] = False,
-    patience: Annotated[float, typer.Option(min=0, help="Seconds to wait for a service that is away.")] = 5.0,
+    locale: Annotated[str, typer.Option(envvar="MEMSVC_LOCALE", help="Language of headings: en or zh.")] = "",
+    read_only: Annotated[bool, typer.Option("--read-only", help="Offer only tools that change nothing.")] = False,
+    patience: Annotated[float, typer.Option(min=0, help="Seconds to wait for a service that is unreachable.")] = 5.0,
 ) -> None:
     """Serve Claude, Cursor and other MCP clients on stdin and stdout, as memory for one user and project.
 

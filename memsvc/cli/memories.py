@@ -35,23 +35,27 @@ def add(  # noqa: PLR0913 - an option each
     session: CliContext,
     *,
     content: Annotated[str, typer.Argument(help='The text, in Markdown; "-" reads it from stdin.')],
-    title: Annotated[str, typer.Option(help="A short heading.")] = "",
-    key: Annotated[str, typer.Option(help="A name of your own; adding under it again updates the memory.")] = "",
-    layer: Annotated[Layer, typer.Option(help="How long it is meant to last.")] = Layer.LONG_TERM,
-    kind: Annotated[Kind | None, typer.Option(help="What it is.  [default: message with a speaker, else fact]")] = None,
-    tag: Annotated[list[str] | None, typer.Option(help="A label to filter by. May be repeated.")] = None,
-    importance: Annotated[int, typer.Option(min=1, max=5, help="1 (least) to 5 (most).")] = 3,
-    speaker: Annotated[str, typer.Option(help="Who said it.")] = "",
-    source: Annotated[str, typer.Option(help="Where it comes from.")] = "",
-    origin: Annotated[Origin, typer.Option(help="What class of source that is.")] = Origin.USER,
-    quarantine: Annotated[bool, typer.Option("--quarantine", help="Withhold it for a review.")] = False,
+    title: Annotated[str, typer.Option(help="Title.")] = "",
+    key: Annotated[str, typer.Option(help="Key; adding under an existing key updates that memory.")] = "",
+    layer: Annotated[Layer, typer.Option(help="Memory layer.")] = Layer.LONG_TERM,
+    kind: Annotated[Kind | None, typer.Option(help="Kind.  [default: message with a speaker, else fact]")] = None,
+    tag: Annotated[list[str] | None, typer.Option(help="Tag. May be repeated.")] = None,
+    importance: Annotated[int, typer.Option(min=1, max=5, help="Importance, 1 to 5.")] = 3,
+    speaker: Annotated[str, typer.Option(help="Speaker.")] = "",
+    source: Annotated[str, typer.Option(help="Source.")] = "",
+    origin: Annotated[Origin, typer.Option(help="Class of the source.")] = Origin.USER,
+    quarantine: Annotated[bool, typer.Option("--quarantine", help="Withhold the memory for a review.")] = False,
     when: Annotated[datetime | None, moment_option("When it happened, local time.")] = None,
     valid_from: Annotated[datetime | None, moment_option("When it begins to be true, local time.")] = None,
     valid_to: Annotated[datetime | None, moment_option("When it ceases to be true, local time.")] = None,
     remind: Annotated[str, typer.Option(help="Day of a reminder: 2027-05-08, tomorrow; 05-08 every year.")] = "",
     conversation: options.Conversation = "",
-    on_duplicate: Annotated[OnDuplicate, typer.Option(help="If it is there.")] = OnDuplicate.RETURN_EXISTING,
-    on_conflict: Annotated[ConflictPolicy, typer.Option(help="If it contradicts one.")] = ConflictPolicy.MARK,
+    on_duplicate: Annotated[
+        OnDuplicate, typer.Option(help="Action for content that exists already.")
+    ] = OnDuplicate.RETURN_EXISTING,
+    on_conflict: Annotated[
+        ConflictPolicy, typer.Option(help="Action for older memories that it contradicts.")
+    ] = ConflictPolicy.MARK,
 ) -> None:
     """Store a memory."""
     fields: NewMemory = {
@@ -88,9 +92,9 @@ def add(  # noqa: PLR0913 - an option each
 def get(
     session: CliContext,
     *,
-    memory_id: Annotated[str, typer.Argument(help="The memory's id.", metavar="ID")] = "",
-    key: Annotated[str, typer.Option(help="Its key, in place of the id.")] = "",
-    revision: Annotated[int, typer.Option(min=0, help="As it was at this revision.  [default: the present]")] = 0,
+    memory_id: Annotated[str, typer.Argument(help="Memory id.", metavar="ID")] = "",
+    key: Annotated[str, typer.Option(help="Key instead of the id.")] = "",
+    revision: Annotated[int, typer.Option(min=0, help="Revision.  [default: the present one]")] = 0,
     as_of: options.AsOf = None,
     conversation: options.Conversation = "",
 ) -> None:
@@ -156,7 +160,7 @@ def _show(memory: types_pb.Memory) -> None:
 def list_memories(  # noqa: PLR0913 - an option each
     session: CliContext,
     *,
-    limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number.")] = 20,
     order: Annotated[str, typer.Option(help='A time, importance or access_count, then "asc" or "desc".')] = "",
     layer: options.Layers = None,
     kind: options.Kinds = None,
@@ -190,8 +194,8 @@ def _row(memory: types_pb.Memory) -> tuple[str, str, str]:
 # The commands that change single memories: update, delete, restore, promote.
 
 
-MemoryId = Annotated[str, typer.Argument(help="The memory's id.", metavar="ID")]
-Revision = Annotated[int, typer.Option(min=0, help="Only from this revision on; 0: from any.")]
+MemoryId = Annotated[str, typer.Argument(help="Memory id.", metavar="ID")]
+Revision = Annotated[int, typer.Option(min=0, help="Expected revision; 0: any.")]
 
 
 @connected
@@ -200,15 +204,13 @@ def update(  # noqa: PLR0913 - an option each
     *,
     memory_id: MemoryId,
     content: Annotated[str | None, typer.Option(help='The new text; "-" reads it from stdin.')] = None,
-    title: Annotated[str | None, typer.Option(help="A short heading.")] = None,
-    layer: Annotated[Layer | None, typer.Option(help="How long it is meant to last.")] = None,
-    kind: Annotated[Kind | None, typer.Option(help="What it is.")] = None,
-    tag: Annotated[
-        list[str] | None, typer.Option(help="A label to filter by, in place of all. May be repeated.")
-    ] = None,
-    importance: Annotated[int | None, typer.Option(min=1, max=5, help="1 (least) to 5 (most).")] = None,
+    title: Annotated[str | None, typer.Option(help="Title.")] = None,
+    layer: Annotated[Layer | None, typer.Option(help="Memory layer.")] = None,
+    kind: Annotated[Kind | None, typer.Option(help="Kind.")] = None,
+    tag: Annotated[list[str] | None, typer.Option(help="Tag; replaces all tags. May be repeated.")] = None,
+    importance: Annotated[int | None, typer.Option(min=1, max=5, help="Importance, 1 to 5.")] = None,
     when: Annotated[datetime | None, moment_option("When it happened, local time.")] = None,
-    clear: Annotated[list[str] | None, typer.Option(help="A field to empty, by its name in the API.")] = None,
+    clear: Annotated[list[str] | None, typer.Option(help="Field to clear, by its name in the API.")] = None,
     revision: Revision = 0,
     conversation: options.Conversation = "",
 ) -> None:
@@ -245,7 +247,9 @@ def delete(
     session: CliContext,
     *,
     memory_id: MemoryId,
-    purge: Annotated[bool, typer.Option("--purge", help="For good; else it can be restored.")] = False,
+    purge: Annotated[
+        bool, typer.Option("--purge", help="Remove the memory for good; otherwise it can be restored.")
+    ] = False,
     revision: Revision = 0,
     conversation: options.Conversation = "",
 ) -> None:
@@ -263,11 +267,11 @@ def delete(
 def restore(
     session: CliContext,
     *,
-    memory_id: Annotated[str, typer.Argument(help="The memory's id, or the folder of a backup.", metavar="ID|BACKUP")],
+    memory_id: Annotated[str, typer.Argument(help="Memory id, or the folder of a backup.", metavar="ID|BACKUP")],
     revision: Revision = 0,
     conversation: options.Conversation = "",
     data_dir: Annotated[
-        Path | None, typer.Option(help="Make this data directory of the backup; it must be empty, or not there yet.")
+        Path | None, typer.Option(help="Data directory to restore the backup into; it must be empty or not exist.")
     ] = None,
 ) -> None:
     """Bring back a memory, or all of a backup.
@@ -300,7 +304,7 @@ def promote(
     *,
     memory_id: MemoryId,
     content: Annotated[str, typer.Argument(help='An edited text; "-" reads it from stdin.')] = "",
-    title: Annotated[str, typer.Option(help="A short heading.  [default: as it was]")] = "",
+    title: Annotated[str, typer.Option(help="Title.  [default: unchanged]")] = "",
     revision: Revision = 0,
     conversation: options.Conversation = "",
 ) -> None:

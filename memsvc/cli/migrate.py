@@ -41,21 +41,21 @@ class _Wanted:
 
 def migrate_backend(  # noqa: PLR0913 - an option each
     *,
-    to: Annotated[To, typer.Option(help="Where to: PostgreSQL, or back into the data directory.")] = To.POSTGRES,
+    to: Annotated[To, typer.Option(help="Target: PostgreSQL, or the data directory.")] = To.POSTGRES,
     url: Annotated[
         str,
         typer.Option(
             envvar="MEMSVC_MIGRATE_URL",
-            help="The database: postgresql://USER:PASSWORD@HOST:PORT/DATABASE; better set as the variable.",
+            help="Database: postgresql://USER:PASSWORD@HOST:PORT/DATABASE; prefer the variable.",
         ),
     ] = "",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be moved, and whether it can be.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be moved and check the target.")] = False,
     abort: Annotated[
-        bool, typer.Option("--abort", help="Give up a move that is not done; nothing is left of it.")
+        bool, typer.Option("--abort", help="Abort an unfinished migration and remove its target data.")
     ] = False,
-    undo: Annotated[bool, typer.Option("--undo", help="Take back a move that is done.")] = False,
+    undo: Annotated[bool, typer.Option("--undo", help="Undo a finished migration.")] = False,
     discard_changes: Annotated[
-        bool, typer.Option("--discard-changes", help="With --undo: lose what was stored at the target since.")
+        bool, typer.Option("--discard-changes", help="With --undo: discard changes made at the target.")
     ] = False,
     address: Address = "",
     data_dir: DataDir = None,

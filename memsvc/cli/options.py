@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 _SHARES = ("core", "session", "short_term", "long_term")
 
-Layers = Annotated[list[Layer] | None, typer.Option("--layer", help="Only of this layer. May be repeated.")]
-Kinds = Annotated[list[Kind] | None, typer.Option("--kind", help="Only of this kind. May be repeated.")]
-Tags = Annotated[list[str] | None, typer.Option("--tag", help="Only with this tag. Repeated: with all of them.")]
-LastDays = Annotated[int, typer.Option(min=0, help="Only stored within so many days.")]
-MinImportance = Annotated[int, typer.Option(min=0, max=5, help="Only of at least this importance, 1 to 5.")]
-Conversation = Annotated[str, typer.Option("--session", help="The conversation.")]
+Layers = Annotated[list[Layer] | None, typer.Option("--layer", help="Only this layer. May be repeated.")]
+Kinds = Annotated[list[Kind] | None, typer.Option("--kind", help="Only this kind. May be repeated.")]
+Tags = Annotated[list[str] | None, typer.Option("--tag", help="Only with this tag. Repeated: with all tags.")]
+LastDays = Annotated[int, typer.Option(min=0, help="Only memories stored in the last DAYS days.")]
+MinImportance = Annotated[int, typer.Option(min=0, max=5, help="Minimum importance, 1 to 5.")]
+Conversation = Annotated[str, typer.Option("--session", help="Session id.")]
 
 AsOf = Annotated[datetime | None, moment_option("As it was known then, local time.")]
 ValidAt = Annotated[datetime | None, moment_option("What was, or will be, true then, local time.")]
-MinScore = Annotated[float, typer.Option(min=0, max=1, help="Only what scores at least so much.")]
+MinScore = Annotated[float, typer.Option(min=0, max=1, help="Minimum score.")]
 
 
 def as_of(known: datetime | None, valid: datetime | None = None) -> request_types.AsOf | None:

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from memsvc.v1 import types_pb2 as types_pb
 
 WIDTH = 80
-app = typer.Typer(help="Show what is due, and say what was given.", no_args_is_help=True)
+app = typer.Typer(help="List due reminders and acknowledge them.", no_args_is_help=True)
 
-Zone = Annotated[str, typer.Option("--zone", help="The user's time zone, such as Asia/Shanghai.")]
-SlotOption = Annotated[Slot | None, typer.Option("--slot", help="The part of the day.")]
+Zone = Annotated[str, typer.Option("--zone", help="Time zone of the user, such as Asia/Shanghai.")]
+SlotOption = Annotated[Slot | None, typer.Option("--slot", help="Part of the day.")]
 
 
 @app.command("list")
@@ -36,8 +36,8 @@ def list_reminders(  # noqa: PLR0913 - an option each
     zone: Zone = "",
     slot: SlotOption = None,
     at: Annotated[datetime | None, moment_option("As of then, local time.  [default: now]")] = None,
-    overdue_days: Annotated[int, typer.Option(min=0, max=365, help="Also what nobody gave for so many days.")] = 7,
-    limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 100,
+    overdue_days: Annotated[int, typer.Option(min=0, max=365, help="Days to include overdue reminders.")] = 7,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number.")] = 100,
     conversation: options.Conversation = "",
 ) -> None:
     """List the memories that are due. They come again until they are acknowledged."""
@@ -64,9 +64,9 @@ def list_reminders(  # noqa: PLR0913 - an option each
 def ack(
     session: CliContext,
     *,
-    memory_id: Annotated[str, typer.Argument(help="The memory's id.", metavar="ID")],
+    memory_id: Annotated[str, typer.Argument(help="Memory id.", metavar="ID")],
     day: Annotated[
-        str, typer.Argument(help="The day, as YYYY-MM-DD.  [default: that for which it is due now]", metavar="DATE")
+        str, typer.Argument(help="Day, as YYYY-MM-DD.  [default: the day it is due now]", metavar="DATE")
     ] = "",
     slot: SlotOption = None,
     zone: Zone = "",

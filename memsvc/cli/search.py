@@ -33,24 +33,27 @@ if TYPE_CHECKING:
 def search(  # noqa: PLR0913 - an option each
     session: CliContext,
     *,
-    query: Annotated[str, typer.Argument(help="What to look for, in any language.")],
-    mode: Annotated[Mode, typer.Option(help="By meaning, by words, or by both.")] = Mode.HYBRID,
-    limit: Annotated[int, typer.Option(min=1, max=100, help="At most so many hits.")] = 10,
-    explain: Annotated[
-        bool, typer.Option("--explain", help="Say how each score came about, and what took how long.")
-    ] = False,
+    query: Annotated[str, typer.Argument(help="Query, in any language.")],
+    mode: Annotated[Mode, typer.Option(help="Search by meaning, by words, or by both.")] = Mode.HYBRID,
+    limit: Annotated[int, typer.Option(min=1, max=100, help="Maximum number of hits.")] = 10,
+    explain: Annotated[bool, typer.Option("--explain", help="Explain the scores and show timings.")] = False,
     layer: options.Layers = None,
     kind: options.Kinds = None,
     tag: options.Tags = None,
     last_days: options.LastDays = 0,
     min_importance: options.MinImportance = 0,
     min_score: options.MinScore = 0.0,
-    collapse: Annotated[bool, typer.Option("--collapse", help="Show what says nearly the same once.")] = False,
-    diverse: Annotated[bool, typer.Option("--diverse", help="Let what is new weigh in.")] = False,
-    rerank: Annotated[bool, typer.Option("--rerank", help="Have the service's reranker order the best hits.")] = False,
-    stream: Annotated[bool, typer.Option("--stream", help="Show what words find first, then all.")] = False,
+    collapse: Annotated[bool, typer.Option("--collapse", help="Collapse hits that say nearly the same.")] = False,
+    diverse: Annotated[
+        bool, typer.Option("--diverse", help="Prefer hits that differ from the hits above them.")
+    ] = False,
+    rerank: Annotated[
+        bool, typer.Option("--rerank", help="Reorder the best hits with the reranker of the service.")
+    ] = False,
+    stream: Annotated[bool, typer.Option("--stream", help="Show word hits first, then all.")] = False,
     everything: Annotated[
-        bool, typer.Option("--all", help="Look for files, reports and charts, too; only --limit counts then.")
+        bool,
+        typer.Option("--all", help="Search files, reports and charts too; of the options only --limit then applies."),
     ] = False,
     as_of: options.AsOf = None,
     valid_at: options.ValidAt = None,
@@ -169,9 +172,9 @@ _SCOPE_OF = {Category.REPORT: "REPORTS", Category.CHART: "CHARTS"}
 def search_files(
     session: CliContext,
     *,
-    query: Annotated[str, typer.Argument(help="What to look for, in any language.")],
-    category: Annotated[list[Category] | None, typer.Option(help="Only of this one. May be repeated.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=100, help="At most so many of each group.")] = 10,
+    query: Annotated[str, typer.Argument(help="Query, in any language.")],
+    category: Annotated[list[Category] | None, typer.Option(help="Only this category. May be repeated.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=100, help="Maximum number of hits of each group.")] = 10,
 ) -> None:
     """Find files by the words of their names, categories and notes, best first."""
     wanted = set(category or Category)

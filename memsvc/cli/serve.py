@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from memsvc.settings import EventLoop, Settings
 
 
-DataDir = Annotated[Path | None, typer.Option(help="Where everything is kept. One process at a time.")]
-Config = Annotated[Path | None, typer.Option(help="The settings' file.  [default: memsvc.toml, when it is there]")]
-AsJson = Annotated[bool, typer.Option("--json", help="Answer in JSON, a line each, for programs.")]
+DataDir = Annotated[Path | None, typer.Option(help="Data directory. One process at a time.")]
+Config = Annotated[Path | None, typer.Option(help="Settings file.  [default: memsvc.toml, if it exists]")]
+AsJson = Annotated[bool, typer.Option("--json", help="Write JSON Lines.")]
 
 GARBAGE_THRESHOLDS = (20_000, 20, 50)
 SWITCH_SECONDS = 0.0005
@@ -44,13 +44,17 @@ def serve(
     address: Annotated[
         str,
         typer.Option(
-            envvar="MEMSVC_ADDRESS", help="HOST:PORT or unix:PATH, several with commas; port 0 takes a free one."
+            envvar="MEMSVC_ADDRESS", help="HOST:PORT or unix:PATH, comma-separated; port 0 takes a free port."
         ),
     ] = "",
     data_dir: DataDir = None,
     config: Config = None,
-    insecure: Annotated[bool, typer.Option("--insecure", help="Let everybody in who can reach the address.")] = False,
-    ready_file: Annotated[Path | None, typer.Option(help="Written with the addresses when calls are answered.")] = None,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Serve without API keys to any client that can reach the address.")
+    ] = False,
+    ready_file: Annotated[
+        Path | None, typer.Option(help="File to write the addresses to when the service is ready.")
+    ] = None,
 ) -> None:
     """Run the service, until SIGTERM or Ctrl-C.
 

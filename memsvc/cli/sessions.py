@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from memsvc.v1 import session_service_pb2 as session_pb
     from memsvc.v1 import types_pb2 as types_pb
 
-app = typer.Typer(help="Keep conversations.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="Manage conversations.", no_args_is_help=True, rich_markup_mode=None)
 
-Id = Annotated[str, typer.Argument(help="The session's id.", metavar="ID")]
-OptionalId = Annotated[str, typer.Argument(help="The session's id; without it one is made.", metavar="ID")]
+Id = Annotated[str, typer.Argument(help="Session id.", metavar="ID")]
+OptionalId = Annotated[str, typer.Argument(help="Session id.  [default: a new one]", metavar="ID")]
 CONTENT_WIDTH = 100
 _ROLES = {1: "system", 2: "user", 3: "assistant", 4: "tool"}
 _STATES = {1: "active", 2: "closed", 3: "archived"}
@@ -32,10 +32,10 @@ def create(
     session: CliContext,
     *,
     session_id: OptionalId = "",
-    title: Annotated[str, typer.Option(help="A short heading.")] = "",
-    token_limit: Annotated[int, typer.Option(min=0, help="At how many tokens it is full; 0: as the service says.")] = 0,
+    title: Annotated[str, typer.Option(help="Title.")] = "",
+    token_limit: Annotated[int, typer.Option(min=0, help="Token limit; 0: that of the service.")] = 0,
     keep_others: Annotated[
-        bool, typer.Option("--keep-others", help="Leave the project's other sessions open.")
+        bool, typer.Option("--keep-others", help="Keep the other sessions of the project open.")
     ] = False,
 ) -> None:
     """Open a session; the other ones of the project are archived."""
@@ -55,9 +55,9 @@ def append(
     *,
     session_id: Id,
     content: Annotated[str, typer.Argument(help='What was said; "-" reads it from stdin.')],
-    role: Annotated[Role, typer.Option(help="Who says it.")] = Role.USER,
-    name: Annotated[str, typer.Option(help="The speaker's own name.")] = "",
-    pinned: Annotated[bool, typer.Option("--pinned", help="Never trim it away.")] = False,
+    role: Annotated[Role, typer.Option(help="Role of the speaker.")] = Role.USER,
+    name: Annotated[str, typer.Option(help="Name of the speaker.")] = "",
+    pinned: Annotated[bool, typer.Option("--pinned", help="Exempt the message from trimming.")] = False,
 ) -> None:
     """Append a message."""
     text = given_text(content)
@@ -106,8 +106,8 @@ def show(session: CliContext, *, session_id: Id) -> None:
 def list_sessions(
     session: CliContext,
     *,
-    limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 20,
-    state: Annotated[list[SessionState] | None, typer.Option(help="Only in this state. May be repeated.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number.")] = 20,
+    state: Annotated[list[SessionState] | None, typer.Option(help="Only this state. May be repeated.")] = None,
 ) -> None:
     """List the sessions of the project, newest first."""
     states = [cast("client_sessions.SessionState", each.name) for each in state or ()]
@@ -136,8 +136,8 @@ def messages(
     session: CliContext,
     *,
     session_id: Id,
-    limit: Annotated[int, typer.Option(min=1, help="At most so many, the newest ones.")] = 50,
-    archived: Annotated[bool, typer.Option("--archived", help="Those that were trimmed away, too.")] = False,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number, newest first.")] = 50,
+    archived: Annotated[bool, typer.Option("--archived", help="Include trimmed messages.")] = False,
 ) -> None:
     """Show the messages of a session."""
     with session.client() as client:

@@ -28,14 +28,14 @@ BEGIN, END = "<!-- settings -->", "<!-- /settings -->"
 def settings(
     *,
     word: Annotated[
-        str, typer.Argument(help="Only those with the word in their name, such as embedder or server.tls.")
+        str, typer.Argument(help="Only settings whose name contains this word, such as embedder or server.tls.")
     ] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON, a line each, for programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Write JSON Lines.")] = False,
     markdown: Annotated[
-        bool, typer.Option("--markdown", help="Answer in Markdown, with the options of memsvc's own backends alone.")
+        bool, typer.Option("--markdown", help="Write Markdown, with the options of the backends of memsvc.")
     ] = False,
     into: Annotated[
-        Path | None, typer.Option(help="Put the Markdown between the markers in a file instead.", hidden=True)
+        Path | None, typer.Option(help="Write the Markdown between the markers of this file.", hidden=True)
     ] = None,
 ) -> None:
     """List every setting: its default, what may be said, and what it does.
@@ -159,8 +159,8 @@ def backends(
 
 def project(
     *,
-    folder: Annotated[Path, typer.Argument(help="Any folder of the project.")] = Path(),
-    as_json: Annotated[bool, typer.Option("--json", help="Answer in JSON, for programs.")] = False,
+    folder: Annotated[Path, typer.Argument(help="A folder of the project.")] = Path(),
+    as_json: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
 ) -> None:
     """Say which project a folder belongs to: what `--project .` stands for."""
     with report_errors():

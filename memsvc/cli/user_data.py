@@ -53,7 +53,7 @@ def export(
     session: CliContext,
     *,
     file: Annotated[str, typer.Argument(help='The file to write, or "-" for stdout.', metavar="FILE")] = STDIN,
-    vectors: Annotated[bool, typer.Option("--vectors", help="Embeddings, too: importing it is quick then.")] = False,
+    vectors: Annotated[bool, typer.Option("--vectors", help="Include embeddings; an import is then fast.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file.")] = False,
 ) -> None:
     """Write everything of a user into a file.
@@ -103,7 +103,7 @@ def import_user(
     session: CliContext,
     *,
     file: Annotated[str, typer.Argument(help='What `memsvc export` wrote, or "-" for stdin.', metavar="FILE")],
-    wait: Annotated[bool, typer.Option("--wait", help="Return only when searches see everything.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Return when searches find everything.")] = False,
 ) -> None:
     """Take in what `memsvc export` wrote.
 
@@ -150,8 +150,8 @@ def _read(file: str) -> Iterator[Iterator[bytes]]:
 def erase(
     session: CliContext,
     *,
-    confirm: Annotated[bool, typer.Option("--confirm", help="Erase. Without it nothing is changed.")] = False,
-    request_id: Annotated[str, typer.Option(help="Name the erasure, to get its receipt again.")] = "",
+    confirm: Annotated[bool, typer.Option("--confirm", help="Erase. Without it the command only counts.")] = False,
+    request_id: Annotated[str, typer.Option(help="Request id of the erasure, to get its receipt again.")] = "",
 ) -> None:
     """Forget a user for good, or say what there is to forget.
 
@@ -193,7 +193,7 @@ def _write_receipt(receipt: lifecycle_pb.ErasureReceipt) -> None:
 def backup(
     session: CliContext,
     *,
-    name: Annotated[str, typer.Argument(help="What to call it.  [default: by the time]")] = "",
+    name: Annotated[str, typer.Argument(help="Name of the backup.  [default: the time]")] = "",
 ) -> None:
     """Copy all that the service stores, while it runs.
 

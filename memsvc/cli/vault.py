@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 ACTION = "VAULT_ACTION_"
 FAULTY = ("INVALID",)
 
-app = typer.Typer(name="vault", help="Memories as files: synchronise, look.", no_args_is_help=True)
+app = typer.Typer(name="vault", help="Synchronise memories with Markdown files.", no_args_is_help=True)
 
-AllUsers = Annotated[bool, typer.Option("--all-users", help="Of all users of the service.")]
+AllUsers = Annotated[bool, typer.Option("--all-users", help="Include all users of the service.")]
 
 
 @app.command()
@@ -27,8 +27,8 @@ AllUsers = Annotated[bool, typer.Option("--all-users", help="Of all users of the
 def sync(
     session: CliContext,
     *,
-    force: Annotated[bool, typer.Option("--force", help="Write files anew, missing ones too.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="List what would be done; change nothing.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Rewrite all files, including missing ones.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")] = False,
     all_users: AllUsers = False,
 ) -> None:
     """Compare the files of the vault with the memories, both ways, and bring them together.

@@ -26,10 +26,10 @@ def watch(
     session: CliContext,
     *,
     directory: Annotated[
-        Path | None, typer.Argument(help="The vault's folder. By default the one that the settings name.")
+        Path | None, typer.Argument(help="Folder of the vault.  [default: that of the settings]")
     ] = None,
-    poll: Annotated[bool, typer.Option("--poll", help="Look again and again instead of asking for events.")] = False,
-    limit: Annotated[int, typer.Option(min=0, help="End after so many changes. 0: never.")] = 0,
+    poll: Annotated[bool, typer.Option("--poll", help="Poll instead of using file-system events.")] = False,
+    limit: Annotated[int, typer.Option(min=0, help="Stop after this number of changes. 0: never.")] = 0,
     all_users: AllUsers = False,
 ) -> None:
     """Synchronise the vault whenever a file in it changes, and show what that comes to, until Ctrl-C.

@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 WIDTH = 100
 DIGITS = 2
-quarantine = typer.Typer(help="Memories that wait for a review.", no_args_is_help=True, rich_markup_mode=None)
+quarantine = typer.Typer(help="Review withheld memories.", no_args_is_help=True, rich_markup_mode=None)
 
 
 @connected
 def watch(  # noqa: PLR0913 - an option each
     session: CliContext,
     *,
-    cursor: Annotated[str, typer.Option(help="Go on after this cursor of an earlier watch.")] = "",
-    oldest: Annotated[bool, typer.Option("--oldest", help="Begin with the oldest change that is kept.")] = False,
-    limit: Annotated[int, typer.Option(min=0, help="End after so many changes. 0: never.")] = 0,
+    cursor: Annotated[str, typer.Option(help="Resume after this cursor of an earlier watch.")] = "",
+    oldest: Annotated[bool, typer.Option("--oldest", help="Start with the oldest stored change.")] = False,
+    limit: Annotated[int, typer.Option(min=0, help="Stop after this number of changes. 0: never.")] = 0,
     layer: options.Layers = None,
     kind: options.Kinds = None,
     tag: options.Tags = None,
@@ -70,7 +70,7 @@ def _clock(moment: datetime) -> str:
 def list_quarantined(
     session: CliContext,
     *,
-    limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number.")] = 20,
     conversation: options.Conversation = "",
 ) -> None:
     """List the memories that wait for a review, newest first."""
@@ -100,9 +100,9 @@ def list_quarantined(
 def review(
     session: CliContext,
     *,
-    memory_id: Annotated[str, typer.Argument(help="The memory's id.", metavar="ID")],
+    memory_id: Annotated[str, typer.Argument(help="Memory id.", metavar="ID")],
     verdict: Annotated[Verdict, typer.Argument(help="approve makes it active, reject deletes it.")],
-    revision: Annotated[int, typer.Option(min=0, help="Only when it is at this revision. 0: any.")] = 0,
+    revision: Annotated[int, typer.Option(min=0, help="Expected revision. 0: any.")] = 0,
     conversation: options.Conversation = "",
 ) -> None:
     """Approve or reject a memory that waits for a review."""

@@ -40,8 +40,8 @@ SNIPPET_CHARS = 100
 
 def demo(
     *,
-    keep: Annotated[Path | None, typer.Option(help="Keep the data in this new directory, to look at later.")] = None,
-    embedder: Annotated[str, typer.Option(help="Another embedding model; `memsvc backends` lists them.")] = "",
+    keep: Annotated[Path | None, typer.Option(help="Keep the data in this new directory.")] = None,
+    embedder: Annotated[str, typer.Option(help="Embedding model; `memsvc backends` lists them.")] = "",
 ) -> None:
     """Show everything in a minute: start here.
 
