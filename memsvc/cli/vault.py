@@ -27,7 +27,9 @@ AllUsers = Annotated[bool, typer.Option("--all-users", help="Include all users o
 def sync(
     session: CliContext,
     *,
-    force: Annotated[bool, typer.Option("--force", help="Rewrite all files, including missing ones.")] = False,
+    rewrite_all: Annotated[
+        bool, typer.Option("--rewrite-all", help="Rewrite all files, including missing ones.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done; change nothing.")] = False,
     all_users: AllUsers = False,
 ) -> None:
@@ -35,7 +37,7 @@ def sync(
 
     Exits with 1 when a file cannot be taken back.
     """
-    summary = _run(session, force=force, dry_run=dry_run, all_users=all_users, shown=True)
+    summary = _run(session, rewrite_all=rewrite_all, dry_run=dry_run, all_users=all_users, shown=True)
     if summary is not None and any(summary.count_by_action.get(name) for name in FAULTY):
         raise typer.Exit(FAILED)
 
@@ -44,17 +46,17 @@ def sync(
 @connected
 def status(session: CliContext, *, all_users: AllUsers = False) -> None:
     """Say what a synchronisation would do; nothing is changed. Exits with 1 when it would do anything."""
-    summary = _run(session, force=False, dry_run=True, all_users=all_users, shown=False)
+    summary = _run(session, rewrite_all=False, dry_run=True, all_users=all_users, shown=False)
     if summary is not None and summary.count_by_action:
         raise typer.Exit(FAILED)
 
 
 def _run(
-    session: CliContext, *, force: bool, dry_run: bool, all_users: bool, shown: bool
+    session: CliContext, *, rewrite_all: bool, dry_run: bool, all_users: bool, shown: bool
 ) -> admin_pb.VaultSummary | None:
     summary: admin_pb.VaultSummary | None = None
     with session.client() as client, progress_bar("vault", shown=not session.as_json) as bar:
-        for event in client.sync_vault(all_users=all_users, force=force, dry_run=dry_run):
+        for event in client.sync_vault(all_users=all_users, rewrite_all=rewrite_all, dry_run=dry_run):
             if session.as_json and (shown or event.HasField("summary")):
                 write_json(event)
             if event.HasField("progress"):

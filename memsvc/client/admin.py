@@ -451,17 +451,17 @@ class AdminMethods(ScopedMethods):
             call.cancel()
 
     async def sync_vault(
-        self, *, all_users: bool = False, force: bool = False, dry_run: bool = False
+        self, *, all_users: bool = False, rewrite_all: bool = False, dry_run: bool = False
     ) -> AsyncGenerator[admin_pb.SyncVaultResponse, None]:
         """Compare the files and the memories of the user, or of *all_users*, and bring them together.
 
-        Yields changes, progress, and the summary at the end. With *dry_run* nothing is changed; with *force* files are
+        Yields changes, progress, and the summary at the end. With *dry_run* nothing is changed; with *rewrite_all* files are
         written anew, missing ones too. Leaving the loop early stops it; what was done stays done.
         """
         scope = None if all_users else types_pb.Scope(user_id=self.scope.user_id)
         await self._remote.reach()
         call = self._remote.admin.SyncVault(
-            admin_pb.SyncVaultRequest(scope=scope, all=all_users, rewrite_all=force, dry_run=dry_run)
+            admin_pb.SyncVaultRequest(scope=scope, all=all_users, rewrite_all=rewrite_all, dry_run=dry_run)
         )
         try:
             async for event in call:

@@ -140,7 +140,7 @@ def test_a_forced_sync_writes_missing_files_again(stubs: Stubs, vault: Path, use
     [name] = notes(vault, user)
     (vault / "users" / user / name).unlink()
 
-    assert sync(stubs, user, force=True)[1] == {"WRITTEN": 1}
+    assert sync(stubs, user, rewrite_all=True)[1] == {"WRITTEN": 1}
     assert list(notes(vault, user)) == [name]
 
 
@@ -199,7 +199,7 @@ def test_a_restart_takes_back_what_was_edited_meanwhile(tmp_path: Path) -> None:
             assert known < {memory.id for memory in list_all(stubs, scope)}
             before = {path: path.stat().st_mtime_ns for path in vault.rglob("*.md")}
             assert sync(stubs, "ada") == ({}, {})
-            assert sync(stubs, "ada", force=True) == ({}, {})
+            assert sync(stubs, "ada", rewrite_all=True) == ({}, {})
         assert {path: path.stat().st_mtime_ns for path in vault.rglob("*.md")} == before
 
 
