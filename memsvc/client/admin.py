@@ -455,8 +455,8 @@ class AdminMethods(ScopedMethods):
     ) -> AsyncGenerator[admin_pb.SyncVaultResponse, None]:
         """Compare the files and the memories of the user, or of *all_users*, and bring them together.
 
-        Yields changes, progress, and the summary at the end. With *dry_run* nothing is changed; with *rewrite_all* files are
-        written anew, missing ones too. Leaving the loop early stops it; what was done stays done.
+        Yields changes, progress, and the summary at the end. With *dry_run* nothing is changed; with *rewrite_all*
+        all files are written again, including missing ones. Leaving the loop early stops it; what was done stays done.
         """
         scope = None if all_users else types_pb.Scope(user_id=self.scope.user_id)
         await self._remote.reach()
