@@ -29,17 +29,17 @@ class _IndexKind:
 class _IndexKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_IndexKind.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     INDEX_KIND_UNSPECIFIED: _IndexKind.ValueType  # 0
-    """INDEX_KIND_UNSPECIFIED stands in a reply that is about no single index. In a request: INVALID_ARGUMENT."""
+    """INDEX_KIND_UNSPECIFIED in a response: no single index. In a request: INVALID_ARGUMENT."""
     INDEX_KIND_VECTORS: _IndexKind.ValueType  # 1
     """INDEX_KIND_VECTORS is the index of embeddings."""
     INDEX_KIND_LEXICAL: _IndexKind.ValueType  # 2
     """INDEX_KIND_LEXICAL is the index of words."""
 
 class IndexKind(_IndexKind, metaclass=_IndexKindEnumTypeWrapper):
-    """IndexKind names a derived index."""
+    """IndexKind is a derived index."""
 
 INDEX_KIND_UNSPECIFIED: IndexKind.ValueType  # 0
-"""INDEX_KIND_UNSPECIFIED stands in a reply that is about no single index. In a request: INVALID_ARGUMENT."""
+"""INDEX_KIND_UNSPECIFIED in a response: no single index. In a request: INVALID_ARGUMENT."""
 INDEX_KIND_VECTORS: IndexKind.ValueType  # 1
 """INDEX_KIND_VECTORS is the index of embeddings."""
 INDEX_KIND_LEXICAL: IndexKind.ValueType  # 2
@@ -57,7 +57,7 @@ class _MeasurementPointEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Meas
     MEASUREMENT_POINT_EDGE: _MeasurementPoint.ValueType  # 1
     """MEASUREMENT_POINT_EDGE: the whole call, from its arrival to the end of its response."""
     MEASUREMENT_POINT_ENGINE: _MeasurementPoint.ValueType  # 2
-    """MEASUREMENT_POINT_ENGINE: the work of the call without the wire format, or work in the background."""
+    """MEASUREMENT_POINT_ENGINE: the work of the call without the wire format, or background work."""
     MEASUREMENT_POINT_STORE: _MeasurementPoint.ValueType  # 3
     """MEASUREMENT_POINT_STORE: the metadata store's part of it."""
     MEASUREMENT_POINT_VECTORS: _MeasurementPoint.ValueType  # 4
@@ -68,14 +68,14 @@ class _MeasurementPointEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Meas
     """MEASUREMENT_POINT_EMBEDDER: the embedding model's part of it."""
 
 class MeasurementPoint(_MeasurementPoint, metaclass=_MeasurementPointEnumTypeWrapper):
-    """MeasurementPoint is where the duration of an operation is measured. More points may be added."""
+    """MeasurementPoint is a point at which the duration of an operation is measured. More points may be added."""
 
 MEASUREMENT_POINT_UNSPECIFIED: MeasurementPoint.ValueType  # 0
 """MEASUREMENT_POINT_UNSPECIFIED is never in a response."""
 MEASUREMENT_POINT_EDGE: MeasurementPoint.ValueType  # 1
 """MEASUREMENT_POINT_EDGE: the whole call, from its arrival to the end of its response."""
 MEASUREMENT_POINT_ENGINE: MeasurementPoint.ValueType  # 2
-"""MEASUREMENT_POINT_ENGINE: the work of the call without the wire format, or work in the background."""
+"""MEASUREMENT_POINT_ENGINE: the work of the call without the wire format, or background work."""
 MEASUREMENT_POINT_STORE: MeasurementPoint.ValueType  # 3
 """MEASUREMENT_POINT_STORE: the metadata store's part of it."""
 MEASUREMENT_POINT_VECTORS: MeasurementPoint.ValueType  # 4
@@ -95,17 +95,21 @@ class _ReindexModeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ReindexMo
     REINDEX_MODE_UNSPECIFIED: _ReindexMode.ValueType  # 0
     """REINDEX_MODE_UNSPECIFIED means REBUILD."""
     REINDEX_MODE_REBUILD: _ReindexMode.ValueType  # 1
-    """REINDEX_MODE_REBUILD builds a new generation beside the live one, then switches. Needs space for both meanwhile."""
+    """REINDEX_MODE_REBUILD builds a new generation next to the live one, then switches to it. Needs space for both during
+    the build.
+    """
     REINDEX_MODE_REPAIR: _ReindexMode.ValueType  # 2
     """REINDEX_MODE_REPAIR writes missing and stale entries into the live generation and removes orphaned ones."""
 
 class ReindexMode(_ReindexMode, metaclass=_ReindexModeEnumTypeWrapper):
-    """ReindexMode says how an index is put right."""
+    """ReindexMode is the method by which an index is made consistent with the store."""
 
 REINDEX_MODE_UNSPECIFIED: ReindexMode.ValueType  # 0
 """REINDEX_MODE_UNSPECIFIED means REBUILD."""
 REINDEX_MODE_REBUILD: ReindexMode.ValueType  # 1
-"""REINDEX_MODE_REBUILD builds a new generation beside the live one, then switches. Needs space for both meanwhile."""
+"""REINDEX_MODE_REBUILD builds a new generation next to the live one, then switches to it. Needs space for both during
+the build.
+"""
 REINDEX_MODE_REPAIR: ReindexMode.ValueType  # 2
 """REINDEX_MODE_REPAIR writes missing and stale entries into the live generation and removes orphaned ones."""
 Global___ReindexMode: _TypeAlias = ReindexMode  # noqa: Y015
@@ -121,19 +125,19 @@ class _ReindexPhaseEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ReindexP
     REINDEX_PHASE_READING: _ReindexPhase.ValueType  # 1
     """REINDEX_PHASE_READING reads the store and, in REPAIR mode, compares it with the index."""
     REINDEX_PHASE_BUILDING: _ReindexPhase.ValueType  # 2
-    """REINDEX_PHASE_BUILDING writes the new generation, embedding what the cache lacks."""
+    """REINDEX_PHASE_BUILDING writes the new generation and embeds the texts that the cache lacks."""
     REINDEX_PHASE_CATCHING_UP: _ReindexPhase.ValueType  # 3
-    """REINDEX_PHASE_CATCHING_UP takes in the changes that came meanwhile."""
+    """REINDEX_PHASE_CATCHING_UP applies the changes since the start."""
     REINDEX_PHASE_SWITCHED: _ReindexPhase.ValueType  # 4
     """REINDEX_PHASE_SWITCHED: searches use the new generation from now on. Sent once for each rebuilt index."""
     REINDEX_PHASE_REPAIRED: _ReindexPhase.ValueType  # 5
-    """REINDEX_PHASE_REPAIRED: the live generation is put right. Sent once for each repaired index."""
+    """REINDEX_PHASE_REPAIRED: the live generation is repaired. Sent once for each repaired index."""
     REINDEX_PHASE_DONE: _ReindexPhase.ValueType  # 6
-    """REINDEX_PHASE_DONE: everything asked for is done. The last message."""
+    """REINDEX_PHASE_DONE: all requested indexes are done. The last message."""
 
 class ReindexPhase(_ReindexPhase, metaclass=_ReindexPhaseEnumTypeWrapper):
-    """ReindexPhase is a step of a reindex. For each index: READING, then BUILDING, CATCHING_UP, SWITCHED (REBUILD) or
-    REPAIRED (REPAIR); at the very end DONE.
+    """ReindexPhase is a phase of a reindex. For each index: READING, then BUILDING, CATCHING_UP, SWITCHED (REBUILD) or
+    REPAIRED (REPAIR); at the end DONE.
     """
 
 REINDEX_PHASE_UNSPECIFIED: ReindexPhase.ValueType  # 0
@@ -141,15 +145,15 @@ REINDEX_PHASE_UNSPECIFIED: ReindexPhase.ValueType  # 0
 REINDEX_PHASE_READING: ReindexPhase.ValueType  # 1
 """REINDEX_PHASE_READING reads the store and, in REPAIR mode, compares it with the index."""
 REINDEX_PHASE_BUILDING: ReindexPhase.ValueType  # 2
-"""REINDEX_PHASE_BUILDING writes the new generation, embedding what the cache lacks."""
+"""REINDEX_PHASE_BUILDING writes the new generation and embeds the texts that the cache lacks."""
 REINDEX_PHASE_CATCHING_UP: ReindexPhase.ValueType  # 3
-"""REINDEX_PHASE_CATCHING_UP takes in the changes that came meanwhile."""
+"""REINDEX_PHASE_CATCHING_UP applies the changes since the start."""
 REINDEX_PHASE_SWITCHED: ReindexPhase.ValueType  # 4
 """REINDEX_PHASE_SWITCHED: searches use the new generation from now on. Sent once for each rebuilt index."""
 REINDEX_PHASE_REPAIRED: ReindexPhase.ValueType  # 5
-"""REINDEX_PHASE_REPAIRED: the live generation is put right. Sent once for each repaired index."""
+"""REINDEX_PHASE_REPAIRED: the live generation is repaired. Sent once for each repaired index."""
 REINDEX_PHASE_DONE: ReindexPhase.ValueType  # 6
-"""REINDEX_PHASE_DONE: everything asked for is done. The last message."""
+"""REINDEX_PHASE_DONE: all requested indexes are done. The last message."""
 Global___ReindexPhase: _TypeAlias = ReindexPhase  # noqa: Y015
 
 class _IntegrityFault:
@@ -161,120 +165,120 @@ class _IntegrityFaultEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Integr
     INTEGRITY_FAULT_UNSPECIFIED: _IntegrityFault.ValueType  # 0
     """INTEGRITY_FAULT_UNSPECIFIED is never sent."""
     INTEGRITY_FAULT_LINK: _IntegrityFault.ValueType  # 1
-    """INTEGRITY_FAULT_LINK: supersedes_id, superseded_by_id, related_ids or derived_from of a memory names one that is
-    not there, or is another user's. Repair: the link is taken away, in a new revision.
+    """INTEGRITY_FAULT_LINK: supersedes_id, superseded_by_id, related_ids or derived_from_ids of a memory holds the id of
+    a memory that does not exist or belongs to another user. Repair: the link is removed, in a new revision.
     """
     INTEGRITY_FAULT_CONTENT: _IntegrityFault.ValueType  # 2
-    """INTEGRITY_FAULT_CONTENT: the content of a memory is not what its content_hash says. Repair: the content stays as it
-    is, and the hash is made anew, in a new revision. Roll the memory back when an earlier revision is the right one.
+    """INTEGRITY_FAULT_CONTENT: the content of a memory does not match its content_hash. Repair: the content stays, and
+    the hash is computed again, in a new revision. Roll the memory back if an earlier revision is the right one.
     """
     INTEGRITY_FAULT_CHUNKS: _IntegrityFault.ValueType  # 3
-    """INTEGRITY_FAULT_CHUNKS: the pieces that a long content is searched by are not all there. Repair: they are cut anew,
-    in a new revision.
+    """INTEGRITY_FAULT_CHUNKS: chunks of a long content are missing. Repair: the content is split again, in a new
+    revision.
     """
     INTEGRITY_FAULT_KEYWORDS: _IntegrityFault.ValueType  # 4
-    """INTEGRITY_FAULT_KEYWORDS: keywords, tags or metadata of a memory are not all found by searches and filters. Repair:
-    they are entered anew.
+    """INTEGRITY_FAULT_KEYWORDS: searches and filters do not find all keywords, tags or metadata of a memory. Repair: they
+    are stored again.
     """
     INTEGRITY_FAULT_CONFLICT: _IntegrityFault.ValueType  # 5
-    """INTEGRITY_FAULT_CONFLICT: a memory of a conflict is not there. Repair: the conflict is removed."""
+    """INTEGRITY_FAULT_CONFLICT: a memory of a conflict does not exist. Repair: the conflict is removed."""
     INTEGRITY_FAULT_MESSAGE: _IntegrityFault.ValueType  # 6
-    """INTEGRITY_FAULT_MESSAGE: a message's session is not there, or its content is not. Repair: the message is removed from
-    the order of messages; its content, where it is there, stays as a memory.
+    """INTEGRITY_FAULT_MESSAGE: the session or the content of a message does not exist. Repair: the message is removed
+    from the order of messages; its content, if it exists, stays as a memory.
     """
     INTEGRITY_FAULT_SESSION: _IntegrityFault.ValueType  # 7
-    """INTEGRITY_FAULT_SESSION: a session has had messages, and none is left. Nothing is repaired: when they were removed
-    for good, that is as it should be; delete or close the session.
+    """INTEGRITY_FAULT_SESSION: a session had messages, and none is left. No repair: if they were permanently deleted, the
+    state is correct; delete or close the session.
     """
     INTEGRITY_FAULT_REMAINS: _IntegrityFault.ValueType  # 8
-    """INTEGRITY_FAULT_REMAINS: chunks, keywords, tags, metadata, vectors, statements or revisions are stored of a memory
-    that is not there. Repair: they are removed.
+    """INTEGRITY_FAULT_REMAINS: chunks, keywords, tags, metadata, vectors, statements or revisions belong to a memory that
+    does not exist. Repair: they are removed.
     """
     INTEGRITY_FAULT_INDEX_MISSING: _IntegrityFault.ValueType  # 9
-    """INTEGRITY_FAULT_INDEX_MISSING: an index lacks entries of a memory, changes still pending left aside. Repair: they
-    are written.
+    """INTEGRITY_FAULT_INDEX_MISSING: an index lacks entries of a memory, except for pending changes. Repair: they are
+    written.
     """
     INTEGRITY_FAULT_INDEX_STALE: _IntegrityFault.ValueType  # 10
-    """INTEGRITY_FAULT_INDEX_STALE: an index holds an earlier revision of a memory, changes still pending left aside.
-    Repair: its entries are written anew.
+    """INTEGRITY_FAULT_INDEX_STALE: an index holds an earlier revision of a memory, except for pending changes. Repair:
+    its entries are written again.
     """
     INTEGRITY_FAULT_INDEX_ORPHANED: _IntegrityFault.ValueType  # 11
-    """INTEGRITY_FAULT_INDEX_ORPHANED: an index holds entries of a memory that is not there. Told only with `all`. Repair:
-    they are removed.
+    """INTEGRITY_FAULT_INDEX_ORPHANED: an index holds entries of a memory that does not exist. Reported only with `all`.
+    Repair: they are removed.
     """
     INTEGRITY_FAULT_FILE_REF: _IntegrityFault.ValueType  # 12
-    """INTEGRITY_FAULT_FILE_REF: a memory refers to a file that is not there, is expired, or is of another category. Put
-    right with remove_broken_refs: the reference is taken from file_refs, in a new revision; one that the content holds
-    stays, and is told again, until the content is changed or the file is uploaded.
+    """INTEGRITY_FAULT_FILE_REF: a memory refers to a file that does not exist, is expired, or is of another category.
+    Repaired with remove_broken_refs: the reference is removed from file_refs, in a new revision; a reference in the
+    content stays, and is reported again, until the content is changed or the file is uploaded.
     """
     INTEGRITY_FAULT_FILE_ORPHANED: _IntegrityFault.ValueType  # 13
-    """INTEGRITY_FAULT_FILE_ORPHANED: no memory of the user refers to a file, and it is older than orphan_grace. Put right
-    with remove_orphan_files: the file is removed for good, and its bytes when no other file has the same.
+    """INTEGRITY_FAULT_FILE_ORPHANED: no memory of the user refers to a file, and it is older than orphan_grace. Repaired
+    with remove_orphan_files: the file is permanently deleted, and its bytes when no other file has the same.
     """
     INTEGRITY_FAULT_FILE_CONTENT: _IntegrityFault.ValueType  # 14
-    """INTEGRITY_FAULT_FILE_CONTENT: of a file only what is known of it is here, not its bytes. Nothing is repaired: upload
-    the same bytes once more, and it has them.
+    """INTEGRITY_FAULT_FILE_CONTENT: the record of a file exists, but not its bytes. No repair: upload the same bytes
+    again.
     """
 
 class IntegrityFault(_IntegrityFault, metaclass=_IntegrityFaultEnumTypeWrapper):
-    """IntegrityFault names something that is not as it should be."""
+    """IntegrityFault is a type of inconsistency in the stored data."""
 
 INTEGRITY_FAULT_UNSPECIFIED: IntegrityFault.ValueType  # 0
 """INTEGRITY_FAULT_UNSPECIFIED is never sent."""
 INTEGRITY_FAULT_LINK: IntegrityFault.ValueType  # 1
-"""INTEGRITY_FAULT_LINK: supersedes_id, superseded_by_id, related_ids or derived_from of a memory names one that is
-not there, or is another user's. Repair: the link is taken away, in a new revision.
+"""INTEGRITY_FAULT_LINK: supersedes_id, superseded_by_id, related_ids or derived_from_ids of a memory holds the id of
+a memory that does not exist or belongs to another user. Repair: the link is removed, in a new revision.
 """
 INTEGRITY_FAULT_CONTENT: IntegrityFault.ValueType  # 2
-"""INTEGRITY_FAULT_CONTENT: the content of a memory is not what its content_hash says. Repair: the content stays as it
-is, and the hash is made anew, in a new revision. Roll the memory back when an earlier revision is the right one.
+"""INTEGRITY_FAULT_CONTENT: the content of a memory does not match its content_hash. Repair: the content stays, and
+the hash is computed again, in a new revision. Roll the memory back if an earlier revision is the right one.
 """
 INTEGRITY_FAULT_CHUNKS: IntegrityFault.ValueType  # 3
-"""INTEGRITY_FAULT_CHUNKS: the pieces that a long content is searched by are not all there. Repair: they are cut anew,
-in a new revision.
+"""INTEGRITY_FAULT_CHUNKS: chunks of a long content are missing. Repair: the content is split again, in a new
+revision.
 """
 INTEGRITY_FAULT_KEYWORDS: IntegrityFault.ValueType  # 4
-"""INTEGRITY_FAULT_KEYWORDS: keywords, tags or metadata of a memory are not all found by searches and filters. Repair:
-they are entered anew.
+"""INTEGRITY_FAULT_KEYWORDS: searches and filters do not find all keywords, tags or metadata of a memory. Repair: they
+are stored again.
 """
 INTEGRITY_FAULT_CONFLICT: IntegrityFault.ValueType  # 5
-"""INTEGRITY_FAULT_CONFLICT: a memory of a conflict is not there. Repair: the conflict is removed."""
+"""INTEGRITY_FAULT_CONFLICT: a memory of a conflict does not exist. Repair: the conflict is removed."""
 INTEGRITY_FAULT_MESSAGE: IntegrityFault.ValueType  # 6
-"""INTEGRITY_FAULT_MESSAGE: a message's session is not there, or its content is not. Repair: the message is removed from
-the order of messages; its content, where it is there, stays as a memory.
+"""INTEGRITY_FAULT_MESSAGE: the session or the content of a message does not exist. Repair: the message is removed
+from the order of messages; its content, if it exists, stays as a memory.
 """
 INTEGRITY_FAULT_SESSION: IntegrityFault.ValueType  # 7
-"""INTEGRITY_FAULT_SESSION: a session has had messages, and none is left. Nothing is repaired: when they were removed
-for good, that is as it should be; delete or close the session.
+"""INTEGRITY_FAULT_SESSION: a session had messages, and none is left. No repair: if they were permanently deleted, the
+state is correct; delete or close the session.
 """
 INTEGRITY_FAULT_REMAINS: IntegrityFault.ValueType  # 8
-"""INTEGRITY_FAULT_REMAINS: chunks, keywords, tags, metadata, vectors, statements or revisions are stored of a memory
-that is not there. Repair: they are removed.
+"""INTEGRITY_FAULT_REMAINS: chunks, keywords, tags, metadata, vectors, statements or revisions belong to a memory that
+does not exist. Repair: they are removed.
 """
 INTEGRITY_FAULT_INDEX_MISSING: IntegrityFault.ValueType  # 9
-"""INTEGRITY_FAULT_INDEX_MISSING: an index lacks entries of a memory, changes still pending left aside. Repair: they
-are written.
+"""INTEGRITY_FAULT_INDEX_MISSING: an index lacks entries of a memory, except for pending changes. Repair: they are
+written.
 """
 INTEGRITY_FAULT_INDEX_STALE: IntegrityFault.ValueType  # 10
-"""INTEGRITY_FAULT_INDEX_STALE: an index holds an earlier revision of a memory, changes still pending left aside.
-Repair: its entries are written anew.
+"""INTEGRITY_FAULT_INDEX_STALE: an index holds an earlier revision of a memory, except for pending changes. Repair:
+its entries are written again.
 """
 INTEGRITY_FAULT_INDEX_ORPHANED: IntegrityFault.ValueType  # 11
-"""INTEGRITY_FAULT_INDEX_ORPHANED: an index holds entries of a memory that is not there. Told only with `all`. Repair:
-they are removed.
+"""INTEGRITY_FAULT_INDEX_ORPHANED: an index holds entries of a memory that does not exist. Reported only with `all`.
+Repair: they are removed.
 """
 INTEGRITY_FAULT_FILE_REF: IntegrityFault.ValueType  # 12
-"""INTEGRITY_FAULT_FILE_REF: a memory refers to a file that is not there, is expired, or is of another category. Put
-right with remove_broken_refs: the reference is taken from file_refs, in a new revision; one that the content holds
-stays, and is told again, until the content is changed or the file is uploaded.
+"""INTEGRITY_FAULT_FILE_REF: a memory refers to a file that does not exist, is expired, or is of another category.
+Repaired with remove_broken_refs: the reference is removed from file_refs, in a new revision; a reference in the
+content stays, and is reported again, until the content is changed or the file is uploaded.
 """
 INTEGRITY_FAULT_FILE_ORPHANED: IntegrityFault.ValueType  # 13
-"""INTEGRITY_FAULT_FILE_ORPHANED: no memory of the user refers to a file, and it is older than orphan_grace. Put right
-with remove_orphan_files: the file is removed for good, and its bytes when no other file has the same.
+"""INTEGRITY_FAULT_FILE_ORPHANED: no memory of the user refers to a file, and it is older than orphan_grace. Repaired
+with remove_orphan_files: the file is permanently deleted, and its bytes when no other file has the same.
 """
 INTEGRITY_FAULT_FILE_CONTENT: IntegrityFault.ValueType  # 14
-"""INTEGRITY_FAULT_FILE_CONTENT: of a file only what is known of it is here, not its bytes. Nothing is repaired: upload
-the same bytes once more, and it has them.
+"""INTEGRITY_FAULT_FILE_CONTENT: the record of a file exists, but not its bytes. No repair: upload the same bytes
+again.
 """
 Global___IntegrityFault: _TypeAlias = IntegrityFault  # noqa: Y015
 
@@ -289,19 +293,19 @@ class _BackupPhaseEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_BackupPha
     BACKUP_PHASE_COPYING: _BackupPhase.ValueType  # 1
     """BACKUP_PHASE_COPYING: the store is being copied."""
     BACKUP_PHASE_VERIFYING: _BackupPhase.ValueType  # 2
-    """BACKUP_PHASE_VERIFYING: the digests of the files are being taken."""
+    """BACKUP_PHASE_VERIFYING: the digests of the files are being computed."""
     BACKUP_PHASE_DONE: _BackupPhase.ValueType  # 3
     """BACKUP_PHASE_DONE: the backup is complete and on the disk."""
 
 class BackupPhase(_BackupPhase, metaclass=_BackupPhaseEnumTypeWrapper):
-    """BackupPhase is what a backup is at."""
+    """BackupPhase is a phase of a backup."""
 
 BACKUP_PHASE_UNSPECIFIED: BackupPhase.ValueType  # 0
 """BACKUP_PHASE_UNSPECIFIED is never sent."""
 BACKUP_PHASE_COPYING: BackupPhase.ValueType  # 1
 """BACKUP_PHASE_COPYING: the store is being copied."""
 BACKUP_PHASE_VERIFYING: BackupPhase.ValueType  # 2
-"""BACKUP_PHASE_VERIFYING: the digests of the files are being taken."""
+"""BACKUP_PHASE_VERIFYING: the digests of the files are being computed."""
 BACKUP_PHASE_DONE: BackupPhase.ValueType  # 3
 """BACKUP_PHASE_DONE: the backup is complete and on the disk."""
 Global___BackupPhase: _TypeAlias = BackupPhase  # noqa: Y015
@@ -315,38 +319,38 @@ class _MigrationActionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Migra
     MIGRATION_ACTION_UNSPECIFIED: _MigrationAction.ValueType  # 0
     """MIGRATION_ACTION_UNSPECIFIED means RUN."""
     MIGRATION_ACTION_RUN: _MigrationAction.ValueType  # 1
-    """MIGRATION_ACTION_RUN moves, or goes on with a move that broke off. The last response is of the phase DONE."""
+    """MIGRATION_ACTION_RUN starts or continues a migration. The last response is of the phase DONE."""
     MIGRATION_ACTION_CHECK: _MigrationAction.ValueType  # 2
-    """MIGRATION_ACTION_CHECK tells what would be moved and whether the target can take it, in one response of the phase
-    CHECKED. It changes nothing.
+    """MIGRATION_ACTION_CHECK reports the data to move and verifies that the target can take it, in one response of the
+    phase CHECKED. It changes nothing.
     """
     MIGRATION_ACTION_ABORT: _MigrationAction.ValueType  # 3
-    """MIGRATION_ACTION_ABORT gives up a move that is not done: nothing is left of it on either side. One response of the phase
-    ABORTED.
+    """MIGRATION_ACTION_ABORT cancels a migration that is not complete and removes its data from both sides. One response
+    of the phase ABORTED.
     """
     MIGRATION_ACTION_UNDO: _MigrationAction.ValueType  # 4
-    """MIGRATION_ACTION_UNDO takes back a move that is done: this store takes writes again, and the target does not. One
-    response of the phase UNDONE. Refused when something was stored at the target since, unless discard_changes is set.
+    """MIGRATION_ACTION_UNDO reverts a complete migration: this store accepts writes again, and the target does not. One
+    response of the phase UNDONE. Fails when data was stored at the target since, unless discard_changes is set.
     """
 
 class MigrationAction(_MigrationAction, metaclass=_MigrationActionEnumTypeWrapper):
-    """MigrationAction is what is to be done about a move."""
+    """MigrationAction is an action on a migration."""
 
 MIGRATION_ACTION_UNSPECIFIED: MigrationAction.ValueType  # 0
 """MIGRATION_ACTION_UNSPECIFIED means RUN."""
 MIGRATION_ACTION_RUN: MigrationAction.ValueType  # 1
-"""MIGRATION_ACTION_RUN moves, or goes on with a move that broke off. The last response is of the phase DONE."""
+"""MIGRATION_ACTION_RUN starts or continues a migration. The last response is of the phase DONE."""
 MIGRATION_ACTION_CHECK: MigrationAction.ValueType  # 2
-"""MIGRATION_ACTION_CHECK tells what would be moved and whether the target can take it, in one response of the phase
-CHECKED. It changes nothing.
+"""MIGRATION_ACTION_CHECK reports the data to move and verifies that the target can take it, in one response of the
+phase CHECKED. It changes nothing.
 """
 MIGRATION_ACTION_ABORT: MigrationAction.ValueType  # 3
-"""MIGRATION_ACTION_ABORT gives up a move that is not done: nothing is left of it on either side. One response of the phase
-ABORTED.
+"""MIGRATION_ACTION_ABORT cancels a migration that is not complete and removes its data from both sides. One response
+of the phase ABORTED.
 """
 MIGRATION_ACTION_UNDO: MigrationAction.ValueType  # 4
-"""MIGRATION_ACTION_UNDO takes back a move that is done: this store takes writes again, and the target does not. One
-response of the phase UNDONE. Refused when something was stored at the target since, unless discard_changes is set.
+"""MIGRATION_ACTION_UNDO reverts a complete migration: this store accepts writes again, and the target does not. One
+response of the phase UNDONE. Fails when data was stored at the target since, unless discard_changes is set.
 """
 Global___MigrationAction: _TypeAlias = MigrationAction  # noqa: Y015
 
@@ -359,43 +363,47 @@ class _MigrationPhaseEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Migrat
     MIGRATION_PHASE_UNSPECIFIED: _MigrationPhase.ValueType  # 0
     """MIGRATION_PHASE_UNSPECIFIED is never sent."""
     MIGRATION_PHASE_CHECKED: _MigrationPhase.ValueType  # 1
-    """MIGRATION_PHASE_CHECKED: nothing was done. The only response to CHECK."""
+    """MIGRATION_PHASE_CHECKED: nothing was changed. The only response to CHECK."""
     MIGRATION_PHASE_COPYING: _MigrationPhase.ValueType  # 2
-    """MIGRATION_PHASE_COPYING: the rows are copied, table by table."""
+    """MIGRATION_PHASE_COPYING: the rows are being copied, table by table."""
     MIGRATION_PHASE_FOLLOWING: _MigrationPhase.ValueType  # 3
-    """MIGRATION_PHASE_FOLLOWING: what was changed meanwhile is carried over."""
+    """MIGRATION_PHASE_FOLLOWING: changes during the copy are being applied."""
     MIGRATION_PHASE_VERIFYING: _MigrationPhase.ValueType  # 4
-    """MIGRATION_PHASE_VERIFYING: every row of both sides is read and compared by digests."""
+    """MIGRATION_PHASE_VERIFYING: every row of both sides is being read and compared by digests."""
     MIGRATION_PHASE_SEALED: _MigrationPhase.ValueType  # 5
-    """MIGRATION_PHASE_SEALED: writes wait, and the last changes are carried over."""
+    """MIGRATION_PHASE_SEALED: writes wait, and the last changes are being applied."""
     MIGRATION_PHASE_DONE: _MigrationPhase.ValueType  # 6
-    """MIGRATION_PHASE_DONE: everything is at the target, and this service takes no writes any more. The last response to RUN."""
+    """MIGRATION_PHASE_DONE: everything is at the target, and this service no longer accepts writes. The last response to
+    RUN.
+    """
     MIGRATION_PHASE_ABORTED: _MigrationPhase.ValueType  # 7
-    """MIGRATION_PHASE_ABORTED: nothing is left of the move. The only response to ABORT."""
+    """MIGRATION_PHASE_ABORTED: all data of the migration is removed. The only response to ABORT."""
     MIGRATION_PHASE_UNDONE: _MigrationPhase.ValueType  # 8
-    """MIGRATION_PHASE_UNDONE: this service takes writes again. The only response to UNDO."""
+    """MIGRATION_PHASE_UNDONE: this service accepts writes again. The only response to UNDO."""
 
 class MigrationPhase(_MigrationPhase, metaclass=_MigrationPhaseEnumTypeWrapper):
-    """MigrationPhase is what a move is at: COPYING, FOLLOWING, VERIFYING, FOLLOWING, SEALED, DONE."""
+    """MigrationPhase is a phase of a migration: COPYING, FOLLOWING, VERIFYING, FOLLOWING, SEALED, DONE."""
 
 MIGRATION_PHASE_UNSPECIFIED: MigrationPhase.ValueType  # 0
 """MIGRATION_PHASE_UNSPECIFIED is never sent."""
 MIGRATION_PHASE_CHECKED: MigrationPhase.ValueType  # 1
-"""MIGRATION_PHASE_CHECKED: nothing was done. The only response to CHECK."""
+"""MIGRATION_PHASE_CHECKED: nothing was changed. The only response to CHECK."""
 MIGRATION_PHASE_COPYING: MigrationPhase.ValueType  # 2
-"""MIGRATION_PHASE_COPYING: the rows are copied, table by table."""
+"""MIGRATION_PHASE_COPYING: the rows are being copied, table by table."""
 MIGRATION_PHASE_FOLLOWING: MigrationPhase.ValueType  # 3
-"""MIGRATION_PHASE_FOLLOWING: what was changed meanwhile is carried over."""
+"""MIGRATION_PHASE_FOLLOWING: changes during the copy are being applied."""
 MIGRATION_PHASE_VERIFYING: MigrationPhase.ValueType  # 4
-"""MIGRATION_PHASE_VERIFYING: every row of both sides is read and compared by digests."""
+"""MIGRATION_PHASE_VERIFYING: every row of both sides is being read and compared by digests."""
 MIGRATION_PHASE_SEALED: MigrationPhase.ValueType  # 5
-"""MIGRATION_PHASE_SEALED: writes wait, and the last changes are carried over."""
+"""MIGRATION_PHASE_SEALED: writes wait, and the last changes are being applied."""
 MIGRATION_PHASE_DONE: MigrationPhase.ValueType  # 6
-"""MIGRATION_PHASE_DONE: everything is at the target, and this service takes no writes any more. The last response to RUN."""
+"""MIGRATION_PHASE_DONE: everything is at the target, and this service no longer accepts writes. The last response to
+RUN.
+"""
 MIGRATION_PHASE_ABORTED: MigrationPhase.ValueType  # 7
-"""MIGRATION_PHASE_ABORTED: nothing is left of the move. The only response to ABORT."""
+"""MIGRATION_PHASE_ABORTED: all data of the migration is removed. The only response to ABORT."""
 MIGRATION_PHASE_UNDONE: MigrationPhase.ValueType  # 8
-"""MIGRATION_PHASE_UNDONE: this service takes writes again. The only response to UNDO."""
+"""MIGRATION_PHASE_UNDONE: this service accepts writes again. The only response to UNDO."""
 Global___MigrationPhase: _TypeAlias = MigrationPhase  # noqa: Y015
 
 class _VaultAction:
@@ -409,33 +417,37 @@ class _VaultActionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_VaultActi
     VAULT_ACTION_WRITTEN: _VaultAction.ValueType  # 1
     """VAULT_ACTION_WRITTEN: the file was written from its memory, or the transcript from its session."""
     VAULT_ACTION_MOVED: _VaultAction.ValueType  # 2
-    """VAULT_ACTION_MOVED: the file was written at another path, since the memory's layer, category, title or status changed."""
+    """VAULT_ACTION_MOVED: the file was written at another path, because the memory's layer, category, title or status
+    changed.
+    """
     VAULT_ACTION_REMOVED: _VaultAction.ValueType  # 3
-    """VAULT_ACTION_REMOVED: the file was removed, since its memory was deleted or waits for a review."""
+    """VAULT_ACTION_REMOVED: the file was removed, because its memory was deleted or awaits a review."""
     VAULT_ACTION_CREATED: _VaultAction.ValueType  # 4
-    """VAULT_ACTION_CREATED: a new memory was made of a new file."""
+    """VAULT_ACTION_CREATED: a new memory was created from a new file."""
     VAULT_ACTION_UPDATED: _VaultAction.ValueType  # 5
-    """VAULT_ACTION_UPDATED: the file was edited, and its memory has a next revision."""
+    """VAULT_ACTION_UPDATED: the file was edited, and its memory has a new revision."""
     VAULT_ACTION_RENAMED: _VaultAction.ValueType  # 6
-    """VAULT_ACTION_RENAMED: the file has another path, and is of the same memory."""
+    """VAULT_ACTION_RENAMED: the file has another path and belongs to the same memory."""
     VAULT_ACTION_DELETED: _VaultAction.ValueType  # 7
-    """VAULT_ACTION_DELETED: the file is gone, and its memory was deleted softly. RestoreMemory brings both back."""
+    """VAULT_ACTION_DELETED: the file was deleted, and its memory was softly deleted. RestoreMemory restores both."""
     VAULT_ACTION_RESTORED: _VaultAction.ValueType  # 8
-    """VAULT_ACTION_RESTORED: the file of a deleted memory came back, and so did the memory."""
+    """VAULT_ACTION_RESTORED: the file of a deleted memory exists again, and the memory was restored."""
     VAULT_ACTION_CONFLICT: _VaultAction.ValueType  # 9
-    """VAULT_ACTION_CONFLICT: the file and its memory were both changed. Neither is lost: both are revisions of the memory, or
-    the other side lies beside the file; `detail` says where.
+    """VAULT_ACTION_CONFLICT: the file and its memory were both changed. Both versions are kept: as revisions of the
+    memory, or one of them in a file next to this one; `detail` holds its location.
     """
     VAULT_ACTION_INVALID: _VaultAction.ValueType  # 10
-    """VAULT_ACTION_INVALID: the file cannot be taken back, or not be written. It was left alone; `detail` and `line` say why."""
+    """VAULT_ACTION_INVALID: the file cannot be imported, or cannot be written. It was not changed; `detail` and `line`
+    hold the reason.
+    """
     VAULT_ACTION_READ_ONLY: _VaultAction.ValueType  # 11
-    """VAULT_ACTION_READ_ONLY: the file is the transcript of a session and was edited or removed. Edits of it are not taken
-    back; it is written again when the session changes, and the edited one is laid beside it then.
+    """VAULT_ACTION_READ_ONLY: the file is the transcript of a session and was edited or removed. Its edits are not
+    imported; when the session changes, the transcript is written again, and the edited one is kept next to it.
     """
 
 class VaultAction(_VaultAction, metaclass=_VaultActionEnumTypeWrapper):
-    """VaultAction is what was done with one file of the vault, or in a dry run would be. The first three change the vault,
-    the others the store, or nothing.
+    """VaultAction is the change of one file of the vault or of its memory, or in a dry run the change that would be made.
+    The first three change the vault, the others the store, or nothing.
     """
 
 VAULT_ACTION_UNSPECIFIED: VaultAction.ValueType  # 0
@@ -443,28 +455,32 @@ VAULT_ACTION_UNSPECIFIED: VaultAction.ValueType  # 0
 VAULT_ACTION_WRITTEN: VaultAction.ValueType  # 1
 """VAULT_ACTION_WRITTEN: the file was written from its memory, or the transcript from its session."""
 VAULT_ACTION_MOVED: VaultAction.ValueType  # 2
-"""VAULT_ACTION_MOVED: the file was written at another path, since the memory's layer, category, title or status changed."""
+"""VAULT_ACTION_MOVED: the file was written at another path, because the memory's layer, category, title or status
+changed.
+"""
 VAULT_ACTION_REMOVED: VaultAction.ValueType  # 3
-"""VAULT_ACTION_REMOVED: the file was removed, since its memory was deleted or waits for a review."""
+"""VAULT_ACTION_REMOVED: the file was removed, because its memory was deleted or awaits a review."""
 VAULT_ACTION_CREATED: VaultAction.ValueType  # 4
-"""VAULT_ACTION_CREATED: a new memory was made of a new file."""
+"""VAULT_ACTION_CREATED: a new memory was created from a new file."""
 VAULT_ACTION_UPDATED: VaultAction.ValueType  # 5
-"""VAULT_ACTION_UPDATED: the file was edited, and its memory has a next revision."""
+"""VAULT_ACTION_UPDATED: the file was edited, and its memory has a new revision."""
 VAULT_ACTION_RENAMED: VaultAction.ValueType  # 6
-"""VAULT_ACTION_RENAMED: the file has another path, and is of the same memory."""
+"""VAULT_ACTION_RENAMED: the file has another path and belongs to the same memory."""
 VAULT_ACTION_DELETED: VaultAction.ValueType  # 7
-"""VAULT_ACTION_DELETED: the file is gone, and its memory was deleted softly. RestoreMemory brings both back."""
+"""VAULT_ACTION_DELETED: the file was deleted, and its memory was softly deleted. RestoreMemory restores both."""
 VAULT_ACTION_RESTORED: VaultAction.ValueType  # 8
-"""VAULT_ACTION_RESTORED: the file of a deleted memory came back, and so did the memory."""
+"""VAULT_ACTION_RESTORED: the file of a deleted memory exists again, and the memory was restored."""
 VAULT_ACTION_CONFLICT: VaultAction.ValueType  # 9
-"""VAULT_ACTION_CONFLICT: the file and its memory were both changed. Neither is lost: both are revisions of the memory, or
-the other side lies beside the file; `detail` says where.
+"""VAULT_ACTION_CONFLICT: the file and its memory were both changed. Both versions are kept: as revisions of the
+memory, or one of them in a file next to this one; `detail` holds its location.
 """
 VAULT_ACTION_INVALID: VaultAction.ValueType  # 10
-"""VAULT_ACTION_INVALID: the file cannot be taken back, or not be written. It was left alone; `detail` and `line` say why."""
+"""VAULT_ACTION_INVALID: the file cannot be imported, or cannot be written. It was not changed; `detail` and `line`
+hold the reason.
+"""
 VAULT_ACTION_READ_ONLY: VaultAction.ValueType  # 11
-"""VAULT_ACTION_READ_ONLY: the file is the transcript of a session and was edited or removed. Edits of it are not taken
-back; it is written again when the session changes, and the edited one is laid beside it then.
+"""VAULT_ACTION_READ_ONLY: the file is the transcript of a session and was edited or removed. Its edits are not
+imported; when the session changes, the transcript is written again, and the edited one is kept next to it.
 """
 Global___VaultAction: _TypeAlias = VaultAction  # noqa: Y015
 
@@ -475,30 +491,30 @@ class _ApiKeyRole:
 class _ApiKeyRoleEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ApiKeyRole.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     API_KEY_ROLE_UNSPECIFIED: _ApiKeyRole.ValueType  # 0
-    """API_KEY_ROLE_UNSPECIFIED in CreateApiKeyRequest means READ_WRITE. It is never in a reply."""
+    """API_KEY_ROLE_UNSPECIFIED in CreateApiKeyRequest means READ_WRITE. Never in a response."""
     API_KEY_ROLE_READ_ONLY: _ApiKeyRole.ValueType  # 1
-    """API_KEY_ROLE_READ_ONLY: calls that change nothing, dry runs among them. Reading counts accesses all the same."""
+    """API_KEY_ROLE_READ_ONLY: calls that change nothing, including dry runs. Reads still count accesses."""
     API_KEY_ROLE_READ_WRITE: _ApiKeyRole.ValueType  # 2
-    """API_KEY_ROLE_READ_WRITE: also calls that change what belongs to the key's tenant, users and projects."""
+    """API_KEY_ROLE_READ_WRITE: also calls that change data of the key's tenant, users and projects."""
     API_KEY_ROLE_ADMIN: _ApiKeyRole.ValueType  # 3
-    """API_KEY_ROLE_ADMIN: also calls about the service as a whole, whoever's memories are in it: CreateApiKey, ListApiKeys and
-    RevokeApiKey for every tenant, Diagnose, GetPerformance, Reindex, CreateBackup, and RunMaintenance and CheckIntegrity of
-    everybody. Memories it reads and changes are those of its tenant.
+    """API_KEY_ROLE_ADMIN: also calls on the service as a whole, across tenants: CreateApiKey, ListApiKeys and
+    RevokeApiKey for every tenant, Diagnose, GetPerformance, Reindex, CreateBackup, and RunMaintenance and
+    CheckIntegrity for all users. It reads and changes only memories of its own tenant.
     """
 
 class ApiKeyRole(_ApiKeyRole, metaclass=_ApiKeyRoleEnumTypeWrapper):
-    """ApiKeyRole is what a key is good for. Each role may do all that the one before it may."""
+    """ApiKeyRole is the set of calls that a key allows. Each role includes the ones before it."""
 
 API_KEY_ROLE_UNSPECIFIED: ApiKeyRole.ValueType  # 0
-"""API_KEY_ROLE_UNSPECIFIED in CreateApiKeyRequest means READ_WRITE. It is never in a reply."""
+"""API_KEY_ROLE_UNSPECIFIED in CreateApiKeyRequest means READ_WRITE. Never in a response."""
 API_KEY_ROLE_READ_ONLY: ApiKeyRole.ValueType  # 1
-"""API_KEY_ROLE_READ_ONLY: calls that change nothing, dry runs among them. Reading counts accesses all the same."""
+"""API_KEY_ROLE_READ_ONLY: calls that change nothing, including dry runs. Reads still count accesses."""
 API_KEY_ROLE_READ_WRITE: ApiKeyRole.ValueType  # 2
-"""API_KEY_ROLE_READ_WRITE: also calls that change what belongs to the key's tenant, users and projects."""
+"""API_KEY_ROLE_READ_WRITE: also calls that change data of the key's tenant, users and projects."""
 API_KEY_ROLE_ADMIN: ApiKeyRole.ValueType  # 3
-"""API_KEY_ROLE_ADMIN: also calls about the service as a whole, whoever's memories are in it: CreateApiKey, ListApiKeys and
-RevokeApiKey for every tenant, Diagnose, GetPerformance, Reindex, CreateBackup, and RunMaintenance and CheckIntegrity of
-everybody. Memories it reads and changes are those of its tenant.
+"""API_KEY_ROLE_ADMIN: also calls on the service as a whole, across tenants: CreateApiKey, ListApiKeys and
+RevokeApiKey for every tenant, Diagnose, GetPerformance, Reindex, CreateBackup, and RunMaintenance and
+CheckIntegrity for all users. It reads and changes only memories of its own tenant.
 """
 Global___ApiKeyRole: _TypeAlias = ApiKeyRole  # noqa: Y015
 
@@ -511,28 +527,28 @@ class _ApiKeyStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ApiKeySta
     API_KEY_STATE_UNSPECIFIED: _ApiKeyState.ValueType  # 0
     """API_KEY_STATE_UNSPECIFIED is never sent."""
     API_KEY_STATE_ACTIVE: _ApiKeyState.ValueType  # 1
-    """API_KEY_STATE_ACTIVE: it does."""
+    """API_KEY_STATE_ACTIVE: the key is valid."""
     API_KEY_STATE_EXPIRED: _ApiKeyState.ValueType  # 2
     """API_KEY_STATE_EXPIRED: its expire_time has passed."""
     API_KEY_STATE_REVOKED: _ApiKeyState.ValueType  # 3
-    """API_KEY_STATE_REVOKED: it was revoked, whether or not it has expired too."""
+    """API_KEY_STATE_REVOKED: it was revoked, even if it has also expired."""
 
 class ApiKeyState(_ApiKeyState, metaclass=_ApiKeyStateEnumTypeWrapper):
-    """ApiKeyState is whether a key opens anything."""
+    """ApiKeyState is the state of a key."""
 
 API_KEY_STATE_UNSPECIFIED: ApiKeyState.ValueType  # 0
 """API_KEY_STATE_UNSPECIFIED is never sent."""
 API_KEY_STATE_ACTIVE: ApiKeyState.ValueType  # 1
-"""API_KEY_STATE_ACTIVE: it does."""
+"""API_KEY_STATE_ACTIVE: the key is valid."""
 API_KEY_STATE_EXPIRED: ApiKeyState.ValueType  # 2
 """API_KEY_STATE_EXPIRED: its expire_time has passed."""
 API_KEY_STATE_REVOKED: ApiKeyState.ValueType  # 3
-"""API_KEY_STATE_REVOKED: it was revoked, whether or not it has expired too."""
+"""API_KEY_STATE_REVOKED: it was revoked, even if it has also expired."""
 Global___ApiKeyState: _TypeAlias = ApiKeyState  # noqa: Y015
 
 @_typing.final
 class GetStatsRequest(_message.Message):
-    """GetStatsRequest asks for counts.
+    """GetStatsRequest selects the memories to count.
 
     Errors: none of its own. A user without memories gets zeros.
     """
@@ -542,7 +558,7 @@ class GetStatsRequest(_message.Message):
     SCOPE_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope is whose memories to count: those of project_id and the global ones, or without project_id the global ones
+        """scope selects the memories to count: those of project_id and the global ones, or without project_id the global ones
         alone. The private memories of all sessions are counted too.
         """
 
@@ -561,8 +577,9 @@ Global___GetStatsRequest: _TypeAlias = GetStatsRequest  # noqa: Y015
 
 @_typing.final
 class GetStatsResponse(_message.Message):
-    """GetStatsResponse holds counts. The maps are keyed by the enum value's name without its prefix, such as "LONG_TERM";
-    names that count 0 are left out. Unless said otherwise, memories of every status but DELETED are counted.
+    """GetStatsResponse holds counts. The keys of the maps are names of enum values without prefix, such as "LONG_TERM";
+    names with count 0 are left out. Unless a field defines otherwise, memories of every status except DELETED are
+    counted.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -677,36 +694,34 @@ class GetStatsResponse(_message.Message):
     lexical_count: _builtins.int
     """lexical_count is the number of entries in the lexical index that belong to the counted memories."""
     storage_bytes: _builtins.int
-    """storage_bytes is the space that store and indexes take, of the whole service, in bytes. 0 where the backends do not
-    tell.
-    """
+    """storage_bytes is the size of store and indexes of the whole service, in bytes. 0 if the backends do not report it."""
     pending_change_count: _builtins.int
-    """pending_change_count is how many changes of the whole service the indexes have not taken in yet."""
+    """pending_change_count is the number of changes of the whole service that the indexes have not applied yet."""
     @_builtins.property
     def count_by_layer(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """count_by_layer counts by MemoryLayer. The values add up to total_count."""
+        """count_by_layer counts by MemoryLayer. The values add up to memory_count."""
 
     @_builtins.property
     def count_by_kind(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """count_by_kind counts by MemoryKind. The values add up to total_count."""
+        """count_by_kind counts by MemoryKind. The values add up to memory_count."""
 
     @_builtins.property
     def count_by_tier(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """count_by_tier counts by MemoryTier. The values add up to total_count."""
+        """count_by_tier counts by MemoryTier. The values add up to memory_count."""
 
     @_builtins.property
     def count_by_status(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """count_by_status counts by MemoryStatus, DELETED included. A memory whose expire_time has passed counts as ACTIVE
-        until it is put away.
+        until maintenance makes it EXPIRED.
         """
 
     @_builtins.property
     def warnings(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Warning]:
-        """warnings are what deserves attention. Empty: nothing."""
+        """warnings are conditions that need attention. Empty: none."""
 
     @_builtins.property
     def sessions(self) -> _containers.RepeatedCompositeFieldContainer[Global___SessionFill]:
-        """sessions are the ACTIVE sessions that hold the largest share of their limit, the fullest first, of the 100 that were
+        """sessions are the ACTIVE sessions with the largest share of their limit, fullest first, among the 100 that were
         opened last in each project. At most 10.
         """
 
@@ -739,7 +754,7 @@ Global___GetStatsResponse: _TypeAlias = GetStatsResponse  # noqa: Y015
 
 @_typing.final
 class SessionFill(_message.Message):
-    """SessionFill says how full a session is."""
+    """SessionFill is the fill level of a session."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -749,15 +764,15 @@ class SessionFill(_message.Message):
     TOKEN_LIMIT_FIELD_NUMBER: _builtins.int
     USAGE_RATIO_FIELD_NUMBER: _builtins.int
     session_id: _builtins.str
-    """session_id is the session."""
+    """session_id is the id of the session."""
     project_id: _builtins.str
-    """project_id is the project that it is in. Empty: global."""
+    """project_id is the project of the session. Empty: global."""
     token_count: _builtins.int
     """token_count is the number of tokens of its live messages."""
     token_limit: _builtins.int
-    """token_limit is at how many it is full."""
+    """token_limit is the number of tokens at which the session is full."""
     usage_ratio: _builtins.float
-    """usage_ratio is live_tokens divided by token_limit."""
+    """usage_ratio is token_count divided by token_limit."""
     def __init__(
         self,
         *,
@@ -777,7 +792,7 @@ Global___SessionFill: _TypeAlias = SessionFill  # noqa: Y015
 
 @_typing.final
 class DiagnoseRequest(_message.Message):
-    """DiagnoseRequest asks what is wrong.
+    """DiagnoseRequest selects the depth of the diagnosis.
 
     Errors: none of its own.
     """
@@ -786,9 +801,9 @@ class DiagnoseRequest(_message.Message):
 
     VERIFY_FIELD_NUMBER: _builtins.int
     verify: _builtins.bool
-    """verify compares every index entry with the store, which takes seconds for each 100 000 memories, and looks for some
-    memories of all ages by what they say, which shows damaged files. False: the counts alone are compared, and
-    `missing`, `stale` and `orphaned` are 0.
+    """verify compares every index entry with the store, which takes seconds for each 100 000 memories, and searches for a
+    sample of memories of all ages by their content, which detects damaged files. False: only the counts are compared,
+    and `missing_count`, `stale_count` and `orphaned_count` are 0.
     """
     def __init__(
         self,
@@ -805,7 +820,7 @@ Global___DiagnoseRequest: _TypeAlias = DiagnoseRequest  # noqa: Y015
 
 @_typing.final
 class DiagnoseResponse(_message.Message):
-    """DiagnoseResponse says how the service is."""
+    """DiagnoseResponse reports the health of the service."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -817,20 +832,24 @@ class DiagnoseResponse(_message.Message):
     WARNINGS_FIELD_NUMBER: _builtins.int
     VERSION_FIELD_NUMBER: _builtins.int
     healthy: _builtins.bool
-    """healthy is true when every backend is, and no index is known to differ from the store beyond pending changes."""
+    """healthy is true when every backend is healthy, and no index is known to differ from the store beyond pending
+    changes.
+    """
     version: _builtins.str
-    """version is the service's version, such as "0.1.0"."""
+    """version is the version of the service, such as "0.1.0"."""
     @_builtins.property
     def backends(self) -> _containers.RepeatedCompositeFieldContainer[Global___BackendHealth]:
         """backends are the configured backends, by port."""
 
     @_builtins.property
     def indexes(self) -> _containers.RepeatedCompositeFieldContainer[Global___IndexReport]:
-        """indexes are the live indexes, in the order of IndexKind. Empty while the store is away: they are compared with it."""
+        """indexes are the live indexes, in the order of IndexKind. Empty while the store is unavailable, because they are
+        compared with it.
+        """
 
     @_builtins.property
     def outbox(self) -> Global___OutboxReport:
-        """outbox says how far the indexes follow the store. Unset while the store is away."""
+        """outbox is the lag of the indexes behind the store. Unset while the store is unavailable."""
 
     @_builtins.property
     def slowest(self) -> _containers.RepeatedCompositeFieldContainer[Global___SlowOperation]:
@@ -838,7 +857,7 @@ class DiagnoseResponse(_message.Message):
 
     @_builtins.property
     def warnings(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Warning]:
-        """warnings are what deserves attention. Empty: nothing."""
+        """warnings are conditions that need attention. Empty: none."""
 
     def __init__(
         self,
@@ -861,7 +880,7 @@ Global___DiagnoseResponse: _TypeAlias = DiagnoseResponse  # noqa: Y015
 
 @_typing.final
 class BackendHealth(_message.Message):
-    """BackendHealth says how one backend is."""
+    """BackendHealth is the health of one backend."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -871,16 +890,16 @@ class BackendHealth(_message.Message):
     MESSAGE_FIELD_NUMBER: _builtins.int
     PING_FIELD_NUMBER: _builtins.int
     port: _builtins.str
-    """port is what the backend is used for: "metadata", "vectors", "lexical", "embedder". More may come."""
+    """port is the use of the backend: "metadata", "vectors", "lexical", "embedder". More may be added."""
     name: _builtins.str
-    """name is the backend's name in the settings, such as "qdrant-edge"."""
+    """name is the name of the backend in the settings, such as "qdrant-edge"."""
     healthy: _builtins.bool
-    """healthy is true when it answered."""
+    """healthy is true when the backend responded."""
     message: _builtins.str
-    """message says in English what is wrong. Empty when healthy."""
+    """message describes the problem in English. Empty when healthy."""
     @_builtins.property
     def ping(self) -> _duration_pb2.Duration:
-        """ping is how long the answer took. Unset when it did not answer."""
+        """ping is the response time. Unset when the backend did not respond."""
 
     def __init__(
         self,
@@ -918,32 +937,34 @@ class IndexReport(_message.Message):
     POSITION_FIELD_NUMBER: _builtins.int
     BUILD_FIELD_NUMBER: _builtins.int
     index: Global___IndexKind.ValueType
-    """index is which one."""
+    """index is the index that is compared."""
     expected_count: _builtins.int
-    """expected_count is how many entries the store calls for."""
+    """expected_count is the number of entries that the store requires."""
     present_count: _builtins.int
-    """present_count is how many entries the index holds."""
+    """present_count is the number of entries in the index."""
     missing_count: _builtins.int
-    """missing_count is how many entries the index lacks, changes still pending left aside. 0 unless verify is set."""
+    """missing_count is the number of entries that the index lacks, except for pending changes. 0 unless verify is set."""
     stale_count: _builtins.int
-    """stale_count is how many entries are of an earlier revision of their memory, changes still pending left aside. 0 unless
+    """stale_count is the number of entries of an earlier revision of their memory, except for pending changes. 0 unless
     verify is set.
     """
     orphaned_count: _builtins.int
-    """orphaned_count is how many entries belong to no memory. 0 unless verify is set."""
+    """orphaned_count is the number of entries without a memory. 0 unless verify is set."""
     generation: _builtins.int
     """generation is the number of the live generation; it grows by 1 with every rebuild."""
     model: _builtins.str
-    """model names the embedding model of the vectors. Empty for the lexical index."""
+    """model is the embedding model of the vectors. Empty for the lexical index."""
     dimension: _builtins.int
     """dimension is the number of dimensions of the vectors. 0 for the lexical index."""
     hnsw: _builtins.bool
-    """hnsw is true when vectors are found through an HNSW graph, false when by exact scan. False for the lexical index."""
+    """hnsw is true when the index searches vectors through an HNSW graph, false for an exact scan. False for the lexical
+    index.
+    """
     position: _builtins.int
-    """position is the last outbox position that the index has taken in."""
+    """position is the last outbox position that the index has applied."""
     @_builtins.property
     def build(self) -> Global___IndexBuild:
-        """build tells of the generation that is being built or repaired. Unset: none is."""
+        """build is the progress of the generation that is being built or repaired. Unset: none."""
 
     def __init__(
         self,
@@ -971,8 +992,8 @@ Global___IndexReport: _TypeAlias = IndexReport  # noqa: Y015
 
 @_typing.final
 class IndexBuild(_message.Message):
-    """IndexBuild tells how far a rebuild or a repair of an index is, whether it was asked for or began by itself, as it
-    does when the embedding model changed.
+    """IndexBuild is the progress of a rebuild or a repair of an index, whether requested or automatic, as after a change of
+    the embedding model.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -983,15 +1004,15 @@ class IndexBuild(_message.Message):
     GENERATION_FIELD_NUMBER: _builtins.int
     MODEL_FIELD_NUMBER: _builtins.int
     phase: Global___ReindexPhase.ValueType
-    """phase is the present step."""
+    """phase is the current phase."""
     done_count: _builtins.int
-    """done_count is how many entries this phase has dealt with."""
+    """done_count is the number of entries that this phase has processed."""
     total_count: _builtins.int
-    """total_count is how many entries this phase will deal with. 0: not known."""
+    """total_count is the number of entries that this phase will process. 0: not known."""
     generation: _builtins.int
     """generation is the number of the generation being built or repaired."""
     model: _builtins.str
-    """model names the embedding model of the generation. Empty for the lexical index."""
+    """model is the embedding model of the generation. Empty for the lexical index."""
     def __init__(
         self,
         *,
@@ -1011,7 +1032,7 @@ Global___IndexBuild: _TypeAlias = IndexBuild  # noqa: Y015
 
 @_typing.final
 class OutboxReport(_message.Message):
-    """OutboxReport says how far the indexes follow the store. Positions grow with every change and start at 0."""
+    """OutboxReport is the lag of the indexes behind the store. Positions grow with every change and start at 0."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1023,7 +1044,7 @@ class OutboxReport(_message.Message):
     applied_position: _builtins.int
     """applied_position is the position that every index has reached; never above head_position."""
     pending_count: _builtins.int
-    """pending_count is how many changes have not reached every index."""
+    """pending_count is the number of changes that have not reached every index."""
     def __init__(
         self,
         *,
@@ -1041,7 +1062,7 @@ Global___OutboxReport: _TypeAlias = OutboxReport  # noqa: Y015
 
 @_typing.final
 class SlowOperation(_message.Message):
-    """SlowOperation is one call that took long."""
+    """SlowOperation is one slow call."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1052,14 +1073,14 @@ class SlowOperation(_message.Message):
     operation: _builtins.str
     """operation is its name, as in OperationPerformance."""
     point: Global___MeasurementPoint.ValueType
-    """point is where the time was measured. Never UNSPECIFIED."""
+    """point is the measurement point. Never UNSPECIFIED."""
     @_builtins.property
     def duration(self) -> _duration_pb2.Duration:
-        """duration is how long it took."""
+        """duration is its duration."""
 
     @_builtins.property
     def time(self) -> _timestamp_pb2.Timestamp:
-        """time is when it ended."""
+        """time is the time at which it ended."""
 
     def __init__(
         self,
@@ -1079,10 +1100,10 @@ Global___SlowOperation: _TypeAlias = SlowOperation  # noqa: Y015
 
 @_typing.final
 class ReindexRequest(_message.Message):
-    """ReindexRequest asks to make indexes equal to the store.
+    """ReindexRequest selects the indexes and the method.
 
     Errors: FAILED_PRECONDITION (REINDEX_RUNNING) when another reindex runs; UNIMPLEMENTED (CAPABILITY_MISSING) when the
-    backend cannot do it in this mode.
+    backend does not support this mode.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1090,11 +1111,11 @@ class ReindexRequest(_message.Message):
     INDEXES_FIELD_NUMBER: _builtins.int
     MODE_FIELD_NUMBER: _builtins.int
     mode: Global___ReindexMode.ValueType
-    """mode says how. Unspecified: REBUILD."""
+    """mode is the method. Unspecified: REBUILD."""
     @_builtins.property
     def indexes(self) -> _containers.RepeatedScalarFieldContainer[Global___IndexKind.ValueType]:
-        """indexes are which ones, done one after the other in the order of IndexKind. Repeated ones are done once. Empty:
-        all.
+        """indexes are the indexes, processed one after the other in the order of IndexKind. Repeated ones are processed once.
+        Empty: all.
         """
 
     def __init__(
@@ -1113,7 +1134,7 @@ Global___ReindexRequest: _TypeAlias = ReindexRequest  # noqa: Y015
 
 @_typing.final
 class ReindexResponse(_message.Message):
-    """ReindexResponse tells how far a reindex is."""
+    """ReindexResponse reports the progress of a reindex."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1124,17 +1145,19 @@ class ReindexResponse(_message.Message):
     GENERATION_FIELD_NUMBER: _builtins.int
     MESSAGE_FIELD_NUMBER: _builtins.int
     phase: Global___ReindexPhase.ValueType
-    """phase is the present step."""
+    """phase is the current phase."""
     index: Global___IndexKind.ValueType
-    """index is which index it is about. UNSPECIFIED in the phase DONE."""
+    """index is the current index. UNSPECIFIED in the phase DONE."""
     done_count: _builtins.int
-    """done_count is how many entries this phase has dealt with. In REPAIRED, how many were written or removed."""
+    """done_count is the number of entries that this phase has processed. In REPAIRED, the number of entries that were
+    written or removed.
+    """
     total_count: _builtins.int
-    """total_count is how many entries this phase will deal with. 0: not known."""
+    """total_count is the number of entries that this phase will process. 0: not known."""
     generation: _builtins.int
     """generation is the number of the generation being built or repaired. 0 in the phase DONE."""
     message: _builtins.str
-    """message says the same in English, for people. May be empty."""
+    """message describes the progress in English, for people. May be empty."""
     def __init__(
         self,
         *,
@@ -1155,7 +1178,7 @@ Global___ReindexResponse: _TypeAlias = ReindexResponse  # noqa: Y015
 
 @_typing.final
 class GetPerformanceRequest(_message.Message):
-    """GetPerformanceRequest asks how long operations took.
+    """GetPerformanceRequest selects the operations to report.
 
     Errors: none of its own.
     """
@@ -1164,8 +1187,8 @@ class GetPerformanceRequest(_message.Message):
 
     OPERATION_FIELD_NUMBER: _builtins.int
     operation: _builtins.str
-    """operation is the one to report, as in OperationPerformance.operation. Empty: all. An unknown name gives an empty
-    list.
+    """operation is the operation to report, as in OperationPerformance.operation. Empty: all. An unknown name returns an
+    empty list.
     """
     def __init__(
         self,
@@ -1182,7 +1205,7 @@ Global___GetPerformanceRequest: _TypeAlias = GetPerformanceRequest  # noqa: Y015
 
 @_typing.final
 class GetPerformanceResponse(_message.Message):
-    """GetPerformanceResponse holds what was measured."""
+    """GetPerformanceResponse holds the measured durations."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1190,11 +1213,11 @@ class GetPerformanceResponse(_message.Message):
     SINCE_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def operations(self) -> _containers.RepeatedCompositeFieldContainer[Global___OperationPerformance]:
-        """operations are ordered by operation, then by layer. Those that never ran are left out."""
+        """operations are ordered by operation, then by point. Those that never ran are left out."""
 
     @_builtins.property
     def since(self) -> _timestamp_pb2.Timestamp:
-        """since is when measuring began: at the start of the process. Always set."""
+        """since is the time at which the measurement began: the start of the process. Always set."""
 
     def __init__(
         self,
@@ -1212,7 +1235,9 @@ Global___GetPerformanceResponse: _TypeAlias = GetPerformanceResponse  # noqa: Y0
 
 @_typing.final
 class OperationPerformance(_message.Message):
-    """OperationPerformance is how long one operation took in one layer. Percentiles are estimates within 10 percent."""
+    """OperationPerformance holds the durations of one operation at one measurement point. Percentiles are estimates within
+    10 percent.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1228,40 +1253,40 @@ class OperationPerformance(_message.Message):
     MEAN_FIELD_NUMBER: _builtins.int
     STAGES_FIELD_NUMBER: _builtins.int
     operation: _builtins.str
-    """operation is what was done, such as "Search" or "CreateMemory" in the layer "edge"."""
+    """operation is the name of the operation, such as "Search" or "CreateMemory" at the point EDGE."""
     point: Global___MeasurementPoint.ValueType
-    """point is where the time was measured. Never UNSPECIFIED."""
+    """point is the measurement point. Never UNSPECIFIED."""
     call_count: _builtins.int
-    """call_count is how many times it ran, failures included."""
+    """call_count is the number of runs, including failed ones."""
     error_count: _builtins.int
-    """error_count is how many times it failed."""
+    """error_count is the number of failed runs."""
     @_builtins.property
     def p50(self) -> _duration_pb2.Duration:
-        """p50 is the duration that half of the runs stayed within."""
+        """p50 is the median duration of the runs."""
 
     @_builtins.property
     def p90(self) -> _duration_pb2.Duration:
-        """p90 is the duration that 90 percent of the runs stayed within."""
+        """p90 is the 90th percentile of the durations."""
 
     @_builtins.property
     def p95(self) -> _duration_pb2.Duration:
-        """p95 is the duration that 95 percent of the runs stayed within."""
+        """p95 is the 95th percentile of the durations."""
 
     @_builtins.property
     def p99(self) -> _duration_pb2.Duration:
-        """p99 is the duration that 99 percent of the runs stayed within."""
+        """p99 is the 99th percentile of the durations."""
 
     @_builtins.property
     def max(self) -> _duration_pb2.Duration:
-        """max is the longest duration, exactly."""
+        """max is the longest duration, exact."""
 
     @_builtins.property
     def mean(self) -> _duration_pb2.Duration:
-        """mean is the mean duration, exactly."""
+        """mean is the mean duration, exact."""
 
     @_builtins.property
     def stages(self) -> _containers.RepeatedCompositeFieldContainer[Global___StagePerformance]:
-        """stages are the parts of the operation, in the order in which they run. Empty where it has none."""
+        """stages are the stages of the operation, in the order in which they run. Empty if it has none."""
 
     def __init__(
         self,
@@ -1288,7 +1313,7 @@ Global___OperationPerformance: _TypeAlias = OperationPerformance  # noqa: Y015
 
 @_typing.final
 class StagePerformance(_message.Message):
-    """StagePerformance is how long one part of an operation took. Percentiles are estimates within 10 percent."""
+    """StagePerformance holds the durations of one stage of an operation. Percentiles are estimates within 10 percent."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1301,32 +1326,32 @@ class StagePerformance(_message.Message):
     MAX_FIELD_NUMBER: _builtins.int
     MEAN_FIELD_NUMBER: _builtins.int
     stage: _builtins.str
-    """stage is the part's name, as in StageTiming."""
+    """stage is the name of the stage, as in StageTiming."""
     call_count: _builtins.int
-    """call_count is how many times it ran."""
+    """call_count is the number of runs."""
     @_builtins.property
     def p50(self) -> _duration_pb2.Duration:
-        """p50 is the duration that half of the runs stayed within."""
+        """p50 is the median duration of the runs."""
 
     @_builtins.property
     def p90(self) -> _duration_pb2.Duration:
-        """p90 is the duration that 90 percent of the runs stayed within."""
+        """p90 is the 90th percentile of the durations."""
 
     @_builtins.property
     def p95(self) -> _duration_pb2.Duration:
-        """p95 is the duration that 95 percent of the runs stayed within."""
+        """p95 is the 95th percentile of the durations."""
 
     @_builtins.property
     def p99(self) -> _duration_pb2.Duration:
-        """p99 is the duration that 99 percent of the runs stayed within."""
+        """p99 is the 99th percentile of the durations."""
 
     @_builtins.property
     def max(self) -> _duration_pb2.Duration:
-        """max is the longest duration, exactly."""
+        """max is the longest duration, exact."""
 
     @_builtins.property
     def mean(self) -> _duration_pb2.Duration:
-        """mean is the mean duration, exactly."""
+        """mean is the mean duration, exact."""
 
     def __init__(
         self,
@@ -1350,10 +1375,10 @@ Global___StagePerformance: _TypeAlias = StagePerformance  # noqa: Y015
 
 @_typing.final
 class CheckIntegrityRequest(_message.Message):
-    """CheckIntegrityRequest asks to look for what is not as it should be.
+    """CheckIntegrityRequest selects the data to check and the repairs to make.
 
-    Errors: FAILED_PRECONDITION (REINDEX_RUNNING) when indexes are to be repaired while a reindex runs: what was repaired
-    before that stays; repeat the call.
+    Errors: FAILED_PRECONDITION (REINDEX_RUNNING) when indexes are to be repaired during a reindex: earlier repairs stay;
+    repeat the call.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1366,35 +1391,35 @@ class CheckIntegrityRequest(_message.Message):
     ORPHAN_GRACE_FIELD_NUMBER: _builtins.int
     IGNORE_FILES_FIELD_NUMBER: _builtins.int
     all: _builtins.bool
-    """all checks the memories of all users, and what is stored of nobody."""
+    """all selects the memories of all users, and data without an owner."""
     repair: _builtins.bool
-    """repair puts right what is found, in parts of at most 100, each one transaction, while others read and write. False:
-    nothing is changed. Repairing again is harmless: what is right stays, so a call that broke off can be repeated.
-    Files and references to files are left as they are: see the next two.
+    """repair repairs the findings, in parts of at most 100, each one transaction, while other clients read and write.
+    False: nothing is changed. Repairing again is safe: correct data stays, so an interrupted call can be repeated. It
+    does not change files and references to files: see the next two fields.
     """
     remove_broken_refs: _builtins.bool
-    """remove_broken_refs takes references to files that are not there from memories, as FILE_REF says; independent of
-    repair. Not for those whose files are kept elsewhere. False: they are told alone.
+    """remove_broken_refs removes references to missing files from memories, as in FILE_REF; independent of repair. Do not
+    use it if the files are stored elsewhere. False: they are only reported.
     """
     remove_orphan_files: _builtins.bool
-    """remove_orphan_files removes files that no memory refers to, as FILE_ORPHANED says; independent of repair. Deleted
-    memories count as long as they can be restored, earlier revisions do not. False: they are told alone.
+    """remove_orphan_files removes files that no memory refers to, as in FILE_ORPHANED; independent of repair. Deleted
+    memories count as long as they can be restored, earlier revisions do not. False: they are only reported.
     """
     ignore_files: _builtins.bool
-    """ignore_files leaves files and references to files aside. For those who keep their files elsewhere. It must not be
-    set together with one of the two above.
+    """ignore_files skips files and references to files, for deployments that store files elsewhere. It must not be set
+    together with one of the two fields above.
     """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope is whose memories, sessions and conflicts to check: those of project_id and the global ones, or without
-        project_id the global ones alone, those of all sessions. DELETED memories are passed over until they are restored.
-        Nothing of another user is looked at or changed. Required, unless `all` is set; then it must be unset.
+        """scope selects the memories, sessions and conflicts to check: those of project_id and the global ones, or without
+        project_id the global ones alone, those of all sessions. DELETED memories are skipped until they are restored. Data
+        of other users is neither checked nor changed. Required, unless `all` is set; then it must be unset.
         """
 
     @_builtins.property
     def orphan_grace(self) -> _duration_pb2.Duration:
-        """orphan_grace is for how long a file may be without a memory that refers to it, counted from its upload. 0 to 3 650
-        days. Unset: 7 days.
+        """orphan_grace is the time from the upload after which a file without a referring memory counts as orphaned. 0 to 3
+        650 days. Unset: 7 days.
         """
 
     def __init__(
@@ -1419,8 +1444,7 @@ Global___CheckIntegrityRequest: _TypeAlias = CheckIntegrityRequest  # noqa: Y015
 @_typing.final
 class CheckIntegrityResponse(_message.Message):
     """CheckIntegrityResponse is one event of a check. The stream is: findings as they are found, progress in between at
-    least once a second, and exactly one summary, the last message. Cancelling the call stops it; what was repaired
-    stays.
+    least once a second, and exactly one summary, the last message. Cancelling the call stops it; completed repairs stay.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1430,11 +1454,11 @@ class CheckIntegrityResponse(_message.Message):
     SUMMARY_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def finding(self) -> Global___IntegrityFinding:
-        """finding is something that is not as it should be."""
+        """finding is one inconsistency."""
 
     @_builtins.property
     def progress(self) -> Global___IntegrityProgress:
-        """progress tells how far the check is."""
+        """progress is the progress of the check."""
 
     @_builtins.property
     def summary(self) -> Global___IntegritySummary:
@@ -1459,7 +1483,7 @@ Global___CheckIntegrityResponse: _TypeAlias = CheckIntegrityResponse  # noqa: Y0
 
 @_typing.final
 class IntegrityFinding(_message.Message):
-    """IntegrityFinding is one thing that is not as it should be."""
+    """IntegrityFinding is one inconsistency."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1472,24 +1496,24 @@ class IntegrityFinding(_message.Message):
     REPAIRED_FIELD_NUMBER: _builtins.int
     FILE_REF_FIELD_NUMBER: _builtins.int
     fault: Global___IntegrityFault.ValueType
-    """fault is what it is."""
+    """fault is the type of the inconsistency."""
     memory_id: _builtins.str
-    """memory_id is the memory that it is about. Empty where that is not there, or none is meant."""
+    """memory_id is the id of the memory. Empty when the memory does not exist, or the finding has none."""
     user_id: _builtins.str
-    """user_id is whose it is. Empty when nobody's."""
+    """user_id is the owner. Empty: no owner."""
     project_id: _builtins.str
-    """project_id is the project that it is in. Empty: global, or nobody's."""
+    """project_id is the project. Empty: global, or no owner."""
     detail: _builtins.str
-    """detail says in English what exactly is wrong, such as "related_ids names …". It holds ids and names of fields, never
+    """detail describes the finding in English, such as "related_ids names …". It holds ids and names of fields, never
     content.
     """
     remedy: _builtins.str
-    """remedy says in English what a repair does, or that there is none."""
+    """remedy describes the repair in English, or states that there is none."""
     repaired: _builtins.bool
-    """repaired is true when it was put right by this call."""
+    """repaired is true when this call repaired the finding."""
     @_builtins.property
     def file_ref(self) -> _types_pb2.FileRef:
-        """file_ref is the file that it is about, as memories refer to it. Unset where it is about none."""
+        """file_ref is the reference to the file. Unset when the finding has none."""
 
     def __init__(
         self,
@@ -1513,18 +1537,20 @@ Global___IntegrityFinding: _TypeAlias = IntegrityFinding  # noqa: Y015
 
 @_typing.final
 class IntegrityProgress(_message.Message):
-    """IntegrityProgress tells how far a check is."""
+    """IntegrityProgress is the progress of a check."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     PART_FIELD_NUMBER: _builtins.int
     CHECKED_COUNT_FIELD_NUMBER: _builtins.int
     part: _builtins.str
-    """part is what is being checked: "memories", "files", "sessions", "conflicts", "remains", "vectors" or
-    "lexical". More may come.
+    """part is the current part: "memories", "files", "sessions", "conflicts", "remains", "vectors" or "lexical". More may
+    be added.
     """
     checked_count: _builtins.int
-    """checked_count is how many were checked in this part. In "vectors" and "lexical": how many differences were dealt with."""
+    """checked_count is the number of objects checked in this part. In "vectors" and "lexical": the number of differences
+    processed.
+    """
     def __init__(
         self,
         *,
@@ -1541,7 +1567,7 @@ Global___IntegrityProgress: _TypeAlias = IntegrityProgress  # noqa: Y015
 
 @_typing.final
 class IntegritySummary(_message.Message):
-    """IntegritySummary sums a check up."""
+    """IntegritySummary is the result of a check."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1571,20 +1597,22 @@ class IntegritySummary(_message.Message):
     COUNT_BY_FAULT_FIELD_NUMBER: _builtins.int
     UNCHECKED_FIELD_NUMBER: _builtins.int
     memory_count: _builtins.int
-    """memory_count is how many memories were checked."""
+    """memory_count is the number of memories that were checked."""
     finding_count: _builtins.int
-    """finding_count is how many findings were sent."""
+    """finding_count is the number of findings that were sent."""
     repaired_count: _builtins.int
-    """repaired_count is how many of them were put right."""
+    """repaired_count is the number of findings that were repaired."""
     @_builtins.property
     def count_by_fault(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """count_by_fault counts the findings by the name of their fault without its prefix, such as "LINK". Those without any
-        are left out.
+        """count_by_fault counts the findings by the name of their fault without its prefix, such as "LINK". Faults without
+        findings are left out.
         """
 
     @_builtins.property
     def unchecked(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """unchecked says in English what could not be looked at, and why, such as an index that is being built. Empty: all was."""
+        """unchecked describes in English the parts that could not be checked, and the reasons, such as an index that is being
+        built. Empty: everything was checked.
+        """
 
     def __init__(
         self,
@@ -1605,23 +1633,23 @@ Global___IntegritySummary: _TypeAlias = IntegritySummary  # noqa: Y015
 
 @_typing.final
 class CreateBackupRequest(_message.Message):
-    """CreateBackupRequest asks for a copy of all that is stored, of all users, as of one moment, while the service goes on. It
-    becomes a folder on the machine of the service, in the folder that the setting `backup.directory` names. In it are the
-    metadata store, which holds everything that cannot be derived, embeddings included, the bytes of files when these are in a
-    folder of the machine of the service (those in S3-compatible storage stay there), and a manifest with the digest of each
-    file. The indexes are not in it: a service that is started from the backup builds them anew, without embedding again.
-    `memsvc restore` makes a data directory of it.
+    """CreateBackupRequest holds the name of a new backup: a copy of all stored data, of all users, as of one moment, made
+    while the service runs. It is a folder on the machine of the service, in the folder of the setting
+    `backup.directory`. It contains the metadata store, which holds everything that cannot be derived, including
+    embeddings, the bytes of files when these are in a folder of the machine of the service (those in S3-compatible
+    storage stay there), and a manifest with the digest of each file. It does not contain the indexes: a service that is
+    started from the backup builds them, without embedding again. `memsvc restore` creates a data directory from it.
 
-    Errors: ALREADY_EXISTS (BACKUP_EXISTS); FAILED_PRECONDITION (BACKUP_RUNNING); UNIMPLEMENTED (CAPABILITY_MISSING) when the
-    metadata store cannot be copied like this.
+    Errors: ALREADY_EXISTS (BACKUP_EXISTS); FAILED_PRECONDITION (BACKUP_RUNNING); UNIMPLEMENTED (CAPABILITY_MISSING) when
+    the metadata store does not support this kind of backup.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
 
     NAME_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """name is what to call it: 1 to 64 of A-Z, a-z, 0-9, ".", "_" and "-", the first one a letter or digit, not ending in
-    ".unfinished". Empty: "backup-" and the time, such as "backup-20260206T093000Z".
+    """name is the name of the backup: 1 to 64 of A-Z, a-z, 0-9, ".", "_" and "-", the first one a letter or digit, not
+    ending in ".unfinished". Empty: "backup-" and the time, such as "backup-20260206T093000Z".
     """
     def __init__(
         self,
@@ -1638,8 +1666,8 @@ Global___CreateBackupRequest: _TypeAlias = CreateBackupRequest  # noqa: Y015
 
 @_typing.final
 class CreateBackupResponse(_message.Message):
-    """CreateBackupResponse tells how far a backup is: at least once a second, and the last one is of the phase DONE. When the
-    stream ends earlier, nothing is left of the backup.
+    """CreateBackupResponse reports the progress of a backup: at least once a second, and the last one is of the phase DONE.
+    When the stream ends earlier, the partial backup is removed.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1672,22 +1700,22 @@ class CreateBackupResponse(_message.Message):
     ROW_COUNTS_FIELD_NUMBER: _builtins.int
     MANIFEST_SHA256_FIELD_NUMBER: _builtins.int
     phase: Global___BackupPhase.ValueType
-    """phase is what is being done. Never unspecified."""
+    """phase is the current phase. Never UNSPECIFIED."""
     name: _builtins.str
-    """name is what the backup is called."""
+    """name is the name of the backup."""
     done_count: _builtins.int
-    """done_count is how much of total_count is done in this phase: pages of the store while COPYING, then bytes."""
+    """done_count is the part of total_count that is done in this phase: pages of the store while COPYING, then bytes."""
     total_count: _builtins.int
-    """total_count is how much there is to do in this phase. 0: not known yet."""
+    """total_count is the amount of work in this phase. 0: not known yet."""
     size_bytes: _builtins.int
     """size_bytes is the size of the files of the backup. 0 before DONE."""
     manifest_sha256: _builtins.str
-    """manifest_sha256 is the digest of the manifest, which holds the digests of all other files, in hexadecimal. Empty before
-    DONE.
+    """manifest_sha256 is the digest of the manifest, which holds the digests of all other files, in hexadecimal. Empty
+    before DONE.
     """
     @_builtins.property
     def row_counts(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """row_counts is what is in it, of all users, by what it is, such as "memories". Empty before DONE."""
+        """row_counts is the number of rows in the backup, of all users, by type, such as "memories". Empty before DONE."""
 
     def __init__(
         self,
@@ -1710,22 +1738,22 @@ Global___CreateBackupResponse: _TypeAlias = CreateBackupResponse  # noqa: Y015
 
 @_typing.final
 class MigrateBackendRequest(_message.Message):
-    """MigrateBackendRequest asks to move everything that the service stores to another metadata store, while it goes on.
+    """MigrateBackendRequest selects another metadata store to which to move all stored data, while the service runs.
 
-    All rows are copied, of all users: memories with their revisions, sessions, files (what is known of them: their bytes stay
-    in the blob store), embeddings, keys, requests, the positions of changes. What is written meanwhile is carried over. Then
-    both sides are compared row by row, writes wait for a moment in which the last changes are carried over, and from then on
-    this service refuses writes with UNAVAILABLE (STORE_MOVED) and goes on answering reads, until it is started again with the
-    new store in its settings. Indexes are not moved: the service that is started there uses those of its data directory or
-    builds them from the store, without embedding again.
+    All rows are copied, of all users: memories with their revisions, sessions, file records (the bytes stay in the blob
+    store), embeddings, keys, requests, the positions of changes. Changes during the copy are applied, too. Then both
+    sides are compared row by row, and writes wait while the last changes are applied. From then on this service rejects
+    writes with UNAVAILABLE (STORE_MOVED) and continues to answer reads, until it is started with the new store in its
+    settings. Indexes are not moved: the service that is started there uses those of its data directory or builds them
+    from the store, without embedding again.
 
-    When the call ends early, or either side dies, nothing is lost: the same request goes on where it was. What is noted of
-    changes until then takes up room; ABORT removes it.
+    When the call ends early, or either side fails, nothing is lost: the same request continues the migration. The log of
+    changes until then takes up space; ABORT removes it.
 
-    Errors: FAILED_PRECONDITION (MIGRATION_REFUSED) when the target cannot be reached, may not be written to, holds something
-    else or is this store itself, when an action does not fit, or when the two sides were found to differ, all with what to do;
-    FAILED_PRECONDITION (MIGRATION_RUNNING); UNAVAILABLE (BACKEND_UNAVAILABLE) when one of the two goes away meanwhile;
-    UNIMPLEMENTED (CAPABILITY_MISSING) when the store cannot be moved.
+    Errors: FAILED_PRECONDITION (MIGRATION_REFUSED) when the target cannot be reached, is read-only, holds other data or
+    is this store itself, when an action does not apply, or when the two sides differ, each with a remedy;
+    FAILED_PRECONDITION (MIGRATION_RUNNING); UNAVAILABLE (BACKEND_UNAVAILABLE) when one of the two fails during the
+    migration; UNIMPLEMENTED (CAPABILITY_MISSING) when the store cannot be migrated.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1734,14 +1762,14 @@ class MigrateBackendRequest(_message.Message):
     ACTION_FIELD_NUMBER: _builtins.int
     DISCARD_CHANGES_FIELD_NUMBER: _builtins.int
     action: Global___MigrationAction.ValueType
-    """action says what to do. Unspecified: RUN."""
+    """action is the action to take. Unspecified: RUN."""
     discard_changes: _builtins.bool
-    """discard_changes lets UNDO lose what was stored at the target since the move. Otherwise it is refused then. To be left
-    false with other actions.
+    """discard_changes allows UNDO to discard data that was stored at the target since the migration. Otherwise UNDO fails
+    in that case. Must be false with other actions.
     """
     @_builtins.property
     def target(self) -> Global___MigrationTarget:
-        """target is the store to move to, or to have moved to."""
+        """target is the target store of the migration."""
 
     def __init__(
         self,
@@ -1767,13 +1795,14 @@ class MigrationTarget(_message.Message):
     POSTGRESQL_URL_FIELD_NUMBER: _builtins.int
     EMBEDDED_FIELD_NUMBER: _builtins.int
     postgresql_url: _builtins.str
-    """postgresql_url is the address of a PostgreSQL database whose schema is empty, such as
-    "postgresql://USER:PASSWORD@HOST:PORT/DATABASE": at most 2048 characters. The password is neither kept nor logged.
+    """postgresql_url is the URL of a PostgreSQL database with an empty schema, such as
+    "postgresql://USER:PASSWORD@HOST:PORT/DATABASE": at most 2048 characters. The password is neither stored nor
+    logged.
     """
     @_builtins.property
     def embedded(self) -> Global___EmbeddedStore:
-        """embedded is the SQLite database of the service's own data directory: there is none yet, or it is the one that was
-        moved away from there. For a service whose store is on PostgreSQL.
+        """embedded is the SQLite database of the service's own data directory: it does not exist yet, or is the one that
+        was migrated away from there. For a service whose store is PostgreSQL.
         """
 
     def __init__(
@@ -1811,7 +1840,7 @@ Global___EmbeddedStore: _TypeAlias = EmbeddedStore  # noqa: Y015
 
 @_typing.final
 class MigrateBackendResponse(_message.Message):
-    """MigrateBackendResponse tells how far a move is: at least once a second."""
+    """MigrateBackendResponse reports the progress of a migration: at least once a second."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1824,26 +1853,28 @@ class MigrateBackendResponse(_message.Message):
     SEALED_DURATION_FIELD_NUMBER: _builtins.int
     SIZE_BYTES_FIELD_NUMBER: _builtins.int
     phase: Global___MigrationPhase.ValueType
-    """phase is what is being done. Never unspecified."""
+    """phase is the current phase. Never UNSPECIFIED."""
     done_count: _builtins.int
-    """done_count is how many rows of total_count are dealt with in this phase."""
+    """done_count is the number of rows of total_count that are processed in this phase."""
     total_count: _builtins.int
-    """total_count is how many rows there are to deal with. It may grow. 0: not known."""
+    """total_count is the number of rows to process. It may grow. 0: not known."""
     target: _builtins.str
-    """target is where the target is, without a password."""
+    """target is the URL or the path of the target, without a password."""
     message: _builtins.str
-    """message says more, in English, for people: the table that is copied, or what the target is. May be empty."""
+    """message holds details in English, for people: the current table, or a description of the target. May be empty."""
     size_bytes: _builtins.int
-    """size_bytes is what the store takes up, with its indexes, in CHECKED. 0 in other phases."""
+    """size_bytes is the size of the store in bytes, with its indexes, in CHECKED. 0 in other phases."""
     @_builtins.property
     def tables(self) -> _containers.RepeatedCompositeFieldContainer[Global___MigratedTable]:
-        """tables are all tables of the store, in no particular order: with CHECKED how many rows there are, with DONE how many
-        were moved and found equal. Empty in other phases.
+        """tables are all tables of the store, in no particular order: with CHECKED the number of rows, with DONE the number
+        of rows that were moved and verified. Empty in other phases.
         """
 
     @_builtins.property
     def sealed_duration(self) -> _duration_pb2.Duration:
-        """sealed_duration is for how long writes waited. Set with DONE, and zero when an earlier call had done all of it."""
+        """sealed_duration is the time for which writes waited. Set with DONE, and zero when an earlier call had completed the
+        migration.
+        """
 
     def __init__(
         self,
@@ -1875,13 +1906,11 @@ class MigratedTable(_message.Message):
     ROW_COUNT_FIELD_NUMBER: _builtins.int
     DIGEST_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """name is what it is called, such as "memories"."""
+    """name is the name of the table, such as "memories"."""
     row_count: _builtins.int
-    """row_count is how many rows it has."""
+    """row_count is the number of rows."""
     digest: _builtins.str
-    """digest is a digest of all rows, whatever their order, which was the same on both sides, in hexadecimal. Empty in
-    CHECKED.
-    """
+    """digest is an order-independent digest of all rows, equal on both sides, in hexadecimal. Empty in CHECKED."""
     def __init__(
         self,
         *,
@@ -1899,12 +1928,12 @@ Global___MigratedTable: _TypeAlias = MigratedTable  # noqa: Y015
 
 @_typing.final
 class SyncVaultRequest(_message.Message):
-    """SyncVaultRequest asks to compare what the files of the vault and the memories say, both ways, and to bring them together.
-    What was done to files is taken back first, so that nothing is written over it. Repeating the call is harmless: what is
-    as it should be stays as it is. While another synchronisation runs, this one waits.
+    """SyncVaultRequest selects the files of the vault to synchronise with the memories, in both directions. Changes of
+    files are imported first, so that none is overwritten. Repeating the call is safe: consistent files stay as they are.
+    While another synchronisation runs, this one waits.
 
-    Errors: FAILED_PRECONDITION (VAULT_OFF) when the service keeps no vault; UNAVAILABLE (BACKEND_UNAVAILABLE) when the
-    vault's folder is not there or cannot be written. What was done before that stays done.
+    Errors: FAILED_PRECONDITION (VAULT_OFF) when the service has no vault; UNAVAILABLE (BACKEND_UNAVAILABLE) when the
+    vault's folder does not exist or cannot be written. Earlier changes stay.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1916,15 +1945,15 @@ class SyncVaultRequest(_message.Message):
     all: _builtins.bool
     """all selects the files of all users."""
     rewrite_all: _builtins.bool
-    """rewrite_all writes every file anew that differs from what its memory would be written as, even in no more than its look, and
+    """rewrite_all writes every file again that differs from the present form of its memory, even in layout alone, and
     writes missing files again instead of deleting their memories.
     """
     dry_run: _builtins.bool
-    """dry_run tells what would be done and does nothing."""
+    """dry_run reports the changes without making them."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope selects the files: those of user_id, of all projects. Other fields must be empty. Required, unless `all` is set;
-        then it must be unset.
+        """scope selects the files: those of user_id, of all projects. Other fields must be empty. Required, unless `all` is
+        set; then it must be unset.
         """
 
     def __init__(
@@ -1946,7 +1975,7 @@ Global___SyncVaultRequest: _TypeAlias = SyncVaultRequest  # noqa: Y015
 @_typing.final
 class SyncVaultResponse(_message.Message):
     """SyncVaultResponse is one event of a synchronisation. The stream is: changes as they are made, progress in between at
-    least once a second, and exactly one summary, the last message. Cancelling the call stops it; what was done stays done.
+    least once a second, and exactly one summary, the last message. Cancelling the call stops it; completed changes stay.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1956,11 +1985,11 @@ class SyncVaultResponse(_message.Message):
     SUMMARY_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def change(self) -> Global___VaultChange:
-        """change is what was done with one file."""
+        """change is the change of one file."""
 
     @_builtins.property
     def progress(self) -> Global___VaultProgress:
-        """progress tells how far the synchronisation is."""
+        """progress is the progress of the synchronisation."""
 
     @_builtins.property
     def summary(self) -> Global___VaultSummary:
@@ -1985,7 +2014,7 @@ Global___SyncVaultResponse: _TypeAlias = SyncVaultResponse  # noqa: Y015
 
 @_typing.final
 class VaultChange(_message.Message):
-    """VaultChange is what was done with one file."""
+    """VaultChange is the change of one file or of its memory."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1995,17 +2024,18 @@ class VaultChange(_message.Message):
     LINE_FIELD_NUMBER: _builtins.int
     DETAIL_FIELD_NUMBER: _builtins.int
     action: Global___VaultAction.ValueType
-    """action is what was done."""
+    """action is the type of the change."""
     path: _builtins.str
-    """path is the file's, from the vault's folder, with "/", such as "users/ada/core/20260206_fact_tea.md". Bytes of an
-    INVALID file's name that are no UTF-8 are written as in "caf\\xe9.md".
+    """path is the path of the file, relative to the vault's folder, with "/", such as
+    "users/ada/core/20260206_fact_tea.md". Bytes of an INVALID file's name that are not UTF-8 are written as in
+    "caf\\xe9.md".
     """
     memory_id: _builtins.str
-    """memory_id is the memory that the file is of. Empty: none is, or in a dry run none is yet."""
+    """memory_id is the id of the memory of the file. Empty: none, or in a dry run none yet."""
     line: _builtins.int
-    """line is the line of an INVALID file that is wrong, from 1. 0: none in particular."""
+    """line is the invalid line of an INVALID file, counted from 1. 0: no particular line."""
     detail: _builtins.str
-    """detail says in English what is wrong, or where the other side of a conflict lies. Empty: nothing more is to be said."""
+    """detail describes the problem in English, or the location of the other version of a conflict. Empty: no details."""
     def __init__(
         self,
         *,
@@ -2025,18 +2055,18 @@ Global___VaultChange: _TypeAlias = VaultChange  # noqa: Y015
 
 @_typing.final
 class VaultProgress(_message.Message):
-    """VaultProgress tells how far a synchronisation is."""
+    """VaultProgress is the progress of a synchronisation."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     PHASE_FIELD_NUMBER: _builtins.int
     DONE_COUNT_FIELD_NUMBER: _builtins.int
     phase: _builtins.str
-    """phase is what is being looked at: "waiting" for another run, "files", "missing", "memories",
-    "sessions", or "working" when one file or memory takes long. More may come.
+    """phase is the current phase: "waiting" for another run, "files", "missing", "memories", "sessions", or "working"
+    when one file or memory takes long. More may be added.
     """
     done_count: _builtins.int
-    """done_count is how many were looked at in this phase."""
+    """done_count is the number of objects processed in this phase."""
     def __init__(
         self,
         *,
@@ -2053,7 +2083,7 @@ Global___VaultProgress: _TypeAlias = VaultProgress  # noqa: Y015
 
 @_typing.final
 class VaultSummary(_message.Message):
-    """VaultSummary sums a synchronisation up."""
+    """VaultSummary is the result of a synchronisation."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -2082,17 +2112,19 @@ class VaultSummary(_message.Message):
     COUNT_BY_ACTION_FIELD_NUMBER: _builtins.int
     PENDING_COUNT_FIELD_NUMBER: _builtins.int
     file_count: _builtins.int
-    """file_count is how many notes were found in the vault. Hidden files, other files than Markdown, and what lies beside a
-    file because of a conflict are no notes.
+    """file_count is the number of notes in the vault. Hidden files, files other than Markdown, and the files of conflicts
+    are not notes.
     """
     known_count: _builtins.int
-    """known_count is how many files the vault knows in the end, transcripts included; in a dry run, at present."""
+    """known_count is the number of files that the vault tracks at the end, including transcripts; in a dry run, at
+    present.
+    """
     pending_count: _builtins.int
-    """pending_count is how many changes of memories the writer of the vault has still to look at."""
+    """pending_count is the number of changes of memories that the vault writer has not processed yet."""
     @_builtins.property
     def count_by_action(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """count_by_action counts the changes by the name of their action without its prefix, such as "WRITTEN". Those of which
-        there are none are left out: an empty map says that files and memories say the same.
+        """count_by_action counts the changes by the name of their action without its prefix, such as "WRITTEN". Actions with
+        count 0 are left out: an empty map means that files and memories are consistent.
         """
 
     def __init__(
@@ -2113,7 +2145,7 @@ Global___VaultSummary: _TypeAlias = VaultSummary  # noqa: Y015
 
 @_typing.final
 class ApiKey(_message.Message):
-    """ApiKey is what is known of a key. Its secret is not: of that only a digest is kept."""
+    """ApiKey is the record of a key, without its secret: the service stores only a digest of that."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -2130,52 +2162,54 @@ class ApiKey(_message.Message):
     CONCURRENT_CALLS_FIELD_NUMBER: _builtins.int
     STATE_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    """id names the key, in lists, in the audit log, and as a part of its secret: 20 hexadecimal digits. It is no secret. Ids
-    ascend in the order in which keys are created.
+    """id is the identifier of the key, in lists, in the audit log, and as a part of its secret: 20 hexadecimal digits. It
+    is not secret. Ids ascend in the order in which keys are created.
     """
     name: _builtins.str
-    """name says for people what the key is for. May be empty; several keys may have the same."""
+    """name is a description of the key for people. May be empty; several keys may have the same."""
     role: Global___ApiKeyRole.ValueType
-    """role is what the key is good for. Never unspecified."""
+    """role is the set of calls that the key allows. Never UNSPECIFIED."""
     tenant_id: _builtins.str
-    """tenant_id is whose memories the key opens. The same user_id in two tenants is two users, who never see anything of each
-    other. Empty: the tenant without a name, to which calls without a key belong too.
+    """tenant_id is the tenant whose memories the key can access. The same user_id in two tenants is two users with
+    separate data. Empty: the tenant without a name, which calls without a key use too.
     """
     calls_per_second: _builtins.float
-    """calls_per_second is how many calls the key may begin in a second, over time; a second's worth, and at least one, at once.
-    0: as the setting `access.calls_per_second` says. Each process of the service counts for itself.
+    """calls_per_second is the maximum mean rate of calls per second; a burst may have the calls of one second, and at
+    least one. 0: the setting `access.calls_per_second`. Each process of the service counts separately.
     """
     concurrent_calls: _builtins.int
-    """concurrent_calls is how many calls of the key may be under way at once; a stream counts as long as it is open. 0: as the
-    setting `access.concurrent_calls` says. Each process of the service counts for itself.
+    """concurrent_calls is the maximum number of concurrent calls of the key; a stream counts as long as it is open. 0:
+    the setting `access.concurrent_calls`. Each process of the service counts separately.
     """
     state: Global___ApiKeyState.ValueType
-    """state is whether the key opens anything now. Never unspecified."""
+    """state is the present state of the key. Never UNSPECIFIED."""
     @_builtins.property
     def user_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """user_ids are the only users that the key may name in a scope. Empty: every user of the tenant."""
+        """user_ids are the only users that a scope may name with this key. Empty: every user of the tenant."""
 
     @_builtins.property
     def project_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """project_ids are the only projects that the key may name in a scope, or in a memory that it writes. The user's global
-        memories are visible from a project as always; a scope without a project is refused. Empty: every project, and none.
+        """project_ids are the only projects that a scope, or a memory that is written, may name with this key. The user's
+        global memories are visible from a project as always; a scope without a project is rejected. Empty: every project,
+        and none.
 
-        Global memories belong to the user and to no project: a key that may write changes and deletes those that are visible
-        to it, and what CaptureMemory finds to hold everywhere, such as a preference, becomes global. Where one project's agent
-        must not change what the others read, give it a READ_ONLY key, or a user_id of its own.
+        Global memories belong to the user and to no project: a key with write access can change and delete those that it
+        sees, and CaptureMemory stores statements that apply everywhere, such as a preference, as global memories. To
+        prevent one project's agent from changing memories that the others read, give it a READ_ONLY key, or a user_id of
+        its own.
         """
 
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
-        """create_time is when the key was made. Always set."""
+        """create_time is the time at which the key was created. Always set."""
 
     @_builtins.property
     def expire_time(self) -> _timestamp_pb2.Timestamp:
-        """expire_time is until when the key is good. Unset: for good."""
+        """expire_time is the time until which the key is valid. Unset: no expiry."""
 
     @_builtins.property
     def revoke_time(self) -> _timestamp_pb2.Timestamp:
-        """revoke_time is when the key was revoked. Unset: it was not."""
+        """revoke_time is the time at which the key was revoked. Unset: it was not."""
 
     def __init__(
         self,
@@ -2203,11 +2237,11 @@ Global___ApiKey: _TypeAlias = ApiKey  # noqa: Y015
 
 @_typing.final
 class CreateApiKeyRequest(_message.Message):
-    """CreateApiKeyRequest asks for a new key. From the first key on the service asks every caller for one, unless the setting
-    `access.keys` says otherwise: so let the first one be an ADMIN.
+    """CreateApiKeyRequest holds the options of a new key. From the first key on the service requires a key from every
+    client, unless the setting `access.keys` changes that: make the first one an ADMIN key.
 
-    Errors: PERMISSION_DENIED (PERMISSION_DENIED) unless it comes with a key of role ADMIN, or, where nobody is asked for a key,
-    from the machine of the service; ALREADY_EXISTS (REQUEST_ID_REUSED).
+    Errors: PERMISSION_DENIED (PERMISSION_DENIED) without a key of role ADMIN, except for a call from the machine of the
+    service if no keys are required; ALREADY_EXISTS (REQUEST_ID_REUSED).
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -2223,35 +2257,35 @@ class CreateApiKeyRequest(_message.Message):
     CONCURRENT_CALLS_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """name says for people what the key is for: at most 128 characters, no control characters. May be empty."""
+    """name is a description of the key for people: at most 128 characters, no control characters. May be empty."""
     role: Global___ApiKeyRole.ValueType
-    """role is what the key is good for. Unspecified: READ_WRITE."""
+    """role is the set of calls that the key allows. Unspecified: READ_WRITE."""
     tenant_id: _builtins.str
-    """tenant_id is whose memories the key opens: at most 128 characters, no control characters. Empty: the tenant without a
-    name.
+    """tenant_id is the tenant whose memories the key can access: at most 128 characters, no control characters. Empty:
+    the tenant without a name.
     """
     calls_per_second: _builtins.float
-    """calls_per_second is how many calls it may begin in a second: a finite number of 0 to 1 000 000. 0: as the setting
-    `access.calls_per_second` says.
+    """calls_per_second is the maximum mean rate of calls per second: a finite number of 0 to 1 000 000. 0: the setting
+    `access.calls_per_second`.
     """
     concurrent_calls: _builtins.int
-    """concurrent_calls is how many of its calls may be under way: 0 to 1 000 000. 0: as the setting `access.concurrent_calls`
-    says.
+    """concurrent_calls is the maximum number of concurrent calls: 0 to 1 000 000. 0: the setting
+    `access.concurrent_calls`.
     """
     request_id: _builtins.str
-    """request_id makes a repetition safe: it makes no second key. Any string of at most 128 characters; a UUID is advised.
-    Empty: a repetition is a new request.
+    """request_id makes retries idempotent: a repetition creates no second key. At most 128 characters. Empty: a
+    repetition is a new request.
     """
     @_builtins.property
     def user_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """user_ids are the only users it may name: at most 100, each of 1 to 128 characters, no control characters. Empty: all.
-        Must be empty for the role ADMIN.
+        """user_ids are the only users that the key allows: at most 100, each of 1 to 128 characters, no control characters.
+        Empty: all. Must be empty for the role ADMIN.
         """
 
     @_builtins.property
     def project_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """project_ids are the only projects it may name: at most 100, each of 1 to 128 characters, no control characters. Empty:
-        all. Must be empty for the role ADMIN.
+        """project_ids are the only projects that the key allows: at most 100, each of 1 to 128 characters, no control
+        characters. Empty: all. Must be empty for the role ADMIN.
         """
 
     @_builtins.property
@@ -2260,7 +2294,7 @@ class CreateApiKeyRequest(_message.Message):
 
     @_builtins.property
     def ttl(self) -> _duration_pb2.Duration:
-        """ttl is how long from now: more than 0 and at most 36 500 days."""
+        """ttl is the time from now until the expiry: more than 0 and at most 36 500 days."""
 
     def __init__(
         self,
@@ -2295,13 +2329,13 @@ class CreateApiKeyResponse(_message.Message):
     API_KEY_FIELD_NUMBER: _builtins.int
     SECRET_FIELD_NUMBER: _builtins.int
     secret: _builtins.str
-    """secret is what callers send, as the metadata "authorization: Bearer SECRET": "memsvc_", the id, "_" and 49 letters and
-    digits, the last 6 a checksum. It is told this once and kept nowhere. Empty when the request is a repetition: the secret
-    was told in the first answer; when that was lost, revoke the key and make another.
+    """secret is the secret that clients send, as the metadata "authorization: Bearer SECRET": "memsvc_", the id, "_" and
+    49 letters and digits, the last 6 a checksum. It is returned only once and not stored. Empty in the response to a
+    repetition; if the first response was lost, revoke the key and create another.
     """
     @_builtins.property
     def api_key(self) -> Global___ApiKey:
-        """api_key is what is known of it. Always set."""
+        """api_key is the record of the key. Always set."""
 
     def __init__(
         self,
@@ -2319,7 +2353,7 @@ Global___CreateApiKeyResponse: _TypeAlias = CreateApiKeyResponse  # noqa: Y015
 
 @_typing.final
 class ListApiKeysRequest(_message.Message):
-    """ListApiKeysRequest asks for the keys of all tenants.
+    """ListApiKeysRequest selects the keys of all tenants.
 
     Errors: PERMISSION_DENIED (PERMISSION_DENIED) as for CreateApiKey.
     """
@@ -2330,13 +2364,11 @@ class ListApiKeysRequest(_message.Message):
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     include_ended: _builtins.bool
-    """include_ended lists keys too that are expired or revoked. They are kept for good."""
+    """include_ended adds keys that are expired or revoked. They are never deleted."""
     page_size: _builtins.int
-    """page_size is how many keys to return at most: 1 to 1 000. 0: 50."""
+    """page_size is the maximum number of keys on a page: 1 to 1 000. 0: 50."""
     page_token: _builtins.str
-    """page_token continues a list: ListApiKeysResponse.next_page_token of the page before, of a request that is otherwise the
-    same but for page_size. Empty: from the beginning.
-    """
+    """page_token is the next_page_token of the previous page: see MemoryService. Empty: the first page."""
     def __init__(
         self,
         *,
@@ -2354,17 +2386,17 @@ Global___ListApiKeysRequest: _TypeAlias = ListApiKeysRequest  # noqa: Y015
 
 @_typing.final
 class ListApiKeysResponse(_message.Message):
-    """ListApiKeysResponse is one page."""
+    """ListApiKeysResponse is one page of keys."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     API_KEYS_FIELD_NUMBER: _builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
-    """next_page_token continues the list. Empty: this is the last page."""
+    """next_page_token is the page_token of the next page. Empty: this is the last page."""
     @_builtins.property
     def api_keys(self) -> _containers.RepeatedCompositeFieldContainer[Global___ApiKey]:
-        """api_keys are in the order in which they were made."""
+        """api_keys are ordered by the time of their creation, oldest first."""
 
     def __init__(
         self,
@@ -2382,9 +2414,9 @@ Global___ListApiKeysResponse: _TypeAlias = ListApiKeysResponse  # noqa: Y015
 
 @_typing.final
 class RevokeApiKeyRequest(_message.Message):
-    """RevokeApiKeyRequest asks that a key open nothing any more. Calls that begin after the answer are refused at once by the
-    process that answered, by the others on the same store within the setting `access.refresh_seconds`; streams that are open are
-    ended within it too.
+    """RevokeApiKeyRequest selects the key to revoke. The process that handled the call rejects the key from its response
+    on, the others on the same store within the setting `access.refresh_seconds`; open streams are ended within that time
+    too.
 
     Errors: NOT_FOUND (API_KEY_NOT_FOUND); PERMISSION_DENIED (PERMISSION_DENIED) as for CreateApiKey; ALREADY_EXISTS
     (REQUEST_ID_REUSED).
@@ -2395,9 +2427,11 @@ class RevokeApiKeyRequest(_message.Message):
     ID_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    """id is the id of the key: 20 hexadecimal digits. A key that was revoked before stays as it is."""
+    """id is the id of the key: 20 hexadecimal digits. A key that is revoked already is not changed."""
     request_id: _builtins.str
-    """request_id makes a repetition safe. Any string of at most 128 characters. Empty is as safe: revoking twice is no error."""
+    """request_id makes retries idempotent: see MemoryService. At most 128 characters. Empty is equally safe: revoking
+    twice is not an error.
+    """
     def __init__(
         self,
         *,
@@ -2414,7 +2448,7 @@ Global___RevokeApiKeyRequest: _TypeAlias = RevokeApiKeyRequest  # noqa: Y015
 
 @_typing.final
 class RevokeApiKeyResponse(_message.Message):
-    """RevokeApiKeyResponse holds the key as it is now."""
+    """RevokeApiKeyResponse holds the revoked key."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -26,8 +26,8 @@ if _version_not_supported:
 
 
 class AdminServiceStub(object):
-    """AdminService operates the service: statistics, health, performance, indexes, integrity, backups, migration, the
-    vault and API keys. Calls that concern the whole server need a key of role ADMIN: see ApiKeyRole.
+    """AdminService operates the service: statistics, health, performance, indexes, integrity, backups, migration, the vault
+    and API keys. Calls that concern the whole server require a key of role ADMIN: see ApiKeyRole.
 
     Errors of every call: see MemoryService.
     """
@@ -96,90 +96,90 @@ class AdminServiceStub(object):
 
 
 class AdminServiceServicer(object):
-    """AdminService operates the service: statistics, health, performance, indexes, integrity, backups, migration, the
-    vault and API keys. Calls that concern the whole server need a key of role ADMIN: see ApiKeyRole.
+    """AdminService operates the service: statistics, health, performance, indexes, integrity, backups, migration, the vault
+    and API keys. Calls that concern the whole server require a key of role ADMIN: see ApiKeyRole.
 
     Errors of every call: see MemoryService.
     """
 
     def GetStats(self, request, context):
-        """GetStats counts the memories that a scope can see.
+        """GetStats counts the memories that a scope sees.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Diagnose(self, request, context):
-        """Diagnose looks at every backend and index and says what is wrong. It changes nothing. A sick backend is reported,
-        not an error.
+        """Diagnose checks every backend and index and reports problems. It changes nothing. An unhealthy backend is reported
+        and is not an error of the call.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Reindex(self, request, context):
-        """Reindex makes the indexes equal to the store again, while searches and writes go on, and reports its progress at
-        least once a second. Cancelling the call stops it: an unfinished generation is removed, finished ones and repaired
-        entries stay.
+        """Reindex makes the indexes consistent with the store, while searches and writes continue, and reports its progress
+        at least once a second. Cancelling the call stops it: an unfinished generation is removed, finished ones and
+        repaired entries stay.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetPerformance(self, request, context):
-        """GetPerformance tells how long operations took since the process started.
+        """GetPerformance returns the durations of operations since the process started.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CheckIntegrity(self, request, context):
-        """CheckIntegrity looks for broken links, content that is not what its hash says, things stored of nobody and
-        differences of the indexes, and puts them right on request.
+        """CheckIntegrity finds broken links, contents that do not match their hash, data without an owner and differences of
+        the indexes, and repairs them on request.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CreateBackup(self, request, context):
-        """CreateBackup copies all that is stored, of all users, into a folder of the service, while it goes on.
+        """CreateBackup copies all stored data, of all users, into a folder of the service, while the service runs.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def MigrateBackend(self, request, context):
-        """MigrateBackend moves everything that is stored to another metadata store, such as a PostgreSQL database, while the
-        service goes on, and verifies it. It can be broken off, gone on with, and undone.
+        """MigrateBackend moves all stored data to another metadata store, such as a PostgreSQL database, while the service
+        runs, and verifies it. A migration can be interrupted, continued and undone.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CreateApiKey(self, request, context):
-        """CreateApiKey makes a key for callers, and tells its secret once.
+        """CreateApiKey creates an API key, and returns its secret once.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListApiKeys(self, request, context):
-        """ListApiKeys returns the keys of the service, oldest first, page by page. It tells no secret.
+        """ListApiKeys returns the API keys of the service, oldest first, page by page, without secrets.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RevokeApiKey(self, request, context):
-        """RevokeApiKey makes a key open nothing any more, for good.
+        """RevokeApiKey permanently revokes an API key.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def SyncVault(self, request, context):
-        """SyncVault compares the files of the vault with the memories, both ways, and brings them together, or lists what it
-        would do.
+        """SyncVault synchronises the files of the vault with the memories, in both directions, or lists the changes that it
+        would make.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -252,8 +252,8 @@ def add_AdminServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class AdminService(object):
-    """AdminService operates the service: statistics, health, performance, indexes, integrity, backups, migration, the
-    vault and API keys. Calls that concern the whole server need a key of role ADMIN: see ApiKeyRole.
+    """AdminService operates the service: statistics, health, performance, indexes, integrity, backups, migration, the vault
+    and API keys. Calls that concern the whole server require a key of role ADMIN: see ApiKeyRole.
 
     Errors of every call: see MemoryService.
     """

@@ -27,8 +27,8 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class AdminServiceStub:
-    """AdminService operates the service: statistics, health, performance, indexes, integrity, backups, migration, the
-    vault and API keys. Calls that concern the whole server need a key of role ADMIN: see ApiKeyRole.
+    """AdminService operates the service: statistics, health, performance, indexes, integrity, backups, migration, the vault
+    and API keys. Calls that concern the whole server require a key of role ADMIN: see ApiKeyRole.
 
     Errors of every call: see MemoryService.
     """
@@ -38,85 +38,85 @@ class AdminServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> AdminServiceAsyncStub: ...
     GetStats: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.GetStatsRequest, _admin_service_pb2.GetStatsResponse]
-    """GetStats counts the memories that a scope can see."""
+    """GetStats counts the memories that a scope sees."""
     Diagnose: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.DiagnoseRequest, _admin_service_pb2.DiagnoseResponse]
-    """Diagnose looks at every backend and index and says what is wrong. It changes nothing. A sick backend is reported,
-    not an error.
+    """Diagnose checks every backend and index and reports problems. It changes nothing. An unhealthy backend is reported
+    and is not an error of the call.
     """
     Reindex: _grpc.UnaryStreamMultiCallable[_admin_service_pb2.ReindexRequest, _admin_service_pb2.ReindexResponse]
-    """Reindex makes the indexes equal to the store again, while searches and writes go on, and reports its progress at
-    least once a second. Cancelling the call stops it: an unfinished generation is removed, finished ones and repaired
-    entries stay.
+    """Reindex makes the indexes consistent with the store, while searches and writes continue, and reports its progress
+    at least once a second. Cancelling the call stops it: an unfinished generation is removed, finished ones and
+    repaired entries stay.
     """
     GetPerformance: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.GetPerformanceRequest, _admin_service_pb2.GetPerformanceResponse]
-    """GetPerformance tells how long operations took since the process started."""
+    """GetPerformance returns the durations of operations since the process started."""
     CheckIntegrity: _grpc.UnaryStreamMultiCallable[_admin_service_pb2.CheckIntegrityRequest, _admin_service_pb2.CheckIntegrityResponse]
-    """CheckIntegrity looks for broken links, content that is not what its hash says, things stored of nobody and
-    differences of the indexes, and puts them right on request.
+    """CheckIntegrity finds broken links, contents that do not match their hash, data without an owner and differences of
+    the indexes, and repairs them on request.
     """
     CreateBackup: _grpc.UnaryStreamMultiCallable[_admin_service_pb2.CreateBackupRequest, _admin_service_pb2.CreateBackupResponse]
-    """CreateBackup copies all that is stored, of all users, into a folder of the service, while it goes on."""
+    """CreateBackup copies all stored data, of all users, into a folder of the service, while the service runs."""
     MigrateBackend: _grpc.UnaryStreamMultiCallable[_admin_service_pb2.MigrateBackendRequest, _admin_service_pb2.MigrateBackendResponse]
-    """MigrateBackend moves everything that is stored to another metadata store, such as a PostgreSQL database, while the
-    service goes on, and verifies it. It can be broken off, gone on with, and undone.
+    """MigrateBackend moves all stored data to another metadata store, such as a PostgreSQL database, while the service
+    runs, and verifies it. A migration can be interrupted, continued and undone.
     """
     CreateApiKey: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.CreateApiKeyRequest, _admin_service_pb2.CreateApiKeyResponse]
-    """CreateApiKey makes a key for callers, and tells its secret once."""
+    """CreateApiKey creates an API key, and returns its secret once."""
     ListApiKeys: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.ListApiKeysRequest, _admin_service_pb2.ListApiKeysResponse]
-    """ListApiKeys returns the keys of the service, oldest first, page by page. It tells no secret."""
+    """ListApiKeys returns the API keys of the service, oldest first, page by page, without secrets."""
     RevokeApiKey: _grpc.UnaryUnaryMultiCallable[_admin_service_pb2.RevokeApiKeyRequest, _admin_service_pb2.RevokeApiKeyResponse]
-    """RevokeApiKey makes a key open nothing any more, for good."""
+    """RevokeApiKey permanently revokes an API key."""
     SyncVault: _grpc.UnaryStreamMultiCallable[_admin_service_pb2.SyncVaultRequest, _admin_service_pb2.SyncVaultResponse]
-    """SyncVault compares the files of the vault with the memories, both ways, and brings them together, or lists what it
-    would do.
+    """SyncVault synchronises the files of the vault with the memories, in both directions, or lists the changes that it
+    would make.
     """
 
 @_typing.type_check_only
 class AdminServiceAsyncStub(AdminServiceStub):
-    """AdminService operates the service: statistics, health, performance, indexes, integrity, backups, migration, the
-    vault and API keys. Calls that concern the whole server need a key of role ADMIN: see ApiKeyRole.
+    """AdminService operates the service: statistics, health, performance, indexes, integrity, backups, migration, the vault
+    and API keys. Calls that concern the whole server require a key of role ADMIN: see ApiKeyRole.
 
     Errors of every call: see MemoryService.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     GetStats: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.GetStatsRequest, _admin_service_pb2.GetStatsResponse]  # type: ignore[assignment]
-    """GetStats counts the memories that a scope can see."""
+    """GetStats counts the memories that a scope sees."""
     Diagnose: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.DiagnoseRequest, _admin_service_pb2.DiagnoseResponse]  # type: ignore[assignment]
-    """Diagnose looks at every backend and index and says what is wrong. It changes nothing. A sick backend is reported,
-    not an error.
+    """Diagnose checks every backend and index and reports problems. It changes nothing. An unhealthy backend is reported
+    and is not an error of the call.
     """
     Reindex: _aio.UnaryStreamMultiCallable[_admin_service_pb2.ReindexRequest, _admin_service_pb2.ReindexResponse]  # type: ignore[assignment]
-    """Reindex makes the indexes equal to the store again, while searches and writes go on, and reports its progress at
-    least once a second. Cancelling the call stops it: an unfinished generation is removed, finished ones and repaired
-    entries stay.
+    """Reindex makes the indexes consistent with the store, while searches and writes continue, and reports its progress
+    at least once a second. Cancelling the call stops it: an unfinished generation is removed, finished ones and
+    repaired entries stay.
     """
     GetPerformance: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.GetPerformanceRequest, _admin_service_pb2.GetPerformanceResponse]  # type: ignore[assignment]
-    """GetPerformance tells how long operations took since the process started."""
+    """GetPerformance returns the durations of operations since the process started."""
     CheckIntegrity: _aio.UnaryStreamMultiCallable[_admin_service_pb2.CheckIntegrityRequest, _admin_service_pb2.CheckIntegrityResponse]  # type: ignore[assignment]
-    """CheckIntegrity looks for broken links, content that is not what its hash says, things stored of nobody and
-    differences of the indexes, and puts them right on request.
+    """CheckIntegrity finds broken links, contents that do not match their hash, data without an owner and differences of
+    the indexes, and repairs them on request.
     """
     CreateBackup: _aio.UnaryStreamMultiCallable[_admin_service_pb2.CreateBackupRequest, _admin_service_pb2.CreateBackupResponse]  # type: ignore[assignment]
-    """CreateBackup copies all that is stored, of all users, into a folder of the service, while it goes on."""
+    """CreateBackup copies all stored data, of all users, into a folder of the service, while the service runs."""
     MigrateBackend: _aio.UnaryStreamMultiCallable[_admin_service_pb2.MigrateBackendRequest, _admin_service_pb2.MigrateBackendResponse]  # type: ignore[assignment]
-    """MigrateBackend moves everything that is stored to another metadata store, such as a PostgreSQL database, while the
-    service goes on, and verifies it. It can be broken off, gone on with, and undone.
+    """MigrateBackend moves all stored data to another metadata store, such as a PostgreSQL database, while the service
+    runs, and verifies it. A migration can be interrupted, continued and undone.
     """
     CreateApiKey: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.CreateApiKeyRequest, _admin_service_pb2.CreateApiKeyResponse]  # type: ignore[assignment]
-    """CreateApiKey makes a key for callers, and tells its secret once."""
+    """CreateApiKey creates an API key, and returns its secret once."""
     ListApiKeys: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.ListApiKeysRequest, _admin_service_pb2.ListApiKeysResponse]  # type: ignore[assignment]
-    """ListApiKeys returns the keys of the service, oldest first, page by page. It tells no secret."""
+    """ListApiKeys returns the API keys of the service, oldest first, page by page, without secrets."""
     RevokeApiKey: _aio.UnaryUnaryMultiCallable[_admin_service_pb2.RevokeApiKeyRequest, _admin_service_pb2.RevokeApiKeyResponse]  # type: ignore[assignment]
-    """RevokeApiKey makes a key open nothing any more, for good."""
+    """RevokeApiKey permanently revokes an API key."""
     SyncVault: _aio.UnaryStreamMultiCallable[_admin_service_pb2.SyncVaultRequest, _admin_service_pb2.SyncVaultResponse]  # type: ignore[assignment]
-    """SyncVault compares the files of the vault with the memories, both ways, and brings them together, or lists what it
-    would do.
+    """SyncVault synchronises the files of the vault with the memories, in both directions, or lists the changes that it
+    would make.
     """
 
 class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
-    """AdminService operates the service: statistics, health, performance, indexes, integrity, backups, migration, the
-    vault and API keys. Calls that concern the whole server need a key of role ADMIN: see ApiKeyRole.
+    """AdminService operates the service: statistics, health, performance, indexes, integrity, backups, migration, the vault
+    and API keys. Calls that concern the whole server require a key of role ADMIN: see ApiKeyRole.
 
     Errors of every call: see MemoryService.
     """
@@ -127,7 +127,7 @@ class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_service_pb2.GetStatsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_service_pb2.GetStatsResponse, _abc.Awaitable[_admin_service_pb2.GetStatsResponse]]:
-        """GetStats counts the memories that a scope can see."""
+        """GetStats counts the memories that a scope sees."""
 
     @_abc_1.abstractmethod
     def Diagnose(
@@ -135,8 +135,8 @@ class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_service_pb2.DiagnoseRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_service_pb2.DiagnoseResponse, _abc.Awaitable[_admin_service_pb2.DiagnoseResponse]]:
-        """Diagnose looks at every backend and index and says what is wrong. It changes nothing. A sick backend is reported,
-        not an error.
+        """Diagnose checks every backend and index and reports problems. It changes nothing. An unhealthy backend is reported
+        and is not an error of the call.
         """
 
     @_abc_1.abstractmethod
@@ -145,9 +145,9 @@ class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_service_pb2.ReindexRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_admin_service_pb2.ReindexResponse], _abc.AsyncIterator[_admin_service_pb2.ReindexResponse]]:
-        """Reindex makes the indexes equal to the store again, while searches and writes go on, and reports its progress at
-        least once a second. Cancelling the call stops it: an unfinished generation is removed, finished ones and repaired
-        entries stay.
+        """Reindex makes the indexes consistent with the store, while searches and writes continue, and reports its progress
+        at least once a second. Cancelling the call stops it: an unfinished generation is removed, finished ones and
+        repaired entries stay.
         """
 
     @_abc_1.abstractmethod
@@ -156,7 +156,7 @@ class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_service_pb2.GetPerformanceRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_service_pb2.GetPerformanceResponse, _abc.Awaitable[_admin_service_pb2.GetPerformanceResponse]]:
-        """GetPerformance tells how long operations took since the process started."""
+        """GetPerformance returns the durations of operations since the process started."""
 
     @_abc_1.abstractmethod
     def CheckIntegrity(
@@ -164,8 +164,8 @@ class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_service_pb2.CheckIntegrityRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_admin_service_pb2.CheckIntegrityResponse], _abc.AsyncIterator[_admin_service_pb2.CheckIntegrityResponse]]:
-        """CheckIntegrity looks for broken links, content that is not what its hash says, things stored of nobody and
-        differences of the indexes, and puts them right on request.
+        """CheckIntegrity finds broken links, contents that do not match their hash, data without an owner and differences of
+        the indexes, and repairs them on request.
         """
 
     @_abc_1.abstractmethod
@@ -174,7 +174,7 @@ class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_service_pb2.CreateBackupRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_admin_service_pb2.CreateBackupResponse], _abc.AsyncIterator[_admin_service_pb2.CreateBackupResponse]]:
-        """CreateBackup copies all that is stored, of all users, into a folder of the service, while it goes on."""
+        """CreateBackup copies all stored data, of all users, into a folder of the service, while the service runs."""
 
     @_abc_1.abstractmethod
     def MigrateBackend(
@@ -182,8 +182,8 @@ class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_service_pb2.MigrateBackendRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_admin_service_pb2.MigrateBackendResponse], _abc.AsyncIterator[_admin_service_pb2.MigrateBackendResponse]]:
-        """MigrateBackend moves everything that is stored to another metadata store, such as a PostgreSQL database, while the
-        service goes on, and verifies it. It can be broken off, gone on with, and undone.
+        """MigrateBackend moves all stored data to another metadata store, such as a PostgreSQL database, while the service
+        runs, and verifies it. A migration can be interrupted, continued and undone.
         """
 
     @_abc_1.abstractmethod
@@ -192,7 +192,7 @@ class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_service_pb2.CreateApiKeyRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_service_pb2.CreateApiKeyResponse, _abc.Awaitable[_admin_service_pb2.CreateApiKeyResponse]]:
-        """CreateApiKey makes a key for callers, and tells its secret once."""
+        """CreateApiKey creates an API key, and returns its secret once."""
 
     @_abc_1.abstractmethod
     def ListApiKeys(
@@ -200,7 +200,7 @@ class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_service_pb2.ListApiKeysRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_service_pb2.ListApiKeysResponse, _abc.Awaitable[_admin_service_pb2.ListApiKeysResponse]]:
-        """ListApiKeys returns the keys of the service, oldest first, page by page. It tells no secret."""
+        """ListApiKeys returns the API keys of the service, oldest first, page by page, without secrets."""
 
     @_abc_1.abstractmethod
     def RevokeApiKey(
@@ -208,7 +208,7 @@ class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_service_pb2.RevokeApiKeyRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_service_pb2.RevokeApiKeyResponse, _abc.Awaitable[_admin_service_pb2.RevokeApiKeyResponse]]:
-        """RevokeApiKey makes a key open nothing any more, for good."""
+        """RevokeApiKey permanently revokes an API key."""
 
     @_abc_1.abstractmethod
     def SyncVault(
@@ -216,8 +216,8 @@ class AdminServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_service_pb2.SyncVaultRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_admin_service_pb2.SyncVaultResponse], _abc.AsyncIterator[_admin_service_pb2.SyncVaultResponse]]:
-        """SyncVault compares the files of the vault with the memories, both ways, and brings them together, or lists what it
-        would do.
+        """SyncVault synchronises the files of the vault with the memories, in both directions, or lists the changes that it
+        would make.
         """
 
 def add_AdminServiceServicer_to_server(servicer: AdminServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -33,50 +33,50 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     "memory.tags[3]". No metadata. Correct the request; repeating it unchanged fails again.
     """
     ERROR_REASON_MEMORY_NOT_FOUND: _ErrorReason.ValueType  # 2
-    """ERROR_REASON_MEMORY_NOT_FOUND comes with NOT_FOUND when no memory with the id or key is visible from the
-    request's scope. A memory of another user, project or session is answered exactly like one that does not exist.
-    Metadata: `memory`, the id or key asked for. Check the id and the scope; do not retry.
+    """ERROR_REASON_MEMORY_NOT_FOUND comes with NOT_FOUND when no memory with the id or key is visible from the request's
+    scope. A memory of another user, project or session gets exactly the same error as one that does not exist.
+    Metadata: `memory`, the requested id or key. Check the id and the scope; do not retry.
     """
     ERROR_REASON_MEMORY_EXISTS: _ErrorReason.ValueType  # 3
     """ERROR_REASON_MEMORY_EXISTS comes with ALREADY_EXISTS when equal content is stored and on_duplicate is
     ON_DUPLICATE_REJECT, or when an update or a restore needs a key that another memory holds. Nothing was changed.
-    Metadata: `memory_id`, the id of the memory that is in the way. Use that memory, or another key.
+    Metadata: `memory_id`, the id of the memory that holds the content or the key. Use that memory, or another key.
     """
     ERROR_REASON_REVISION_CONFLICT: _ErrorReason.ValueType  # 4
-    """ERROR_REASON_REVISION_CONFLICT comes with ABORTED when the memory is not at `expected_revision`: somebody changed
-    it in between. Nothing was changed. Metadata: `memory_id`, `expected_revision`, `revision` (the present one).
-    Read the memory again, decide anew, and retry with the new revision.
+    """ERROR_REASON_REVISION_CONFLICT comes with ABORTED when the memory is not at `expected_revision`, because another
+    call changed it. Nothing was changed. Metadata: `memory_id`, `expected_revision`, `revision` (the present one).
+    Read the memory again, decide again, and retry with the new revision.
     """
     ERROR_REASON_REQUEST_ID_REUSED: _ErrorReason.ValueType  # 5
-    """ERROR_REASON_REQUEST_ID_REUSED comes with ALREADY_EXISTS when a request_id that the user sent within the
-    last 24 hours comes again, in the same method, with a different request. Nothing was changed. Metadata: `request_id`. Send a fresh
+    """ERROR_REASON_REQUEST_ID_REUSED comes with ALREADY_EXISTS when the user sent the request_id within the last 24
+    hours, in the same method, with a different request. Nothing was changed. Metadata: `request_id`. Send a new
     request_id.
     """
     ERROR_REASON_DIMENSION_MISMATCH: _ErrorReason.ValueType  # 6
     """ERROR_REASON_DIMENSION_MISMATCH comes with FAILED_PRECONDITION when the index was switched to a model of another
-    dimension while a request with a vector was under way. Nothing was changed. Metadata: `expected`, `actual`. A
-    vector whose length is wrong from the start is INVALID_REQUEST. Embed with the service's own model (see
-    DiagnoseResponse.indexes), or leave the vector out.
+    dimension during a request with a vector. Nothing was changed. Metadata: `expected`, `actual`. A vector whose
+    length is wrong from the start is INVALID_REQUEST. Embed with the service's own model (see
+    DiagnoseResponse.indexes), or omit the vector.
     """
     ERROR_REASON_CAPABILITY_MISSING: _ErrorReason.ValueType  # 7
-    """ERROR_REASON_CAPABILITY_MISSING comes with UNIMPLEMENTED when the configured backend cannot do what was asked.
+    """ERROR_REASON_CAPABILITY_MISSING comes with UNIMPLEMENTED when the configured backend does not support the request.
     Nothing was changed. Metadata: `capability`. Do without it, or run the service with another backend.
     """
     ERROR_REASON_LIMIT_EXCEEDED: _ErrorReason.ValueType  # 8
     """ERROR_REASON_LIMIT_EXCEEDED comes with RESOURCE_EXHAUSTED when the service is at one of its limits, such as the
-    number of calls at work. Nothing was changed. Metadata: `limit`, which one. Retry after the delay in the
-    google.rpc.RetryInfo, with growing pauses.
+    number of concurrent calls. Nothing was changed. Metadata: `limit`, the name of the limit. Retry after the delay in
+    the google.rpc.RetryInfo, with exponential backoff.
     """
     ERROR_REASON_BACKEND_UNAVAILABLE: _ErrorReason.ValueType  # 9
     """ERROR_REASON_BACKEND_UNAVAILABLE comes with UNAVAILABLE when a store, an index or a model cannot be reached.
-    Metadata: `backend`. Retry after the delay in the google.rpc.RetryInfo; repeat a mutation with the same
-    request_id, and it happens once.
+    Metadata: `backend`. Retry after the delay in the google.rpc.RetryInfo; repeat a mutation with the same request_id,
+    so that it is executed once.
     """
     ERROR_REASON_DEADLINE_EXCEEDED: _ErrorReason.ValueType  # 10
     """ERROR_REASON_DEADLINE_EXCEEDED comes with DEADLINE_EXCEEDED when the call's deadline passed, for instance while
-    waiting for an index. A mutation may have happened all the same. Metadata: `waiting_for`. Repeat a mutation with
-    the same request_id to learn its outcome; give a read more time, or drop its consistency_token. A client whose
-    own clock ran out first sees the code without this reason.
+    waiting for an index. A mutation may be stored all the same. Metadata: `waiting_for`. Repeat a mutation with the
+    same request_id to learn its outcome; set a longer deadline for a read, or drop its consistency_token. A client
+    whose own timer expires first sees the code without this reason.
     """
     ERROR_REASON_DATA_DIRECTORY_LOCKED: _ErrorReason.ValueType  # 11
     """ERROR_REASON_DATA_DIRECTORY_LOCKED comes with FAILED_PRECONDITION when another process has the embedded data
@@ -84,161 +84,163 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     directory, or use a server profile.
     """
     ERROR_REASON_REINDEX_RUNNING: _ErrorReason.ValueType  # 12
-    """ERROR_REASON_REINDEX_RUNNING comes with FAILED_PRECONDITION when a reindex is asked for while one runs. The
-    running one goes on. No metadata. Wait until it has ended.
+    """ERROR_REASON_REINDEX_RUNNING comes with FAILED_PRECONDITION when a reindex is requested while one runs. The running
+    one continues. No metadata. Wait until it has ended.
     """
     ERROR_REASON_NOT_READY: _ErrorReason.ValueType  # 13
-    """ERROR_REASON_NOT_READY comes with UNAVAILABLE after a start, while changes are being replayed into the indexes
-    and searches cannot be answered yet; writes and reads by id work meanwhile. Metadata: `pending`, the number of
-    changes left. Retry after the delay in the google.rpc.RetryInfo.
+    """ERROR_REASON_NOT_READY comes with UNAVAILABLE when a search is requested after a start, while changes are being
+    replayed into the indexes; writes and reads by id work during that time. Metadata: `pending`, the number of
+    remaining changes. Retry after the delay in the google.rpc.RetryInfo.
     """
     ERROR_REASON_REVISION_NOT_FOUND: _ErrorReason.ValueType  # 14
-    """ERROR_REASON_REVISION_NOT_FOUND comes with NOT_FOUND when a memory that is there has no such revision, or only one
-    that was private to another session. Nothing was changed. Metadata: `memory_id`, `revision`. ListRevisions names
-    those it has.
+    """ERROR_REASON_REVISION_NOT_FOUND comes with NOT_FOUND when the memory exists but does not have this revision, or the
+    revision was private to another session. Nothing was changed. Metadata: `memory_id`, `revision`. ListRevisions
+    returns the existing ones.
     """
     ERROR_REASON_CHECKPOINT_NOT_FOUND: _ErrorReason.ValueType  # 15
     """ERROR_REASON_CHECKPOINT_NOT_FOUND comes with NOT_FOUND when the scope's project has no checkpoint of this name.
-    Nothing was changed. Metadata: `checkpoint`. ListCheckpoints names them; a checkpoint of another project is not
-    found.
+    Nothing was changed. Metadata: `checkpoint`. ListCheckpoints returns the existing ones; a checkpoint of another
+    project is not found.
     """
     ERROR_REASON_CHECKPOINT_EXISTS: _ErrorReason.ValueType  # 16
     """ERROR_REASON_CHECKPOINT_EXISTS comes with ALREADY_EXISTS when the scope's project has a checkpoint of this name
     already. Nothing was changed. Metadata: `checkpoint`. Choose another name.
     """
     ERROR_REASON_INTERNAL: _ErrorReason.ValueType  # 17
-    """ERROR_REASON_INTERNAL comes with INTERNAL when the service itself is at fault. The message is always
-    "internal error"; the details are in the service's log. Metadata: `request_id`, by which to find them there.
-    Repeat a mutation with the same request_id; report the fault if it stays.
+    """ERROR_REASON_INTERNAL comes with INTERNAL when the service itself fails. The message is always "internal error";
+    the details are in the service's log. Metadata: `request_id`, with which to find them there. Repeat a mutation with
+    the same request_id; report the problem if it persists.
     """
     ERROR_REASON_MEMORY_SUPERSEDED: _ErrorReason.ValueType  # 18
-    """ERROR_REASON_MEMORY_SUPERSEDED comes with FAILED_PRECONDITION when a memory that was superseded is to be superseded
-    again, to be written under its key, or to get another status or key. Nothing was changed. Metadata: `memory_id`,
+    """ERROR_REASON_MEMORY_SUPERSEDED comes with FAILED_PRECONDITION when a request would supersede a superseded memory
+    again, write under its key, or change its status or key. Nothing was changed. Metadata: `memory_id`,
     `superseded_by_id`. Change or supersede the memory at the end of the chain instead.
     """
     ERROR_REASON_SUPERSEDE_CYCLE: _ErrorReason.ValueType  # 19
-    """ERROR_REASON_SUPERSEDE_CYCLE comes with FAILED_PRECONDITION when a memory would supersede itself, at once or by way
-    of others. Nothing was changed. Metadata: `memory_id`, the memory to be superseded, and `successor_id`. Store a new
-    memory instead.
+    """ERROR_REASON_SUPERSEDE_CYCLE comes with FAILED_PRECONDITION when a memory would supersede itself, directly or
+    transitively. Nothing was changed. Metadata: `memory_id`, the memory to be superseded, and `successor_id`. Store a
+    new memory instead.
     """
     ERROR_REASON_CONFLICT_NOT_FOUND: _ErrorReason.ValueType  # 20
     """ERROR_REASON_CONFLICT_NOT_FOUND comes with NOT_FOUND when no conflict with the id is visible from the request's
-    scope, or one of its memories was removed for good. Metadata: `conflict_id`. List the conflicts; do not retry.
+    scope, or one of its memories was permanently deleted. Metadata: `conflict_id`. List the conflicts; do not retry.
     """
     ERROR_REASON_CONFLICT_SETTLED: _ErrorReason.ValueType  # 21
-    """ERROR_REASON_CONFLICT_SETTLED comes with FAILED_PRECONDITION when a conflict to be resolved is not open any more.
+    """ERROR_REASON_CONFLICT_SETTLED comes with FAILED_PRECONDITION when the conflict to resolve is no longer open.
     Nothing was changed. Metadata: `conflict_id`, `state`, such as "CONFIRMED". List the open conflicts; do not retry.
     """
     ERROR_REASON_SESSION_NOT_FOUND: _ErrorReason.ValueType  # 22
     """ERROR_REASON_SESSION_NOT_FOUND comes with NOT_FOUND when no session with the id was opened in exactly the request's
-    project. A session of another user or project is answered exactly like one that does not exist. Metadata:
+    project. A session of another user or project gets exactly the same error as one that does not exist. Metadata:
     `session_id`. Open it with CreateSession, or check the scope; do not retry.
     """
     ERROR_REASON_SESSION_EXISTS: _ErrorReason.ValueType  # 23
-    """ERROR_REASON_SESSION_EXISTS comes with ALREADY_EXISTS when a session with the id was opened before. Nothing was
+    """ERROR_REASON_SESSION_EXISTS comes with ALREADY_EXISTS when a session with the id exists already. Nothing was
     changed. Metadata: `session_id`. Use it, reopen it with ReopenSession when it has ended, or choose another id.
     """
     ERROR_REASON_SESSION_NOT_ACTIVE: _ErrorReason.ValueType  # 24
-    """ERROR_REASON_SESSION_NOT_ACTIVE comes with FAILED_PRECONDITION when a session that is closed or archived is to be
-    changed. Nothing was changed. Metadata: `session_id`, `state`. Reopen it with ReopenSession, or use another one.
+    """ERROR_REASON_SESSION_NOT_ACTIVE comes with FAILED_PRECONDITION when a request would change a session that is closed
+    or archived. Nothing was changed. Metadata: `session_id`, `state`. Reopen it with ReopenSession, or use another
+    one.
     """
     ERROR_REASON_NOT_QUARANTINED: _ErrorReason.ValueType  # 25
-    """ERROR_REASON_NOT_QUARANTINED comes with FAILED_PRECONDITION when a review is given for a memory that does not wait
-    for one, for instance because somebody else decided first. Nothing was changed. Metadata: `memory_id`, `status` (the
-    present one, such as "ACTIVE"). Read the memory again; ListQuarantined says what waits.
+    """ERROR_REASON_NOT_QUARANTINED comes with FAILED_PRECONDITION when the reviewed memory does not await a review, for
+    instance because another client decided first. Nothing was changed. Metadata: `memory_id`, `status` (the present
+    one, such as "ACTIVE"). Read the memory again; ListQuarantined returns those that await a review.
     """
     ERROR_REASON_CURSOR_EXPIRED: _ErrorReason.ValueType  # 26
-    """ERROR_REASON_CURSOR_EXPIRED comes with OUT_OF_RANGE when changes that a watch would tell next are no longer kept:
-    it was away, or read too slowly, for too long, or the user was erased. Metadata: `kept`, for how long changes are kept,
-    such as "7 days".
-    Watch anew without a cursor, then read the memories with ListMemories, in this order, so that nothing falls between.
+    """ERROR_REASON_CURSOR_EXPIRED comes with OUT_OF_RANGE when the changes after the cursor of a watch are no longer
+    kept: the watch was interrupted for too long, or read too slowly, or the user was erased. Metadata: `kept`, the
+    time for which changes are kept, such as "7 days". Start a new watch without a cursor, then read the memories with
+    ListMemories, in this order, so that no change is missed.
     """
     ERROR_REASON_WATCH_TOO_SLOW: _ErrorReason.ValueType  # 27
-    """ERROR_REASON_WATCH_TOO_SLOW comes with RESOURCE_EXHAUSTED when a watch has fallen farther behind since it began than
-    the setting watch.max_lag allows. No change is lost. Metadata: `limit`, the number of changes allowed. Read faster,
-    or filter more narrowly, and resume with the cursor of the last response.
+    """ERROR_REASON_WATCH_TOO_SLOW comes with RESOURCE_EXHAUSTED when a watch has fallen further behind since its start
+    than the setting watch.max_lag allows. No change is lost. Metadata: `limit`, the number of changes allowed. Read
+    faster, or use a narrower filter, and resume with the cursor of the last response.
     """
     ERROR_REASON_SERVER_STOPPING: _ErrorReason.ValueType  # 28
-    """ERROR_REASON_SERVER_STOPPING comes with UNAVAILABLE when a watch ends because the service is being stopped. No
-    metadata. Resume with the cursor of the last response after the delay in the google.rpc.RetryInfo.
+    """ERROR_REASON_SERVER_STOPPING comes with UNAVAILABLE when a watch ends because the service is stopping. No metadata.
+    Resume with the cursor of the last response after the delay in the google.rpc.RetryInfo.
     """
     ERROR_REASON_MAINTENANCE_RUNNING: _ErrorReason.ValueType  # 29
-    """ERROR_REASON_MAINTENANCE_RUNNING comes with FAILED_PRECONDITION when a maintenance run is asked for while one is under
-    way, by call or by schedule, in this process or in another one on the same store. The running one goes on. No
+    """ERROR_REASON_MAINTENANCE_RUNNING comes with FAILED_PRECONDITION when a maintenance run is requested during another
+    one, by call or by schedule, in this process or in another one on the same store. The running one continues. No
     metadata. Wait until it has ended; a dry run need not wait.
     """
     ERROR_REASON_NOTHING_TO_SUMMARIZE: _ErrorReason.ValueType  # 30
-    """ERROR_REASON_NOTHING_TO_SUMMARIZE comes with FAILED_PRECONDITION when no memory of the project is of the period and
-    topic that are to be summed up. Metadata: `period` as it stands in the summary's key, `topic`. Ask for another one,
-    or later.
+    """ERROR_REASON_NOTHING_TO_SUMMARIZE comes with FAILED_PRECONDITION when no memory of the project matches the period
+    and the topic of the summary. Metadata: `period` as in the summary's key, `topic`. Request another period or topic,
+    or retry later.
     """
     ERROR_REASON_ERASURE_RUNNING: _ErrorReason.ValueType  # 31
-    """ERROR_REASON_ERASURE_RUNNING comes with FAILED_PRECONDITION when something new of a user is to be stored while the
-    user is being erased, or by a call that was begun before the erasure ended. Nothing was stored. No metadata. Do not
-    retry by itself: it would bring back what was erased.
+    """ERROR_REASON_ERASURE_RUNNING comes with FAILED_PRECONDITION when a request would store data of a user during the
+    erasure of that user, or began before the erasure ended. Nothing was stored. No metadata. Do not retry
+    automatically: that would store erased data again.
     """
     ERROR_REASON_BACKUP_EXISTS: _ErrorReason.ValueType  # 32
-    """ERROR_REASON_BACKUP_EXISTS comes with ALREADY_EXISTS when a backup has the name already. Nothing was changed.
-    Metadata: `backup`. Choose another name, or none.
+    """ERROR_REASON_BACKUP_EXISTS comes with ALREADY_EXISTS when a backup of this name exists already. Nothing was
+    changed. Metadata: `backup`. Choose another name, or none.
     """
     ERROR_REASON_BACKUP_RUNNING: _ErrorReason.ValueType  # 33
-    """ERROR_REASON_BACKUP_RUNNING comes with FAILED_PRECONDITION when a backup is asked for while one is being made. That
-    one goes on. No metadata. Wait until it has ended.
+    """ERROR_REASON_BACKUP_RUNNING comes with FAILED_PRECONDITION when a backup is requested while one runs. The running
+    one continues. No metadata. Wait until it has ended.
     """
     ERROR_REASON_API_KEY_REQUIRED: _ErrorReason.ValueType  # 34
-    """ERROR_REASON_API_KEY_REQUIRED comes with UNAUTHENTICATED when the service asks for a key and the call came without one, or
-    with another kind of authorization. No metadata. Send the metadata "authorization: Bearer KEY".
+    """ERROR_REASON_API_KEY_REQUIRED comes with UNAUTHENTICATED when the service requires an API key and the call has
+    none, or another kind of authorization. No metadata. Send the metadata "authorization: Bearer KEY".
     """
     ERROR_REASON_API_KEY_INVALID: _ErrorReason.ValueType  # 35
-    """ERROR_REASON_API_KEY_INVALID comes with UNAUTHENTICATED when what was sent is no key of this service: mistyped, of another
-    service, or revoked. No metadata. Ask for another key; do not retry.
+    """ERROR_REASON_API_KEY_INVALID comes with UNAUTHENTICATED when the API key is not a key of this service: mistyped, of
+    another service, or revoked. No metadata. Request another key; do not retry.
     """
     ERROR_REASON_API_KEY_EXPIRED: _ErrorReason.ValueType  # 36
-    """ERROR_REASON_API_KEY_EXPIRED comes with UNAUTHENTICATED when the key was good until a while ago. Metadata: `key_id`,
-    `expire_time`. Ask for another key; do not retry.
+    """ERROR_REASON_API_KEY_EXPIRED comes with UNAUTHENTICATED when the API key has expired. Metadata: `key_id`,
+    `expire_time`. Request another key; do not retry.
     """
     ERROR_REASON_PERMISSION_DENIED: _ErrorReason.ValueType  # 37
-    """ERROR_REASON_PERMISSION_DENIED comes with PERMISSION_DENIED when the key does not allow the call: its role is too low for the
-    method, or the scope names a user or project that it is not good for. Metadata: `key_id`; `needed`, the role that the
-    method needs, or the name of the field of the scope. Ask for another key; do not retry.
+    """ERROR_REASON_PERMISSION_DENIED comes with PERMISSION_DENIED when the API key does not allow the call: its role is
+    too low for the method, or it is not authorised for the user or project of the scope. Metadata: `key_id`; `needed`,
+    the role that the method needs, or the name of the field of the scope. Request another key; do not retry.
     """
     ERROR_REASON_API_KEY_NOT_FOUND: _ErrorReason.ValueType  # 38
-    """ERROR_REASON_API_KEY_NOT_FOUND comes with NOT_FOUND when no key has the id. Metadata: `key_id`. ListApiKeys tells those
-    there are; do not retry.
+    """ERROR_REASON_API_KEY_NOT_FOUND comes with NOT_FOUND when no API key has the id. Metadata: `key_id`. ListApiKeys
+    returns the existing ones; do not retry.
     """
     ERROR_REASON_FILE_NOT_FOUND: _ErrorReason.ValueType  # 39
-    """ERROR_REASON_FILE_NOT_FOUND comes with NOT_FOUND when no file with the id is in the scope, or when it has expired. A
-    file of another user or project is answered exactly like one that does not exist. Metadata: `file_id`. Check the id
-    and the scope; do not retry.
+    """ERROR_REASON_FILE_NOT_FOUND comes with NOT_FOUND when no file with the id is in the scope, or when it has expired.
+    A file of another user or project gets exactly the same error as one that does not exist. Metadata: `file_id`.
+    Check the id and the scope; do not retry.
     """
     ERROR_REASON_FILE_CONTENT_MISSING: _ErrorReason.ValueType  # 40
-    """ERROR_REASON_FILE_CONTENT_MISSING comes with FAILED_PRECONDITION when the bytes of a file are wanted of which only
-    what is known was brought here, by ImportUser, or whose bytes were lost. Metadata: `file_id`. Upload the same bytes
-    once more.
+    """ERROR_REASON_FILE_CONTENT_MISSING comes with FAILED_PRECONDITION when a download requests a file whose bytes are
+    missing: ImportUser imported only its record, or the bytes were lost. Metadata: `file_id`. Upload the same bytes
+    again.
     """
     ERROR_REASON_VAULT_OFF: _ErrorReason.ValueType  # 41
-    """ERROR_REASON_VAULT_OFF comes with FAILED_PRECONDITION when the vault is to be synchronised and the service keeps none.
-    No metadata. Set vault.directory and start the service again.
+    """ERROR_REASON_VAULT_OFF comes with FAILED_PRECONDITION when a synchronisation is requested and the service has no
+    vault. No metadata. Set vault.directory and restart the service.
     """
     ERROR_REASON_STORE_MOVED: _ErrorReason.ValueType  # 42
-    """ERROR_REASON_STORE_MOVED comes with UNAVAILABLE when something is to be written and everything that this service stored was
-    moved to another store: the service has not been started there yet. No metadata. Retry; it is UNAVAILABLE until then.
+    """ERROR_REASON_STORE_MOVED comes with UNAVAILABLE when a write is requested after all data was moved to another
+    store, and the service has not been restarted with that store yet. No metadata. Retry; writes are UNAVAILABLE until
+    the restart.
     """
     ERROR_REASON_MIGRATION_REFUSED: _ErrorReason.ValueType  # 43
-    """ERROR_REASON_MIGRATION_REFUSED comes with FAILED_PRECONDITION when the store cannot be moved as asked. Metadata: `subject`,
-    which is "target", "source" or "verification". The message says why, and what to do.
+    """ERROR_REASON_MIGRATION_REFUSED comes with FAILED_PRECONDITION when the store cannot be migrated as requested.
+    Metadata: `subject`, which is "target", "source" or "verification". The message holds the reason and the remedy.
     """
     ERROR_REASON_MIGRATION_RUNNING: _ErrorReason.ValueType  # 44
-    """ERROR_REASON_MIGRATION_RUNNING comes with FAILED_PRECONDITION when the store is being moved already. No metadata. Wait until
-    that has ended.
+    """ERROR_REASON_MIGRATION_RUNNING comes with FAILED_PRECONDITION when another migration is running. No metadata. Wait
+    until it has ended.
     """
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
-    """ErrorReason says why a call failed, finer than the gRPC status code. Every error of the service carries a
+    """ErrorReason is the reason of an error, finer than the gRPC status code. Every error of the service carries a
     google.rpc.ErrorInfo in its status details whose `domain` is "memsvc" and whose `reason` is the full name of one of
-    these values, such as "ERROR_REASON_MEMORY_NOT_FOUND". The metadata keys named below are keys of
-    `ErrorInfo.metadata`; their values are strings. In a batch, the same names appear in `ItemStatus.reason`. A client
-    must treat a name that it does not know by the status code alone, since reasons may be added.
+    these values, such as "ERROR_REASON_MEMORY_NOT_FOUND". The metadata keys listed below are keys of
+    `ErrorInfo.metadata`; their values are strings. In a batch, the same names are in `ItemStatus.reason`. More reasons
+    may be added: a client must handle an unknown name by the status code alone.
     """
 
 ERROR_REASON_UNSPECIFIED: ErrorReason.ValueType  # 0
@@ -249,50 +251,50 @@ changed. A google.rpc.BadRequest lists up to 50 violations at once, each with th
 "memory.tags[3]". No metadata. Correct the request; repeating it unchanged fails again.
 """
 ERROR_REASON_MEMORY_NOT_FOUND: ErrorReason.ValueType  # 2
-"""ERROR_REASON_MEMORY_NOT_FOUND comes with NOT_FOUND when no memory with the id or key is visible from the
-request's scope. A memory of another user, project or session is answered exactly like one that does not exist.
-Metadata: `memory`, the id or key asked for. Check the id and the scope; do not retry.
+"""ERROR_REASON_MEMORY_NOT_FOUND comes with NOT_FOUND when no memory with the id or key is visible from the request's
+scope. A memory of another user, project or session gets exactly the same error as one that does not exist.
+Metadata: `memory`, the requested id or key. Check the id and the scope; do not retry.
 """
 ERROR_REASON_MEMORY_EXISTS: ErrorReason.ValueType  # 3
 """ERROR_REASON_MEMORY_EXISTS comes with ALREADY_EXISTS when equal content is stored and on_duplicate is
 ON_DUPLICATE_REJECT, or when an update or a restore needs a key that another memory holds. Nothing was changed.
-Metadata: `memory_id`, the id of the memory that is in the way. Use that memory, or another key.
+Metadata: `memory_id`, the id of the memory that holds the content or the key. Use that memory, or another key.
 """
 ERROR_REASON_REVISION_CONFLICT: ErrorReason.ValueType  # 4
-"""ERROR_REASON_REVISION_CONFLICT comes with ABORTED when the memory is not at `expected_revision`: somebody changed
-it in between. Nothing was changed. Metadata: `memory_id`, `expected_revision`, `revision` (the present one).
-Read the memory again, decide anew, and retry with the new revision.
+"""ERROR_REASON_REVISION_CONFLICT comes with ABORTED when the memory is not at `expected_revision`, because another
+call changed it. Nothing was changed. Metadata: `memory_id`, `expected_revision`, `revision` (the present one).
+Read the memory again, decide again, and retry with the new revision.
 """
 ERROR_REASON_REQUEST_ID_REUSED: ErrorReason.ValueType  # 5
-"""ERROR_REASON_REQUEST_ID_REUSED comes with ALREADY_EXISTS when a request_id that the user sent within the
-last 24 hours comes again, in the same method, with a different request. Nothing was changed. Metadata: `request_id`. Send a fresh
+"""ERROR_REASON_REQUEST_ID_REUSED comes with ALREADY_EXISTS when the user sent the request_id within the last 24
+hours, in the same method, with a different request. Nothing was changed. Metadata: `request_id`. Send a new
 request_id.
 """
 ERROR_REASON_DIMENSION_MISMATCH: ErrorReason.ValueType  # 6
 """ERROR_REASON_DIMENSION_MISMATCH comes with FAILED_PRECONDITION when the index was switched to a model of another
-dimension while a request with a vector was under way. Nothing was changed. Metadata: `expected`, `actual`. A
-vector whose length is wrong from the start is INVALID_REQUEST. Embed with the service's own model (see
-DiagnoseResponse.indexes), or leave the vector out.
+dimension during a request with a vector. Nothing was changed. Metadata: `expected`, `actual`. A vector whose
+length is wrong from the start is INVALID_REQUEST. Embed with the service's own model (see
+DiagnoseResponse.indexes), or omit the vector.
 """
 ERROR_REASON_CAPABILITY_MISSING: ErrorReason.ValueType  # 7
-"""ERROR_REASON_CAPABILITY_MISSING comes with UNIMPLEMENTED when the configured backend cannot do what was asked.
+"""ERROR_REASON_CAPABILITY_MISSING comes with UNIMPLEMENTED when the configured backend does not support the request.
 Nothing was changed. Metadata: `capability`. Do without it, or run the service with another backend.
 """
 ERROR_REASON_LIMIT_EXCEEDED: ErrorReason.ValueType  # 8
 """ERROR_REASON_LIMIT_EXCEEDED comes with RESOURCE_EXHAUSTED when the service is at one of its limits, such as the
-number of calls at work. Nothing was changed. Metadata: `limit`, which one. Retry after the delay in the
-google.rpc.RetryInfo, with growing pauses.
+number of concurrent calls. Nothing was changed. Metadata: `limit`, the name of the limit. Retry after the delay in
+the google.rpc.RetryInfo, with exponential backoff.
 """
 ERROR_REASON_BACKEND_UNAVAILABLE: ErrorReason.ValueType  # 9
 """ERROR_REASON_BACKEND_UNAVAILABLE comes with UNAVAILABLE when a store, an index or a model cannot be reached.
-Metadata: `backend`. Retry after the delay in the google.rpc.RetryInfo; repeat a mutation with the same
-request_id, and it happens once.
+Metadata: `backend`. Retry after the delay in the google.rpc.RetryInfo; repeat a mutation with the same request_id,
+so that it is executed once.
 """
 ERROR_REASON_DEADLINE_EXCEEDED: ErrorReason.ValueType  # 10
 """ERROR_REASON_DEADLINE_EXCEEDED comes with DEADLINE_EXCEEDED when the call's deadline passed, for instance while
-waiting for an index. A mutation may have happened all the same. Metadata: `waiting_for`. Repeat a mutation with
-the same request_id to learn its outcome; give a read more time, or drop its consistency_token. A client whose
-own clock ran out first sees the code without this reason.
+waiting for an index. A mutation may be stored all the same. Metadata: `waiting_for`. Repeat a mutation with the
+same request_id to learn its outcome; set a longer deadline for a read, or drop its consistency_token. A client
+whose own timer expires first sees the code without this reason.
 """
 ERROR_REASON_DATA_DIRECTORY_LOCKED: ErrorReason.ValueType  # 11
 """ERROR_REASON_DATA_DIRECTORY_LOCKED comes with FAILED_PRECONDITION when another process has the embedded data
@@ -300,168 +302,170 @@ directory open. Metadata: `pid`, the process id of its owner. Connect to that pr
 directory, or use a server profile.
 """
 ERROR_REASON_REINDEX_RUNNING: ErrorReason.ValueType  # 12
-"""ERROR_REASON_REINDEX_RUNNING comes with FAILED_PRECONDITION when a reindex is asked for while one runs. The
-running one goes on. No metadata. Wait until it has ended.
+"""ERROR_REASON_REINDEX_RUNNING comes with FAILED_PRECONDITION when a reindex is requested while one runs. The running
+one continues. No metadata. Wait until it has ended.
 """
 ERROR_REASON_NOT_READY: ErrorReason.ValueType  # 13
-"""ERROR_REASON_NOT_READY comes with UNAVAILABLE after a start, while changes are being replayed into the indexes
-and searches cannot be answered yet; writes and reads by id work meanwhile. Metadata: `pending`, the number of
-changes left. Retry after the delay in the google.rpc.RetryInfo.
+"""ERROR_REASON_NOT_READY comes with UNAVAILABLE when a search is requested after a start, while changes are being
+replayed into the indexes; writes and reads by id work during that time. Metadata: `pending`, the number of
+remaining changes. Retry after the delay in the google.rpc.RetryInfo.
 """
 ERROR_REASON_REVISION_NOT_FOUND: ErrorReason.ValueType  # 14
-"""ERROR_REASON_REVISION_NOT_FOUND comes with NOT_FOUND when a memory that is there has no such revision, or only one
-that was private to another session. Nothing was changed. Metadata: `memory_id`, `revision`. ListRevisions names
-those it has.
+"""ERROR_REASON_REVISION_NOT_FOUND comes with NOT_FOUND when the memory exists but does not have this revision, or the
+revision was private to another session. Nothing was changed. Metadata: `memory_id`, `revision`. ListRevisions
+returns the existing ones.
 """
 ERROR_REASON_CHECKPOINT_NOT_FOUND: ErrorReason.ValueType  # 15
 """ERROR_REASON_CHECKPOINT_NOT_FOUND comes with NOT_FOUND when the scope's project has no checkpoint of this name.
-Nothing was changed. Metadata: `checkpoint`. ListCheckpoints names them; a checkpoint of another project is not
-found.
+Nothing was changed. Metadata: `checkpoint`. ListCheckpoints returns the existing ones; a checkpoint of another
+project is not found.
 """
 ERROR_REASON_CHECKPOINT_EXISTS: ErrorReason.ValueType  # 16
 """ERROR_REASON_CHECKPOINT_EXISTS comes with ALREADY_EXISTS when the scope's project has a checkpoint of this name
 already. Nothing was changed. Metadata: `checkpoint`. Choose another name.
 """
 ERROR_REASON_INTERNAL: ErrorReason.ValueType  # 17
-"""ERROR_REASON_INTERNAL comes with INTERNAL when the service itself is at fault. The message is always
-"internal error"; the details are in the service's log. Metadata: `request_id`, by which to find them there.
-Repeat a mutation with the same request_id; report the fault if it stays.
+"""ERROR_REASON_INTERNAL comes with INTERNAL when the service itself fails. The message is always "internal error";
+the details are in the service's log. Metadata: `request_id`, with which to find them there. Repeat a mutation with
+the same request_id; report the problem if it persists.
 """
 ERROR_REASON_MEMORY_SUPERSEDED: ErrorReason.ValueType  # 18
-"""ERROR_REASON_MEMORY_SUPERSEDED comes with FAILED_PRECONDITION when a memory that was superseded is to be superseded
-again, to be written under its key, or to get another status or key. Nothing was changed. Metadata: `memory_id`,
+"""ERROR_REASON_MEMORY_SUPERSEDED comes with FAILED_PRECONDITION when a request would supersede a superseded memory
+again, write under its key, or change its status or key. Nothing was changed. Metadata: `memory_id`,
 `superseded_by_id`. Change or supersede the memory at the end of the chain instead.
 """
 ERROR_REASON_SUPERSEDE_CYCLE: ErrorReason.ValueType  # 19
-"""ERROR_REASON_SUPERSEDE_CYCLE comes with FAILED_PRECONDITION when a memory would supersede itself, at once or by way
-of others. Nothing was changed. Metadata: `memory_id`, the memory to be superseded, and `successor_id`. Store a new
-memory instead.
+"""ERROR_REASON_SUPERSEDE_CYCLE comes with FAILED_PRECONDITION when a memory would supersede itself, directly or
+transitively. Nothing was changed. Metadata: `memory_id`, the memory to be superseded, and `successor_id`. Store a
+new memory instead.
 """
 ERROR_REASON_CONFLICT_NOT_FOUND: ErrorReason.ValueType  # 20
 """ERROR_REASON_CONFLICT_NOT_FOUND comes with NOT_FOUND when no conflict with the id is visible from the request's
-scope, or one of its memories was removed for good. Metadata: `conflict_id`. List the conflicts; do not retry.
+scope, or one of its memories was permanently deleted. Metadata: `conflict_id`. List the conflicts; do not retry.
 """
 ERROR_REASON_CONFLICT_SETTLED: ErrorReason.ValueType  # 21
-"""ERROR_REASON_CONFLICT_SETTLED comes with FAILED_PRECONDITION when a conflict to be resolved is not open any more.
+"""ERROR_REASON_CONFLICT_SETTLED comes with FAILED_PRECONDITION when the conflict to resolve is no longer open.
 Nothing was changed. Metadata: `conflict_id`, `state`, such as "CONFIRMED". List the open conflicts; do not retry.
 """
 ERROR_REASON_SESSION_NOT_FOUND: ErrorReason.ValueType  # 22
 """ERROR_REASON_SESSION_NOT_FOUND comes with NOT_FOUND when no session with the id was opened in exactly the request's
-project. A session of another user or project is answered exactly like one that does not exist. Metadata:
+project. A session of another user or project gets exactly the same error as one that does not exist. Metadata:
 `session_id`. Open it with CreateSession, or check the scope; do not retry.
 """
 ERROR_REASON_SESSION_EXISTS: ErrorReason.ValueType  # 23
-"""ERROR_REASON_SESSION_EXISTS comes with ALREADY_EXISTS when a session with the id was opened before. Nothing was
+"""ERROR_REASON_SESSION_EXISTS comes with ALREADY_EXISTS when a session with the id exists already. Nothing was
 changed. Metadata: `session_id`. Use it, reopen it with ReopenSession when it has ended, or choose another id.
 """
 ERROR_REASON_SESSION_NOT_ACTIVE: ErrorReason.ValueType  # 24
-"""ERROR_REASON_SESSION_NOT_ACTIVE comes with FAILED_PRECONDITION when a session that is closed or archived is to be
-changed. Nothing was changed. Metadata: `session_id`, `state`. Reopen it with ReopenSession, or use another one.
+"""ERROR_REASON_SESSION_NOT_ACTIVE comes with FAILED_PRECONDITION when a request would change a session that is closed
+or archived. Nothing was changed. Metadata: `session_id`, `state`. Reopen it with ReopenSession, or use another
+one.
 """
 ERROR_REASON_NOT_QUARANTINED: ErrorReason.ValueType  # 25
-"""ERROR_REASON_NOT_QUARANTINED comes with FAILED_PRECONDITION when a review is given for a memory that does not wait
-for one, for instance because somebody else decided first. Nothing was changed. Metadata: `memory_id`, `status` (the
-present one, such as "ACTIVE"). Read the memory again; ListQuarantined says what waits.
+"""ERROR_REASON_NOT_QUARANTINED comes with FAILED_PRECONDITION when the reviewed memory does not await a review, for
+instance because another client decided first. Nothing was changed. Metadata: `memory_id`, `status` (the present
+one, such as "ACTIVE"). Read the memory again; ListQuarantined returns those that await a review.
 """
 ERROR_REASON_CURSOR_EXPIRED: ErrorReason.ValueType  # 26
-"""ERROR_REASON_CURSOR_EXPIRED comes with OUT_OF_RANGE when changes that a watch would tell next are no longer kept:
-it was away, or read too slowly, for too long, or the user was erased. Metadata: `kept`, for how long changes are kept,
-such as "7 days".
-Watch anew without a cursor, then read the memories with ListMemories, in this order, so that nothing falls between.
+"""ERROR_REASON_CURSOR_EXPIRED comes with OUT_OF_RANGE when the changes after the cursor of a watch are no longer
+kept: the watch was interrupted for too long, or read too slowly, or the user was erased. Metadata: `kept`, the
+time for which changes are kept, such as "7 days". Start a new watch without a cursor, then read the memories with
+ListMemories, in this order, so that no change is missed.
 """
 ERROR_REASON_WATCH_TOO_SLOW: ErrorReason.ValueType  # 27
-"""ERROR_REASON_WATCH_TOO_SLOW comes with RESOURCE_EXHAUSTED when a watch has fallen farther behind since it began than
-the setting watch.max_lag allows. No change is lost. Metadata: `limit`, the number of changes allowed. Read faster,
-or filter more narrowly, and resume with the cursor of the last response.
+"""ERROR_REASON_WATCH_TOO_SLOW comes with RESOURCE_EXHAUSTED when a watch has fallen further behind since its start
+than the setting watch.max_lag allows. No change is lost. Metadata: `limit`, the number of changes allowed. Read
+faster, or use a narrower filter, and resume with the cursor of the last response.
 """
 ERROR_REASON_SERVER_STOPPING: ErrorReason.ValueType  # 28
-"""ERROR_REASON_SERVER_STOPPING comes with UNAVAILABLE when a watch ends because the service is being stopped. No
-metadata. Resume with the cursor of the last response after the delay in the google.rpc.RetryInfo.
+"""ERROR_REASON_SERVER_STOPPING comes with UNAVAILABLE when a watch ends because the service is stopping. No metadata.
+Resume with the cursor of the last response after the delay in the google.rpc.RetryInfo.
 """
 ERROR_REASON_MAINTENANCE_RUNNING: ErrorReason.ValueType  # 29
-"""ERROR_REASON_MAINTENANCE_RUNNING comes with FAILED_PRECONDITION when a maintenance run is asked for while one is under
-way, by call or by schedule, in this process or in another one on the same store. The running one goes on. No
+"""ERROR_REASON_MAINTENANCE_RUNNING comes with FAILED_PRECONDITION when a maintenance run is requested during another
+one, by call or by schedule, in this process or in another one on the same store. The running one continues. No
 metadata. Wait until it has ended; a dry run need not wait.
 """
 ERROR_REASON_NOTHING_TO_SUMMARIZE: ErrorReason.ValueType  # 30
-"""ERROR_REASON_NOTHING_TO_SUMMARIZE comes with FAILED_PRECONDITION when no memory of the project is of the period and
-topic that are to be summed up. Metadata: `period` as it stands in the summary's key, `topic`. Ask for another one,
-or later.
+"""ERROR_REASON_NOTHING_TO_SUMMARIZE comes with FAILED_PRECONDITION when no memory of the project matches the period
+and the topic of the summary. Metadata: `period` as in the summary's key, `topic`. Request another period or topic,
+or retry later.
 """
 ERROR_REASON_ERASURE_RUNNING: ErrorReason.ValueType  # 31
-"""ERROR_REASON_ERASURE_RUNNING comes with FAILED_PRECONDITION when something new of a user is to be stored while the
-user is being erased, or by a call that was begun before the erasure ended. Nothing was stored. No metadata. Do not
-retry by itself: it would bring back what was erased.
+"""ERROR_REASON_ERASURE_RUNNING comes with FAILED_PRECONDITION when a request would store data of a user during the
+erasure of that user, or began before the erasure ended. Nothing was stored. No metadata. Do not retry
+automatically: that would store erased data again.
 """
 ERROR_REASON_BACKUP_EXISTS: ErrorReason.ValueType  # 32
-"""ERROR_REASON_BACKUP_EXISTS comes with ALREADY_EXISTS when a backup has the name already. Nothing was changed.
-Metadata: `backup`. Choose another name, or none.
+"""ERROR_REASON_BACKUP_EXISTS comes with ALREADY_EXISTS when a backup of this name exists already. Nothing was
+changed. Metadata: `backup`. Choose another name, or none.
 """
 ERROR_REASON_BACKUP_RUNNING: ErrorReason.ValueType  # 33
-"""ERROR_REASON_BACKUP_RUNNING comes with FAILED_PRECONDITION when a backup is asked for while one is being made. That
-one goes on. No metadata. Wait until it has ended.
+"""ERROR_REASON_BACKUP_RUNNING comes with FAILED_PRECONDITION when a backup is requested while one runs. The running
+one continues. No metadata. Wait until it has ended.
 """
 ERROR_REASON_API_KEY_REQUIRED: ErrorReason.ValueType  # 34
-"""ERROR_REASON_API_KEY_REQUIRED comes with UNAUTHENTICATED when the service asks for a key and the call came without one, or
-with another kind of authorization. No metadata. Send the metadata "authorization: Bearer KEY".
+"""ERROR_REASON_API_KEY_REQUIRED comes with UNAUTHENTICATED when the service requires an API key and the call has
+none, or another kind of authorization. No metadata. Send the metadata "authorization: Bearer KEY".
 """
 ERROR_REASON_API_KEY_INVALID: ErrorReason.ValueType  # 35
-"""ERROR_REASON_API_KEY_INVALID comes with UNAUTHENTICATED when what was sent is no key of this service: mistyped, of another
-service, or revoked. No metadata. Ask for another key; do not retry.
+"""ERROR_REASON_API_KEY_INVALID comes with UNAUTHENTICATED when the API key is not a key of this service: mistyped, of
+another service, or revoked. No metadata. Request another key; do not retry.
 """
 ERROR_REASON_API_KEY_EXPIRED: ErrorReason.ValueType  # 36
-"""ERROR_REASON_API_KEY_EXPIRED comes with UNAUTHENTICATED when the key was good until a while ago. Metadata: `key_id`,
-`expire_time`. Ask for another key; do not retry.
+"""ERROR_REASON_API_KEY_EXPIRED comes with UNAUTHENTICATED when the API key has expired. Metadata: `key_id`,
+`expire_time`. Request another key; do not retry.
 """
 ERROR_REASON_PERMISSION_DENIED: ErrorReason.ValueType  # 37
-"""ERROR_REASON_PERMISSION_DENIED comes with PERMISSION_DENIED when the key does not allow the call: its role is too low for the
-method, or the scope names a user or project that it is not good for. Metadata: `key_id`; `needed`, the role that the
-method needs, or the name of the field of the scope. Ask for another key; do not retry.
+"""ERROR_REASON_PERMISSION_DENIED comes with PERMISSION_DENIED when the API key does not allow the call: its role is
+too low for the method, or it is not authorised for the user or project of the scope. Metadata: `key_id`; `needed`,
+the role that the method needs, or the name of the field of the scope. Request another key; do not retry.
 """
 ERROR_REASON_API_KEY_NOT_FOUND: ErrorReason.ValueType  # 38
-"""ERROR_REASON_API_KEY_NOT_FOUND comes with NOT_FOUND when no key has the id. Metadata: `key_id`. ListApiKeys tells those
-there are; do not retry.
+"""ERROR_REASON_API_KEY_NOT_FOUND comes with NOT_FOUND when no API key has the id. Metadata: `key_id`. ListApiKeys
+returns the existing ones; do not retry.
 """
 ERROR_REASON_FILE_NOT_FOUND: ErrorReason.ValueType  # 39
-"""ERROR_REASON_FILE_NOT_FOUND comes with NOT_FOUND when no file with the id is in the scope, or when it has expired. A
-file of another user or project is answered exactly like one that does not exist. Metadata: `file_id`. Check the id
-and the scope; do not retry.
+"""ERROR_REASON_FILE_NOT_FOUND comes with NOT_FOUND when no file with the id is in the scope, or when it has expired.
+A file of another user or project gets exactly the same error as one that does not exist. Metadata: `file_id`.
+Check the id and the scope; do not retry.
 """
 ERROR_REASON_FILE_CONTENT_MISSING: ErrorReason.ValueType  # 40
-"""ERROR_REASON_FILE_CONTENT_MISSING comes with FAILED_PRECONDITION when the bytes of a file are wanted of which only
-what is known was brought here, by ImportUser, or whose bytes were lost. Metadata: `file_id`. Upload the same bytes
-once more.
+"""ERROR_REASON_FILE_CONTENT_MISSING comes with FAILED_PRECONDITION when a download requests a file whose bytes are
+missing: ImportUser imported only its record, or the bytes were lost. Metadata: `file_id`. Upload the same bytes
+again.
 """
 ERROR_REASON_VAULT_OFF: ErrorReason.ValueType  # 41
-"""ERROR_REASON_VAULT_OFF comes with FAILED_PRECONDITION when the vault is to be synchronised and the service keeps none.
-No metadata. Set vault.directory and start the service again.
+"""ERROR_REASON_VAULT_OFF comes with FAILED_PRECONDITION when a synchronisation is requested and the service has no
+vault. No metadata. Set vault.directory and restart the service.
 """
 ERROR_REASON_STORE_MOVED: ErrorReason.ValueType  # 42
-"""ERROR_REASON_STORE_MOVED comes with UNAVAILABLE when something is to be written and everything that this service stored was
-moved to another store: the service has not been started there yet. No metadata. Retry; it is UNAVAILABLE until then.
+"""ERROR_REASON_STORE_MOVED comes with UNAVAILABLE when a write is requested after all data was moved to another
+store, and the service has not been restarted with that store yet. No metadata. Retry; writes are UNAVAILABLE until
+the restart.
 """
 ERROR_REASON_MIGRATION_REFUSED: ErrorReason.ValueType  # 43
-"""ERROR_REASON_MIGRATION_REFUSED comes with FAILED_PRECONDITION when the store cannot be moved as asked. Metadata: `subject`,
-which is "target", "source" or "verification". The message says why, and what to do.
+"""ERROR_REASON_MIGRATION_REFUSED comes with FAILED_PRECONDITION when the store cannot be migrated as requested.
+Metadata: `subject`, which is "target", "source" or "verification". The message holds the reason and the remedy.
 """
 ERROR_REASON_MIGRATION_RUNNING: ErrorReason.ValueType  # 44
-"""ERROR_REASON_MIGRATION_RUNNING comes with FAILED_PRECONDITION when the store is being moved already. No metadata. Wait until
-that has ended.
+"""ERROR_REASON_MIGRATION_RUNNING comes with FAILED_PRECONDITION when another migration is running. No metadata. Wait
+until it has ended.
 """
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015
 
 @_typing.final
 class FieldViolation(_message.Message):
-    """FieldViolation is one thing wrong with one item of a batch."""
+    """FieldViolation is one rule violation in one item of a batch."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     FIELD_FIELD_NUMBER: _builtins.int
     DESCRIPTION_FIELD_NUMBER: _builtins.int
     field: _builtins.str
-    """field is the field's path within the item, such as "memory.tags[3]"."""
+    """field is the path of the field within the item, such as "memory.tags[3]"."""
     description: _builtins.str
-    """description says in English what would be right."""
+    """description is the violated rule, in English."""
     def __init__(
         self,
         *,
@@ -478,7 +482,7 @@ Global___FieldViolation: _TypeAlias = FieldViolation  # noqa: Y015
 
 @_typing.final
 class ItemStatus(_message.Message):
-    """ItemStatus says how one item of a batch went."""
+    """ItemStatus is the status of one item of a batch."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -489,12 +493,12 @@ class ItemStatus(_message.Message):
     code: _builtins.int
     """code is the gRPC status code as a number (google.rpc.Code): 0 is OK."""
     message: _builtins.str
-    """message says in English what went wrong. Empty when OK."""
+    """message describes the error in English. Empty when OK."""
     reason: Global___ErrorReason.ValueType
-    """reason is why, for programs. UNSPECIFIED when OK."""
+    """reason is the reason, for programs. UNSPECIFIED when OK."""
     @_builtins.property
     def field_violations(self) -> _containers.RepeatedCompositeFieldContainer[Global___FieldViolation]:
-        """field_violations are all things wrong with the item, at most 50. Empty unless code is 3 (INVALID_ARGUMENT)."""
+        """field_violations are all violations in the item, at most 50. Empty unless code is 3 (INVALID_ARGUMENT)."""
 
     def __init__(
         self,

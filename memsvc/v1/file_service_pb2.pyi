@@ -26,7 +26,7 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class File(_message.Message):
-    """File is what is known of one file. All fields are output only."""
+    """File is the record of one file. All fields are output only."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -42,37 +42,36 @@ class File(_message.Message):
     METADATA_FIELD_NUMBER: _builtins.int
     CONTENT_MISSING_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    """id is the file's id, a UUID made by the service. With the category it is what a FileRef holds."""
+    """id is the id of the file, a UUID assigned by the service. A FileRef holds it with the category."""
     category: _types_pb2.FileCategory.ValueType
-    """category says what it is for. Never UNSPECIFIED."""
+    """category is the purpose of the file. Never UNSPECIFIED."""
     name: _builtins.str
-    """name is what it is called. It is a label, not a path: whoever writes the file somewhere chooses where."""
+    """name is the name of the file. It is a label, not a path: do not use it as a path without checking it."""
     media_type: _builtins.str
-    """media_type is the type of its bytes, such as "image/png", in lower case."""
+    """media_type is the media type, such as "image/png", in lower case."""
     size_bytes: _builtins.int
-    """size_bytes is how many bytes it has: 0 or more."""
+    """size_bytes is the size in bytes: 0 or more."""
     sha256: _builtins.str
-    """sha256 is the hash of its bytes: 64 hexadecimal digits in lower case."""
+    """sha256 is the SHA-256 of the bytes: 64 hexadecimal digits in lower case."""
     content_missing: _builtins.bool
-    """content_missing is true when only what is known of the file was brought here, by ImportUser, and not its bytes.
-    DownloadFile answers FAILED_PRECONDITION then. When the user uploads the same bytes, all files that miss them have
-    them.
+    """content_missing is true when ImportUser imported the record without the bytes. DownloadFile then fails with
+    FAILED_PRECONDITION. When the user uploads the same bytes, all files that lack them get them.
     """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says where it lives: user, project, and the agent and session that it came from."""
+        """scope is the owner and the location: user, project, and the agent and session of the upload."""
 
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
-        """create_time is when it was uploaded, to the microsecond."""
+        """create_time is the time of the upload, to the microsecond."""
 
     @_builtins.property
     def expire_time(self) -> _timestamp_pb2.Timestamp:
-        """expire_time is from when on it is as if it did not exist; soon after, it is deleted. Unset: never."""
+        """expire_time is the time from which the file is not found; soon after, it is deleted. Unset: never."""
 
     @_builtins.property
     def metadata(self) -> _struct_pb2.Struct:
-        """metadata is what it was uploaded with. Numbers become doubles."""
+        """metadata is the metadata of the upload. Numbers become doubles."""
 
     def __init__(
         self,
@@ -99,8 +98,8 @@ Global___File: _TypeAlias = File  # noqa: Y015
 
 @_typing.final
 class UploadFileRequest(_message.Message):
-    """UploadFileRequest is one message of an upload: first the header, then the bytes in as many messages as it takes, none
-    for an empty file. Any other order is INVALID_ARGUMENT. Messages of 64 KiB to 1 MiB are quickest.
+    """UploadFileRequest is one message of an upload: first the header, then the bytes in any number of messages, none for
+    an empty file. Any other order is INVALID_ARGUMENT. Messages of 64 KiB to 1 MiB are fastest.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -108,12 +107,12 @@ class UploadFileRequest(_message.Message):
     HEADER_FIELD_NUMBER: _builtins.int
     DATA_FIELD_NUMBER: _builtins.int
     data: _builtins.bytes
-    """data are the next bytes; they may be empty. All together are at most as many as the setting files.max_bytes says;
-    one more is INVALID_ARGUMENT.
+    """data are the next bytes; they may be empty. The total is limited by the setting files.max_bytes; more is
+    INVALID_ARGUMENT.
     """
     @_builtins.property
     def header(self) -> Global___UploadFileHeader:
-        """header says what is to come. Required in the first message, and only there."""
+        """header describes the file. Required in the first message, and only there."""
 
     def __init__(
         self,
@@ -133,7 +132,7 @@ Global___UploadFileRequest: _TypeAlias = UploadFileRequest  # noqa: Y015
 
 @_typing.final
 class UploadFileHeader(_message.Message):
-    """UploadFileHeader says what a file is called, and what it must be like when it has arrived."""
+    """UploadFileHeader describes the file that follows."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -148,51 +147,53 @@ class UploadFileHeader(_message.Message):
     EXPIRE_TIME_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """name is what the file is called. 1 to 255 characters, no control characters. Files may have equal names."""
+    """name is the name of the file. 1 to 255 characters, no control characters. Files may have equal names."""
     category: _types_pb2.FileCategory.ValueType
-    """category says what it is for. Unspecified: UPLOAD."""
+    """category is the purpose of the file. Unspecified: UPLOAD."""
     media_type: _builtins.str
-    """media_type is the type of its bytes, such as "text/csv": type and subtype without parameters, at most 128
-    characters; case does not count. Empty: as the name's ending says, else "application/octet-stream". One that the
-    setting files.media_types does not allow is INVALID_ARGUMENT, as is a name whose ending files.extensions does not.
+    """media_type is the media type, such as "text/csv": type and subtype without parameters, at most 128 characters; case
+    is ignored. Empty: derived from the extension of the name, else "application/octet-stream". A type that the setting
+    files.media_types does not allow is INVALID_ARGUMENT, as is a name whose extension files.extensions does not allow.
     """
     size_bytes: _builtins.int
-    """size_bytes is how many bytes will follow; any other number of them is INVALID_ARGUMENT. Absent: not said. Negative,
-    or more than the setting files.max_bytes: INVALID_ARGUMENT, before a byte is sent.
+    """size_bytes is the number of bytes that follow; any other number of them is INVALID_ARGUMENT. Absent: not given.
+    Negative, or more than the setting files.max_bytes: INVALID_ARGUMENT, before any bytes are sent.
     """
     sha256: _builtins.str
-    """sha256 is the hash that the bytes must have: 64 hexadecimal digits; bytes with another are INVALID_ARGUMENT. Empty:
-    not checked. It saves no sending: bytes that are stored already are sent, too.
+    """sha256 is the expected SHA-256 of the bytes: 64 hexadecimal digits; bytes with another are INVALID_ARGUMENT. Empty:
+    not checked. The bytes must be sent even if they are stored already.
     """
     request_id: _builtins.str
-    """request_id makes a repetition safe: within 24 hours the same header and the same bytes get the same answer, and no
-    second file. When sha256 is given, that answer comes before the bytes were sent. Any string of at most 128
-    characters; a UUID is advised. Empty: a repetition is a new file.
+    """request_id makes retries idempotent: within 24 hours the same header and the same bytes get the same response, and
+    no second file. With sha256 that response comes before the bytes are sent. At most 128 characters. Empty: a
+    repetition is a new file.
     """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says where the file is stored."""
+        """scope is the owner and the location of the file: see Scope."""
 
     @_builtins.property
     def metadata(self) -> _struct_pb2.Struct:
-        """metadata is free JSON to keep with it; ListFiles and SearchAll find the words of its texts. At most 16 KiB as JSON
-        text, nested at most 8 deep.
+        """metadata is free JSON to store with the file; ListFiles and SearchAll find the words of its texts. At most 16 KiB
+        as JSON text, nested at most 8 deep.
 
-        In a file of the category MEMORY the text "memory_id" names the memory that the file is attached to: the memory
-        refers to the file from then on, in a new revision made together with the file. NOT_FOUND (MEMORY_NOT_FOUND) when it
-        is not there for the scope, INVALID_ARGUMENT when it refers to 64 files already. Such a file is removed with the
-        memory, when that is deleted for good and no other memory refers to it.
+        In a file of the category MEMORY the text "memory_id" is the id of the memory to which the file is attached: the
+        memory then refers to the file, in a new revision created together with the file. NOT_FOUND (MEMORY_NOT_FOUND) when
+        the scope does not see it, INVALID_ARGUMENT when it refers to 64 files already. Such a file is removed when the
+        memory is permanently deleted and no other memory refers to it.
         """
 
     @_builtins.property
     def ttl(self) -> _duration_pb2.Duration:
-        """ttl is for how long the file is kept: more than 0, at most 36 500 days. Not together with expire_time. Unset: as
-        expire_time or the category says.
+        """ttl is the time until the file expires: more than 0, at most 36 500 days. Not together with expire_time. Unset:
+        expire_time or the default of the category.
         """
 
     @_builtins.property
     def expire_time(self) -> _timestamp_pb2.Timestamp:
-        """expire_time is until when the file is kept; it must lie in the future. Unset: as ttl or the category says."""
+        """expire_time is the time at which the file expires; it must be in the future. Unset: ttl or the default of the
+        category.
+        """
 
     def __init__(
         self,
@@ -220,14 +221,14 @@ Global___UploadFileHeader: _TypeAlias = UploadFileHeader  # noqa: Y015
 
 @_typing.final
 class UploadFileResponse(_message.Message):
-    """UploadFileResponse holds the file that was stored."""
+    """UploadFileResponse holds the stored file."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     FILE_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def file(self) -> Global___File:
-        """file is what is known of it. Always set."""
+        """file is the record of the file. Always set."""
 
     def __init__(
         self,
@@ -244,7 +245,7 @@ Global___UploadFileResponse: _TypeAlias = UploadFileResponse  # noqa: Y015
 
 @_typing.final
 class DownloadFileRequest(_message.Message):
-    """DownloadFileRequest names a file and a range of its bytes."""
+    """DownloadFileRequest selects a file and a range of its bytes."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -253,18 +254,18 @@ class DownloadFileRequest(_message.Message):
     OFFSET_FIELD_NUMBER: _builtins.int
     LENGTH_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    """id is the file's id."""
+    """id is the id of the file."""
     offset: _builtins.int
-    """offset is the place of the first byte wanted, from 0. More than the size of the file, or negative:
-    INVALID_ARGUMENT; as much as its size: no bytes.
+    """offset is the offset of the first byte, in bytes from 0. More than the size of the file, or negative:
+    INVALID_ARGUMENT; equal to its size: no bytes.
     """
     length: _builtins.int
-    """length is how many bytes are wanted; there are fewer when the file ends before. 0: all from offset on. Negative:
+    """length is the maximum number of bytes; fewer are sent when the file ends before. 0: all from offset on. Negative:
     INVALID_ARGUMENT.
     """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says where to look: in the project and among the global files."""
+        """scope selects the files of the project and the global ones."""
 
     def __init__(
         self,
@@ -284,7 +285,7 @@ Global___DownloadFileRequest: _TypeAlias = DownloadFileRequest  # noqa: Y015
 
 @_typing.final
 class DownloadFileResponse(_message.Message):
-    """DownloadFileResponse is one message of a download: first the file, then its bytes in order."""
+    """DownloadFileResponse is one message of a download: first the file record, then its bytes in order."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -294,7 +295,7 @@ class DownloadFileResponse(_message.Message):
     """data are the next bytes, at least one and at most 1 MiB."""
     @_builtins.property
     def file(self) -> Global___File:
-        """file is what is known of the file, in the first message and only there: its size and hash are those of the whole."""
+        """file is the record of the file, in the first message only: its size and hash are those of the whole file."""
 
     def __init__(
         self,
@@ -314,17 +315,17 @@ Global___DownloadFileResponse: _TypeAlias = DownloadFileResponse  # noqa: Y015
 
 @_typing.final
 class GetFileRequest(_message.Message):
-    """GetFileRequest names a file."""
+    """GetFileRequest selects one file."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     SCOPE_FIELD_NUMBER: _builtins.int
     ID_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    """id is the file's id."""
+    """id is the id of the file."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says where to look: in the project and among the global files."""
+        """scope selects the files of the project and the global ones."""
 
     def __init__(
         self,
@@ -342,14 +343,14 @@ Global___GetFileRequest: _TypeAlias = GetFileRequest  # noqa: Y015
 
 @_typing.final
 class GetFileResponse(_message.Message):
-    """GetFileResponse holds one file."""
+    """GetFileResponse holds one file record."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     FILE_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def file(self) -> Global___File:
-        """file is what is known of it. Always set."""
+        """file is the record of the file. Always set."""
 
     def __init__(
         self,
@@ -366,7 +367,7 @@ Global___GetFileResponse: _TypeAlias = GetFileResponse  # noqa: Y015
 
 @_typing.final
 class ListFilesRequest(_message.Message):
-    """ListFilesRequest asks for a page of a list. What is left empty does not limit."""
+    """ListFilesRequest selects files. An empty field does not restrict the list."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -379,28 +380,28 @@ class ListFilesRequest(_message.Message):
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     project_visibility: _filters_pb2.ProjectVisibility.ValueType
-    """project_visibility says of which projects. Unspecified: PROJECT_AND_GLOBAL."""
+    """project_visibility selects the projects. Unspecified: PROJECT_AND_GLOBAL."""
     query: _builtins.str
-    """query limits the list to files that hold all of its words in the name or in the texts of the metadata, anywhere in
-    them. White space parts words; case and width do not count. At most 256 characters.
+    """query restricts the list to files whose name or metadata texts contain all of its words, in any position. White
+    space separates words; case and width are ignored. At most 256 characters.
     """
     media_type: _builtins.str
-    """media_type limits the list to one type such as "image/png", or to a family such as "image/*". At most 128
+    """media_type restricts the list to one type such as "image/png", or to a family such as "image/*". At most 128
     characters.
     """
     sha256: _builtins.str
-    """sha256 limits the list to files with this hash: 64 hexadecimal digits."""
+    """sha256 restricts the list to files with this hash: 64 hexadecimal digits."""
     page_size: _builtins.int
-    """page_size is how many to return at most: 1 to 1 000. 0: 50."""
+    """page_size is the maximum number of files on a page: 1 to 1 000. 0: 50."""
     page_token: _builtins.str
-    """page_token is the next_page_token of the page before, of a request that is otherwise the same. Empty: the first page."""
+    """page_token is the next_page_token of the previous page: see MemoryService. Empty: the first page."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says whose files."""
+        """scope selects the owner and the project of the files."""
 
     @_builtins.property
     def categories(self) -> _containers.RepeatedScalarFieldContainer[_types_pb2.FileCategory.ValueType]:
-        """categories limits the list to files of one of these. At most 7, none UNSPECIFIED."""
+        """categories restrict the list to files of one of these. At most 7, none UNSPECIFIED."""
 
     def __init__(
         self,
@@ -424,17 +425,17 @@ Global___ListFilesRequest: _TypeAlias = ListFilesRequest  # noqa: Y015
 
 @_typing.final
 class ListFilesResponse(_message.Message):
-    """ListFilesResponse is one page."""
+    """ListFilesResponse is one page of file records."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     FILES_FIELD_NUMBER: _builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
-    """next_page_token asks for the next page. Empty: this is the last one."""
+    """next_page_token is the page_token of the next page. Empty: this is the last page."""
     @_builtins.property
     def files(self) -> _containers.RepeatedCompositeFieldContainer[Global___File]:
-        """files are the files, the newest first."""
+        """files are the file records, newest first."""
 
     def __init__(
         self,
@@ -452,7 +453,7 @@ Global___ListFilesResponse: _TypeAlias = ListFilesResponse  # noqa: Y015
 
 @_typing.final
 class DeleteFileRequest(_message.Message):
-    """DeleteFileRequest names a file to be deleted."""
+    """DeleteFileRequest selects a file to delete."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -460,14 +461,14 @@ class DeleteFileRequest(_message.Message):
     ID_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    """id is the file's id."""
+    """id is the id of the file."""
     request_id: _builtins.str
-    """request_id makes a repetition safe: within 24 hours the same request gets the same answer, although the file is gone.
-    Any string of at most 128 characters. Empty: a repetition is answered NOT_FOUND.
+    """request_id makes retries idempotent: within 24 hours the same request gets the same response, although the file no
+    longer exists. At most 128 characters. Empty: a repetition fails with NOT_FOUND.
     """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says where to look: in the project and among the global files."""
+        """scope selects the files of the project and the global ones."""
 
     def __init__(
         self,
@@ -486,14 +487,14 @@ Global___DeleteFileRequest: _TypeAlias = DeleteFileRequest  # noqa: Y015
 
 @_typing.final
 class DeleteFileResponse(_message.Message):
-    """DeleteFileResponse tells what was deleted."""
+    """DeleteFileResponse holds the record of the deleted file."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     FILE_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def file(self) -> Global___File:
-        """file is what was known of it. Always set."""
+        """file is the record of the deleted file. Always set."""
 
     def __init__(
         self,
@@ -510,7 +511,7 @@ Global___DeleteFileResponse: _TypeAlias = DeleteFileResponse  # noqa: Y015
 
 @_typing.final
 class ResolvedFileRef(_message.Message):
-    """ResolvedFileRef is what became of one reference."""
+    """ResolvedFileRef is the result of one reference."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -520,24 +521,24 @@ class ResolvedFileRef(_message.Message):
     PREVIEW_URL_FIELD_NUMBER: _builtins.int
     STATUS_FIELD_NUMBER: _builtins.int
     download_url: _builtins.str
-    """download_url is where its bytes are reached: the setting files.download_url with its places filled in. Empty without
+    """download_url is the URL of the bytes: the setting files.download_url with its placeholders filled in. Empty without
     that setting, and without a file. The service itself serves no URLs.
     """
     preview_url: _builtins.str
-    """preview_url is where a page or a picture of it is reached: likewise by the setting files.preview_url."""
+    """preview_url is the URL of a page or an image of the file, from the setting files.preview_url in the same way."""
     @_builtins.property
     def ref(self) -> _types_pb2.FileRef:
         """ref is the reference. Always set."""
 
     @_builtins.property
     def file(self) -> Global___File:
-        """file is what is known of the file. Unset when there is none with this id and category in the scope: one that is
-        expired, of another user or project, or kept elsewhere is answered exactly like one that never was.
+        """file is the record of the file. Unset when the scope has no file with this id and category: a file that is expired,
+        of another user or project, or stored elsewhere gets exactly the same response as one that never existed.
         """
 
     @_builtins.property
     def status(self) -> _errors_pb2.ItemStatus:
-        """status says why there is no file: NOT_FOUND (FILE_NOT_FOUND). Unset when there is one."""
+        """status is the reason for a missing file: NOT_FOUND (FILE_NOT_FOUND). Unset when the file exists."""
 
     def __init__(
         self,
@@ -558,7 +559,7 @@ Global___ResolvedFileRef: _TypeAlias = ResolvedFileRef  # noqa: Y015
 
 @_typing.final
 class ResolveFileRefsRequest(_message.Message):
-    """ResolveFileRefsRequest names files by references."""
+    """ResolveFileRefsRequest holds the references to resolve."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -566,11 +567,11 @@ class ResolveFileRefsRequest(_message.Message):
     REFS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says where to look: in the project and among the global files."""
+        """scope selects the files of the project and the global ones."""
 
     @_builtins.property
     def refs(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.FileRef]:
-        """refs are the references. 1 to 256; repeated ones are answered each."""
+        """refs are the references. 1 to 256; repeated ones each get a result."""
 
     def __init__(
         self,
@@ -588,14 +589,14 @@ Global___ResolveFileRefsRequest: _TypeAlias = ResolveFileRefsRequest  # noqa: Y0
 
 @_typing.final
 class ResolveFileRefsResponse(_message.Message):
-    """ResolveFileRefsResponse holds what the references lead to."""
+    """ResolveFileRefsResponse holds the result of each reference."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     RESOLVED_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def resolved(self) -> _containers.RepeatedCompositeFieldContainer[Global___ResolvedFileRef]:
-        """resolved are as many as the request's references, in their order."""
+        """resolved correspond to the references of the request, in their order."""
 
     def __init__(
         self,

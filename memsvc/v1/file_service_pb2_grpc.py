@@ -26,18 +26,18 @@ if _version_not_supported:
 
 
 class FileServiceStub(object):
-    """FileService keeps files beside the memories: what tools made, what users brought, reports, charts. A memory refers to
-    one by its category and id (Memory.file_refs).
+    """FileService stores files next to the memories: outputs of tools, uploads of users, reports, charts. A memory refers
+    to a file by its category and id (Memory.file_refs).
 
-    A file belongs to a user, and to a project or to none: within `scope` are those of the project and the global ones. A
-    file of another user or project is answered exactly like one that does not exist. Equal bytes are stored once, whoever
-    uploaded them; nobody learns that somebody else has them, and each file stays until its own user deletes it. The agent
-    and the session of the scope are kept and limit nothing.
+    A file belongs to a user, and to a project or to none: a `scope` sees those of the project and the global ones. A
+    file of another user or project gets exactly the same response as one that does not exist. Equal bytes are stored
+    once, across users; a user cannot detect that another one has the same bytes, and each file stays until its own user
+    deletes it. The agent and the session of the scope are stored and restrict nothing.
 
-    Every mutation is one transaction and takes a `request_id`, as those of MemoryService do. Beside the errors that a
-    request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at once), RESOURCE_EXHAUSTED
-    (LIMIT_EXCEEDED: too many streams at a time, or no room on the disk), UNAVAILABLE (BACKEND_UNAVAILABLE),
-    DEADLINE_EXCEEDED and INTERNAL. ErrorReason says what to do then.
+    Every mutation is one transaction and takes a `request_id`, as in MemoryService. In addition to the errors that a
+    request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at once),
+    RESOURCE_EXHAUSTED (LIMIT_EXCEEDED: too many streams at a time, or no space on the disk), UNAVAILABLE
+    (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling.
     """
 
     def __init__(self, channel):
@@ -79,62 +79,62 @@ class FileServiceStub(object):
 
 
 class FileServiceServicer(object):
-    """FileService keeps files beside the memories: what tools made, what users brought, reports, charts. A memory refers to
-    one by its category and id (Memory.file_refs).
+    """FileService stores files next to the memories: outputs of tools, uploads of users, reports, charts. A memory refers
+    to a file by its category and id (Memory.file_refs).
 
-    A file belongs to a user, and to a project or to none: within `scope` are those of the project and the global ones. A
-    file of another user or project is answered exactly like one that does not exist. Equal bytes are stored once, whoever
-    uploaded them; nobody learns that somebody else has them, and each file stays until its own user deletes it. The agent
-    and the session of the scope are kept and limit nothing.
+    A file belongs to a user, and to a project or to none: a `scope` sees those of the project and the global ones. A
+    file of another user or project gets exactly the same response as one that does not exist. Equal bytes are stored
+    once, across users; a user cannot detect that another one has the same bytes, and each file stays until its own user
+    deletes it. The agent and the session of the scope are stored and restrict nothing.
 
-    Every mutation is one transaction and takes a `request_id`, as those of MemoryService do. Beside the errors that a
-    request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at once), RESOURCE_EXHAUSTED
-    (LIMIT_EXCEEDED: too many streams at a time, or no room on the disk), UNAVAILABLE (BACKEND_UNAVAILABLE),
-    DEADLINE_EXCEEDED and INTERNAL. ErrorReason says what to do then.
+    Every mutation is one transaction and takes a `request_id`, as in MemoryService. In addition to the errors that a
+    request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at once),
+    RESOURCE_EXHAUSTED (LIMIT_EXCEEDED: too many streams at a time, or no space on the disk), UNAVAILABLE
+    (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling.
     """
 
     def UploadFile(self, request_iterator, context):
-        """UploadFile takes one file in, piece by piece. It is durable when the call returns OK, and there is no trace of it
-        when the stream ends in any other way: send it again from the start, with the same request_id.
+        """UploadFile stores one file, sent in pieces. It is durable when the call returns OK. When the stream ends in any
+        other way nothing is stored: send it again from the start, with the same request_id.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DownloadFile(self, request, context):
-        """DownloadFile returns the bytes of a file, or a range of them: first one message with what is known of the file, then
-        its bytes in order. A stream that broke off is resumed by asking for the rest from an offset: files never change.
-        Deleting a file does not disturb a download that has begun, where files are in a folder of the service's machine.
+        """DownloadFile returns the bytes of a file, or a range of them: first one message with the file record, then the
+        bytes in order. To resume an interrupted stream, request the rest from an offset: files never change. Deleting a
+        file does not disturb a download that has begun, if files are in a folder of the service's machine.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetFile(self, request, context):
-        """GetFile returns what is known of one file. It always sees every change acknowledged before.
+        """GetFile returns the record of one file. It sees every change acknowledged before the call.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListFiles(self, request, context):
-        """ListFiles returns what is known of files, the newest first, page by page, all of them or those that match.
+        """ListFiles returns file records, newest first, page by page, all of them or those that match.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DeleteFile(self, request, context):
-        """DeleteFile deletes one file for good, its bytes too when no other file has the same. Memories that refer to it stay
-        as they are.
+        """DeleteFile permanently deletes one file, and its bytes when no other file has the same. Memories that refer to it
+        do not change.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ResolveFileRefs(self, request, context):
-        """ResolveFileRefs returns what references lead to: what is known of each file, and where it is reached as the service's
-        settings say. A reference to nothing is told by itself, and fails no other.
+        """ResolveFileRefs resolves references: it returns the record of each file, and its URLs according to the service's
+        settings. A reference to a missing file is reported individually, and does not affect the others.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -182,18 +182,18 @@ def add_FileServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class FileService(object):
-    """FileService keeps files beside the memories: what tools made, what users brought, reports, charts. A memory refers to
-    one by its category and id (Memory.file_refs).
+    """FileService stores files next to the memories: outputs of tools, uploads of users, reports, charts. A memory refers
+    to a file by its category and id (Memory.file_refs).
 
-    A file belongs to a user, and to a project or to none: within `scope` are those of the project and the global ones. A
-    file of another user or project is answered exactly like one that does not exist. Equal bytes are stored once, whoever
-    uploaded them; nobody learns that somebody else has them, and each file stays until its own user deletes it. The agent
-    and the session of the scope are kept and limit nothing.
+    A file belongs to a user, and to a project or to none: a `scope` sees those of the project and the global ones. A
+    file of another user or project gets exactly the same response as one that does not exist. Equal bytes are stored
+    once, across users; a user cannot detect that another one has the same bytes, and each file stays until its own user
+    deletes it. The agent and the session of the scope are stored and restrict nothing.
 
-    Every mutation is one transaction and takes a `request_id`, as those of MemoryService do. Beside the errors that a
-    request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at once), RESOURCE_EXHAUSTED
-    (LIMIT_EXCEEDED: too many streams at a time, or no room on the disk), UNAVAILABLE (BACKEND_UNAVAILABLE),
-    DEADLINE_EXCEEDED and INTERNAL. ErrorReason says what to do then.
+    Every mutation is one transaction and takes a `request_id`, as in MemoryService. In addition to the errors that a
+    request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at once),
+    RESOURCE_EXHAUSTED (LIMIT_EXCEEDED: too many streams at a time, or no space on the disk), UNAVAILABLE
+    (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling.
     """
 
     @staticmethod

@@ -27,18 +27,18 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class FileServiceStub:
-    """FileService keeps files beside the memories: what tools made, what users brought, reports, charts. A memory refers to
-    one by its category and id (Memory.file_refs).
+    """FileService stores files next to the memories: outputs of tools, uploads of users, reports, charts. A memory refers
+    to a file by its category and id (Memory.file_refs).
 
-    A file belongs to a user, and to a project or to none: within `scope` are those of the project and the global ones. A
-    file of another user or project is answered exactly like one that does not exist. Equal bytes are stored once, whoever
-    uploaded them; nobody learns that somebody else has them, and each file stays until its own user deletes it. The agent
-    and the session of the scope are kept and limit nothing.
+    A file belongs to a user, and to a project or to none: a `scope` sees those of the project and the global ones. A
+    file of another user or project gets exactly the same response as one that does not exist. Equal bytes are stored
+    once, across users; a user cannot detect that another one has the same bytes, and each file stays until its own user
+    deletes it. The agent and the session of the scope are stored and restrict nothing.
 
-    Every mutation is one transaction and takes a `request_id`, as those of MemoryService do. Beside the errors that a
-    request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at once), RESOURCE_EXHAUSTED
-    (LIMIT_EXCEEDED: too many streams at a time, or no room on the disk), UNAVAILABLE (BACKEND_UNAVAILABLE),
-    DEADLINE_EXCEEDED and INTERNAL. ErrorReason says what to do then.
+    Every mutation is one transaction and takes a `request_id`, as in MemoryService. In addition to the errors that a
+    request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at once),
+    RESOURCE_EXHAUSTED (LIMIT_EXCEEDED: too many streams at a time, or no space on the disk), UNAVAILABLE
+    (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling.
     """
 
     @_typing.overload
@@ -46,79 +46,79 @@ class FileServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> FileServiceAsyncStub: ...
     UploadFile: _grpc.StreamUnaryMultiCallable[_file_service_pb2.UploadFileRequest, _file_service_pb2.UploadFileResponse]
-    """UploadFile takes one file in, piece by piece. It is durable when the call returns OK, and there is no trace of it
-    when the stream ends in any other way: send it again from the start, with the same request_id.
+    """UploadFile stores one file, sent in pieces. It is durable when the call returns OK. When the stream ends in any
+    other way nothing is stored: send it again from the start, with the same request_id.
     """
     DownloadFile: _grpc.UnaryStreamMultiCallable[_file_service_pb2.DownloadFileRequest, _file_service_pb2.DownloadFileResponse]
-    """DownloadFile returns the bytes of a file, or a range of them: first one message with what is known of the file, then
-    its bytes in order. A stream that broke off is resumed by asking for the rest from an offset: files never change.
-    Deleting a file does not disturb a download that has begun, where files are in a folder of the service's machine.
+    """DownloadFile returns the bytes of a file, or a range of them: first one message with the file record, then the
+    bytes in order. To resume an interrupted stream, request the rest from an offset: files never change. Deleting a
+    file does not disturb a download that has begun, if files are in a folder of the service's machine.
     """
     GetFile: _grpc.UnaryUnaryMultiCallable[_file_service_pb2.GetFileRequest, _file_service_pb2.GetFileResponse]
-    """GetFile returns what is known of one file. It always sees every change acknowledged before."""
+    """GetFile returns the record of one file. It sees every change acknowledged before the call."""
     ListFiles: _grpc.UnaryUnaryMultiCallable[_file_service_pb2.ListFilesRequest, _file_service_pb2.ListFilesResponse]
-    """ListFiles returns what is known of files, the newest first, page by page, all of them or those that match."""
+    """ListFiles returns file records, newest first, page by page, all of them or those that match."""
     DeleteFile: _grpc.UnaryUnaryMultiCallable[_file_service_pb2.DeleteFileRequest, _file_service_pb2.DeleteFileResponse]
-    """DeleteFile deletes one file for good, its bytes too when no other file has the same. Memories that refer to it stay
-    as they are.
+    """DeleteFile permanently deletes one file, and its bytes when no other file has the same. Memories that refer to it
+    do not change.
     """
     ResolveFileRefs: _grpc.UnaryUnaryMultiCallable[_file_service_pb2.ResolveFileRefsRequest, _file_service_pb2.ResolveFileRefsResponse]
-    """ResolveFileRefs returns what references lead to: what is known of each file, and where it is reached as the service's
-    settings say. A reference to nothing is told by itself, and fails no other.
+    """ResolveFileRefs resolves references: it returns the record of each file, and its URLs according to the service's
+    settings. A reference to a missing file is reported individually, and does not affect the others.
     """
 
 @_typing.type_check_only
 class FileServiceAsyncStub(FileServiceStub):
-    """FileService keeps files beside the memories: what tools made, what users brought, reports, charts. A memory refers to
-    one by its category and id (Memory.file_refs).
+    """FileService stores files next to the memories: outputs of tools, uploads of users, reports, charts. A memory refers
+    to a file by its category and id (Memory.file_refs).
 
-    A file belongs to a user, and to a project or to none: within `scope` are those of the project and the global ones. A
-    file of another user or project is answered exactly like one that does not exist. Equal bytes are stored once, whoever
-    uploaded them; nobody learns that somebody else has them, and each file stays until its own user deletes it. The agent
-    and the session of the scope are kept and limit nothing.
+    A file belongs to a user, and to a project or to none: a `scope` sees those of the project and the global ones. A
+    file of another user or project gets exactly the same response as one that does not exist. Equal bytes are stored
+    once, across users; a user cannot detect that another one has the same bytes, and each file stays until its own user
+    deletes it. The agent and the session of the scope are stored and restrict nothing.
 
-    Every mutation is one transaction and takes a `request_id`, as those of MemoryService do. Beside the errors that a
-    request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at once), RESOURCE_EXHAUSTED
-    (LIMIT_EXCEEDED: too many streams at a time, or no room on the disk), UNAVAILABLE (BACKEND_UNAVAILABLE),
-    DEADLINE_EXCEEDED and INTERNAL. ErrorReason says what to do then.
+    Every mutation is one transaction and takes a `request_id`, as in MemoryService. In addition to the errors that a
+    request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at once),
+    RESOURCE_EXHAUSTED (LIMIT_EXCEEDED: too many streams at a time, or no space on the disk), UNAVAILABLE
+    (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     UploadFile: _aio.StreamUnaryMultiCallable[_file_service_pb2.UploadFileRequest, _file_service_pb2.UploadFileResponse]  # type: ignore[assignment]
-    """UploadFile takes one file in, piece by piece. It is durable when the call returns OK, and there is no trace of it
-    when the stream ends in any other way: send it again from the start, with the same request_id.
+    """UploadFile stores one file, sent in pieces. It is durable when the call returns OK. When the stream ends in any
+    other way nothing is stored: send it again from the start, with the same request_id.
     """
     DownloadFile: _aio.UnaryStreamMultiCallable[_file_service_pb2.DownloadFileRequest, _file_service_pb2.DownloadFileResponse]  # type: ignore[assignment]
-    """DownloadFile returns the bytes of a file, or a range of them: first one message with what is known of the file, then
-    its bytes in order. A stream that broke off is resumed by asking for the rest from an offset: files never change.
-    Deleting a file does not disturb a download that has begun, where files are in a folder of the service's machine.
+    """DownloadFile returns the bytes of a file, or a range of them: first one message with the file record, then the
+    bytes in order. To resume an interrupted stream, request the rest from an offset: files never change. Deleting a
+    file does not disturb a download that has begun, if files are in a folder of the service's machine.
     """
     GetFile: _aio.UnaryUnaryMultiCallable[_file_service_pb2.GetFileRequest, _file_service_pb2.GetFileResponse]  # type: ignore[assignment]
-    """GetFile returns what is known of one file. It always sees every change acknowledged before."""
+    """GetFile returns the record of one file. It sees every change acknowledged before the call."""
     ListFiles: _aio.UnaryUnaryMultiCallable[_file_service_pb2.ListFilesRequest, _file_service_pb2.ListFilesResponse]  # type: ignore[assignment]
-    """ListFiles returns what is known of files, the newest first, page by page, all of them or those that match."""
+    """ListFiles returns file records, newest first, page by page, all of them or those that match."""
     DeleteFile: _aio.UnaryUnaryMultiCallable[_file_service_pb2.DeleteFileRequest, _file_service_pb2.DeleteFileResponse]  # type: ignore[assignment]
-    """DeleteFile deletes one file for good, its bytes too when no other file has the same. Memories that refer to it stay
-    as they are.
+    """DeleteFile permanently deletes one file, and its bytes when no other file has the same. Memories that refer to it
+    do not change.
     """
     ResolveFileRefs: _aio.UnaryUnaryMultiCallable[_file_service_pb2.ResolveFileRefsRequest, _file_service_pb2.ResolveFileRefsResponse]  # type: ignore[assignment]
-    """ResolveFileRefs returns what references lead to: what is known of each file, and where it is reached as the service's
-    settings say. A reference to nothing is told by itself, and fails no other.
+    """ResolveFileRefs resolves references: it returns the record of each file, and its URLs according to the service's
+    settings. A reference to a missing file is reported individually, and does not affect the others.
     """
 
 class FileServiceServicer(metaclass=_abc_1.ABCMeta):
-    """FileService keeps files beside the memories: what tools made, what users brought, reports, charts. A memory refers to
-    one by its category and id (Memory.file_refs).
+    """FileService stores files next to the memories: outputs of tools, uploads of users, reports, charts. A memory refers
+    to a file by its category and id (Memory.file_refs).
 
-    A file belongs to a user, and to a project or to none: within `scope` are those of the project and the global ones. A
-    file of another user or project is answered exactly like one that does not exist. Equal bytes are stored once, whoever
-    uploaded them; nobody learns that somebody else has them, and each file stays until its own user deletes it. The agent
-    and the session of the scope are kept and limit nothing.
+    A file belongs to a user, and to a project or to none: a `scope` sees those of the project and the global ones. A
+    file of another user or project gets exactly the same response as one that does not exist. Equal bytes are stored
+    once, across users; a user cannot detect that another one has the same bytes, and each file stays until its own user
+    deletes it. The agent and the session of the scope are stored and restrict nothing.
 
-    Every mutation is one transaction and takes a `request_id`, as those of MemoryService do. Beside the errors that a
-    request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at once), RESOURCE_EXHAUSTED
-    (LIMIT_EXCEEDED: too many streams at a time, or no room on the disk), UNAVAILABLE (BACKEND_UNAVAILABLE),
-    DEADLINE_EXCEEDED and INTERNAL. ErrorReason says what to do then.
+    Every mutation is one transaction and takes a `request_id`, as in MemoryService. In addition to the errors that a
+    request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at once),
+    RESOURCE_EXHAUSTED (LIMIT_EXCEEDED: too many streams at a time, or no space on the disk), UNAVAILABLE
+    (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling.
     """
 
     @_abc_1.abstractmethod
@@ -127,8 +127,8 @@ class FileServiceServicer(metaclass=_abc_1.ABCMeta):
         request_iterator: _MaybeAsyncIterator[_file_service_pb2.UploadFileRequest],
         context: _ServicerContext,
     ) -> _typing.Union[_file_service_pb2.UploadFileResponse, _abc.Awaitable[_file_service_pb2.UploadFileResponse]]:
-        """UploadFile takes one file in, piece by piece. It is durable when the call returns OK, and there is no trace of it
-        when the stream ends in any other way: send it again from the start, with the same request_id.
+        """UploadFile stores one file, sent in pieces. It is durable when the call returns OK. When the stream ends in any
+        other way nothing is stored: send it again from the start, with the same request_id.
         """
 
     @_abc_1.abstractmethod
@@ -137,9 +137,9 @@ class FileServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _file_service_pb2.DownloadFileRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_file_service_pb2.DownloadFileResponse], _abc.AsyncIterator[_file_service_pb2.DownloadFileResponse]]:
-        """DownloadFile returns the bytes of a file, or a range of them: first one message with what is known of the file, then
-        its bytes in order. A stream that broke off is resumed by asking for the rest from an offset: files never change.
-        Deleting a file does not disturb a download that has begun, where files are in a folder of the service's machine.
+        """DownloadFile returns the bytes of a file, or a range of them: first one message with the file record, then the
+        bytes in order. To resume an interrupted stream, request the rest from an offset: files never change. Deleting a
+        file does not disturb a download that has begun, if files are in a folder of the service's machine.
         """
 
     @_abc_1.abstractmethod
@@ -148,7 +148,7 @@ class FileServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _file_service_pb2.GetFileRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_file_service_pb2.GetFileResponse, _abc.Awaitable[_file_service_pb2.GetFileResponse]]:
-        """GetFile returns what is known of one file. It always sees every change acknowledged before."""
+        """GetFile returns the record of one file. It sees every change acknowledged before the call."""
 
     @_abc_1.abstractmethod
     def ListFiles(
@@ -156,7 +156,7 @@ class FileServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _file_service_pb2.ListFilesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_file_service_pb2.ListFilesResponse, _abc.Awaitable[_file_service_pb2.ListFilesResponse]]:
-        """ListFiles returns what is known of files, the newest first, page by page, all of them or those that match."""
+        """ListFiles returns file records, newest first, page by page, all of them or those that match."""
 
     @_abc_1.abstractmethod
     def DeleteFile(
@@ -164,8 +164,8 @@ class FileServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _file_service_pb2.DeleteFileRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_file_service_pb2.DeleteFileResponse, _abc.Awaitable[_file_service_pb2.DeleteFileResponse]]:
-        """DeleteFile deletes one file for good, its bytes too when no other file has the same. Memories that refer to it stay
-        as they are.
+        """DeleteFile permanently deletes one file, and its bytes when no other file has the same. Memories that refer to it
+        do not change.
         """
 
     @_abc_1.abstractmethod
@@ -174,8 +174,8 @@ class FileServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _file_service_pb2.ResolveFileRefsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_file_service_pb2.ResolveFileRefsResponse, _abc.Awaitable[_file_service_pb2.ResolveFileRefsResponse]]:
-        """ResolveFileRefs returns what references lead to: what is known of each file, and where it is reached as the service's
-        settings say. A reference to nothing is told by itself, and fails no other.
+        """ResolveFileRefs resolves references: it returns the record of each file, and its URLs according to the service's
+        settings. A reference to a missing file is reported individually, and does not affect the others.
         """
 
 def add_FileServiceServicer_to_server(servicer: FileServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -32,21 +32,17 @@ class _SessionVisibilityEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Ses
     SESSION_VISIBILITY_CURRENT: _SessionVisibility.ValueType  # 1
     """SESSION_VISIBILITY_CURRENT sees those of the scope's session; without one, none."""
     SESSION_VISIBILITY_ALL: _SessionVisibility.ValueType  # 2
-    """SESSION_VISIBILITY_ALL sees those of all sessions of the user in the projects that are visible; session_ids narrows
-    them.
-    """
+    """SESSION_VISIBILITY_ALL sees those of all sessions of the user in the visible projects; session_ids narrows them."""
 
 class SessionVisibility(_SessionVisibility, metaclass=_SessionVisibilityEnumTypeWrapper):
-    """SessionVisibility says which private memories (layer SESSION) a read may see."""
+    """SessionVisibility selects the private memories (layer SESSION) that a read sees."""
 
 SESSION_VISIBILITY_UNSPECIFIED: SessionVisibility.ValueType  # 0
 """SESSION_VISIBILITY_UNSPECIFIED means CURRENT."""
 SESSION_VISIBILITY_CURRENT: SessionVisibility.ValueType  # 1
 """SESSION_VISIBILITY_CURRENT sees those of the scope's session; without one, none."""
 SESSION_VISIBILITY_ALL: SessionVisibility.ValueType  # 2
-"""SESSION_VISIBILITY_ALL sees those of all sessions of the user in the projects that are visible; session_ids narrows
-them.
-"""
+"""SESSION_VISIBILITY_ALL sees those of all sessions of the user in the visible projects; session_ids narrows them."""
 Global___SessionVisibility: _TypeAlias = SessionVisibility  # noqa: Y015
 
 class _ProjectVisibility:
@@ -58,23 +54,23 @@ class _ProjectVisibilityEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Pro
     PROJECT_VISIBILITY_UNSPECIFIED: _ProjectVisibility.ValueType  # 0
     """PROJECT_VISIBILITY_UNSPECIFIED means PROJECT_AND_GLOBAL."""
     PROJECT_VISIBILITY_PROJECT_AND_GLOBAL: _ProjectVisibility.ValueType  # 1
-    """PROJECT_VISIBILITY_PROJECT_AND_GLOBAL looks at the scope's project and at the global memories."""
+    """PROJECT_VISIBILITY_PROJECT_AND_GLOBAL selects the scope's project and the global memories."""
     PROJECT_VISIBILITY_PROJECT: _ProjectVisibility.ValueType  # 2
-    """PROJECT_VISIBILITY_PROJECT looks at the scope's project alone; without a project_id that is the global memories."""
+    """PROJECT_VISIBILITY_PROJECT selects the scope's project alone; without a project_id, the global memories."""
     PROJECT_VISIBILITY_GLOBAL: _ProjectVisibility.ValueType  # 3
-    """PROJECT_VISIBILITY_GLOBAL looks at the global memories alone."""
+    """PROJECT_VISIBILITY_GLOBAL selects the global memories alone."""
 
 class ProjectVisibility(_ProjectVisibility, metaclass=_ProjectVisibilityEnumTypeWrapper):
-    """ProjectVisibility narrows which of the memories visible from a scope a read looks at. It never widens."""
+    """ProjectVisibility restricts a read to a part of the memories that the scope sees. It never extends them."""
 
 PROJECT_VISIBILITY_UNSPECIFIED: ProjectVisibility.ValueType  # 0
 """PROJECT_VISIBILITY_UNSPECIFIED means PROJECT_AND_GLOBAL."""
 PROJECT_VISIBILITY_PROJECT_AND_GLOBAL: ProjectVisibility.ValueType  # 1
-"""PROJECT_VISIBILITY_PROJECT_AND_GLOBAL looks at the scope's project and at the global memories."""
+"""PROJECT_VISIBILITY_PROJECT_AND_GLOBAL selects the scope's project and the global memories."""
 PROJECT_VISIBILITY_PROJECT: ProjectVisibility.ValueType  # 2
-"""PROJECT_VISIBILITY_PROJECT looks at the scope's project alone; without a project_id that is the global memories."""
+"""PROJECT_VISIBILITY_PROJECT selects the scope's project alone; without a project_id, the global memories."""
 PROJECT_VISIBILITY_GLOBAL: ProjectVisibility.ValueType  # 3
-"""PROJECT_VISIBILITY_GLOBAL looks at the global memories alone."""
+"""PROJECT_VISIBILITY_GLOBAL selects the global memories alone."""
 Global___ProjectVisibility: _TypeAlias = ProjectVisibility  # noqa: Y015
 
 class _TimeField:
@@ -86,27 +82,27 @@ class _TimeFieldEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_TimeField.V
     TIME_FIELD_UNSPECIFIED: _TimeField.ValueType  # 0
     """TIME_FIELD_UNSPECIFIED means CREATE_TIME."""
     TIME_FIELD_CREATE_TIME: _TimeField.ValueType  # 1
-    """TIME_FIELD_CREATE_TIME is when the memory was stored first."""
+    """TIME_FIELD_CREATE_TIME is the time at which the memory was first stored."""
     TIME_FIELD_UPDATE_TIME: _TimeField.ValueType  # 2
-    """TIME_FIELD_UPDATE_TIME is when it was changed last."""
+    """TIME_FIELD_UPDATE_TIME is the time of the last change."""
     TIME_FIELD_ACCESS_TIME: _TimeField.ValueType  # 3
-    """TIME_FIELD_ACCESS_TIME is when it was read last; a memory never read has none and does not match."""
+    """TIME_FIELD_ACCESS_TIME is the time of the last read; a memory that was never read does not match."""
     TIME_FIELD_EVENT_TIME: _TimeField.ValueType  # 4
-    """TIME_FIELD_EVENT_TIME is when it happened; a memory without an event time does not match."""
+    """TIME_FIELD_EVENT_TIME is the time of the event or the utterance; a memory without an event time does not match."""
 
 class TimeField(_TimeField, metaclass=_TimeFieldEnumTypeWrapper):
-    """TimeField names one of the times of a memory."""
+    """TimeField is one of the times of a memory."""
 
 TIME_FIELD_UNSPECIFIED: TimeField.ValueType  # 0
 """TIME_FIELD_UNSPECIFIED means CREATE_TIME."""
 TIME_FIELD_CREATE_TIME: TimeField.ValueType  # 1
-"""TIME_FIELD_CREATE_TIME is when the memory was stored first."""
+"""TIME_FIELD_CREATE_TIME is the time at which the memory was first stored."""
 TIME_FIELD_UPDATE_TIME: TimeField.ValueType  # 2
-"""TIME_FIELD_UPDATE_TIME is when it was changed last."""
+"""TIME_FIELD_UPDATE_TIME is the time of the last change."""
 TIME_FIELD_ACCESS_TIME: TimeField.ValueType  # 3
-"""TIME_FIELD_ACCESS_TIME is when it was read last; a memory never read has none and does not match."""
+"""TIME_FIELD_ACCESS_TIME is the time of the last read; a memory that was never read does not match."""
 TIME_FIELD_EVENT_TIME: TimeField.ValueType  # 4
-"""TIME_FIELD_EVENT_TIME is when it happened; a memory without an event time does not match."""
+"""TIME_FIELD_EVENT_TIME is the time of the event or the utterance; a memory without an event time does not match."""
 Global___TimeField: _TypeAlias = TimeField  # noqa: Y015
 
 class _FilterField:
@@ -124,13 +120,13 @@ class _FilterFieldEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_FilterFie
     FILTER_FIELD_CATEGORY: _FilterField.ValueType  # 3
     """FILTER_FIELD_CATEGORY is Memory.category; an empty string is no category."""
     FILTER_FIELD_TIER: _FilterField.ValueType  # 4
-    """FILTER_FIELD_TIER is Memory.tier, by name. Testing it lifts the default of Filter.tiers."""
+    """FILTER_FIELD_TIER is Memory.tier, by name. Testing it disables the default of Filter.tiers."""
     FILTER_FIELD_STATUS: _FilterField.ValueType  # 5
-    """FILTER_FIELD_STATUS is Memory.status, by name. Testing it lifts the default of Filter.statuses."""
+    """FILTER_FIELD_STATUS is Memory.status, by name. Testing it disables the default of Filter.statuses."""
     FILTER_FIELD_TAG: _FilterField.ValueType  # 6
-    """FILTER_FIELD_TAG is any of Memory.tags: EQUALS means the memory has the tag, NOT_EQUALS that it has not."""
+    """FILTER_FIELD_TAG is any of Memory.tags: EQUALS means that the memory has the tag, NOT_EQUALS that it does not."""
     FILTER_FIELD_SPEAKER: _FilterField.ValueType  # 7
-    """FILTER_FIELD_SPEAKER is Memory.speaker; an empty string is nobody."""
+    """FILTER_FIELD_SPEAKER is Memory.speaker; an empty string is no speaker."""
     FILTER_FIELD_AGENT_ID: _FilterField.ValueType  # 8
     """FILTER_FIELD_AGENT_ID is Memory.scope.agent_id; an empty string is no agent."""
     FILTER_FIELD_SESSION_ID: _FilterField.ValueType  # 9
@@ -144,7 +140,7 @@ class _FilterFieldEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_FilterFie
     FILTER_FIELD_UPDATE_TIME: _FilterField.ValueType  # 13
     """FILTER_FIELD_UPDATE_TIME is Memory.update_time."""
     FILTER_FIELD_ACCESS_TIME: _FilterField.ValueType  # 14
-    """FILTER_FIELD_ACCESS_TIME is Memory.access_time; a memory never read lacks it."""
+    """FILTER_FIELD_ACCESS_TIME is Memory.access_time; a memory that was never read lacks it."""
     FILTER_FIELD_EVENT_TIME: _FilterField.ValueType  # 15
     """FILTER_FIELD_EVENT_TIME is Memory.event_time; a memory may lack it."""
     FILTER_FIELD_METADATA: _FilterField.ValueType  # 16
@@ -156,12 +152,12 @@ class _FilterFieldEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_FilterFie
     FILTER_FIELD_VALID_FROM: _FilterField.ValueType  # 19
     """FILTER_FIELD_VALID_FROM is Memory.valid_from; a memory may lack it."""
     FILTER_FIELD_VALID_TO: _FilterField.ValueType  # 20
-    """FILTER_FIELD_VALID_TO is Memory.valid_to; a memory may lack it. Testing it does not lift the default of
+    """FILTER_FIELD_VALID_TO is Memory.valid_to; a memory may lack it. Testing it does not disable the default of
     Filter.include_not_valid.
     """
 
 class FilterField(_FilterField, metaclass=_FilterFieldEnumTypeWrapper):
-    """FilterField names a field of a memory that a condition can test."""
+    """FilterField is a field of a memory that a condition can test."""
 
 FILTER_FIELD_UNSPECIFIED: FilterField.ValueType  # 0
 """FILTER_FIELD_UNSPECIFIED is INVALID_ARGUMENT."""
@@ -172,13 +168,13 @@ FILTER_FIELD_KIND: FilterField.ValueType  # 2
 FILTER_FIELD_CATEGORY: FilterField.ValueType  # 3
 """FILTER_FIELD_CATEGORY is Memory.category; an empty string is no category."""
 FILTER_FIELD_TIER: FilterField.ValueType  # 4
-"""FILTER_FIELD_TIER is Memory.tier, by name. Testing it lifts the default of Filter.tiers."""
+"""FILTER_FIELD_TIER is Memory.tier, by name. Testing it disables the default of Filter.tiers."""
 FILTER_FIELD_STATUS: FilterField.ValueType  # 5
-"""FILTER_FIELD_STATUS is Memory.status, by name. Testing it lifts the default of Filter.statuses."""
+"""FILTER_FIELD_STATUS is Memory.status, by name. Testing it disables the default of Filter.statuses."""
 FILTER_FIELD_TAG: FilterField.ValueType  # 6
-"""FILTER_FIELD_TAG is any of Memory.tags: EQUALS means the memory has the tag, NOT_EQUALS that it has not."""
+"""FILTER_FIELD_TAG is any of Memory.tags: EQUALS means that the memory has the tag, NOT_EQUALS that it does not."""
 FILTER_FIELD_SPEAKER: FilterField.ValueType  # 7
-"""FILTER_FIELD_SPEAKER is Memory.speaker; an empty string is nobody."""
+"""FILTER_FIELD_SPEAKER is Memory.speaker; an empty string is no speaker."""
 FILTER_FIELD_AGENT_ID: FilterField.ValueType  # 8
 """FILTER_FIELD_AGENT_ID is Memory.scope.agent_id; an empty string is no agent."""
 FILTER_FIELD_SESSION_ID: FilterField.ValueType  # 9
@@ -192,7 +188,7 @@ FILTER_FIELD_CREATE_TIME: FilterField.ValueType  # 12
 FILTER_FIELD_UPDATE_TIME: FilterField.ValueType  # 13
 """FILTER_FIELD_UPDATE_TIME is Memory.update_time."""
 FILTER_FIELD_ACCESS_TIME: FilterField.ValueType  # 14
-"""FILTER_FIELD_ACCESS_TIME is Memory.access_time; a memory never read lacks it."""
+"""FILTER_FIELD_ACCESS_TIME is Memory.access_time; a memory that was never read lacks it."""
 FILTER_FIELD_EVENT_TIME: FilterField.ValueType  # 15
 """FILTER_FIELD_EVENT_TIME is Memory.event_time; a memory may lack it."""
 FILTER_FIELD_METADATA: FilterField.ValueType  # 16
@@ -204,7 +200,7 @@ FILTER_FIELD_TRUST: FilterField.ValueType  # 18
 FILTER_FIELD_VALID_FROM: FilterField.ValueType  # 19
 """FILTER_FIELD_VALID_FROM is Memory.valid_from; a memory may lack it."""
 FILTER_FIELD_VALID_TO: FilterField.ValueType  # 20
-"""FILTER_FIELD_VALID_TO is Memory.valid_to; a memory may lack it. Testing it does not lift the default of
+"""FILTER_FIELD_VALID_TO is Memory.valid_to; a memory may lack it. Testing it does not disable the default of
 Filter.include_not_valid.
 """
 Global___FilterField: _TypeAlias = FilterField  # noqa: Y015
@@ -218,7 +214,7 @@ class _FilterOperatorEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Filter
     FILTER_OPERATOR_UNSPECIFIED: _FilterOperator.ValueType  # 0
     """FILTER_OPERATOR_UNSPECIFIED is INVALID_ARGUMENT."""
     FILTER_OPERATOR_EQUALS: _FilterOperator.ValueType  # 1
-    """FILTER_OPERATOR_EQUALS: the field equals the value; of a field with several values, one does."""
+    """FILTER_OPERATOR_EQUALS: the field equals the value; of a field with several values, at least one does."""
     FILTER_OPERATOR_NOT_EQUALS: _FilterOperator.ValueType  # 2
     """FILTER_OPERATOR_NOT_EQUALS: the opposite of EQUALS, so a missing field matches."""
     FILTER_OPERATOR_IN: _FilterOperator.ValueType  # 3
@@ -233,12 +229,12 @@ class _FilterOperatorEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Filter
     """FILTER_OPERATOR_GREATER_OR_EQUAL: the field is not below the value, nor earlier."""
 
 class FilterOperator(_FilterOperator, metaclass=_FilterOperatorEnumTypeWrapper):
-    """FilterOperator says how a condition compares the memory's field with its values."""
+    """FilterOperator is the comparison of a memory's field with the values of a condition."""
 
 FILTER_OPERATOR_UNSPECIFIED: FilterOperator.ValueType  # 0
 """FILTER_OPERATOR_UNSPECIFIED is INVALID_ARGUMENT."""
 FILTER_OPERATOR_EQUALS: FilterOperator.ValueType  # 1
-"""FILTER_OPERATOR_EQUALS: the field equals the value; of a field with several values, one does."""
+"""FILTER_OPERATOR_EQUALS: the field equals the value; of a field with several values, at least one does."""
 FILTER_OPERATOR_NOT_EQUALS: FilterOperator.ValueType  # 2
 """FILTER_OPERATOR_NOT_EQUALS: the opposite of EQUALS, so a missing field matches."""
 FILTER_OPERATOR_IN: FilterOperator.ValueType  # 3
@@ -262,8 +258,9 @@ class MetadataEquals(_message.Message):
     PATH_FIELD_NUMBER: _builtins.int
     VALUE_FIELD_NUMBER: _builtins.int
     path: _builtins.str
-    """path names members of nested objects, joined by dots, such as "ticket.state". 1 to 256 characters. Lists on the way
-    are searched through: each of their elements is tried. A dot within a name is not told from a step.
+    """path is the sequence of member names of nested objects, joined by dots, such as "ticket.state". 1 to 256
+    characters. Lists on the path are searched: each of their elements is tried. A dot within a name is treated as a
+    separator.
     """
     @_builtins.property
     def value(self) -> _struct_pb2.Value:
@@ -288,10 +285,10 @@ Global___MetadataEquals: _TypeAlias = MetadataEquals  # noqa: Y015
 
 @_typing.final
 class Filter(_message.Message):
-    """Filter narrows a read. All given fields must match; within a list any value suffices (in tags_all: every one). Every
-    retriever applies the filter while it searches, so a filter never costs hits. It works within what the scope makes
-    visible and never widens that. Each list holds at most 256 values, else INVALID_ARGUMENT; repeated values change
-    nothing; the order of values does not matter.
+    """Filter restricts a read. All given fields must match; within a list any value suffices (in tags_all: every one).
+    Every retriever applies the filter during its search, so a filter does not reduce the number of hits. It applies
+    within the memories that the scope sees and never extends them. Each list holds at most 256 values, else
+    INVALID_ARGUMENT; repeated values and the order of values are ignored.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -328,126 +325,127 @@ class Filter(_message.Message):
     WHERE_FIELD_NUMBER: _builtins.int
     SESSION_VISIBILITY_FIELD_NUMBER: _builtins.int
     last_days: _builtins.int
-    """last_days: the time named by last_days_field lies within the last so many times 24 hours before the call. 1 to
-    36 500. 0: no matter.
+    """last_days is a number of days of 24 hours before the call, in which the time of last_days_field must be. 1 to 36
+    500. 0: no restriction.
     """
     last_days_field: Global___TimeField.ValueType
-    """last_days_field is the time that last_days looks at. Unspecified: CREATE_TIME. Without last_days it does nothing."""
+    """last_days_field is the time that last_days tests. Unspecified: CREATE_TIME. Ignored without last_days."""
     min_importance: _builtins.int
-    """min_importance is the least importance: 1 to 5. 0: no bound."""
+    """min_importance is the minimum importance: 1 to 5. 0: no bound."""
     max_importance: _builtins.int
-    """max_importance is the greatest importance: 1 to 5, not below min_importance. 0: no bound."""
+    """max_importance is the maximum importance: 1 to 5, not below min_importance. 0: no bound."""
     min_confidence: _builtins.float
-    """min_confidence is the least confidence: 0 to 1. Absent: no bound."""
+    """min_confidence is the minimum confidence: 0 to 1. Absent: no bound."""
     max_confidence: _builtins.float
-    """max_confidence is the greatest confidence: 0 to 1, not below min_confidence. Absent: no bound."""
+    """max_confidence is the maximum confidence: 0 to 1, not below min_confidence. Absent: no bound."""
     project_visibility: Global___ProjectVisibility.ValueType
-    """project_visibility narrows to the scope's project or to the global memories. Unspecified: both."""
+    """project_visibility restricts the read to the scope's project or to the global memories. Unspecified: both."""
     include_expired: _builtins.bool
-    """include_expired also finds memories whose expire_time has passed but which have not been put away yet. False: they
-    are left out, unless `statuses` contains EXPIRED.
+    """include_expired adds memories whose expire_time has passed but whose status is not EXPIRED yet. False: they are
+    left out, unless `statuses` contains EXPIRED.
     """
     min_trust: _builtins.float
-    """min_trust is the least trust: 0 to 1. Absent: no bound."""
+    """min_trust is the minimum trust: 0 to 1. Absent: no bound."""
     include_not_valid: _builtins.bool
-    """include_not_valid also finds memories that are not true at the time asked about, now or AsOf.valid_time: whose
-    valid_from lies after it, or whose valid_to does not. False: they are left out. But SUPERSEDED ones that `statuses`
-    or `where` ask for are found after their valid_to, too, unless AsOf.valid_time is given.
+    """include_not_valid adds memories that are not valid at the requested time, now or AsOf.valid_time: with a valid_from
+    after it, or a valid_to not after it. False: they are left out, except that SUPERSEDED memories that `statuses` or
+    `where` select are found after their valid_to, too, unless AsOf.valid_time is given.
     """
     session_visibility: Global___SessionVisibility.ValueType
-    """session_visibility says whose private memories may be found: those of layer SESSION, the messages of sessions above all.
-    Unspecified: those of the scope's own session.
+    """session_visibility selects the private memories that can be found: those of layer SESSION, mainly the messages of
+    sessions. Unspecified: those of the scope's own session.
     """
     @_builtins.property
     def layers(self) -> _containers.RepeatedScalarFieldContainer[_types_pb2.MemoryLayer.ValueType]:
-        """layers: the memory is in one of these layers. Empty: in any."""
+        """layers are the accepted layers. Empty: any."""
 
     @_builtins.property
     def kinds(self) -> _containers.RepeatedScalarFieldContainer[_types_pb2.MemoryKind.ValueType]:
-        """kinds: the memory is of one of these kinds. Empty: of any."""
+        """kinds are the accepted kinds. Empty: any."""
 
     @_builtins.property
     def categories(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """categories: the memory's category is one of these, exactly; an empty string finds memories without one. Empty list:
-        any.
+        """categories are the accepted categories, compared exactly; an empty string matches memories without a category.
+        Empty list: any.
         """
 
     @_builtins.property
     def tiers(self) -> _containers.RepeatedScalarFieldContainer[_types_pb2.MemoryTier.ValueType]:
-        """tiers: the memory is in one of these tiers. Empty: in any but ARCHIVED, unless `where` tests TIER itself."""
+        """tiers are the accepted tiers. Empty: any except ARCHIVED, unless `where` tests TIER itself."""
 
     @_builtins.property
     def statuses(self) -> _containers.RepeatedScalarFieldContainer[_types_pb2.MemoryStatus.ValueType]:
-        """statuses: the memory has one of these statuses. Empty: ACTIVE only, unless
-        `where` tests STATUS itself.
-        """
+        """statuses are the accepted statuses. Empty: ACTIVE only, unless `where` tests STATUS itself."""
 
     @_builtins.property
     def tags_any(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """tags_any: the memory has at least one of these tags. Empty: no matter."""
+        """tags_any are tags of which the memory must have at least one. Empty: no restriction."""
 
     @_builtins.property
     def tags_all(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """tags_all: the memory has all of these tags. Empty: no matter."""
+        """tags_all are tags of which the memory must have all. Empty: no restriction."""
 
     @_builtins.property
     def create_time(self) -> _types_pb2.TimeRange:
-        """create_time: the memory was stored first within this range. Unset: no matter."""
+        """create_time is the range of the time at which the memory was first stored. Unset: no restriction."""
 
     @_builtins.property
     def update_time(self) -> _types_pb2.TimeRange:
-        """update_time: the memory was changed last within this range. Unset: no matter."""
+        """update_time is the range of the time of the last change. Unset: no restriction."""
 
     @_builtins.property
     def access_time(self) -> _types_pb2.TimeRange:
-        """access_time: the memory was read last within this range; one never read does not match. Unset: no matter."""
+        """access_time is the range of the time of the last read; a memory that was never read does not match. Unset: no
+        restriction.
+        """
 
     @_builtins.property
     def event_time(self) -> _types_pb2.TimeRange:
-        """event_time: it happened within this range; a memory without an event time does not match. Unset: no matter."""
+        """event_time is the range of the event time; a memory without an event time does not match. Unset: no restriction."""
 
     @_builtins.property
     def agent_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """agent_ids: the memory was written by one of these agents; an empty string finds those written by none. Empty list:
-        any.
+        """agent_ids are the agents that wrote the memory; an empty string matches memories written without an agent. Empty
+        list: any.
         """
 
     @_builtins.property
     def session_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """session_ids: the memory was written in one of these sessions; an empty string finds those outside every session.
-        Memories of layer SESSION stay invisible from other sessions unless `sessions` says otherwise. Empty list: any.
+        """session_ids are the sessions in which the memory was written; an empty string matches memories outside every
+        session. Memories of layer SESSION stay invisible from other sessions unless `session_visibility` is ALL. Empty
+        list: any.
         """
 
     @_builtins.property
     def speakers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """speakers: the memory was said by one of these, exactly; an empty string finds those nobody said. Empty list: any."""
-
-    @_builtins.property
-    def metadata(self) -> _containers.RepeatedCompositeFieldContainer[Global___MetadataEquals]:
-        """metadata: the memory's metadata hold all of these values. Empty: no matter."""
-
-    @_builtins.property
-    def ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """ids: the memory is one of these. Each a UUID; unknown ones match nothing. Empty: any."""
-
-    @_builtins.property
-    def origins(self) -> _containers.RepeatedScalarFieldContainer[_types_pb2.MemoryOrigin.ValueType]:
-        """origins: the memory comes from one of these classes of sources. Empty: from any."""
-
-    @_builtins.property
-    def valid_from(self) -> _types_pb2.TimeRange:
-        """valid_from: what the memory says began to be true within this range; a memory without a valid_from does not match.
-        Unset: no matter.
+        """speakers are the accepted speakers, compared exactly; an empty string matches memories without a speaker. Empty
+        list: any.
         """
 
     @_builtins.property
+    def metadata(self) -> _containers.RepeatedCompositeFieldContainer[Global___MetadataEquals]:
+        """metadata are values that the memory's metadata must all hold. Empty: no restriction."""
+
+    @_builtins.property
+    def ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """ids are the ids of the accepted memories. Each a UUID; unknown ones match nothing. Empty: any."""
+
+    @_builtins.property
+    def origins(self) -> _containers.RepeatedScalarFieldContainer[_types_pb2.MemoryOrigin.ValueType]:
+        """origins are the accepted classes of sources. Empty: any."""
+
+    @_builtins.property
+    def valid_from(self) -> _types_pb2.TimeRange:
+        """valid_from is the range of Memory.valid_from; a memory without a valid_from does not match. Unset: no restriction."""
+
+    @_builtins.property
     def valid_to(self) -> _types_pb2.TimeRange:
-        """valid_to: it ceased to be true within this range; a memory without a valid_to does not match. Unset: no matter."""
+        """valid_to is the range of Memory.valid_to; a memory without a valid_to does not match. Unset: no restriction."""
 
     @_builtins.property
     def where(self) -> Global___FilterExpression:
-        """where is a free expression that must match too. Unset: no matter. Nested at most 8 deep, with at most 256 values in
-        total.
+        """where is a free expression that must match too. Unset: no restriction. Nested at most 8 deep, with at most 256
+        values in total.
         """
 
     def __init__(
@@ -506,7 +504,7 @@ Global___Filter: _TypeAlias = Filter  # noqa: Y015
 
 @_typing.final
 class FilterExpression(_message.Message):
-    """FilterExpression is a condition, or others joined by and, or, not. Exactly one field must be set, else
+    """FilterExpression is a condition, or a combination of expressions by and, or, not. Exactly one field must be set, else
     INVALID_ARGUMENT.
     """
 
@@ -518,15 +516,15 @@ class FilterExpression(_message.Message):
     CONDITION_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def all_of(self) -> Global___FilterGroup:
-        """all_of matches when every expression of the group does."""
+        """all_of matches when every expression of the group matches."""
 
     @_builtins.property
     def any_of(self) -> Global___FilterGroup:
-        """any_of matches when at least one expression of the group does."""
+        """any_of matches when at least one expression of the group matches."""
 
     @_builtins.property
     def negated(self) -> Global___FilterExpression:
-        """negated matches when this expression does not."""
+        """negated matches when this expression does not match."""
 
     @_builtins.property
     def condition(self) -> Global___FilterCondition:
@@ -559,8 +557,8 @@ class FilterGroup(_message.Message):
     EXPRESSIONS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def expressions(self) -> _containers.RepeatedCompositeFieldContainer[Global___FilterExpression]:
-        """expressions are joined by the field that holds the group. At least 1, at most 256, else INVALID_ARGUMENT. Order and
-        repetition change nothing.
+        """expressions are combined by the field that holds the group. At least 1, at most 256, else INVALID_ARGUMENT. Order
+        and repetition are ignored.
         """
 
     def __init__(
@@ -589,19 +587,19 @@ class FilterCondition(_message.Message):
     field: Global___FilterField.ValueType
     """field is the field to test."""
     operator: Global___FilterOperator.ValueType
-    """operator says how. LESS to GREATER_OR_EQUAL are for IMPORTANCE, CONFIDENCE, TRUST and times only; with another
-    field they are INVALID_ARGUMENT.
+    """operator is the comparison. LESS to GREATER_OR_EQUAL are for IMPORTANCE, CONFIDENCE, TRUST and times only; with
+    another field they are INVALID_ARGUMENT.
     """
     metadata_path: _builtins.str
-    """metadata_path names the member to test, as MetadataEquals.path does. Required when field is METADATA, else it must
-    be empty.
+    """metadata_path is the path of the member to test, as in MetadataEquals.path. Required when field is METADATA, else
+    it must be empty.
     """
     @_builtins.property
     def values(self) -> _containers.RepeatedCompositeFieldContainer[_struct_pb2.Value]:
-        """values are what to compare with: 1 to 256 for IN, exactly 1 for every other operator. Enums are names without their
-        prefix, such as "LONG_TERM"; times are RFC 3339 strings, such as "2026-02-06T08:00:00Z"; IMPORTANCE, CONFIDENCE
-        and TRUST are numbers; METADATA is a string, number, boolean or null; all else is a string. A value of another type, or
-        an unknown name, is INVALID_ARGUMENT.
+        """values are the values to compare with: 1 to 256 for IN, exactly 1 for every other operator. Enums are names without
+        their prefix, such as "LONG_TERM"; times are RFC 3339 strings, such as "2026-02-06T08:00:00Z"; IMPORTANCE,
+        CONFIDENCE and TRUST are numbers; METADATA is a string, number, boolean or null; all other fields are strings. A
+        value of another type, or an unknown name, is INVALID_ARGUMENT.
         """
 
     def __init__(

@@ -29,58 +29,60 @@ class _MaintenanceStep:
 class _MaintenanceStepEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_MaintenanceStep.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     MAINTENANCE_STEP_UNSPECIFIED: _MaintenanceStep.ValueType  # 0
-    """MAINTENANCE_STEP_UNSPECIFIED in a request: INVALID_ARGUMENT. In a reply: the run as a whole."""
+    """MAINTENANCE_STEP_UNSPECIFIED in a request: INVALID_ARGUMENT. In a response: the run as a whole."""
     MAINTENANCE_STEP_EXPIRE: _MaintenanceStep.ValueType  # 1
-    """MAINTENANCE_STEP_EXPIRE makes memories EXPIRED whose expire_time has passed; their index entries go. Work in progress is
-    finished instead: work_in_progress is cleared, a line below the content and the tag "finished" say so, tags that say
-    the opposite go ("wip", "in progress", "进行中", "未完成" and the like), and it expires no more, or in 14 days when it is
-    of layer SHORT_TERM.
+    """MAINTENANCE_STEP_EXPIRE makes memories EXPIRED whose expire_time has passed, and removes their index entries. Work
+    in progress is finished instead: the step clears work_in_progress, adds a line below the content and the tag
+    "finished", removes tags of the opposite meaning ("wip", "in progress", "进行中", "未完成" and the like), and removes the
+    expiry, or sets it to 14 days for layer SHORT_TERM.
     """
     MAINTENANCE_STEP_PROMOTE: _MaintenanceStep.ValueType  # 2
-    """MAINTENANCE_STEP_PROMOTE does what PromoteMemory does with SHORT_TERM memories that were read often enough (setting
-    maintenance.promote_accesses). Work in progress and messages stay as they are.
+    """MAINTENANCE_STEP_PROMOTE promotes SHORT_TERM memories that were read often enough (setting
+    maintenance.promote_accesses), as PromoteMemory does. It skips work in progress and messages.
     """
     MAINTENANCE_STEP_ARCHIVE: _MaintenanceStep.ValueType  # 3
-    """MAINTENANCE_STEP_ARCHIVE makes LONG_TERM memories ARCHIVED that were neither read nor changed for long (setting
-    maintenance.archive_unread_days), and those that a user keeps beyond the setting maintenance.storage_limit_bytes: the
-    least important, of those the least often read, of those the oldest.
+    """MAINTENANCE_STEP_ARCHIVE archives LONG_TERM memories that were neither read nor changed for long (setting
+    maintenance.archive_unread_days), and those of a user beyond the setting maintenance.storage_limit_bytes: by
+    ascending importance, then the least read, then the oldest.
     """
     MAINTENANCE_STEP_COMPACT: _MaintenanceStep.ValueType  # 4
-    """MAINTENANCE_STEP_COMPACT sums old daily logs up and archives them."""
+    """MAINTENANCE_STEP_COMPACT summarises old daily logs and archives them."""
     MAINTENANCE_STEP_CONSOLIDATE: _MaintenanceStep.ValueType  # 5
-    """MAINTENANCE_STEP_CONSOLIDATE merges groups of similar memories into one each and archives them. A run for everybody
-    looks at what was changed since the last one, and after the service's start at all memories: at no more than the setting
-    consolidation.run_memories, 40 000 by default; MaintenanceTally.complete is false when more are to be looked at.
+    """MAINTENANCE_STEP_CONSOLIDATE merges each group of similar memories into one and archives the originals. A run for
+    all users covers the memories that changed since the last run, and after the start of the service all memories: no
+    more than the setting consolidation.run_memories, 40 000 by default; MaintenanceTally.complete is false when more
+    remain.
     """
 
 class MaintenanceStep(_MaintenanceStep, metaclass=_MaintenanceStepEnumTypeWrapper):
-    """MaintenanceStep is one sort of upkeep. Every step leaves alone what is not ACTIVE, withheld memories among it, and what
-    is of layer or tier CORE. No step destroys anything: RestoreMemory brings back what was put away.
+    """MaintenanceStep is one type of maintenance. Every step skips memories that are not ACTIVE, including withheld ones,
+    and those of layer or tier CORE. No step destroys data: RestoreMemory restores archived and expired memories.
     """
 
 MAINTENANCE_STEP_UNSPECIFIED: MaintenanceStep.ValueType  # 0
-"""MAINTENANCE_STEP_UNSPECIFIED in a request: INVALID_ARGUMENT. In a reply: the run as a whole."""
+"""MAINTENANCE_STEP_UNSPECIFIED in a request: INVALID_ARGUMENT. In a response: the run as a whole."""
 MAINTENANCE_STEP_EXPIRE: MaintenanceStep.ValueType  # 1
-"""MAINTENANCE_STEP_EXPIRE makes memories EXPIRED whose expire_time has passed; their index entries go. Work in progress is
-finished instead: work_in_progress is cleared, a line below the content and the tag "finished" say so, tags that say
-the opposite go ("wip", "in progress", "进行中", "未完成" and the like), and it expires no more, or in 14 days when it is
-of layer SHORT_TERM.
+"""MAINTENANCE_STEP_EXPIRE makes memories EXPIRED whose expire_time has passed, and removes their index entries. Work
+in progress is finished instead: the step clears work_in_progress, adds a line below the content and the tag
+"finished", removes tags of the opposite meaning ("wip", "in progress", "进行中", "未完成" and the like), and removes the
+expiry, or sets it to 14 days for layer SHORT_TERM.
 """
 MAINTENANCE_STEP_PROMOTE: MaintenanceStep.ValueType  # 2
-"""MAINTENANCE_STEP_PROMOTE does what PromoteMemory does with SHORT_TERM memories that were read often enough (setting
-maintenance.promote_accesses). Work in progress and messages stay as they are.
+"""MAINTENANCE_STEP_PROMOTE promotes SHORT_TERM memories that were read often enough (setting
+maintenance.promote_accesses), as PromoteMemory does. It skips work in progress and messages.
 """
 MAINTENANCE_STEP_ARCHIVE: MaintenanceStep.ValueType  # 3
-"""MAINTENANCE_STEP_ARCHIVE makes LONG_TERM memories ARCHIVED that were neither read nor changed for long (setting
-maintenance.archive_unread_days), and those that a user keeps beyond the setting maintenance.storage_limit_bytes: the
-least important, of those the least often read, of those the oldest.
+"""MAINTENANCE_STEP_ARCHIVE archives LONG_TERM memories that were neither read nor changed for long (setting
+maintenance.archive_unread_days), and those of a user beyond the setting maintenance.storage_limit_bytes: by
+ascending importance, then the least read, then the oldest.
 """
 MAINTENANCE_STEP_COMPACT: MaintenanceStep.ValueType  # 4
-"""MAINTENANCE_STEP_COMPACT sums old daily logs up and archives them."""
+"""MAINTENANCE_STEP_COMPACT summarises old daily logs and archives them."""
 MAINTENANCE_STEP_CONSOLIDATE: MaintenanceStep.ValueType  # 5
-"""MAINTENANCE_STEP_CONSOLIDATE merges groups of similar memories into one each and archives them. A run for everybody
-looks at what was changed since the last one, and after the service's start at all memories: at no more than the setting
-consolidation.run_memories, 40 000 by default; MaintenanceTally.complete is false when more are to be looked at.
+"""MAINTENANCE_STEP_CONSOLIDATE merges each group of similar memories into one and archives the originals. A run for
+all users covers the memories that changed since the last run, and after the start of the service all memories: no
+more than the setting consolidation.run_memories, 40 000 by default; MaintenanceTally.complete is false when more
+remain.
 """
 Global___MaintenanceStep: _TypeAlias = MaintenanceStep  # noqa: Y015
 
@@ -97,18 +99,18 @@ class _MaintenanceReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Mai
     MAINTENANCE_REASON_FINISHED: _MaintenanceReason.ValueType  # 2
     """MAINTENANCE_REASON_FINISHED: its expire_time has passed, and it is work in progress."""
     MAINTENANCE_REASON_READ_OFTEN: _MaintenanceReason.ValueType  # 3
-    """MAINTENANCE_REASON_READ_OFTEN: it was read often enough to be kept for good."""
+    """MAINTENANCE_REASON_READ_OFTEN: it was read often enough to be promoted."""
     MAINTENANCE_REASON_UNREAD: _MaintenanceReason.ValueType  # 4
     """MAINTENANCE_REASON_UNREAD: it was neither read nor changed for long."""
     MAINTENANCE_REASON_OVER_LIMIT: _MaintenanceReason.ValueType  # 5
-    """MAINTENANCE_REASON_OVER_LIMIT: its user keeps more than the storage limit allows."""
+    """MAINTENANCE_REASON_OVER_LIMIT: the memories of its user exceed the storage limit."""
     MAINTENANCE_REASON_OLD_LOG: _MaintenanceReason.ValueType  # 6
     """MAINTENANCE_REASON_OLD_LOG: it is a daily log that is old enough to be compacted."""
     MAINTENANCE_REASON_SIMILAR: _MaintenanceReason.ValueType  # 7
-    """MAINTENANCE_REASON_SIMILAR: it says much the same as others."""
+    """MAINTENANCE_REASON_SIMILAR: it has nearly the same content as others."""
 
 class MaintenanceReason(_MaintenanceReason, metaclass=_MaintenanceReasonEnumTypeWrapper):
-    """MaintenanceReason says why a memory is due."""
+    """MaintenanceReason is the reason for which a memory is due."""
 
 MAINTENANCE_REASON_UNSPECIFIED: MaintenanceReason.ValueType  # 0
 """MAINTENANCE_REASON_UNSPECIFIED is never sent."""
@@ -117,15 +119,15 @@ MAINTENANCE_REASON_EXPIRED: MaintenanceReason.ValueType  # 1
 MAINTENANCE_REASON_FINISHED: MaintenanceReason.ValueType  # 2
 """MAINTENANCE_REASON_FINISHED: its expire_time has passed, and it is work in progress."""
 MAINTENANCE_REASON_READ_OFTEN: MaintenanceReason.ValueType  # 3
-"""MAINTENANCE_REASON_READ_OFTEN: it was read often enough to be kept for good."""
+"""MAINTENANCE_REASON_READ_OFTEN: it was read often enough to be promoted."""
 MAINTENANCE_REASON_UNREAD: MaintenanceReason.ValueType  # 4
 """MAINTENANCE_REASON_UNREAD: it was neither read nor changed for long."""
 MAINTENANCE_REASON_OVER_LIMIT: MaintenanceReason.ValueType  # 5
-"""MAINTENANCE_REASON_OVER_LIMIT: its user keeps more than the storage limit allows."""
+"""MAINTENANCE_REASON_OVER_LIMIT: the memories of its user exceed the storage limit."""
 MAINTENANCE_REASON_OLD_LOG: MaintenanceReason.ValueType  # 6
 """MAINTENANCE_REASON_OLD_LOG: it is a daily log that is old enough to be compacted."""
 MAINTENANCE_REASON_SIMILAR: MaintenanceReason.ValueType  # 7
-"""MAINTENANCE_REASON_SIMILAR: it says much the same as others."""
+"""MAINTENANCE_REASON_SIMILAR: it has nearly the same content as others."""
 Global___MaintenanceReason: _TypeAlias = MaintenanceReason  # noqa: Y015
 
 class _DifferenceKind:
@@ -137,31 +139,31 @@ class _DifferenceKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Differ
     DIFFERENCE_KIND_UNSPECIFIED: _DifferenceKind.ValueType  # 0
     """DIFFERENCE_KIND_UNSPECIFIED is never sent."""
     DIFFERENCE_KIND_CREATED: _DifferenceKind.ValueType  # 1
-    """DIFFERENCE_KIND_CREATED: it is new since."""
+    """DIFFERENCE_KIND_CREATED: the memory is new."""
     DIFFERENCE_KIND_CHANGED: _DifferenceKind.ValueType  # 2
-    """DIFFERENCE_KIND_CHANGED: it says something else."""
+    """DIFFERENCE_KIND_CHANGED: fields of the memory changed."""
     DIFFERENCE_KIND_DELETED: _DifferenceKind.ValueType  # 3
-    """DIFFERENCE_KIND_DELETED: it was deleted softly since."""
+    """DIFFERENCE_KIND_DELETED: the memory was softly deleted."""
     DIFFERENCE_KIND_RESTORED: _DifferenceKind.ValueType  # 4
-    """DIFFERENCE_KIND_RESTORED: it was DELETED then, and is not now."""
+    """DIFFERENCE_KIND_RESTORED: the memory was DELETED then, and is not now."""
     DIFFERENCE_KIND_PURGED: _DifferenceKind.ValueType  # 5
-    """DIFFERENCE_KIND_PURGED: it was removed for good since, and cannot come back."""
+    """DIFFERENCE_KIND_PURGED: the memory was permanently deleted, and cannot be restored."""
 
 class DifferenceKind(_DifferenceKind, metaclass=_DifferenceKindEnumTypeWrapper):
-    """DifferenceKind says how a memory differs from what it was."""
+    """DifferenceKind is the type of a difference between two states of a memory."""
 
 DIFFERENCE_KIND_UNSPECIFIED: DifferenceKind.ValueType  # 0
 """DIFFERENCE_KIND_UNSPECIFIED is never sent."""
 DIFFERENCE_KIND_CREATED: DifferenceKind.ValueType  # 1
-"""DIFFERENCE_KIND_CREATED: it is new since."""
+"""DIFFERENCE_KIND_CREATED: the memory is new."""
 DIFFERENCE_KIND_CHANGED: DifferenceKind.ValueType  # 2
-"""DIFFERENCE_KIND_CHANGED: it says something else."""
+"""DIFFERENCE_KIND_CHANGED: fields of the memory changed."""
 DIFFERENCE_KIND_DELETED: DifferenceKind.ValueType  # 3
-"""DIFFERENCE_KIND_DELETED: it was deleted softly since."""
+"""DIFFERENCE_KIND_DELETED: the memory was softly deleted."""
 DIFFERENCE_KIND_RESTORED: DifferenceKind.ValueType  # 4
-"""DIFFERENCE_KIND_RESTORED: it was DELETED then, and is not now."""
+"""DIFFERENCE_KIND_RESTORED: the memory was DELETED then, and is not now."""
 DIFFERENCE_KIND_PURGED: DifferenceKind.ValueType  # 5
-"""DIFFERENCE_KIND_PURGED: it was removed for good since, and cannot come back."""
+"""DIFFERENCE_KIND_PURGED: the memory was permanently deleted, and cannot be restored."""
 Global___DifferenceKind: _TypeAlias = DifferenceKind  # noqa: Y015
 
 class _UnrestoredReason:
@@ -173,21 +175,21 @@ class _UnrestoredReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Unre
     UNRESTORED_REASON_UNSPECIFIED: _UnrestoredReason.ValueType  # 0
     """UNRESTORED_REASON_UNSPECIFIED is never in a response."""
     UNRESTORED_REASON_PURGED: _UnrestoredReason.ValueType  # 1
-    """UNRESTORED_REASON_PURGED: it was removed for good since, and cannot be restored."""
+    """UNRESTORED_REASON_PURGED: the memory was permanently deleted, and cannot be restored."""
     UNRESTORED_REASON_MEMORY_EXISTS: _UnrestoredReason.ValueType  # 2
-    """UNRESTORED_REASON_MEMORY_EXISTS: another memory has the key or the content that it had."""
+    """UNRESTORED_REASON_MEMORY_EXISTS: another memory has its earlier key or content."""
     UNRESTORED_REASON_CHANGED_MEANWHILE: _UnrestoredReason.ValueType  # 3
     """UNRESTORED_REASON_CHANGED_MEANWHILE: another client changed it during the rollback."""
 
 class UnrestoredReason(_UnrestoredReason, metaclass=_UnrestoredReasonEnumTypeWrapper):
-    """UnrestoredReason is why a rollback left a memory as it is. More reasons may be added."""
+    """UnrestoredReason is the reason for which a rollback did not change a memory. More reasons may be added."""
 
 UNRESTORED_REASON_UNSPECIFIED: UnrestoredReason.ValueType  # 0
 """UNRESTORED_REASON_UNSPECIFIED is never in a response."""
 UNRESTORED_REASON_PURGED: UnrestoredReason.ValueType  # 1
-"""UNRESTORED_REASON_PURGED: it was removed for good since, and cannot be restored."""
+"""UNRESTORED_REASON_PURGED: the memory was permanently deleted, and cannot be restored."""
 UNRESTORED_REASON_MEMORY_EXISTS: UnrestoredReason.ValueType  # 2
-"""UNRESTORED_REASON_MEMORY_EXISTS: another memory has the key or the content that it had."""
+"""UNRESTORED_REASON_MEMORY_EXISTS: another memory has its earlier key or content."""
 UNRESTORED_REASON_CHANGED_MEANWHILE: UnrestoredReason.ValueType  # 3
 """UNRESTORED_REASON_CHANGED_MEANWHILE: another client changed it during the rollback."""
 Global___UnrestoredReason: _TypeAlias = UnrestoredReason  # noqa: Y015
@@ -201,60 +203,60 @@ class _ImportIssueReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Imp
     IMPORT_ISSUE_REASON_UNSPECIFIED: _ImportIssueReason.ValueType  # 0
     """IMPORT_ISSUE_REASON_UNSPECIFIED is never sent."""
     IMPORT_ISSUE_REASON_DIFFERS: _ImportIssueReason.ValueType  # 1
-    """IMPORT_ISSUE_REASON_DIFFERS: it is here already and says something else, for instance because it was changed since.
-    What is here stays.
+    """IMPORT_ISSUE_REASON_DIFFERS: the record exists and differs, for instance because it was changed since. The existing
+    one stays.
     """
     IMPORT_ISSUE_REASON_KEY_TAKEN: _ImportIssueReason.ValueType  # 2
     """IMPORT_ISSUE_REASON_KEY_TAKEN: another memory of the project has the key. The record was left out."""
     IMPORT_ISSUE_REASON_CONTENT_TAKEN: _ImportIssueReason.ValueType  # 3
     """IMPORT_ISSUE_REASON_CONTENT_TAKEN: another memory of the project and kind has the content. The record was left out."""
     IMPORT_ISSUE_REASON_SESSION_MISSING: _ImportIssueReason.ValueType  # 4
-    """IMPORT_ISSUE_REASON_SESSION_MISSING: the session of a message is not here, or has another message in its place. It was
-    stored as a memory that is no message.
+    """IMPORT_ISSUE_REASON_SESSION_MISSING: the session of a message does not exist here, or has another message in its
+    place. The message was stored as a memory that is not a message.
     """
     IMPORT_ISSUE_REASON_MEMORY_MISSING: _ImportIssueReason.ValueType  # 5
-    """IMPORT_ISSUE_REASON_MEMORY_MISSING: it speaks of a memory that is not here. The record was left out."""
+    """IMPORT_ISSUE_REASON_MEMORY_MISSING: it refers to a memory that does not exist here. The record was left out."""
     IMPORT_ISSUE_REASON_SKIPPED: _ImportIssueReason.ValueType  # 6
-    """IMPORT_ISSUE_REASON_SKIPPED: it is of a kind that this version of the service does not know, and says of itself that it
-    may be left out. The record was left out.
+    """IMPORT_ISSUE_REASON_SKIPPED: it is of a kind that this version of the service does not know, and is marked as
+    optional. The record was left out.
     """
 
 class ImportIssueReason(_ImportIssueReason, metaclass=_ImportIssueReasonEnumTypeWrapper):
-    """ImportIssueReason says why a record of an import was not simply stored."""
+    """ImportIssueReason is the reason for which a record of an import was left out or stored differently."""
 
 IMPORT_ISSUE_REASON_UNSPECIFIED: ImportIssueReason.ValueType  # 0
 """IMPORT_ISSUE_REASON_UNSPECIFIED is never sent."""
 IMPORT_ISSUE_REASON_DIFFERS: ImportIssueReason.ValueType  # 1
-"""IMPORT_ISSUE_REASON_DIFFERS: it is here already and says something else, for instance because it was changed since.
-What is here stays.
+"""IMPORT_ISSUE_REASON_DIFFERS: the record exists and differs, for instance because it was changed since. The existing
+one stays.
 """
 IMPORT_ISSUE_REASON_KEY_TAKEN: ImportIssueReason.ValueType  # 2
 """IMPORT_ISSUE_REASON_KEY_TAKEN: another memory of the project has the key. The record was left out."""
 IMPORT_ISSUE_REASON_CONTENT_TAKEN: ImportIssueReason.ValueType  # 3
 """IMPORT_ISSUE_REASON_CONTENT_TAKEN: another memory of the project and kind has the content. The record was left out."""
 IMPORT_ISSUE_REASON_SESSION_MISSING: ImportIssueReason.ValueType  # 4
-"""IMPORT_ISSUE_REASON_SESSION_MISSING: the session of a message is not here, or has another message in its place. It was
-stored as a memory that is no message.
+"""IMPORT_ISSUE_REASON_SESSION_MISSING: the session of a message does not exist here, or has another message in its
+place. The message was stored as a memory that is not a message.
 """
 IMPORT_ISSUE_REASON_MEMORY_MISSING: ImportIssueReason.ValueType  # 5
-"""IMPORT_ISSUE_REASON_MEMORY_MISSING: it speaks of a memory that is not here. The record was left out."""
+"""IMPORT_ISSUE_REASON_MEMORY_MISSING: it refers to a memory that does not exist here. The record was left out."""
 IMPORT_ISSUE_REASON_SKIPPED: ImportIssueReason.ValueType  # 6
-"""IMPORT_ISSUE_REASON_SKIPPED: it is of a kind that this version of the service does not know, and says of itself that it
-may be left out. The record was left out.
+"""IMPORT_ISSUE_REASON_SKIPPED: it is of a kind that this version of the service does not know, and is marked as
+optional. The record was left out.
 """
 Global___ImportIssueReason: _TypeAlias = ImportIssueReason  # noqa: Y015
 
 @_typing.final
 class RunMaintenanceRequest(_message.Message):
-    """RunMaintenanceRequest asks to do now what else is done by the clock (settings maintenance.interval_minutes and
-    maintenance.steps). Progress comes after every part and at least once a second. A run is bounded: each step changes at
-    most as many memories as the setting maintenance.changes_per_step says; the next run does the rest. Cancelling the call
-    ends the run between two parts; what was done stays, and the next run goes on. So does one after a crash. One run at a
-    time is under way on a store, in whichever process.
+    """RunMaintenanceRequest starts maintenance that otherwise runs on a schedule (settings maintenance.interval_minutes and
+    maintenance.steps). Progress comes after every part and at least once a second. A run is bounded: each step changes
+    at most as many memories as the setting maintenance.changes_per_step allows; the next run does the rest. Cancelling
+    the call ends the run between two parts; completed changes stay, and the next run continues, also after a crash. A
+    store has one run at a time, across all processes.
 
-    Errors: FAILED_PRECONDITION (MAINTENANCE_RUNNING) while another run is under way, unless this one is dry; UNIMPLEMENTED
-    (CAPABILITY_MISSING) when a step is not there. A step that fails, for instance because a model cannot be reached, is
-    told in its tally; the other steps are done all the same.
+    Errors: FAILED_PRECONDITION (MAINTENANCE_RUNNING) during another run, except for a dry run; UNIMPLEMENTED
+    (CAPABILITY_MISSING) when a step is not available. A step that fails, for instance because a model cannot be reached,
+    is reported in its tally; the other steps run all the same.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -266,18 +268,19 @@ class RunMaintenanceRequest(_message.Message):
     all: _builtins.bool
     """all selects the memories of all users of the service."""
     dry_run: _builtins.bool
-    """dry_run lists what a run that began at this moment would change, and changes nothing. It need not wait for other runs.
-    CONSOLIDATE lists groups as they are before the other steps put members of them away.
+    """dry_run lists the changes that a run at this moment would make, without making them. It does not wait for other
+    runs. CONSOLIDATE lists groups as they are before the other steps archive members of them.
     """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope selects the memories: those of project_id, or without it those of the user in all projects and the global ones.
-        agent_id and session_id must be empty, else INVALID_ARGUMENT. Required, unless `all` is set; then it must be unset.
+        """scope selects the memories: those of project_id, or without it those of the user in all projects and the global
+        ones. agent_id and session_id must be empty, else INVALID_ARGUMENT. Required, unless `all` is set; then it must be
+        unset.
         """
 
     @_builtins.property
     def steps(self) -> _containers.RepeatedScalarFieldContainer[Global___MaintenanceStep.ValueType]:
-        """steps are which ones, done in the order of MaintenanceStep, each once. Empty: all there are."""
+        """steps are the steps to run, in the order of MaintenanceStep, each once. Empty: all available ones."""
 
     def __init__(
         self,
@@ -297,7 +300,7 @@ Global___RunMaintenanceRequest: _TypeAlias = RunMaintenanceRequest  # noqa: Y015
 
 @_typing.final
 class RunMaintenanceResponse(_message.Message):
-    """RunMaintenanceResponse tells how far a run is. The last one has no step."""
+    """RunMaintenanceResponse reports the progress of a run. The last one has no step."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -306,16 +309,18 @@ class RunMaintenanceResponse(_message.Message):
     TALLIES_FIELD_NUMBER: _builtins.int
     DRY_RUN_FIELD_NUMBER: _builtins.int
     step: Global___MaintenanceStep.ValueType
-    """step is the step it is at. UNSPECIFIED in the last response: all steps asked for are done."""
+    """step is the current step. UNSPECIFIED in the last response: all requested steps are done."""
     dry_run: _builtins.bool
-    """dry_run repeats what was asked for."""
+    """dry_run is the dry_run of the request."""
     @_builtins.property
     def changes(self) -> _containers.RepeatedCompositeFieldContainer[Global___MaintenanceChange]:
-        """changes are what was changed since the response before; in a dry run what would be changed. Every change is told once."""
+        """changes are the changes since the previous response; in a dry run the changes that would be made. Every change is
+        reported once.
+        """
 
     @_builtins.property
     def tallies(self) -> _containers.RepeatedCompositeFieldContainer[Global___MaintenanceTally]:
-        """tallies are those of all steps that have begun, in the order of MaintenanceStep."""
+        """tallies are the tallies of all steps that have begun, in the order of MaintenanceStep."""
 
     def __init__(
         self,
@@ -346,18 +351,20 @@ class MaintenanceChange(_message.Message):
     MEMORY_ID_FIELD_NUMBER: _builtins.int
     MEMBER_IDS_FIELD_NUMBER: _builtins.int
     step: Global___MaintenanceStep.ValueType
-    """step is the step."""
+    """step is the step that makes the change."""
     reason: Global___MaintenanceReason.ValueType
-    """reason says why."""
+    """reason is the reason for the change."""
     user_id: _builtins.str
-    """user_id is whose memory it is."""
+    """user_id is the owner of the memory."""
     project_id: _builtins.str
-    """project_id is the memory's project. Empty: it is global."""
+    """project_id is the project of the memory. Empty: it is global."""
     memory_id: _builtins.str
     """memory_id is the UUID of the memory, or of the first one of a group."""
     @_builtins.property
     def member_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """member_ids are the UUIDs of the other memories of the group, if the change is about several. In the order of the step."""
+        """member_ids are the UUIDs of the other memories of the group, if the change affects several. In the order of the
+        step.
+        """
 
     def __init__(
         self,
@@ -379,7 +386,7 @@ Global___MaintenanceChange: _TypeAlias = MaintenanceChange  # noqa: Y015
 
 @_typing.final
 class MaintenanceTally(_message.Message):
-    """MaintenanceTally is how far one step is in a run."""
+    """MaintenanceTally is the progress of one step in a run."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -391,22 +398,24 @@ class MaintenanceTally(_message.Message):
     DURATION_FIELD_NUMBER: _builtins.int
     FAILURE_FIELD_NUMBER: _builtins.int
     step: Global___MaintenanceStep.ValueType
-    """step is which one."""
+    """step is the step that the tally counts."""
     due_count: _builtins.int
-    """due_count is how many changes were found to be due so far."""
+    """due_count is the number of due changes found so far."""
     changed_count: _builtins.int
-    """changed_count is how many were made. 0 in a dry run."""
+    """changed_count is the number of changes made. 0 in a dry run."""
     skipped_count: _builtins.int
-    """skipped_count is how many were due and could not be made, or were no longer due when their turn came. 0 in a dry run."""
+    """skipped_count is the number of due changes that could not be made, or were no longer due at their turn. 0 in a dry
+    run.
+    """
     complete: _builtins.bool
-    """complete is true when nothing more is due. False while the step is at work, and at its end when it reached its limit
-    or failed: the next run goes on.
+    """complete is true when nothing more is due. False while the step runs, and at its end when it reached its limit or
+    failed: the next run continues.
     """
     failure: _builtins.str
-    """failure says in English why the step broke off, for people. Empty: it did not."""
+    """failure is the reason, in English, for which the step ended early, for people. Empty: it did not."""
     @_builtins.property
     def duration(self) -> _duration_pb2.Duration:
-        """duration is how long the step has taken. Always set."""
+        """duration is the duration of the step so far. Always set."""
 
     def __init__(
         self,
@@ -429,12 +438,12 @@ Global___MaintenanceTally: _TypeAlias = MaintenanceTally  # noqa: Y015
 
 @_typing.final
 class ArchiveMemoryRequest(_message.Message):
-    """ArchiveMemoryRequest asks to put a memory out of use: it becomes ARCHIVED and leaves lists and searches unless their
-    filter names that status. All that it says stays, its key and tier too. RestoreMemory, or UpdateMemory with the status
-    ACTIVE, puts it into use again. One that is ARCHIVED already stays as it is.
+    """ArchiveMemoryRequest selects a memory to archive: it becomes ARCHIVED and leaves lists and searches unless their
+    filter names that status. Its fields stay, including its key and tier. RestoreMemory, or UpdateMemory with the status
+    ACTIVE, reverts it. A memory that is ARCHIVED already is not changed.
 
-    Errors: NOT_FOUND (MEMORY_NOT_FOUND); INVALID_ARGUMENT also when the memory is neither in use (ACTIVE or CONFLICTED) nor
-    ARCHIVED; ABORTED (REVISION_CONFLICT); ALREADY_EXISTS (REQUEST_ID_REUSED).
+    Errors: NOT_FOUND (MEMORY_NOT_FOUND); INVALID_ARGUMENT also when the memory is neither in use (ACTIVE or CONFLICTED)
+    nor ARCHIVED; ABORTED (REVISION_CONFLICT); ALREADY_EXISTS (REQUEST_ID_REUSED).
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -448,20 +457,20 @@ class ArchiveMemoryRequest(_message.Message):
     id: _builtins.str
     """id is the UUID of the memory to archive."""
     key: _builtins.str
-    """key is the key of the memory: 1 to 256 characters. It is looked up in exactly the scope's project, without one among
-    the global memories.
+    """key is the key of the memory: 1 to 256 characters. The lookup covers exactly the scope's project; without a
+    project_id, the global memories.
     """
     expected_revision: _builtins.int
-    """expected_revision is the revision that the decision is based on. 0: any. Negative: INVALID_ARGUMENT."""
+    """expected_revision is the revision that the caller has read: see MemoryService. 0: any. Negative: INVALID_ARGUMENT."""
     request_id: _builtins.str
-    """request_id makes a repetition safe. Any string of at most 128 characters; a UUID is advised. Empty: a repetition is
-    a new request.
+    """request_id makes retries idempotent: see MemoryService. At most 128 characters. Empty: a repetition is a new
+    request.
     """
     wait_for: _types_pb2.WaitFor.ValueType
-    """wait_for says when to return. Unspecified: INDEXED."""
+    """wait_for selects the point at which the call returns: see WaitFor. Unspecified: INDEXED."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says from where to look."""
+        """scope selects the memories that are visible: see Scope."""
 
     def __init__(
         self,
@@ -485,17 +494,17 @@ Global___ArchiveMemoryRequest: _TypeAlias = ArchiveMemoryRequest  # noqa: Y015
 
 @_typing.final
 class ArchiveMemoryResponse(_message.Message):
-    """ArchiveMemoryResponse holds the memory."""
+    """ArchiveMemoryResponse holds the archived memory."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     MEMORY_FIELD_NUMBER: _builtins.int
     CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
     consistency_token: _builtins.str
-    """consistency_token makes a later search see this change: SearchRequest.consistency_token. Never empty."""
+    """consistency_token makes later searches include this change: see MemoryService. Never empty."""
     @_builtins.property
     def memory(self) -> _types_pb2.Memory:
-        """memory is the memory as it is now. Always set."""
+        """memory is the memory at its present revision. Always set."""
 
     def __init__(
         self,
@@ -513,11 +522,12 @@ Global___ArchiveMemoryResponse: _TypeAlias = ArchiveMemoryResponse  # noqa: Y015
 
 @_typing.final
 class PromoteMemoryRequest(_message.Message):
-    """PromoteMemoryRequest asks to keep for good what a memory of layer SHORT_TERM says, as it stands or in better words.
-    A new memory of layer LONG_TERM is stored, which does not expire; its derived_from names the source. The source becomes
-    ARCHIVED and leaves searches and lists unless their filter names that status; its key goes over to the new memory, whose
-    id is put into the source's related_ids. An open conflict in which the source is the newer memory goes on with the new
-    one, if that contradicts the older one, too; the source's other open conflicts are CLOSED. All of it is one transaction.
+    """PromoteMemoryRequest selects a memory of layer SHORT_TERM to promote, optionally with an edited text. The call stores
+    a new memory of layer LONG_TERM, which does not expire; its derived_from_ids name the source. The source becomes
+    ARCHIVED and leaves searches and lists unless their filter names that status; its key moves to the new memory, whose
+    id is added to the source's related_ids. An open conflict in which the source is the newer memory moves to the new
+    one, if that contradicts the older one, too; the source's other open conflicts are CLOSED. The call is one
+    transaction.
 
     Errors: NOT_FOUND (MEMORY_NOT_FOUND); INVALID_ARGUMENT also when the memory is not of layer SHORT_TERM or not ACTIVE;
     ALREADY_EXISTS (MEMORY_EXISTS) when another memory of the kind has the content; ABORTED (REVISION_CONFLICT);
@@ -537,26 +547,28 @@ class PromoteMemoryRequest(_message.Message):
     id: _builtins.str
     """id is the UUID of the memory to promote."""
     key: _builtins.str
-    """key is the key of the memory: 1 to 256 characters. It is looked up in exactly the scope's project, without one among
-    the global memories.
+    """key is the key of the memory: 1 to 256 characters. The lookup covers exactly the scope's project; without a
+    project_id, the global memories.
     """
     content: _builtins.str
-    """content is an edited text, such as a summary: at most 1 000 000 characters. Empty: the content of the source. The other
-    fields are those of the source.
+    """content is an edited text, such as a summary: at most 1 000 000 characters. Empty: the content of the source. The
+    other fields are those of the source.
     """
     title: _builtins.str
-    """title is the new memory's title: at most 512 characters. Empty: the title of the source."""
+    """title is the title of the new memory: at most 512 characters. Empty: the title of the source."""
     expected_revision: _builtins.int
-    """expected_revision is the revision of the source that the decision is based on. 0: any. Negative: INVALID_ARGUMENT."""
+    """expected_revision is the revision of the source that the caller has read: see MemoryService. 0: any. Negative:
+    INVALID_ARGUMENT.
+    """
     request_id: _builtins.str
-    """request_id makes a repetition safe. Any string of at most 128 characters; a UUID is advised. Empty: a repetition is
-    a new request.
+    """request_id makes retries idempotent: see MemoryService. At most 128 characters. Empty: a repetition is a new
+    request.
     """
     wait_for: _types_pb2.WaitFor.ValueType
-    """wait_for says when to return. Unspecified: INDEXED."""
+    """wait_for selects the point at which the call returns: see WaitFor. Unspecified: INDEXED."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says from where to look."""
+        """scope selects the memories that are visible: see Scope."""
 
     def __init__(
         self,
@@ -591,18 +603,18 @@ class PromoteMemoryResponse(_message.Message):
     CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
     REDACTIONS_FIELD_NUMBER: _builtins.int
     consistency_token: _builtins.str
-    """consistency_token makes a later search see this change: SearchRequest.consistency_token. Never empty."""
+    """consistency_token makes later searches include this change: see MemoryService. Never empty."""
     @_builtins.property
     def memory(self) -> _types_pb2.Memory:
         """memory is the new memory of layer LONG_TERM. Always set."""
 
     @_builtins.property
     def source(self) -> _types_pb2.Memory:
-        """source is the memory that was promoted, as it is now. Always set."""
+        """source is the promoted memory at its present revision. Always set."""
 
     @_builtins.property
     def redactions(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Redaction]:
-        """redactions say which secrets were replaced, when the setting `redaction.writes` is on. Empty: none."""
+        """redactions are the kinds of secrets that were replaced, when the setting `redaction.writes` is on. Empty: none."""
 
     def __init__(
         self,
@@ -622,25 +634,25 @@ Global___PromoteMemoryResponse: _TypeAlias = PromoteMemoryResponse  # noqa: Y015
 
 @_typing.final
 class ConsolidateMemoriesRequest(_message.Message):
-    """ConsolidateMemoriesRequest asks to merge memories of one project that say the same.
+    """ConsolidateMemoriesRequest selects the memories of one project in which to merge those with the same content.
 
-    Merged are ACTIVE memories of one project, kind and layer, with the same speaker, that are as similar as the threshold
-    says and of which one says, sentence by sentence, all that the others say. Texts that differ in a name, a number, a
-    date, a negation or in any word that is not known to say nothing are left apart; so are memories with different times,
-    files or metadata, or with two keys, those in an open conflict, and those that UndoConsolidation has parted. Never
-    merged are memories of the layers CORE and SESSION, of the tiers CORE and ARCHIVED, tasks, messages, documents and
-    summaries, work in progress, and what is not ACTIVE.
+    The call merges ACTIVE memories of one project, kind and layer, with the same speaker, whose similarity reaches the
+    threshold and of which one contains, sentence by sentence, the content of the others. Texts that differ in a name, a
+    number, a date, a negation or any word that is not known to be insignificant stay separate; so do memories with
+    different times, files or metadata, or with two keys, those in an open conflict, and those that UndoConsolidation has
+    split. Never merged are memories of the layers CORE and SESSION, of the tiers CORE and ARCHIVED, tasks, messages,
+    documents and summaries, work in progress, and memories that are not ACTIVE.
 
-    The merged memory says what the newest says, and what the others add to it, in the words of the language model where
-    one is configured. It has the one key, all tags, related ids and files, the greatest importance and confidence, the
-    least trust with its origin, the sum of the access counts and the latest expiry; its `derived_from` names the
-    originals, and its `source` is "consolidation". The originals are ARCHIVED, without their key, and their
-    `superseded_by_id` names the merged memory. Each group is one transaction. When the call breaks off, what was merged
-    stays so; repeat it with the same request_id: it goes on.
+    The merged memory holds the content of the newest memory and the additional content of the others, in the words of
+    the language model where one is configured. It has the one key, all tags, related ids and files, the greatest
+    importance and confidence, the least trust with its origin, the sum of the access counts and the latest expiry; its
+    `derived_from_ids` name the originals, and its `source` is "consolidation". The originals are ARCHIVED, without their
+    key, and their `superseded_by_id` is the merged memory. Each group is one transaction. When the call is interrupted,
+    completed groups stay merged; repeat it with the same request_id: it continues.
 
-    Errors: UNAVAILABLE (BACKEND_UNAVAILABLE) while the vector index is being built; DEADLINE_EXCEEDED when the time was
-    over before the first memories were looked at; ALREADY_EXISTS (REQUEST_ID_REUSED). A page_token that is not of the
-    same request is INVALID_ARGUMENT.
+    Errors: UNAVAILABLE (BACKEND_UNAVAILABLE) while the vector index is being built; DEADLINE_EXCEEDED when the deadline
+    passed before the first memories were examined; ALREADY_EXISTS (REQUEST_ID_REUSED). A page_token of another request
+    is INVALID_ARGUMENT.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -653,30 +665,32 @@ class ConsolidateMemoriesRequest(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     WAIT_FOR_FIELD_NUMBER: _builtins.int
     threshold: _builtins.float
-    """threshold is the least cosine similarity of the memories' vectors, centred as in a search: 0 to 1. It decides which
-    memories are compared word by word, so a low one costs time, and merges no more than says the same. Unset: the
-    setting `consolidation.threshold`.
+    """threshold is the minimum cosine similarity of the memories' vectors, centred as in a search: 0 to 1. It selects the
+    memories that are compared word by word, so a low threshold takes more time but does not merge memories with
+    different content. Unset: the setting `consolidation.threshold`.
     """
     dry_run: _builtins.bool
-    """dry_run true: only say what would be merged. Nothing is changed or remembered, and no language model is asked."""
+    """dry_run returns the groups that would be merged. It changes and records nothing, and does not call the language
+    model.
+    """
     page_size: _builtins.int
-    """page_size is how many groups one call merges, about: 1 to 200. 0: 50. Those found together with the last one are
-    merged too.
+    """page_size is the approximate number of groups that one call merges: 1 to 200. 0: 50. Groups found together with the
+    last one are merged too.
     """
     page_token: _builtins.str
-    """page_token is the next_page_token of the response before, to go on where that call stopped. Empty: begin with the
-    newest memory. threshold and dry_run must stay the same.
+    """page_token is the next_page_token of the previous response: the call continues where that one stopped. Empty: begin
+    with the newest memory. threshold and dry_run must be unchanged.
     """
     request_id: _builtins.str
-    """request_id makes a repetition safe. Any string of at most 128 characters; a UUID is advised. Empty: a repetition is
-    a new request. Each page is a request of its own.
+    """request_id makes retries idempotent: see MemoryService. At most 128 characters. Empty: a repetition is a new
+    request. Each page is a request of its own.
     """
     wait_for: _types_pb2.WaitFor.ValueType
-    """wait_for says when to return. Unspecified: INDEXED."""
+    """wait_for selects the point at which the call returns: see WaitFor. Unspecified: INDEXED."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope names the project whose memories are merged with each other: those of project_id alone, or without project_id
-        the global ones.
+        """scope selects the project whose memories are merged with each other: those of project_id alone, or without
+        project_id the global ones.
         """
 
     def __init__(
@@ -702,7 +716,7 @@ Global___ConsolidateMemoriesRequest: _TypeAlias = ConsolidateMemoriesRequest  # 
 
 @_typing.final
 class ConsolidatedGroup(_message.Message):
-    """ConsolidatedGroup is one group of memories that became one."""
+    """ConsolidatedGroup is one group of memories that were merged."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -711,17 +725,19 @@ class ConsolidatedGroup(_message.Message):
     SIMILARITY_FIELD_NUMBER: _builtins.int
     NOTICE_FIELD_NUMBER: _builtins.int
     similarity: _builtins.float
-    """similarity is the least cosine similarity of an original to the one that the others were found by: 0 to 1."""
+    """similarity is the minimum cosine similarity of an original to the one by which the others were found: 0 to 1."""
     notice: _builtins.str
-    """notice says in English why the language model's words were not taken. Empty: they were, or there is no model."""
+    """notice is the reason, in English, why the text of the language model was not used. Empty: it was used, or there is
+    no model.
+    """
     @_builtins.property
     def merged(self) -> _types_pb2.Memory:
-        """merged is the merged memory as it was made. In a dry run without id and at revision 0. Always set."""
+        """merged is the merged memory as it was created. In a dry run without id and at revision 0. Always set."""
 
     @_builtins.property
     def originals(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Memory]:
-        """originals are what it was made of, the newest first: 2 to 32. They are as consolidation left them, ARCHIVED; in a
-        dry run as they stand. Those that were removed for good since are left out of a repeated answer.
+        """originals are the merged memories, newest first: 2 to 32. They are ARCHIVED, as consolidation left them; in a dry
+        run unchanged. A repeated response leaves out those that were permanently deleted since.
         """
 
     def __init__(
@@ -742,7 +758,7 @@ Global___ConsolidatedGroup: _TypeAlias = ConsolidatedGroup  # noqa: Y015
 
 @_typing.final
 class ConsolidateMemoriesResponse(_message.Message):
-    """ConsolidateMemoriesResponse says what was merged."""
+    """ConsolidateMemoriesResponse holds the merged groups."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -752,23 +768,21 @@ class ConsolidateMemoriesResponse(_message.Message):
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
     examined_count: _builtins.int
-    """examined_count is how many memories were looked at."""
+    """examined_count is the number of examined memories."""
     skipped_count: _builtins.int
-    """skipped_count is how many groups were not merged, since one of their memories was changed at that moment, or the
-    merged one would have had to wait for a review.
+    """skipped_count is the number of groups that were not merged, because one of their memories changed at that moment,
+    or the merged one would have been quarantined.
     """
     next_page_token: _builtins.str
-    """next_page_token asks for the next memories: there are more than one call looks at, which is 20 000, or fewer when
-    the time or max_groups is used up. Empty: all were looked at.
+    """next_page_token is the page_token of the next call. One call examines at most 20 000 memories, or fewer when the
+    deadline is near or page_size is reached. Empty: all memories were examined.
     """
     consistency_token: _builtins.str
-    """consistency_token makes a later search see these changes: SearchRequest.consistency_token. Empty when nothing was
-    changed.
-    """
+    """consistency_token makes later searches include this change: see MemoryService. Empty when nothing was changed."""
     @_builtins.property
     def groups(self) -> _containers.RepeatedCompositeFieldContainer[Global___ConsolidatedGroup]:
-        """groups are those that were merged, or would be in a dry run, in the order in which they were found: by their newest
-        memory, about. Empty: there is nothing to merge among the memories that were examined.
+        """groups are the groups that were merged, or would be in a dry run, approximately by their newest memory. Empty: the
+        examined memories contain no group.
         """
 
     def __init__(
@@ -790,19 +804,18 @@ Global___ConsolidateMemoriesResponse: _TypeAlias = ConsolidateMemoriesResponse  
 
 @_typing.final
 class UndoConsolidationRequest(_message.Message):
-    """UndoConsolidationRequest asks to take a merged memory apart again.
+    """UndoConsolidationRequest selects a merged memory to split into its originals.
 
-    Its originals are what they were before, as new revisions: ACTIVE, with their keys; what else was changed of them since
-    stays changed, and one that was DELETED meanwhile stays so. The merged memory is DELETED; all of its revisions stay,
-    and it can be restored. All of it is one transaction. These memories are not merged with each other again by
-    themselves.
+    The originals get their earlier state as new revisions: ACTIVE, with their keys; other changes since stay, and an
+    original that is DELETED now stays DELETED. The merged memory is DELETED; all of its revisions stay, and it can be
+    restored. The call is one transaction. Automatic consolidation does not merge these memories with each other again.
 
-    Errors: NOT_FOUND (MEMORY_NOT_FOUND), also when the merged memory was removed for good: restore the originals one by
-    one then; INVALID_ARGUMENT also when no consolidation made or archived the memory, when it was undone already, and
-    when the merged memory is in an open conflict; FAILED_PRECONDITION (MEMORY_SUPERSEDED) when another memory took the
-    place of the merged one, or it was merged with others: undo that first; ABORTED (REVISION_CONFLICT) when the merged
-    memory says something else than when it was made; ALREADY_EXISTS (MEMORY_EXISTS) when another memory took the key of an original
-    meanwhile; ALREADY_EXISTS (REQUEST_ID_REUSED).
+    Errors: NOT_FOUND (MEMORY_NOT_FOUND), also when the merged memory was permanently deleted: restore the originals one
+    by one then; INVALID_ARGUMENT also when no consolidation created or archived the memory, when it was undone already,
+    and when the merged memory is in an open conflict; FAILED_PRECONDITION (MEMORY_SUPERSEDED) when another memory
+    supersedes the merged one, or it was merged with others: undo that first; ABORTED (REVISION_CONFLICT) when the
+    content of the merged memory has changed since its creation; ALREADY_EXISTS (MEMORY_EXISTS) when another memory has
+    taken the key of an original; ALREADY_EXISTS (REQUEST_ID_REUSED).
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -816,23 +829,23 @@ class UndoConsolidationRequest(_message.Message):
     id: _builtins.str
     """id is the UUID of the merged memory, or of one of its originals."""
     key: _builtins.str
-    """key is the key of the memory: 1 to 256 characters. It is looked up in exactly the scope's project, without one among
-    the global memories.
+    """key is the key of the memory: 1 to 256 characters. The lookup covers exactly the scope's project; without a
+    project_id, the global memories.
     """
     expected_revision: _builtins.int
-    """expected_revision is the revision of the merged memory that the decision is based on. 0: any at which it says what it
-    said when it was made, so that nobody's later change is put aside by accident; the error tells the present revision.
-    What was changed stays in the revisions of the merged memory. Negative: INVALID_ARGUMENT.
+    """expected_revision is the revision of the merged memory that the caller has read: see MemoryService. 0: any revision
+    with the content of its creation, so that later changes are not discarded by accident; the error reports the
+    present revision. Changes stay in the revisions of the merged memory. Negative: INVALID_ARGUMENT.
     """
     request_id: _builtins.str
-    """request_id makes a repetition safe. Any string of at most 128 characters; a UUID is advised. Empty: a repetition is
-    a new request.
+    """request_id makes retries idempotent: see MemoryService. At most 128 characters. Empty: a repetition is a new
+    request.
     """
     wait_for: _types_pb2.WaitFor.ValueType
-    """wait_for says when to return. Unspecified: INDEXED."""
+    """wait_for selects the point at which the call returns: see WaitFor. Unspecified: INDEXED."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says from where to look."""
+        """scope selects the memories that are visible: see Scope."""
 
     def __init__(
         self,
@@ -856,7 +869,7 @@ Global___UndoConsolidationRequest: _TypeAlias = UndoConsolidationRequest  # noqa
 
 @_typing.final
 class UndoConsolidationResponse(_message.Message):
-    """UndoConsolidationResponse holds the memories as they are now."""
+    """UndoConsolidationResponse holds the memories at their present revisions."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -864,16 +877,14 @@ class UndoConsolidationResponse(_message.Message):
     MERGED_FIELD_NUMBER: _builtins.int
     CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
     consistency_token: _builtins.str
-    """consistency_token makes a later search see this change: SearchRequest.consistency_token. Never empty."""
+    """consistency_token makes later searches include this change: see MemoryService. Never empty."""
     @_builtins.property
     def originals(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Memory]:
-        """originals are the memories that stand for themselves again, the newest first. Those that were removed for good are
-        left out.
-        """
+        """originals are the memories that are separate again, newest first. Those that were permanently deleted are left out."""
 
     @_builtins.property
     def merged(self) -> _types_pb2.Memory:
-        """merged is the memory that was made of them, DELETED. Always set."""
+        """merged is the merged memory, DELETED. Always set."""
 
     def __init__(
         self,
@@ -892,18 +903,19 @@ Global___UndoConsolidationResponse: _TypeAlias = UndoConsolidationResponse  # no
 
 @_typing.final
 class SummarizePeriodRequest(_message.Message):
-    """SummarizePeriodRequest asks to sum up what the memories of a project say of a month, a span of time or a topic.
+    """SummarizePeriodRequest selects the memories of a project to summarise: those of a month, of a time range or on a
+    topic.
 
-    The summary is a memory of kind SUMMARY and layer LONG_TERM, kept under a key made of what was asked for, such as
-    "summary/2026-02", "summary/2026-02/tea", "summary/2026-02-01..2026-02-15" or "summary/all/tea"; asked for again, it is
-    made anew as a new revision. It is made of memories that are ACTIVE or EXPIRED, and of daily logs that were archived;
-    not of messages, documents, private memories of sessions and summaries of logs or periods. Of more than 1 000 memories
-    the newest are taken. The language model sums up where one is configured; without it, and when it fails, the summary
-    is made of their own sentences, those that say most.
+    The summary is a memory of kind SUMMARY and layer LONG_TERM, under a key made of the period and the topic, such as
+    "summary/2026-02", "summary/2026-02/tea", "summary/2026-02-01..2026-02-15" or "summary/all/tea"; a repetition creates
+    a new revision of it. Its sources are memories that are ACTIVE or EXPIRED, and archived daily logs, but not messages,
+    documents, private memories of sessions and summaries of logs or periods. Of more than 1 000 memories the newest are
+    used. The language model writes the summary where one is configured; without it, and when it fails, the summary
+    consists of the most informative sentences of the sources.
 
-    Errors: FAILED_PRECONDITION (NOTHING_TO_SUMMARIZE) when there are no such memories; ALREADY_EXISTS (MEMORY_EXISTS) when
-    the key is that of a memory which is no such summary; UNAVAILABLE (BACKEND_UNAVAILABLE) when a topic cannot be searched
-    for; FAILED_PRECONDITION (MEMORY_SUPERSEDED) when the summary under the key was superseded; ALREADY_EXISTS
+    Errors: FAILED_PRECONDITION (NOTHING_TO_SUMMARIZE) when no memory matches; ALREADY_EXISTS (MEMORY_EXISTS) when the
+    key belongs to a memory that is not such a summary; UNAVAILABLE (BACKEND_UNAVAILABLE) when a topic cannot be searched
+    for; FAILED_PRECONDITION (MEMORY_SUPERSEDED) when the summary under the key is superseded; ALREADY_EXISTS
     (REQUEST_ID_REUSED).
     """
 
@@ -919,26 +931,28 @@ class SummarizePeriodRequest(_message.Message):
     month: _builtins.str
     """month is a month of UTC, such as "2026-02"."""
     topic: _builtins.str
-    """topic takes only memories that hold all of its words, inflected or not, or have it as a tag or as their category. At
-    most 128 characters; case and repeated white space do not count. Empty: every topic.
+    """topic selects only memories that contain all of its words, inflected or not, or have it as a tag or as their
+    category. At most 128 characters; case and repeated white space are ignored. Empty: every topic.
     """
     max_tokens: _builtins.int
-    """max_tokens is how long the summary may be: 20 to 10 000. 0: the setting `consolidation.summary_tokens`."""
+    """max_tokens is the maximum length of the summary in tokens: 20 to 10 000. 0: the setting
+    `consolidation.summary_tokens`.
+    """
     request_id: _builtins.str
-    """request_id makes a repetition safe. Any string of at most 128 characters; a UUID is advised. Empty: a repetition is
-    a new request.
+    """request_id makes retries idempotent: see MemoryService. At most 128 characters. Empty: a repetition is a new
+    request.
     """
     wait_for: _types_pb2.WaitFor.ValueType
-    """wait_for says when to return. Unspecified: INDEXED."""
+    """wait_for selects the point at which the call returns: see WaitFor. Unspecified: INDEXED."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope names the project whose memories are summed up, and where the summary lives: those of project_id alone, or
-        without project_id the global ones.
+        """scope selects the project whose memories are summarised, and the location of the summary: those of project_id
+        alone, or without project_id the global ones.
         """
 
     @_builtins.property
     def time_range(self) -> _types_pb2.TimeRange:
-        """time_range is any span of time. Both ends unset: all time."""
+        """time_range is a time range. Both ends unset: all time."""
 
     def __init__(
         self,
@@ -974,24 +988,26 @@ class SummarizePeriodResponse(_message.Message):
     CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
     REDACTIONS_FIELD_NUMBER: _builtins.int
     outcome: _types_pb2.WriteOutcome.ValueType
-    """outcome says what became of it: CREATED, UPDATED when an earlier summary was there, or DUPLICATE when that one says
-    the same.
+    """outcome is the effect of the write: CREATED, UPDATED when an earlier summary exists, or DUPLICATE when that summary
+    is equal.
     """
     source_count: _builtins.int
-    """source_count is of how many memories it was made."""
+    """source_count is the number of memories that the summary covers."""
     notice: _builtins.str
-    """notice says in English why the language model did not sum up. Empty: it did, or there is none."""
+    """notice is the reason, in English, why the language model did not write the summary. Empty: it did, or there is
+    none.
+    """
     consistency_token: _builtins.str
-    """consistency_token makes a later search see this change: SearchRequest.consistency_token. Never empty."""
+    """consistency_token makes later searches include this change: see MemoryService. Never empty."""
     @_builtins.property
     def memory(self) -> _types_pb2.Memory:
-        """memory is the summary. Its `derived_from` names at most 64 of the memories that it was made of: those it quotes
-        first, then the most important. Always set.
+        """memory is the summary. Its `derived_from_ids` name at most 64 of its sources: the quoted ones first, then the most
+        important. Always set.
         """
 
     @_builtins.property
     def redactions(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Redaction]:
-        """redactions say which secrets were replaced, when the setting `redaction.writes` is on. Empty: none."""
+        """redactions are the kinds of secrets that were replaced, when the setting `redaction.writes` is on. Empty: none."""
 
     def __init__(
         self,
@@ -1013,11 +1029,11 @@ Global___SummarizePeriodResponse: _TypeAlias = SummarizePeriodResponse  # noqa: 
 
 @_typing.final
 class ListDueRemindersRequest(_message.Message):
-    """ListDueRemindersRequest asks which memories are due: those with a Memory.reminder whose day it is, and whose slot has
-    begun and was not acknowledged. One that comes once and was not acknowledged at all on its day is listed for some days
-    after, too, as overdue; one that comes every year on its day only. A memory that is not ACTIVE, expired, not true now
-    (Memory.valid_from and valid_to) or of tier ARCHIVED reminds of nothing. Listing changes nothing: what is listed is
-    listed again until AcknowledgeReminder says that it was given.
+    """ListDueRemindersRequest selects the due memories: those with a Memory.reminder whose day is today, and whose slot has
+    begun and was not acknowledged. A one-time reminder that was not acknowledged on its day is listed for some days
+    after, too, as overdue; a yearly one on its day only. A memory that is not ACTIVE, is expired, is not valid now
+    (Memory.valid_from and valid_to) or is of tier ARCHIVED is not listed. Listing changes nothing: a reminder is listed
+    until AcknowledgeReminder records its delivery.
 
     Errors: INVALID_ARGUMENT also for a page_token of another request.
     """
@@ -1032,25 +1048,27 @@ class ListDueRemindersRequest(_message.Message):
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     time_zone: _builtins.str
-    """time_zone is the IANA name of the user's zone, such as "Asia/Shanghai": it says which day and which slot it is, for
-    reminders that name no zone. Empty: the setting reminders.time_zone, UTC by default.
+    """time_zone is the IANA name of the user's zone, such as "Asia/Shanghai": it determines the day and the slot of
+    reminders without a zone. Empty: the setting reminders.time_zone, UTC by default.
     """
     slot: _types_pb2.ReminderSlot.ValueType
-    """slot asks as if it were that slot of the day. Unspecified: the one that it is."""
+    """slot replaces the present slot of the day. Unspecified: the slot of `time`."""
     overdue_days: _builtins.int
-    """overdue_days is for how many days after its own a reminder that comes once is listed: 0 to 365. Absent: 7."""
+    """overdue_days is the number of days for which a one-time reminder is listed after its date: 0 to 365. Absent: 7."""
     page_size: _builtins.int
-    """page_size is how many to return at most: 1 to 1 000. 0: 50."""
+    """page_size is the maximum number of reminders on a page: 1 to 1 000. 0: 50."""
     page_token: _builtins.str
-    """page_token is next_page_token of the page before; all else must be as it was. Empty: the first page."""
+    """page_token is the next_page_token of the previous page: see MemoryService. Empty: the first page. All other fields
+    must be unchanged.
+    """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says whose: the memories of its project and the global ones, and the private ones of its session."""
+        """scope selects the memories of its project and the global ones, and the private ones of its session."""
 
     @_builtins.property
     def time(self) -> _timestamp_pb2.Timestamp:
-        """time is the moment to ask about, between the years 1900 and 2999; it may lie in the past or in the future. Memories
-        are as they are now. Unset: now. Following pages are of the moment of the first.
+        """time is the moment for which reminders are evaluated, between the years 1900 and 2999; it may be in the past or in
+        the future. Memories are at their present revisions. Unset: now. Later pages use the moment of the first.
         """
 
     def __init__(
@@ -1076,9 +1094,9 @@ Global___ListDueRemindersRequest: _TypeAlias = ListDueRemindersRequest  # noqa: 
 
 @_typing.final
 class ListDueRemindersResponse(_message.Message):
-    """ListDueRemindersResponse is one page. First come those of every year, then those that come once, by their dates, the
-    longest overdue first; of the same date the earlier written first. A page may hold fewer than page_size and still have
-    one after it.
+    """ListDueRemindersResponse is one page of reminders. Yearly reminders come first, then one-time ones, by date, the
+    longest overdue first; on the same date the memory that was written first. A page may hold fewer than page_size and
+    still not be the last.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1086,10 +1104,10 @@ class ListDueRemindersResponse(_message.Message):
     REMINDERS_FIELD_NUMBER: _builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
-    """next_page_token leads to the next page. Empty: this was the last."""
+    """next_page_token is the page_token of the next page. Empty: this is the last page."""
     @_builtins.property
     def reminders(self) -> _containers.RepeatedCompositeFieldContainer[Global___DueReminder]:
-        """reminders are what is due. Each memory is listed once, for the latest slot."""
+        """reminders are the due memories. Each memory is listed once, for the latest slot."""
 
     def __init__(
         self,
@@ -1115,11 +1133,11 @@ class DueReminder(_message.Message):
     OCCURRENCE_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def memory(self) -> _types_pb2.Memory:
-        """memory is the memory. Always set. Being listed counts no access."""
+        """memory is the memory that is due. Always set. Listing counts no access."""
 
     @_builtins.property
     def occurrence(self) -> _types_pb2.ReminderOccurrence:
-        """occurrence says when it is due, as AcknowledgeReminder takes it. Always set."""
+        """occurrence is the due date and slot, as AcknowledgeReminder takes it. Always set."""
 
     def __init__(
         self,
@@ -1137,10 +1155,10 @@ Global___DueReminder: _TypeAlias = DueReminder  # noqa: Y015
 
 @_typing.final
 class AcknowledgeReminderRequest(_message.Message):
-    """AcknowledgeReminderRequest says that a reminder was given: it is not listed again for that slot of that day, nor is
-    it overdue. What is acknowledged stays so across restarts and changes of the memory, until it is removed for good. A
-    day ahead may be acknowledged, too; then the reminder passes over it. Acknowledging again changes nothing. The memory
-    gets no new revision.
+    """AcknowledgeReminderRequest records the delivery of a reminder: it is no longer listed for that slot of that day, nor
+    overdue. An acknowledgement survives restarts and changes of the memory, until the memory is permanently deleted. A
+    future day can be acknowledged, too; the reminder is then not listed on that day. Acknowledging again has no effect.
+    The memory gets no new revision.
 
     Errors: NOT_FOUND (MEMORY_NOT_FOUND); INVALID_ARGUMENT also when the memory has no reminder, or none that is due on
     that date in that slot; ALREADY_EXISTS (REQUEST_ID_REUSED).
@@ -1157,22 +1175,22 @@ class AcknowledgeReminderRequest(_message.Message):
     id: _builtins.str
     """id is the UUID of the memory."""
     key: _builtins.str
-    """key is the key of the memory: 1 to 256 characters. It is looked up in exactly the scope's project, without one among
-    the global memories.
+    """key is the key of the memory: 1 to 256 characters. The lookup covers exactly the scope's project; without a
+    project_id, the global memories.
     """
     slot: _types_pb2.ReminderSlot.ValueType
-    """slot is the one in which it was given, as ReminderOccurrence.slot names it. Unspecified: all slots of that day."""
+    """slot is the slot of the delivery, as in ReminderOccurrence.slot. Unspecified: all slots of that day."""
     request_id: _builtins.str
-    """request_id makes a repetition safe. Any string of at most 128 characters; a UUID is advised. Empty: a repetition is
-    a new request, which changes nothing either.
+    """request_id makes retries idempotent: see MemoryService. At most 128 characters. Empty: a repetition is a new
+    request, which also has no further effect.
     """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says from where to look."""
+        """scope selects the memories that are visible: see Scope."""
 
     @_builtins.property
     def date(self) -> _types_pb2.CalendarDate:
-        """date is the day, with its year, as ReminderOccurrence.date names it."""
+        """date is the day, with its year, as in ReminderOccurrence.date."""
 
     def __init__(
         self,
@@ -1196,7 +1214,7 @@ Global___AcknowledgeReminderRequest: _TypeAlias = AcknowledgeReminderRequest  # 
 
 @_typing.final
 class AcknowledgeReminderResponse(_message.Message):
-    """AcknowledgeReminderResponse confirms it."""
+    """AcknowledgeReminderResponse holds the memory and the time of the acknowledgement."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1204,11 +1222,11 @@ class AcknowledgeReminderResponse(_message.Message):
     ACKNOWLEDGE_TIME_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def memory(self) -> _types_pb2.Memory:
-        """memory is the memory, as it is. Always set."""
+        """memory is the memory at its present revision. Always set."""
 
     @_builtins.property
     def acknowledge_time(self) -> _timestamp_pb2.Timestamp:
-        """acknowledge_time is when it was acknowledged first. Always set."""
+        """acknowledge_time is the time of the first acknowledgement. Always set."""
 
     def __init__(
         self,
@@ -1227,7 +1245,7 @@ Global___AcknowledgeReminderResponse: _TypeAlias = AcknowledgeReminderResponse  
 @_typing.final
 class Checkpoint(_message.Message):
     """Checkpoint is a name for a moment of one project: exactly the scope's project, or without a project_id the global
-    memories. It holds nothing; what was known then is read from the revisions.
+    memories. It stores no memories; the revisions hold the state of that moment.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1239,16 +1257,16 @@ class Checkpoint(_message.Message):
     name: _builtins.str
     """name is the name, unique in its project."""
     note: _builtins.str
-    """note is what was noted of it. May be empty."""
+    """note is the note of the checkpoint. May be empty."""
     @_builtins.property
     def known_time(self) -> _timestamp_pb2.Timestamp:
-        """known_time is the moment that it names. What was stored until then, and at that moment, is within. A write under
-        way at that very moment may fall on either side.
+        """known_time is the moment of the checkpoint. It includes everything that was stored until then, that moment
+        included. A write in progress at that moment may be on either side.
         """
 
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
-        """create_time is when it was made."""
+        """create_time is the time at which the checkpoint was created."""
 
     def __init__(
         self,
@@ -1268,7 +1286,7 @@ Global___Checkpoint: _TypeAlias = Checkpoint  # noqa: Y015
 
 @_typing.final
 class CreateCheckpointRequest(_message.Message):
-    """CreateCheckpointRequest asks to name a moment.
+    """CreateCheckpointRequest holds the name and the moment of a new checkpoint.
 
     Errors: ALREADY_EXISTS (CHECKPOINT_EXISTS); ALREADY_EXISTS (REQUEST_ID_REUSED).
     """
@@ -1283,14 +1301,14 @@ class CreateCheckpointRequest(_message.Message):
     name: _builtins.str
     """name is the name: 1 to 128 characters, no control characters."""
     note: _builtins.str
-    """note says what it is for. At most 512 characters. May be empty."""
+    """note is a description for people. At most 512 characters. May be empty."""
     request_id: _builtins.str
-    """request_id makes a repetition safe. Any string of at most 128 characters; a UUID is advised. Empty: a repetition is
-    a new request.
+    """request_id makes retries idempotent: see MemoryService. At most 128 characters. Empty: a repetition is a new
+    request.
     """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says of which project."""
+        """scope selects the project."""
 
     @_builtins.property
     def known_time(self) -> _timestamp_pb2.Timestamp:
@@ -1322,7 +1340,7 @@ class CreateCheckpointResponse(_message.Message):
     CHECKPOINT_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def checkpoint(self) -> Global___Checkpoint:
-        """checkpoint is the checkpoint. Always set."""
+        """checkpoint is the new checkpoint. Always set."""
 
     def __init__(
         self,
@@ -1339,9 +1357,9 @@ Global___CreateCheckpointResponse: _TypeAlias = CreateCheckpointResponse  # noqa
 
 @_typing.final
 class ListCheckpointsRequest(_message.Message):
-    """ListCheckpointsRequest asks for the checkpoints of a project.
+    """ListCheckpointsRequest selects the checkpoints of a project.
 
-    Errors: none of its own; a page_token that is not of the same request is INVALID_ARGUMENT.
+    Errors: none of its own; a page_token of another request is INVALID_ARGUMENT.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1350,12 +1368,12 @@ class ListCheckpointsRequest(_message.Message):
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     page_size: _builtins.int
-    """page_size is how many checkpoints a page may hold: 1 to 1 000. 0: 50."""
+    """page_size is the maximum number of checkpoints on a page: 1 to 1 000. 0: 50."""
     page_token: _builtins.str
-    """page_token is next_page_token of the page before. Empty: the first page."""
+    """page_token is the next_page_token of the previous page: see MemoryService. Empty: the first page."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says of which project."""
+        """scope selects the project."""
 
     def __init__(
         self,
@@ -1374,17 +1392,17 @@ Global___ListCheckpointsRequest: _TypeAlias = ListCheckpointsRequest  # noqa: Y0
 
 @_typing.final
 class ListCheckpointsResponse(_message.Message):
-    """ListCheckpointsResponse is one page."""
+    """ListCheckpointsResponse is one page of checkpoints."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     CHECKPOINTS_FIELD_NUMBER: _builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
-    """next_page_token asks for the next page. Empty: this was the last."""
+    """next_page_token is the page_token of the next page. Empty: this is the last page."""
     @_builtins.property
     def checkpoints(self) -> _containers.RepeatedCompositeFieldContainer[Global___Checkpoint]:
-        """checkpoints are the newest by create_time first, equal ones by name."""
+        """checkpoints are ordered by create_time, newest first, then by name."""
 
     def __init__(
         self,
@@ -1402,7 +1420,7 @@ Global___ListCheckpointsResponse: _TypeAlias = ListCheckpointsResponse  # noqa: 
 
 @_typing.final
 class Difference(_message.Message):
-    """Difference is one memory that is otherwise now than it was."""
+    """Difference is one memory that differs from its earlier state."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1412,16 +1430,18 @@ class Difference(_message.Message):
     AFTER_FIELD_NUMBER: _builtins.int
     CHANGED_FIELDS_FIELD_NUMBER: _builtins.int
     memory_id: _builtins.str
-    """memory_id is the memory's UUID."""
+    """memory_id is the UUID of the memory."""
     kind: Global___DifferenceKind.ValueType
-    """kind says how it differs. Never UNSPECIFIED."""
+    """kind is the type of the difference. Never UNSPECIFIED."""
     @_builtins.property
     def before(self) -> _types_pb2.Memory:
-        """before is the memory as it was. Unset when it was not there, is PURGED, or was private to another session then."""
+        """before is the earlier state of the memory. Unset when it did not exist, is PURGED, or was private to another
+        session then.
+        """
 
     @_builtins.property
     def after(self) -> _types_pb2.Memory:
-        """after is the memory as it is, also when it is DELETED. Unset when PURGED."""
+        """after is the present state of the memory, also when it is DELETED. Unset when PURGED."""
 
     @_builtins.property
     def changed_fields(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -1448,9 +1468,9 @@ Global___Difference: _TypeAlias = Difference  # noqa: Y015
 
 @_typing.final
 class DiffCheckpointRequest(_message.Message):
-    """DiffCheckpointRequest asks what changed since a checkpoint.
+    """DiffCheckpointRequest selects the changes since a checkpoint.
 
-    Errors: NOT_FOUND (CHECKPOINT_NOT_FOUND); a page_token that is not of the same request is INVALID_ARGUMENT.
+    Errors: NOT_FOUND (CHECKPOINT_NOT_FOUND); a page_token of another request is INVALID_ARGUMENT.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1460,16 +1480,16 @@ class DiffCheckpointRequest(_message.Message):
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     checkpoint: _builtins.str
-    """checkpoint is its name."""
+    """checkpoint is the name of the checkpoint."""
     page_size: _builtins.int
-    """page_size is how many differences a page may hold: 1 to 100. 0: 20. A page may hold fewer, even none, and not be
-    the last.
+    """page_size is the maximum number of differences on a page: 1 to 100. 0: 20. A page may hold fewer, even none, and
+    not be the last.
     """
     page_token: _builtins.str
-    """page_token is next_page_token of the page before. Empty: the first page."""
+    """page_token is the next_page_token of the previous page: see MemoryService. Empty: the first page."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says of which project; private memories of its session are within, those of others are not."""
+        """scope selects the project, including private memories of its session, excluding those of other sessions."""
 
     def __init__(
         self,
@@ -1489,18 +1509,18 @@ Global___DiffCheckpointRequest: _TypeAlias = DiffCheckpointRequest  # noqa: Y015
 
 @_typing.final
 class DiffCheckpointResponse(_message.Message):
-    """DiffCheckpointResponse is one page."""
+    """DiffCheckpointResponse is one page of differences."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     DIFFERENCES_FIELD_NUMBER: _builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
-    """next_page_token asks for the next page. Empty: this was the last."""
+    """next_page_token is the page_token of the next page. Empty: this is the last page."""
     @_builtins.property
     def differences(self) -> _containers.RepeatedCompositeFieldContainer[Global___Difference]:
-        """differences are by the time of the latest change, oldest first; those removed for good come last. A memory that
-        changes while pages are read may come again, with its newest state.
+        """differences are ordered by the time of the latest change, oldest first; permanently deleted memories come last. A
+        memory that changes during the iteration may be returned again, with its newest state.
         """
 
     def __init__(
@@ -1519,9 +1539,9 @@ Global___DiffCheckpointResponse: _TypeAlias = DiffCheckpointResponse  # noqa: Y0
 
 @_typing.final
 class RollbackToCheckpointRequest(_message.Message):
-    """RollbackToCheckpointRequest asks to bring a project back to a checkpoint.
+    """RollbackToCheckpointRequest selects the project and the checkpoint to restore.
 
-    Errors: NOT_FOUND (CHECKPOINT_NOT_FOUND); DEADLINE_EXCEEDED when the time was over in between, repeat it then with
+    Errors: NOT_FOUND (CHECKPOINT_NOT_FOUND); DEADLINE_EXCEEDED when the deadline passed in between, repeat it then with
     the same request_id; ALREADY_EXISTS (REQUEST_ID_REUSED).
     """
 
@@ -1533,19 +1553,18 @@ class RollbackToCheckpointRequest(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     WAIT_FOR_FIELD_NUMBER: _builtins.int
     checkpoint: _builtins.str
-    """checkpoint is its name."""
+    """checkpoint is the name of the checkpoint."""
     dry_run: _builtins.bool
-    """dry_run counts what would be done and changes nothing. It does not foresee keys that are in the way."""
+    """dry_run counts the changes without making them. It does not detect keys that other memories have taken."""
     request_id: _builtins.str
-    """request_id makes a repetition safe, and lets a rollback that broke off go on within 24 hours. Any string of at most
-    128 characters; a UUID is advised. Empty: a repetition is a new rollback, which also ends where the first would.
-    Ignored when dry_run.
+    """request_id makes retries idempotent and resumes an interrupted rollback within 24 hours: see MemoryService. At most
+    128 characters. Empty: a repetition is a new rollback, with the same result. Ignored with dry_run.
     """
     wait_for: _types_pb2.WaitFor.ValueType
-    """wait_for says when to return. Unspecified: INDEXED."""
+    """wait_for selects the point at which the call returns: see WaitFor. Unspecified: INDEXED."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says of which project; private memories of its session go back with it, those of other sessions stay."""
+        """scope selects the project; private memories of its session are rolled back with it, those of other sessions stay."""
 
     def __init__(
         self,
@@ -1566,7 +1585,7 @@ Global___RollbackToCheckpointRequest: _TypeAlias = RollbackToCheckpointRequest  
 
 @_typing.final
 class UnrestoredMemory(_message.Message):
-    """UnrestoredMemory is a memory that a rollback left as it is."""
+    """UnrestoredMemory is a memory that a rollback did not change."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1574,11 +1593,11 @@ class UnrestoredMemory(_message.Message):
     REASON_FIELD_NUMBER: _builtins.int
     BLOCKING_MEMORY_ID_FIELD_NUMBER: _builtins.int
     memory_id: _builtins.str
-    """memory_id is the memory's UUID."""
+    """memory_id is the UUID of the memory."""
     reason: Global___UnrestoredReason.ValueType
-    """reason is why. Never UNSPECIFIED."""
+    """reason is the reason for which the memory was not changed. Never UNSPECIFIED."""
     blocking_memory_id: _builtins.str
-    """blocking_memory_id is the id of the memory that has its key, where that may be known. Else empty."""
+    """blocking_memory_id is the id of the memory that has its key, if that is visible. Otherwise empty."""
     def __init__(
         self,
         *,
@@ -1596,7 +1615,7 @@ Global___UnrestoredMemory: _TypeAlias = UnrestoredMemory  # noqa: Y015
 
 @_typing.final
 class RollbackToCheckpointResponse(_message.Message):
-    """RollbackToCheckpointResponse says what a rollback did, or would do."""
+    """RollbackToCheckpointResponse holds the result of a rollback."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1609,26 +1628,26 @@ class RollbackToCheckpointResponse(_message.Message):
     UNDO_CHECKPOINT_FIELD_NUMBER: _builtins.int
     CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
     changed_count: _builtins.int
-    """changed_count is how many memories say again what they said."""
+    """changed_count is the number of memories whose earlier fields were restored."""
     deleted_count: _builtins.int
-    """deleted_count is how many memories that are new since, or were DELETED then, were deleted softly."""
+    """deleted_count is the number of memories that were softly deleted because they are new since, or were DELETED then."""
     restored_count: _builtins.int
-    """restored_count is how many memories that were deleted since came back."""
+    """restored_count is the number of deleted memories that were restored."""
     unrestored_count: _builtins.int
-    """unrestored_count is how many memories were left as they are."""
+    """unrestored_count is the number of memories that were not changed although they differ."""
     undo_checkpoint: _builtins.str
-    """undo_checkpoint is the name of the checkpoint of the moment before: roll back to it to undo this. Empty when
-    nothing was to be done, and when dry_run.
+    """undo_checkpoint is the name of the checkpoint of the moment before: roll back to it to undo this. Empty when there
+    was nothing to change, and with dry_run.
     """
     consistency_token: _builtins.str
-    """consistency_token makes a later search see all of it: SearchRequest.consistency_token. Empty when dry_run."""
+    """consistency_token makes later searches include this change: see MemoryService. Empty with dry_run."""
     @_builtins.property
     def checkpoint(self) -> Global___Checkpoint:
-        """checkpoint is the one rolled back to. Always set."""
+        """checkpoint is the restored checkpoint. Always set."""
 
     @_builtins.property
     def unrestored(self) -> _containers.RepeatedCompositeFieldContainer[Global___UnrestoredMemory]:
-        """unrestored are the first of them, at most 100."""
+        """unrestored are the first of these memories, at most 100."""
 
     def __init__(
         self,
@@ -1652,23 +1671,24 @@ Global___RollbackToCheckpointResponse: _TypeAlias = RollbackToCheckpointResponse
 
 @_typing.final
 class ExportUserRequest(_message.Message):
-    """ExportUserRequest asks for everything that is stored of a user: the memories of every project, layer and status with
-    all their fields, earlier revisions, sessions with their messages, conflicts, checkpoints, what is known of files, and
-    what is left of memories that were removed for good. Not in it are the bytes of files (FileService.DownloadFile gives
-    them), request ids with their answers, and changes as WatchMemories tells them.
+    """ExportUserRequest selects the user to export: the memories of every project, layer and status with all their fields,
+    earlier revisions, sessions with their messages, conflicts, checkpoints, file records, and the tombstones of
+    permanently deleted memories. The export does not contain the bytes of files (use FileService.DownloadFile), request
+    ids with their responses, and the changes that WatchMemories streams.
 
-    What comes back is a file, in pieces: JSON Lines in UTF-8, each line one object whose first field is `record`. The
-    first line is the header: {"record":"header","format":"memsvc-user","version":1,"user_id":…,"create_time":…,
-    "counts":{KIND:NUMBER}}. Then come the records: `session`s and `file`s, then each `memory` followed by its `revision`s (the earlier
-    ones, oldest first), in the order in which they were written, then `conflict`s, `checkpoint`s and `tombstone`s. The
-    last line is the footer: {"record":"footer","lines":…,"counts":…,"sha256":…}, where `lines` counts the lines before it
-    and `sha256` is the digest of their bytes in hexadecimal; so a file that was cut or changed is noticed. Fields have the
-    names of this API and are left out when empty; enums are their names without prefix; times are RFC 3339 with
-    microseconds. With a memory come what it states (`statements`), when it comes due (`reminder`) and when it was given
-    (`acknowledged`); chunks and content hashes follow from the content and are not in it. The user's id is in the header
-    alone, and numbers of the store nowhere.
+    The responses are the pieces of one file: JSON Lines in UTF-8, each line one object whose first field is `record`.
+    The first line is the header: {"record":"header","format":"memsvc-user","version":1,"user_id":…,"create_time":…,
+    "counts":{KIND:NUMBER}}. Then come the records: `session`s and `file`s, then each `memory` followed by its
+    `revision`s (the earlier ones, oldest first), in the order in which they were written, then `conflict`s,
+    `checkpoint`s and `tombstone`s. The last line is the footer: {"record":"footer","lines":…,"counts":…,"sha256":…},
+    where `lines` counts the lines before it and `sha256` is the digest of their bytes in hexadecimal, so that an import
+    detects a truncated or changed file. Fields have the names of this API and are left out when empty; enums are their
+    names without prefix; times are RFC 3339 with microseconds. A memory includes its statements (`statements`), its
+    reminder (`reminder`) and the acknowledgements of it (`acknowledged`); chunks and content hashes are derived from the
+    content and are not included. The user's id is in the header alone, and internal numbers of the store are not
+    included.
 
-    Errors: RESOURCE_EXHAUSTED (LIMIT_EXCEEDED) when two exports are under way already.
+    Errors: RESOURCE_EXHAUSTED (LIMIT_EXCEEDED) when two exports are running already.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1676,13 +1696,13 @@ class ExportUserRequest(_message.Message):
     SCOPE_FIELD_NUMBER: _builtins.int
     INCLUDE_VECTORS_FIELD_NUMBER: _builtins.int
     include_vectors: _builtins.bool
-    """include_vectors puts the embeddings that the service keeps into the file (`vectors`: base64 of little-endian float32),
-    and the name of their model into its header, so that an import with the same model need not embed anything again. It
-    makes the file several times as large. Embeddings that callers gave are always in it (`given_vector`).
+    """include_vectors adds the stored embeddings to the file (`vectors`: base64 of little-endian float32), and the name
+    of their model to its header, so that an import with the same model computes no embeddings. It makes the file
+    several times as large. Embeddings that clients gave are always included (`given_vector`).
     """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope names the user. Its other fields must be empty: a user is exported whole."""
+        """scope selects the user. Its other fields must be empty: a user is exported as a whole."""
 
     def __init__(
         self,
@@ -1700,9 +1720,9 @@ Global___ExportUserRequest: _TypeAlias = ExportUserRequest  # noqa: Y015
 
 @_typing.final
 class ExportUserResponse(_message.Message):
-    """ExportUserResponse is a piece of the file. The pieces in order are the file; a line may go on in the next one. All are
-    of one moment, that of the call, whatever is written meanwhile. The stream ends when the file does; one that breaks off
-    cannot be resumed: call again.
+    """ExportUserResponse is a piece of the file. The concatenated pieces are the file; a line may continue in the next
+    piece. All pieces show the moment of the call, independent of later writes. The stream ends with the file; an
+    interrupted stream cannot be resumed: call again.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1713,9 +1733,9 @@ class ExportUserResponse(_message.Message):
     data: _builtins.bytes
     """data is 1 to 262 144 bytes of the file."""
     record_count: _builtins.int
-    """record_count is how many records the file has up to the end of this piece, without header and footer."""
+    """record_count is the number of records up to the end of this piece, without header and footer."""
     total_count: _builtins.int
-    """total_count is how many it will have in the end."""
+    """total_count is the number of records in the whole file."""
     def __init__(
         self,
         *,
@@ -1733,30 +1753,30 @@ Global___ExportUserResponse: _TypeAlias = ExportUserResponse  # noqa: Y015
 
 @_typing.final
 class ImportUserRequest(_message.Message):
-    """ImportUserRequest is one message of an import of a file that ExportUser made: first the header, then the file in pieces.
+    """ImportUserRequest is one message of an import of a file of ExportUser: first the header, then the file in pieces.
 
-    Records that are not here yet are stored as they are in the file: ids, times, revisions, counts, trust and status; nothing
-    is redacted, extracted or withheld anew. Each is durable with its batch (about 400 records). Records that are here already
-    and say the same are passed over, so that the same file may be sent again at any time, for instance after a break: it goes
-    on where it was, and no request_id is needed. Records that are here and differ, or whose key or content another memory
-    has, are left out, and the responses tell of each. How often a memory was read does not count as a difference.
+    New records are stored as they are in the file: ids, times, revisions, counts, trust and status; nothing is redacted,
+    extracted or withheld again. Each is durable with its batch (about 400 records). Records that exist and are equal are
+    skipped, so the same file can be sent again at any time, for instance after an interruption: the import continues
+    where it was, without a request_id. Records that exist and differ, or whose key or content another memory has, are
+    left out, and the responses report each. A different access count is not a difference.
 
-    A file of another user is taken in under new ids throughout, each made of the old id and the user alone, so that a
-    repetition finds them; what memories say of each other follows, and so do references to files that came with it: in
+    The records of a file of another user get new ids, each derived from the old id and the user alone, so that a
+    repetition finds them; links between memories follow, and so do references to files of the same export: in
     `file_refs`, in the `memory_id` of attachments, and in contents and their earlier revisions, in the places where the
-    service finds references, whose hashes are then others. References to what did not come with the file stay as they are. In
-    a file of the same user only those ids are replaced that belong to memories or files of other users: none of these is
-    changed or shown. Vectors are kept when they are of the model and the version of the service's own; they are believed, so
-    take files in only from where you trust them. A content that got other ids is embedded anew.
+    service finds references, whose hashes change accordingly. References to other files stay as they are. In a file of
+    the same user only ids are replaced that belong to memories or files of other users: none of these is changed or
+    shown. Vectors are kept when they are of the model and the version of the service's own; they are not verified, so
+    import only files from trusted sources. A content with replaced ids is embedded again.
 
-    Lines are held to the rules of those who write memories and files, as far as what this service has stored keeps to them:
-    a reminder may be of any year, and of a time zone that is not known here, and texts may be longer by what stands in them
-    for secrets. A revision is at most 4 294 967 296.
+    Lines must obey the rules for writes of memories and files, with exceptions for data that this service can have
+    stored: a reminder may be of any year, and of a time zone that is not known here, and texts may be longer because of
+    the placeholders of redacted secrets. A revision is at most 4 294 967 296.
 
-    Errors: INVALID_ARGUMENT, with a field such as "data.lines[17].importance" (lines count from 1), when a line is wrong, is of an
-    unknown kind and does not say `"optional":true`, or is longer than 32 MiB; "data.lines[1].version" when the file is of another
-    version; "data.lines[N].record" when it was cut, "data.lines[N].sha256" when it was changed: what came before is stored, and
-    stays. FAILED_PRECONDITION (ERASURE_RUNNING).
+    Errors: INVALID_ARGUMENT, with a field such as "data.lines[17].importance" (lines count from 1), when a line is
+    invalid, is of an unknown kind without `"optional":true`, or is longer than 32 MiB; "data.lines[1].version" when the
+    file is of another version; "data.lines[N].record" when it is truncated, "data.lines[N].sha256" when it was changed:
+    the records before stay stored. FAILED_PRECONDITION (ERASURE_RUNNING).
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1764,8 +1784,8 @@ class ImportUserRequest(_message.Message):
     HEADER_FIELD_NUMBER: _builtins.int
     DATA_FIELD_NUMBER: _builtins.int
     data: _builtins.bytes
-    """data is the next piece of the file, in every message after the header: of any size that the service takes as a
-    message, 256 KiB is advised. Empty: nothing.
+    """data is the next piece of the file, in every message after the header: of any size within the message size limit
+    of the service, 256 KiB is recommended. Empty pieces are allowed.
     """
     @_builtins.property
     def header(self) -> Global___ImportUserHeader:
@@ -1789,18 +1809,18 @@ Global___ImportUserRequest: _TypeAlias = ImportUserRequest  # noqa: Y015
 
 @_typing.final
 class ImportUserHeader(_message.Message):
-    """ImportUserHeader says into whom to import."""
+    """ImportUserHeader holds the options of an import."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     SCOPE_FIELD_NUMBER: _builtins.int
     WAIT_FOR_FIELD_NUMBER: _builtins.int
     wait_for: _types_pb2.WaitFor.ValueType
-    """wait_for says when the last response comes. Unspecified: STORED. INDEXED: when searches find everything."""
+    """wait_for selects the point at which the last response is sent: see WaitFor. Unspecified: STORED."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope names the user who gets the records, whosever they were. Its other fields must be empty: projects, agents and
-        sessions are those of the file.
+        """scope is the user that becomes the owner of the records, whoever owned them before. Its other fields must be empty:
+        projects, agents and sessions are those of the file.
         """
 
     def __init__(
@@ -1819,8 +1839,8 @@ Global___ImportUserHeader: _TypeAlias = ImportUserHeader  # noqa: Y015
 
 @_typing.final
 class ImportUserResponse(_message.Message):
-    """ImportUserResponse tells how far an import is. One comes at once after the header, then one after batches and at least
-    one a second, and the last one has `done`. All numbers are of this stream, so far.
+    """ImportUserResponse reports the progress of an import. One is sent at once after the header, then one after batches
+    and at least one a second, and the last one has `done`. All counts are those of this stream, so far.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1856,30 +1876,30 @@ class ImportUserResponse(_message.Message):
     DONE_FIELD_NUMBER: _builtins.int
     CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
     line_count: _builtins.int
-    """line_count is how many lines of the file are durable."""
+    """line_count is the number of lines of the file that are durable."""
     total_count: _builtins.int
-    """total_count is how many records the header of the file announces. 0 until it was read."""
+    """total_count is the number of records that the header of the file announces. 0 until it was read."""
     unchanged_count: _builtins.int
-    """unchanged_count is how many records were here already and say the same."""
+    """unchanged_count is the number of records that existed and are equal."""
     skipped_count: _builtins.int
-    """skipped_count is how many records were left out. The issues tell of them."""
+    """skipped_count is the number of records that were left out. The issues report them."""
     vector_count: _builtins.int
-    """vector_count is how many vectors of the file were kept, those that were here already included."""
+    """vector_count is the number of vectors of the file that were kept, including those that existed already."""
     records_per_second: _builtins.float
-    """records_per_second is the mean speed so far. 0 before the first batch."""
+    """records_per_second is the mean rate so far. 0 before the first batch."""
     done: _builtins.bool
-    """done says that the whole file was read, that its footer fits, and that everything is durable."""
+    """done is true when the whole file was read, its footer matches, and everything is durable."""
     consistency_token: _builtins.str
-    """consistency_token makes a later search see everything that is stored: SearchRequest.consistency_token. Empty until
-    something was stored.
+    """consistency_token makes later searches include everything that is stored: see MemoryService. Empty until something
+    was stored.
     """
     @_builtins.property
     def stored_counts(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """stored_counts is how many records were stored, by their kind: "memory", "revision", "session" and others."""
+        """stored_counts is the number of stored records by kind: "memory", "revision", "session" and others."""
 
     @_builtins.property
     def issues(self) -> _containers.RepeatedCompositeFieldContainer[Global___ImportIssue]:
-        """issues are what happened since the response before, at most 500 in one response, by ascending line."""
+        """issues are the issues since the previous response, at most 500 in one response, by ascending line."""
 
     def __init__(
         self,
@@ -1905,7 +1925,7 @@ Global___ImportUserResponse: _TypeAlias = ImportUserResponse  # noqa: Y015
 
 @_typing.final
 class ImportIssue(_message.Message):
-    """ImportIssue is a record that was not simply stored."""
+    """ImportIssue is a record that was left out or stored differently."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1916,17 +1936,17 @@ class ImportIssue(_message.Message):
     MESSAGE_FIELD_NUMBER: _builtins.int
     BLOCKING_ID_FIELD_NUMBER: _builtins.int
     line: _builtins.int
-    """line is its line in the file, from 1."""
+    """line is the line of the record in the file, counted from 1."""
     kind: _builtins.str
-    """kind is what it is, such as "memory"."""
+    """kind is the kind of the record, such as "memory"."""
     id: _builtins.str
-    """id is the id or the name that it has in the file."""
+    """id is the id or the name of the record in the file."""
     reason: Global___ImportIssueReason.ValueType
-    """reason says why. Never unspecified."""
+    """reason is the reason for which the record was left out or stored differently. Never UNSPECIFIED."""
     message: _builtins.str
-    """message says it in English."""
+    """message describes the issue in English."""
     blocking_id: _builtins.str
-    """blocking_id is the id of the memory of the user that has the key or the content. Empty where there is none."""
+    """blocking_id is the id of the user's memory that has the key or the content. Empty where there is none."""
     def __init__(
         self,
         *,
@@ -1947,19 +1967,21 @@ Global___ImportIssue: _TypeAlias = ImportIssue  # noqa: Y015
 
 @_typing.final
 class EraseUserRequest(_message.Message):
-    """EraseUserRequest asks to forget a user for good, or how much there would be to forget. Erased are the memories of all
+    """EraseUserRequest selects a user to erase permanently, or to count its data. The erasure covers the memories of all
     projects and layers with their revisions, keywords, statements, conflicts and vectors, the embeddings of their texts
-    unless others need the same ones, sessions and messages, checkpoints, files, and their bytes unless somebody else has the
-    same, what was left of memories that were removed before, remembered requests with their answers, and whose the changes were that watches read; all entries of the indexes, which
-    are then written anew so that nothing stays in their files; and what is kept in memory. It works in parts, each one
-    transaction, while others read and write. Backups are left alone; the receipt names them.
+    unless others need the same ones, sessions and messages, checkpoints, files, and their bytes unless another user has
+    the same, the tombstones of permanently deleted memories, recorded requests with their responses, and the owner of
+    the changes that watches read; all entries of the indexes, which are then rewritten so that nothing remains in their
+    files; and all caches in memory. It works in parts, each one transaction, while other clients read and write. Backups
+    are not changed; the receipt names them.
 
-    While it runs, and afterwards for calls that were begun before its end, nothing new of the user can be stored
-    (ERASURE_RUNNING). Afterwards the id is free, as if it had never been used. An erasure that broke off is finished when the
-    service starts, or by calling again. It takes seconds for each 10 000 memories of all users together: give it time.
+    During the erasure, and afterwards for calls that began before its end, no data of the user can be stored
+    (ERASURE_RUNNING). Afterwards the id is free, as if it had never been used. An interrupted erasure is completed when
+    the service starts, or by calling again. It takes seconds for each 10 000 memories of all users together: set a long
+    deadline.
 
-    Errors: UNAVAILABLE (BACKEND_UNAVAILABLE) and DEADLINE_EXCEEDED when it is not finished: it is begun, and goes on when it
-    is called again.
+    Errors: UNAVAILABLE (BACKEND_UNAVAILABLE) and DEADLINE_EXCEEDED when it is not complete: it has begun, and continues
+    with the next call.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1968,14 +1990,14 @@ class EraseUserRequest(_message.Message):
     CONFIRM_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     confirm: _builtins.bool
-    """confirm says that the user is to be erased. False: nothing is changed, and the receipt says what would be removed."""
+    """confirm starts the erasure. False: nothing is changed, and the receipt reports the data that would be removed."""
     request_id: _builtins.str
-    """request_id makes a repetition safe: the same id gets the same receipt, for 24 hours. Any string of at most 128
-    characters; a UUID is advised. Empty: a repetition is a new request, which finds nothing. Of no effect without confirm.
+    """request_id makes retries idempotent: the same id gets the same receipt, for 24 hours. At most 128 characters.
+    Empty: a repetition is a new request, which finds nothing. Ignored without confirm.
     """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope names the user. Its other fields must be empty: a user is erased whole."""
+        """scope selects the user. Its other fields must be empty: a user is erased as a whole."""
 
     def __init__(
         self,
@@ -2001,7 +2023,7 @@ class EraseUserResponse(_message.Message):
     RECEIPT_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def receipt(self) -> Global___ErasureReceipt:
-        """receipt is what was done. Always set."""
+        """receipt is the result of the erasure or of the dry run. Always set."""
 
     def __init__(
         self,
@@ -2018,8 +2040,8 @@ Global___EraseUserResponse: _TypeAlias = EraseUserResponse  # noqa: Y015
 
 @_typing.final
 class ErasureReceipt(_message.Message):
-    """ErasureReceipt says what an erasure did, or would do. It names the user nowhere; of the erasure itself a digest of the
-    user's id is kept for 24 hours.
+    """ErasureReceipt is the result of an erasure or of a dry run. It does not contain the user's id; the service keeps a
+    digest of that id for 24 hours.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -2032,33 +2054,33 @@ class ErasureReceipt(_message.Message):
     BACKUPS_FIELD_NUMBER: _builtins.int
     SEARCHED_FILE_COUNT_FIELD_NUMBER: _builtins.int
     dry_run: _builtins.bool
-    """dry_run says that nothing was changed."""
+    """dry_run is true when nothing was changed."""
     clean: _builtins.bool
-    """clean says that every search afterwards found nothing of the user. False in a dry run, and when stores[].remaining_count
-    says otherwise: then erase again.
+    """clean is true when no verification found data of the user afterwards. False in a dry run, and when any
+    stores[].remaining_count is not 0: then erase again.
     """
     searched_file_count: _builtins.int
-    """searched_file_count is how many files of the data directory were read through, from end to end, for samples of what was
-    removed. 0 in a dry run, and when there was nothing to take a sample of.
+    """searched_file_count is the number of files of the data directory that were read completely and searched for samples
+    of the removed data. 0 in a dry run, and when there was nothing to sample.
     """
     @_builtins.property
     def start_time(self) -> _timestamp_pb2.Timestamp:
-        """start_time is when the erasure began. Always set."""
+        """start_time is the time at which the erasure began. Always set."""
 
     @_builtins.property
     def end_time(self) -> _timestamp_pb2.Timestamp:
-        """end_time is when it was finished. Always set; that of a dry run is begin_time."""
+        """end_time is the time at which it ended. Always set; in a dry run it is start_time."""
 
     @_builtins.property
     def stores(self) -> _containers.RepeatedCompositeFieldContainer[Global___ErasedStore]:
-        """stores are "metadata", "vectors", "lexical", "blobs" (the bytes of files) and, but for a dry run, "files" (those of the
-        data directory).
+        """stores are "metadata", "vectors", "lexical", "blobs" (the bytes of files) and, except in a dry run, "files" (those
+        of the data directory).
         """
 
     @_builtins.property
     def backups(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """backups are the names of the backups of the service that are there, and may hold the user still: those made before
-        end_time. They are not changed. Restoring one brings the user back.
+        """backups are the names of the existing backups of the service that may still contain the user: those made before
+        end_time. They are not changed. Restoring one restores the user.
         """
 
     def __init__(
@@ -2082,7 +2104,7 @@ Global___ErasureReceipt: _TypeAlias = ErasureReceipt  # noqa: Y015
 
 @_typing.final
 class ErasedStore(_message.Message):
-    """ErasedStore is what became of one store."""
+    """ErasedStore is the result of one store."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -2110,16 +2132,16 @@ class ErasedStore(_message.Message):
     REMOVED_COUNTS_FIELD_NUMBER: _builtins.int
     REMAINING_COUNT_FIELD_NUMBER: _builtins.int
     store: _builtins.str
-    """store is its name."""
+    """store is the name of the store."""
     remaining_count: _builtins.int
-    """remaining_count is how much a search of the store found afterwards; of "files", how many files hold something. 0 in a
-    dry run.
+    """remaining_count is the number of objects that a search of the store found afterwards; of "files", the number of
+    files that contain any. 0 in a dry run.
     """
     @_builtins.property
     def removed_counts(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """removed_counts is how much was there and was removed, or would be, by what it is: the table's name in the metadata
-        store, "entries" in an index, "blobs", and "orphan_blobs" for bytes that no file names any more, whoever's they were.
-        Names that count 0 are left out.
+        """removed_counts is the number of objects that were removed, or would be, by type: the table's name in the metadata
+        store, "entries" in an index, "blobs", and "orphan_blobs" for bytes that no file refers to any more, of any user.
+        Types with count 0 are left out.
         """
 
     def __init__(

@@ -26,14 +26,14 @@ if _version_not_supported:
 
 
 class LifecycleServiceStub(object):
-    """LifecycleService keeps memories over time: maintenance, promotion, archive, consolidation, reminders, summaries,
+    """LifecycleService maintains memories over time: maintenance, promotion, archive, consolidation, reminders, summaries,
     checkpoints, export, import and erasure.
 
-    Beside the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at
-    once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED), UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL.
-    ErrorReason says what to do then.
-    Where the service asks for API keys, also with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and
-    PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
+    In addition to the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all
+    violations at once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED), UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and
+    INTERNAL. ErrorReason describes the handling. If the service requires API keys, every call may also fail with
+    UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and PERMISSION_DENIED (PERMISSION_DENIED): see
+    ApiKeyRole.
     """
 
     def __init__(self, channel):
@@ -120,55 +120,57 @@ class LifecycleServiceStub(object):
 
 
 class LifecycleServiceServicer(object):
-    """LifecycleService keeps memories over time: maintenance, promotion, archive, consolidation, reminders, summaries,
+    """LifecycleService maintains memories over time: maintenance, promotion, archive, consolidation, reminders, summaries,
     checkpoints, export, import and erasure.
 
-    Beside the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at
-    once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED), UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL.
-    ErrorReason says what to do then.
-    Where the service asks for API keys, also with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and
-    PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
+    In addition to the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all
+    violations at once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED), UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and
+    INTERNAL. ErrorReason describes the handling. If the service requires API keys, every call may also fail with
+    UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and PERMISSION_DENIED (PERMISSION_DENIED): see
+    ApiKeyRole.
     """
 
     def RunMaintenance(self, request, context):
-        """RunMaintenance expires, promotes, archives, compacts and merges memories as is due, or lists what is due, and tells
-        its progress.
+        """RunMaintenance expires, promotes, archives, compacts and merges the memories that are due, or lists them, and
+        reports its progress.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ArchiveMemory(self, request, context):
-        """ArchiveMemory puts a memory out of use. It can come back.
+        """ArchiveMemory archives a memory. The memory can be restored.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def PromoteMemory(self, request, context):
-        """PromoteMemory keeps what a short-term memory says for good: a long-term memory is made of it, and it is archived.
+        """PromoteMemory stores the content of a short-term memory as a new long-term memory, and archives the short-term
+        memory.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ConsolidateMemories(self, request, context):
-        """ConsolidateMemories merges memories that say the same, the newest first, and archives what they were made of. It can
-        be undone.
+        """ConsolidateMemories merges memories with the same content, newest first, and archives the originals. It can be
+        undone.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def UndoConsolidation(self, request, context):
-        """UndoConsolidation takes a merged memory apart again.
+        """UndoConsolidation splits a merged memory into its originals again.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def SummarizePeriod(self, request, context):
-        """SummarizePeriod sums up what the memories of a project say of a month, a span of time or a topic, in a memory.
+        """SummarizePeriod summarises the memories of a project from a month, a time range or on a topic, and stores the
+        summary as a memory.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -182,15 +184,15 @@ class LifecycleServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def AcknowledgeReminder(self, request, context):
-        """AcknowledgeReminder takes note that a reminder was given, so that it is given once in each slot.
+        """AcknowledgeReminder records that a reminder was delivered, so that it is delivered once in each slot.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CreateCheckpoint(self, request, context):
-        """CreateCheckpoint names a moment of a project, the present one or an earlier one. It copies nothing and costs
-        nothing.
+        """CreateCheckpoint names a moment of a project, the present one or an earlier one. It copies no data and takes
+        constant time.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -204,42 +206,42 @@ class LifecycleServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def DiffCheckpoint(self, request, context):
-        """DiffCheckpoint returns what is otherwise now than it was at a checkpoint, page by page.
+        """DiffCheckpoint returns the differences between a checkpoint and the present state, page by page.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RollbackToCheckpoint(self, request, context):
-        """RollbackToCheckpoint brings all memories of a project back to what they said at a checkpoint, by new revisions, and
+        """RollbackToCheckpoint restores all memories of a project to their state at a checkpoint, by new revisions, and
         softly deletes those that are new since: nothing is lost. The moment before gets a checkpoint of its own, so a
-        rollback can be rolled back. It works in parts of 200 memories, each one transaction, while others write in
-        between; what they write after its start stays. When it breaks off, repeat it with the same request_id: it goes on.
-        The messages of a session go back only with a scope of that session: those that were trimmed since are live again,
-        and their summary goes. With any other scope they stay archived, and the summary stays.
+        rollback can be rolled back. It works in parts of 200 memories, each one transaction, while other clients write;
+        their writes after its start stay. When it is interrupted, repeat it with the same request_id: it continues. The
+        messages of a session are rolled back only with a scope of that session: those that were trimmed since are live
+        again, and their summary is deleted. With any other scope they stay archived, and the summary stays.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ExportUser(self, request, context):
-        """ExportUser tells everything that is stored of a user, as of one moment, as a file of JSON Lines in pieces.
+        """ExportUser streams all stored data of a user, as of one moment, as a file of JSON Lines in pieces.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ImportUser(self, request_iterator, context):
-        """ImportUser takes in a file that ExportUser made, here or elsewhere, for the same user or another. The same file again
-        changes nothing.
+        """ImportUser imports a file of ExportUser, from this service or another, for the same user or another. Importing the
+        same file again has no effect.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def EraseUser(self, request, context):
-        """EraseUser forgets a user for good, in every store, index, cache and file, and gives a receipt of it that was checked.
-        Without `confirm` it only says what it would remove.
+        """EraseUser permanently deletes a user from every store, index, cache and file, and returns a verified receipt.
+        Without `confirm` it only reports the data that it would delete.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -332,14 +334,14 @@ def add_LifecycleServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class LifecycleService(object):
-    """LifecycleService keeps memories over time: maintenance, promotion, archive, consolidation, reminders, summaries,
+    """LifecycleService maintains memories over time: maintenance, promotion, archive, consolidation, reminders, summaries,
     checkpoints, export, import and erasure.
 
-    Beside the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at
-    once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED), UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL.
-    ErrorReason says what to do then.
-    Where the service asks for API keys, also with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and
-    PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
+    In addition to the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all
+    violations at once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED), UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and
+    INTERNAL. ErrorReason describes the handling. If the service requires API keys, every call may also fail with
+    UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and PERMISSION_DENIED (PERMISSION_DENIED): see
+    ApiKeyRole.
     """
 
     @staticmethod

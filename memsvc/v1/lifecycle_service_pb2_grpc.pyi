@@ -27,14 +27,14 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class LifecycleServiceStub:
-    """LifecycleService keeps memories over time: maintenance, promotion, archive, consolidation, reminders, summaries,
+    """LifecycleService maintains memories over time: maintenance, promotion, archive, consolidation, reminders, summaries,
     checkpoints, export, import and erasure.
 
-    Beside the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at
-    once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED), UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL.
-    ErrorReason says what to do then.
-    Where the service asks for API keys, also with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and
-    PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
+    In addition to the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all
+    violations at once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED), UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and
+    INTERNAL. ErrorReason describes the handling. If the service requires API keys, every call may also fail with
+    UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and PERMISSION_DENIED (PERMISSION_DENIED): see
+    ApiKeyRole.
     """
 
     @_typing.overload
@@ -42,121 +42,129 @@ class LifecycleServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> LifecycleServiceAsyncStub: ...
     RunMaintenance: _grpc.UnaryStreamMultiCallable[_lifecycle_service_pb2.RunMaintenanceRequest, _lifecycle_service_pb2.RunMaintenanceResponse]
-    """RunMaintenance expires, promotes, archives, compacts and merges memories as is due, or lists what is due, and tells
-    its progress.
+    """RunMaintenance expires, promotes, archives, compacts and merges the memories that are due, or lists them, and
+    reports its progress.
     """
     ArchiveMemory: _grpc.UnaryUnaryMultiCallable[_lifecycle_service_pb2.ArchiveMemoryRequest, _lifecycle_service_pb2.ArchiveMemoryResponse]
-    """ArchiveMemory puts a memory out of use. It can come back."""
+    """ArchiveMemory archives a memory. The memory can be restored."""
     PromoteMemory: _grpc.UnaryUnaryMultiCallable[_lifecycle_service_pb2.PromoteMemoryRequest, _lifecycle_service_pb2.PromoteMemoryResponse]
-    """PromoteMemory keeps what a short-term memory says for good: a long-term memory is made of it, and it is archived."""
+    """PromoteMemory stores the content of a short-term memory as a new long-term memory, and archives the short-term
+    memory.
+    """
     ConsolidateMemories: _grpc.UnaryUnaryMultiCallable[_lifecycle_service_pb2.ConsolidateMemoriesRequest, _lifecycle_service_pb2.ConsolidateMemoriesResponse]
-    """ConsolidateMemories merges memories that say the same, the newest first, and archives what they were made of. It can
-    be undone.
+    """ConsolidateMemories merges memories with the same content, newest first, and archives the originals. It can be
+    undone.
     """
     UndoConsolidation: _grpc.UnaryUnaryMultiCallable[_lifecycle_service_pb2.UndoConsolidationRequest, _lifecycle_service_pb2.UndoConsolidationResponse]
-    """UndoConsolidation takes a merged memory apart again."""
+    """UndoConsolidation splits a merged memory into its originals again."""
     SummarizePeriod: _grpc.UnaryUnaryMultiCallable[_lifecycle_service_pb2.SummarizePeriodRequest, _lifecycle_service_pb2.SummarizePeriodResponse]
-    """SummarizePeriod sums up what the memories of a project say of a month, a span of time or a topic, in a memory."""
+    """SummarizePeriod summarises the memories of a project from a month, a time range or on a topic, and stores the
+    summary as a memory.
+    """
     ListDueReminders: _grpc.UnaryUnaryMultiCallable[_lifecycle_service_pb2.ListDueRemindersRequest, _lifecycle_service_pb2.ListDueRemindersResponse]
     """ListDueReminders returns the memories that are due, page by page: see Memory.reminder."""
     AcknowledgeReminder: _grpc.UnaryUnaryMultiCallable[_lifecycle_service_pb2.AcknowledgeReminderRequest, _lifecycle_service_pb2.AcknowledgeReminderResponse]
-    """AcknowledgeReminder takes note that a reminder was given, so that it is given once in each slot."""
+    """AcknowledgeReminder records that a reminder was delivered, so that it is delivered once in each slot."""
     CreateCheckpoint: _grpc.UnaryUnaryMultiCallable[_lifecycle_service_pb2.CreateCheckpointRequest, _lifecycle_service_pb2.CreateCheckpointResponse]
-    """CreateCheckpoint names a moment of a project, the present one or an earlier one. It copies nothing and costs
-    nothing.
+    """CreateCheckpoint names a moment of a project, the present one or an earlier one. It copies no data and takes
+    constant time.
     """
     ListCheckpoints: _grpc.UnaryUnaryMultiCallable[_lifecycle_service_pb2.ListCheckpointsRequest, _lifecycle_service_pb2.ListCheckpointsResponse]
     """ListCheckpoints returns the checkpoints of a project, newest first, page by page."""
     DiffCheckpoint: _grpc.UnaryUnaryMultiCallable[_lifecycle_service_pb2.DiffCheckpointRequest, _lifecycle_service_pb2.DiffCheckpointResponse]
-    """DiffCheckpoint returns what is otherwise now than it was at a checkpoint, page by page."""
+    """DiffCheckpoint returns the differences between a checkpoint and the present state, page by page."""
     RollbackToCheckpoint: _grpc.UnaryUnaryMultiCallable[_lifecycle_service_pb2.RollbackToCheckpointRequest, _lifecycle_service_pb2.RollbackToCheckpointResponse]
-    """RollbackToCheckpoint brings all memories of a project back to what they said at a checkpoint, by new revisions, and
+    """RollbackToCheckpoint restores all memories of a project to their state at a checkpoint, by new revisions, and
     softly deletes those that are new since: nothing is lost. The moment before gets a checkpoint of its own, so a
-    rollback can be rolled back. It works in parts of 200 memories, each one transaction, while others write in
-    between; what they write after its start stays. When it breaks off, repeat it with the same request_id: it goes on.
-    The messages of a session go back only with a scope of that session: those that were trimmed since are live again,
-    and their summary goes. With any other scope they stay archived, and the summary stays.
+    rollback can be rolled back. It works in parts of 200 memories, each one transaction, while other clients write;
+    their writes after its start stay. When it is interrupted, repeat it with the same request_id: it continues. The
+    messages of a session are rolled back only with a scope of that session: those that were trimmed since are live
+    again, and their summary is deleted. With any other scope they stay archived, and the summary stays.
     """
     ExportUser: _grpc.UnaryStreamMultiCallable[_lifecycle_service_pb2.ExportUserRequest, _lifecycle_service_pb2.ExportUserResponse]
-    """ExportUser tells everything that is stored of a user, as of one moment, as a file of JSON Lines in pieces."""
+    """ExportUser streams all stored data of a user, as of one moment, as a file of JSON Lines in pieces."""
     ImportUser: _grpc.StreamStreamMultiCallable[_lifecycle_service_pb2.ImportUserRequest, _lifecycle_service_pb2.ImportUserResponse]
-    """ImportUser takes in a file that ExportUser made, here or elsewhere, for the same user or another. The same file again
-    changes nothing.
+    """ImportUser imports a file of ExportUser, from this service or another, for the same user or another. Importing the
+    same file again has no effect.
     """
     EraseUser: _grpc.UnaryUnaryMultiCallable[_lifecycle_service_pb2.EraseUserRequest, _lifecycle_service_pb2.EraseUserResponse]
-    """EraseUser forgets a user for good, in every store, index, cache and file, and gives a receipt of it that was checked.
-    Without `confirm` it only says what it would remove.
+    """EraseUser permanently deletes a user from every store, index, cache and file, and returns a verified receipt.
+    Without `confirm` it only reports the data that it would delete.
     """
 
 @_typing.type_check_only
 class LifecycleServiceAsyncStub(LifecycleServiceStub):
-    """LifecycleService keeps memories over time: maintenance, promotion, archive, consolidation, reminders, summaries,
+    """LifecycleService maintains memories over time: maintenance, promotion, archive, consolidation, reminders, summaries,
     checkpoints, export, import and erasure.
 
-    Beside the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at
-    once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED), UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL.
-    ErrorReason says what to do then.
-    Where the service asks for API keys, also with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and
-    PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
+    In addition to the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all
+    violations at once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED), UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and
+    INTERNAL. ErrorReason describes the handling. If the service requires API keys, every call may also fail with
+    UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and PERMISSION_DENIED (PERMISSION_DENIED): see
+    ApiKeyRole.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     RunMaintenance: _aio.UnaryStreamMultiCallable[_lifecycle_service_pb2.RunMaintenanceRequest, _lifecycle_service_pb2.RunMaintenanceResponse]  # type: ignore[assignment]
-    """RunMaintenance expires, promotes, archives, compacts and merges memories as is due, or lists what is due, and tells
-    its progress.
+    """RunMaintenance expires, promotes, archives, compacts and merges the memories that are due, or lists them, and
+    reports its progress.
     """
     ArchiveMemory: _aio.UnaryUnaryMultiCallable[_lifecycle_service_pb2.ArchiveMemoryRequest, _lifecycle_service_pb2.ArchiveMemoryResponse]  # type: ignore[assignment]
-    """ArchiveMemory puts a memory out of use. It can come back."""
+    """ArchiveMemory archives a memory. The memory can be restored."""
     PromoteMemory: _aio.UnaryUnaryMultiCallable[_lifecycle_service_pb2.PromoteMemoryRequest, _lifecycle_service_pb2.PromoteMemoryResponse]  # type: ignore[assignment]
-    """PromoteMemory keeps what a short-term memory says for good: a long-term memory is made of it, and it is archived."""
+    """PromoteMemory stores the content of a short-term memory as a new long-term memory, and archives the short-term
+    memory.
+    """
     ConsolidateMemories: _aio.UnaryUnaryMultiCallable[_lifecycle_service_pb2.ConsolidateMemoriesRequest, _lifecycle_service_pb2.ConsolidateMemoriesResponse]  # type: ignore[assignment]
-    """ConsolidateMemories merges memories that say the same, the newest first, and archives what they were made of. It can
-    be undone.
+    """ConsolidateMemories merges memories with the same content, newest first, and archives the originals. It can be
+    undone.
     """
     UndoConsolidation: _aio.UnaryUnaryMultiCallable[_lifecycle_service_pb2.UndoConsolidationRequest, _lifecycle_service_pb2.UndoConsolidationResponse]  # type: ignore[assignment]
-    """UndoConsolidation takes a merged memory apart again."""
+    """UndoConsolidation splits a merged memory into its originals again."""
     SummarizePeriod: _aio.UnaryUnaryMultiCallable[_lifecycle_service_pb2.SummarizePeriodRequest, _lifecycle_service_pb2.SummarizePeriodResponse]  # type: ignore[assignment]
-    """SummarizePeriod sums up what the memories of a project say of a month, a span of time or a topic, in a memory."""
+    """SummarizePeriod summarises the memories of a project from a month, a time range or on a topic, and stores the
+    summary as a memory.
+    """
     ListDueReminders: _aio.UnaryUnaryMultiCallable[_lifecycle_service_pb2.ListDueRemindersRequest, _lifecycle_service_pb2.ListDueRemindersResponse]  # type: ignore[assignment]
     """ListDueReminders returns the memories that are due, page by page: see Memory.reminder."""
     AcknowledgeReminder: _aio.UnaryUnaryMultiCallable[_lifecycle_service_pb2.AcknowledgeReminderRequest, _lifecycle_service_pb2.AcknowledgeReminderResponse]  # type: ignore[assignment]
-    """AcknowledgeReminder takes note that a reminder was given, so that it is given once in each slot."""
+    """AcknowledgeReminder records that a reminder was delivered, so that it is delivered once in each slot."""
     CreateCheckpoint: _aio.UnaryUnaryMultiCallable[_lifecycle_service_pb2.CreateCheckpointRequest, _lifecycle_service_pb2.CreateCheckpointResponse]  # type: ignore[assignment]
-    """CreateCheckpoint names a moment of a project, the present one or an earlier one. It copies nothing and costs
-    nothing.
+    """CreateCheckpoint names a moment of a project, the present one or an earlier one. It copies no data and takes
+    constant time.
     """
     ListCheckpoints: _aio.UnaryUnaryMultiCallable[_lifecycle_service_pb2.ListCheckpointsRequest, _lifecycle_service_pb2.ListCheckpointsResponse]  # type: ignore[assignment]
     """ListCheckpoints returns the checkpoints of a project, newest first, page by page."""
     DiffCheckpoint: _aio.UnaryUnaryMultiCallable[_lifecycle_service_pb2.DiffCheckpointRequest, _lifecycle_service_pb2.DiffCheckpointResponse]  # type: ignore[assignment]
-    """DiffCheckpoint returns what is otherwise now than it was at a checkpoint, page by page."""
+    """DiffCheckpoint returns the differences between a checkpoint and the present state, page by page."""
     RollbackToCheckpoint: _aio.UnaryUnaryMultiCallable[_lifecycle_service_pb2.RollbackToCheckpointRequest, _lifecycle_service_pb2.RollbackToCheckpointResponse]  # type: ignore[assignment]
-    """RollbackToCheckpoint brings all memories of a project back to what they said at a checkpoint, by new revisions, and
+    """RollbackToCheckpoint restores all memories of a project to their state at a checkpoint, by new revisions, and
     softly deletes those that are new since: nothing is lost. The moment before gets a checkpoint of its own, so a
-    rollback can be rolled back. It works in parts of 200 memories, each one transaction, while others write in
-    between; what they write after its start stays. When it breaks off, repeat it with the same request_id: it goes on.
-    The messages of a session go back only with a scope of that session: those that were trimmed since are live again,
-    and their summary goes. With any other scope they stay archived, and the summary stays.
+    rollback can be rolled back. It works in parts of 200 memories, each one transaction, while other clients write;
+    their writes after its start stay. When it is interrupted, repeat it with the same request_id: it continues. The
+    messages of a session are rolled back only with a scope of that session: those that were trimmed since are live
+    again, and their summary is deleted. With any other scope they stay archived, and the summary stays.
     """
     ExportUser: _aio.UnaryStreamMultiCallable[_lifecycle_service_pb2.ExportUserRequest, _lifecycle_service_pb2.ExportUserResponse]  # type: ignore[assignment]
-    """ExportUser tells everything that is stored of a user, as of one moment, as a file of JSON Lines in pieces."""
+    """ExportUser streams all stored data of a user, as of one moment, as a file of JSON Lines in pieces."""
     ImportUser: _aio.StreamStreamMultiCallable[_lifecycle_service_pb2.ImportUserRequest, _lifecycle_service_pb2.ImportUserResponse]  # type: ignore[assignment]
-    """ImportUser takes in a file that ExportUser made, here or elsewhere, for the same user or another. The same file again
-    changes nothing.
+    """ImportUser imports a file of ExportUser, from this service or another, for the same user or another. Importing the
+    same file again has no effect.
     """
     EraseUser: _aio.UnaryUnaryMultiCallable[_lifecycle_service_pb2.EraseUserRequest, _lifecycle_service_pb2.EraseUserResponse]  # type: ignore[assignment]
-    """EraseUser forgets a user for good, in every store, index, cache and file, and gives a receipt of it that was checked.
-    Without `confirm` it only says what it would remove.
+    """EraseUser permanently deletes a user from every store, index, cache and file, and returns a verified receipt.
+    Without `confirm` it only reports the data that it would delete.
     """
 
 class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
-    """LifecycleService keeps memories over time: maintenance, promotion, archive, consolidation, reminders, summaries,
+    """LifecycleService maintains memories over time: maintenance, promotion, archive, consolidation, reminders, summaries,
     checkpoints, export, import and erasure.
 
-    Beside the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at
-    once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED), UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL.
-    ErrorReason says what to do then.
-    Where the service asks for API keys, also with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and
-    PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
+    In addition to the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all
+    violations at once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED), UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and
+    INTERNAL. ErrorReason describes the handling. If the service requires API keys, every call may also fail with
+    UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and PERMISSION_DENIED (PERMISSION_DENIED): see
+    ApiKeyRole.
     """
 
     @_abc_1.abstractmethod
@@ -165,8 +173,8 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _lifecycle_service_pb2.RunMaintenanceRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_lifecycle_service_pb2.RunMaintenanceResponse], _abc.AsyncIterator[_lifecycle_service_pb2.RunMaintenanceResponse]]:
-        """RunMaintenance expires, promotes, archives, compacts and merges memories as is due, or lists what is due, and tells
-        its progress.
+        """RunMaintenance expires, promotes, archives, compacts and merges the memories that are due, or lists them, and
+        reports its progress.
         """
 
     @_abc_1.abstractmethod
@@ -175,7 +183,7 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _lifecycle_service_pb2.ArchiveMemoryRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_lifecycle_service_pb2.ArchiveMemoryResponse, _abc.Awaitable[_lifecycle_service_pb2.ArchiveMemoryResponse]]:
-        """ArchiveMemory puts a memory out of use. It can come back."""
+        """ArchiveMemory archives a memory. The memory can be restored."""
 
     @_abc_1.abstractmethod
     def PromoteMemory(
@@ -183,7 +191,9 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _lifecycle_service_pb2.PromoteMemoryRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_lifecycle_service_pb2.PromoteMemoryResponse, _abc.Awaitable[_lifecycle_service_pb2.PromoteMemoryResponse]]:
-        """PromoteMemory keeps what a short-term memory says for good: a long-term memory is made of it, and it is archived."""
+        """PromoteMemory stores the content of a short-term memory as a new long-term memory, and archives the short-term
+        memory.
+        """
 
     @_abc_1.abstractmethod
     def ConsolidateMemories(
@@ -191,8 +201,8 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _lifecycle_service_pb2.ConsolidateMemoriesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_lifecycle_service_pb2.ConsolidateMemoriesResponse, _abc.Awaitable[_lifecycle_service_pb2.ConsolidateMemoriesResponse]]:
-        """ConsolidateMemories merges memories that say the same, the newest first, and archives what they were made of. It can
-        be undone.
+        """ConsolidateMemories merges memories with the same content, newest first, and archives the originals. It can be
+        undone.
         """
 
     @_abc_1.abstractmethod
@@ -201,7 +211,7 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _lifecycle_service_pb2.UndoConsolidationRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_lifecycle_service_pb2.UndoConsolidationResponse, _abc.Awaitable[_lifecycle_service_pb2.UndoConsolidationResponse]]:
-        """UndoConsolidation takes a merged memory apart again."""
+        """UndoConsolidation splits a merged memory into its originals again."""
 
     @_abc_1.abstractmethod
     def SummarizePeriod(
@@ -209,7 +219,9 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _lifecycle_service_pb2.SummarizePeriodRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_lifecycle_service_pb2.SummarizePeriodResponse, _abc.Awaitable[_lifecycle_service_pb2.SummarizePeriodResponse]]:
-        """SummarizePeriod sums up what the memories of a project say of a month, a span of time or a topic, in a memory."""
+        """SummarizePeriod summarises the memories of a project from a month, a time range or on a topic, and stores the
+        summary as a memory.
+        """
 
     @_abc_1.abstractmethod
     def ListDueReminders(
@@ -225,7 +237,7 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _lifecycle_service_pb2.AcknowledgeReminderRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_lifecycle_service_pb2.AcknowledgeReminderResponse, _abc.Awaitable[_lifecycle_service_pb2.AcknowledgeReminderResponse]]:
-        """AcknowledgeReminder takes note that a reminder was given, so that it is given once in each slot."""
+        """AcknowledgeReminder records that a reminder was delivered, so that it is delivered once in each slot."""
 
     @_abc_1.abstractmethod
     def CreateCheckpoint(
@@ -233,8 +245,8 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _lifecycle_service_pb2.CreateCheckpointRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_lifecycle_service_pb2.CreateCheckpointResponse, _abc.Awaitable[_lifecycle_service_pb2.CreateCheckpointResponse]]:
-        """CreateCheckpoint names a moment of a project, the present one or an earlier one. It copies nothing and costs
-        nothing.
+        """CreateCheckpoint names a moment of a project, the present one or an earlier one. It copies no data and takes
+        constant time.
         """
 
     @_abc_1.abstractmethod
@@ -251,7 +263,7 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _lifecycle_service_pb2.DiffCheckpointRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_lifecycle_service_pb2.DiffCheckpointResponse, _abc.Awaitable[_lifecycle_service_pb2.DiffCheckpointResponse]]:
-        """DiffCheckpoint returns what is otherwise now than it was at a checkpoint, page by page."""
+        """DiffCheckpoint returns the differences between a checkpoint and the present state, page by page."""
 
     @_abc_1.abstractmethod
     def RollbackToCheckpoint(
@@ -259,12 +271,12 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _lifecycle_service_pb2.RollbackToCheckpointRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_lifecycle_service_pb2.RollbackToCheckpointResponse, _abc.Awaitable[_lifecycle_service_pb2.RollbackToCheckpointResponse]]:
-        """RollbackToCheckpoint brings all memories of a project back to what they said at a checkpoint, by new revisions, and
+        """RollbackToCheckpoint restores all memories of a project to their state at a checkpoint, by new revisions, and
         softly deletes those that are new since: nothing is lost. The moment before gets a checkpoint of its own, so a
-        rollback can be rolled back. It works in parts of 200 memories, each one transaction, while others write in
-        between; what they write after its start stays. When it breaks off, repeat it with the same request_id: it goes on.
-        The messages of a session go back only with a scope of that session: those that were trimmed since are live again,
-        and their summary goes. With any other scope they stay archived, and the summary stays.
+        rollback can be rolled back. It works in parts of 200 memories, each one transaction, while other clients write;
+        their writes after its start stay. When it is interrupted, repeat it with the same request_id: it continues. The
+        messages of a session are rolled back only with a scope of that session: those that were trimmed since are live
+        again, and their summary is deleted. With any other scope they stay archived, and the summary stays.
         """
 
     @_abc_1.abstractmethod
@@ -273,7 +285,7 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _lifecycle_service_pb2.ExportUserRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_lifecycle_service_pb2.ExportUserResponse], _abc.AsyncIterator[_lifecycle_service_pb2.ExportUserResponse]]:
-        """ExportUser tells everything that is stored of a user, as of one moment, as a file of JSON Lines in pieces."""
+        """ExportUser streams all stored data of a user, as of one moment, as a file of JSON Lines in pieces."""
 
     @_abc_1.abstractmethod
     def ImportUser(
@@ -281,8 +293,8 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
         request_iterator: _MaybeAsyncIterator[_lifecycle_service_pb2.ImportUserRequest],
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_lifecycle_service_pb2.ImportUserResponse], _abc.AsyncIterator[_lifecycle_service_pb2.ImportUserResponse]]:
-        """ImportUser takes in a file that ExportUser made, here or elsewhere, for the same user or another. The same file again
-        changes nothing.
+        """ImportUser imports a file of ExportUser, from this service or another, for the same user or another. Importing the
+        same file again has no effect.
         """
 
     @_abc_1.abstractmethod
@@ -291,8 +303,8 @@ class LifecycleServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _lifecycle_service_pb2.EraseUserRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_lifecycle_service_pb2.EraseUserResponse, _abc.Awaitable[_lifecycle_service_pb2.EraseUserResponse]]:
-        """EraseUser forgets a user for good, in every store, index, cache and file, and gives a receipt of it that was checked.
-        Without `confirm` it only says what it would remove.
+        """EraseUser permanently deletes a user from every store, index, cache and file, and returns a verified receipt.
+        Without `confirm` it only reports the data that it would delete.
         """
 
 def add_LifecycleServiceServicer_to_server(servicer: LifecycleServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

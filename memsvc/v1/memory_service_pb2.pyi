@@ -34,11 +34,11 @@ class _ConflictResolutionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Co
     CONFLICT_RESOLUTION_UNSPECIFIED: _ConflictResolution.ValueType  # 0
     """CONFLICT_RESOLUTION_UNSPECIFIED is INVALID_ARGUMENT."""
     CONFLICT_RESOLUTION_CONFIRM: _ConflictResolution.ValueType  # 1
-    """CONFLICT_RESOLUTION_CONFIRM believes the newer memory: it supersedes the older one, which becomes SUPERSEDED."""
+    """CONFLICT_RESOLUTION_CONFIRM accepts the newer memory: it supersedes the older one, which becomes SUPERSEDED."""
     CONFLICT_RESOLUTION_REJECT: _ConflictResolution.ValueType  # 2
-    """CONFLICT_RESOLUTION_REJECT believes the older memory: it is ACTIVE again, the newer one becomes ARCHIVED."""
+    """CONFLICT_RESOLUTION_REJECT accepts the older memory: it is ACTIVE again, the newer one becomes ARCHIVED."""
     CONFLICT_RESOLUTION_KEEP_BOTH: _ConflictResolution.ValueType  # 3
-    """CONFLICT_RESOLUTION_KEEP_BOTH believes both: the older memory is ACTIVE again. An older memory that is in another
+    """CONFLICT_RESOLUTION_KEEP_BOTH accepts both: the older memory is ACTIVE again. An older memory that is in another
     open conflict stays CONFLICTED; likewise with REJECT.
     """
 
@@ -48,11 +48,11 @@ class ConflictResolution(_ConflictResolution, metaclass=_ConflictResolutionEnumT
 CONFLICT_RESOLUTION_UNSPECIFIED: ConflictResolution.ValueType  # 0
 """CONFLICT_RESOLUTION_UNSPECIFIED is INVALID_ARGUMENT."""
 CONFLICT_RESOLUTION_CONFIRM: ConflictResolution.ValueType  # 1
-"""CONFLICT_RESOLUTION_CONFIRM believes the newer memory: it supersedes the older one, which becomes SUPERSEDED."""
+"""CONFLICT_RESOLUTION_CONFIRM accepts the newer memory: it supersedes the older one, which becomes SUPERSEDED."""
 CONFLICT_RESOLUTION_REJECT: ConflictResolution.ValueType  # 2
-"""CONFLICT_RESOLUTION_REJECT believes the older memory: it is ACTIVE again, the newer one becomes ARCHIVED."""
+"""CONFLICT_RESOLUTION_REJECT accepts the older memory: it is ACTIVE again, the newer one becomes ARCHIVED."""
 CONFLICT_RESOLUTION_KEEP_BOTH: ConflictResolution.ValueType  # 3
-"""CONFLICT_RESOLUTION_KEEP_BOTH believes both: the older memory is ACTIVE again. An older memory that is in another
+"""CONFLICT_RESOLUTION_KEEP_BOTH accepts both: the older memory is ACTIVE again. An older memory that is in another
 open conflict stays CONFLICTED; likewise with REJECT.
 """
 Global___ConflictResolution: _TypeAlias = ConflictResolution  # noqa: Y015
@@ -64,108 +64,108 @@ class _CaptureReason:
 class _CaptureReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_CaptureReason.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     CAPTURE_REASON_UNSPECIFIED: _CaptureReason.ValueType  # 0
-    """CAPTURE_REASON_UNSPECIFIED is never in a reply."""
+    """CAPTURE_REASON_UNSPECIFIED is never in a response."""
     CAPTURE_REASON_PREFERENCE: _CaptureReason.ValueType  # 1
-    """CAPTURE_REASON_PREFERENCE: the user says what they like or how they want things done."""
+    """CAPTURE_REASON_PREFERENCE: a preference of the user."""
     CAPTURE_REASON_RULE: _CaptureReason.ValueType  # 2
-    """CAPTURE_REASON_RULE: a rule that is always or never to be kept."""
+    """CAPTURE_REASON_RULE: a rule that always applies."""
     CAPTURE_REASON_PERSONAL_FACT: _CaptureReason.ValueType  # 3
-    """CAPTURE_REASON_PERSONAL_FACT: something about the user: name, work, home, family, dates."""
+    """CAPTURE_REASON_PERSONAL_FACT: a fact about the user: name, work, home, family, dates."""
     CAPTURE_REASON_PROJECT_FACT: _CaptureReason.ValueType  # 4
-    """CAPTURE_REASON_PROJECT_FACT: something about the project: its files, tools, servers, conventions."""
+    """CAPTURE_REASON_PROJECT_FACT: a fact about the project: its files, tools, servers, conventions."""
     CAPTURE_REASON_DECISION: _CaptureReason.ValueType  # 5
     """CAPTURE_REASON_DECISION: a choice that was made, such as one of architecture."""
     CAPTURE_REASON_KNOWLEDGE: _CaptureReason.ValueType  # 6
-    """CAPTURE_REASON_KNOWLEDGE: technical knowledge that holds everywhere."""
+    """CAPTURE_REASON_KNOWLEDGE: general technical knowledge."""
     CAPTURE_REASON_EXPERIENCE: _CaptureReason.ValueType  # 7
-    """CAPTURE_REASON_EXPERIENCE: something that happened or was done, and what came of it."""
+    """CAPTURE_REASON_EXPERIENCE: an event or an action and its outcome."""
     CAPTURE_REASON_OPINION: _CaptureReason.ValueType  # 8
     """CAPTURE_REASON_OPINION: a judgement that the user holds."""
     CAPTURE_REASON_TASK: _CaptureReason.ValueType  # 9
-    """CAPTURE_REASON_TASK: something to be done, by a time or some day."""
+    """CAPTURE_REASON_TASK: work to do, with or without a date."""
     CAPTURE_REASON_ASKED: _CaptureReason.ValueType  # 10
-    """CAPTURE_REASON_ASKED: the user asks for it to be remembered."""
+    """CAPTURE_REASON_ASKED: an explicit request to remember it."""
     CAPTURE_REASON_FACT: _CaptureReason.ValueType  # 11
-    """CAPTURE_REASON_FACT: a plain statement of something that is so."""
+    """CAPTURE_REASON_FACT: another statement of fact."""
     CAPTURE_REASON_QUESTION: _CaptureReason.ValueType  # 12
-    """CAPTURE_REASON_QUESTION: a question states nothing."""
+    """CAPTURE_REASON_QUESTION: a question, which states nothing."""
     CAPTURE_REASON_COMMAND: _CaptureReason.ValueType  # 13
-    """CAPTURE_REASON_COMMAND: a request for something now states nothing that lasts."""
+    """CAPTURE_REASON_COMMAND: a request for an immediate action, which states nothing lasting."""
     CAPTURE_REASON_SMALL_TALK: _CaptureReason.ValueType  # 14
     """CAPTURE_REASON_SMALL_TALK: greetings, thanks, assent."""
     CAPTURE_REASON_PASSING: _CaptureReason.ValueType  # 15
-    """CAPTURE_REASON_PASSING: a state of the moment that will soon not be so."""
+    """CAPTURE_REASON_PASSING: a temporary state."""
     CAPTURE_REASON_NOTHING: _CaptureReason.ValueType  # 16
-    """CAPTURE_REASON_NOTHING: nothing in it is worth remembering."""
+    """CAPTURE_REASON_NOTHING: no statement that is worth remembering."""
     CAPTURE_REASON_RECALLED: _CaptureReason.ValueType  # 17
-    """CAPTURE_REASON_RECALLED: the text comes from the memory: it bears a citation, or is part of a memory that the same
-    text cites. Remembering it again would make the memory echo itself.
+    """CAPTURE_REASON_RECALLED: recalled text: it carries a citation, or is part of a memory that the same text cites.
+    Storing it again would create a feedback loop.
     """
     CAPTURE_REASON_KNOWN: _CaptureReason.ValueType  # 18
-    """CAPTURE_REASON_KNOWN: a memory that the scope sees says the same already. It is shown."""
+    """CAPTURE_REASON_KNOWN: a visible memory makes the same statement already. The decision returns it."""
     CAPTURE_REASON_ROLE: _CaptureReason.ValueType  # 19
-    """CAPTURE_REASON_ROLE: whoever says it is not listened to: see MessageRole."""
+    """CAPTURE_REASON_ROLE: text of a speaker whose role is not captured: see MessageRole."""
     CAPTURE_REASON_CODE: _CaptureReason.ValueType  # 20
     """CAPTURE_REASON_CODE: program code, logs or data without a statement."""
     CAPTURE_REASON_FORGET: _CaptureReason.ValueType  # 21
-    """CAPTURE_REASON_FORGET: the user asks for it not to be remembered."""
+    """CAPTURE_REASON_FORGET: an explicit request not to remember it."""
     CAPTURE_REASON_QUOTED: _CaptureReason.ValueType  # 22
-    """CAPTURE_REASON_QUOTED: the user quotes or pastes what others say: text between quotation marks, after ">" at the
-    beginning of a line, or handed over to be translated, summed up or looked at. It is not what the user says.
+    """CAPTURE_REASON_QUOTED: quoted or pasted text of others: text between quotation marks, after ">" at the beginning of
+    a line, or given to be translated, summarised or reviewed. It is not a statement of the user.
     """
 
 class CaptureReason(_CaptureReason, metaclass=_CaptureReasonEnumTypeWrapper):
-    """CaptureReason says why a statement is remembered or not. Values below 50 are reasons to remember."""
+    """CaptureReason is the reason for which a statement is remembered or not. Values below 50 are reasons to remember."""
 
 CAPTURE_REASON_UNSPECIFIED: CaptureReason.ValueType  # 0
-"""CAPTURE_REASON_UNSPECIFIED is never in a reply."""
+"""CAPTURE_REASON_UNSPECIFIED is never in a response."""
 CAPTURE_REASON_PREFERENCE: CaptureReason.ValueType  # 1
-"""CAPTURE_REASON_PREFERENCE: the user says what they like or how they want things done."""
+"""CAPTURE_REASON_PREFERENCE: a preference of the user."""
 CAPTURE_REASON_RULE: CaptureReason.ValueType  # 2
-"""CAPTURE_REASON_RULE: a rule that is always or never to be kept."""
+"""CAPTURE_REASON_RULE: a rule that always applies."""
 CAPTURE_REASON_PERSONAL_FACT: CaptureReason.ValueType  # 3
-"""CAPTURE_REASON_PERSONAL_FACT: something about the user: name, work, home, family, dates."""
+"""CAPTURE_REASON_PERSONAL_FACT: a fact about the user: name, work, home, family, dates."""
 CAPTURE_REASON_PROJECT_FACT: CaptureReason.ValueType  # 4
-"""CAPTURE_REASON_PROJECT_FACT: something about the project: its files, tools, servers, conventions."""
+"""CAPTURE_REASON_PROJECT_FACT: a fact about the project: its files, tools, servers, conventions."""
 CAPTURE_REASON_DECISION: CaptureReason.ValueType  # 5
 """CAPTURE_REASON_DECISION: a choice that was made, such as one of architecture."""
 CAPTURE_REASON_KNOWLEDGE: CaptureReason.ValueType  # 6
-"""CAPTURE_REASON_KNOWLEDGE: technical knowledge that holds everywhere."""
+"""CAPTURE_REASON_KNOWLEDGE: general technical knowledge."""
 CAPTURE_REASON_EXPERIENCE: CaptureReason.ValueType  # 7
-"""CAPTURE_REASON_EXPERIENCE: something that happened or was done, and what came of it."""
+"""CAPTURE_REASON_EXPERIENCE: an event or an action and its outcome."""
 CAPTURE_REASON_OPINION: CaptureReason.ValueType  # 8
 """CAPTURE_REASON_OPINION: a judgement that the user holds."""
 CAPTURE_REASON_TASK: CaptureReason.ValueType  # 9
-"""CAPTURE_REASON_TASK: something to be done, by a time or some day."""
+"""CAPTURE_REASON_TASK: work to do, with or without a date."""
 CAPTURE_REASON_ASKED: CaptureReason.ValueType  # 10
-"""CAPTURE_REASON_ASKED: the user asks for it to be remembered."""
+"""CAPTURE_REASON_ASKED: an explicit request to remember it."""
 CAPTURE_REASON_FACT: CaptureReason.ValueType  # 11
-"""CAPTURE_REASON_FACT: a plain statement of something that is so."""
+"""CAPTURE_REASON_FACT: another statement of fact."""
 CAPTURE_REASON_QUESTION: CaptureReason.ValueType  # 12
-"""CAPTURE_REASON_QUESTION: a question states nothing."""
+"""CAPTURE_REASON_QUESTION: a question, which states nothing."""
 CAPTURE_REASON_COMMAND: CaptureReason.ValueType  # 13
-"""CAPTURE_REASON_COMMAND: a request for something now states nothing that lasts."""
+"""CAPTURE_REASON_COMMAND: a request for an immediate action, which states nothing lasting."""
 CAPTURE_REASON_SMALL_TALK: CaptureReason.ValueType  # 14
 """CAPTURE_REASON_SMALL_TALK: greetings, thanks, assent."""
 CAPTURE_REASON_PASSING: CaptureReason.ValueType  # 15
-"""CAPTURE_REASON_PASSING: a state of the moment that will soon not be so."""
+"""CAPTURE_REASON_PASSING: a temporary state."""
 CAPTURE_REASON_NOTHING: CaptureReason.ValueType  # 16
-"""CAPTURE_REASON_NOTHING: nothing in it is worth remembering."""
+"""CAPTURE_REASON_NOTHING: no statement that is worth remembering."""
 CAPTURE_REASON_RECALLED: CaptureReason.ValueType  # 17
-"""CAPTURE_REASON_RECALLED: the text comes from the memory: it bears a citation, or is part of a memory that the same
-text cites. Remembering it again would make the memory echo itself.
+"""CAPTURE_REASON_RECALLED: recalled text: it carries a citation, or is part of a memory that the same text cites.
+Storing it again would create a feedback loop.
 """
 CAPTURE_REASON_KNOWN: CaptureReason.ValueType  # 18
-"""CAPTURE_REASON_KNOWN: a memory that the scope sees says the same already. It is shown."""
+"""CAPTURE_REASON_KNOWN: a visible memory makes the same statement already. The decision returns it."""
 CAPTURE_REASON_ROLE: CaptureReason.ValueType  # 19
-"""CAPTURE_REASON_ROLE: whoever says it is not listened to: see MessageRole."""
+"""CAPTURE_REASON_ROLE: text of a speaker whose role is not captured: see MessageRole."""
 CAPTURE_REASON_CODE: CaptureReason.ValueType  # 20
 """CAPTURE_REASON_CODE: program code, logs or data without a statement."""
 CAPTURE_REASON_FORGET: CaptureReason.ValueType  # 21
-"""CAPTURE_REASON_FORGET: the user asks for it not to be remembered."""
+"""CAPTURE_REASON_FORGET: an explicit request not to remember it."""
 CAPTURE_REASON_QUOTED: CaptureReason.ValueType  # 22
-"""CAPTURE_REASON_QUOTED: the user quotes or pastes what others say: text between quotation marks, after ">" at the
-beginning of a line, or handed over to be translated, summed up or looked at. It is not what the user says.
+"""CAPTURE_REASON_QUOTED: quoted or pasted text of others: text between quotation marks, after ">" at the beginning of
+a line, or given to be translated, summarised or reviewed. It is not a statement of the user.
 """
 Global___CaptureReason: _TypeAlias = CaptureReason  # noqa: Y015
 
@@ -176,19 +176,19 @@ class _CaptureDecider:
 class _CaptureDeciderEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_CaptureDecider.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     CAPTURE_DECIDER_UNSPECIFIED: _CaptureDecider.ValueType  # 0
-    """CAPTURE_DECIDER_UNSPECIFIED is never in a reply."""
+    """CAPTURE_DECIDER_UNSPECIFIED is never in a response."""
     CAPTURE_DECIDER_RULES: _CaptureDecider.ValueType  # 1
-    """CAPTURE_DECIDER_RULES is the service's own rules for Chinese and English."""
+    """CAPTURE_DECIDER_RULES is the set of built-in rules for Chinese and English."""
     CAPTURE_DECIDER_LANGUAGE_MODEL: _CaptureDecider.ValueType  # 2
     """CAPTURE_DECIDER_LANGUAGE_MODEL is the configured language model."""
 
 class CaptureDecider(_CaptureDecider, metaclass=_CaptureDeciderEnumTypeWrapper):
-    """CaptureDecider says who decided what to remember."""
+    """CaptureDecider is the component that decides which statements to remember."""
 
 CAPTURE_DECIDER_UNSPECIFIED: CaptureDecider.ValueType  # 0
-"""CAPTURE_DECIDER_UNSPECIFIED is never in a reply."""
+"""CAPTURE_DECIDER_UNSPECIFIED is never in a response."""
 CAPTURE_DECIDER_RULES: CaptureDecider.ValueType  # 1
-"""CAPTURE_DECIDER_RULES is the service's own rules for Chinese and English."""
+"""CAPTURE_DECIDER_RULES is the set of built-in rules for Chinese and English."""
 CAPTURE_DECIDER_LANGUAGE_MODEL: CaptureDecider.ValueType  # 2
 """CAPTURE_DECIDER_LANGUAGE_MODEL is the configured language model."""
 Global___CaptureDecider: _TypeAlias = CaptureDecider  # noqa: Y015
@@ -202,19 +202,19 @@ class _WatchStartEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_WatchStart
     WATCH_START_UNSPECIFIED: _WatchStart.ValueType  # 0
     """WATCH_START_UNSPECIFIED means NOW."""
     WATCH_START_NOW: _WatchStart.ValueType  # 1
-    """WATCH_START_NOW begins with the first change that is committed after the watch has begun."""
+    """WATCH_START_NOW begins with the first change that is committed after the start of the watch."""
     WATCH_START_OLDEST: _WatchStart.ValueType  # 2
     """WATCH_START_OLDEST begins with the oldest change that is still kept. The service keeps changes for some days (the
     setting indexing.outbox_days, 7 by default).
     """
 
 class WatchStart(_WatchStart, metaclass=_WatchStartEnumTypeWrapper):
-    """WatchStart says where a watch without a cursor begins."""
+    """WatchStart is the position at which a watch without a cursor begins."""
 
 WATCH_START_UNSPECIFIED: WatchStart.ValueType  # 0
 """WATCH_START_UNSPECIFIED means NOW."""
 WATCH_START_NOW: WatchStart.ValueType  # 1
-"""WATCH_START_NOW begins with the first change that is committed after the watch has begun."""
+"""WATCH_START_NOW begins with the first change that is committed after the start of the watch."""
 WATCH_START_OLDEST: WatchStart.ValueType  # 2
 """WATCH_START_OLDEST begins with the oldest change that is still kept. The service keeps changes for some days (the
 setting indexing.outbox_days, 7 by default).
@@ -230,28 +230,26 @@ class _WatchEffectEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_WatchEffe
     WATCH_EFFECT_UNSPECIFIED: _WatchEffect.ValueType  # 0
     """WATCH_EFFECT_UNSPECIFIED is never sent."""
     WATCH_EFFECT_ENTERED: _WatchEffect.ValueType  # 1
-    """WATCH_EFFECT_ENTERED: the memory was not in the set before the change, and is in it after."""
+    """WATCH_EFFECT_ENTERED: the memory enters the set with this change."""
     WATCH_EFFECT_STAYED: _WatchEffect.ValueType  # 2
-    """WATCH_EFFECT_STAYED: the memory was in the set before the change and after."""
+    """WATCH_EFFECT_STAYED: the memory is in the set before and after the change."""
     WATCH_EFFECT_LEFT: _WatchEffect.ValueType  # 3
-    """WATCH_EFFECT_LEFT: the memory was in the set before the change and is not in it after, or the memory was by now
-    removed for good, so that nobody can tell. Forget the memory; an id that is not known can be passed over.
+    """WATCH_EFFECT_LEFT: the memory leaves the set with this change, or has been permanently deleted since, so that its
+    earlier membership is unknown. Discard the memory; ignore an unknown id.
     """
 
 class WatchEffect(_WatchEffect, metaclass=_WatchEffectEnumTypeWrapper):
-    """WatchEffect says what a change does to the set of memories that a watch is about: those which its scope sees and its
-    filter matches.
-    """
+    """WatchEffect is the effect of a change on the watched set: the memories that the scope sees and the filter matches."""
 
 WATCH_EFFECT_UNSPECIFIED: WatchEffect.ValueType  # 0
 """WATCH_EFFECT_UNSPECIFIED is never sent."""
 WATCH_EFFECT_ENTERED: WatchEffect.ValueType  # 1
-"""WATCH_EFFECT_ENTERED: the memory was not in the set before the change, and is in it after."""
+"""WATCH_EFFECT_ENTERED: the memory enters the set with this change."""
 WATCH_EFFECT_STAYED: WatchEffect.ValueType  # 2
-"""WATCH_EFFECT_STAYED: the memory was in the set before the change and after."""
+"""WATCH_EFFECT_STAYED: the memory is in the set before and after the change."""
 WATCH_EFFECT_LEFT: WatchEffect.ValueType  # 3
-"""WATCH_EFFECT_LEFT: the memory was in the set before the change and is not in it after, or the memory was by now
-removed for good, so that nobody can tell. Forget the memory; an id that is not known can be passed over.
+"""WATCH_EFFECT_LEFT: the memory leaves the set with this change, or has been permanently deleted since, so that its
+earlier membership is unknown. Discard the memory; ignore an unknown id.
 """
 Global___WatchEffect: _TypeAlias = WatchEffect  # noqa: Y015
 
@@ -264,31 +262,31 @@ class _MemoryChangeActionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Me
     MEMORY_CHANGE_ACTION_UNSPECIFIED: _MemoryChangeAction.ValueType  # 0
     """MEMORY_CHANGE_ACTION_UNSPECIFIED is never sent."""
     MEMORY_CHANGE_ACTION_CREATED: _MemoryChangeAction.ValueType  # 1
-    """MEMORY_CHANGE_ACTION_CREATED: it was stored."""
+    """MEMORY_CHANGE_ACTION_CREATED: the memory was created."""
     MEMORY_CHANGE_ACTION_UPDATED: _MemoryChangeAction.ValueType  # 2
-    """MEMORY_CHANGE_ACTION_UPDATED: fields of it were changed."""
+    """MEMORY_CHANGE_ACTION_UPDATED: fields of the memory were changed."""
     MEMORY_CHANGE_ACTION_DELETED: _MemoryChangeAction.ValueType  # 3
-    """MEMORY_CHANGE_ACTION_DELETED: it was deleted softly."""
+    """MEMORY_CHANGE_ACTION_DELETED: the memory was softly deleted."""
     MEMORY_CHANGE_ACTION_RESTORED: _MemoryChangeAction.ValueType  # 4
-    """MEMORY_CHANGE_ACTION_RESTORED: it was brought back."""
+    """MEMORY_CHANGE_ACTION_RESTORED: the memory was restored."""
     MEMORY_CHANGE_ACTION_PURGED: _MemoryChangeAction.ValueType  # 5
-    """MEMORY_CHANGE_ACTION_PURGED: it was removed for good."""
+    """MEMORY_CHANGE_ACTION_PURGED: the memory was permanently deleted."""
 
 class MemoryChangeAction(_MemoryChangeAction, metaclass=_MemoryChangeActionEnumTypeWrapper):
-    """MemoryChangeAction says what was done to a memory."""
+    """MemoryChangeAction is the type of a change."""
 
 MEMORY_CHANGE_ACTION_UNSPECIFIED: MemoryChangeAction.ValueType  # 0
 """MEMORY_CHANGE_ACTION_UNSPECIFIED is never sent."""
 MEMORY_CHANGE_ACTION_CREATED: MemoryChangeAction.ValueType  # 1
-"""MEMORY_CHANGE_ACTION_CREATED: it was stored."""
+"""MEMORY_CHANGE_ACTION_CREATED: the memory was created."""
 MEMORY_CHANGE_ACTION_UPDATED: MemoryChangeAction.ValueType  # 2
-"""MEMORY_CHANGE_ACTION_UPDATED: fields of it were changed."""
+"""MEMORY_CHANGE_ACTION_UPDATED: fields of the memory were changed."""
 MEMORY_CHANGE_ACTION_DELETED: MemoryChangeAction.ValueType  # 3
-"""MEMORY_CHANGE_ACTION_DELETED: it was deleted softly."""
+"""MEMORY_CHANGE_ACTION_DELETED: the memory was softly deleted."""
 MEMORY_CHANGE_ACTION_RESTORED: MemoryChangeAction.ValueType  # 4
-"""MEMORY_CHANGE_ACTION_RESTORED: it was brought back."""
+"""MEMORY_CHANGE_ACTION_RESTORED: the memory was restored."""
 MEMORY_CHANGE_ACTION_PURGED: MemoryChangeAction.ValueType  # 5
-"""MEMORY_CHANGE_ACTION_PURGED: it was removed for good."""
+"""MEMORY_CHANGE_ACTION_PURGED: the memory was permanently deleted."""
 Global___MemoryChangeAction: _TypeAlias = MemoryChangeAction  # noqa: Y015
 
 class _ReviewVerdict:
@@ -300,19 +298,19 @@ class _ReviewVerdictEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ReviewV
     REVIEW_VERDICT_UNSPECIFIED: _ReviewVerdict.ValueType  # 0
     """REVIEW_VERDICT_UNSPECIFIED is INVALID_ARGUMENT."""
     REVIEW_VERDICT_APPROVE: _ReviewVerdict.ValueType  # 1
-    """REVIEW_VERDICT_APPROVE makes the memory ACTIVE. Its trust stays what it is."""
+    """REVIEW_VERDICT_APPROVE makes the memory ACTIVE. Its trust does not change."""
     REVIEW_VERDICT_REJECT: _ReviewVerdict.ValueType  # 2
-    """REVIEW_VERDICT_REJECT deletes the memory softly. RestoreMemory would bring it back into quarantine."""
+    """REVIEW_VERDICT_REJECT softly deletes the memory. RestoreMemory returns it to quarantine."""
 
 class ReviewVerdict(_ReviewVerdict, metaclass=_ReviewVerdictEnumTypeWrapper):
-    """ReviewVerdict says what is decided about a quarantined memory."""
+    """ReviewVerdict is the decision about a quarantined memory."""
 
 REVIEW_VERDICT_UNSPECIFIED: ReviewVerdict.ValueType  # 0
 """REVIEW_VERDICT_UNSPECIFIED is INVALID_ARGUMENT."""
 REVIEW_VERDICT_APPROVE: ReviewVerdict.ValueType  # 1
-"""REVIEW_VERDICT_APPROVE makes the memory ACTIVE. Its trust stays what it is."""
+"""REVIEW_VERDICT_APPROVE makes the memory ACTIVE. Its trust does not change."""
 REVIEW_VERDICT_REJECT: ReviewVerdict.ValueType  # 2
-"""REVIEW_VERDICT_REJECT deletes the memory softly. RestoreMemory would bring it back into quarantine."""
+"""REVIEW_VERDICT_REJECT softly deletes the memory. RestoreMemory returns it to quarantine."""
 Global___ReviewVerdict: _TypeAlias = ReviewVerdict  # noqa: Y015
 
 class _RevisionAction:
@@ -324,36 +322,36 @@ class _RevisionActionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Revisi
     REVISION_ACTION_UNSPECIFIED: _RevisionAction.ValueType  # 0
     """REVISION_ACTION_UNSPECIFIED is never sent."""
     REVISION_ACTION_CREATED: _RevisionAction.ValueType  # 1
-    """REVISION_ACTION_CREATED: the memory was stored first."""
+    """REVISION_ACTION_CREATED: the memory was created."""
     REVISION_ACTION_UPDATED: _RevisionAction.ValueType  # 2
-    """REVISION_ACTION_UPDATED: it was changed, by whatever means."""
+    """REVISION_ACTION_UPDATED: the memory was changed, by any call."""
     REVISION_ACTION_DELETED: _RevisionAction.ValueType  # 3
-    """REVISION_ACTION_DELETED: it was deleted softly."""
+    """REVISION_ACTION_DELETED: the memory was softly deleted."""
     REVISION_ACTION_RESTORED: _RevisionAction.ValueType  # 4
-    """REVISION_ACTION_RESTORED: it was DELETED, ARCHIVED or EXPIRED and came back, by a restore or a rollback."""
+    """REVISION_ACTION_RESTORED: the memory was DELETED, ARCHIVED or EXPIRED and was restored, by a restore or a rollback."""
 
 class RevisionAction(_RevisionAction, metaclass=_RevisionActionEnumTypeWrapper):
-    """RevisionAction says what made a revision."""
+    """RevisionAction is the type of the change that created a revision."""
 
 REVISION_ACTION_UNSPECIFIED: RevisionAction.ValueType  # 0
 """REVISION_ACTION_UNSPECIFIED is never sent."""
 REVISION_ACTION_CREATED: RevisionAction.ValueType  # 1
-"""REVISION_ACTION_CREATED: the memory was stored first."""
+"""REVISION_ACTION_CREATED: the memory was created."""
 REVISION_ACTION_UPDATED: RevisionAction.ValueType  # 2
-"""REVISION_ACTION_UPDATED: it was changed, by whatever means."""
+"""REVISION_ACTION_UPDATED: the memory was changed, by any call."""
 REVISION_ACTION_DELETED: RevisionAction.ValueType  # 3
-"""REVISION_ACTION_DELETED: it was deleted softly."""
+"""REVISION_ACTION_DELETED: the memory was softly deleted."""
 REVISION_ACTION_RESTORED: RevisionAction.ValueType  # 4
-"""REVISION_ACTION_RESTORED: it was DELETED, ARCHIVED or EXPIRED and came back, by a restore or a rollback."""
+"""REVISION_ACTION_RESTORED: the memory was DELETED, ARCHIVED or EXPIRED and was restored, by a restore or a rollback."""
 Global___RevisionAction: _TypeAlias = RevisionAction  # noqa: Y015
 
 @_typing.final
 class CreateMemoryRequest(_message.Message):
-    """CreateMemoryRequest asks to store one memory.
+    """CreateMemoryRequest holds one memory to store.
 
     Errors: ALREADY_EXISTS with ON_DUPLICATE_REJECT (MEMORY_EXISTS), and for a request_id used for another request
     (REQUEST_ID_REUSED); INVALID_ARGUMENT also for a vector of the wrong length; FAILED_PRECONDITION (MEMORY_SUPERSEDED)
-    for the key of a memory that was superseded.
+    for the key of a superseded memory.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -366,30 +364,34 @@ class CreateMemoryRequest(_message.Message):
     WAIT_FOR_FIELD_NUMBER: _builtins.int
     CONFLICT_POLICY_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
-    """request_id makes a repetition safe. Any string of at most 128 characters; a UUID is advised. Empty: a repetition is
-    a new request.
+    """request_id makes retries idempotent: see MemoryService. At most 128 characters. Empty: a repetition is a new
+    request.
     """
     on_duplicate: _types_pb2.OnDuplicate.ValueType
-    """on_duplicate says what to do when equal content is stored. Unspecified: RETURN_EXISTING."""
+    """on_duplicate selects the treatment of content that is stored already: see OnDuplicate. Unspecified:
+    RETURN_EXISTING.
+    """
     wait_for: _types_pb2.WaitFor.ValueType
-    """wait_for says when to return. Unspecified: INDEXED."""
+    """wait_for selects the point at which the call returns: see WaitFor. Unspecified: INDEXED."""
     conflict_policy: _types_pb2.ConflictPolicy.ValueType
-    """conflict_policy says what to do with older memories that the new content contradicts. Unspecified: MARK."""
+    """conflict_policy selects the treatment of older memories that the new content contradicts: see ConflictPolicy.
+    Unspecified: MARK.
+    """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says where the memory is stored."""
+        """scope is the owner and the location of the memory: see Scope."""
 
     @_builtins.property
     def memory(self) -> _types_pb2.Memory:
-        """memory is what to store. With content. Under an existing key the given fields that are not default values replace
-        the stored ones, the others stay, and the memory is ACTIVE afterwards.
+        """memory is the memory to store. Content is required. Under an existing key the given fields that are not default
+        values replace the stored ones, the others stay, and the memory is ACTIVE afterwards.
         """
 
     @_builtins.property
     def vector(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
-        """vector is the embedding of the content, made by the client in the embedding space of the service: its model, not
-        centred, of any length but zero. As many numbers as the index has dimensions, all finite. Only for content that
-        fits one chunk (about 400 tokens), else INVALID_ARGUMENT. Empty: the service embeds.
+        """vector is the embedding of the content, computed by the client in the embedding space of the service: its model,
+        not centred, of any non-zero norm. As many numbers as the index has dimensions, all finite. Only for content that
+        fits into one chunk (about 400 tokens), else INVALID_ARGUMENT. Empty: the service computes it.
         """
 
     def __init__(
@@ -423,22 +425,22 @@ class CreateMemoryResponse(_message.Message):
     CONFLICTS_FIELD_NUMBER: _builtins.int
     REDACTIONS_FIELD_NUMBER: _builtins.int
     outcome: _types_pb2.WriteOutcome.ValueType
-    """outcome says what was done. Never UNSPECIFIED."""
+    """outcome is the effect of the write. Never UNSPECIFIED."""
     consistency_token: _builtins.str
-    """consistency_token makes a later search see this change: SearchRequest.consistency_token. Never empty."""
+    """consistency_token makes later searches include this change: see MemoryService. Never empty."""
     @_builtins.property
     def memory(self) -> _types_pb2.Memory:
-        """memory is the memory as stored; with the outcome DUPLICATE the one that was there before. Always set."""
+        """memory is the memory as stored; with the outcome DUPLICATE the existing one. Always set."""
 
     @_builtins.property
     def conflicts(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Conflict]:
-        """conflicts are what the new content contradicts, at most 16, those with the newest memories first. They were handled
-        as conflict_policy says. In a repeated answer their memories are as they are now.
+        """conflicts are the contradictions with older memories, at most 16, those with the newest memories first, after
+        conflict_policy was applied. In a repeated response their memories are at their present revisions.
         """
 
     @_builtins.property
     def redactions(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Redaction]:
-        """redactions say which secrets were replaced, when the setting `redaction.writes` is on. Empty: none."""
+        """redactions are the kinds of secrets that were replaced, when the setting `redaction.writes` is on. Empty: none."""
 
     def __init__(
         self,
@@ -467,13 +469,13 @@ class BatchMemory(_message.Message):
     VECTOR_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def memory(self) -> _types_pb2.Memory:
-        """memory is what to store, as in CreateMemoryRequest.memory. The project_id, agent_id and session_id of its own
-        scope, where not empty, take the place of the request's; the user is always the request's.
+        """memory is the memory to store, as in CreateMemoryRequest.memory. The project_id, agent_id and session_id of its own
+        scope, where not empty, replace those of the request; the user is always that of the request.
         """
 
     @_builtins.property
     def vector(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
-        """vector is the embedding of the content, as in CreateMemoryRequest.vector. Empty: the service embeds."""
+        """vector is the embedding of the content, as in CreateMemoryRequest.vector. Empty: the service computes it."""
 
     def __init__(
         self,
@@ -491,10 +493,10 @@ Global___BatchMemory: _TypeAlias = BatchMemory  # noqa: Y015
 
 @_typing.final
 class BatchCreateMemoriesRequest(_message.Message):
-    """BatchCreateMemoriesRequest asks to store several memories in one transaction.
+    """BatchCreateMemoriesRequest holds several memories to store in one transaction.
 
-    Errors of the whole call, which then stores nothing: INVALID_ARGUMENT when the scope is bad or there are no or more
-    than 1 000 memories; ALREADY_EXISTS (REQUEST_ID_REUSED). Everything else fails the item alone: see
+    Errors of the whole call, which then stores nothing: INVALID_ARGUMENT when the scope is invalid or there are no or
+    more than 1 000 memories; ALREADY_EXISTS (REQUEST_ID_REUSED). Every other error fails the item alone: see
     BatchCreateResult.status.
     """
 
@@ -507,18 +509,22 @@ class BatchCreateMemoriesRequest(_message.Message):
     WAIT_FOR_FIELD_NUMBER: _builtins.int
     CONFLICT_POLICY_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
-    """request_id makes a repetition safe. Any string of at most 128 characters; a UUID is advised. Empty: a repetition is
-    a new request.
+    """request_id makes retries idempotent: see MemoryService. At most 128 characters. Empty: a repetition is a new
+    request.
     """
     on_duplicate: _types_pb2.OnDuplicate.ValueType
-    """on_duplicate says what to do when equal content is stored. Unspecified: RETURN_EXISTING."""
+    """on_duplicate selects the treatment of content that is stored already: see OnDuplicate. Unspecified:
+    RETURN_EXISTING.
+    """
     wait_for: _types_pb2.WaitFor.ValueType
-    """wait_for says when to return. Unspecified: INDEXED."""
+    """wait_for selects the point at which the call returns: see WaitFor. Unspecified: INDEXED."""
     conflict_policy: _types_pb2.ConflictPolicy.ValueType
-    """conflict_policy says what to do with older memories that the new content contradicts. Unspecified: MARK."""
+    """conflict_policy selects the treatment of older memories that the new content contradicts: see ConflictPolicy.
+    Unspecified: MARK.
+    """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says where the memories are stored unless they say otherwise."""
+        """scope is the owner and the default location of the memories: see Scope."""
 
     @_builtins.property
     def memories(self) -> _containers.RepeatedCompositeFieldContainer[Global___BatchMemory]:
@@ -546,7 +552,7 @@ Global___BatchCreateMemoriesRequest: _TypeAlias = BatchCreateMemoriesRequest  # 
 
 @_typing.final
 class BatchCreateResult(_message.Message):
-    """BatchCreateResult says what became of one memory of a batch."""
+    """BatchCreateResult is the result of one memory of a batch."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -556,24 +562,26 @@ class BatchCreateResult(_message.Message):
     CONFLICTS_FIELD_NUMBER: _builtins.int
     REDACTIONS_FIELD_NUMBER: _builtins.int
     outcome: _types_pb2.WriteOutcome.ValueType
-    """outcome says what was done. UNSPECIFIED when it failed."""
+    """outcome is the effect of the write. UNSPECIFIED when the item failed."""
     @_builtins.property
     def memory(self) -> _types_pb2.Memory:
-        """memory is the memory as stored; with the outcome DUPLICATE the one that was there before. Unset when it failed."""
+        """memory is the memory as stored; with the outcome DUPLICATE the existing one. Unset when the item failed."""
 
     @_builtins.property
     def status(self) -> _errors_pb2.ItemStatus:
-        """status says how it went; always set. Failures: INVALID_ARGUMENT (INVALID_REQUEST), ALREADY_EXISTS (MEMORY_EXISTS),
-        FAILED_PRECONDITION (MEMORY_SUPERSEDED).
+        """status is the status of the item; always set. Failures: INVALID_ARGUMENT (INVALID_REQUEST), ALREADY_EXISTS
+        (MEMORY_EXISTS), FAILED_PRECONDITION (MEMORY_SUPERSEDED).
         """
 
     @_builtins.property
     def conflicts(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Conflict]:
-        """conflicts are what the item contradicts, items before it included; as in CreateMemoryResponse.conflicts."""
+        """conflicts are the contradictions with older memories, including earlier items; as in
+        CreateMemoryResponse.conflicts.
+        """
 
     @_builtins.property
     def redactions(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Redaction]:
-        """redactions say which secrets were replaced, when the setting `redaction.writes` is on. Empty: none."""
+        """redactions are the kinds of secrets that were replaced, when the setting `redaction.writes` is on. Empty: none."""
 
     def __init__(
         self,
@@ -594,17 +602,17 @@ Global___BatchCreateResult: _TypeAlias = BatchCreateResult  # noqa: Y015
 
 @_typing.final
 class BatchCreateMemoriesResponse(_message.Message):
-    """BatchCreateMemoriesResponse says what became of each memory."""
+    """BatchCreateMemoriesResponse holds the result of each memory."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     RESULTS_FIELD_NUMBER: _builtins.int
     CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
     consistency_token: _builtins.str
-    """consistency_token makes a later search see all stored items: SearchRequest.consistency_token. Never empty."""
+    """consistency_token makes later searches include this change: see MemoryService. Never empty."""
     @_builtins.property
     def results(self) -> _containers.RepeatedCompositeFieldContainer[Global___BatchCreateResult]:
-        """results are as many as the request's memories, in their order."""
+        """results correspond to the memories of the request, in their order."""
 
     def __init__(
         self,
@@ -624,9 +632,9 @@ Global___BatchCreateMemoriesResponse: _TypeAlias = BatchCreateMemoriesResponse  
 class ImportMemoriesRequest(_message.Message):
     """ImportMemoriesRequest is one message of an import: first exactly one header, then any number of batches.
 
-    Errors, which end the stream; what was durable stays: INVALID_ARGUMENT when the order of messages is broken, a batch
-    is too large or leaves a gap; ALREADY_EXISTS (REQUEST_ID_REUSED) when the request_id belongs to an import of another
-    scope, or with another on_duplicate or conflict_policy. Bad memories do not end it: see
+    Errors, which end the stream; memories that are durable stay: INVALID_ARGUMENT when the messages are out of order, or
+    a batch is too large or leaves a gap; ALREADY_EXISTS (REQUEST_ID_REUSED) when the request_id belongs to an import of
+    another scope, or with another on_duplicate or conflict_policy. Invalid memories do not end the stream: see
     ImportMemoriesResponse.failures.
     """
 
@@ -660,7 +668,7 @@ Global___ImportMemoriesRequest: _TypeAlias = ImportMemoriesRequest  # noqa: Y015
 
 @_typing.final
 class ImportHeader(_message.Message):
-    """ImportHeader holds what is true of a whole import."""
+    """ImportHeader holds the options of a whole import."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -670,23 +678,25 @@ class ImportHeader(_message.Message):
     WAIT_FOR_FIELD_NUMBER: _builtins.int
     CONFLICT_POLICY_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
-    """request_id names the import, so that it can be resumed within 24 hours of its last message. Any string of at most
-    128 characters; a UUID is advised. Use it in one stream at a time. Empty: the import cannot be resumed.
+    """request_id identifies the import, so that it can be resumed within 24 hours of its last message. At most 128
+    characters; a UUID is recommended. Use it in one stream at a time. Empty: the import cannot be resumed.
     """
     on_duplicate: _types_pb2.OnDuplicate.ValueType
-    """on_duplicate says what to do when equal content is stored. Unspecified: RETURN_EXISTING."""
+    """on_duplicate selects the treatment of content that is stored already: see OnDuplicate. Unspecified:
+    RETURN_EXISTING.
+    """
     wait_for: _types_pb2.WaitFor.ValueType
-    """wait_for says what `next_index` and `done` wait for. Unspecified: STORED. With INDEXED the last response comes when
-    searches see every stored memory.
+    """wait_for selects the point that `next_index` and `done` report: see WaitFor. Unspecified: STORED. With INDEXED the
+    last response comes when searches include every stored memory.
     """
     conflict_policy: _types_pb2.ConflictPolicy.ValueType
-    """conflict_policy says what to do with older memories that an imported one contradicts, earlier ones of the import
-    included. Unspecified: nothing is compared, as an import is mostly history; later writes are compared with what it
-    stored.
+    """conflict_policy selects the treatment of older memories that an imported one contradicts, including earlier ones of
+    the import: see ConflictPolicy. Unspecified: nothing is compared, because an import is mostly history; later writes
+    are compared with the imported memories.
     """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says where the memories are stored unless they say otherwise."""
+        """scope is the owner and the default location of the memories: see Scope."""
 
     def __init__(
         self,
@@ -707,21 +717,21 @@ Global___ImportHeader: _TypeAlias = ImportHeader  # noqa: Y015
 
 @_typing.final
 class ImportBatch(_message.Message):
-    """ImportBatch holds memories of an import that follow one another."""
+    """ImportBatch holds consecutive memories of an import."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     FIRST_INDEX_FIELD_NUMBER: _builtins.int
     MEMORIES_FIELD_NUMBER: _builtins.int
     first_index: _builtins.int
-    """first_index is the index of the first memory, counted from 0 over the whole import. It must not lie beyond the
-    index after the last memory sent or already durable (a gap). Memories below the next_index of the first response
-    are skipped, so sending from 0 again is safe.
+    """first_index is the index of the first memory, counted from 0 over the whole import. It must not exceed the index
+    after the last memory sent or already durable (a gap). Memories below the next_index of the first response are
+    skipped, so sending from 0 again is safe.
     """
     @_builtins.property
     def memories(self) -> _containers.RepeatedCompositeFieldContainer[Global___BatchMemory]:
-        """memories have the indexes first_index, first_index + 1 and so on. At most 1 000; none is allowed and does nothing.
-        Each batch is one transaction, stored in order.
+        """memories have the indexes first_index, first_index + 1 and so on. At most 1 000; an empty batch is allowed and has
+        no effect. Each batch is one transaction, stored in order.
         """
 
     def __init__(
@@ -740,17 +750,17 @@ Global___ImportBatch: _TypeAlias = ImportBatch  # noqa: Y015
 
 @_typing.final
 class ImportFailure(_message.Message):
-    """ImportFailure says why one memory of an import was not stored."""
+    """ImportFailure is the failure of one memory of an import."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     INDEX_FIELD_NUMBER: _builtins.int
     STATUS_FIELD_NUMBER: _builtins.int
     index: _builtins.int
-    """index is the memory's index in the import."""
+    """index is the index of the memory in the import."""
     @_builtins.property
     def status(self) -> _errors_pb2.ItemStatus:
-        """status says why, as BatchCreateResult.status does. Its code is never 0."""
+        """status is the error, as in BatchCreateResult.status. Its code is never 0."""
 
     def __init__(
         self,
@@ -768,8 +778,8 @@ Global___ImportFailure: _TypeAlias = ImportFailure  # noqa: Y015
 
 @_typing.final
 class ImportMemoriesResponse(_message.Message):
-    """ImportMemoriesResponse tells how far an import is. The counts are of this stream, without skipped memories; they
-    never shrink.
+    """ImportMemoriesResponse reports the progress of an import. The counts are those of this stream, without skipped
+    memories; they never decrease.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -787,37 +797,39 @@ class ImportMemoriesResponse(_message.Message):
     CONFLICT_COUNT_FIELD_NUMBER: _builtins.int
     REDACTED_COUNT_FIELD_NUMBER: _builtins.int
     received_count: _builtins.int
-    """received_count is how many memories have arrived: at least created + updated + duplicates + failed, and equal when done."""
+    """received_count is the number of memories that have arrived: at least created + updated + duplicates + failed, and
+    equal when done.
+    """
     created_count: _builtins.int
-    """created_count is how many new memories were stored."""
+    """created_count is the number of new memories."""
     updated_count: _builtins.int
-    """updated_count is how many memories with the same key were changed."""
+    """updated_count is the number of existing memories with the same key that were changed."""
     duplicate_count: _builtins.int
-    """duplicate_count is how many were stored already."""
+    """duplicate_count is the number of memories whose content was stored already."""
     failed_count: _builtins.int
-    """failed_count is how many were not stored because they are bad."""
+    """failed_count is the number of memories that were not stored because they are invalid."""
     next_index: _builtins.int
-    """next_index is where to resume: every memory below it is durable or has failed. In the first response, which is sent
-    right after the header, 0 for a new import.
+    """next_index is the index at which to resume: every memory below it is durable or has failed. In the first response,
+    which is sent right after the header, 0 for a new import.
     """
     done: _builtins.bool
     """done is true in the last response alone: the client has closed its side and everything is durable, or searchable
     when wait_for is INDEXED.
     """
     consistency_token: _builtins.str
-    """consistency_token makes a later search see everything below next_index: SearchRequest.consistency_token. Empty
-    while nothing is stored.
+    """consistency_token makes later searches include everything below next_index: see MemoryService. Empty while nothing
+    is stored.
     """
     memories_per_second: _builtins.float
     """memories_per_second is the mean rate of this stream since its header, 0 at first."""
     conflict_count: _builtins.int
-    """conflict_count is how many conflicts were found; ListConflicts shows them. It never shrinks."""
+    """conflict_count is the number of conflicts that were found; ListConflicts returns them. It never decreases."""
     redacted_count: _builtins.int
-    """redacted_count is how many of the memories had secrets replaced, when the setting `redaction.writes` is on."""
+    """redacted_count is the number of memories in which secrets were replaced, when the setting `redaction.writes` is on."""
     @_builtins.property
     def failures(self) -> _containers.RepeatedCompositeFieldContainer[Global___ImportFailure]:
-        """failures are the memories that failed since the last response of this stream, by index. At most 1 000 in one
-        response; more come in the next.
+        """failures are the memories that failed since the previous response of this stream, by index. At most 1 000 in one
+        response; more follow in the next.
         """
 
     def __init__(
@@ -846,10 +858,11 @@ Global___ImportMemoriesResponse: _TypeAlias = ImportMemoriesResponse  # noqa: Y0
 
 @_typing.final
 class GetMemoryRequest(_message.Message):
-    """GetMemoryRequest asks for one memory.
+    """GetMemoryRequest selects one memory.
 
     Errors: NOT_FOUND (MEMORY_NOT_FOUND), for a DELETED memory too: ListMemories finds those by status; with `as_of` for
-    one that was not there yet, DELETED or not true then. NOT_FOUND (REVISION_NOT_FOUND) for an unknown revision.
+    a memory that did not exist yet, was DELETED or was not valid then. NOT_FOUND (REVISION_NOT_FOUND) for an unknown
+    revision.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -861,25 +874,25 @@ class GetMemoryRequest(_message.Message):
     REVISION_FIELD_NUMBER: _builtins.int
     AS_OF_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    """id is the memory's UUID. Visible are those of the scope's project and the global ones."""
+    """id is the UUID of the memory. The lookup covers the scope's project and the global memories."""
     key: _builtins.str
-    """key is the memory's key: 1 to 256 characters. It is looked up in exactly the scope's project, without one among
-    the global memories.
+    """key is the key of the memory: 1 to 256 characters. The lookup covers exactly the scope's project; without a
+    project_id, the global memories.
     """
     include_chain: _builtins.bool
-    """include_chain also asks for the chain of supersession that the memory is part of. False: it is left out."""
+    """include_chain adds the supersession chain of the memory to the response."""
     revision: _builtins.int
-    """revision asks for the memory as it was at this revision, also when it is DELETED by now. Only with `id`, and not
-    together with as_of, else INVALID_ARGUMENT. Such a read does not count as an access. 0: the present one.
+    """revision selects an earlier revision, also of a memory that is DELETED now. Only with `id`, and not together with
+    as_of, else INVALID_ARGUMENT. Such a read does not count as an access. 0: the present one.
     """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says from where to look."""
+        """scope selects the memories that are visible: see Scope."""
 
     @_builtins.property
     def as_of(self) -> _types_pb2.AsOf:
-        """as_of asks for the memory as it was at a moment; by `key` for the memory that bore it then. Such a read does not
-        count as an access. Unset: as it is.
+        """as_of selects the memory as it was at a moment; by `key` the memory that had the key then. Such a read does not
+        count as an access. Unset: the present state.
         """
 
     def __init__(
@@ -904,7 +917,7 @@ Global___GetMemoryRequest: _TypeAlias = GetMemoryRequest  # noqa: Y015
 
 @_typing.final
 class GetMemoryResponse(_message.Message):
-    """GetMemoryResponse holds the memory asked for."""
+    """GetMemoryResponse holds the requested memory."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -912,13 +925,13 @@ class GetMemoryResponse(_message.Message):
     CHAIN_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def memory(self) -> _types_pb2.Memory:
-        """memory is the memory at its present revision, or the one asked for. Always set."""
+        """memory is the memory at its present revision, or at the requested one. Always set."""
 
     @_builtins.property
     def chain(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Memory]:
-        """chain is the memory with those it superseded, at once or by way of others, before it, and those that superseded it
-        after it: the oldest first, at most 100 on either side. A memory that is deleted or not visible ends it. Empty unless
-        include_chain.
+        """chain is the supersession chain, oldest first: the memories that this one supersedes, directly or transitively,
+        then the memory itself, then those that supersede it; at most 100 on either side. A memory that is deleted or not
+        visible ends the chain. Empty unless include_chain is set.
         """
 
     def __init__(
@@ -937,7 +950,7 @@ Global___GetMemoryResponse: _TypeAlias = GetMemoryResponse  # noqa: Y015
 
 @_typing.final
 class BatchGetMemoriesRequest(_message.Message):
-    """BatchGetMemoriesRequest asks for several memories.
+    """BatchGetMemoriesRequest selects several memories.
 
     Errors: none of its own.
     """
@@ -948,11 +961,11 @@ class BatchGetMemoriesRequest(_message.Message):
     IDS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says from where to look."""
+        """scope selects the memories that are visible: see Scope."""
 
     @_builtins.property
     def ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """ids are the memories' UUIDs. 1 to 1 000. A repeated id is answered once, at its first place."""
+        """ids are the UUIDs of the memories. 1 to 1 000. A repeated id is returned once, at its first place."""
 
     def __init__(
         self,
@@ -978,11 +991,13 @@ class BatchGetMemoriesResponse(_message.Message):
     MISSING_IDS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def memories(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Memory]:
-        """memories are those found, in the order of the request's ids."""
+        """memories are the memories that were found, in the order of the request's ids."""
 
     @_builtins.property
     def missing_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """missing_ids are the ids of memories that are DELETED or not visible from the scope, in the order of the request's ids."""
+        """missing_ids are the ids of memories that are DELETED or not visible from the scope, in the order of the request's
+        ids.
+        """
 
     def __init__(
         self,
@@ -1000,9 +1015,9 @@ Global___BatchGetMemoriesResponse: _TypeAlias = BatchGetMemoriesResponse  # noqa
 
 @_typing.final
 class ListMemoriesRequest(_message.Message):
-    """ListMemoriesRequest asks for the memories that match a filter.
+    """ListMemoriesRequest selects the memories that match a filter.
 
-    Errors: none of its own; a page_token that is not of the same request is INVALID_ARGUMENT.
+    Errors: none of its own; a page_token of another request is INVALID_ARGUMENT.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1019,14 +1034,14 @@ class ListMemoriesRequest(_message.Message):
     Memories without the time come last.
     """
     page_size: _builtins.int
-    """page_size is how many memories a page may hold: 1 to 1 000. 0: 50."""
+    """page_size is the maximum number of memories on a page: 1 to 1 000. 0: 50."""
     page_token: _builtins.str
-    """page_token is next_page_token of the page before. Empty: the first page. All other fields but page_size must be as
-    they were. A memory that is there, unchanged, during the whole walk is returned exactly once.
+    """page_token is the next_page_token of the previous page: see MemoryService. Empty: the first page. A memory that
+    exists, unchanged, during the whole iteration is returned exactly once.
     """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says from where to look."""
+        """scope selects the memories that are visible: see Scope."""
 
     @_builtins.property
     def filter(self) -> _filters_pb2.Filter:
@@ -1034,8 +1049,8 @@ class ListMemoriesRequest(_message.Message):
 
     @_builtins.property
     def as_of(self) -> _types_pb2.AsOf:
-        """as_of lists what was known, or what was true, at a moment; filter and order_by look at the memories as they were.
-        With known_time the cost grows with the number of memories that changed since. Unset: now.
+        """as_of lists the state that was known, or valid, at a moment; filter and order_by apply to the memories as they
+        were. With known_time the cost grows with the number of memories that changed since. Unset: now.
         """
 
     def __init__(
@@ -1058,17 +1073,17 @@ Global___ListMemoriesRequest: _TypeAlias = ListMemoriesRequest  # noqa: Y015
 
 @_typing.final
 class ListMemoriesResponse(_message.Message):
-    """ListMemoriesResponse is one page."""
+    """ListMemoriesResponse is one page of memories."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     MEMORIES_FIELD_NUMBER: _builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
-    """next_page_token asks for the next page. Empty: this was the last."""
+    """next_page_token is the page_token of the next page. Empty: this is the last page."""
     @_builtins.property
     def memories(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Memory]:
-        """memories are in the order asked for."""
+        """memories are in the requested order."""
 
     def __init__(
         self,
@@ -1086,11 +1101,11 @@ Global___ListMemoriesResponse: _TypeAlias = ListMemoriesResponse  # noqa: Y015
 
 @_typing.final
 class UpdateMemoryRequest(_message.Message):
-    """UpdateMemoryRequest asks to change fields of a memory.
+    """UpdateMemoryRequest holds the changes of a memory.
 
-    Errors: NOT_FOUND (MEMORY_NOT_FOUND); ABORTED (REVISION_CONFLICT); ALREADY_EXISTS (MEMORY_EXISTS) when the new key
-    or content is another memory's; ALREADY_EXISTS (REQUEST_ID_REUSED); FAILED_PRECONDITION (MEMORY_SUPERSEDED) for a new
-    status or key of a memory that was superseded.
+    Errors: NOT_FOUND (MEMORY_NOT_FOUND); ABORTED (REVISION_CONFLICT); ALREADY_EXISTS (MEMORY_EXISTS) when another memory
+    has the new key or content; ALREADY_EXISTS (REQUEST_ID_REUSED); FAILED_PRECONDITION (MEMORY_SUPERSEDED) for a new
+    status or key of a superseded memory.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1104,23 +1119,25 @@ class UpdateMemoryRequest(_message.Message):
     WAIT_FOR_FIELD_NUMBER: _builtins.int
     CONFLICT_POLICY_FIELD_NUMBER: _builtins.int
     expected_revision: _builtins.int
-    """expected_revision is the revision that the change is based on. 0: any. Negative: INVALID_ARGUMENT."""
+    """expected_revision is the revision that the caller has read: see MemoryService. 0: any. Negative: INVALID_ARGUMENT."""
     request_id: _builtins.str
-    """request_id makes a repetition safe. Any string of at most 128 characters; a UUID is advised. Empty: a repetition is
-    a new request.
+    """request_id makes retries idempotent: see MemoryService. At most 128 characters. Empty: a repetition is a new
+    request.
     """
     wait_for: _types_pb2.WaitFor.ValueType
-    """wait_for says when to return. Unspecified: INDEXED."""
+    """wait_for selects the point at which the call returns: see WaitFor. Unspecified: INDEXED."""
     conflict_policy: _types_pb2.ConflictPolicy.ValueType
-    """conflict_policy says what to do with older memories that the new content contradicts. Unspecified: MARK."""
+    """conflict_policy selects the treatment of older memories that the new content contradicts: see ConflictPolicy.
+    Unspecified: MARK.
+    """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says from where to look. It does not move the memory."""
+        """scope selects the memories that are visible: see Scope. It does not move the memory."""
 
     @_builtins.property
     def memory(self) -> _types_pb2.Memory:
-        """memory names the memory by its id, or without an id by its key in exactly the scope's project, and holds the new
-        values.
+        """memory identifies the memory by its id, or without an id by its key in exactly the scope's project, and holds the
+        new values.
         """
 
     @_builtins.property
@@ -1134,7 +1151,7 @@ class UpdateMemoryRequest(_message.Message):
 
     @_builtins.property
     def vector(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
-        """vector is the embedding of the new content, as in CreateMemoryRequest.vector. Empty: the service embeds when
+        """vector is the embedding of the new content, as in CreateMemoryRequest.vector. Empty: the service computes it when
         needed.
         """
 
@@ -1169,20 +1186,20 @@ class UpdateMemoryResponse(_message.Message):
     CONFLICTS_FIELD_NUMBER: _builtins.int
     REDACTIONS_FIELD_NUMBER: _builtins.int
     consistency_token: _builtins.str
-    """consistency_token makes a later search see this change: SearchRequest.consistency_token. Never empty."""
+    """consistency_token makes later searches include this change: see MemoryService. Never empty."""
     @_builtins.property
     def memory(self) -> _types_pb2.Memory:
-        """memory is the memory as it is now. Always set."""
+        """memory is the memory at its present revision. Always set."""
 
     @_builtins.property
     def conflicts(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Conflict]:
-        """conflicts are what the memory newly contradicts, as in CreateMemoryResponse.conflicts. Empty when the change leaves
-        what it states as it was.
+        """conflicts are the new contradictions with older memories, as in CreateMemoryResponse.conflicts. Empty when the
+        update leaves the statements of the memory unchanged.
         """
 
     @_builtins.property
     def redactions(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Redaction]:
-        """redactions say which secrets were replaced, when the setting `redaction.writes` is on. Empty: none."""
+        """redactions are the kinds of secrets that were replaced, when the setting `redaction.writes` is on. Empty: none."""
 
     def __init__(
         self,
@@ -1202,7 +1219,7 @@ Global___UpdateMemoryResponse: _TypeAlias = UpdateMemoryResponse  # noqa: Y015
 
 @_typing.final
 class DeleteMemoryRequest(_message.Message):
-    """DeleteMemoryRequest asks to delete a memory.
+    """DeleteMemoryRequest selects a memory to delete.
 
     Errors: NOT_FOUND (MEMORY_NOT_FOUND); ABORTED (REVISION_CONFLICT); ALREADY_EXISTS (REQUEST_ID_REUSED).
     """
@@ -1217,26 +1234,28 @@ class DeleteMemoryRequest(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     WAIT_FOR_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    """id is the memory's UUID. A DELETED memory is not found again, unless `hard` removes it."""
+    """id is the UUID of the memory. A DELETED memory is not found, except with `purge`."""
     key: _builtins.str
-    """key is the key of the memory: 1 to 256 characters. It is looked up in exactly the scope's project, without one among
-    the global memories; with `purge` also among DELETED memories.
+    """key is the key of the memory: 1 to 256 characters. The lookup covers exactly the scope's project; without a
+    project_id, the global memories; with `purge` also DELETED memories.
     """
     purge: _builtins.bool
-    """purge removes the memory with its revisions and index entries for good, and the files of the category "memory" that
-    no other memory refers to. False: it becomes DELETED and can be restored.
+    """purge permanently deletes the memory with its revisions and index entries, and the files of the category "memory"
+    that no other memory refers to. False: it becomes DELETED and can be restored.
     """
     expected_revision: _builtins.int
-    """expected_revision is the revision that the decision is based on. 0: any. Negative: INVALID_ARGUMENT."""
+    """expected_revision is the revision that the caller has read: see MemoryService. 0: any. Negative: INVALID_ARGUMENT."""
     request_id: _builtins.str
-    """request_id makes a repetition safe. Any string of at most 128 characters; a UUID is advised. Empty: a repetition is
-    a new request.
+    """request_id makes retries idempotent: see MemoryService. At most 128 characters. Empty: a repetition is a new
+    request.
     """
     wait_for: _types_pb2.WaitFor.ValueType
-    """wait_for says when to return. Unspecified: INDEXED, so that no later search finds the memory."""
+    """wait_for selects the point at which the call returns: see WaitFor. Unspecified: INDEXED, so that no later search
+    finds the memory.
+    """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says from where to look."""
+        """scope selects the memories that are visible: see Scope."""
 
     def __init__(
         self,
@@ -1261,17 +1280,17 @@ Global___DeleteMemoryRequest: _TypeAlias = DeleteMemoryRequest  # noqa: Y015
 
 @_typing.final
 class DeleteMemoryResponse(_message.Message):
-    """DeleteMemoryResponse tells that the memory is deleted."""
+    """DeleteMemoryResponse holds the deleted memory."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
     MEMORY_FIELD_NUMBER: _builtins.int
     consistency_token: _builtins.str
-    """consistency_token makes a later search see this change: SearchRequest.consistency_token. Never empty."""
+    """consistency_token makes later searches include this change: see MemoryService. Never empty."""
     @_builtins.property
     def memory(self) -> _types_pb2.Memory:
-        """memory is the memory as softly deleted. Unset when `hard`."""
+        """memory is the memory after the soft deletion. Unset with `purge`."""
 
     def __init__(
         self,
@@ -1289,10 +1308,10 @@ Global___DeleteMemoryResponse: _TypeAlias = DeleteMemoryResponse  # noqa: Y015
 
 @_typing.final
 class RestoreMemoryRequest(_message.Message):
-    """RestoreMemoryRequest asks to make a memory ACTIVE again.
+    """RestoreMemoryRequest selects a memory to make ACTIVE again.
 
-    Errors: NOT_FOUND (MEMORY_NOT_FOUND), also after a hard deletion; ABORTED (REVISION_CONFLICT); ALREADY_EXISTS
-    (MEMORY_EXISTS) when its key or content is another memory's by now; ALREADY_EXISTS (REQUEST_ID_REUSED).
+    Errors: NOT_FOUND (MEMORY_NOT_FOUND), also after a permanent deletion; ABORTED (REVISION_CONFLICT); ALREADY_EXISTS
+    (MEMORY_EXISTS) when another memory has taken its key or content; ALREADY_EXISTS (REQUEST_ID_REUSED).
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1304,26 +1323,26 @@ class RestoreMemoryRequest(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     WAIT_FOR_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    """id is the memory's UUID. Restoring an ACTIVE, CONFLICTED, QUARANTINED or superseded memory changes nothing
-    and is no error; a SUPERSEDED one whose successor was removed for good is ACTIVE again. A memory that waited for a
-    review when it was deleted, or was rejected by one, becomes QUARANTINED again. A restored memory is compared with no
-    other. An expire_time that has passed is removed; a SHORT_TERM memory gets 14 days from now.
+    """id is the UUID of the memory. Restoring an ACTIVE, CONFLICTED, QUARANTINED or superseded memory has no effect and
+    is not an error; a SUPERSEDED one whose successor was permanently deleted becomes ACTIVE again. A memory that
+    awaited a review when it was deleted, or was rejected by one, becomes QUARANTINED again. A restored memory is not
+    compared with others. An expire_time that has passed is removed; a SHORT_TERM memory gets 14 days from now.
     """
     key: _builtins.str
-    """key is the key of the memory: 1 to 256 characters. It is looked up in exactly the scope's project, without one among
-    the global memories. Without a holder of the key it is the DELETED memory that was changed last.
+    """key is the key of the memory: 1 to 256 characters. The lookup covers exactly the scope's project; without a
+    project_id, the global memories. If no memory holds the key, it selects the DELETED memory that was changed last.
     """
     expected_revision: _builtins.int
-    """expected_revision is the revision that the decision is based on. 0: any. Negative: INVALID_ARGUMENT."""
+    """expected_revision is the revision that the caller has read: see MemoryService. 0: any. Negative: INVALID_ARGUMENT."""
     request_id: _builtins.str
-    """request_id makes a repetition safe. Any string of at most 128 characters; a UUID is advised. Empty: a repetition is
-    a new request.
+    """request_id makes retries idempotent: see MemoryService. At most 128 characters. Empty: a repetition is a new
+    request.
     """
     wait_for: _types_pb2.WaitFor.ValueType
-    """wait_for says when to return. Unspecified: INDEXED."""
+    """wait_for selects the point at which the call returns: see WaitFor. Unspecified: INDEXED."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says from where to look."""
+        """scope selects the memories that are visible: see Scope."""
 
     def __init__(
         self,
@@ -1354,10 +1373,10 @@ class RestoreMemoryResponse(_message.Message):
     MEMORY_FIELD_NUMBER: _builtins.int
     CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
     consistency_token: _builtins.str
-    """consistency_token makes a later search see this change: SearchRequest.consistency_token. Never empty."""
+    """consistency_token makes later searches include this change: see MemoryService. Never empty."""
     @_builtins.property
     def memory(self) -> _types_pb2.Memory:
-        """memory is the memory as it is now. Always set."""
+        """memory is the memory at its present revision. Always set."""
 
     def __init__(
         self,
@@ -1375,17 +1394,18 @@ Global___RestoreMemoryResponse: _TypeAlias = RestoreMemoryResponse  # noqa: Y015
 
 @_typing.final
 class SupersedeMemoryRequest(_message.Message):
-    """SupersedeMemoryRequest asks to put a memory in the place of another. Both ends of the link are set together:
+    """SupersedeMemoryRequest selects an old memory and its successor. The call sets both ends of the link together:
     Memory.superseded_by_id of the old one, which becomes SUPERSEDED and leaves searches and lists unless their filter
-    names that status, and Memory.supersedes_id of the new one. The old memory's key goes over to the new one when both are
-    of one project, unless that has one of its own; of two projects each keeps its own. What the old one says was true until the new one is: its valid_to, unless it has one, becomes the
-    new one's valid_from, else its event_time if that has passed, else now; and a new one without valid_from gets that one.
-    So reads as of another valid time (AsOf) find the one that was true then.
+    names that status, and Memory.supersedes_id of the new one. The key of the old memory moves to the new one when both
+    belong to one project and the new one has no key; across projects each keeps its own. The valid time of the old
+    memory ends where that of the new one begins: its valid_to, unless set, becomes the valid_from of the new one, else
+    the event_time of the new one if that has passed, else now; and a new one without valid_from gets that time.
+    Therefore reads as of another valid time (AsOf) find the memory that was valid then.
 
-    Errors: NOT_FOUND (MEMORY_NOT_FOUND) for either memory; FAILED_PRECONDITION (MEMORY_SUPERSEDED) when the old memory was
-    superseded before: supersede the end of its chain; FAILED_PRECONDITION (SUPERSEDE_CYCLE) when memory.id names the old
-    memory or one that it superseded, at once or by way of others; ALREADY_EXISTS (MEMORY_EXISTS) when another memory has the
-    new key or content; INVALID_ARGUMENT when the old memory is QUARANTINED or the new one would be; ABORTED
+    Errors: NOT_FOUND (MEMORY_NOT_FOUND) for either memory; FAILED_PRECONDITION (MEMORY_SUPERSEDED) when the old memory
+    is superseded already: supersede the end of its chain; FAILED_PRECONDITION (SUPERSEDE_CYCLE) when memory.id is the
+    old memory or one that it supersedes, directly or transitively; ALREADY_EXISTS (MEMORY_EXISTS) when another memory
+    has the new key or content; INVALID_ARGUMENT when the old memory is QUARANTINED or the new one would be; ABORTED
     (REVISION_CONFLICT); ALREADY_EXISTS (REQUEST_ID_REUSED).
     """
 
@@ -1403,35 +1423,37 @@ class SupersedeMemoryRequest(_message.Message):
     id: _builtins.str
     """id is the UUID of the old memory."""
     key: _builtins.str
-    """key is the key of the memory: 1 to 256 characters. It is looked up in exactly the scope's project, without one among
-    the global memories.
+    """key is the key of the memory: 1 to 256 characters. The lookup covers exactly the scope's project; without a
+    project_id, the global memories.
     """
     expected_revision: _builtins.int
-    """expected_revision is the revision of the old memory that the decision is based on. 0: any. Negative:
+    """expected_revision is the revision of the old memory that the caller has read: see MemoryService. 0: any. Negative:
     INVALID_ARGUMENT.
     """
     request_id: _builtins.str
-    """request_id makes a repetition safe. Any string of at most 128 characters; a UUID is advised. Empty: a repetition is
-    a new request.
+    """request_id makes retries idempotent: see MemoryService. At most 128 characters. Empty: a repetition is a new
+    request.
     """
     wait_for: _types_pb2.WaitFor.ValueType
-    """wait_for says when to return. Unspecified: INDEXED."""
+    """wait_for selects the point at which the call returns: see WaitFor. Unspecified: INDEXED."""
     conflict_policy: _types_pb2.ConflictPolicy.ValueType
-    """conflict_policy says what to do with other memories that a new one contradicts. Unspecified: MARK."""
+    """conflict_policy selects the treatment of other memories that a new one contradicts: see ConflictPolicy.
+    Unspecified: MARK.
+    """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says from where to look."""
+        """scope selects the memories that are visible: see Scope."""
 
     @_builtins.property
     def memory(self) -> _types_pb2.Memory:
-        """memory is what takes its place. Either new, with content as in CreateMemoryRequest.memory, or with nothing but the
-        id of an ACTIVE memory. A new one lives in the old one's project unless its scope names another, and has the old
-        one's layer, kind, category, title, tags, importance and tier where it gives none.
+        """memory is the successor. Either a new memory, with content as in CreateMemoryRequest.memory, or only the id of an
+        ACTIVE memory. A new one is stored in the old one's project unless its scope names another, and takes the layer,
+        kind, category, title, tags, importance and tier of the old one where it gives none.
         """
 
     @_builtins.property
     def vector(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
-        """vector is the embedding of new content, as in CreateMemoryRequest.vector. Empty: the service embeds."""
+        """vector is the embedding of new content, as in CreateMemoryRequest.vector. Empty: the service computes it."""
 
     def __init__(
         self,
@@ -1468,22 +1490,22 @@ class SupersedeMemoryResponse(_message.Message):
     CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
     REDACTIONS_FIELD_NUMBER: _builtins.int
     consistency_token: _builtins.str
-    """consistency_token makes a later search see this change: SearchRequest.consistency_token. Never empty."""
+    """consistency_token makes later searches include this change: see MemoryService. Never empty."""
     @_builtins.property
     def memory(self) -> _types_pb2.Memory:
-        """memory is the memory that took the place. Always set."""
+        """memory is the successor. Always set."""
 
     @_builtins.property
     def superseded(self) -> _types_pb2.Memory:
-        """superseded is the old memory as it is now. Always set."""
+        """superseded is the old memory at its present revision. Always set."""
 
     @_builtins.property
     def conflicts(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Conflict]:
-        """conflicts are what else the new memory contradicts, as in CreateMemoryResponse.conflicts."""
+        """conflicts are the contradictions of the new memory with other memories, as in CreateMemoryResponse.conflicts."""
 
     @_builtins.property
     def redactions(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Redaction]:
-        """redactions say which secrets were replaced, when the setting `redaction.writes` is on. Empty: none."""
+        """redactions are the kinds of secrets that were replaced, when the setting `redaction.writes` is on. Empty: none."""
 
     def __init__(
         self,
@@ -1504,9 +1526,9 @@ Global___SupersedeMemoryResponse: _TypeAlias = SupersedeMemoryResponse  # noqa: 
 
 @_typing.final
 class ListConflictsRequest(_message.Message):
-    """ListConflictsRequest asks for conflicts of the scope's project and global ones.
+    """ListConflictsRequest selects conflicts of the scope's project and global ones.
 
-    Errors: none of its own; a page_token that is not of the same request is INVALID_ARGUMENT.
+    Errors: none of its own; a page_token of another request is INVALID_ARGUMENT.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1517,20 +1539,18 @@ class ListConflictsRequest(_message.Message):
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     memory_id: _builtins.str
-    """memory_id is the UUID of a memory that is either side. Empty: any. An unknown one finds nothing."""
+    """memory_id is the UUID of a memory on either side. Empty: any. An unknown one matches nothing."""
     page_size: _builtins.int
-    """page_size is how many conflicts a page may hold: 1 to 1 000. 0: 50."""
+    """page_size is the maximum number of conflicts on a page: 1 to 1 000. 0: 50."""
     page_token: _builtins.str
-    """page_token is next_page_token of the page before. Empty: the first page. All other fields but page_size must be as
-    they were.
-    """
+    """page_token is the next_page_token of the previous page: see MemoryService. Empty: the first page."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says from where to look."""
+        """scope selects the memories that are visible: see Scope."""
 
     @_builtins.property
     def states(self) -> _containers.RepeatedScalarFieldContainer[_types_pb2.ConflictState.ValueType]:
-        """states: the conflict is in one of these states. At most 16; repeated ones change nothing. Empty: OPEN."""
+        """states are the states to list. At most 16; repeated ones are ignored. Empty: OPEN."""
 
     def __init__(
         self,
@@ -1551,17 +1571,17 @@ Global___ListConflictsRequest: _TypeAlias = ListConflictsRequest  # noqa: Y015
 
 @_typing.final
 class ListConflictsResponse(_message.Message):
-    """ListConflictsResponse is one page."""
+    """ListConflictsResponse is one page of conflicts."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     CONFLICTS_FIELD_NUMBER: _builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
-    """next_page_token asks for the next page. Empty: this was the last."""
+    """next_page_token is the page_token of the next page. Empty: this is the last page."""
     @_builtins.property
     def conflicts(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Conflict]:
-        """conflicts are those found last first."""
+        """conflicts are ordered by the time at which they were found, newest first."""
 
     def __init__(
         self,
@@ -1579,7 +1599,7 @@ Global___ListConflictsResponse: _TypeAlias = ListConflictsResponse  # noqa: Y015
 
 @_typing.final
 class ResolveConflictRequest(_message.Message):
-    """ResolveConflictRequest asks to settle an open conflict.
+    """ResolveConflictRequest holds the decision about an open conflict.
 
     Errors: NOT_FOUND (CONFLICT_NOT_FOUND); FAILED_PRECONDITION (CONFLICT_SETTLED) when it is not OPEN;
     FAILED_PRECONDITION (MEMORY_SUPERSEDED, SUPERSEDE_CYCLE) when CONFIRM cannot link the memories; ALREADY_EXISTS
@@ -1594,18 +1614,18 @@ class ResolveConflictRequest(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     WAIT_FOR_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    """id is the conflict's UUID."""
+    """id is the UUID of the conflict."""
     resolution: Global___ConflictResolution.ValueType
     """resolution is the decision."""
     request_id: _builtins.str
-    """request_id makes a repetition safe. Any string of at most 128 characters; a UUID is advised. Empty: a repetition is
-    a new request.
+    """request_id makes retries idempotent: see MemoryService. At most 128 characters. Empty: a repetition is a new
+    request.
     """
     wait_for: _types_pb2.WaitFor.ValueType
-    """wait_for says when to return. Unspecified: INDEXED."""
+    """wait_for selects the point at which the call returns: see WaitFor. Unspecified: INDEXED."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says from where to look."""
+        """scope selects the memories that are visible: see Scope."""
 
     def __init__(
         self,
@@ -1633,10 +1653,10 @@ class ResolveConflictResponse(_message.Message):
     CONFLICT_FIELD_NUMBER: _builtins.int
     CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
     consistency_token: _builtins.str
-    """consistency_token makes a later search see this change: SearchRequest.consistency_token. Never empty."""
+    """consistency_token makes later searches include this change: see MemoryService. Never empty."""
     @_builtins.property
     def conflict(self) -> _types_pb2.Conflict:
-        """conflict is the conflict with both memories as they are now. Always set."""
+        """conflict is the conflict with both memories at their present revisions. Always set."""
 
     def __init__(
         self,
@@ -1654,18 +1674,18 @@ Global___ResolveConflictResponse: _TypeAlias = ResolveConflictResponse  # noqa: 
 
 @_typing.final
 class CaptureMemoryRequest(_message.Message):
-    """CaptureMemoryRequest asks to remember what is worth it in something that was said.
+    """CaptureMemoryRequest holds a message from which to extract memories.
 
-    The text is taken apart into statements: sentences, list items, fenced code. Each is decided by itself. Secrets
-    (keys, tokens, passwords in addresses, private keys, card numbers) are replaced before anything else is done, also
-    before a language model sees the text, unless the setting `redaction.capture` is off.
+    The service splits the text into statements: sentences, list items, fenced code. It decides each one separately.
+    Secrets (keys, tokens, passwords in addresses, private keys, card numbers) are replaced first, also before a language
+    model receives the text, unless the setting `redaction.capture` is off.
 
-    Text that is quoted, or pasted to be worked on, is not taken for the user's own words: see CAPTURE_REASON_QUOTED.
+    Text that is quoted, or pasted to be worked on, does not count as a statement of the user: see CAPTURE_REASON_QUOTED.
 
-    Text that was recalled is not captured again: every line of a rendered context bears a citation, "[mem:ID]".
+    Recalled text is not captured again: every line of a rendered context carries a citation, "[mem:ID]".
 
-    Errors: ALREADY_EXISTS (REQUEST_ID_REUSED). A language model that fails is none: the rules decide, and `notice` says
-    so.
+    Errors: ALREADY_EXISTS (REQUEST_ID_REUSED). A failure of the language model is not an error: the rules decide, and
+    `notice` reports it.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1679,29 +1699,31 @@ class CaptureMemoryRequest(_message.Message):
     SOURCE_FIELD_NUMBER: _builtins.int
     CONFLICT_POLICY_FIELD_NUMBER: _builtins.int
     dry_run: _builtins.bool
-    """dry_run stores nothing: the memories in the reply have no id."""
+    """dry_run stores nothing: the memories in the response have no id."""
     request_id: _builtins.str
-    """request_id makes a repetition safe. Any string of at most 128 characters; a UUID is advised. Empty: a repetition is
-    a new request. A dry run is never remembered.
+    """request_id makes retries idempotent: see MemoryService. At most 128 characters. Empty: a repetition is a new
+    request. Ignored in a dry run.
     """
     wait_for: _types_pb2.WaitFor.ValueType
-    """wait_for says when to return. Unspecified: INDEXED."""
+    """wait_for selects the point at which the call returns: see WaitFor. Unspecified: INDEXED."""
     source: _builtins.str
     """source is stored as the source of each memory. At most 256 characters, no control characters. Empty: "capture"."""
     conflict_policy: _types_pb2.ConflictPolicy.ValueType
-    """conflict_policy says what to do with older memories that the new ones contradict. Unspecified: MARK."""
+    """conflict_policy selects the treatment of older memories that the new ones contradict: see ConflictPolicy.
+    Unspecified: MARK.
+    """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says from where it is said. Memories of the project are stored in scope.project_id; what is global is stored
-        without a project. Without a project everything is global.
+        """scope is the scope of the message. Memories about the project are stored in scope.project_id; global ones are
+        stored without a project. Without a project_id all are global.
         """
 
     @_builtins.property
     def message(self) -> _types_pb2.ChatMessage:
-        """message is what was said, by whom and when. Its content has 1 to 100 000 characters of UTF-8, without NUL; images
-        in it become files as those in Memory.content do, but only those in statements that are remembered. Its speaker and
-        its event_time are stored with the memories. tool_calls, tool_call_id, token_count, pinned and metadata must be
-        unset.
+        """message is the message with its speaker and time. Its content has 1 to 100 000 characters of UTF-8, without NUL;
+        images in it become files as those in Memory.content do, but only those in statements that are remembered. Its
+        speaker and its event_time are stored with the memories. tool_calls, tool_call_id, token_count, pinned and metadata
+        must be unset.
         """
 
     @_builtins.property
@@ -1730,7 +1752,7 @@ Global___CaptureMemoryRequest: _TypeAlias = CaptureMemoryRequest  # noqa: Y015
 
 @_typing.final
 class CaptureDecision(_message.Message):
-    """CaptureDecision says what becomes of one statement."""
+    """CaptureDecision is the decision about one statement."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1742,24 +1764,24 @@ class CaptureDecision(_message.Message):
     OUTCOME_FIELD_NUMBER: _builtins.int
     CONFLICTS_FIELD_NUMBER: _builtins.int
     remember: _builtins.bool
-    """remember tells whether the statement is remembered."""
+    """remember is true when the statement is remembered."""
     reason: Global___CaptureReason.ValueType
-    """reason says why, or why not. Never UNSPECIFIED."""
+    """reason is the reason for the decision. Never UNSPECIFIED."""
     detail: _builtins.str
-    """detail says the same for people, in English: the words that led to the decision, or the model's own reason."""
+    """detail explains the decision for people, in English: the words that led to it, or the model's own reason."""
     statement: _builtins.str
-    """statement is the statement, with secrets replaced."""
+    """statement is the text of the statement, with secrets replaced."""
     outcome: _types_pb2.WriteOutcome.ValueType
-    """outcome says what was done with it. UNSPECIFIED when nothing was written."""
+    """outcome is the effect of the write. UNSPECIFIED when nothing was written."""
     @_builtins.property
     def memory(self) -> _types_pb2.Memory:
-        """memory is the memory that holds it: as stored, or in a dry run as it would be, then without id. With the reason
-        KNOWN the one that was there. Unset when it is not remembered for another reason.
+        """memory is the memory that holds the statement: as stored, or in a dry run as it would be, without id. With the
+        reason KNOWN the existing one. Unset when the statement is not remembered for another reason.
         """
 
     @_builtins.property
     def conflicts(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Conflict]:
-        """conflicts are what the memory contradicts, as in CreateMemoryResponse.conflicts with the policy MARK."""
+        """conflicts are the contradictions of the memory with older ones, as in CreateMemoryResponse.conflicts."""
 
     def __init__(
         self,
@@ -1792,22 +1814,22 @@ class CaptureMemoryResponse(_message.Message):
     NOTICE_FIELD_NUMBER: _builtins.int
     CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
     decider: Global___CaptureDecider.ValueType
-    """decider says who decided. Never UNSPECIFIED."""
+    """decider is the component that decided. Never UNSPECIFIED."""
     notice: _builtins.str
-    """notice says in English why the language model did not decide although one is configured, or that the text has more
-    than 1 000 statements. Empty: all is well.
+    """notice is the reason, in English, why a configured language model did not decide, or a note that the text has more
+    than 1 000 statements. Empty: neither applies.
     """
     consistency_token: _builtins.str
-    """consistency_token makes a later search see what was stored: SearchRequest.consistency_token. Empty after a dry run."""
+    """consistency_token makes later searches include the stored memories: see MemoryService. Empty after a dry run."""
     @_builtins.property
     def decisions(self) -> _containers.RepeatedCompositeFieldContainer[Global___CaptureDecision]:
-        """decisions are in the order of the text, one for each statement. At most 1 000: of a text that has more the others
-        are not looked at, and `notice` says so.
+        """decisions are in the order of the text, one for each statement. At most 1 000: further statements are ignored, and
+        `notice` reports it.
         """
 
     @_builtins.property
     def redactions(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Redaction]:
-        """redactions say which secrets were replaced. Empty: none."""
+        """redactions are the kinds of secrets that were replaced. Empty: none."""
 
     def __init__(
         self,
@@ -1828,13 +1850,13 @@ Global___CaptureMemoryResponse: _TypeAlias = CaptureMemoryResponse  # noqa: Y015
 
 @_typing.final
 class FlushMessagesRequest(_message.Message):
-    """FlushMessagesRequest asks to extract memories from a conversation before it is trimmed or forgotten.
+    """FlushMessagesRequest holds a conversation from which to extract memories before it is trimmed or discarded.
 
-    Each statement is decided as CaptureMemory does, with the same redaction and the same regard for text that was
-    recalled. What is extracted is a world fact (category "world"), an experience ("experience") or an opinion or
-    preference ("opinions"). Everything is stored in one transaction, and waits for nothing else.
+    Each statement is decided as in CaptureMemory, with the same redaction and the same handling of recalled text. An
+    extracted memory is a world fact (category "world"), an experience ("experience") or an opinion or preference
+    ("opinions"). Everything is stored in one transaction, independent of other writes.
 
-    Errors: ALREADY_EXISTS (REQUEST_ID_REUSED). A language model that fails is none: see `notice`.
+    Errors: ALREADY_EXISTS (REQUEST_ID_REUSED). A failure of the language model is not an error: see `notice`.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1846,16 +1868,18 @@ class FlushMessagesRequest(_message.Message):
     WAIT_FOR_FIELD_NUMBER: _builtins.int
     CONFLICT_POLICY_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
-    """request_id makes a repetition safe. Any string of at most 128 characters; a UUID is advised. Empty: a repetition is
-    a new request.
+    """request_id makes retries idempotent: see MemoryService. At most 128 characters. Empty: a repetition is a new
+    request.
     """
     wait_for: _types_pb2.WaitFor.ValueType
-    """wait_for says when to return. Unspecified: INDEXED."""
+    """wait_for selects the point at which the call returns: see WaitFor. Unspecified: INDEXED."""
     conflict_policy: _types_pb2.ConflictPolicy.ValueType
-    """conflict_policy says what to do with older memories that the new ones contradict. Unspecified: MARK."""
+    """conflict_policy selects the treatment of older memories that the new ones contradict: see ConflictPolicy.
+    Unspecified: MARK.
+    """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says where the conversation takes place. See CaptureMemoryRequest.scope."""
+        """scope is the scope of the conversation. See CaptureMemoryRequest.scope."""
 
     @_builtins.property
     def messages(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.ChatMessage]:
@@ -1895,7 +1919,7 @@ class FlushResult(_message.Message):
     OUTCOME_FIELD_NUMBER: _builtins.int
     CONFLICTS_FIELD_NUMBER: _builtins.int
     outcome: _types_pb2.WriteOutcome.ValueType
-    """outcome is what the write did. Never UNSPECIFIED."""
+    """outcome is the effect of the write. Never UNSPECIFIED."""
     @_builtins.property
     def memory(self) -> _types_pb2.Memory:
         """memory is the memory as stored, or the existing one with equal content."""
@@ -1921,7 +1945,7 @@ Global___FlushResult: _TypeAlias = FlushResult  # noqa: Y015
 
 @_typing.final
 class FlushMessagesResponse(_message.Message):
-    """FlushMessagesResponse holds what was extracted."""
+    """FlushMessagesResponse holds the extracted memories."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1934,35 +1958,35 @@ class FlushMessagesResponse(_message.Message):
     NOTICE_FIELD_NUMBER: _builtins.int
     CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
     ignored_count: _builtins.int
-    """ignored_count is how many statements were not remembered."""
+    """ignored_count is the number of statements that were not remembered."""
     recalled_count: _builtins.int
-    """recalled_count is how many of those came from the memory or were known already."""
+    """recalled_count is the number of those that were recalled text or known already."""
     decider: Global___CaptureDecider.ValueType
-    """decider says who decided. Never UNSPECIFIED."""
+    """decider is the component that decided. Never UNSPECIFIED."""
     notice: _builtins.str
-    """notice says in English why the language model did not decide although one is configured, or what was left out, such
-    as the statements of a conversation beyond the first 5 000. Empty: all is well.
+    """notice is the reason, in English, why a configured language model did not decide, or a description of the parts
+    that were left out, such as the statements of a conversation beyond the first 5 000. Empty: neither applies.
     """
     consistency_token: _builtins.str
-    """consistency_token makes a later search see what was stored: SearchRequest.consistency_token. Never empty."""
+    """consistency_token makes later searches include the stored memories: see MemoryService. Never empty."""
     @_builtins.property
     def results(self) -> _containers.RepeatedCompositeFieldContainer[Global___FlushResult]:
-        """results are the memories that were stored or existed already, in the order of the messages. A memory refers to
-        the files of its round (from a message of the user to the next) and to the artifacts, at most 64 in all. The files
-        of a round in which nothing else is worth remembering, and the artifacts of a conversation without any memory, are
-        held by a memory of their own. At most 1 000: of more the least important ones are left out, and `notice` says so.
+        """results are the memories that were stored or existed already, in the order of the messages. A memory refers to the
+        files of its round (from a message of the user to the next) and to the artifacts, at most 64 in all. The files of a
+        round from which nothing else is extracted, and the artifacts of a conversation without any memory, get a memory of
+        their own. At most 1 000: beyond that the least important ones are left out, and `notice` reports it.
         """
 
     @_builtins.property
     def file_refs(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.FileRef]:
-        """file_refs are all files found, each once: message by message those of its tool calls, then those that its text refers
-        to as Memory.file_refs says, and at the end artifact_ids. What a message of the system, a repeated context or a request
-        to forget refers to is not among them.
+        """file_refs are all files found, each once: message by message those of its tool calls, then those that its text
+        refers to as in Memory.file_refs, and at the end artifact_ids. References in a system message, a repeated context
+        or a request to forget are left out.
         """
 
     @_builtins.property
     def redactions(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Redaction]:
-        """redactions say which secrets were replaced. Empty: none."""
+        """redactions are the kinds of secrets that were replaced. Empty: none."""
 
     def __init__(
         self,
@@ -1986,18 +2010,19 @@ Global___FlushMessagesResponse: _TypeAlias = FlushMessagesResponse  # noqa: Y015
 
 @_typing.final
 class AppendMemoryRequest(_message.Message):
-    """AppendMemoryRequest asks to add text to the end of the memory under a key, or to create it.
+    """AppendMemoryRequest holds text to append to the memory under a key. Without such a memory it creates one.
 
-    A new memory gets what its key says: "daily/YYYY-MM-DD" (a day of the calendar) is a SHORT_TERM NOTE of that day,
-    "context/NAME" a CORE DOCUMENT of the tier CORE, "knowledge/world/KEY", "knowledge/experience/KEY" and
-    "knowledge/opinions/KEY" are LONG_TERM FACT, EXPERIENCE and OPINION; any other key a LONG_TERM NOTE. The category is
-    "daily", "context", "world", "experience" or "opinions", else empty. CreateMemory and imports give the same to what a
-    memory under such a key leaves unspecified, so a context document is replaced by CreateMemory and read by GetMemory.
+    The key sets the defaults of a new memory: "daily/YYYY-MM-DD" (a day of the calendar) is a SHORT_TERM NOTE of that
+    day, "context/NAME" a CORE DOCUMENT of the tier CORE, "knowledge/world/KEY", "knowledge/experience/KEY" and
+    "knowledge/opinions/KEY" are LONG_TERM FACT, EXPERIENCE and OPINION; any other key is a LONG_TERM NOTE. The category
+    is "daily", "context", "world", "experience" or "opinions", else empty. CreateMemory and imports apply the same
+    defaults to the unspecified fields of a memory under such a key, so CreateMemory replaces a context document and
+    GetMemory reads it.
 
-    Appends that come at the same time are all kept, in some order.
+    Concurrent appends are all kept, in some order.
 
     Errors: ALREADY_EXISTS (REQUEST_ID_REUSED; MEMORY_EXISTS when the key is that of another session's private memory);
-    FAILED_PRECONDITION (MEMORY_SUPERSEDED) when the memory under the key was superseded, by one of another project.
+    FAILED_PRECONDITION (MEMORY_SUPERSEDED) when a memory of another project supersedes the memory under the key.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -2010,26 +2035,28 @@ class AppendMemoryRequest(_message.Message):
     WAIT_FOR_FIELD_NUMBER: _builtins.int
     CONFLICT_POLICY_FIELD_NUMBER: _builtins.int
     key: _builtins.str
-    """key names the memory: 1 to 256 characters without control characters. A key that begins with "daily/", "context/"
-    or "knowledge/" must have one of the forms above.
+    """key is the key of the memory: 1 to 256 characters without control characters. A key that begins with "daily/",
+    "context/" or "knowledge/" must have one of the forms above.
     """
     content: _builtins.str
-    """content is what to add. 1 to 1 000 000 characters, without NUL; the whole memory may not become longer."""
+    """content is the text to append. 1 to 1 000 000 characters, without NUL; the limit also applies to the whole memory."""
     separator: _builtins.str
-    """separator stands between what is there and what is added. At most 256 characters, without NUL. Absent: a line
-    break, unless the text ends in one. Given, it is used as it is.
+    """separator is inserted between the existing and the appended text. At most 256 characters, without NUL. Absent: a
+    line break, unless the text ends in one. Given, it is used unchanged.
     """
     request_id: _builtins.str
-    """request_id makes a repetition safe. Any string of at most 128 characters; a UUID is advised. Empty: a repetition is
-    a new request, and adds the content again.
+    """request_id makes retries idempotent: see MemoryService. At most 128 characters. Empty: a repetition is a new
+    request, and appends the content again.
     """
     wait_for: _types_pb2.WaitFor.ValueType
-    """wait_for says when to return. Unspecified: INDEXED."""
+    """wait_for selects the point at which the call returns: see WaitFor. Unspecified: INDEXED."""
     conflict_policy: _types_pb2.ConflictPolicy.ValueType
-    """conflict_policy says what to do with older memories that the new text contradicts. Unspecified: MARK."""
+    """conflict_policy selects the treatment of older memories that the new text contradicts: see ConflictPolicy.
+    Unspecified: MARK.
+    """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says where the memory is. It is looked up in exactly the scope's project."""
+        """scope is the owner and the location of the memory. The lookup covers exactly the scope's project."""
 
     def __init__(
         self,
@@ -2054,7 +2081,7 @@ Global___AppendMemoryRequest: _TypeAlias = AppendMemoryRequest  # noqa: Y015
 
 @_typing.final
 class AppendMemoryResponse(_message.Message):
-    """AppendMemoryResponse holds the memory with the addition."""
+    """AppendMemoryResponse holds the memory with the appended text."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -2066,18 +2093,18 @@ class AppendMemoryResponse(_message.Message):
     outcome: _types_pb2.WriteOutcome.ValueType
     """outcome is CREATED or UPDATED."""
     consistency_token: _builtins.str
-    """consistency_token makes a later search see this change: SearchRequest.consistency_token. Never empty."""
+    """consistency_token makes later searches include this change: see MemoryService. Never empty."""
     @_builtins.property
     def memory(self) -> _types_pb2.Memory:
-        """memory is the memory as it is now. Always set."""
+        """memory is the memory at its present revision. Always set."""
 
     @_builtins.property
     def redactions(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Redaction]:
-        """redactions say which secrets were replaced, when the setting `redaction.writes` is on. Empty: none."""
+        """redactions are the kinds of secrets that were replaced, when the setting `redaction.writes` is on. Empty: none."""
 
     @_builtins.property
     def conflicts(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Conflict]:
-        """conflicts are what the memory contradicts, as in CreateMemoryResponse.conflicts with the policy MARK."""
+        """conflicts are the contradictions of the memory with older ones, as in CreateMemoryResponse.conflicts."""
 
     def __init__(
         self,
@@ -2101,10 +2128,10 @@ class IngestDocumentRequest(_message.Message):
     """IngestDocumentRequest is one message of a document: first exactly one header, then its bytes.
 
     The document becomes one memory, which is searched in chunks split at its headings and paragraphs. Nothing is stored
-    before the last byte has arrived and everything was checked.
+    before the last byte has arrived and the whole document is checked.
 
-    Errors: INVALID_ARGUMENT when the order of messages is broken, the text is empty, is no UTF-8 or holds a NUL, is
-    longer than 1 000 000 characters, or does not have the size or hash that the header says; ALREADY_EXISTS
+    Errors: INVALID_ARGUMENT when the messages are out of order, the text is empty, is not UTF-8 or contains a NUL, is
+    longer than 1 000 000 characters, or does not match the size or hash in the header; ALREADY_EXISTS
     (REQUEST_ID_REUSED; MEMORY_EXISTS with ON_DUPLICATE_REJECT).
     """
 
@@ -2113,8 +2140,8 @@ class IngestDocumentRequest(_message.Message):
     HEADER_FIELD_NUMBER: _builtins.int
     DATA_FIELD_NUMBER: _builtins.int
     data: _builtins.bytes
-    """data is the next piece of the document's bytes: Markdown or plain text in UTF-8; a byte-order mark at the start is
-    dropped. Empty pieces are allowed. Pieces may be cut anywhere, also within a character.
+    """data is the next piece of the document's bytes: Markdown or plain text in UTF-8; a byte-order mark at the start
+    is dropped. Empty pieces are allowed. A piece may end anywhere, also within a character.
     """
     @_builtins.property
     def header(self) -> Global___DocumentHeader:
@@ -2138,7 +2165,7 @@ Global___IngestDocumentRequest: _TypeAlias = IngestDocumentRequest  # noqa: Y015
 
 @_typing.final
 class DocumentHeader(_message.Message):
-    """DocumentHeader holds what is true of a whole document."""
+    """DocumentHeader holds the options of a whole document."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -2156,30 +2183,34 @@ class DocumentHeader(_message.Message):
     characters, no control characters. Empty: none.
     """
     size_bytes: _builtins.int
-    """size_bytes is how many bytes will follow. 0: not said. More than 4 000 000, or negative: INVALID_ARGUMENT."""
+    """size_bytes is the number of bytes that follow. 0: not given. More than 4 000 000, or negative: INVALID_ARGUMENT."""
     sha256: _builtins.str
     """sha256 is the hexadecimal SHA-256 of all bytes that follow: 64 digits. Empty: not checked."""
     request_id: _builtins.str
-    """request_id makes a repetition safe. Any string of at most 128 characters; a UUID is advised. Empty: a repetition is
-    a new request.
+    """request_id makes retries idempotent: see MemoryService. At most 128 characters. Empty: a repetition is a new
+    request.
     """
     on_duplicate: _types_pb2.OnDuplicate.ValueType
-    """on_duplicate says what to do when equal content is stored. Unspecified: RETURN_EXISTING."""
+    """on_duplicate selects the treatment of content that is stored already: see OnDuplicate. Unspecified:
+    RETURN_EXISTING.
+    """
     wait_for: _types_pb2.WaitFor.ValueType
-    """wait_for says when to return. Unspecified: INDEXED."""
+    """wait_for selects the point at which the call returns: see WaitFor. Unspecified: INDEXED."""
     conflict_policy: _types_pb2.ConflictPolicy.ValueType
-    """conflict_policy says what to do with older memories that the document contradicts. Unspecified: MARK."""
+    """conflict_policy selects the treatment of older memories that the document contradicts: see ConflictPolicy.
+    Unspecified: MARK.
+    """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says where the memory is stored."""
+        """scope is the owner and the location of the memory: see Scope."""
 
     @_builtins.property
     def memory(self) -> _types_pb2.Memory:
-        """memory holds the other fields of the memory, as in CreateMemoryRequest.memory. Its content must be empty; its kind is
-        DOCUMENT or SKILL, unspecified: SKILL when the name ends in "SKILL.md", else DOCUMENT. An empty title is taken from
-        "title" or "name" of the front matter, else the first heading of the first level, else the file name; an empty summary
-        from "description" of the front matter; an empty source is `name`. Ingesting under an existing key replaces the text of
-        that memory. Unset: only the defaults.
+        """memory holds the other fields of the memory, as in CreateMemoryRequest.memory. Its content must be empty; its kind
+        is DOCUMENT or SKILL, unspecified: SKILL when the name ends in "SKILL.md", else DOCUMENT. An empty title is taken
+        from "title" or "name" of the front matter, else the first heading of the first level, else the file name; an empty
+        summary from "description" of the front matter; an empty source is `name`. Ingesting under an existing key replaces
+        the text of that memory. Unset: only the defaults.
         """
 
     def __init__(
@@ -2205,7 +2236,7 @@ Global___DocumentHeader: _TypeAlias = DocumentHeader  # noqa: Y015
 
 @_typing.final
 class IngestDocumentResponse(_message.Message):
-    """IngestDocumentResponse holds the memory that the document became."""
+    """IngestDocumentResponse holds the memory of the document."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -2216,22 +2247,22 @@ class IngestDocumentResponse(_message.Message):
     REDACTIONS_FIELD_NUMBER: _builtins.int
     CONFLICTS_FIELD_NUMBER: _builtins.int
     chunk_count: _builtins.int
-    """chunk_count is in how many chunks it is searched: at least 1."""
+    """chunk_count is the number of chunks of the memory: at least 1."""
     outcome: _types_pb2.WriteOutcome.ValueType
-    """outcome says what was done. Never UNSPECIFIED."""
+    """outcome is the effect of the write. Never UNSPECIFIED."""
     consistency_token: _builtins.str
-    """consistency_token makes a later search see this change: SearchRequest.consistency_token. Never empty."""
+    """consistency_token makes later searches include this change: see MemoryService. Never empty."""
     @_builtins.property
     def memory(self) -> _types_pb2.Memory:
-        """memory is the memory as stored; with the outcome DUPLICATE the one that was there before. Always set."""
+        """memory is the memory as stored; with the outcome DUPLICATE the existing one. Always set."""
 
     @_builtins.property
     def redactions(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Redaction]:
-        """redactions say which secrets were replaced, when the setting `redaction.writes` is on. Empty: none."""
+        """redactions are the kinds of secrets that were replaced, when the setting `redaction.writes` is on. Empty: none."""
 
     @_builtins.property
     def conflicts(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Conflict]:
-        """conflicts are the older memories that the document contradicts, as in CreateMemoryResponse.conflicts."""
+        """conflicts are the contradictions with older memories, as in CreateMemoryResponse.conflicts."""
 
     def __init__(
         self,
@@ -2253,11 +2284,11 @@ Global___IngestDocumentResponse: _TypeAlias = IngestDocumentResponse  # noqa: Y0
 
 @_typing.final
 class WatchMemoriesRequest(_message.Message):
-    """WatchMemoriesRequest asks to be told of every change of memories.
+    """WatchMemoriesRequest selects the changes to stream.
 
-    An erasure of the user (EraseUser) tells of no single change: once it is done the watch ends with CURSOR_EXPIRED, by its
-    next heartbeat at the latest, and so does one that resumes from before it within 24 hours. While it runs nothing but
-    heartbeats come.
+    An erasure of the user (EraseUser) reports no single changes: after it the watch ends with CURSOR_EXPIRED, by its
+    next heartbeat at the latest, and so does one that resumes from before it within 24 hours. While it runs only
+    heartbeats are sent.
 
     Errors: INVALID_ARGUMENT also for a cursor of another watch or another service; OUT_OF_RANGE (CURSOR_EXPIRED);
     RESOURCE_EXHAUSTED (LIMIT_EXCEEDED) when too many watches are open, and (WATCH_TOO_SLOW) when the client does not
@@ -2272,28 +2303,27 @@ class WatchMemoriesRequest(_message.Message):
     START_FIELD_NUMBER: _builtins.int
     HEARTBEAT_INTERVAL_FIELD_NUMBER: _builtins.int
     cursor: _builtins.str
-    """cursor is WatchMemoriesResponse.cursor of the last response that was taken care of: the watch goes on after it, also
-    when the service was started again in between. Scope and filter must be as they were. Empty: begin at `start`.
+    """cursor is the WatchMemoriesResponse.cursor of the last response that the client has processed: the watch continues
+    after it, also after a restart of the service. Scope and filter must be unchanged. Empty: begin at `start`.
     """
     start: Global___WatchStart.ValueType
-    """start says where to begin. Unspecified: NOW. With a cursor it does nothing."""
+    """start is the position at which to begin. Unspecified: NOW. Ignored with a cursor."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says from where to look. Changes of memories that it does not see are not told; those of private memories of
-        another session only where filter.sessions is ALL.
+        """scope selects the memories that are visible: see Scope. Changes of other memories are not sent; those of private
+        memories of another session only where filter.session_visibility is ALL.
         """
 
     @_builtins.property
     def filter(self) -> _filters_pb2.Filter:
-        """filter narrows the changes to those of memories that match before or after. Unset: ACTIVE memories that are not in
-        the tier ARCHIVED. Every memory that matches is told of whether it has expired or not, until its status says
-        so: the passing of time is no change. For the same reason last_days, access_time and conditions on ACCESS_TIME are
-        INVALID_ARGUMENT.
+        """filter selects the changes of memories that match before or after. Unset: ACTIVE memories that are not in the tier
+        ARCHIVED. An expired memory matches until its status changes, because the passing of time is not a change. For the
+        same reason last_days, access_time and conditions on ACCESS_TIME are INVALID_ARGUMENT.
         """
 
     @_builtins.property
     def heartbeat_interval(self) -> _duration_pb2.Duration:
-        """heartbeat_interval is how long the service may be silent: 1 second to 5 minutes. Unset: 15 seconds."""
+        """heartbeat_interval is the maximum time without a response: 1 second to 5 minutes. Unset: 15 seconds."""
 
     def __init__(
         self,
@@ -2325,21 +2355,21 @@ class MemoryChange(_message.Message):
     MEMORY_FIELD_NUMBER: _builtins.int
     TIME_FIELD_NUMBER: _builtins.int
     action: Global___MemoryChangeAction.ValueType
-    """action says what was done. Never UNSPECIFIED."""
+    """action is the type of the change. Never UNSPECIFIED."""
     effect: Global___WatchEffect.ValueType
-    """effect says what that does to the memories that are watched. Never UNSPECIFIED."""
+    """effect is the effect on the watched set. Never UNSPECIFIED."""
     memory_id: _builtins.str
-    """memory_id is the memory's id."""
+    """memory_id is the id of the memory."""
     revision: _builtins.int
-    """revision is the revision that the change made; of a PURGED memory its last one."""
+    """revision is the revision that the change created; of a PURGED memory its last one."""
     @_builtins.property
     def memory(self) -> _types_pb2.Memory:
         """memory is the memory at that revision. Unset when `effect` is LEFT."""
 
     @_builtins.property
     def time(self) -> _timestamp_pb2.Timestamp:
-        """time is when the change was committed, about: clocks may be set back, so only the order of responses tells the order
-        of changes.
+        """time is the approximate time of the commit: clocks may be set back, so only the order of responses is the order of
+        changes.
         """
 
     def __init__(
@@ -2362,7 +2392,7 @@ Global___MemoryChange: _TypeAlias = MemoryChange  # noqa: Y015
 
 @_typing.final
 class WatchHeartbeat(_message.Message):
-    """WatchHeartbeat says that there was nothing else to say."""
+    """WatchHeartbeat reports that the watch is alive and that there is no change."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -2380,8 +2410,8 @@ Global___WatchHeartbeat: _TypeAlias = WatchHeartbeat  # noqa: Y015
 @_typing.final
 class WatchMemoriesResponse(_message.Message):
     """WatchMemoriesResponse is one event of a watch. The first is a heartbeat, sent as soon as the watch has begun: from
-    then on no change is missed. Then every change comes once, in the order of the commits; the order of changes of one
-    memory is that of its revisions. When nothing came for the heartbeat_interval, a heartbeat comes.
+    then on no change is missed. Then every change is sent once, in commit order; the changes of one memory are in the
+    order of its revisions. After heartbeat_interval without a change a heartbeat is sent.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -2391,7 +2421,7 @@ class WatchMemoriesResponse(_message.Message):
     CURSOR_FIELD_NUMBER: _builtins.int
     cursor: _builtins.str
     """cursor resumes the watch after this event when sent as WatchMemoriesRequest.cursor. It is opaque, never empty, and
-    good as long as the changes after it are kept: see WatchStart.
+    valid as long as the changes after it are kept: see WatchStart.
     """
     @_builtins.property
     def change(self) -> Global___MemoryChange:
@@ -2399,7 +2429,7 @@ class WatchMemoriesResponse(_message.Message):
 
     @_builtins.property
     def heartbeat(self) -> Global___WatchHeartbeat:
-        """heartbeat says that the watch is alive, and moves the cursor on."""
+        """heartbeat reports that the watch is alive, and advances the cursor."""
 
     def __init__(
         self,
@@ -2420,9 +2450,9 @@ Global___WatchMemoriesResponse: _TypeAlias = WatchMemoriesResponse  # noqa: Y015
 
 @_typing.final
 class ListQuarantinedRequest(_message.Message):
-    """ListQuarantinedRequest asks for the memories that wait for a review.
+    """ListQuarantinedRequest selects memories that await a review.
 
-    Errors: none of its own; a page_token that is not of the same request is INVALID_ARGUMENT.
+    Errors: none of its own; a page_token of another request is INVALID_ARGUMENT.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -2432,14 +2462,12 @@ class ListQuarantinedRequest(_message.Message):
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     page_size: _builtins.int
-    """page_size is how many memories a page may hold: 1 to 1 000. 0: 50."""
+    """page_size is the maximum number of memories on a page: 1 to 1 000. 0: 50."""
     page_token: _builtins.str
-    """page_token is next_page_token of the page before. Empty: the first page. All other fields but page_size must be as
-    they were.
-    """
+    """page_token is the next_page_token of the previous page: see MemoryService. Empty: the first page."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says from where to look."""
+        """scope selects the memories that are visible: see Scope."""
 
     @_builtins.property
     def filter(self) -> _filters_pb2.Filter:
@@ -2465,17 +2493,17 @@ Global___ListQuarantinedRequest: _TypeAlias = ListQuarantinedRequest  # noqa: Y0
 
 @_typing.final
 class ListQuarantinedResponse(_message.Message):
-    """ListQuarantinedResponse is one page."""
+    """ListQuarantinedResponse is one page of memories."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     MEMORIES_FIELD_NUMBER: _builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
-    """next_page_token asks for the next page. Empty: this was the last."""
+    """next_page_token is the page_token of the next page. Empty: this is the last page."""
     @_builtins.property
     def memories(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Memory]:
-        """memories are the ones that wait, the newest first."""
+        """memories are the memories that await a review, newest first."""
 
     def __init__(
         self,
@@ -2493,11 +2521,11 @@ Global___ListQuarantinedResponse: _TypeAlias = ListQuarantinedResponse  # noqa: 
 
 @_typing.final
 class ReviewMemoryRequest(_message.Message):
-    """ReviewMemoryRequest decides about a quarantined memory.
+    """ReviewMemoryRequest holds the decision about a quarantined memory.
 
     Errors: NOT_FOUND (MEMORY_NOT_FOUND); ABORTED (REVISION_CONFLICT); FAILED_PRECONDITION (NOT_QUARANTINED) when the
-    memory does not wait for a review; ALREADY_EXISTS (MEMORY_EXISTS) when it cannot be approved because another memory
-    holds its key or content by now; ALREADY_EXISTS (REQUEST_ID_REUSED).
+    memory does not await a review; ALREADY_EXISTS (MEMORY_EXISTS) when it cannot be approved because another memory has
+    taken its key or content; ALREADY_EXISTS (REQUEST_ID_REUSED).
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -2510,24 +2538,24 @@ class ReviewMemoryRequest(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     WAIT_FOR_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    """id is the memory's UUID."""
+    """id is the UUID of the memory."""
     key: _builtins.str
-    """key is the key of the memory: 1 to 256 characters. It is looked up in exactly the scope's project, without one among
-    the global memories, first among the QUARANTINED ones.
+    """key is the key of the memory: 1 to 256 characters. The lookup covers exactly the scope's project; without a
+    project_id, the global memories; QUARANTINED memories come first.
     """
     verdict: Global___ReviewVerdict.ValueType
     """verdict is the decision."""
     expected_revision: _builtins.int
-    """expected_revision is the revision that was looked at. 0: any. Negative: INVALID_ARGUMENT."""
+    """expected_revision is the revision that was reviewed: see MemoryService. 0: any. Negative: INVALID_ARGUMENT."""
     request_id: _builtins.str
-    """request_id makes a repetition safe. Any string of at most 128 characters; a UUID is advised. Empty: a repetition is
-    a new request.
+    """request_id makes retries idempotent: see MemoryService. At most 128 characters. Empty: a repetition is a new
+    request.
     """
     wait_for: _types_pb2.WaitFor.ValueType
-    """wait_for says when to return. Unspecified: INDEXED."""
+    """wait_for selects the point at which the call returns: see WaitFor. Unspecified: INDEXED."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says from where to look."""
+        """scope selects the memories that are visible: see Scope."""
 
     def __init__(
         self,
@@ -2560,14 +2588,16 @@ class ReviewMemoryResponse(_message.Message):
     CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
     CONFLICTS_FIELD_NUMBER: _builtins.int
     consistency_token: _builtins.str
-    """consistency_token makes a later search see this change: SearchRequest.consistency_token. Never empty."""
+    """consistency_token makes later searches include this change: see MemoryService. Never empty."""
     @_builtins.property
     def memory(self) -> _types_pb2.Memory:
-        """memory is the memory as it is now: ACTIVE when approved, DELETED when rejected. Always set."""
+        """memory is the memory at its present revision: ACTIVE when approved, DELETED when rejected. Always set."""
 
     @_builtins.property
     def conflicts(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Conflict]:
-        """conflicts are what an approved memory contradicts, as in CreateMemoryResponse.conflicts with the policy MARK."""
+        """conflicts are the contradictions of an approved memory with older ones, as in CreateMemoryResponse.conflicts with
+        the policy MARK.
+        """
 
     def __init__(
         self,
@@ -2586,7 +2616,7 @@ Global___ReviewMemoryResponse: _TypeAlias = ReviewMemoryResponse  # noqa: Y015
 
 @_typing.final
 class Revision(_message.Message):
-    """Revision is a memory as it was for a time."""
+    """Revision is one revision of a memory."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -2597,25 +2627,25 @@ class Revision(_message.Message):
     MEMORY_FIELD_NUMBER: _builtins.int
     CHANGED_FIELDS_FIELD_NUMBER: _builtins.int
     revision: _builtins.int
-    """revision is its number, as in memory.revision."""
+    """revision is the revision number, as in memory.revision."""
     action: Global___RevisionAction.ValueType
-    """action is what made it. Never UNSPECIFIED."""
+    """action is the type of the change that created it. Never UNSPECIFIED."""
     @_builtins.property
     def known_from(self) -> _timestamp_pb2.Timestamp:
-        """known_from is when it was stored: memory.update_time."""
+        """known_from is the time at which the revision was stored: memory.update_time."""
 
     @_builtins.property
     def known_to(self) -> _timestamp_pb2.Timestamp:
-        """known_to is when the next revision took its place. Unset: it is the present one."""
+        """known_to is the time at which the next revision was stored. Unset: this is the present revision."""
 
     @_builtins.property
     def memory(self) -> _types_pb2.Memory:
-        """memory is the memory as it was. Its access_count and access_time are those of the end of this time. Always set."""
+        """memory is the memory at this revision. Its access_count and access_time are those at known_to. Always set."""
 
     @_builtins.property
     def changed_fields(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """changed_fields are the names of the fields in Memory that say something else than in the revision before. Empty at
-        revision 1, and when the revision before is not to be seen.
+        """changed_fields are the names of the fields of Memory that differ from the previous revision. Empty at revision 1,
+        and when the previous revision is not visible.
         """
 
     def __init__(
@@ -2638,10 +2668,10 @@ Global___Revision: _TypeAlias = Revision  # noqa: Y015
 
 @_typing.final
 class ListRevisionsRequest(_message.Message):
-    """ListRevisionsRequest asks for the revisions of a memory.
+    """ListRevisionsRequest selects the revisions of a memory.
 
-    Errors: NOT_FOUND (MEMORY_NOT_FOUND); a DELETED memory is found, one that was removed for good is not. A page_token
-    that is not of the same request is INVALID_ARGUMENT.
+    Errors: NOT_FOUND (MEMORY_NOT_FOUND); a DELETED memory is found, a permanently deleted one is not. A page_token of
+    another request is INVALID_ARGUMENT.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -2652,20 +2682,22 @@ class ListRevisionsRequest(_message.Message):
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    """id is the memory's UUID."""
+    """id is the UUID of the memory."""
     key: _builtins.str
-    """key is the key of the memory: 1 to 256 characters. It is looked up in exactly the scope's project, without one among
-    the global memories.
+    """key is the key of the memory: 1 to 256 characters. The lookup covers exactly the scope's project; without a
+    project_id, the global memories.
     """
     page_size: _builtins.int
-    """page_size is how many revisions a page may hold: 1 to 100. 0: 20. A page ends early when its content exceeds about
-    4 million characters.
+    """page_size is the maximum number of revisions on a page: 1 to 100. 0: 20. A page ends early when its content exceeds
+    about 4 million characters.
     """
     page_token: _builtins.str
-    """page_token is next_page_token of the page before. Empty: the first page."""
+    """page_token is the next_page_token of the previous page: see MemoryService. Empty: the first page."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says from where to look. Revisions in which the memory was private to another session are left out."""
+        """scope selects the memories that are visible: see Scope. Revisions in which the memory was private to another
+        session are left out.
+        """
 
     def __init__(
         self,
@@ -2688,14 +2720,14 @@ Global___ListRevisionsRequest: _TypeAlias = ListRevisionsRequest  # noqa: Y015
 
 @_typing.final
 class ListRevisionsResponse(_message.Message):
-    """ListRevisionsResponse is one page."""
+    """ListRevisionsResponse is one page of revisions."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     REVISIONS_FIELD_NUMBER: _builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
-    """next_page_token asks for the next page. Empty: this was the last."""
+    """next_page_token is the page_token of the next page. Empty: this is the last page."""
     @_builtins.property
     def revisions(self) -> _containers.RepeatedCompositeFieldContainer[Global___Revision]:
         """revisions are newest first."""
@@ -2716,11 +2748,12 @@ Global___ListRevisionsResponse: _TypeAlias = ListRevisionsResponse  # noqa: Y015
 
 @_typing.final
 class RollbackMemoryRequest(_message.Message):
-    """RollbackMemoryRequest asks to make a memory say what it said before.
+    """RollbackMemoryRequest selects a memory and the revision to restore.
 
-    Errors: NOT_FOUND (MEMORY_NOT_FOUND), also after a hard deletion; NOT_FOUND (REVISION_NOT_FOUND); ABORTED
-    (REVISION_CONFLICT); ALREADY_EXISTS (MEMORY_EXISTS) when its key or content of then is another memory's by now, unless
-    that one has the key because it superseded this memory: then it gives the key back; INVALID_ARGUMENT when it would be superseded, over others, by itself; ALREADY_EXISTS (REQUEST_ID_REUSED).
+    Errors: NOT_FOUND (MEMORY_NOT_FOUND), also after a permanent deletion; NOT_FOUND (REVISION_NOT_FOUND); ABORTED
+    (REVISION_CONFLICT); ALREADY_EXISTS (MEMORY_EXISTS) when another memory has taken the restored key or content, unless
+    that memory has the key because it superseded this one: then it returns the key; INVALID_ARGUMENT when the memory
+    would supersede itself transitively; ALREADY_EXISTS (REQUEST_ID_REUSED).
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -2733,30 +2766,34 @@ class RollbackMemoryRequest(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     WAIT_FOR_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    """id is the memory's UUID. It may be DELETED: a rollback to a revision in which it was not brings it back."""
+    """id is the UUID of the memory. A DELETED memory is restored by a rollback to a revision in which it was not
+    DELETED.
+    """
     key: _builtins.str
-    """key is the key of the memory: 1 to 256 characters. It is looked up in exactly the scope's project, without one among
-    the global memories.
+    """key is the key of the memory: 1 to 256 characters. The lookup covers exactly the scope's project; without a
+    project_id, the global memories.
     """
     revision: _builtins.int
-    """revision is the one to go back to: 1 or more. All fields that a client can set, the status and the links of a
-    supersede chain become what they were; memories at the other ends let go of links that no longer hold, and one that
-    this memory had not superseded then is ACTIVE again, or CONFLICTED where its conflict still stands. Open
-    conflicts that have become void are CLOSED; a memory that was CONFLICTED then gets back those conflicts that still
-    stand, and is ACTIVE without any. What it says now is compared with nothing. expire_time too becomes what it was,
-    even when it has passed. When the memory says so already, nothing is changed.
+    """revision is the revision to restore: 1 or more. All fields that a client can set, the status and the links of a
+    supersession chain get their values of that revision. Memories at the other ends lose links that no longer hold;
+    one that this memory had not superseded then is ACTIVE again, or CONFLICTED when its conflict is still valid. Open
+    conflicts that have become void are CLOSED; a memory that was CONFLICTED then gets back the conflicts that are
+    still valid, and is ACTIVE without any. The restored content is not compared with other memories. expire_time is
+    restored too, even when it has passed. When the memory equals that revision already, nothing is changed.
     """
     expected_revision: _builtins.int
-    """expected_revision is the present revision that the decision is based on. 0: any. Negative: INVALID_ARGUMENT."""
+    """expected_revision is the present revision that the caller has read: see MemoryService. 0: any. Negative:
+    INVALID_ARGUMENT.
+    """
     request_id: _builtins.str
-    """request_id makes a repetition safe. Any string of at most 128 characters; a UUID is advised. Empty: a repetition is
-    a new request.
+    """request_id makes retries idempotent: see MemoryService. At most 128 characters. Empty: a repetition is a new
+    request.
     """
     wait_for: _types_pb2.WaitFor.ValueType
-    """wait_for says when to return. Unspecified: INDEXED."""
+    """wait_for selects the point at which the call returns: see WaitFor. Unspecified: INDEXED."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says from where to look."""
+        """scope selects the memories that are visible: see Scope."""
 
     def __init__(
         self,
@@ -2781,17 +2818,17 @@ Global___RollbackMemoryRequest: _TypeAlias = RollbackMemoryRequest  # noqa: Y015
 
 @_typing.final
 class RollbackMemoryResponse(_message.Message):
-    """RollbackMemoryResponse holds the memory after a rollback."""
+    """RollbackMemoryResponse holds the memory after the rollback."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     MEMORY_FIELD_NUMBER: _builtins.int
     CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
     consistency_token: _builtins.str
-    """consistency_token makes a later search see this change: SearchRequest.consistency_token. Never empty."""
+    """consistency_token makes later searches include this change: see MemoryService. Never empty."""
     @_builtins.property
     def memory(self) -> _types_pb2.Memory:
-        """memory is the memory as it is now, at a new revision. Always set."""
+        """memory is the memory at its new revision. Always set."""
 
     def __init__(
         self,

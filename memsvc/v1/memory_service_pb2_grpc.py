@@ -28,15 +28,29 @@ if _version_not_supported:
 class MemoryServiceStub(object):
     """MemoryService writes memories and reads them by id, by key or as a list.
 
-    Every mutation is one transaction: all of it is durable when the call returns OK, or none of it happened (batches and
-    imports: per item). A mutation takes a `request_id`: repeated by the same user within 24 hours with the same request,
-    it happens once and gets the same answer. Its reply carries a `consistency_token`: an opaque string that a search can
-    send back to be sure that it sees the change.
+    Every mutation is one transaction: all of it is durable when the call returns OK, or nothing was changed (batches and
+    imports: per item).
 
-    Beside the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at
-    once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED, or a message over the server's size limit), UNAVAILABLE
-    (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL. ErrorReason says what to do then.
-    Where the service asks for API keys, also with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and
+    `request_id` makes retries idempotent: a request that the same user repeats within 24 hours with the same request_id
+    is executed once and gets the same response. It is any string of at most 128 characters; a UUID is recommended. The
+    same request_id with another request fails with ALREADY_EXISTS (REQUEST_ID_REUSED).
+
+    `consistency_token` is an opaque string in the response of a mutation. A search that sends it back
+    (SearchRequest.consistency_token) waits until the indexes include the change.
+
+    `expected_revision` is an optimistic lock: when the memory has another revision, the call fails with ABORTED
+    (REVISION_CONFLICT).
+
+    `page_token` continues a list: it is the next_page_token of the previous response. All other fields except page_size
+    must be unchanged, else INVALID_ARGUMENT; fields that may change are listed at the page_token of the request.
+
+    Limits in characters, and offsets in texts, count Unicode code points; offsets begin at 0. JavaScript and Java
+    strings count UTF-16 code units, Go strings bytes of UTF-8: convert there.
+
+    In addition to the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all
+    violations at once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED, or a message over the server's size limit), UNAVAILABLE
+    (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling. If the service requires
+    API keys, every call may also fail with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and
     PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
     """
 
@@ -156,29 +170,43 @@ class MemoryServiceStub(object):
 class MemoryServiceServicer(object):
     """MemoryService writes memories and reads them by id, by key or as a list.
 
-    Every mutation is one transaction: all of it is durable when the call returns OK, or none of it happened (batches and
-    imports: per item). A mutation takes a `request_id`: repeated by the same user within 24 hours with the same request,
-    it happens once and gets the same answer. Its reply carries a `consistency_token`: an opaque string that a search can
-    send back to be sure that it sees the change.
+    Every mutation is one transaction: all of it is durable when the call returns OK, or nothing was changed (batches and
+    imports: per item).
 
-    Beside the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at
-    once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED, or a message over the server's size limit), UNAVAILABLE
-    (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL. ErrorReason says what to do then.
-    Where the service asks for API keys, also with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and
+    `request_id` makes retries idempotent: a request that the same user repeats within 24 hours with the same request_id
+    is executed once and gets the same response. It is any string of at most 128 characters; a UUID is recommended. The
+    same request_id with another request fails with ALREADY_EXISTS (REQUEST_ID_REUSED).
+
+    `consistency_token` is an opaque string in the response of a mutation. A search that sends it back
+    (SearchRequest.consistency_token) waits until the indexes include the change.
+
+    `expected_revision` is an optimistic lock: when the memory has another revision, the call fails with ABORTED
+    (REVISION_CONFLICT).
+
+    `page_token` continues a list: it is the next_page_token of the previous response. All other fields except page_size
+    must be unchanged, else INVALID_ARGUMENT; fields that may change are listed at the page_token of the request.
+
+    Limits in characters, and offsets in texts, count Unicode code points; offsets begin at 0. JavaScript and Java
+    strings count UTF-16 code units, Go strings bytes of UTF-8: convert there.
+
+    In addition to the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all
+    violations at once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED, or a message over the server's size limit), UNAVAILABLE
+    (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling. If the service requires
+    API keys, every call may also fail with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and
     PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
     """
 
     def CreateMemory(self, request, context):
-        """CreateMemory stores one memory. Under an existing key it updates that memory; equal content is treated as
-        on_duplicate says.
+        """CreateMemory stores one memory. Under an existing key it updates that memory; on_duplicate selects the treatment of
+        equal content.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def BatchCreateMemories(self, request, context):
-        """BatchCreateMemories stores up to 1 000 memories in one transaction. Items with bad input fail one by one, as their
-        status says; the rest are stored.
+        """BatchCreateMemories stores up to 1 000 memories in one transaction. Invalid items fail individually, with their own
+        status; the others are stored.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -186,47 +214,48 @@ class MemoryServiceServicer(object):
 
     def ImportMemories(self, request_iterator, context):
         """ImportMemories stores any number of memories and reports its progress. The client sends the header, then batches in
-        ascending order of their indexes. The server answers the header at once, then at least once a second and after
+        ascending order of their indexes. The server responds to the header at once, then at least once a second and after
         every durable batch that the client may be waiting for, and once more, with `done`, after the client has closed its
-        side. When the call breaks, start it again with the same request_id: the first response says where to go on.
+        side. When the call is interrupted, start it again with the same request_id: the first response holds the index at
+        which to resume.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetMemory(self, request, context):
-        """GetMemory returns one memory by id or key, whatever its status; one that is DELETED is not found. It always sees
-        every change acknowledged before, and it counts as an access.
+        """GetMemory returns one memory by id or key, in any status except DELETED, which is not found. It sees every change
+        acknowledged before the call, and it counts as an access.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def BatchGetMemories(self, request, context):
-        """BatchGetMemories returns up to 1 000 memories by id, whatever their status but DELETED. Ids that are not found are no
-        error. It counts as an access of each.
+        """BatchGetMemories returns up to 1 000 memories by id, in any status except DELETED. Ids that are not found are not
+        an error. It counts as an access of each memory.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListMemories(self, request, context):
-        """ListMemories returns the memories that match a filter, page by page. It always sees every change acknowledged
-        before, and it does not count as an access.
+        """ListMemories returns the memories that match a filter, page by page. It sees every change acknowledged before the
+        call, and it does not count as an access.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def UpdateMemory(self, request, context):
-        """UpdateMemory changes fields of one memory and makes a new revision of it. A change that changes nothing makes none.
+        """UpdateMemory changes fields of one memory and creates a new revision. An update without effect creates none.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DeleteMemory(self, request, context):
-        """DeleteMemory deletes one memory: softly by default, so that it can be restored, or for good.
+        """DeleteMemory deletes one memory: softly by default, so that it can be restored, or permanently.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -240,15 +269,15 @@ class MemoryServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def SupersedeMemory(self, request, context):
-        """SupersedeMemory puts a new memory, or one that is there, in the place of an old one.
+        """SupersedeMemory replaces an old memory with a new one or with an existing one.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListConflicts(self, request, context):
-        """ListConflicts returns the conflicts between memories, page by page, newest first. It always sees every change
-        acknowledged before, and it does not count as an access.
+        """ListConflicts returns the conflicts between memories, page by page, newest first. It sees every change acknowledged
+        before the call, and it does not count as an access.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -262,7 +291,7 @@ class MemoryServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def CaptureMemory(self, request, context):
-        """CaptureMemory decides what in a text that was said is worth remembering, and stores it in one transaction.
+        """CaptureMemory extracts the statements of a message that are worth remembering, and stores them in one transaction.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -276,7 +305,7 @@ class MemoryServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def AppendMemory(self, request, context):
-        """AppendMemory adds text to the end of the memory under a key, or creates it: daily logs, context documents,
+        """AppendMemory appends text to the memory under a key, or creates the memory: daily logs, context documents,
         knowledge.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -284,7 +313,7 @@ class MemoryServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def IngestDocument(self, request_iterator, context):
-        """IngestDocument stores a document or a skill that the client sends piece by piece. The answer comes when the client
+        """IngestDocument stores a document or a skill that the client streams in pieces. The response comes when the client
         has closed its side.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -292,15 +321,15 @@ class MemoryServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def WatchMemories(self, request, context):
-        """WatchMemories tells of every committed change, once and in order, until the client or the service ends the call. It
-        can be taken up again by a cursor, also after a restart of the service. Reading slowly holds up nobody else.
+        """WatchMemories streams every committed change exactly once, in commit order, until the client or the service ends
+        the call. A cursor resumes it, also after a restart of the service. A slow reader does not delay other calls.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListQuarantined(self, request, context):
-        """ListQuarantined returns the memories that wait for a review, page by page. It does not count as an access.
+        """ListQuarantined returns the memories that await a review, page by page. It does not count as an access.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -314,16 +343,16 @@ class MemoryServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListRevisions(self, request, context):
-        """ListRevisions returns how a memory came to be as it is: all its revisions, newest first, page by page. It does not
-        count as an access.
+        """ListRevisions returns the history of a memory: all its revisions, newest first, page by page. It does not count as
+        an access.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RollbackMemory(self, request, context):
-        """RollbackMemory makes a memory say again what it said at an earlier revision, by a new revision: nothing is lost,
-        and a rollback can be rolled back.
+        """RollbackMemory restores an earlier revision of a memory as a new revision: no revision is lost, and a rollback can
+        be rolled back.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -448,15 +477,29 @@ def add_MemoryServiceServicer_to_server(servicer, server):
 class MemoryService(object):
     """MemoryService writes memories and reads them by id, by key or as a list.
 
-    Every mutation is one transaction: all of it is durable when the call returns OK, or none of it happened (batches and
-    imports: per item). A mutation takes a `request_id`: repeated by the same user within 24 hours with the same request,
-    it happens once and gets the same answer. Its reply carries a `consistency_token`: an opaque string that a search can
-    send back to be sure that it sees the change.
+    Every mutation is one transaction: all of it is durable when the call returns OK, or nothing was changed (batches and
+    imports: per item).
 
-    Beside the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at
-    once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED, or a message over the server's size limit), UNAVAILABLE
-    (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL. ErrorReason says what to do then.
-    Where the service asks for API keys, also with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and
+    `request_id` makes retries idempotent: a request that the same user repeats within 24 hours with the same request_id
+    is executed once and gets the same response. It is any string of at most 128 characters; a UUID is recommended. The
+    same request_id with another request fails with ALREADY_EXISTS (REQUEST_ID_REUSED).
+
+    `consistency_token` is an opaque string in the response of a mutation. A search that sends it back
+    (SearchRequest.consistency_token) waits until the indexes include the change.
+
+    `expected_revision` is an optimistic lock: when the memory has another revision, the call fails with ABORTED
+    (REVISION_CONFLICT).
+
+    `page_token` continues a list: it is the next_page_token of the previous response. All other fields except page_size
+    must be unchanged, else INVALID_ARGUMENT; fields that may change are listed at the page_token of the request.
+
+    Limits in characters, and offsets in texts, count Unicode code points; offsets begin at 0. JavaScript and Java
+    strings count UTF-16 code units, Go strings bytes of UTF-8: convert there.
+
+    In addition to the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all
+    violations at once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED, or a message over the server's size limit), UNAVAILABLE
+    (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling. If the service requires
+    API keys, every call may also fail with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and
     PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
     """
 

@@ -29,15 +29,29 @@ GRPC_VERSION: str
 class MemoryServiceStub:
     """MemoryService writes memories and reads them by id, by key or as a list.
 
-    Every mutation is one transaction: all of it is durable when the call returns OK, or none of it happened (batches and
-    imports: per item). A mutation takes a `request_id`: repeated by the same user within 24 hours with the same request,
-    it happens once and gets the same answer. Its reply carries a `consistency_token`: an opaque string that a search can
-    send back to be sure that it sees the change.
+    Every mutation is one transaction: all of it is durable when the call returns OK, or nothing was changed (batches and
+    imports: per item).
 
-    Beside the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at
-    once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED, or a message over the server's size limit), UNAVAILABLE
-    (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL. ErrorReason says what to do then.
-    Where the service asks for API keys, also with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and
+    `request_id` makes retries idempotent: a request that the same user repeats within 24 hours with the same request_id
+    is executed once and gets the same response. It is any string of at most 128 characters; a UUID is recommended. The
+    same request_id with another request fails with ALREADY_EXISTS (REQUEST_ID_REUSED).
+
+    `consistency_token` is an opaque string in the response of a mutation. A search that sends it back
+    (SearchRequest.consistency_token) waits until the indexes include the change.
+
+    `expected_revision` is an optimistic lock: when the memory has another revision, the call fails with ABORTED
+    (REVISION_CONFLICT).
+
+    `page_token` continues a list: it is the next_page_token of the previous response. All other fields except page_size
+    must be unchanged, else INVALID_ARGUMENT; fields that may change are listed at the page_token of the request.
+
+    Limits in characters, and offsets in texts, count Unicode code points; offsets begin at 0. JavaScript and Java
+    strings count UTF-16 code units, Go strings bytes of UTF-8: convert there.
+
+    In addition to the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all
+    violations at once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED, or a message over the server's size limit), UNAVAILABLE
+    (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling. If the service requires
+    API keys, every call may also fail with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and
     PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
     """
 
@@ -46,172 +60,202 @@ class MemoryServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> MemoryServiceAsyncStub: ...
     CreateMemory: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.CreateMemoryRequest, _memory_service_pb2.CreateMemoryResponse]
-    """CreateMemory stores one memory. Under an existing key it updates that memory; equal content is treated as
-    on_duplicate says.
+    """CreateMemory stores one memory. Under an existing key it updates that memory; on_duplicate selects the treatment of
+    equal content.
     """
     BatchCreateMemories: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.BatchCreateMemoriesRequest, _memory_service_pb2.BatchCreateMemoriesResponse]
-    """BatchCreateMemories stores up to 1 000 memories in one transaction. Items with bad input fail one by one, as their
-    status says; the rest are stored.
+    """BatchCreateMemories stores up to 1 000 memories in one transaction. Invalid items fail individually, with their own
+    status; the others are stored.
     """
     ImportMemories: _grpc.StreamStreamMultiCallable[_memory_service_pb2.ImportMemoriesRequest, _memory_service_pb2.ImportMemoriesResponse]
     """ImportMemories stores any number of memories and reports its progress. The client sends the header, then batches in
-    ascending order of their indexes. The server answers the header at once, then at least once a second and after
+    ascending order of their indexes. The server responds to the header at once, then at least once a second and after
     every durable batch that the client may be waiting for, and once more, with `done`, after the client has closed its
-    side. When the call breaks, start it again with the same request_id: the first response says where to go on.
+    side. When the call is interrupted, start it again with the same request_id: the first response holds the index at
+    which to resume.
     """
     GetMemory: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.GetMemoryRequest, _memory_service_pb2.GetMemoryResponse]
-    """GetMemory returns one memory by id or key, whatever its status; one that is DELETED is not found. It always sees
-    every change acknowledged before, and it counts as an access.
+    """GetMemory returns one memory by id or key, in any status except DELETED, which is not found. It sees every change
+    acknowledged before the call, and it counts as an access.
     """
     BatchGetMemories: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.BatchGetMemoriesRequest, _memory_service_pb2.BatchGetMemoriesResponse]
-    """BatchGetMemories returns up to 1 000 memories by id, whatever their status but DELETED. Ids that are not found are no
-    error. It counts as an access of each.
+    """BatchGetMemories returns up to 1 000 memories by id, in any status except DELETED. Ids that are not found are not
+    an error. It counts as an access of each memory.
     """
     ListMemories: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.ListMemoriesRequest, _memory_service_pb2.ListMemoriesResponse]
-    """ListMemories returns the memories that match a filter, page by page. It always sees every change acknowledged
-    before, and it does not count as an access.
+    """ListMemories returns the memories that match a filter, page by page. It sees every change acknowledged before the
+    call, and it does not count as an access.
     """
     UpdateMemory: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.UpdateMemoryRequest, _memory_service_pb2.UpdateMemoryResponse]
-    """UpdateMemory changes fields of one memory and makes a new revision of it. A change that changes nothing makes none."""
+    """UpdateMemory changes fields of one memory and creates a new revision. An update without effect creates none."""
     DeleteMemory: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.DeleteMemoryRequest, _memory_service_pb2.DeleteMemoryResponse]
-    """DeleteMemory deletes one memory: softly by default, so that it can be restored, or for good."""
+    """DeleteMemory deletes one memory: softly by default, so that it can be restored, or permanently."""
     RestoreMemory: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.RestoreMemoryRequest, _memory_service_pb2.RestoreMemoryResponse]
     """RestoreMemory makes a DELETED, ARCHIVED or EXPIRED memory ACTIVE again."""
     SupersedeMemory: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.SupersedeMemoryRequest, _memory_service_pb2.SupersedeMemoryResponse]
-    """SupersedeMemory puts a new memory, or one that is there, in the place of an old one."""
+    """SupersedeMemory replaces an old memory with a new one or with an existing one."""
     ListConflicts: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.ListConflictsRequest, _memory_service_pb2.ListConflictsResponse]
-    """ListConflicts returns the conflicts between memories, page by page, newest first. It always sees every change
-    acknowledged before, and it does not count as an access.
+    """ListConflicts returns the conflicts between memories, page by page, newest first. It sees every change acknowledged
+    before the call, and it does not count as an access.
     """
     ResolveConflict: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.ResolveConflictRequest, _memory_service_pb2.ResolveConflictResponse]
     """ResolveConflict settles an open conflict between two memories."""
     CaptureMemory: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.CaptureMemoryRequest, _memory_service_pb2.CaptureMemoryResponse]
-    """CaptureMemory decides what in a text that was said is worth remembering, and stores it in one transaction."""
+    """CaptureMemory extracts the statements of a message that are worth remembering, and stores them in one transaction."""
     FlushMessages: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.FlushMessagesRequest, _memory_service_pb2.FlushMessagesResponse]
     """FlushMessages extracts memories and file references from a conversation, and stores them in one transaction."""
     AppendMemory: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.AppendMemoryRequest, _memory_service_pb2.AppendMemoryResponse]
-    """AppendMemory adds text to the end of the memory under a key, or creates it: daily logs, context documents,
+    """AppendMemory appends text to the memory under a key, or creates the memory: daily logs, context documents,
     knowledge.
     """
     IngestDocument: _grpc.StreamUnaryMultiCallable[_memory_service_pb2.IngestDocumentRequest, _memory_service_pb2.IngestDocumentResponse]
-    """IngestDocument stores a document or a skill that the client sends piece by piece. The answer comes when the client
+    """IngestDocument stores a document or a skill that the client streams in pieces. The response comes when the client
     has closed its side.
     """
     WatchMemories: _grpc.UnaryStreamMultiCallable[_memory_service_pb2.WatchMemoriesRequest, _memory_service_pb2.WatchMemoriesResponse]
-    """WatchMemories tells of every committed change, once and in order, until the client or the service ends the call. It
-    can be taken up again by a cursor, also after a restart of the service. Reading slowly holds up nobody else.
+    """WatchMemories streams every committed change exactly once, in commit order, until the client or the service ends
+    the call. A cursor resumes it, also after a restart of the service. A slow reader does not delay other calls.
     """
     ListQuarantined: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.ListQuarantinedRequest, _memory_service_pb2.ListQuarantinedResponse]
-    """ListQuarantined returns the memories that wait for a review, page by page. It does not count as an access."""
+    """ListQuarantined returns the memories that await a review, page by page. It does not count as an access."""
     ReviewMemory: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.ReviewMemoryRequest, _memory_service_pb2.ReviewMemoryResponse]
     """ReviewMemory approves or rejects a quarantined memory."""
     ListRevisions: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.ListRevisionsRequest, _memory_service_pb2.ListRevisionsResponse]
-    """ListRevisions returns how a memory came to be as it is: all its revisions, newest first, page by page. It does not
-    count as an access.
+    """ListRevisions returns the history of a memory: all its revisions, newest first, page by page. It does not count as
+    an access.
     """
     RollbackMemory: _grpc.UnaryUnaryMultiCallable[_memory_service_pb2.RollbackMemoryRequest, _memory_service_pb2.RollbackMemoryResponse]
-    """RollbackMemory makes a memory say again what it said at an earlier revision, by a new revision: nothing is lost,
-    and a rollback can be rolled back.
+    """RollbackMemory restores an earlier revision of a memory as a new revision: no revision is lost, and a rollback can
+    be rolled back.
     """
 
 @_typing.type_check_only
 class MemoryServiceAsyncStub(MemoryServiceStub):
     """MemoryService writes memories and reads them by id, by key or as a list.
 
-    Every mutation is one transaction: all of it is durable when the call returns OK, or none of it happened (batches and
-    imports: per item). A mutation takes a `request_id`: repeated by the same user within 24 hours with the same request,
-    it happens once and gets the same answer. Its reply carries a `consistency_token`: an opaque string that a search can
-    send back to be sure that it sees the change.
+    Every mutation is one transaction: all of it is durable when the call returns OK, or nothing was changed (batches and
+    imports: per item).
 
-    Beside the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at
-    once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED, or a message over the server's size limit), UNAVAILABLE
-    (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL. ErrorReason says what to do then.
-    Where the service asks for API keys, also with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and
+    `request_id` makes retries idempotent: a request that the same user repeats within 24 hours with the same request_id
+    is executed once and gets the same response. It is any string of at most 128 characters; a UUID is recommended. The
+    same request_id with another request fails with ALREADY_EXISTS (REQUEST_ID_REUSED).
+
+    `consistency_token` is an opaque string in the response of a mutation. A search that sends it back
+    (SearchRequest.consistency_token) waits until the indexes include the change.
+
+    `expected_revision` is an optimistic lock: when the memory has another revision, the call fails with ABORTED
+    (REVISION_CONFLICT).
+
+    `page_token` continues a list: it is the next_page_token of the previous response. All other fields except page_size
+    must be unchanged, else INVALID_ARGUMENT; fields that may change are listed at the page_token of the request.
+
+    Limits in characters, and offsets in texts, count Unicode code points; offsets begin at 0. JavaScript and Java
+    strings count UTF-16 code units, Go strings bytes of UTF-8: convert there.
+
+    In addition to the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all
+    violations at once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED, or a message over the server's size limit), UNAVAILABLE
+    (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling. If the service requires
+    API keys, every call may also fail with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and
     PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     CreateMemory: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.CreateMemoryRequest, _memory_service_pb2.CreateMemoryResponse]  # type: ignore[assignment]
-    """CreateMemory stores one memory. Under an existing key it updates that memory; equal content is treated as
-    on_duplicate says.
+    """CreateMemory stores one memory. Under an existing key it updates that memory; on_duplicate selects the treatment of
+    equal content.
     """
     BatchCreateMemories: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.BatchCreateMemoriesRequest, _memory_service_pb2.BatchCreateMemoriesResponse]  # type: ignore[assignment]
-    """BatchCreateMemories stores up to 1 000 memories in one transaction. Items with bad input fail one by one, as their
-    status says; the rest are stored.
+    """BatchCreateMemories stores up to 1 000 memories in one transaction. Invalid items fail individually, with their own
+    status; the others are stored.
     """
     ImportMemories: _aio.StreamStreamMultiCallable[_memory_service_pb2.ImportMemoriesRequest, _memory_service_pb2.ImportMemoriesResponse]  # type: ignore[assignment]
     """ImportMemories stores any number of memories and reports its progress. The client sends the header, then batches in
-    ascending order of their indexes. The server answers the header at once, then at least once a second and after
+    ascending order of their indexes. The server responds to the header at once, then at least once a second and after
     every durable batch that the client may be waiting for, and once more, with `done`, after the client has closed its
-    side. When the call breaks, start it again with the same request_id: the first response says where to go on.
+    side. When the call is interrupted, start it again with the same request_id: the first response holds the index at
+    which to resume.
     """
     GetMemory: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.GetMemoryRequest, _memory_service_pb2.GetMemoryResponse]  # type: ignore[assignment]
-    """GetMemory returns one memory by id or key, whatever its status; one that is DELETED is not found. It always sees
-    every change acknowledged before, and it counts as an access.
+    """GetMemory returns one memory by id or key, in any status except DELETED, which is not found. It sees every change
+    acknowledged before the call, and it counts as an access.
     """
     BatchGetMemories: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.BatchGetMemoriesRequest, _memory_service_pb2.BatchGetMemoriesResponse]  # type: ignore[assignment]
-    """BatchGetMemories returns up to 1 000 memories by id, whatever their status but DELETED. Ids that are not found are no
-    error. It counts as an access of each.
+    """BatchGetMemories returns up to 1 000 memories by id, in any status except DELETED. Ids that are not found are not
+    an error. It counts as an access of each memory.
     """
     ListMemories: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.ListMemoriesRequest, _memory_service_pb2.ListMemoriesResponse]  # type: ignore[assignment]
-    """ListMemories returns the memories that match a filter, page by page. It always sees every change acknowledged
-    before, and it does not count as an access.
+    """ListMemories returns the memories that match a filter, page by page. It sees every change acknowledged before the
+    call, and it does not count as an access.
     """
     UpdateMemory: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.UpdateMemoryRequest, _memory_service_pb2.UpdateMemoryResponse]  # type: ignore[assignment]
-    """UpdateMemory changes fields of one memory and makes a new revision of it. A change that changes nothing makes none."""
+    """UpdateMemory changes fields of one memory and creates a new revision. An update without effect creates none."""
     DeleteMemory: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.DeleteMemoryRequest, _memory_service_pb2.DeleteMemoryResponse]  # type: ignore[assignment]
-    """DeleteMemory deletes one memory: softly by default, so that it can be restored, or for good."""
+    """DeleteMemory deletes one memory: softly by default, so that it can be restored, or permanently."""
     RestoreMemory: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.RestoreMemoryRequest, _memory_service_pb2.RestoreMemoryResponse]  # type: ignore[assignment]
     """RestoreMemory makes a DELETED, ARCHIVED or EXPIRED memory ACTIVE again."""
     SupersedeMemory: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.SupersedeMemoryRequest, _memory_service_pb2.SupersedeMemoryResponse]  # type: ignore[assignment]
-    """SupersedeMemory puts a new memory, or one that is there, in the place of an old one."""
+    """SupersedeMemory replaces an old memory with a new one or with an existing one."""
     ListConflicts: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.ListConflictsRequest, _memory_service_pb2.ListConflictsResponse]  # type: ignore[assignment]
-    """ListConflicts returns the conflicts between memories, page by page, newest first. It always sees every change
-    acknowledged before, and it does not count as an access.
+    """ListConflicts returns the conflicts between memories, page by page, newest first. It sees every change acknowledged
+    before the call, and it does not count as an access.
     """
     ResolveConflict: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.ResolveConflictRequest, _memory_service_pb2.ResolveConflictResponse]  # type: ignore[assignment]
     """ResolveConflict settles an open conflict between two memories."""
     CaptureMemory: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.CaptureMemoryRequest, _memory_service_pb2.CaptureMemoryResponse]  # type: ignore[assignment]
-    """CaptureMemory decides what in a text that was said is worth remembering, and stores it in one transaction."""
+    """CaptureMemory extracts the statements of a message that are worth remembering, and stores them in one transaction."""
     FlushMessages: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.FlushMessagesRequest, _memory_service_pb2.FlushMessagesResponse]  # type: ignore[assignment]
     """FlushMessages extracts memories and file references from a conversation, and stores them in one transaction."""
     AppendMemory: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.AppendMemoryRequest, _memory_service_pb2.AppendMemoryResponse]  # type: ignore[assignment]
-    """AppendMemory adds text to the end of the memory under a key, or creates it: daily logs, context documents,
+    """AppendMemory appends text to the memory under a key, or creates the memory: daily logs, context documents,
     knowledge.
     """
     IngestDocument: _aio.StreamUnaryMultiCallable[_memory_service_pb2.IngestDocumentRequest, _memory_service_pb2.IngestDocumentResponse]  # type: ignore[assignment]
-    """IngestDocument stores a document or a skill that the client sends piece by piece. The answer comes when the client
+    """IngestDocument stores a document or a skill that the client streams in pieces. The response comes when the client
     has closed its side.
     """
     WatchMemories: _aio.UnaryStreamMultiCallable[_memory_service_pb2.WatchMemoriesRequest, _memory_service_pb2.WatchMemoriesResponse]  # type: ignore[assignment]
-    """WatchMemories tells of every committed change, once and in order, until the client or the service ends the call. It
-    can be taken up again by a cursor, also after a restart of the service. Reading slowly holds up nobody else.
+    """WatchMemories streams every committed change exactly once, in commit order, until the client or the service ends
+    the call. A cursor resumes it, also after a restart of the service. A slow reader does not delay other calls.
     """
     ListQuarantined: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.ListQuarantinedRequest, _memory_service_pb2.ListQuarantinedResponse]  # type: ignore[assignment]
-    """ListQuarantined returns the memories that wait for a review, page by page. It does not count as an access."""
+    """ListQuarantined returns the memories that await a review, page by page. It does not count as an access."""
     ReviewMemory: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.ReviewMemoryRequest, _memory_service_pb2.ReviewMemoryResponse]  # type: ignore[assignment]
     """ReviewMemory approves or rejects a quarantined memory."""
     ListRevisions: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.ListRevisionsRequest, _memory_service_pb2.ListRevisionsResponse]  # type: ignore[assignment]
-    """ListRevisions returns how a memory came to be as it is: all its revisions, newest first, page by page. It does not
-    count as an access.
+    """ListRevisions returns the history of a memory: all its revisions, newest first, page by page. It does not count as
+    an access.
     """
     RollbackMemory: _aio.UnaryUnaryMultiCallable[_memory_service_pb2.RollbackMemoryRequest, _memory_service_pb2.RollbackMemoryResponse]  # type: ignore[assignment]
-    """RollbackMemory makes a memory say again what it said at an earlier revision, by a new revision: nothing is lost,
-    and a rollback can be rolled back.
+    """RollbackMemory restores an earlier revision of a memory as a new revision: no revision is lost, and a rollback can
+    be rolled back.
     """
 
 class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
     """MemoryService writes memories and reads them by id, by key or as a list.
 
-    Every mutation is one transaction: all of it is durable when the call returns OK, or none of it happened (batches and
-    imports: per item). A mutation takes a `request_id`: repeated by the same user within 24 hours with the same request,
-    it happens once and gets the same answer. Its reply carries a `consistency_token`: an opaque string that a search can
-    send back to be sure that it sees the change.
+    Every mutation is one transaction: all of it is durable when the call returns OK, or nothing was changed (batches and
+    imports: per item).
 
-    Beside the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at
-    once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED, or a message over the server's size limit), UNAVAILABLE
-    (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL. ErrorReason says what to do then.
-    Where the service asks for API keys, also with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and
+    `request_id` makes retries idempotent: a request that the same user repeats within 24 hours with the same request_id
+    is executed once and gets the same response. It is any string of at most 128 characters; a UUID is recommended. The
+    same request_id with another request fails with ALREADY_EXISTS (REQUEST_ID_REUSED).
+
+    `consistency_token` is an opaque string in the response of a mutation. A search that sends it back
+    (SearchRequest.consistency_token) waits until the indexes include the change.
+
+    `expected_revision` is an optimistic lock: when the memory has another revision, the call fails with ABORTED
+    (REVISION_CONFLICT).
+
+    `page_token` continues a list: it is the next_page_token of the previous response. All other fields except page_size
+    must be unchanged, else INVALID_ARGUMENT; fields that may change are listed at the page_token of the request.
+
+    Limits in characters, and offsets in texts, count Unicode code points; offsets begin at 0. JavaScript and Java
+    strings count UTF-16 code units, Go strings bytes of UTF-8: convert there.
+
+    In addition to the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all
+    violations at once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED, or a message over the server's size limit), UNAVAILABLE
+    (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling. If the service requires
+    API keys, every call may also fail with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and
     PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
     """
 
@@ -221,8 +265,8 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_service_pb2.CreateMemoryRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_service_pb2.CreateMemoryResponse, _abc.Awaitable[_memory_service_pb2.CreateMemoryResponse]]:
-        """CreateMemory stores one memory. Under an existing key it updates that memory; equal content is treated as
-        on_duplicate says.
+        """CreateMemory stores one memory. Under an existing key it updates that memory; on_duplicate selects the treatment of
+        equal content.
         """
 
     @_abc_1.abstractmethod
@@ -231,8 +275,8 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_service_pb2.BatchCreateMemoriesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_service_pb2.BatchCreateMemoriesResponse, _abc.Awaitable[_memory_service_pb2.BatchCreateMemoriesResponse]]:
-        """BatchCreateMemories stores up to 1 000 memories in one transaction. Items with bad input fail one by one, as their
-        status says; the rest are stored.
+        """BatchCreateMemories stores up to 1 000 memories in one transaction. Invalid items fail individually, with their own
+        status; the others are stored.
         """
 
     @_abc_1.abstractmethod
@@ -242,9 +286,10 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_memory_service_pb2.ImportMemoriesResponse], _abc.AsyncIterator[_memory_service_pb2.ImportMemoriesResponse]]:
         """ImportMemories stores any number of memories and reports its progress. The client sends the header, then batches in
-        ascending order of their indexes. The server answers the header at once, then at least once a second and after
+        ascending order of their indexes. The server responds to the header at once, then at least once a second and after
         every durable batch that the client may be waiting for, and once more, with `done`, after the client has closed its
-        side. When the call breaks, start it again with the same request_id: the first response says where to go on.
+        side. When the call is interrupted, start it again with the same request_id: the first response holds the index at
+        which to resume.
         """
 
     @_abc_1.abstractmethod
@@ -253,8 +298,8 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_service_pb2.GetMemoryRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_service_pb2.GetMemoryResponse, _abc.Awaitable[_memory_service_pb2.GetMemoryResponse]]:
-        """GetMemory returns one memory by id or key, whatever its status; one that is DELETED is not found. It always sees
-        every change acknowledged before, and it counts as an access.
+        """GetMemory returns one memory by id or key, in any status except DELETED, which is not found. It sees every change
+        acknowledged before the call, and it counts as an access.
         """
 
     @_abc_1.abstractmethod
@@ -263,8 +308,8 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_service_pb2.BatchGetMemoriesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_service_pb2.BatchGetMemoriesResponse, _abc.Awaitable[_memory_service_pb2.BatchGetMemoriesResponse]]:
-        """BatchGetMemories returns up to 1 000 memories by id, whatever their status but DELETED. Ids that are not found are no
-        error. It counts as an access of each.
+        """BatchGetMemories returns up to 1 000 memories by id, in any status except DELETED. Ids that are not found are not
+        an error. It counts as an access of each memory.
         """
 
     @_abc_1.abstractmethod
@@ -273,8 +318,8 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_service_pb2.ListMemoriesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_service_pb2.ListMemoriesResponse, _abc.Awaitable[_memory_service_pb2.ListMemoriesResponse]]:
-        """ListMemories returns the memories that match a filter, page by page. It always sees every change acknowledged
-        before, and it does not count as an access.
+        """ListMemories returns the memories that match a filter, page by page. It sees every change acknowledged before the
+        call, and it does not count as an access.
         """
 
     @_abc_1.abstractmethod
@@ -283,7 +328,7 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_service_pb2.UpdateMemoryRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_service_pb2.UpdateMemoryResponse, _abc.Awaitable[_memory_service_pb2.UpdateMemoryResponse]]:
-        """UpdateMemory changes fields of one memory and makes a new revision of it. A change that changes nothing makes none."""
+        """UpdateMemory changes fields of one memory and creates a new revision. An update without effect creates none."""
 
     @_abc_1.abstractmethod
     def DeleteMemory(
@@ -291,7 +336,7 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_service_pb2.DeleteMemoryRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_service_pb2.DeleteMemoryResponse, _abc.Awaitable[_memory_service_pb2.DeleteMemoryResponse]]:
-        """DeleteMemory deletes one memory: softly by default, so that it can be restored, or for good."""
+        """DeleteMemory deletes one memory: softly by default, so that it can be restored, or permanently."""
 
     @_abc_1.abstractmethod
     def RestoreMemory(
@@ -307,7 +352,7 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_service_pb2.SupersedeMemoryRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_service_pb2.SupersedeMemoryResponse, _abc.Awaitable[_memory_service_pb2.SupersedeMemoryResponse]]:
-        """SupersedeMemory puts a new memory, or one that is there, in the place of an old one."""
+        """SupersedeMemory replaces an old memory with a new one or with an existing one."""
 
     @_abc_1.abstractmethod
     def ListConflicts(
@@ -315,8 +360,8 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_service_pb2.ListConflictsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_service_pb2.ListConflictsResponse, _abc.Awaitable[_memory_service_pb2.ListConflictsResponse]]:
-        """ListConflicts returns the conflicts between memories, page by page, newest first. It always sees every change
-        acknowledged before, and it does not count as an access.
+        """ListConflicts returns the conflicts between memories, page by page, newest first. It sees every change acknowledged
+        before the call, and it does not count as an access.
         """
 
     @_abc_1.abstractmethod
@@ -333,7 +378,7 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_service_pb2.CaptureMemoryRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_service_pb2.CaptureMemoryResponse, _abc.Awaitable[_memory_service_pb2.CaptureMemoryResponse]]:
-        """CaptureMemory decides what in a text that was said is worth remembering, and stores it in one transaction."""
+        """CaptureMemory extracts the statements of a message that are worth remembering, and stores them in one transaction."""
 
     @_abc_1.abstractmethod
     def FlushMessages(
@@ -349,7 +394,7 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_service_pb2.AppendMemoryRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_service_pb2.AppendMemoryResponse, _abc.Awaitable[_memory_service_pb2.AppendMemoryResponse]]:
-        """AppendMemory adds text to the end of the memory under a key, or creates it: daily logs, context documents,
+        """AppendMemory appends text to the memory under a key, or creates the memory: daily logs, context documents,
         knowledge.
         """
 
@@ -359,7 +404,7 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request_iterator: _MaybeAsyncIterator[_memory_service_pb2.IngestDocumentRequest],
         context: _ServicerContext,
     ) -> _typing.Union[_memory_service_pb2.IngestDocumentResponse, _abc.Awaitable[_memory_service_pb2.IngestDocumentResponse]]:
-        """IngestDocument stores a document or a skill that the client sends piece by piece. The answer comes when the client
+        """IngestDocument stores a document or a skill that the client streams in pieces. The response comes when the client
         has closed its side.
         """
 
@@ -369,8 +414,8 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_service_pb2.WatchMemoriesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_memory_service_pb2.WatchMemoriesResponse], _abc.AsyncIterator[_memory_service_pb2.WatchMemoriesResponse]]:
-        """WatchMemories tells of every committed change, once and in order, until the client or the service ends the call. It
-        can be taken up again by a cursor, also after a restart of the service. Reading slowly holds up nobody else.
+        """WatchMemories streams every committed change exactly once, in commit order, until the client or the service ends
+        the call. A cursor resumes it, also after a restart of the service. A slow reader does not delay other calls.
         """
 
     @_abc_1.abstractmethod
@@ -379,7 +424,7 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_service_pb2.ListQuarantinedRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_service_pb2.ListQuarantinedResponse, _abc.Awaitable[_memory_service_pb2.ListQuarantinedResponse]]:
-        """ListQuarantined returns the memories that wait for a review, page by page. It does not count as an access."""
+        """ListQuarantined returns the memories that await a review, page by page. It does not count as an access."""
 
     @_abc_1.abstractmethod
     def ReviewMemory(
@@ -395,8 +440,8 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_service_pb2.ListRevisionsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_service_pb2.ListRevisionsResponse, _abc.Awaitable[_memory_service_pb2.ListRevisionsResponse]]:
-        """ListRevisions returns how a memory came to be as it is: all its revisions, newest first, page by page. It does not
-        count as an access.
+        """ListRevisions returns the history of a memory: all its revisions, newest first, page by page. It does not count as
+        an access.
         """
 
     @_abc_1.abstractmethod
@@ -405,8 +450,8 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_service_pb2.RollbackMemoryRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_service_pb2.RollbackMemoryResponse, _abc.Awaitable[_memory_service_pb2.RollbackMemoryResponse]]:
-        """RollbackMemory makes a memory say again what it said at an earlier revision, by a new revision: nothing is lost,
-        and a rollback can be rolled back.
+        """RollbackMemory restores an earlier revision of a memory as a new revision: no revision is lost, and a rollback can
+        be rolled back.
         """
 
 def add_MemoryServiceServicer_to_server(servicer: MemoryServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -33,27 +33,27 @@ class _SearchModeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_SearchMode
     SEARCH_MODE_UNSPECIFIED: _SearchMode.ValueType  # 0
     """SEARCH_MODE_UNSPECIFIED means HYBRID."""
     SEARCH_MODE_HYBRID: _SearchMode.ValueType  # 1
-    """SEARCH_MODE_HYBRID asks the retrievers that the request gives something to look for, and fuses their lists:
-    KEYWORD_TABLE, too, when keywords are given or another method of fusion than DEFAULT is chosen.
+    """SEARCH_MODE_HYBRID uses every retriever for which the request has an input, and fuses their lists; KEYWORD_TABLE
+    takes part when keywords are given or a fusion method other than DEFAULT is chosen.
     """
     SEARCH_MODE_SEMANTIC: _SearchMode.ValueType  # 2
-    """SEARCH_MODE_SEMANTIC asks DENSE alone. Needs a query or a vector."""
+    """SEARCH_MODE_SEMANTIC uses DENSE alone. Requires a query or a vector."""
     SEARCH_MODE_KEYWORD: _SearchMode.ValueType  # 3
-    """SEARCH_MODE_KEYWORD asks BM25 and KEYWORD_TABLE. Needs a query or keywords."""
+    """SEARCH_MODE_KEYWORD uses BM25 and KEYWORD_TABLE. Requires a query or keywords."""
 
 class SearchMode(_SearchMode, metaclass=_SearchModeEnumTypeWrapper):
-    """SearchMode says which retrievers a search asks."""
+    """SearchMode selects the retrievers of a search."""
 
 SEARCH_MODE_UNSPECIFIED: SearchMode.ValueType  # 0
 """SEARCH_MODE_UNSPECIFIED means HYBRID."""
 SEARCH_MODE_HYBRID: SearchMode.ValueType  # 1
-"""SEARCH_MODE_HYBRID asks the retrievers that the request gives something to look for, and fuses their lists:
-KEYWORD_TABLE, too, when keywords are given or another method of fusion than DEFAULT is chosen.
+"""SEARCH_MODE_HYBRID uses every retriever for which the request has an input, and fuses their lists; KEYWORD_TABLE
+takes part when keywords are given or a fusion method other than DEFAULT is chosen.
 """
 SEARCH_MODE_SEMANTIC: SearchMode.ValueType  # 2
-"""SEARCH_MODE_SEMANTIC asks DENSE alone. Needs a query or a vector."""
+"""SEARCH_MODE_SEMANTIC uses DENSE alone. Requires a query or a vector."""
 SEARCH_MODE_KEYWORD: SearchMode.ValueType  # 3
-"""SEARCH_MODE_KEYWORD asks BM25 and KEYWORD_TABLE. Needs a query or keywords."""
+"""SEARCH_MODE_KEYWORD uses BM25 and KEYWORD_TABLE. Requires a query or keywords."""
 Global___SearchMode: _TypeAlias = SearchMode  # noqa: Y015
 
 class _Retriever:
@@ -67,24 +67,24 @@ class _RetrieverEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Retriever.V
     RETRIEVER_DENSE: _Retriever.ValueType  # 1
     """RETRIEVER_DENSE compares embeddings; its raw score is the cosine similarity, -1 to 1."""
     RETRIEVER_BM25: _Retriever.ValueType  # 2
-    """RETRIEVER_BM25 compares words; its raw score is BM25's, from 0 upwards without bound."""
+    """RETRIEVER_BM25 compares words; its raw score is that of BM25, from 0 upwards without bound."""
     RETRIEVER_KEYWORD_TABLE: _Retriever.ValueType  # 3
-    """RETRIEVER_KEYWORD_TABLE compares with Memory.keywords; its raw score is min(0.3 * sum of the matching weights +
-    0.2 * number of matches, 1).
+    """RETRIEVER_KEYWORD_TABLE compares keywords with Memory.keywords; its raw score is min(0.3 * sum of the matching
+    weights + 0.2 * number of matches, 1).
     """
 
 class Retriever(_Retriever, metaclass=_RetrieverEnumTypeWrapper):
-    """Retriever is one way of finding memories."""
+    """Retriever is one method of finding memories."""
 
 RETRIEVER_UNSPECIFIED: Retriever.ValueType  # 0
 """RETRIEVER_UNSPECIFIED is never sent."""
 RETRIEVER_DENSE: Retriever.ValueType  # 1
 """RETRIEVER_DENSE compares embeddings; its raw score is the cosine similarity, -1 to 1."""
 RETRIEVER_BM25: Retriever.ValueType  # 2
-"""RETRIEVER_BM25 compares words; its raw score is BM25's, from 0 upwards without bound."""
+"""RETRIEVER_BM25 compares words; its raw score is that of BM25, from 0 upwards without bound."""
 RETRIEVER_KEYWORD_TABLE: Retriever.ValueType  # 3
-"""RETRIEVER_KEYWORD_TABLE compares with Memory.keywords; its raw score is min(0.3 * sum of the matching weights +
-0.2 * number of matches, 1).
+"""RETRIEVER_KEYWORD_TABLE compares keywords with Memory.keywords; its raw score is min(0.3 * sum of the matching
+weights + 0.2 * number of matches, 1).
 """
 Global___Retriever: _TypeAlias = Retriever  # noqa: Y015
 
@@ -97,8 +97,9 @@ class _FusionMethodEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_FusionMe
     FUSION_METHOD_UNSPECIFIED: _FusionMethod.ValueType  # 0
     """FUSION_METHOD_UNSPECIFIED means WEIGHTED when a preset or weights are given, else DEFAULT."""
     FUSION_METHOD_DEFAULT: _FusionMethod.ValueType  # 1
-    """FUSION_METHOD_DEFAULT is the recipe that measured best, with its terms for neighbours, session, date and speaker.
-    Giving a preset, weights, rank_constant, normalization or single_retriever_factor with it is INVALID_ARGUMENT.
+    """FUSION_METHOD_DEFAULT is the method with the best measured quality, with its terms for neighbours, session, date
+    and speaker. A preset, weights, rank_constant, normalization or single_retriever_factor with it is
+    INVALID_ARGUMENT.
     """
     FUSION_METHOD_RECIPROCAL_RANK: _FusionMethod.ValueType  # 2
     """FUSION_METHOD_RECIPROCAL_RANK sums weight / (rank_constant + rank) and divides by the largest possible sum."""
@@ -108,13 +109,14 @@ class _FusionMethodEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_FusionMe
     """
 
 class FusionMethod(_FusionMethod, metaclass=_FusionMethodEnumTypeWrapper):
-    """FusionMethod says how the retrievers' lists become one."""
+    """FusionMethod is the method that combines the lists of the retrievers."""
 
 FUSION_METHOD_UNSPECIFIED: FusionMethod.ValueType  # 0
 """FUSION_METHOD_UNSPECIFIED means WEIGHTED when a preset or weights are given, else DEFAULT."""
 FUSION_METHOD_DEFAULT: FusionMethod.ValueType  # 1
-"""FUSION_METHOD_DEFAULT is the recipe that measured best, with its terms for neighbours, session, date and speaker.
-Giving a preset, weights, rank_constant, normalization or single_retriever_factor with it is INVALID_ARGUMENT.
+"""FUSION_METHOD_DEFAULT is the method with the best measured quality, with its terms for neighbours, session, date
+and speaker. A preset, weights, rank_constant, normalization or single_retriever_factor with it is
+INVALID_ARGUMENT.
 """
 FUSION_METHOD_RECIPROCAL_RANK: FusionMethod.ValueType  # 2
 """FUSION_METHOD_RECIPROCAL_RANK sums weight / (rank_constant + rank) and divides by the largest possible sum."""
@@ -133,9 +135,9 @@ class _FusionPresetEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_FusionPr
     FUSION_PRESET_UNSPECIFIED: _FusionPreset.ValueType  # 0
     """FUSION_PRESET_UNSPECIFIED means no preset."""
     FUSION_PRESET_DENSE_70_BM25_30: _FusionPreset.ValueType  # 1
-    """FUSION_PRESET_DENSE_70_BM25_30 weighs DENSE 0.7, BM25 0.3 and does not ask KEYWORD_TABLE."""
+    """FUSION_PRESET_DENSE_70_BM25_30 weighs DENSE 0.7, BM25 0.3 and does not use KEYWORD_TABLE."""
     FUSION_PRESET_DENSE_60_KEYWORD_40: _FusionPreset.ValueType  # 2
-    """FUSION_PRESET_DENSE_60_KEYWORD_40 weighs DENSE 0.6, KEYWORD_TABLE 0.4, does not ask BM25, and sets
+    """FUSION_PRESET_DENSE_60_KEYWORD_40 weighs DENSE 0.6, KEYWORD_TABLE 0.4, does not use BM25, and sets
     single_retriever_factor to 0.7 unless it is given.
     """
 
@@ -147,9 +149,9 @@ class FusionPreset(_FusionPreset, metaclass=_FusionPresetEnumTypeWrapper):
 FUSION_PRESET_UNSPECIFIED: FusionPreset.ValueType  # 0
 """FUSION_PRESET_UNSPECIFIED means no preset."""
 FUSION_PRESET_DENSE_70_BM25_30: FusionPreset.ValueType  # 1
-"""FUSION_PRESET_DENSE_70_BM25_30 weighs DENSE 0.7, BM25 0.3 and does not ask KEYWORD_TABLE."""
+"""FUSION_PRESET_DENSE_70_BM25_30 weighs DENSE 0.7, BM25 0.3 and does not use KEYWORD_TABLE."""
 FUSION_PRESET_DENSE_60_KEYWORD_40: FusionPreset.ValueType  # 2
-"""FUSION_PRESET_DENSE_60_KEYWORD_40 weighs DENSE 0.6, KEYWORD_TABLE 0.4, does not ask BM25, and sets
+"""FUSION_PRESET_DENSE_60_KEYWORD_40 weighs DENSE 0.6, KEYWORD_TABLE 0.4, does not use BM25, and sets
 single_retriever_factor to 0.7 unless it is given.
 """
 Global___FusionPreset: _TypeAlias = FusionPreset  # noqa: Y015
@@ -163,23 +165,23 @@ class _FusionNormalizationEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_F
     FUSION_NORMALIZATION_UNSPECIFIED: _FusionNormalization.ValueType  # 0
     """FUSION_NORMALIZATION_UNSPECIFIED means MIN_MAX."""
     FUSION_NORMALIZATION_MIN_MAX: _FusionNormalization.ValueType  # 1
-    """FUSION_NORMALIZATION_MIN_MAX maps each retriever's own list linearly: its best hit to 1, its worst to 0. When all are
-    equal, to 1.
+    """FUSION_NORMALIZATION_MIN_MAX maps the list of each retriever linearly: its best hit to 1, its worst to 0. Equal
+    scores map to 1.
     """
     FUSION_NORMALIZATION_NONE: _FusionNormalization.ValueType  # 2
-    """FUSION_NORMALIZATION_NONE takes raw scores as they are, cut to 0..1. Not for BM25, whose scores mostly lie above 1."""
+    """FUSION_NORMALIZATION_NONE clips raw scores to 0..1. Not suitable for BM25, whose scores are mostly above 1."""
 
 class FusionNormalization(_FusionNormalization, metaclass=_FusionNormalizationEnumTypeWrapper):
-    """FusionNormalization says how raw scores are brought to 0..1 before FUSION_METHOD_WEIGHTED sums them."""
+    """FusionNormalization is the method that maps raw scores to 0..1 before FUSION_METHOD_WEIGHTED sums them."""
 
 FUSION_NORMALIZATION_UNSPECIFIED: FusionNormalization.ValueType  # 0
 """FUSION_NORMALIZATION_UNSPECIFIED means MIN_MAX."""
 FUSION_NORMALIZATION_MIN_MAX: FusionNormalization.ValueType  # 1
-"""FUSION_NORMALIZATION_MIN_MAX maps each retriever's own list linearly: its best hit to 1, its worst to 0. When all are
-equal, to 1.
+"""FUSION_NORMALIZATION_MIN_MAX maps the list of each retriever linearly: its best hit to 1, its worst to 0. Equal
+scores map to 1.
 """
 FUSION_NORMALIZATION_NONE: FusionNormalization.ValueType  # 2
-"""FUSION_NORMALIZATION_NONE takes raw scores as they are, cut to 0..1. Not for BM25, whose scores mostly lie above 1."""
+"""FUSION_NORMALIZATION_NONE clips raw scores to 0..1. Not suitable for BM25, whose scores are mostly above 1."""
 Global___FusionNormalization: _TypeAlias = FusionNormalization  # noqa: Y015
 
 class _DegradationReason:
@@ -193,27 +195,29 @@ class _DegradationReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Deg
     DEGRADATION_REASON_UNAVAILABLE: _DegradationReason.ValueType  # 1
     """DEGRADATION_REASON_UNAVAILABLE: its backend does not respond."""
     DEGRADATION_REASON_DEADLINE_EXCEEDED: _DegradationReason.ValueType  # 2
-    """DEGRADATION_REASON_DEADLINE_EXCEEDED: too little of the call's time was left."""
+    """DEGRADATION_REASON_DEADLINE_EXCEEDED: too little time was left before the deadline of the call."""
     DEGRADATION_REASON_NOT_READY: _DegradationReason.ValueType  # 3
     """DEGRADATION_REASON_NOT_READY: its index is catching up."""
     DEGRADATION_REASON_FAILED: _DegradationReason.ValueType  # 4
-    """DEGRADATION_REASON_FAILED: a fault; see the log of the service."""
+    """DEGRADATION_REASON_FAILED: an internal error; see the log of the service."""
     DEGRADATION_REASON_PARTIAL: _DegradationReason.ValueType  # 5
     """DEGRADATION_REASON_PARTIAL: it took part, but did not compare everything that changed since as_of.known_time."""
 
 class DegradationReason(_DegradationReason, metaclass=_DegradationReasonEnumTypeWrapper):
-    """DegradationReason is why a retriever or a stage of a search did not do its part. More reasons may be added."""
+    """DegradationReason is the reason for which a retriever or a stage of a search was left out or incomplete. More reasons
+    may be added.
+    """
 
 DEGRADATION_REASON_UNSPECIFIED: DegradationReason.ValueType  # 0
 """DEGRADATION_REASON_UNSPECIFIED is never in a response."""
 DEGRADATION_REASON_UNAVAILABLE: DegradationReason.ValueType  # 1
 """DEGRADATION_REASON_UNAVAILABLE: its backend does not respond."""
 DEGRADATION_REASON_DEADLINE_EXCEEDED: DegradationReason.ValueType  # 2
-"""DEGRADATION_REASON_DEADLINE_EXCEEDED: too little of the call's time was left."""
+"""DEGRADATION_REASON_DEADLINE_EXCEEDED: too little time was left before the deadline of the call."""
 DEGRADATION_REASON_NOT_READY: DegradationReason.ValueType  # 3
 """DEGRADATION_REASON_NOT_READY: its index is catching up."""
 DEGRADATION_REASON_FAILED: DegradationReason.ValueType  # 4
-"""DEGRADATION_REASON_FAILED: a fault; see the log of the service."""
+"""DEGRADATION_REASON_FAILED: an internal error; see the log of the service."""
 DEGRADATION_REASON_PARTIAL: DegradationReason.ValueType  # 5
 """DEGRADATION_REASON_PARTIAL: it took part, but did not compare everything that changed since as_of.known_time."""
 Global___DegradationReason: _TypeAlias = DegradationReason  # noqa: Y015
@@ -255,27 +259,27 @@ class _SearchGroupEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_SearchGro
     SEARCH_GROUP_UNSPECIFIED: _SearchGroup.ValueType  # 0
     """SEARCH_GROUP_UNSPECIFIED is INVALID_ARGUMENT."""
     SEARCH_GROUP_ALL: _SearchGroup.ValueType  # 1
-    """SEARCH_GROUP_ALL is everything below."""
+    """SEARCH_GROUP_ALL is all groups below."""
     SEARCH_GROUP_MEMORY: _SearchGroup.ValueType  # 2
     """SEARCH_GROUP_MEMORY is memories."""
     SEARCH_GROUP_FILES: _SearchGroup.ValueType  # 3
-    """SEARCH_GROUP_FILES is files of every category but report and chart."""
+    """SEARCH_GROUP_FILES is files of every category except report and chart."""
     SEARCH_GROUP_REPORTS: _SearchGroup.ValueType  # 4
     """SEARCH_GROUP_REPORTS is files of the category report."""
     SEARCH_GROUP_CHARTS: _SearchGroup.ValueType  # 5
     """SEARCH_GROUP_CHARTS is files of the category chart."""
 
 class SearchGroup(_SearchGroup, metaclass=_SearchGroupEnumTypeWrapper):
-    """SearchGroup says where SearchAll looks."""
+    """SearchGroup is a group of objects that SearchAll searches."""
 
 SEARCH_GROUP_UNSPECIFIED: SearchGroup.ValueType  # 0
 """SEARCH_GROUP_UNSPECIFIED is INVALID_ARGUMENT."""
 SEARCH_GROUP_ALL: SearchGroup.ValueType  # 1
-"""SEARCH_GROUP_ALL is everything below."""
+"""SEARCH_GROUP_ALL is all groups below."""
 SEARCH_GROUP_MEMORY: SearchGroup.ValueType  # 2
 """SEARCH_GROUP_MEMORY is memories."""
 SEARCH_GROUP_FILES: SearchGroup.ValueType  # 3
-"""SEARCH_GROUP_FILES is files of every category but report and chart."""
+"""SEARCH_GROUP_FILES is files of every category except report and chart."""
 SEARCH_GROUP_REPORTS: SearchGroup.ValueType  # 4
 """SEARCH_GROUP_REPORTS is files of the category report."""
 SEARCH_GROUP_CHARTS: SearchGroup.ValueType  # 5
@@ -291,60 +295,66 @@ class _ContextSectionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Contex
     CONTEXT_SECTION_UNSPECIFIED: _ContextSection.ValueType  # 0
     """CONTEXT_SECTION_UNSPECIFIED is never sent; in a request it is INVALID_ARGUMENT."""
     CONTEXT_SECTION_GLOBAL_CORE: _ContextSection.ValueType  # 1
-    """CONTEXT_SECTION_GLOBAL_CORE holds the global memories of layer CORE or tier CORE, then those of tier ACTIVE: the most
-    important first, the earlier written first among equals. What comes from a tool, a document or an import, or was
-    derived from other memories, stands here only with at least the trust of an agent's own (the setting
-    provenance.trust_agent); else it is left out as UNTRUSTED, unless the query retrieves it. Share: core.
+    """CONTEXT_SECTION_GLOBAL_CORE holds the global memories of layer CORE or tier CORE, then those of tier ACTIVE: by
+    descending importance, then by time, oldest first. Memories from a tool, a document or an import, or derived from
+    other memories, need at least the trust of an agent (the setting provenance.trust_agent); otherwise they are left
+    out as UNTRUSTED, unless the query retrieves them. Share: core.
     """
     CONTEXT_SECTION_PROJECT_CORE: _ContextSection.ValueType  # 2
-    """CONTEXT_SECTION_PROJECT_CORE holds the same of the scope's project; nothing without a project_id. Share: core."""
+    """CONTEXT_SECTION_PROJECT_CORE holds the same memories of the scope's project; empty without a project_id. Share:
+    core.
+    """
     CONTEXT_SECTION_SESSION: _ContextSection.ValueType  # 3
-    """CONTEXT_SECTION_SESSION holds the messages and private memories of the scope's session, oldest first; when there is
-    no room for all, the newest ones. Nothing without a session_id. Share: session.
+    """CONTEXT_SECTION_SESSION holds the messages and private memories of the scope's session, oldest first; if they
+    exceed the budget, the newest ones. Empty without a session_id. Share: session.
     """
     CONTEXT_SECTION_LONG_TERM: _ContextSection.ValueType  # 4
-    """CONTEXT_SECTION_LONG_TERM holds the project's memories that the query retrieves and no other section holds, or without a
-    project_id the global ones. Those that fit best are chosen; they are shown by date, oldest first. Share: long_term.
+    """CONTEXT_SECTION_LONG_TERM holds the memories of the project, or without a project_id the global ones, that the
+    query retrieves and no other section holds. The best matches are selected and ordered by date, oldest first. Share:
+    long_term.
     """
     CONTEXT_SECTION_SHORT_TERM: _ContextSection.ValueType  # 5
-    """CONTEXT_SECTION_SHORT_TERM holds the project's memories of layer SHORT_TERM that were changed in the last 7 days, oldest
-    first; when there is no room for all, the newest ones. Nothing without a project_id. Share: short_term.
+    """CONTEXT_SECTION_SHORT_TERM holds the project's memories of layer SHORT_TERM that were changed in the last 7 days,
+    oldest first; if they exceed the budget, the newest ones. Empty without a project_id. Share: short_term.
     """
     CONTEXT_SECTION_GLOBAL: _ContextSection.ValueType  # 6
-    """CONTEXT_SECTION_GLOBAL holds the global memories, other than core ones, that the query retrieves from within a project,
-    chosen and shown as in LONG_TERM. It has no share of its own and takes what is left.
+    """CONTEXT_SECTION_GLOBAL holds the global memories, other than core ones, that the query retrieves from within a
+    project, selected and ordered as in LONG_TERM. It has no share of its own and uses the remaining budget.
     """
 
 class ContextSection(_ContextSection, metaclass=_ContextSectionEnumTypeWrapper):
-    """ContextSection is one part of a context. Sections come in the order of the numbers, the steadiest first, so that a
+    """ContextSection is one part of a context. Sections are in the order of the numbers, the most stable first, so that a
     prompt cache keeps the beginning of a context that is built again.
     """
 
 CONTEXT_SECTION_UNSPECIFIED: ContextSection.ValueType  # 0
 """CONTEXT_SECTION_UNSPECIFIED is never sent; in a request it is INVALID_ARGUMENT."""
 CONTEXT_SECTION_GLOBAL_CORE: ContextSection.ValueType  # 1
-"""CONTEXT_SECTION_GLOBAL_CORE holds the global memories of layer CORE or tier CORE, then those of tier ACTIVE: the most
-important first, the earlier written first among equals. What comes from a tool, a document or an import, or was
-derived from other memories, stands here only with at least the trust of an agent's own (the setting
-provenance.trust_agent); else it is left out as UNTRUSTED, unless the query retrieves it. Share: core.
+"""CONTEXT_SECTION_GLOBAL_CORE holds the global memories of layer CORE or tier CORE, then those of tier ACTIVE: by
+descending importance, then by time, oldest first. Memories from a tool, a document or an import, or derived from
+other memories, need at least the trust of an agent (the setting provenance.trust_agent); otherwise they are left
+out as UNTRUSTED, unless the query retrieves them. Share: core.
 """
 CONTEXT_SECTION_PROJECT_CORE: ContextSection.ValueType  # 2
-"""CONTEXT_SECTION_PROJECT_CORE holds the same of the scope's project; nothing without a project_id. Share: core."""
+"""CONTEXT_SECTION_PROJECT_CORE holds the same memories of the scope's project; empty without a project_id. Share:
+core.
+"""
 CONTEXT_SECTION_SESSION: ContextSection.ValueType  # 3
-"""CONTEXT_SECTION_SESSION holds the messages and private memories of the scope's session, oldest first; when there is
-no room for all, the newest ones. Nothing without a session_id. Share: session.
+"""CONTEXT_SECTION_SESSION holds the messages and private memories of the scope's session, oldest first; if they
+exceed the budget, the newest ones. Empty without a session_id. Share: session.
 """
 CONTEXT_SECTION_LONG_TERM: ContextSection.ValueType  # 4
-"""CONTEXT_SECTION_LONG_TERM holds the project's memories that the query retrieves and no other section holds, or without a
-project_id the global ones. Those that fit best are chosen; they are shown by date, oldest first. Share: long_term.
+"""CONTEXT_SECTION_LONG_TERM holds the memories of the project, or without a project_id the global ones, that the
+query retrieves and no other section holds. The best matches are selected and ordered by date, oldest first. Share:
+long_term.
 """
 CONTEXT_SECTION_SHORT_TERM: ContextSection.ValueType  # 5
-"""CONTEXT_SECTION_SHORT_TERM holds the project's memories of layer SHORT_TERM that were changed in the last 7 days, oldest
-first; when there is no room for all, the newest ones. Nothing without a project_id. Share: short_term.
+"""CONTEXT_SECTION_SHORT_TERM holds the project's memories of layer SHORT_TERM that were changed in the last 7 days,
+oldest first; if they exceed the budget, the newest ones. Empty without a project_id. Share: short_term.
 """
 CONTEXT_SECTION_GLOBAL: ContextSection.ValueType  # 6
-"""CONTEXT_SECTION_GLOBAL holds the global memories, other than core ones, that the query retrieves from within a project,
-chosen and shown as in LONG_TERM. It has no share of its own and takes what is left.
+"""CONTEXT_SECTION_GLOBAL holds the global memories, other than core ones, that the query retrieves from within a
+project, selected and ordered as in LONG_TERM. It has no share of its own and uses the remaining budget.
 """
 Global___ContextSection: _TypeAlias = ContextSection  # noqa: Y015
 
@@ -359,9 +369,9 @@ class _OmissionReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Omissi
     OMISSION_REASON_BUDGET: _OmissionReason.ValueType  # 1
     """OMISSION_REASON_BUDGET: the budget of the section was used up."""
     OMISSION_REASON_DUPLICATE: _OmissionReason.ValueType  # 2
-    """OMISSION_REASON_DUPLICATE: nearly the same text is shown, by the rules of Collapsing. Of two core or recent memories
-    the one changed last is shown, elsewhere the first. The messages of a session are all shown; what repeats one of them
-    in a later section is left out.
+    """OMISSION_REASON_DUPLICATE: a near duplicate is shown, by the rules of Collapsing. Of two core or recent memories
+    the one changed last is shown, otherwise the first. The messages of a session are all shown; duplicates of them in
+    a later section are left out.
     """
     OMISSION_REASON_UNCHANGED: _OmissionReason.ValueType  # 3
     """OMISSION_REASON_UNCHANGED: the earlier context holds it. Only in a delta."""
@@ -370,21 +380,21 @@ class _OmissionReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Omissi
     OMISSION_REASON_UNTRUSTED: _OmissionReason.ValueType  # 5
     """OMISSION_REASON_UNTRUSTED: see CONTEXT_SECTION_GLOBAL_CORE."""
     OMISSION_REASON_LIMIT: _OmissionReason.ValueType  # 6
-    """OMISSION_REASON_LIMIT: there are more than are read: 100 core and 100 active memories of a section, 1 000 of a
+    """OMISSION_REASON_LIMIT: the section reads a limited number of memories: 100 core and 100 active ones, 1 000 of a
     session, 500 of the last days.
     """
 
 class OmissionReason(_OmissionReason, metaclass=_OmissionReasonEnumTypeWrapper):
-    """OmissionReason is why a section left memories out. More reasons may be added."""
+    """OmissionReason is the reason for which a section left memories out. More reasons may be added."""
 
 OMISSION_REASON_UNSPECIFIED: OmissionReason.ValueType  # 0
 """OMISSION_REASON_UNSPECIFIED is never in a response."""
 OMISSION_REASON_BUDGET: OmissionReason.ValueType  # 1
 """OMISSION_REASON_BUDGET: the budget of the section was used up."""
 OMISSION_REASON_DUPLICATE: OmissionReason.ValueType  # 2
-"""OMISSION_REASON_DUPLICATE: nearly the same text is shown, by the rules of Collapsing. Of two core or recent memories
-the one changed last is shown, elsewhere the first. The messages of a session are all shown; what repeats one of them
-in a later section is left out.
+"""OMISSION_REASON_DUPLICATE: a near duplicate is shown, by the rules of Collapsing. Of two core or recent memories
+the one changed last is shown, otherwise the first. The messages of a session are all shown; duplicates of them in
+a later section are left out.
 """
 OMISSION_REASON_UNCHANGED: OmissionReason.ValueType  # 3
 """OMISSION_REASON_UNCHANGED: the earlier context holds it. Only in a delta."""
@@ -393,15 +403,15 @@ OMISSION_REASON_UNCERTAIN: OmissionReason.ValueType  # 4
 OMISSION_REASON_UNTRUSTED: OmissionReason.ValueType  # 5
 """OMISSION_REASON_UNTRUSTED: see CONTEXT_SECTION_GLOBAL_CORE."""
 OMISSION_REASON_LIMIT: OmissionReason.ValueType  # 6
-"""OMISSION_REASON_LIMIT: there are more than are read: 100 core and 100 active memories of a section, 1 000 of a
+"""OMISSION_REASON_LIMIT: the section reads a limited number of memories: 100 core and 100 active ones, 1 000 of a
 session, 500 of the last days.
 """
 Global___OmissionReason: _TypeAlias = OmissionReason  # noqa: Y015
 
 @_typing.final
 class FusionWeights(_message.Message):
-    """FusionWeights are the weights of the retrievers. Each is a finite number, 0 or more. When none is given, each counts
-    1; when some are, an absent one is 0. A retriever of weight 0 is not asked. All 0 is INVALID_ARGUMENT.
+    """FusionWeights are the weights of the retrievers. Each is a finite number, 0 or more. If none is given, each is 1; if
+    some are given, an absent one is 0. A retriever of weight 0 is not used. All 0 is INVALID_ARGUMENT.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -443,7 +453,9 @@ Global___FusionWeights: _TypeAlias = FusionWeights  # noqa: Y015
 
 @_typing.final
 class Fusion(_message.Message):
-    """Fusion says how the retrievers' lists become one. It matters only where more than one retriever is asked."""
+    """Fusion holds the options for combining the lists of the retrievers. It has an effect only with more than one
+    retriever.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -454,20 +466,22 @@ class Fusion(_message.Message):
     NORMALIZATION_FIELD_NUMBER: _builtins.int
     SINGLE_RETRIEVER_FACTOR_FIELD_NUMBER: _builtins.int
     method: Global___FusionMethod.ValueType
-    """method says how. Unspecified: WEIGHTED when a preset or weights are given, else DEFAULT."""
+    """method is the fusion method. Unspecified: WEIGHTED when a preset or weights are given, else DEFAULT."""
     preset: Global___FusionPreset.ValueType
-    """preset chooses named weights. Unspecified: none."""
+    """preset selects a named set of weights. Unspecified: none."""
     rank_constant: _builtins.int
-    """rank_constant damps the very first ranks in RECIPROCAL_RANK. 0: 60. At most 10 000. Other methods ignore it."""
+    """rank_constant reduces the influence of the first ranks in RECIPROCAL_RANK. 0: 60. At most 10 000. Other methods
+    ignore it.
+    """
     normalization: Global___FusionNormalization.ValueType
-    """normalization says how WEIGHTED brings scores together. Unspecified: MIN_MAX. RECIPROCAL_RANK ignores it."""
+    """normalization is the normalisation of scores in WEIGHTED. Unspecified: MIN_MAX. RECIPROCAL_RANK ignores it."""
     single_retriever_factor: _builtins.float
-    """single_retriever_factor multiplies the fused score of memories that only one retriever found, when more than one
-    was asked: above 0, at most 1. 0: 1, or as the preset says.
+    """single_retriever_factor multiplies the fused score of memories that only one of several retrievers found: above 0,
+    at most 1. 0: 1, or that of the preset.
     """
     @_builtins.property
     def weights(self) -> Global___FusionWeights:
-        """weights are the retrievers' weights. Unset: each counts 1, or as the preset says."""
+        """weights are the weights of the retrievers. Unset: 1 each, or those of the preset."""
 
     def __init__(
         self,
@@ -489,14 +503,14 @@ Global___Fusion: _TypeAlias = Fusion  # noqa: Y015
 
 @_typing.final
 class Weighting(_message.Message):
-    """Weighting lets time, importance, use and layer weigh in after fusion:
+    """Weighting applies time, importance, use and layer to the fused score:
 
-    final = fused * decay_factor^(days / 30) * (0.8 + 0.2 * importance / 5) * min(1 + 0.1 * log10(access_count + 1), 1.3)
-    * boost of the layer
+      final = fused * decay_factor^(days / 30) * (0.8 + 0.2 * importance / 5)
+            * min(1 + 0.1 * log10(access_count + 1), 1.3) * boost of the layer
 
-    where days is the age: now less event_time, or less create_time where there is none; never negative. The factor from
-    access_count is capped at 1.3, so that being found does not lift a memory for ever. Results are brought back to 0..1
-    without changing their order.
+    where days is the age: now less event_time, or less create_time without it; never negative. The factor from
+    access_count is capped at 1.3, so that being found does not raise a memory indefinitely. The results are mapped back
+    to 0..1 without a change of order.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -506,11 +520,11 @@ class Weighting(_message.Message):
     LONG_TERM_BOOST_FIELD_NUMBER: _builtins.int
     CORE_BOOST_FIELD_NUMBER: _builtins.int
     disabled: _builtins.bool
-    """disabled turns weighting off for this search, also where the service's settings turn it on; the other fields then
+    """disabled turns weighting off for this search, also when the service's settings turn it on; the other fields then
     have no effect.
     """
     decay_factor: _builtins.float
-    """decay_factor is what remains of a score after 30 days: above 0, at most 1, where 1 is no decay. 0: 0.95."""
+    """decay_factor is the part of a score that remains after 30 days: above 0, at most 1, where 1 is no decay. 0: 0.95."""
     long_term_boost: _builtins.float
     """long_term_boost multiplies the scores of layer LONG_TERM: above 0, at most 2. 0: 1."""
     core_boost: _builtins.float
@@ -533,13 +547,13 @@ Global___Weighting: _TypeAlias = Weighting  # noqa: Y015
 
 @_typing.final
 class Diversity(_message.Message):
-    """Diversity lets novelty weigh in: hits are chosen one by one, each by
+    """Diversity orders hits by relevance and novelty (maximal marginal relevance): it chooses them one by one, each by the
+    maximum of
 
-    mmr_lambda * score - (1 - mmr_lambda) * greatest likeness to a hit chosen before
+      mmr_lambda * score - (1 - mmr_lambda) * greatest similarity to a hit chosen before
 
-    (maximal marginal relevance), where likeness is the cosine of the words, 0 to 1. It orders the best 50; their scores
-    stay, so they need not fall from hit to hit. It is left out when the call's time is nearly over: see
-    SearchResponse.skipped.
+    where similarity is the cosine of the words, 0 to 1. It orders the best 50; scores do not change, so they need not
+    decrease from hit to hit. It is skipped when the deadline of the call is near: see SearchResponse.skipped.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -562,18 +576,18 @@ Global___Diversity: _TypeAlias = Diversity  # noqa: Y015
 
 @_typing.final
 class Collapsing(_message.Message):
-    """Collapsing leaves out of the best 50 hits those that say nearly the same as a better one. Texts of fewer than 25 words,
-    where a Chinese character counts as one, do so only in the same words: punctuation at the edges of words, upper and
-    lower case and articles aside. Longer ones do when they share so many of their pairs of neighbouring words, and have
-    the same numbers, days, months, times, negations and capitalised names in the same order.
+    """Collapsing removes near duplicates of a better hit from the best 50 hits. Texts of fewer than 25 words, where a
+    Chinese character counts as one, are near duplicates only with the same words, apart from punctuation at the edges of
+    words, case and articles. Longer texts are near duplicates when they share enough pairs of neighbouring words
+    (threshold), and have the same numbers, days, months, times, negations and capitalised names in the same order.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
 
     THRESHOLD_FIELD_NUMBER: _builtins.int
     threshold: _builtins.float
-    """threshold is the share of pairs of neighbouring words that two long texts must have in common, of all that either
-    has: above 0, at most 1. 0: 0.85.
+    """threshold is the minimum share of common pairs of neighbouring words, among all pairs of both texts: above 0, at
+    most 1. 0: 0.85.
     """
     def __init__(
         self,
@@ -590,16 +604,16 @@ Global___Collapsing: _TypeAlias = Collapsing  # noqa: Y015
 
 @_typing.final
 class Reranking(_message.Message):
-    """Reranking has a second, slower model read the best hits and the query together, and orders them by what it says. It
-    needs a reranker in the service's settings; without one, asking for it is UNIMPLEMENTED (CAPABILITY_MISSING). It is
-    left out when the call's time is nearly over or the reranker fails: see SearchResponse.skipped.
+    """Reranking orders the best hits by a second, slower model that reads each hit together with the query. It requires a
+    reranker in the service's settings; without one it is UNIMPLEMENTED (CAPABILITY_MISSING). It is skipped when the
+    deadline of the call is near or the reranker fails: see SearchResponse.skipped.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
 
     DEPTH_FIELD_NUMBER: _builtins.int
     depth: _builtins.int
-    """depth is how many of the best hits it reads: 1 to 50. 0: 20. Those below keep their order, behind them."""
+    """depth is the number of hits that the reranker reads: 1 to 50. 0: 20. The remaining hits follow in their order."""
     def __init__(
         self,
         *,
@@ -615,13 +629,12 @@ Global___Reranking: _TypeAlias = Reranking  # noqa: Y015
 
 @_typing.final
 class SearchRequest(_message.Message):
-    """SearchRequest asks for the memories that fit best. At least one of query, vector and keywords is needed, and what the
-    mode needs.
+    """SearchRequest holds one search. It requires at least one of query, vector and keywords, and the inputs of the mode.
 
-    Errors: INVALID_ARGUMENT also for a vector of the wrong length, and for a page_token or a consistency_token that is
-    not of this service; DEADLINE_EXCEEDED when the consistency_token is not reached in time;
-    UNAVAILABLE (NOT_READY) while the indexes catch up after a start, or (BACKEND_UNAVAILABLE) when every retriever
-    failed; UNIMPLEMENTED (CAPABILITY_MISSING).
+    Errors: INVALID_ARGUMENT also for a vector of the wrong length, and for a page_token or a consistency_token of
+    another service; DEADLINE_EXCEEDED when the consistency_token is not reached in time; UNAVAILABLE (NOT_READY) while
+    the indexes catch up after a start, or (BACKEND_UNAVAILABLE) when every retriever failed; UNIMPLEMENTED
+    (CAPABILITY_MISSING).
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -647,91 +660,94 @@ class SearchRequest(_message.Message):
     COLLAPSING_FIELD_NUMBER: _builtins.int
     RERANKING_FIELD_NUMBER: _builtins.int
     query: _builtins.str
-    """query is what to look for, in any language; it is plain text and has no operators. At most 8 192 characters. White
-    space alone counts as empty. Empty: look by vector or keywords.
+    """query is the text to search for, in any language; it is plain text without operators. At most 8 192 characters.
+    White space alone counts as empty. Empty: search by vector or keywords.
     """
     mode: Global___SearchMode.ValueType
-    """mode says which retrievers to ask. Unspecified: HYBRID."""
+    """mode selects the retrievers. Unspecified: HYBRID."""
     min_score: _builtins.float
-    """min_score is the least final score a hit may have: 0 to 1. 0: no bound. See Hit.score for what scores mean."""
+    """min_score is the minimum final score of a hit: 0 to 1. 0: no bound. See Hit.score for the meaning of scores."""
     limit: _builtins.int
-    """limit is how many hits a page may hold: 1 to 100. 0: 10. Above 100: INVALID_ARGUMENT."""
+    """limit is the maximum number of hits on a page: 1 to 100. 0: 10. Above 100: INVALID_ARGUMENT."""
     page_token: _builtins.str
-    """page_token is next_page_token of the page before. Empty: the first page. All other fields but limit,
-    consistency_token and explain must be as they were. Memories written in between may shift the pages, and so may a
-    new generation of an index.
+    """page_token is the next_page_token of the previous page. Empty: the first page. All other fields except limit,
+    consistency_token and explain must be unchanged. Memories written in between may shift the pages, and so may a new
+    generation of an index.
     """
     include_files: _builtins.bool
-    """include_files fills Hit.file_refs and Hit.files. False: they are left empty there."""
+    """include_files fills Hit.file_refs and Hit.files."""
     explain: _builtins.bool
     """explain fills Hit.explanation and SearchResponse.timings. It changes no hit, score or order."""
     consistency_token: _builtins.str
-    """consistency_token of an earlier reply makes the search wait until the indexes have reached that change: at most
-    until the call's deadline, or without one for the service's own limit, then it fails with DEADLINE_EXCEEDED. Empty:
+    """consistency_token of an earlier response makes the search wait until the indexes include that change: at most until
+    the deadline of the call, or without one for a limit of the service; then it fails with DEADLINE_EXCEEDED. Empty:
     no waiting.
     """
     snippet_chars: _builtins.int
-    """snippet_chars is how many characters a snippet may hold: 40 to 2 000. 0: 240."""
+    """snippet_chars is the maximum length of a snippet in characters (Unicode code points): 40 to 2 000. 0: 240."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says from where to look."""
+        """scope selects the memories that are visible: see Scope."""
 
     @_builtins.property
     def vector(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
-        """vector is looked for by DENSE in place of the query's embedding: made in the embedding space of the service, for a
-        query, not centred. As many numbers as the index has dimensions, all finite, not all 0. Empty: the service embeds
-        the query.
+        """vector replaces the query's embedding in DENSE: computed in the embedding space of the service, for a query, not
+        centred. As many numbers as the index has dimensions, all finite, not all 0. Empty: the service embeds the query.
         """
 
     @_builtins.property
     def keywords(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """keywords are looked for by KEYWORD_TABLE, and by BM25 beside the query's words. At most 32, each of 1 to 64
-        characters; case and repetition do not matter. Empty: KEYWORD_TABLE, where the mode asks it, looks for the words of the
-        query, each by itself.
+        """keywords are the terms for KEYWORD_TABLE, and for BM25 in addition to the words of the query. At most 32, each of 1
+        to 64 characters; case and repetition are ignored. Empty: KEYWORD_TABLE, in the modes that use it, searches for
+        each word of the query.
         """
 
     @_builtins.property
     def fusion(self) -> Global___Fusion:
-        """fusion says how their lists become one. Unset: the recipe that measured best."""
+        """fusion holds the options for combining the lists of the retrievers. Unset: FUSION_METHOD_DEFAULT."""
 
     @_builtins.property
     def filter(self) -> _filters_pb2.Filter:
-        """filter narrows what can be found. Unset: all ACTIVE, unexpired memories that are not in the tier ARCHIVED."""
+        """filter restricts the memories that can be found. Unset: all ACTIVE, unexpired memories that are not in the tier
+        ARCHIVED.
+        """
 
     @_builtins.property
     def time_range(self) -> _types_pb2.TimeRange:
-        """time_range narrows to what happened then: by event_time, or by create_time where a memory has none. Unset: any
+        """time_range restricts the search to memories of that time: by event_time, or by create_time without it. Unset: any
         time.
         """
 
     @_builtins.property
     def weighting(self) -> Global___Weighting:
-        """weighting lets time, importance, use and layer weigh in. Unset: as the service's settings say, off by default."""
+        """weighting applies time, importance, use and layer to the scores. Unset: as in the service's settings, off by
+        default.
+        """
 
     @_builtins.property
     def as_of(self) -> _types_pb2.AsOf:
-        """as_of searches what was known, or what was true, at a moment. Such a search with known_time does not count as an
+        """as_of searches the state that was known, or valid, at a moment. Such a search with known_time does not count as an
         access. Unset: now.
 
-        With known_time, memories that have not changed since are found by the indexes as ever. Those that have changed,
-        were deleted or superseded since are compared as they were: by their words and keywords all of them; by meaning
-        those whose text was once embedded by the present model, and up to 32 more. At most the 10 000 newest of the
-        changed memories are looked at. Where that left something out, `degraded` says so with the reason "PARTIAL". The
-        words that a memory takes over from the line before it in its session are those of today where the memory itself
-        did not change. Scores are not comparable with those of a search of today.
+        With known_time, the indexes find memories that have not changed since. Memories that have changed, or were deleted
+        or superseded since, are compared in their state of that time: by words and keywords all of them; by meaning those
+        whose text the present model has embedded before, and up to 32 more. At most the 10 000 newest of the changed
+        memories are compared. If that omits any, `degraded` reports it with the reason "PARTIAL". The words that a memory
+        takes over from the previous message of its session are those of today if the memory itself did not change. Scores
+        are not comparable with those of a search of today.
         """
 
     @_builtins.property
     def diversity(self) -> Global___Diversity:
-        """diversity lets novelty weigh in. Unset: off."""
+        """diversity orders hits by relevance and novelty. Unset: off."""
 
     @_builtins.property
     def collapsing(self) -> Global___Collapsing:
-        """collapsing leaves out hits that say nearly the same as a better one. Unset: off."""
+        """collapsing removes near duplicates of a better hit. Unset: off."""
 
     @_builtins.property
     def reranking(self) -> Global___Reranking:
-        """reranking has a second model order the best hits. Unset: off. It comes before collapsing, which comes before
+        """reranking orders the best hits by a second model. Unset: off. It runs before collapsing, which runs before
         diversity.
         """
 
@@ -769,16 +785,20 @@ Global___SearchRequest: _TypeAlias = SearchRequest  # noqa: Y015
 
 @_typing.final
 class Span(_message.Message):
-    """Span is a stretch of a snippet that matched. Spans of a snippet are in order and do not overlap."""
+    """Span is a range of a snippet that matched. Spans of a snippet are in order and do not overlap.
+
+    Offsets count Unicode code points, from 0. JavaScript and Java strings count UTF-16 code units, Go strings bytes of
+    UTF-8: convert the offsets there.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
     START_FIELD_NUMBER: _builtins.int
     END_FIELD_NUMBER: _builtins.int
     start: _builtins.int
-    """start is the offset of its first character in the snippet, counted in Unicode code points from 0."""
+    """start is the offset of the first character of the range in the snippet, in Unicode code points from 0."""
     end: _builtins.int
-    """end is the offset after its last character; always above start."""
+    """end is the offset after the last character of the range, in Unicode code points from 0; always above start."""
     def __init__(
         self,
         *,
@@ -795,7 +815,7 @@ Global___Span: _TypeAlias = Span  # noqa: Y015
 
 @_typing.final
 class Hit(_message.Message):
-    """Hit is one memory that was found. Each memory is at most one hit, shown by its best chunk."""
+    """Hit is one memory that was found. Each memory is at most one hit, represented by its best chunk."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -812,29 +832,31 @@ class Hit(_message.Message):
     COLLAPSED_IDS_FIELD_NUMBER: _builtins.int
     FILES_FIELD_NUMBER: _builtins.int
     score: _builtins.float
-    """score says how well it fits: 0 to 1, larger is better. In HYBRID and KEYWORD mode scores are comparable only within
-    one reply. In SEMANTIC mode the score derives from the cosine similarity, so it is comparable between searches with
-    the same embedding model. Equal scores are ordered by id.
+    """score is the relevance of the hit: 0 to 1, larger is better. In HYBRID and KEYWORD mode scores are comparable only
+    within one response. In SEMANTIC mode the score derives from the cosine similarity, so it is comparable between
+    searches with the same embedding model. Equal scores are ordered by id.
     """
     snippet: _builtins.str
-    """snippet is the part of the content that fits best, cut at word boundaries where there are any. Never longer than
-    snippet_chars.
+    """snippet is the best matching part of the content, cut at word boundaries if possible. At most snippet_chars
+    characters.
     """
     start_line: _builtins.int
     """start_line is the first line of the best chunk in the content, counted from 1."""
     end_line: _builtins.int
-    """end_line is the last line of the best chunk in the content; not below start_line."""
+    """end_line is the last line of the best chunk in the content, counted from 1; not below start_line."""
     chunk_ordinal: _builtins.int
     """chunk_ordinal is the number of the best chunk in the memory, counted from 0."""
     heading_path: _builtins.str
-    """heading_path is the headings above the best chunk, outermost first, joined by " > ". Empty: none."""
+    """heading_path is the sequence of headings above the best chunk, outermost first, joined by " > ". Empty: none."""
     @_builtins.property
     def memory(self) -> _types_pb2.Memory:
         """memory is the memory at its present revision. Always set."""
 
     @_builtins.property
     def spans(self) -> _containers.RepeatedCompositeFieldContainer[Global___Span]:
-        """spans are where the query's words are in the snippet. Empty when none is, as when only the meaning fits."""
+        """spans are the positions of the query's words in the snippet. Empty when it has none, for instance when only the
+        meaning matches.
+        """
 
     @_builtins.property
     def file_refs(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.FileRef]:
@@ -842,17 +864,17 @@ class Hit(_message.Message):
 
     @_builtins.property
     def explanation(self) -> Global___Explanation:
-        """explanation says how the score came about. Unset unless explain is set."""
+        """explanation is the derivation of the score. Unset unless explain is set."""
 
     @_builtins.property
     def collapsed_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """collapsed_ids are the memories that say nearly the same and were left out for this one, best first. Empty unless
+        """collapsed_ids are the ids of the near duplicates that were removed in favour of this hit, best first. Empty unless
         collapsing is on.
         """
 
     @_builtins.property
     def files(self) -> _containers.RepeatedCompositeFieldContainer[_file_service_pb2.ResolvedFileRef]:
-        """files are what the file_refs lead to, in their order: see ResolveFileRefs. Empty unless include_files is set."""
+        """files are the files of file_refs, in their order: see ResolveFileRefs. Empty unless include_files is set."""
 
     def __init__(
         self,
@@ -880,7 +902,7 @@ Global___Hit: _TypeAlias = Hit  # noqa: Y015
 
 @_typing.final
 class Explanation(_message.Message):
-    """Explanation says how a hit's score came about."""
+    """Explanation is the derivation of the score of a hit."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -891,11 +913,11 @@ class Explanation(_message.Message):
     """fused_score is the score after fusion and before boosts."""
     @_builtins.property
     def retrievers(self) -> _containers.RepeatedCompositeFieldContainer[Global___RetrieverScore]:
-        """retrievers are those that found the memory, in the order of the enum."""
+        """retrievers are the retrievers that found the memory, in the order of the enum."""
 
     @_builtins.property
     def boosts(self) -> _containers.RepeatedCompositeFieldContainer[Global___Boost]:
-        """boosts are what changed the fused score, in the order in which they were applied. Those without effect are left
+        """boosts are the changes of the fused score, in the order in which they were applied. Those without effect are left
         out.
         """
 
@@ -916,7 +938,7 @@ Global___Explanation: _TypeAlias = Explanation  # noqa: Y015
 
 @_typing.final
 class RetrieverScore(_message.Message):
-    """RetrieverScore is what one retriever thought of a memory."""
+    """RetrieverScore is the score of one retriever for a memory."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -926,15 +948,15 @@ class RetrieverScore(_message.Message):
     NORMALIZED_SCORE_FIELD_NUMBER: _builtins.int
     SHARE_FIELD_NUMBER: _builtins.int
     retriever: Global___Retriever.ValueType
-    """retriever is which one."""
+    """retriever is the retriever that gave the score."""
     rank: _builtins.int
-    """rank is the memory's place in the retriever's own list, counted from 1."""
+    """rank is the position of the memory in the retriever's own list, counted from 1."""
     raw_score: _builtins.float
-    """raw_score is the retriever's own score; see Retriever for its meaning."""
+    """raw_score is the score of the retriever; see Retriever for its meaning."""
     normalized_score: _builtins.float
-    """normalized_score is the raw score as it went into fusion, 0 to 1. With RECIPROCAL_RANK it is 0."""
+    """normalized_score is the score used in fusion, 0 to 1. With RECIPROCAL_RANK it is 0."""
     share: _builtins.float
-    """share is what this retriever adds to fused_score. The shares of a hit add up to it."""
+    """share is the part of fused_score that this retriever contributes. The shares of a hit add up to fused_score."""
     def __init__(
         self,
         *,
@@ -954,20 +976,21 @@ Global___RetrieverScore: _TypeAlias = RetrieverScore  # noqa: Y015
 
 @_typing.final
 class Boost(_message.Message):
-    """Boost is one thing that changed a score after fusion."""
+    """Boost is one change of a score after fusion."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     NAME_FIELD_NUMBER: _builtins.int
     VALUE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """name is one of "neighbour", "session", "date" and "speaker", whose value is added (speaker's is negative), or of the
-    factors "scale" (brings the best conceivable sum to 1), "time_weighting", "layer", "ceiling" (brings all scores of
-    the reply back to 0..1 when a factor lifted one above), "rerank" (brings the score to the reranker's, or below it) and
-    "depth" (keeps what a deeper look for a later page found behind the earlier pages). More names may come.
+    """name is one of "neighbour", "session", "date" and "speaker", whose value is added (speaker's is negative), or of
+    the factors "scale" (maps the maximum possible sum to 1), "time_weighting", "layer", "ceiling" (maps all scores of
+    the response back to 0..1 when a factor raised one above 1), "rerank" (lowers the score to that of the reranker, or
+    below it) and "depth" (keeps the hits that a deeper search for a later page found after those of the earlier
+    pages). More names may be added.
     """
     value: _builtins.float
-    """value is the amount added, or the factor."""
+    """value is the amount that is added, or the factor."""
     def __init__(
         self,
         *,
@@ -984,7 +1007,7 @@ Global___Boost: _TypeAlias = Boost  # noqa: Y015
 
 @_typing.final
 class DegradedRetriever(_message.Message):
-    """DegradedRetriever says that a retriever did not take part as it should have."""
+    """DegradedRetriever is a retriever whose hits are missing or incomplete."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -992,11 +1015,11 @@ class DegradedRetriever(_message.Message):
     REASON_FIELD_NUMBER: _builtins.int
     MESSAGE_FIELD_NUMBER: _builtins.int
     retriever: Global___Retriever.ValueType
-    """retriever is which one."""
+    """retriever is the retriever that was left out or incomplete."""
     reason: Global___DegradationReason.ValueType
-    """reason is why. Never UNSPECIFIED."""
+    """reason is the reason for which its hits are missing or incomplete. Never UNSPECIFIED."""
     message: _builtins.str
-    """message says the same in English, for people."""
+    """message describes the reason in English, for people."""
     def __init__(
         self,
         *,
@@ -1014,19 +1037,19 @@ Global___DegradedRetriever: _TypeAlias = DegradedRetriever  # noqa: Y015
 
 @_typing.final
 class StageTiming(_message.Message):
-    """StageTiming is how long one stage of a search took. Stages that run side by side overlap."""
+    """StageTiming is the duration of one stage of a search. Stages that run in parallel overlap."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     STAGE_FIELD_NUMBER: _builtins.int
     DURATION_FIELD_NUMBER: _builtins.int
     stage: _builtins.str
-    """stage is one of "wait", "embed", "dense", "bm25", "keyword_table", "fuse", "boost", "refine", "hydrate", "total". More stages
-    may come; those that did not run are left out.
+    """stage is one of "wait", "embed", "dense", "bm25", "keyword_table", "fuse", "boost", "refine", "hydrate", "total".
+    More stages may be added; those that did not run are left out.
     """
     @_builtins.property
     def duration(self) -> _duration_pb2.Duration:
-        """duration is how long it took."""
+        """duration is the duration of the stage."""
 
     def __init__(
         self,
@@ -1044,16 +1067,16 @@ Global___StageTiming: _TypeAlias = StageTiming  # noqa: Y015
 
 @_typing.final
 class SkippedStage(_message.Message):
-    """SkippedStage is a stage that was requested and left out. A later page may then be ordered differently."""
+    """SkippedStage is a stage that was requested and skipped. A later page may then be ordered differently."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     STAGE_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     stage: Global___RefinementStage.ValueType
-    """stage is the stage. Never UNSPECIFIED."""
+    """stage is the stage that was skipped. Never UNSPECIFIED."""
     reason: Global___DegradationReason.ValueType
-    """reason is why. Never UNSPECIFIED."""
+    """reason is the reason for which the stage was skipped. Never UNSPECIFIED."""
     def __init__(
         self,
         *,
@@ -1081,18 +1104,18 @@ class SearchResponse(_message.Message):
     CANDIDATE_COUNT_FIELD_NUMBER: _builtins.int
     SKIPPED_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
-    """next_page_token asks for the next page. Empty: this was the last."""
+    """next_page_token is the page_token of the next page. Empty: this is the last page."""
     candidate_count: _builtins.int
-    """candidate_count is how many memories the retrievers proposed, before min_score and limit. It is not the number of
-    all memories that match: retrievers stop at their depth.
+    """candidate_count is the number of memories that the retrievers proposed, before min_score and limit. It is not the
+    number of all matching memories: each retriever has a maximum depth.
     """
     @_builtins.property
     def hits(self) -> _containers.RepeatedCompositeFieldContainer[Global___Hit]:
-        """hits are best first, equal scores by id. Empty when nothing fits."""
+        """hits are ordered by descending score, equal scores by id. Empty when nothing matches."""
 
     @_builtins.property
     def degraded(self) -> _containers.RepeatedCompositeFieldContainer[Global___DegradedRetriever]:
-        """degraded are the retrievers that did not take part as they should have. Empty: the hits are complete."""
+        """degraded are the retrievers whose hits are missing or incomplete. Empty: the hits are complete."""
 
     @_builtins.property
     def timings(self) -> _containers.RepeatedCompositeFieldContainer[Global___StageTiming]:
@@ -1100,7 +1123,7 @@ class SearchResponse(_message.Message):
 
     @_builtins.property
     def skipped(self) -> _containers.RepeatedCompositeFieldContainer[Global___SkippedStage]:
-        """skipped are the stages that were asked for and left out. Empty: none was."""
+        """skipped are the stages that were requested and skipped. Empty: none."""
 
     def __init__(
         self,
@@ -1122,7 +1145,7 @@ Global___SearchResponse: _TypeAlias = SearchResponse  # noqa: Y015
 
 @_typing.final
 class StreamSearchRequest(_message.Message):
-    """StreamSearchRequest asks for a search whose first hits come early. Errors: those of SearchRequest, their fields under
+    """StreamSearchRequest holds a search with an early response. Errors: those of SearchRequest, their fields under
     "search".
     """
 
@@ -1131,7 +1154,7 @@ class StreamSearchRequest(_message.Message):
     SEARCH_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def search(self) -> Global___SearchRequest:
-        """search is what to look for."""
+        """search is the search to run."""
 
     def __init__(
         self,
@@ -1148,7 +1171,7 @@ Global___StreamSearchRequest: _TypeAlias = StreamSearchRequest  # noqa: Y015
 
 @_typing.final
 class StreamSearchResponse(_message.Message):
-    """StreamSearchResponse is one answer to a search: at most one early, then exactly one fused."""
+    """StreamSearchResponse is one response to a search: at most one early, then exactly one fused."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1156,14 +1179,14 @@ class StreamSearchResponse(_message.Message):
     FUSED_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def early(self) -> Global___SearchResponse:
-        """early holds the hits of the retrievers that look for words, ranked by them alone: it waits for no reranker, and is
-        not reranked. It has no next_page_token; its hits may be missing, and have other scores, in the fused answer. It
-        never comes for a later page, nor when words find nothing.
+        """early holds the hits of the lexical retrievers, ranked by them alone, before any reranking. It has no
+        next_page_token; its hits may be missing, and have other scores, in the fused response. It is not sent for a
+        later page, nor when the lexical retrievers find nothing.
         """
 
     @_builtins.property
     def fused(self) -> Global___SearchResponse:
-        """fused is what Search returns. It is the last answer."""
+        """fused is the response of Search. It is the last one."""
 
     def __init__(
         self,
@@ -1183,9 +1206,9 @@ Global___StreamSearchResponse: _TypeAlias = StreamSearchResponse  # noqa: Y015
 
 @_typing.final
 class BatchSearchRequest(_message.Message):
-    """BatchSearchRequest asks for several searches.
+    """BatchSearchRequest holds several searches.
 
-    Errors: INVALID_ARGUMENT when there are no or more than 32 searches. Everything else fails the search alone: see
+    Errors: INVALID_ARGUMENT when there are no or more than 32 searches. Every other error fails the search alone: see
     BatchSearchResult.status.
     """
 
@@ -1194,7 +1217,7 @@ class BatchSearchRequest(_message.Message):
     SEARCHES_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def searches(self) -> _containers.RepeatedCompositeFieldContainer[Global___SearchRequest]:
-        """searches are run side by side, each in its own scope. 1 to 32. Repeated ones are answered each."""
+        """searches run in parallel, each in its own scope. 1 to 32. Repeated ones each get a result."""
 
     def __init__(
         self,
@@ -1211,7 +1234,7 @@ Global___BatchSearchRequest: _TypeAlias = BatchSearchRequest  # noqa: Y015
 
 @_typing.final
 class BatchSearchResult(_message.Message):
-    """BatchSearchResult is what became of one search."""
+    """BatchSearchResult is the result of one search."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1219,11 +1242,11 @@ class BatchSearchResult(_message.Message):
     STATUS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def response(self) -> Global___SearchResponse:
-        """response is the reply of a search that succeeded."""
+        """response is the response of a search that succeeded."""
 
     @_builtins.property
     def status(self) -> _errors_pb2.ItemStatus:
-        """status says why a search failed; its code is never 0."""
+        """status is the error of a search that failed; its code is never 0."""
 
     def __init__(
         self,
@@ -1243,14 +1266,14 @@ Global___BatchSearchResult: _TypeAlias = BatchSearchResult  # noqa: Y015
 
 @_typing.final
 class BatchSearchResponse(_message.Message):
-    """BatchSearchResponse says what became of each search."""
+    """BatchSearchResponse holds the result of each search."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     RESULTS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def results(self) -> _containers.RepeatedCompositeFieldContainer[Global___BatchSearchResult]:
-        """results are as many as the request's searches, in their order."""
+        """results correspond to the searches of the request, in their order."""
 
     def __init__(
         self,
@@ -1267,10 +1290,10 @@ Global___BatchSearchResponse: _TypeAlias = BatchSearchResponse  # noqa: Y015
 
 @_typing.final
 class SearchAllRequest(_message.Message):
-    """SearchAllRequest asks for the memories and the files that fit a query.
+    """SearchAllRequest holds a search for memories and files.
 
-    Errors: where memories are looked for those of SearchRequest; else none beside those of every call: files are found
-    while the indexes catch up after a start, too.
+    Errors: those of SearchRequest if memories are searched; otherwise only those of every call, because files are found
+    also while the indexes catch up after a start.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1284,31 +1307,31 @@ class SearchAllRequest(_message.Message):
     CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
     SNIPPET_CHARS_FIELD_NUMBER: _builtins.int
     query: _builtins.str
-    """query is what to look for, in any language; it is plain text and has no operators. 1 to 8 192 characters, not white
-    space alone. Of the words of a query that no file has, the file is found by the others.
+    """query is the text to search for, in any language; it is plain text without operators. 1 to 8 192 characters, not
+    white space alone. Query words that no file contains do not exclude a file that contains the others.
     """
     limit: _builtins.int
-    """limit is how many of each group to return at most: 1 to 100. 0: 10."""
+    """limit is the maximum number of results of each group: 1 to 100. 0: 10."""
     include_files: _builtins.bool
-    """include_files fills Hit.file_refs and Hit.files. False: they are left empty there."""
+    """include_files fills Hit.file_refs and Hit.files."""
     consistency_token: _builtins.str
-    """consistency_token of an earlier reply makes the search for memories wait: see SearchRequest.consistency_token. Files
-    are always found as they are.
+    """consistency_token of an earlier response makes the search for memories wait: see SearchRequest.consistency_token.
+    Files need no token.
     """
     snippet_chars: _builtins.int
-    """snippet_chars is how many characters the snippet of a memory may hold: 40 to 2 000. 0: 240."""
+    """snippet_chars is the maximum length of a memory's snippet in characters (Unicode code points): 40 to 2 000. 0: 240."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says from where to look."""
+        """scope selects the memories that are visible: see Scope."""
 
     @_builtins.property
     def groups(self) -> _containers.RepeatedScalarFieldContainer[Global___SearchGroup.ValueType]:
-        """groups say where to look. At most 5. Empty: ALL."""
+        """groups select the objects to search. At most 5. Empty: ALL."""
 
     @_builtins.property
     def filter(self) -> _filters_pb2.Filter:
-        """filter narrows what memories can be found, as SearchRequest.filter does; its visibility is that of files, too. Unset:
-        as there.
+        """filter restricts the memories that can be found, as SearchRequest.filter does; its project_visibility applies to
+        files, too. Unset: the same default.
         """
 
     def __init__(
@@ -1340,12 +1363,12 @@ class FileHit(_message.Message):
     FILE_FIELD_NUMBER: _builtins.int
     SCORE_FIELD_NUMBER: _builtins.int
     score: _builtins.float
-    """score says how much of the query its words are: over 0, at most 1, a word of the name counting more than one of the
-    metadata. Comparable within one group only.
+    """score is the share of the query that the words of the file cover: over 0, at most 1; a word of the name weighs more
+    than one of the metadata. Comparable within one group only.
     """
     @_builtins.property
     def file(self) -> _file_service_pb2.ResolvedFileRef:
-        """file is what the reference to the file leads to. Always with a file."""
+        """file is the resolved reference to the file. Its file is always set."""
 
     def __init__(
         self,
@@ -1363,7 +1386,7 @@ Global___FileHit: _TypeAlias = FileHit  # noqa: Y015
 
 @_typing.final
 class SearchAllResponse(_message.Message):
-    """SearchAllResponse holds what was found, by group. A group that was not looked in is empty."""
+    """SearchAllResponse holds the results by group. A group that was not searched is empty."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1374,24 +1397,24 @@ class SearchAllResponse(_message.Message):
     DEGRADED_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def memories(self) -> _containers.RepeatedCompositeFieldContainer[Global___Hit]:
-        """memories are best first, equal scores by id."""
+        """memories are ordered by descending score, equal scores by id."""
 
     @_builtins.property
     def files(self) -> _containers.RepeatedCompositeFieldContainer[Global___FileHit]:
-        """files are best first, of equal scores the newest first. So are the next two."""
+        """files are ordered by descending score, equal scores by time, newest first."""
 
     @_builtins.property
     def reports(self) -> _containers.RepeatedCompositeFieldContainer[Global___FileHit]:
-        """reports are likewise."""
+        """reports are ordered as files are."""
 
     @_builtins.property
     def charts(self) -> _containers.RepeatedCompositeFieldContainer[Global___FileHit]:
-        """charts are likewise."""
+        """charts are ordered as files are."""
 
     @_builtins.property
     def degraded(self) -> _containers.RepeatedCompositeFieldContainer[Global___DegradedRetriever]:
-        """degraded are the retrievers that did not take part in the search for memories as they should have. Empty: its hits
-        are complete.
+        """degraded are the retrievers whose hits are missing or incomplete in the search for memories. Empty: its hits are
+        complete.
         """
 
     def __init__(
@@ -1413,11 +1436,11 @@ Global___SearchAllResponse: _TypeAlias = SearchAllResponse  # noqa: Y015
 
 @_typing.final
 class ContextShares(_message.Message):
-    """ContextShares says how a budget is shared out. Each is a finite number from 0 to 1; together they are 1 (to within
-    0.001), else INVALID_ARGUMENT. A section may use its share, what the sections before it left over, the shares of
-    sections that are not asked for or cannot hold anything in this scope or without a query, and what SESSION and
-    SHORT_TERM after it do not need. It never gets less than its share, or than it needs, because of those before it. What
-    LONG_TERM does not need is known only when the search is done: it goes to SHORT_TERM and GLOBAL alone.
+    """ContextShares is the distribution of a budget. Each share is a finite number from 0 to 1; together they are 1 (to
+    within 0.001), else INVALID_ARGUMENT. A section may use its own share, the rest of the sections before it, the shares
+    of sections that are not requested or must be empty in this scope or without a query, and the part that SESSION and
+    SHORT_TERM after it do not need. Earlier sections never reduce a section below its share, or below its need if that
+    is smaller. The unused part of LONG_TERM is known only after the search: it goes to SHORT_TERM and GLOBAL alone.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1427,13 +1450,13 @@ class ContextShares(_message.Message):
     SHORT_TERM_FIELD_NUMBER: _builtins.int
     LONG_TERM_FIELD_NUMBER: _builtins.int
     core: _builtins.float
-    """core is for GLOBAL_CORE and PROJECT_CORE. The default is 0.1."""
+    """core is the share of GLOBAL_CORE and PROJECT_CORE. The default is 0.1."""
     session: _builtins.float
-    """session is for SESSION. The default is 0.5."""
+    """session is the share of SESSION. The default is 0.5."""
     short_term: _builtins.float
-    """short_term is for SHORT_TERM. The default is 0.2."""
+    """short_term is the share of SHORT_TERM. The default is 0.2."""
     long_term: _builtins.float
-    """long_term is for LONG_TERM. The default is 0.2."""
+    """long_term is the share of LONG_TERM. The default is 0.2."""
     def __init__(
         self,
         *,
@@ -1452,7 +1475,7 @@ Global___ContextShares: _TypeAlias = ContextShares  # noqa: Y015
 
 @_typing.final
 class ContextOptions(_message.Message):
-    """ContextOptions says how a context is built. All fields have defaults."""
+    """ContextOptions holds the options of a context. All fields have defaults."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1466,17 +1489,17 @@ class ContextOptions(_message.Message):
     TIME_ZONE_FIELD_NUMBER: _builtins.int
     AS_OF_FIELD_NUMBER: _builtins.int
     total_tokens: _builtins.int
-    """total_tokens is how many tokens the context may have in all, headings, separators and the lines around them
-    included, counted by the service's tokenizer: 1 to 10 000 000. Absent: as the service's settings say, 128 000 by
-    default. 0 or less is INVALID_ARGUMENT.
+    """total_tokens is the maximum size of the whole context in tokens, including headings, separators and the opening and
+    closing lines, counted by the service's tokenizer: 1 to 10 000 000. Absent: as in the service's settings, 128 000
+    by default. 0 or less is INVALID_ARGUMENT.
     """
     relevant_limit: _builtins.int
-    """relevant_limit is how many memories the query may retrieve: 1 to 100. 0: 50."""
+    """relevant_limit is the maximum number of memories that the query retrieves: 1 to 100. 0: 50."""
     min_score: _builtins.float
-    """min_score is the least score of what the query retrieves: 0 to 1. 0: no bound. See Hit.score."""
+    """min_score is the minimum score of a retrieved memory: 0 to 1. 0: no bound. See Hit.score."""
     locale: _builtins.str
-    """locale is the language of headings, ages and notes: "en" or "zh", with or without a region, such as "zh-CN".
-    Empty: as the service's settings say, "en" by default. Another language is INVALID_ARGUMENT.
+    """locale is the language of headings, ages and notes: "en" or "zh", with or without a region, such as "zh-CN". Empty:
+    as in the service's settings, "en" by default. Another language is INVALID_ARGUMENT.
     """
     time_zone: _builtins.str
     """time_zone is the IANA name of the zone in which dates are written, such as "Asia/Shanghai". Empty: UTC. An
@@ -1484,22 +1507,22 @@ class ContextOptions(_message.Message):
     """
     @_builtins.property
     def shares(self) -> Global___ContextShares:
-        """shares says how the budget is shared out. Unset: the defaults. Set: all four hold as they are, absent ones as 0."""
+        """shares is the distribution of the budget. Unset: the defaults. Set: all four apply as given, absent ones as 0."""
 
     @_builtins.property
     def sections(self) -> _containers.RepeatedScalarFieldContainer[Global___ContextSection.ValueType]:
-        """sections are the ones to build. Empty: all. Order and repetition do not matter."""
+        """sections are the sections to build. Empty: all. Order and repetition are ignored."""
 
     @_builtins.property
     def filter(self) -> _filters_pb2.Filter:
-        """filter narrows what the query retrieves, as SearchRequest.filter does. Unset: no narrowing. Core, session and
-        short-term memories are not narrowed by it.
+        """filter restricts the memories that the query retrieves, as SearchRequest.filter does. Unset: no restriction. It
+        does not apply to core, session and short-term memories.
         """
 
     @_builtins.property
     def as_of(self) -> _types_pb2.AsOf:
-        """as_of builds the context of another moment, out of what was known or true then, in every section. Ages and the last
-        7 days count from valid_time, or without one from known_time. What SearchRequest.as_of says of retrieval holds.
+        """as_of builds the context of another moment, from the state that was known or valid then, in every section. Ages and
+        the last 7 days count from valid_time, or without one from known_time. Retrieval follows SearchRequest.as_of.
         Unset: now.
         """
 
@@ -1528,12 +1551,12 @@ Global___ContextOptions: _TypeAlias = ContextOptions  # noqa: Y015
 
 @_typing.final
 class BuildContextRequest(_message.Message):
-    """BuildContextRequest asks for a context as a stream.
+    """BuildContextRequest holds the input of a context stream.
 
-    Errors: INVALID_ARGUMENT also for a vector of the wrong length, for a consistency_token that is not of this service,
-    and for a cursor or an earlier_cursor that is unknown, older than an hour, of another scope, or from before a restart:
-    then build the context anew; DEADLINE_EXCEEDED when the consistency_token is not reached in time. What retrieves the
-    query failing is no error but a warning: the other sections are there.
+    Errors: INVALID_ARGUMENT also for a vector of the wrong length, for a consistency_token of another service, and for a
+    cursor or an earlier_cursor that is unknown, older than an hour, of another scope, or from before a restart: then
+    build the context from scratch; DEADLINE_EXCEEDED when the consistency_token is not reached in time. A failure of
+    retrieval is not an error but a warning: the other sections are complete.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1546,36 +1569,37 @@ class BuildContextRequest(_message.Message):
     CURSOR_FIELD_NUMBER: _builtins.int
     EARLIER_CURSOR_FIELD_NUMBER: _builtins.int
     query: _builtins.str
-    """query is what the context is for, such as the user's last message. At most 8 192 characters. Empty, without a
-    vector: nothing is retrieved, and LONG_TERM and GLOBAL stay empty.
+    """query is the purpose of the context, such as the user's last message. At most 8 192 characters. Empty, without a
+    vector: nothing is retrieved, and LONG_TERM and GLOBAL are empty.
     """
     consistency_token: _builtins.str
-    """consistency_token of an earlier reply makes the call wait until the indexes have reached that change, as in
+    """consistency_token of an earlier response makes the call wait until the indexes include that change, as in
     SearchRequest. Core, session and short-term memories need no token. Empty: no waiting.
     """
     cursor: _builtins.str
-    """cursor resumes a stream that broke off: the cursor of the last event that arrived. The events after it follow,
-    with the texts they had. scope must be as it was; all else is ignored. Empty: a new context.
+    """cursor resumes an interrupted stream: the cursor of the last event that arrived. The events after it follow, with
+    the same texts. scope must be unchanged; all other fields are ignored. Empty: a new context.
     """
     earlier_cursor: _builtins.str
-    """earlier_cursor asks for a delta: the cursor of the last event of the earlier context that arrived, or its
-    ContextSummary.context_cursor. Only those memories come that no item up to there showed at the same revision, whole or
-    in the same excerpt (for a context that is a delta itself: and none before), and ContextSummary.removed_ids names
-    those that are no longer part of it. When retrieval is incomplete (see the warning RETRIEVAL_INCOMPLETE), what the
-    earlier context retrieved and this one did not find counts as part of it still: left out as UNCERTAIN, and judged
-    by the next delta. Empty: the whole context. Not together with cursor.
+    """earlier_cursor requests a delta: the cursor of the last event of the earlier context that arrived, or its
+    ContextSummary.context_cursor. The delta holds only memories that no item up to there showed at the same revision,
+    whole or in the same excerpt (for a context that is a delta itself: nor any before it), and
+    ContextSummary.removed_ids names those that are no longer part of the context. When retrieval is incomplete (see
+    the warning RETRIEVAL_INCOMPLETE), memories that the earlier context retrieved and this one did not find remain
+    part of it: they are left out as UNCERTAIN, and the next delta decides. Empty: the whole context. Not together with
+    cursor.
     """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says for whom. The project and the session in it choose the sections."""
+        """scope is the scope of the context. Its project and its session determine the sections."""
 
     @_builtins.property
     def vector(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
-        """vector is looked for in place of the query's embedding, as in SearchRequest. Empty: the service embeds the query."""
+        """vector replaces the query's embedding, as in SearchRequest. Empty: the service embeds the query."""
 
     @_builtins.property
     def options(self) -> Global___ContextOptions:
-        """options says how to build. Unset: all defaults."""
+        """options are the options of the context. Unset: all defaults."""
 
     def __init__(
         self,
@@ -1599,8 +1623,8 @@ Global___BuildContextRequest: _TypeAlias = BuildContextRequest  # noqa: Y015
 @_typing.final
 class BuildContextResponse(_message.Message):
     """BuildContextResponse is one event of a context stream. The stream is: exactly one plan, then items section by section
-    in the order of ContextSection, with warnings where they arise, then exactly one summary. The texts of all events, one
-    after another, are the rendered context.
+    in the order of ContextSection, with warnings as they occur, then exactly one summary. The concatenated texts of all
+    events are the rendered context.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1612,23 +1636,23 @@ class BuildContextResponse(_message.Message):
     CURSOR_FIELD_NUMBER: _builtins.int
     cursor: _builtins.str
     """cursor resumes the stream after this event when sent as BuildContextRequest.cursor. It is opaque and valid for one
-    hour, until the service restarts, or until many newer contexts have taken its place: those of the same user first.
+    hour, until the service restarts, or until many newer contexts have replaced it: those of the same user first.
     """
     @_builtins.property
     def plan(self) -> Global___ContextPlan:
-        """plan says what is going to come."""
+        """plan announces the sections."""
 
     @_builtins.property
     def items(self) -> Global___ContextItems:
-        """items are memories that became known together."""
+        """items are memories that became available together."""
 
     @_builtins.property
     def warning(self) -> _types_pb2.Warning:
-        """warning says that something deserves attention. It adds no text."""
+        """warning is a condition that needs attention. It adds no text."""
 
     @_builtins.property
     def summary(self) -> Global___ContextSummary:
-        """summary says what came of it. It is the last event."""
+        """summary reports the result. It is the last event."""
 
     def __init__(
         self,
@@ -1651,7 +1675,7 @@ Global___BuildContextResponse: _TypeAlias = BuildContextResponse  # noqa: Y015
 
 @_typing.final
 class ContextPlan(_message.Message):
-    """ContextPlan says how a context is going to be made."""
+    """ContextPlan is the plan of a context."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1662,18 +1686,20 @@ class ContextPlan(_message.Message):
     SECTIONS_FIELD_NUMBER: _builtins.int
     DELTA_FIELD_NUMBER: _builtins.int
     text: _builtins.str
-    """text opens the context: what follows is data. Empty when the budget has no room for it; then nothing else has."""
+    """text opens the context and marks the rest as data. Empty when it exceeds the budget; then all other texts are
+    empty.
+    """
     token_count: _builtins.int
-    """token_count is what the text costs."""
+    """token_count is the number of tokens of the text."""
     total_tokens: _builtins.int
     """total_tokens is the budget."""
     tokenizer: _builtins.str
-    """tokenizer names the vocabulary by which tokens are counted, such as "o200k_base"."""
+    """tokenizer is the name of the vocabulary that defines tokens, such as "o200k_base"."""
     delta: _builtins.bool
-    """delta tells that only changes since an earlier context follow."""
+    """delta is true when only the changes since an earlier context follow."""
     @_builtins.property
     def sections(self) -> _containers.RepeatedCompositeFieldContainer[Global___PlannedSection]:
-        """sections are the ones that are going to be built, in order."""
+        """sections are the sections that follow, in order."""
 
     def __init__(
         self,
@@ -1702,10 +1728,10 @@ class PlannedSection(_message.Message):
     SECTION_FIELD_NUMBER: _builtins.int
     BUDGET_TOKENS_FIELD_NUMBER: _builtins.int
     section: Global___ContextSection.ValueType
-    """section says which."""
+    """section is the section to build."""
     budget_tokens: _builtins.int
-    """budget_tokens is its own share, before what others leave over. GLOBAL_CORE and PROJECT_CORE have one together: it
-    stands at the first of them that is asked for.
+    """budget_tokens is its own share in tokens, before it receives unused parts of others. GLOBAL_CORE and PROJECT_CORE
+    share one budget: it is reported at the first of them that is requested.
     """
     def __init__(
         self,
@@ -1723,8 +1749,8 @@ Global___PlannedSection: _TypeAlias = PlannedSection  # noqa: Y015
 
 @_typing.final
 class ContextItems(_message.Message):
-    """ContextItems are memories of a context that became known together: what needs no search comes at once, the rest when the
-    search is done.
+    """ContextItems are memories of a context that became available together: those that need no search at once, the rest
+    when the search is done.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1732,9 +1758,9 @@ class ContextItems(_message.Message):
     ITEMS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def items(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContextItem]:
-        """items are in the order of the sections, and within a section as it says. At least one, at most 256; fewer when their
-        texts are long, so that a message stays under 1 MiB unless a single text is longer. A stream that is resumed may group
-        the same items otherwise.
+        """items are ordered by section, and within a section as it defines. At least one, at most 256; fewer when their texts
+        are long, so that a message stays under 1 MiB unless a single text is longer. A resumed stream may group the same
+        items differently.
         """
 
     def __init__(
@@ -1764,22 +1790,22 @@ class ContextItem(_message.Message):
     SCORE_FIELD_NUMBER: _builtins.int
     EXCERPT_FIELD_NUMBER: _builtins.int
     section: Global___ContextSection.ValueType
-    """section is where it belongs."""
+    """section is the section of the memory."""
     memory_id: _builtins.str
-    """memory_id is the memory's id; the text cites it as "[mem:ID]"."""
+    """memory_id is the id of the memory; the text cites it as "[mem:ID]"."""
     revision: _builtins.int
     """revision is the revision that the text shows."""
     text: _builtins.str
     """text is the line or lines of this memory: citation, date, age, "(from a tool)", "(from a document)" or "(imported)"
-    where it has such an origin, speaker, title and content, ending with a newline.
-    In the first item of a section the section's heading stands before it.
+    where it has such an origin, speaker, title and content, ending with a newline. The first item of a section begins
+    with the heading of the section.
     """
     token_count: _builtins.int
-    """token_count is what the text costs, heading and separators included."""
+    """token_count is the number of tokens of the text, including heading and separators."""
     score: _builtins.float
-    """score says how well it fits the query, as Hit.score; 0 where nothing was asked."""
+    """score is the relevance to the query, as in Hit.score; 0 for memories that are not retrieved."""
     excerpt: _builtins.bool
-    """excerpt tells that the text shows the memory's summary or a part of its content."""
+    """excerpt is true when the text shows the memory's summary or a part of its content."""
     def __init__(
         self,
         *,
@@ -1801,7 +1827,7 @@ Global___ContextItem: _TypeAlias = ContextItem  # noqa: Y015
 
 @_typing.final
 class ContextOmission(_message.Message):
-    """ContextOmission is what a section left out for one reason."""
+    """ContextOmission is the set of memories that a section left out for one reason."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1810,14 +1836,14 @@ class ContextOmission(_message.Message):
     MEMORY_COUNT_FIELD_NUMBER: _builtins.int
     MEMORY_IDS_FIELD_NUMBER: _builtins.int
     section: Global___ContextSection.ValueType
-    """section is the section that would have shown it."""
+    """section is the section that would have shown them."""
     reason: Global___OmissionReason.ValueType
-    """reason is why. Never UNSPECIFIED."""
+    """reason is the reason for which the memories were left out. Never UNSPECIFIED."""
     memory_count: _builtins.int
     """memory_count is the number of memories; with LIMIT a lower bound."""
     @_builtins.property
     def memory_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """memory_ids are their ids, the first 100."""
+        """memory_ids are their ids, at most 100."""
 
     def __init__(
         self,
@@ -1837,7 +1863,7 @@ Global___ContextOmission: _TypeAlias = ContextOmission  # noqa: Y015
 
 @_typing.final
 class ContextSummary(_message.Message):
-    """ContextSummary says what came of a context."""
+    """ContextSummary is the result of a context."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1850,31 +1876,32 @@ class ContextSummary(_message.Message):
     REMOVED_IDS_FIELD_NUMBER: _builtins.int
     CONTEXT_CURSOR_FIELD_NUMBER: _builtins.int
     text: _builtins.str
-    """text closes the context, and says before that what was left out."""
+    """text closes the context, after a note about the memories that were left out."""
     text_token_count: _builtins.int
-    """text_token_count is what that text costs."""
+    """text_token_count is the number of tokens of that text."""
     token_count: _builtins.int
-    """token_count is what the whole context costs: the texts of all events together, counted as one. Never above
-    total_tokens.
+    """token_count is the number of tokens of the whole context: the texts of all events together, counted as one. Never
+    above total_tokens.
     """
     total_tokens: _builtins.int
     """total_tokens is the budget."""
     context_cursor: _builtins.str
-    """context_cursor names this context as BuildContextRequest.earlier_cursor of a later one."""
+    """context_cursor identifies this context as BuildContextRequest.earlier_cursor of a later one."""
     @_builtins.property
     def sections(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContextSectionSummary]:
-        """sections say what each section holds, in order."""
+        """sections report the content of each section, in order."""
 
     @_builtins.property
     def omissions(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContextOmission]:
-        """omissions says what is missing and why. Empty: nothing is. What one section left out and another shows is not
-        missing. When not even the opening lines had room, it names what needs no search.
+        """omissions are the memories that are missing and the reasons. Empty: none is missing. A memory that one section left
+        out and another shows is not missing. If even the opening lines exceed the budget, they cover the memories that
+        need no search.
         """
 
     @_builtins.property
     def removed_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """removed_ids are the memories of the earlier context that this one does not hold any more. What an incomplete
-        retrieval did not find is not among them. Empty unless a delta was asked for.
+        """removed_ids are the memories of the earlier context that this one no longer holds. Memories that an incomplete
+        retrieval did not find are not among them. Empty unless a delta was requested.
         """
 
     def __init__(
@@ -1899,7 +1926,7 @@ Global___ContextSummary: _TypeAlias = ContextSummary  # noqa: Y015
 
 @_typing.final
 class ContextSectionSummary(_message.Message):
-    """ContextSectionSummary says what one section holds."""
+    """ContextSectionSummary reports the content of one section."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1907,11 +1934,11 @@ class ContextSectionSummary(_message.Message):
     ITEM_COUNT_FIELD_NUMBER: _builtins.int
     TOKEN_COUNT_FIELD_NUMBER: _builtins.int
     section: Global___ContextSection.ValueType
-    """section says which."""
+    """section is the section that was built."""
     item_count: _builtins.int
-    """item_count is how many memories."""
+    """item_count is the number of memories."""
     token_count: _builtins.int
-    """token_count is what they cost, the heading included."""
+    """token_count is the number of their tokens, including the heading."""
     def __init__(
         self,
         *,
@@ -1929,7 +1956,9 @@ Global___ContextSectionSummary: _TypeAlias = ContextSectionSummary  # noqa: Y015
 
 @_typing.final
 class RenderContextRequest(_message.Message):
-    """RenderContextRequest asks for a context as one text. Its fields and errors are those of BuildContextRequest."""
+    """RenderContextRequest holds the input of a context as one text. Its fields and errors are those of
+    BuildContextRequest.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1940,22 +1969,22 @@ class RenderContextRequest(_message.Message):
     CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
     EARLIER_CURSOR_FIELD_NUMBER: _builtins.int
     query: _builtins.str
-    """query is what the context is for. At most 8 192 characters. Empty, without a vector: nothing is retrieved."""
+    """query is the purpose of the context. At most 8 192 characters. Empty, without a vector: nothing is retrieved."""
     consistency_token: _builtins.str
-    """consistency_token makes the call wait until the indexes have reached that change. Empty: no waiting."""
+    """consistency_token makes the call wait until the indexes include that change. Empty: no waiting."""
     earlier_cursor: _builtins.str
-    """earlier_cursor asks for a delta since an earlier context. Empty: the whole context."""
+    """earlier_cursor requests a delta since an earlier context. Empty: the whole context."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says for whom."""
+        """scope is the scope of the context."""
 
     @_builtins.property
     def vector(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
-        """vector is looked for in place of the query's embedding. Empty: the service embeds the query."""
+        """vector replaces the query's embedding. Empty: the service embeds the query."""
 
     @_builtins.property
     def options(self) -> Global___ContextOptions:
-        """options says how to build. Unset: all defaults."""
+        """options are the options of the context. Unset: all defaults."""
 
     def __init__(
         self,
@@ -1977,7 +2006,11 @@ Global___RenderContextRequest: _TypeAlias = RenderContextRequest  # noqa: Y015
 
 @_typing.final
 class ContextCitation(_message.Message):
-    """ContextCitation says which memory a citation in a rendered context stands for."""
+    """ContextCitation links a citation in a rendered context to its memory.
+
+    Offsets count Unicode code points, from 0. JavaScript and Java strings count UTF-16 code units, Go strings bytes of
+    UTF-8: convert the offsets there.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1991,13 +2024,13 @@ class ContextCitation(_message.Message):
     revision: _builtins.int
     """revision is the revision that the text shows."""
     section: Global___ContextSection.ValueType
-    """section is where it stands."""
+    """section is the section of the memory."""
     start: _builtins.int
-    """start is the offset of the memory's text in the markdown, counted in Unicode code points from 0, the section's
-    heading not included.
+    """start is the offset of the memory's text in the markdown, in Unicode code points from 0, after the heading of the
+    section.
     """
     end: _builtins.int
-    """end is the offset after it."""
+    """end is the offset after the memory's text, in Unicode code points from 0."""
     def __init__(
         self,
         *,
@@ -2027,20 +2060,20 @@ class RenderContextResponse(_message.Message):
     WARNINGS_FIELD_NUMBER: _builtins.int
     SUMMARY_FIELD_NUMBER: _builtins.int
     markdown: _builtins.str
-    """markdown is the context. Empty when the budget has no room for its opening lines."""
+    """markdown is the context. Empty when its opening lines exceed the budget."""
     token_count: _builtins.int
-    """token_count is what the markdown costs. Never above the budget."""
+    """token_count is the number of tokens of the markdown. Never above the budget."""
     @_builtins.property
     def citations(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContextCitation]:
-        """citations are the memories it shows, in order."""
+        """citations are the memories in the context, in order."""
 
     @_builtins.property
     def warnings(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Warning]:
-        """warnings are those of the stream."""
+        """warnings are the warnings of the stream."""
 
     @_builtins.property
     def summary(self) -> Global___ContextSummary:
-        """summary is that of the stream, without its text."""
+        """summary is the summary of the stream, without its text."""
 
     def __init__(
         self,
@@ -2061,7 +2094,7 @@ Global___RenderContextResponse: _TypeAlias = RenderContextResponse  # noqa: Y015
 
 @_typing.final
 class LoadCoreRequest(_message.Message):
-    """LoadCoreRequest asks for what an agent loads at its start."""
+    """LoadCoreRequest selects the memories that an agent loads at its start."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -2069,14 +2102,14 @@ class LoadCoreRequest(_message.Message):
     LIMIT_FIELD_NUMBER: _builtins.int
     TIME_ZONE_FIELD_NUMBER: _builtins.int
     limit: _builtins.int
-    """limit is how many memories each list may hold: 1 to 100. 0: 50."""
+    """limit is the maximum number of memories in each list: 1 to 100. 0: 50."""
     time_zone: _builtins.str
-    """time_zone is the IANA name of the user's zone, which says what is due, as in ListDueRemindersRequest. Empty: the
-    setting reminders.time_zone, UTC by default. An unknown one is INVALID_ARGUMENT.
+    """time_zone is the IANA name of the user's zone, in which reminders are due, as in ListDueRemindersRequest. Empty:
+    the setting reminders.time_zone, UTC by default. An unknown one is INVALID_ARGUMENT.
     """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says for whom: the memories of its project and the global ones."""
+        """scope selects the memories of its project and the global ones."""
 
     def __init__(
         self,
@@ -2095,10 +2128,11 @@ Global___LoadCoreRequest: _TypeAlias = LoadCoreRequest  # noqa: Y015
 
 @_typing.final
 class LoadCoreResponse(_message.Message):
-    """LoadCoreResponse is what an agent loads at its start. Each memory is in one list, the first that it fits. All are
-    ACTIVE in status, of another tier than ARCHIVED, not expired, and true now (see Memory.valid_from and valid_to); what is
-    not takes no place in a list. Private memories of sessions are not among them. Every write that was acknowledged
-    before the call is seen; access counts may be some seconds old. Loading counts no access.
+    """LoadCoreResponse holds the memories that an agent loads at its start. Each memory is in one list, the first that it
+    matches. All are ACTIVE in status, of another tier than ARCHIVED, not expired, and valid now (see Memory.valid_from
+    and valid_to); other memories use no place in a list. Private memories of sessions are left out. The response
+    includes every write that was acknowledged before the call; access counts may be some seconds old. Loading counts no
+    access.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -2110,30 +2144,30 @@ class LoadCoreResponse(_message.Message):
     INCOMPLETE_FIELD_NUMBER: _builtins.int
     DUE_FIELD_NUMBER: _builtins.int
     incomplete: _builtins.bool
-    """incomplete tells that a list holds limit memories, and that there are more."""
+    """incomplete is true when a list holds limit memories and more exist."""
     @_builtins.property
     def core(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Memory]:
-        """core are the memories of layer CORE or tier CORE: the most important first, the earlier written first among equals."""
+        """core are the memories of layer CORE or tier CORE: by descending importance, then by time, oldest first."""
 
     @_builtins.property
     def active(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Memory]:
-        """active are those of tier ACTIVE, in the same order."""
+        """active are the memories of tier ACTIVE, in the same order."""
 
     @_builtins.property
     def preferences(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Memory]:
-        """preferences are those of kind PREFERENCE, in the same order."""
+        """preferences are the memories of kind PREFERENCE, in the same order."""
 
     @_builtins.property
     def reminders(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Memory]:
-        """reminders are due: memories with a Memory.reminder that ListDueReminders would list, and of those without one the
-        tasks (kind TASK) and memories with the tag "reminder" or "提醒" whose event_time lies between 24 hours ago and 24 hours
-        from now; the earliest first.
+        """reminders are the due memories: those with a Memory.reminder that ListDueReminders would list, and of those without
+        one the tasks (kind TASK) and memories with the tag "reminder" or "提醒" whose event_time is between 24 hours ago and
+        24 hours from now; the earliest first.
         """
 
     @_builtins.property
     def due(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.ReminderOccurrence]:
-        """due says when the memories with a Memory.reminder are due, whichever of the lists they are in, as
-        AcknowledgeReminder takes it. They come again until they are acknowledged.
+        """due holds the occurrences of the memories with a Memory.reminder, in whichever list they are, for
+        AcknowledgeReminder. They are returned again until they are acknowledged.
         """
 
     def __init__(

@@ -28,11 +28,11 @@ if _version_not_supported:
 class SearchServiceStub(object):
     """SearchService finds memories by meaning and by words.
 
-    Beside the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at
-    once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED), UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL.
-    ErrorReason says what to do then.
-    Where the service asks for API keys, also with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and
-    PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
+    In addition to the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all
+    violations at once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED), UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and
+    INTERNAL. ErrorReason describes the handling. If the service requires API keys, every call may also fail with
+    UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and PERMISSION_DENIED (PERMISSION_DENIED): see
+    ApiKeyRole.
     """
 
     def __init__(self, channel):
@@ -81,50 +81,50 @@ class SearchServiceStub(object):
 class SearchServiceServicer(object):
     """SearchService finds memories by meaning and by words.
 
-    Beside the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at
-    once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED), UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL.
-    ErrorReason says what to do then.
-    Where the service asks for API keys, also with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and
-    PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
+    In addition to the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all
+    violations at once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED), UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and
+    INTERNAL. ErrorReason describes the handling. If the service requires API keys, every call may also fail with
+    UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and PERMISSION_DENIED (PERMISSION_DENIED): see
+    ApiKeyRole.
     """
 
     def Search(self, request, context):
-        """Search returns the memories that fit a query, best first. The same request on unchanged data gives the same hits in
-        the same order. Being returned counts as an access of a memory. When a retriever fails, the others' hits are
-        returned and `degraded` says so; only when all fail is it an error.
+        """Search returns the memories that match a query, best first. The same request on unchanged data returns the same
+        hits in the same order. A returned memory counts an access. When a retriever fails, the hits of the others are
+        returned and `degraded` reports it; the call fails only when all retrievers fail.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def BatchSearch(self, request, context):
-        """BatchSearch runs up to 32 searches side by side. Each succeeds or fails by itself.
+        """BatchSearch runs up to 32 searches in parallel. Each succeeds or fails independently.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def StreamSearch(self, request, context):
-        """StreamSearch answers one search twice: at once with what words alone find, while the query is still being embedded
-        and compared, and then with what Search returns. A search that asks one sort of retriever is answered once.
+        """StreamSearch sends two responses to one search: at once the hits of the lexical retrievers, while the query is
+        still being embedded and compared, and then the response of Search. A search of one type of retriever gets one
+        response.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def SearchAll(self, request, context):
-        """SearchAll looks in memories and in what is known of files at once, and answers in groups. Memories are found as by
-        Search; files by the words of their names, categories, media types and metadata, in any language, never by their
-        bytes.
+        """SearchAll searches memories and file records in one call, and groups the results. Memories are found as by Search;
+        files by the words of their names, categories, media types and metadata, in any language, never by their bytes.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def BuildContext(self, request, context):
-        """BuildContext gathers what an agent should know for its next step, within a budget of tokens, and streams it: what
-        always applies first, what has to be looked for last. The same request on unchanged data gives the same texts on the
-        same day. Retrieved memories count an access each.
+        """BuildContext collects the memories that an agent needs for its next step, within a budget of tokens, and streams
+        them: core memories first, retrieved ones last. The same request on unchanged data returns the same texts on the
+        same day. Each retrieved memory counts an access.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -138,8 +138,8 @@ class SearchServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def LoadCore(self, request, context):
-        """LoadCore returns what an agent loads at its start, from memory: core and active memories, preferences, and what is
-        due. Errors: none beside those of every call.
+        """LoadCore returns the memories that an agent loads at its start: core and active memories, preferences, and due
+        reminders. Errors: only those of every call.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -194,11 +194,11 @@ def add_SearchServiceServicer_to_server(servicer, server):
 class SearchService(object):
     """SearchService finds memories by meaning and by words.
 
-    Beside the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at
-    once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED), UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL.
-    ErrorReason says what to do then.
-    Where the service asks for API keys, also with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and
-    PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
+    In addition to the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all
+    violations at once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED), UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and
+    INTERNAL. ErrorReason describes the handling. If the service requires API keys, every call may also fail with
+    UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and PERMISSION_DENIED (PERMISSION_DENIED): see
+    ApiKeyRole.
     """
 
     @staticmethod

@@ -29,11 +29,11 @@ GRPC_VERSION: str
 class SearchServiceStub:
     """SearchService finds memories by meaning and by words.
 
-    Beside the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at
-    once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED), UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL.
-    ErrorReason says what to do then.
-    Where the service asks for API keys, also with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and
-    PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
+    In addition to the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all
+    violations at once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED), UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and
+    INTERNAL. ErrorReason describes the handling. If the service requires API keys, every call may also fail with
+    UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and PERMISSION_DENIED (PERMISSION_DENIED): see
+    ApiKeyRole.
     """
 
     @_typing.overload
@@ -41,81 +41,81 @@ class SearchServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> SearchServiceAsyncStub: ...
     Search: _grpc.UnaryUnaryMultiCallable[_search_service_pb2.SearchRequest, _search_service_pb2.SearchResponse]
-    """Search returns the memories that fit a query, best first. The same request on unchanged data gives the same hits in
-    the same order. Being returned counts as an access of a memory. When a retriever fails, the others' hits are
-    returned and `degraded` says so; only when all fail is it an error.
+    """Search returns the memories that match a query, best first. The same request on unchanged data returns the same
+    hits in the same order. A returned memory counts an access. When a retriever fails, the hits of the others are
+    returned and `degraded` reports it; the call fails only when all retrievers fail.
     """
     BatchSearch: _grpc.UnaryUnaryMultiCallable[_search_service_pb2.BatchSearchRequest, _search_service_pb2.BatchSearchResponse]
-    """BatchSearch runs up to 32 searches side by side. Each succeeds or fails by itself."""
+    """BatchSearch runs up to 32 searches in parallel. Each succeeds or fails independently."""
     StreamSearch: _grpc.UnaryStreamMultiCallable[_search_service_pb2.StreamSearchRequest, _search_service_pb2.StreamSearchResponse]
-    """StreamSearch answers one search twice: at once with what words alone find, while the query is still being embedded
-    and compared, and then with what Search returns. A search that asks one sort of retriever is answered once.
+    """StreamSearch sends two responses to one search: at once the hits of the lexical retrievers, while the query is
+    still being embedded and compared, and then the response of Search. A search of one type of retriever gets one
+    response.
     """
     SearchAll: _grpc.UnaryUnaryMultiCallable[_search_service_pb2.SearchAllRequest, _search_service_pb2.SearchAllResponse]
-    """SearchAll looks in memories and in what is known of files at once, and answers in groups. Memories are found as by
-    Search; files by the words of their names, categories, media types and metadata, in any language, never by their
-    bytes.
+    """SearchAll searches memories and file records in one call, and groups the results. Memories are found as by Search;
+    files by the words of their names, categories, media types and metadata, in any language, never by their bytes.
     """
     BuildContext: _grpc.UnaryStreamMultiCallable[_search_service_pb2.BuildContextRequest, _search_service_pb2.BuildContextResponse]
-    """BuildContext gathers what an agent should know for its next step, within a budget of tokens, and streams it: what
-    always applies first, what has to be looked for last. The same request on unchanged data gives the same texts on the
-    same day. Retrieved memories count an access each.
+    """BuildContext collects the memories that an agent needs for its next step, within a budget of tokens, and streams
+    them: core memories first, retrieved ones last. The same request on unchanged data returns the same texts on the
+    same day. Each retrieved memory counts an access.
     """
     RenderContext: _grpc.UnaryUnaryMultiCallable[_search_service_pb2.RenderContextRequest, _search_service_pb2.RenderContextResponse]
     """RenderContext builds the same context as one Markdown text, ready for a prompt."""
     LoadCore: _grpc.UnaryUnaryMultiCallable[_search_service_pb2.LoadCoreRequest, _search_service_pb2.LoadCoreResponse]
-    """LoadCore returns what an agent loads at its start, from memory: core and active memories, preferences, and what is
-    due. Errors: none beside those of every call.
+    """LoadCore returns the memories that an agent loads at its start: core and active memories, preferences, and due
+    reminders. Errors: only those of every call.
     """
 
 @_typing.type_check_only
 class SearchServiceAsyncStub(SearchServiceStub):
     """SearchService finds memories by meaning and by words.
 
-    Beside the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at
-    once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED), UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL.
-    ErrorReason says what to do then.
-    Where the service asks for API keys, also with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and
-    PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
+    In addition to the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all
+    violations at once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED), UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and
+    INTERNAL. ErrorReason describes the handling. If the service requires API keys, every call may also fail with
+    UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and PERMISSION_DENIED (PERMISSION_DENIED): see
+    ApiKeyRole.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Search: _aio.UnaryUnaryMultiCallable[_search_service_pb2.SearchRequest, _search_service_pb2.SearchResponse]  # type: ignore[assignment]
-    """Search returns the memories that fit a query, best first. The same request on unchanged data gives the same hits in
-    the same order. Being returned counts as an access of a memory. When a retriever fails, the others' hits are
-    returned and `degraded` says so; only when all fail is it an error.
+    """Search returns the memories that match a query, best first. The same request on unchanged data returns the same
+    hits in the same order. A returned memory counts an access. When a retriever fails, the hits of the others are
+    returned and `degraded` reports it; the call fails only when all retrievers fail.
     """
     BatchSearch: _aio.UnaryUnaryMultiCallable[_search_service_pb2.BatchSearchRequest, _search_service_pb2.BatchSearchResponse]  # type: ignore[assignment]
-    """BatchSearch runs up to 32 searches side by side. Each succeeds or fails by itself."""
+    """BatchSearch runs up to 32 searches in parallel. Each succeeds or fails independently."""
     StreamSearch: _aio.UnaryStreamMultiCallable[_search_service_pb2.StreamSearchRequest, _search_service_pb2.StreamSearchResponse]  # type: ignore[assignment]
-    """StreamSearch answers one search twice: at once with what words alone find, while the query is still being embedded
-    and compared, and then with what Search returns. A search that asks one sort of retriever is answered once.
+    """StreamSearch sends two responses to one search: at once the hits of the lexical retrievers, while the query is
+    still being embedded and compared, and then the response of Search. A search of one type of retriever gets one
+    response.
     """
     SearchAll: _aio.UnaryUnaryMultiCallable[_search_service_pb2.SearchAllRequest, _search_service_pb2.SearchAllResponse]  # type: ignore[assignment]
-    """SearchAll looks in memories and in what is known of files at once, and answers in groups. Memories are found as by
-    Search; files by the words of their names, categories, media types and metadata, in any language, never by their
-    bytes.
+    """SearchAll searches memories and file records in one call, and groups the results. Memories are found as by Search;
+    files by the words of their names, categories, media types and metadata, in any language, never by their bytes.
     """
     BuildContext: _aio.UnaryStreamMultiCallable[_search_service_pb2.BuildContextRequest, _search_service_pb2.BuildContextResponse]  # type: ignore[assignment]
-    """BuildContext gathers what an agent should know for its next step, within a budget of tokens, and streams it: what
-    always applies first, what has to be looked for last. The same request on unchanged data gives the same texts on the
-    same day. Retrieved memories count an access each.
+    """BuildContext collects the memories that an agent needs for its next step, within a budget of tokens, and streams
+    them: core memories first, retrieved ones last. The same request on unchanged data returns the same texts on the
+    same day. Each retrieved memory counts an access.
     """
     RenderContext: _aio.UnaryUnaryMultiCallable[_search_service_pb2.RenderContextRequest, _search_service_pb2.RenderContextResponse]  # type: ignore[assignment]
     """RenderContext builds the same context as one Markdown text, ready for a prompt."""
     LoadCore: _aio.UnaryUnaryMultiCallable[_search_service_pb2.LoadCoreRequest, _search_service_pb2.LoadCoreResponse]  # type: ignore[assignment]
-    """LoadCore returns what an agent loads at its start, from memory: core and active memories, preferences, and what is
-    due. Errors: none beside those of every call.
+    """LoadCore returns the memories that an agent loads at its start: core and active memories, preferences, and due
+    reminders. Errors: only those of every call.
     """
 
 class SearchServiceServicer(metaclass=_abc_1.ABCMeta):
     """SearchService finds memories by meaning and by words.
 
-    Beside the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at
-    once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED), UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and INTERNAL.
-    ErrorReason says what to do then.
-    Where the service asks for API keys, also with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and
-    PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
+    In addition to the errors that a request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all
+    violations at once), RESOURCE_EXHAUSTED (LIMIT_EXCEEDED), UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and
+    INTERNAL. ErrorReason describes the handling. If the service requires API keys, every call may also fail with
+    UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and PERMISSION_DENIED (PERMISSION_DENIED): see
+    ApiKeyRole.
     """
 
     @_abc_1.abstractmethod
@@ -124,9 +124,9 @@ class SearchServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _search_service_pb2.SearchRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_search_service_pb2.SearchResponse, _abc.Awaitable[_search_service_pb2.SearchResponse]]:
-        """Search returns the memories that fit a query, best first. The same request on unchanged data gives the same hits in
-        the same order. Being returned counts as an access of a memory. When a retriever fails, the others' hits are
-        returned and `degraded` says so; only when all fail is it an error.
+        """Search returns the memories that match a query, best first. The same request on unchanged data returns the same
+        hits in the same order. A returned memory counts an access. When a retriever fails, the hits of the others are
+        returned and `degraded` reports it; the call fails only when all retrievers fail.
         """
 
     @_abc_1.abstractmethod
@@ -135,7 +135,7 @@ class SearchServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _search_service_pb2.BatchSearchRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_search_service_pb2.BatchSearchResponse, _abc.Awaitable[_search_service_pb2.BatchSearchResponse]]:
-        """BatchSearch runs up to 32 searches side by side. Each succeeds or fails by itself."""
+        """BatchSearch runs up to 32 searches in parallel. Each succeeds or fails independently."""
 
     @_abc_1.abstractmethod
     def StreamSearch(
@@ -143,8 +143,9 @@ class SearchServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _search_service_pb2.StreamSearchRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_search_service_pb2.StreamSearchResponse], _abc.AsyncIterator[_search_service_pb2.StreamSearchResponse]]:
-        """StreamSearch answers one search twice: at once with what words alone find, while the query is still being embedded
-        and compared, and then with what Search returns. A search that asks one sort of retriever is answered once.
+        """StreamSearch sends two responses to one search: at once the hits of the lexical retrievers, while the query is
+        still being embedded and compared, and then the response of Search. A search of one type of retriever gets one
+        response.
         """
 
     @_abc_1.abstractmethod
@@ -153,9 +154,8 @@ class SearchServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _search_service_pb2.SearchAllRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_search_service_pb2.SearchAllResponse, _abc.Awaitable[_search_service_pb2.SearchAllResponse]]:
-        """SearchAll looks in memories and in what is known of files at once, and answers in groups. Memories are found as by
-        Search; files by the words of their names, categories, media types and metadata, in any language, never by their
-        bytes.
+        """SearchAll searches memories and file records in one call, and groups the results. Memories are found as by Search;
+        files by the words of their names, categories, media types and metadata, in any language, never by their bytes.
         """
 
     @_abc_1.abstractmethod
@@ -164,9 +164,9 @@ class SearchServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _search_service_pb2.BuildContextRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_search_service_pb2.BuildContextResponse], _abc.AsyncIterator[_search_service_pb2.BuildContextResponse]]:
-        """BuildContext gathers what an agent should know for its next step, within a budget of tokens, and streams it: what
-        always applies first, what has to be looked for last. The same request on unchanged data gives the same texts on the
-        same day. Retrieved memories count an access each.
+        """BuildContext collects the memories that an agent needs for its next step, within a budget of tokens, and streams
+        them: core memories first, retrieved ones last. The same request on unchanged data returns the same texts on the
+        same day. Each retrieved memory counts an access.
         """
 
     @_abc_1.abstractmethod
@@ -183,8 +183,8 @@ class SearchServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _search_service_pb2.LoadCoreRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_search_service_pb2.LoadCoreResponse, _abc.Awaitable[_search_service_pb2.LoadCoreResponse]]:
-        """LoadCore returns what an agent loads at its start, from memory: core and active memories, preferences, and what is
-        due. Errors: none beside those of every call.
+        """LoadCore returns the memories that an agent loads at its start: core and active memories, preferences, and due
+        reminders. Errors: only those of every call.
         """
 
 def add_SearchServiceServicer_to_server(servicer: SearchServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -29,25 +29,25 @@ class _SessionState:
 class _SessionStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_SessionState.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     SESSION_STATE_UNSPECIFIED: _SessionState.ValueType  # 0
-    """SESSION_STATE_UNSPECIFIED is INVALID_ARGUMENT in a request, and never in a reply."""
+    """SESSION_STATE_UNSPECIFIED is INVALID_ARGUMENT in a request, and never in a response."""
     SESSION_STATE_ACTIVE: _SessionState.ValueType  # 1
-    """SESSION_STATE_ACTIVE takes messages."""
+    """SESSION_STATE_ACTIVE accepts messages."""
     SESSION_STATE_CLOSED: _SessionState.ValueType  # 2
-    """SESSION_STATE_CLOSED was ended by CloseSession."""
+    """SESSION_STATE_CLOSED is set by CloseSession."""
     SESSION_STATE_ARCHIVED: _SessionState.ValueType  # 3
-    """SESSION_STATE_ARCHIVED was put aside when another session was opened."""
+    """SESSION_STATE_ARCHIVED is set when another session is opened."""
 
 class SessionState(_SessionState, metaclass=_SessionStateEnumTypeWrapper):
-    """SessionState says where a session is in its life."""
+    """SessionState is the state of a session."""
 
 SESSION_STATE_UNSPECIFIED: SessionState.ValueType  # 0
-"""SESSION_STATE_UNSPECIFIED is INVALID_ARGUMENT in a request, and never in a reply."""
+"""SESSION_STATE_UNSPECIFIED is INVALID_ARGUMENT in a request, and never in a response."""
 SESSION_STATE_ACTIVE: SessionState.ValueType  # 1
-"""SESSION_STATE_ACTIVE takes messages."""
+"""SESSION_STATE_ACTIVE accepts messages."""
 SESSION_STATE_CLOSED: SessionState.ValueType  # 2
-"""SESSION_STATE_CLOSED was ended by CloseSession."""
+"""SESSION_STATE_CLOSED is set by CloseSession."""
 SESSION_STATE_ARCHIVED: SessionState.ValueType  # 3
-"""SESSION_STATE_ARCHIVED was put aside when another session was opened."""
+"""SESSION_STATE_ARCHIVED is set when another session is opened."""
 Global___SessionState: _TypeAlias = SessionState  # noqa: Y015
 
 class _SessionOnOpen:
@@ -57,21 +57,21 @@ class _SessionOnOpen:
 class _SessionOnOpenEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_SessionOnOpen.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     SESSION_ON_OPEN_UNSPECIFIED: _SessionOnOpen.ValueType  # 0
-    """SESSION_ON_OPEN_UNSPECIFIED means as the service's setting says: ARCHIVE_OTHERS unless it was changed."""
+    """SESSION_ON_OPEN_UNSPECIFIED means the service's setting: ARCHIVE_OTHERS by default."""
     SESSION_ON_OPEN_ARCHIVE_OTHERS: _SessionOnOpen.ValueType  # 1
     """SESSION_ON_OPEN_ARCHIVE_OTHERS makes them ARCHIVED."""
     SESSION_ON_OPEN_KEEP_OTHERS: _SessionOnOpen.ValueType  # 2
-    """SESSION_ON_OPEN_KEEP_OTHERS leaves them as they are."""
+    """SESSION_ON_OPEN_KEEP_OTHERS does not change them."""
 
 class SessionOnOpen(_SessionOnOpen, metaclass=_SessionOnOpenEnumTypeWrapper):
-    """SessionOnOpen says what opening a session does to the other active ones of the same user and project."""
+    """SessionOnOpen selects the effect of opening a session on the other active ones of the same user and project."""
 
 SESSION_ON_OPEN_UNSPECIFIED: SessionOnOpen.ValueType  # 0
-"""SESSION_ON_OPEN_UNSPECIFIED means as the service's setting says: ARCHIVE_OTHERS unless it was changed."""
+"""SESSION_ON_OPEN_UNSPECIFIED means the service's setting: ARCHIVE_OTHERS by default."""
 SESSION_ON_OPEN_ARCHIVE_OTHERS: SessionOnOpen.ValueType  # 1
 """SESSION_ON_OPEN_ARCHIVE_OTHERS makes them ARCHIVED."""
 SESSION_ON_OPEN_KEEP_OTHERS: SessionOnOpen.ValueType  # 2
-"""SESSION_ON_OPEN_KEEP_OTHERS leaves them as they are."""
+"""SESSION_ON_OPEN_KEEP_OTHERS does not change them."""
 Global___SessionOnOpen: _TypeAlias = SessionOnOpen  # noqa: Y015
 
 class _SessionAutoTrim:
@@ -81,30 +81,28 @@ class _SessionAutoTrim:
 class _SessionAutoTrimEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_SessionAutoTrim.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     SESSION_AUTO_TRIM_UNSPECIFIED: _SessionAutoTrim.ValueType  # 0
-    """SESSION_AUTO_TRIM_UNSPECIFIED in a request means as the service's setting says: AT_LIMIT unless it was changed. It is never
-    in a reply.
-    """
+    """SESSION_AUTO_TRIM_UNSPECIFIED in a request means the service's setting: AT_LIMIT by default. Never in a response."""
     SESSION_AUTO_TRIM_AT_LIMIT: _SessionAutoTrim.ValueType  # 1
-    """SESSION_AUTO_TRIM_AT_LIMIT trims it."""
+    """SESSION_AUTO_TRIM_AT_LIMIT trims the session."""
     SESSION_AUTO_TRIM_NEVER: _SessionAutoTrim.ValueType  # 2
-    """SESSION_AUTO_TRIM_NEVER leaves that to TrimSession; the session may grow beyond its limit."""
+    """SESSION_AUTO_TRIM_NEVER does not trim the session; only TrimSession does, and the session may exceed its limit."""
 
 class SessionAutoTrim(_SessionAutoTrim, metaclass=_SessionAutoTrimEnumTypeWrapper):
-    """SessionAutoTrim says whether a session is trimmed by itself when it reaches its limit."""
+    """SessionAutoTrim selects automatic trimming of a session at its limit."""
 
 SESSION_AUTO_TRIM_UNSPECIFIED: SessionAutoTrim.ValueType  # 0
-"""SESSION_AUTO_TRIM_UNSPECIFIED in a request means as the service's setting says: AT_LIMIT unless it was changed. It is never
-in a reply.
-"""
+"""SESSION_AUTO_TRIM_UNSPECIFIED in a request means the service's setting: AT_LIMIT by default. Never in a response."""
 SESSION_AUTO_TRIM_AT_LIMIT: SessionAutoTrim.ValueType  # 1
-"""SESSION_AUTO_TRIM_AT_LIMIT trims it."""
+"""SESSION_AUTO_TRIM_AT_LIMIT trims the session."""
 SESSION_AUTO_TRIM_NEVER: SessionAutoTrim.ValueType  # 2
-"""SESSION_AUTO_TRIM_NEVER leaves that to TrimSession; the session may grow beyond its limit."""
+"""SESSION_AUTO_TRIM_NEVER does not trim the session; only TrimSession does, and the session may exceed its limit."""
 Global___SessionAutoTrim: _TypeAlias = SessionAutoTrim  # noqa: Y015
 
 @_typing.final
 class Session(_message.Message):
-    """Session is one conversation. All fields are output only; CreateSessionRequest names what can be chosen."""
+    """Session is one conversation. All fields are output only; CreateSessionRequest holds the ones that a client can
+    choose.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -127,56 +125,56 @@ class Session(_message.Message):
     TRIM_TIME_FIELD_NUMBER: _builtins.int
     FLUSHED_ORDINAL_FIELD_NUMBER: _builtins.int
     title: _builtins.str
-    """title is what it is called. Empty: nothing."""
+    """title is the title of the session. Empty: none."""
     state: Global___SessionState.ValueType
-    """state says whether it takes messages. Never UNSPECIFIED."""
+    """state is the state of the session. Never UNSPECIFIED."""
     token_limit: _builtins.int
-    """token_limit is at how many tokens of live messages it is full."""
+    """token_limit is the number of tokens of live messages at which the session is full."""
     token_count: _builtins.int
-    """token_count is how many tokens its live messages take."""
+    """token_count is the number of tokens of its live messages."""
     usage_ratio: _builtins.float
-    """usage_ratio is token_count / token_limit; above 1 when what cannot be trimmed is more than the limit."""
+    """usage_ratio is token_count / token_limit; above 1 when the messages that cannot be trimmed exceed the limit."""
     message_count: _builtins.int
-    """message_count is how many live messages it has: those that are neither archived nor deleted."""
+    """message_count is the number of live messages: those that are neither archived nor deleted."""
     archived_message_count: _builtins.int
-    """archived_message_count is how many messages were archived, by trimming or one by one."""
+    """archived_message_count is the number of archived messages, by trimming or one by one."""
     archived_token_count: _builtins.int
-    """archived_token_count is how many tokens these take."""
+    """archived_token_count is the number of tokens of the archived messages."""
     trim_count: _builtins.int
-    """trim_count is how often it was trimmed."""
+    """trim_count is the number of times that the session was trimmed."""
     auto_trim: Global___SessionAutoTrim.ValueType
-    """auto_trim says whether it is trimmed by itself. Never UNSPECIFIED."""
+    """auto_trim selects automatic trimming at the limit. Never UNSPECIFIED."""
     flushed_ordinal: _builtins.int
-    """flushed_ordinal is the ordinal of the last message that memories were extracted from by itself, which happens when
-    the live messages after it take more tokens than the setting `sessions.flush_tokens`, and before a trim. 0: of none.
+    """flushed_ordinal is the ordinal of the last message from which memories were extracted automatically. That happens
+    when the live messages after it exceed the setting `sessions.flush_tokens`, and before a trim. 0: no message.
     """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says where it lives: user, project, the agent that opened it, and the session's own id."""
+        """scope is the identity of the session: user, project, the agent that opened it, and the session's own id."""
 
     @_builtins.property
     def metadata(self) -> _struct_pb2.Struct:
-        """metadata is what it was opened with. Numbers become doubles."""
+        """metadata is the metadata given at creation. Numbers become doubles."""
 
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
-        """create_time is when it was opened first."""
+        """create_time is the time at which the session was first opened."""
 
     @_builtins.property
     def update_time(self) -> _timestamp_pb2.Timestamp:
-        """update_time is when a call last changed it."""
+        """update_time is the time at which a call last changed the session."""
 
     @_builtins.property
     def last_message_time(self) -> _timestamp_pb2.Timestamp:
-        """last_message_time is when messages were last appended. Unset: never."""
+        """last_message_time is the time at which messages were last appended. Unset: never."""
 
     @_builtins.property
     def end_time(self) -> _timestamp_pb2.Timestamp:
-        """end_time is when it was closed or archived. Unset: it is ACTIVE."""
+        """end_time is the time at which the session was closed or archived. Unset: it is ACTIVE."""
 
     @_builtins.property
     def trim_time(self) -> _timestamp_pb2.Timestamp:
-        """trim_time is when it was last trimmed. Unset: never."""
+        """trim_time is the time of the last trim. Unset: never."""
 
     def __init__(
         self,
@@ -210,10 +208,10 @@ Global___Session: _TypeAlias = Session  # noqa: Y015
 
 @_typing.final
 class CreateSessionRequest(_message.Message):
-    """CreateSessionRequest asks to open a session.
+    """CreateSessionRequest holds the options of a new session.
 
-    Errors: ALREADY_EXISTS when a session of that id was opened before, whatever its state (SESSION_EXISTS), and for a
-    request_id used for another request (REQUEST_ID_REUSED).
+    Errors: ALREADY_EXISTS when a session of that id exists, in any state (SESSION_EXISTS), and for a request_id used for
+    another request (REQUEST_ID_REUSED).
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -228,21 +226,21 @@ class CreateSessionRequest(_message.Message):
     title: _builtins.str
     """title is a short heading for people. At most 512 characters. Empty: none."""
     token_limit: _builtins.int
-    """token_limit is at how many tokens the session is full: 100 to 10 000 000. 0: as the service's setting says, 64 000
-    unless it was changed.
+    """token_limit is the number of tokens at which the session is full: 100 to 10 000 000. 0: the service's setting, 64
+    000 by default.
     """
     auto_trim: Global___SessionAutoTrim.ValueType
-    """auto_trim says whether it is trimmed by itself. Unspecified: as the service's setting says."""
+    """auto_trim selects automatic trimming at the limit. Unspecified: the service's setting."""
     on_open: Global___SessionOnOpen.ValueType
-    """on_open says what happens to the other active sessions. Unspecified: as the service's setting says."""
+    """on_open selects the effect on the other active sessions. Unspecified: the service's setting."""
     request_id: _builtins.str
-    """request_id makes a repetition safe. Any string of at most 128 characters; a UUID is advised. Empty: a repetition is
-    a new request.
+    """request_id makes retries idempotent: see MemoryService. At most 128 characters. Empty: a repetition is a new
+    request.
     """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says where the session lives, and by its session_id what it is called. Without a session_id the service makes
-        one: see Session.scope.
+        """scope is the owner, the project and the id of the session. Without a session_id the service generates one: see
+        Session.scope.
         """
 
     @_builtins.property
@@ -294,11 +292,11 @@ Global___CreateSessionResponse: _TypeAlias = CreateSessionResponse  # noqa: Y015
 
 @_typing.final
 class AppendMessagesRequest(_message.Message):
-    """AppendMessagesRequest asks to append messages.
+    """AppendMessagesRequest holds the messages to append.
 
     Errors: NOT_FOUND (SESSION_NOT_FOUND); FAILED_PRECONDITION when the session is closed or archived
-    (SESSION_NOT_ACTIVE); ALREADY_EXISTS (REQUEST_ID_REUSED); INVALID_ARGUMENT also when one message takes more tokens
-    than the session may hold. Nothing is changed then.
+    (SESSION_NOT_ACTIVE); ALREADY_EXISTS (REQUEST_ID_REUSED); INVALID_ARGUMENT also when one message has more tokens than
+    the session may hold. Nothing is changed then.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -308,14 +306,14 @@ class AppendMessagesRequest(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     WAIT_FOR_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
-    """request_id makes a repetition safe. Any string of at most 128 characters; a UUID is advised. Empty: a repetition is
-    a new request.
+    """request_id makes retries idempotent: see MemoryService. At most 128 characters. Empty: a repetition is a new
+    request.
     """
     wait_for: _types_pb2.WaitFor.ValueType
-    """wait_for says when to return. Unspecified: STORED."""
+    """wait_for selects the point at which the call returns: see WaitFor. Unspecified: STORED."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope names the session by its session_id. With session_id. Its agent_id says which agent appends."""
+        """scope selects the session by its session_id, which is required. Its agent_id is the agent that appends."""
 
     @_builtins.property
     def messages(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.ChatMessage]:
@@ -339,7 +337,7 @@ Global___AppendMessagesRequest: _TypeAlias = AppendMessagesRequest  # noqa: Y015
 
 @_typing.final
 class AppendedMessage(_message.Message):
-    """AppendedMessage says where a message went."""
+    """AppendedMessage is the position of one appended message."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -347,11 +345,11 @@ class AppendedMessage(_message.Message):
     ORDINAL_FIELD_NUMBER: _builtins.int
     TOKEN_COUNT_FIELD_NUMBER: _builtins.int
     memory_id: _builtins.str
-    """memory_id is the id of the memory that holds it."""
+    """memory_id is the id of the memory that holds the message."""
     ordinal: _builtins.int
-    """ordinal is its place in the session."""
+    """ordinal is the position of the message in the session."""
     token_count: _builtins.int
-    """token_count is how many tokens it takes."""
+    """token_count is the number of tokens of the message."""
     def __init__(
         self,
         *,
@@ -369,7 +367,7 @@ Global___AppendedMessage: _TypeAlias = AppendedMessage  # noqa: Y015
 
 @_typing.final
 class AppendMessagesResponse(_message.Message):
-    """AppendMessagesResponse says where the messages went."""
+    """AppendMessagesResponse holds the positions of the messages."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -379,18 +377,18 @@ class AppendMessagesResponse(_message.Message):
     TRIMMING_FIELD_NUMBER: _builtins.int
     CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
     token_count: _builtins.int
-    """token_count is how many tokens the session's live messages take now."""
+    """token_count is the number of tokens of the session's live messages now."""
     token_limit: _builtins.int
-    """token_limit is at how many it is full."""
+    """token_limit is the number of tokens at which the session is full."""
     trimming: _builtins.bool
     """trimming is true when the limit was reached and the session is being trimmed in the background. It is false when
-    there is nothing to drop but system messages, pinned ones and the last one: these stay even beyond the limit.
+    only system messages, pinned ones and the last one remain: these stay even beyond the limit.
     """
     consistency_token: _builtins.str
-    """consistency_token makes a later search see the messages: SearchRequest.consistency_token. Never empty."""
+    """consistency_token makes later searches include this change: see MemoryService. Never empty."""
     @_builtins.property
     def messages(self) -> _containers.RepeatedCompositeFieldContainer[Global___AppendedMessage]:
-        """messages are as many as the request's, in their order; their ordinals follow one another."""
+        """messages correspond to those of the request, in their order; their ordinals are consecutive."""
 
     def __init__(
         self,
@@ -411,7 +409,7 @@ Global___AppendMessagesResponse: _TypeAlias = AppendMessagesResponse  # noqa: Y0
 
 @_typing.final
 class GetSessionRequest(_message.Message):
-    """GetSessionRequest asks for one session.
+    """GetSessionRequest selects one session.
 
     Errors: NOT_FOUND (SESSION_NOT_FOUND).
     """
@@ -421,7 +419,7 @@ class GetSessionRequest(_message.Message):
     SCOPE_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope names the session by its session_id. With session_id."""
+        """scope selects the session by its session_id, which is required."""
 
     def __init__(
         self,
@@ -438,14 +436,14 @@ Global___GetSessionRequest: _TypeAlias = GetSessionRequest  # noqa: Y015
 
 @_typing.final
 class GetSessionResponse(_message.Message):
-    """GetSessionResponse holds the session asked for."""
+    """GetSessionResponse holds the requested session."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     SESSION_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def session(self) -> Global___Session:
-        """session is the session as it is now. Always set."""
+        """session is the present state of the session. Always set."""
 
     def __init__(
         self,
@@ -462,9 +460,9 @@ Global___GetSessionResponse: _TypeAlias = GetSessionResponse  # noqa: Y015
 
 @_typing.final
 class ListSessionsRequest(_message.Message):
-    """ListSessionsRequest asks for the sessions of a project.
+    """ListSessionsRequest selects the sessions of a project.
 
-    Errors: none of its own; a page_token that is not of the same request is INVALID_ARGUMENT.
+    Errors: none of its own; a page_token of another request is INVALID_ARGUMENT.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -474,20 +472,18 @@ class ListSessionsRequest(_message.Message):
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     page_size: _builtins.int
-    """page_size is how many sessions a page may hold: 1 to 1 000. 0: 50."""
+    """page_size is the maximum number of sessions on a page: 1 to 1 000. 0: 50."""
     page_token: _builtins.str
-    """page_token is next_page_token of the page before. Empty: the first page. All other fields but page_size must be as
-    they were.
-    """
+    """page_token is the next_page_token of the previous page: see MemoryService. Empty: the first page."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope says whose sessions: those of its user in exactly its project, without one the global ones. Agent and session
-        do not matter.
+        """scope selects the sessions of its user in exactly its project, without one the global ones. agent_id and session_id
+        are ignored.
         """
 
     @_builtins.property
     def states(self) -> _containers.RepeatedScalarFieldContainer[Global___SessionState.ValueType]:
-        """states: the session is in one of these states. At most 3. Empty: in any."""
+        """states are the states to list. At most 3. Empty: all."""
 
     def __init__(
         self,
@@ -507,17 +503,17 @@ Global___ListSessionsRequest: _TypeAlias = ListSessionsRequest  # noqa: Y015
 
 @_typing.final
 class ListSessionsResponse(_message.Message):
-    """ListSessionsResponse is one page."""
+    """ListSessionsResponse is one page of sessions."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     SESSIONS_FIELD_NUMBER: _builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
-    """next_page_token asks for the next page. Empty: this was the last."""
+    """next_page_token is the page_token of the next page. Empty: this is the last page."""
     @_builtins.property
     def sessions(self) -> _containers.RepeatedCompositeFieldContainer[Global___Session]:
-        """sessions are in the order of their opening, the newest first."""
+        """sessions are ordered by the time of their opening, newest first."""
 
     def __init__(
         self,
@@ -535,9 +531,9 @@ Global___ListSessionsResponse: _TypeAlias = ListSessionsResponse  # noqa: Y015
 
 @_typing.final
 class ListMessagesRequest(_message.Message):
-    """ListMessagesRequest asks for the messages of a session.
+    """ListMessagesRequest selects the messages of a session.
 
-    Errors: NOT_FOUND (SESSION_NOT_FOUND); a page_token that is not of the same request is INVALID_ARGUMENT.
+    Errors: NOT_FOUND (SESSION_NOT_FOUND); a page_token of another request is INVALID_ARGUMENT.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -548,18 +544,16 @@ class ListMessagesRequest(_message.Message):
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     include_archived: _builtins.bool
-    """include_archived returns archived messages too. False: only those in use. Deleted ones are never returned."""
+    """include_archived adds archived messages. False: only live ones. Deleted messages are never returned."""
     newest_first: _builtins.bool
-    """newest_first turns the order round."""
+    """newest_first reverses the order."""
     page_size: _builtins.int
-    """page_size is how many messages a page may hold: 1 to 1 000. 0: 50."""
+    """page_size is the maximum number of messages on a page: 1 to 1 000. 0: 50."""
     page_token: _builtins.str
-    """page_token is next_page_token of the page before. Empty: the first page. All other fields but page_size must be as
-    they were.
-    """
+    """page_token is the next_page_token of the previous page: see MemoryService. Empty: the first page."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope names the session by its session_id. With session_id."""
+        """scope selects the session by its session_id, which is required."""
 
     def __init__(
         self,
@@ -580,17 +574,17 @@ Global___ListMessagesRequest: _TypeAlias = ListMessagesRequest  # noqa: Y015
 
 @_typing.final
 class ListMessagesResponse(_message.Message):
-    """ListMessagesResponse is one page."""
+    """ListMessagesResponse is one page of messages."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     MESSAGES_FIELD_NUMBER: _builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
-    """next_page_token asks for the next page. Empty: this was the last."""
+    """next_page_token is the page_token of the next page. Empty: this is the last page."""
     @_builtins.property
     def messages(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.ChatMessage]:
-        """messages are in the order of their ordinals, or the other way round."""
+        """messages are ordered by ordinal, ascending unless newest_first is set."""
 
     def __init__(
         self,
@@ -608,9 +602,9 @@ Global___ListMessagesResponse: _TypeAlias = ListMessagesResponse  # noqa: Y015
 
 @_typing.final
 class TrimSessionRequest(_message.Message):
-    """TrimSessionRequest asks to trim a session. Dropped are the oldest messages that are not protected, until the target is
-    met: system messages and pinned ones stay, even when they are more than the target, and of the last rounds as many as
-    keep_rounds says. What a tool answered goes with the message that called it.
+    """TrimSessionRequest holds the target of a trim. The call archives the oldest unprotected messages until the target is
+    met: system messages and pinned ones stay, even when they exceed the target, and so do the last rounds up to
+    keep_rounds. The response of a tool is archived together with the message that called it.
 
     Errors: NOT_FOUND (SESSION_NOT_FOUND); FAILED_PRECONDITION when the session is closed or archived
     (SESSION_NOT_ACTIVE); ALREADY_EXISTS (REQUEST_ID_REUSED).
@@ -624,25 +618,25 @@ class TrimSessionRequest(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     WAIT_FOR_FIELD_NUMBER: _builtins.int
     target_tokens: _builtins.int
-    """target_tokens is how many tokens may remain: 0 to 10 000 000. Absent: the share of the limit that the service's
-    setting says, half unless it was changed.
+    """target_tokens is the maximum number of tokens that remain: 0 to 10 000 000. Absent: the share of the limit in the
+    service's setting, half by default.
     """
     keep_rounds: _builtins.int
-    """keep_rounds is how many of the last rounds stay at most: 0 to 100; a round begins with a user's message.
-    Absent: as many as the service's setting says, 3 unless it was changed, and fewer of them when they are large.
-    Without target_tokens as many stay as fit in the share of the limit that remains, with it as many as fit in the
-    limit; the last one stays while that leaves the session below its limit. A last round that is larger loses its
-    oldest messages, too, so that only system messages, pinned ones and the last message can fill a session.
+    """keep_rounds is the maximum number of last rounds that stay: 0 to 100; a round begins with a user's message. Absent:
+    the service's setting, 3 by default, and fewer when they are large. Without target_tokens, rounds stay as long as
+    they fit into the share of the limit that remains, with it as long as they fit into the limit; the last one stays
+    if that leaves the session below its limit. A larger last round loses its oldest messages, too, so that only system
+    messages, pinned ones and the last message can fill a session.
     """
     request_id: _builtins.str
-    """request_id makes a repetition safe. Any string of at most 128 characters; a UUID is advised. Empty: a repetition is
-    a new request.
+    """request_id makes retries idempotent: see MemoryService. At most 128 characters. Empty: a repetition is a new
+    request.
     """
     wait_for: _types_pb2.WaitFor.ValueType
-    """wait_for says when to return. Unspecified: STORED."""
+    """wait_for selects the point at which the call returns: see WaitFor. Unspecified: STORED."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope names the session by its session_id. With session_id."""
+        """scope selects the session by its session_id, which is required."""
 
     def __init__(
         self,
@@ -670,7 +664,7 @@ Global___TrimSessionRequest: _TypeAlias = TrimSessionRequest  # noqa: Y015
 
 @_typing.final
 class TrimSessionResponse(_message.Message):
-    """TrimSessionResponse says what was trimmed."""
+    """TrimSessionResponse holds the result of a trim."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -680,18 +674,19 @@ class TrimSessionResponse(_message.Message):
     TOKEN_COUNT_FIELD_NUMBER: _builtins.int
     CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
     archived_message_count: _builtins.int
-    """archived_message_count is how many messages were archived."""
+    """archived_message_count is the number of archived messages."""
     archived_token_count: _builtins.int
-    """archived_token_count is how many tokens they took."""
+    """archived_token_count is the number of tokens of the archived messages."""
     token_count: _builtins.int
-    """token_count is how many tokens the session's live messages take now."""
+    """token_count is the number of tokens of the session's live messages now."""
     consistency_token: _builtins.str
-    """consistency_token makes a later search see the change: SearchRequest.consistency_token. Never empty."""
+    """consistency_token makes later searches include this change: see MemoryService. Never empty."""
     @_builtins.property
     def summary(self) -> _types_pb2.Memory:
-        """summary is the memory that stands for what was dropped: layer SHORT_TERM, kind SUMMARY, with the session_id,
-        first_ordinal, last_ordinal and message_count in its metadata, and the last 64 originals in related_ids. Unset when
-        nothing was dropped, or when a repeated request finds it removed for good.
+        """summary is the summary of the archived messages, a memory of layer SHORT_TERM and kind SUMMARY, with the
+        session_id, first_ordinal, last_ordinal and message_count in its metadata, and the last 64 originals in
+        related_ids. Unset when nothing was archived, or when the summary of a repeated request has been permanently
+        deleted.
         """
 
     def __init__(
@@ -713,7 +708,7 @@ Global___TrimSessionResponse: _TypeAlias = TrimSessionResponse  # noqa: Y015
 
 @_typing.final
 class CloseSessionRequest(_message.Message):
-    """CloseSessionRequest asks to end a session.
+    """CloseSessionRequest selects the session to close.
 
     Errors: NOT_FOUND (SESSION_NOT_FOUND); ALREADY_EXISTS (REQUEST_ID_REUSED).
     """
@@ -723,12 +718,12 @@ class CloseSessionRequest(_message.Message):
     SCOPE_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
-    """request_id makes a repetition safe. Any string of at most 128 characters; a UUID is advised. Empty: a repetition is
-    a new request.
+    """request_id makes retries idempotent: see MemoryService. At most 128 characters. Empty: a repetition is a new
+    request.
     """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope names the session by its session_id. With session_id."""
+        """scope selects the session by its session_id, which is required."""
 
     def __init__(
         self,
@@ -753,7 +748,7 @@ class CloseSessionResponse(_message.Message):
     SESSION_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def session(self) -> Global___Session:
-        """session is the session as it is now. Always set."""
+        """session is the present state of the session. Always set."""
 
     def __init__(
         self,
@@ -770,7 +765,7 @@ Global___CloseSessionResponse: _TypeAlias = CloseSessionResponse  # noqa: Y015
 
 @_typing.final
 class ReopenSessionRequest(_message.Message):
-    """ReopenSessionRequest asks to go on with a session.
+    """ReopenSessionRequest selects the session to reopen.
 
     Errors: NOT_FOUND (SESSION_NOT_FOUND); ALREADY_EXISTS (REQUEST_ID_REUSED).
     """
@@ -781,14 +776,14 @@ class ReopenSessionRequest(_message.Message):
     ON_OPEN_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     on_open: Global___SessionOnOpen.ValueType
-    """on_open says what happens to the other active sessions of the project. Unspecified: as the service's setting says."""
+    """on_open selects the effect on the other active sessions of the project. Unspecified: the service's setting."""
     request_id: _builtins.str
-    """request_id makes a repetition safe. Any string of at most 128 characters; a UUID is advised. Empty: a repetition is
-    a new request.
+    """request_id makes retries idempotent: see MemoryService. At most 128 characters. Empty: a repetition is a new
+    request.
     """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
-        """scope names the session by its session_id. With session_id."""
+        """scope selects the session by its session_id, which is required."""
 
     def __init__(
         self,
@@ -807,14 +802,14 @@ Global___ReopenSessionRequest: _TypeAlias = ReopenSessionRequest  # noqa: Y015
 
 @_typing.final
 class ReopenSessionResponse(_message.Message):
-    """ReopenSessionResponse holds the session."""
+    """ReopenSessionResponse holds the reopened session."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     SESSION_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def session(self) -> Global___Session:
-        """session is the session as it is now. Always set."""
+        """session is the present state of the session. Always set."""
 
     def __init__(
         self,

@@ -26,19 +26,18 @@ if _version_not_supported:
 
 
 class SessionServiceStub(object):
-    """SessionService keeps conversations: it appends their messages, reads them in order, and trims them when they grow
-    beyond what a model can take.
+    """SessionService stores conversations: it appends their messages, reads them in order, and trims them to a token limit.
 
-    A session is named by `scope.session_id` within exactly `scope.user_id` and `scope.project_id`; the agent that opened
-    it does not name it. Each message is a memory as well, of kind MESSAGE and layer SESSION: searches find it from within
-    its session, and from elsewhere when they ask for it (Filter.session_visibility).
+    A session is identified by `scope.session_id` within exactly `scope.user_id` and `scope.project_id`; the agent that
+    opened it is not part of its identity. Each message is also a memory, of kind MESSAGE and layer SESSION: searches
+    find it from within its session, and from outside with Filter.session_visibility.
 
-    Every mutation is one transaction and takes a `request_id`, as those of MemoryService do. Beside the errors that a
-    request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at once), RESOURCE_EXHAUSTED
-    (LIMIT_EXCEEDED, or a message over the server's size limit), UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and
-    INTERNAL. ErrorReason says what to do then.
-    Where the service asks for API keys, also with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and
-    PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
+    Every mutation is one transaction and takes a `request_id`, as in MemoryService. In addition to the errors that a
+    request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at once),
+    RESOURCE_EXHAUSTED (LIMIT_EXCEEDED, or a message over the server's size limit), UNAVAILABLE (BACKEND_UNAVAILABLE),
+    DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling. If the service requires API keys, every call may
+    also fail with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and PERMISSION_DENIED
+    (PERMISSION_DENIED): see ApiKeyRole.
     """
 
     def __init__(self, channel):
@@ -90,23 +89,22 @@ class SessionServiceStub(object):
 
 
 class SessionServiceServicer(object):
-    """SessionService keeps conversations: it appends their messages, reads them in order, and trims them when they grow
-    beyond what a model can take.
+    """SessionService stores conversations: it appends their messages, reads them in order, and trims them to a token limit.
 
-    A session is named by `scope.session_id` within exactly `scope.user_id` and `scope.project_id`; the agent that opened
-    it does not name it. Each message is a memory as well, of kind MESSAGE and layer SESSION: searches find it from within
-    its session, and from elsewhere when they ask for it (Filter.session_visibility).
+    A session is identified by `scope.session_id` within exactly `scope.user_id` and `scope.project_id`; the agent that
+    opened it is not part of its identity. Each message is also a memory, of kind MESSAGE and layer SESSION: searches
+    find it from within its session, and from outside with Filter.session_visibility.
 
-    Every mutation is one transaction and takes a `request_id`, as those of MemoryService do. Beside the errors that a
-    request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at once), RESOURCE_EXHAUSTED
-    (LIMIT_EXCEEDED, or a message over the server's size limit), UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and
-    INTERNAL. ErrorReason says what to do then.
-    Where the service asks for API keys, also with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and
-    PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
+    Every mutation is one transaction and takes a `request_id`, as in MemoryService. In addition to the errors that a
+    request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at once),
+    RESOURCE_EXHAUSTED (LIMIT_EXCEEDED, or a message over the server's size limit), UNAVAILABLE (BACKEND_UNAVAILABLE),
+    DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling. If the service requires API keys, every call may
+    also fail with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and PERMISSION_DENIED
+    (PERMISSION_DENIED): see ApiKeyRole.
     """
 
     def CreateSession(self, request, context):
-        """CreateSession opens a session. As the settings or on_open say, the other active sessions of the same user and
+        """CreateSession opens a session. Depending on the settings or on_open, the other active sessions of the same user and
         project become ARCHIVED, whichever agent opened them.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -122,48 +120,48 @@ class SessionServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def GetSession(self, request, context):
-        """GetSession returns one session, whatever its state. It always sees every change acknowledged before.
+        """GetSession returns one session in any state. It sees every change acknowledged before the call.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListSessions(self, request, context):
-        """ListSessions returns the sessions of a project, the newest first, page by page.
+        """ListSessions returns the sessions of a project, newest first, page by page.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListMessages(self, request, context):
-        """ListMessages returns the messages of a session in their order, page by page. It always sees every change
-        acknowledged before, and it does not count as an access.
+        """ListMessages returns the messages of a session in their order, page by page. It sees every change acknowledged
+        before the call, and it does not count as an access.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def TrimSession(self, request, context):
-        """TrimSession archives the oldest messages of an active session and stores a summary of them, as happens by itself at
-        the limit. The summary takes a quarter of their tokens at most, or 40 when that is more. A language model writes it
-        where one is configured and answers within a minute; else it is made of the sentences that say most. Nothing is
-        lost: ListMessages with include_archived returns the originals. What the session's messages say that is worth
-        remembering is extracted first, as by MemoryService.FlushMessages, unless the setting `sessions.flush_tokens` is 0.
+        """TrimSession archives the oldest messages of an active session and stores a summary of them, as the service does
+        automatically at the limit. The summary has at most a quarter of their tokens, or 40 if that is more. The language
+        model writes it if one is configured and responds within a minute; otherwise it consists of the most informative
+        sentences. Nothing is lost: ListMessages with include_archived returns the originals. Before the trim, memories are
+        extracted from the messages, as by MemoryService.FlushMessages, unless the setting `sessions.flush_tokens` is 0.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CloseSession(self, request, context):
-        """CloseSession ends a session. It stays readable and can be reopened; closing a closed one changes nothing.
+        """CloseSession ends a session. It stays readable and can be reopened; closing a closed one has no effect.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ReopenSession(self, request, context):
-        """ReopenSession makes a closed or archived session ACTIVE again; reopening an active one changes nothing. The others
-        are treated as by CreateSession.
+        """ReopenSession makes a closed or archived session ACTIVE again; reopening an active one has no effect. The other
+        sessions are treated as in CreateSession.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -221,19 +219,18 @@ def add_SessionServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class SessionService(object):
-    """SessionService keeps conversations: it appends their messages, reads them in order, and trims them when they grow
-    beyond what a model can take.
+    """SessionService stores conversations: it appends their messages, reads them in order, and trims them to a token limit.
 
-    A session is named by `scope.session_id` within exactly `scope.user_id` and `scope.project_id`; the agent that opened
-    it does not name it. Each message is a memory as well, of kind MESSAGE and layer SESSION: searches find it from within
-    its session, and from elsewhere when they ask for it (Filter.session_visibility).
+    A session is identified by `scope.session_id` within exactly `scope.user_id` and `scope.project_id`; the agent that
+    opened it is not part of its identity. Each message is also a memory, of kind MESSAGE and layer SESSION: searches
+    find it from within its session, and from outside with Filter.session_visibility.
 
-    Every mutation is one transaction and takes a `request_id`, as those of MemoryService do. Beside the errors that a
-    request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at once), RESOURCE_EXHAUSTED
-    (LIMIT_EXCEEDED, or a message over the server's size limit), UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and
-    INTERNAL. ErrorReason says what to do then.
-    Where the service asks for API keys, also with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and
-    PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
+    Every mutation is one transaction and takes a `request_id`, as in MemoryService. In addition to the errors that a
+    request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at once),
+    RESOURCE_EXHAUSTED (LIMIT_EXCEEDED, or a message over the server's size limit), UNAVAILABLE (BACKEND_UNAVAILABLE),
+    DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling. If the service requires API keys, every call may
+    also fail with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and PERMISSION_DENIED
+    (PERMISSION_DENIED): see ApiKeyRole.
     """
 
     @staticmethod

@@ -27,19 +27,18 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class SessionServiceStub:
-    """SessionService keeps conversations: it appends their messages, reads them in order, and trims them when they grow
-    beyond what a model can take.
+    """SessionService stores conversations: it appends their messages, reads them in order, and trims them to a token limit.
 
-    A session is named by `scope.session_id` within exactly `scope.user_id` and `scope.project_id`; the agent that opened
-    it does not name it. Each message is a memory as well, of kind MESSAGE and layer SESSION: searches find it from within
-    its session, and from elsewhere when they ask for it (Filter.session_visibility).
+    A session is identified by `scope.session_id` within exactly `scope.user_id` and `scope.project_id`; the agent that
+    opened it is not part of its identity. Each message is also a memory, of kind MESSAGE and layer SESSION: searches
+    find it from within its session, and from outside with Filter.session_visibility.
 
-    Every mutation is one transaction and takes a `request_id`, as those of MemoryService do. Beside the errors that a
-    request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at once), RESOURCE_EXHAUSTED
-    (LIMIT_EXCEEDED, or a message over the server's size limit), UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and
-    INTERNAL. ErrorReason says what to do then.
-    Where the service asks for API keys, also with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and
-    PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
+    Every mutation is one transaction and takes a `request_id`, as in MemoryService. In addition to the errors that a
+    request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at once),
+    RESOURCE_EXHAUSTED (LIMIT_EXCEEDED, or a message over the server's size limit), UNAVAILABLE (BACKEND_UNAVAILABLE),
+    DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling. If the service requires API keys, every call may
+    also fail with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and PERMISSION_DENIED
+    (PERMISSION_DENIED): see ApiKeyRole.
     """
 
     @_typing.overload
@@ -47,7 +46,7 @@ class SessionServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> SessionServiceAsyncStub: ...
     CreateSession: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.CreateSessionRequest, _session_service_pb2.CreateSessionResponse]
-    """CreateSession opens a session. As the settings or on_open say, the other active sessions of the same user and
+    """CreateSession opens a session. Depending on the settings or on_open, the other active sessions of the same user and
     project become ARCHIVED, whichever agent opened them.
     """
     AppendMessages: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.AppendMessagesRequest, _session_service_pb2.AppendMessagesResponse]
@@ -55,47 +54,46 @@ class SessionServiceStub:
     returns OK. A session that has reached its limit is trimmed soon after, in the background.
     """
     GetSession: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.GetSessionRequest, _session_service_pb2.GetSessionResponse]
-    """GetSession returns one session, whatever its state. It always sees every change acknowledged before."""
+    """GetSession returns one session in any state. It sees every change acknowledged before the call."""
     ListSessions: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.ListSessionsRequest, _session_service_pb2.ListSessionsResponse]
-    """ListSessions returns the sessions of a project, the newest first, page by page."""
+    """ListSessions returns the sessions of a project, newest first, page by page."""
     ListMessages: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.ListMessagesRequest, _session_service_pb2.ListMessagesResponse]
-    """ListMessages returns the messages of a session in their order, page by page. It always sees every change
-    acknowledged before, and it does not count as an access.
+    """ListMessages returns the messages of a session in their order, page by page. It sees every change acknowledged
+    before the call, and it does not count as an access.
     """
     TrimSession: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.TrimSessionRequest, _session_service_pb2.TrimSessionResponse]
-    """TrimSession archives the oldest messages of an active session and stores a summary of them, as happens by itself at
-    the limit. The summary takes a quarter of their tokens at most, or 40 when that is more. A language model writes it
-    where one is configured and answers within a minute; else it is made of the sentences that say most. Nothing is
-    lost: ListMessages with include_archived returns the originals. What the session's messages say that is worth
-    remembering is extracted first, as by MemoryService.FlushMessages, unless the setting `sessions.flush_tokens` is 0.
+    """TrimSession archives the oldest messages of an active session and stores a summary of them, as the service does
+    automatically at the limit. The summary has at most a quarter of their tokens, or 40 if that is more. The language
+    model writes it if one is configured and responds within a minute; otherwise it consists of the most informative
+    sentences. Nothing is lost: ListMessages with include_archived returns the originals. Before the trim, memories are
+    extracted from the messages, as by MemoryService.FlushMessages, unless the setting `sessions.flush_tokens` is 0.
     """
     CloseSession: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.CloseSessionRequest, _session_service_pb2.CloseSessionResponse]
-    """CloseSession ends a session. It stays readable and can be reopened; closing a closed one changes nothing."""
+    """CloseSession ends a session. It stays readable and can be reopened; closing a closed one has no effect."""
     ReopenSession: _grpc.UnaryUnaryMultiCallable[_session_service_pb2.ReopenSessionRequest, _session_service_pb2.ReopenSessionResponse]
-    """ReopenSession makes a closed or archived session ACTIVE again; reopening an active one changes nothing. The others
-    are treated as by CreateSession.
+    """ReopenSession makes a closed or archived session ACTIVE again; reopening an active one has no effect. The other
+    sessions are treated as in CreateSession.
     """
 
 @_typing.type_check_only
 class SessionServiceAsyncStub(SessionServiceStub):
-    """SessionService keeps conversations: it appends their messages, reads them in order, and trims them when they grow
-    beyond what a model can take.
+    """SessionService stores conversations: it appends their messages, reads them in order, and trims them to a token limit.
 
-    A session is named by `scope.session_id` within exactly `scope.user_id` and `scope.project_id`; the agent that opened
-    it does not name it. Each message is a memory as well, of kind MESSAGE and layer SESSION: searches find it from within
-    its session, and from elsewhere when they ask for it (Filter.session_visibility).
+    A session is identified by `scope.session_id` within exactly `scope.user_id` and `scope.project_id`; the agent that
+    opened it is not part of its identity. Each message is also a memory, of kind MESSAGE and layer SESSION: searches
+    find it from within its session, and from outside with Filter.session_visibility.
 
-    Every mutation is one transaction and takes a `request_id`, as those of MemoryService do. Beside the errors that a
-    request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at once), RESOURCE_EXHAUSTED
-    (LIMIT_EXCEEDED, or a message over the server's size limit), UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and
-    INTERNAL. ErrorReason says what to do then.
-    Where the service asks for API keys, also with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and
-    PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
+    Every mutation is one transaction and takes a `request_id`, as in MemoryService. In addition to the errors that a
+    request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at once),
+    RESOURCE_EXHAUSTED (LIMIT_EXCEEDED, or a message over the server's size limit), UNAVAILABLE (BACKEND_UNAVAILABLE),
+    DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling. If the service requires API keys, every call may
+    also fail with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and PERMISSION_DENIED
+    (PERMISSION_DENIED): see ApiKeyRole.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     CreateSession: _aio.UnaryUnaryMultiCallable[_session_service_pb2.CreateSessionRequest, _session_service_pb2.CreateSessionResponse]  # type: ignore[assignment]
-    """CreateSession opens a session. As the settings or on_open say, the other active sessions of the same user and
+    """CreateSession opens a session. Depending on the settings or on_open, the other active sessions of the same user and
     project become ARCHIVED, whichever agent opened them.
     """
     AppendMessages: _aio.UnaryUnaryMultiCallable[_session_service_pb2.AppendMessagesRequest, _session_service_pb2.AppendMessagesResponse]  # type: ignore[assignment]
@@ -103,41 +101,40 @@ class SessionServiceAsyncStub(SessionServiceStub):
     returns OK. A session that has reached its limit is trimmed soon after, in the background.
     """
     GetSession: _aio.UnaryUnaryMultiCallable[_session_service_pb2.GetSessionRequest, _session_service_pb2.GetSessionResponse]  # type: ignore[assignment]
-    """GetSession returns one session, whatever its state. It always sees every change acknowledged before."""
+    """GetSession returns one session in any state. It sees every change acknowledged before the call."""
     ListSessions: _aio.UnaryUnaryMultiCallable[_session_service_pb2.ListSessionsRequest, _session_service_pb2.ListSessionsResponse]  # type: ignore[assignment]
-    """ListSessions returns the sessions of a project, the newest first, page by page."""
+    """ListSessions returns the sessions of a project, newest first, page by page."""
     ListMessages: _aio.UnaryUnaryMultiCallable[_session_service_pb2.ListMessagesRequest, _session_service_pb2.ListMessagesResponse]  # type: ignore[assignment]
-    """ListMessages returns the messages of a session in their order, page by page. It always sees every change
-    acknowledged before, and it does not count as an access.
+    """ListMessages returns the messages of a session in their order, page by page. It sees every change acknowledged
+    before the call, and it does not count as an access.
     """
     TrimSession: _aio.UnaryUnaryMultiCallable[_session_service_pb2.TrimSessionRequest, _session_service_pb2.TrimSessionResponse]  # type: ignore[assignment]
-    """TrimSession archives the oldest messages of an active session and stores a summary of them, as happens by itself at
-    the limit. The summary takes a quarter of their tokens at most, or 40 when that is more. A language model writes it
-    where one is configured and answers within a minute; else it is made of the sentences that say most. Nothing is
-    lost: ListMessages with include_archived returns the originals. What the session's messages say that is worth
-    remembering is extracted first, as by MemoryService.FlushMessages, unless the setting `sessions.flush_tokens` is 0.
+    """TrimSession archives the oldest messages of an active session and stores a summary of them, as the service does
+    automatically at the limit. The summary has at most a quarter of their tokens, or 40 if that is more. The language
+    model writes it if one is configured and responds within a minute; otherwise it consists of the most informative
+    sentences. Nothing is lost: ListMessages with include_archived returns the originals. Before the trim, memories are
+    extracted from the messages, as by MemoryService.FlushMessages, unless the setting `sessions.flush_tokens` is 0.
     """
     CloseSession: _aio.UnaryUnaryMultiCallable[_session_service_pb2.CloseSessionRequest, _session_service_pb2.CloseSessionResponse]  # type: ignore[assignment]
-    """CloseSession ends a session. It stays readable and can be reopened; closing a closed one changes nothing."""
+    """CloseSession ends a session. It stays readable and can be reopened; closing a closed one has no effect."""
     ReopenSession: _aio.UnaryUnaryMultiCallable[_session_service_pb2.ReopenSessionRequest, _session_service_pb2.ReopenSessionResponse]  # type: ignore[assignment]
-    """ReopenSession makes a closed or archived session ACTIVE again; reopening an active one changes nothing. The others
-    are treated as by CreateSession.
+    """ReopenSession makes a closed or archived session ACTIVE again; reopening an active one has no effect. The other
+    sessions are treated as in CreateSession.
     """
 
 class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
-    """SessionService keeps conversations: it appends their messages, reads them in order, and trims them when they grow
-    beyond what a model can take.
+    """SessionService stores conversations: it appends their messages, reads them in order, and trims them to a token limit.
 
-    A session is named by `scope.session_id` within exactly `scope.user_id` and `scope.project_id`; the agent that opened
-    it does not name it. Each message is a memory as well, of kind MESSAGE and layer SESSION: searches find it from within
-    its session, and from elsewhere when they ask for it (Filter.session_visibility).
+    A session is identified by `scope.session_id` within exactly `scope.user_id` and `scope.project_id`; the agent that
+    opened it is not part of its identity. Each message is also a memory, of kind MESSAGE and layer SESSION: searches
+    find it from within its session, and from outside with Filter.session_visibility.
 
-    Every mutation is one transaction and takes a `request_id`, as those of MemoryService do. Beside the errors that a
-    request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at once), RESOURCE_EXHAUSTED
-    (LIMIT_EXCEEDED, or a message over the server's size limit), UNAVAILABLE (BACKEND_UNAVAILABLE), DEADLINE_EXCEEDED and
-    INTERNAL. ErrorReason says what to do then.
-    Where the service asks for API keys, also with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and
-    PERMISSION_DENIED (PERMISSION_DENIED): see ApiKeyRole.
+    Every mutation is one transaction and takes a `request_id`, as in MemoryService. In addition to the errors that a
+    request names, every call may fail with INVALID_ARGUMENT (INVALID_REQUEST, all violations at once),
+    RESOURCE_EXHAUSTED (LIMIT_EXCEEDED, or a message over the server's size limit), UNAVAILABLE (BACKEND_UNAVAILABLE),
+    DEADLINE_EXCEEDED and INTERNAL. ErrorReason describes the handling. If the service requires API keys, every call may
+    also fail with UNAUTHENTICATED (API_KEY_REQUIRED, API_KEY_INVALID, API_KEY_EXPIRED) and PERMISSION_DENIED
+    (PERMISSION_DENIED): see ApiKeyRole.
     """
 
     @_abc_1.abstractmethod
@@ -146,7 +143,7 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _session_service_pb2.CreateSessionRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_session_service_pb2.CreateSessionResponse, _abc.Awaitable[_session_service_pb2.CreateSessionResponse]]:
-        """CreateSession opens a session. As the settings or on_open say, the other active sessions of the same user and
+        """CreateSession opens a session. Depending on the settings or on_open, the other active sessions of the same user and
         project become ARCHIVED, whichever agent opened them.
         """
 
@@ -166,7 +163,7 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _session_service_pb2.GetSessionRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_session_service_pb2.GetSessionResponse, _abc.Awaitable[_session_service_pb2.GetSessionResponse]]:
-        """GetSession returns one session, whatever its state. It always sees every change acknowledged before."""
+        """GetSession returns one session in any state. It sees every change acknowledged before the call."""
 
     @_abc_1.abstractmethod
     def ListSessions(
@@ -174,7 +171,7 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _session_service_pb2.ListSessionsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_session_service_pb2.ListSessionsResponse, _abc.Awaitable[_session_service_pb2.ListSessionsResponse]]:
-        """ListSessions returns the sessions of a project, the newest first, page by page."""
+        """ListSessions returns the sessions of a project, newest first, page by page."""
 
     @_abc_1.abstractmethod
     def ListMessages(
@@ -182,8 +179,8 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _session_service_pb2.ListMessagesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_session_service_pb2.ListMessagesResponse, _abc.Awaitable[_session_service_pb2.ListMessagesResponse]]:
-        """ListMessages returns the messages of a session in their order, page by page. It always sees every change
-        acknowledged before, and it does not count as an access.
+        """ListMessages returns the messages of a session in their order, page by page. It sees every change acknowledged
+        before the call, and it does not count as an access.
         """
 
     @_abc_1.abstractmethod
@@ -192,11 +189,11 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _session_service_pb2.TrimSessionRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_session_service_pb2.TrimSessionResponse, _abc.Awaitable[_session_service_pb2.TrimSessionResponse]]:
-        """TrimSession archives the oldest messages of an active session and stores a summary of them, as happens by itself at
-        the limit. The summary takes a quarter of their tokens at most, or 40 when that is more. A language model writes it
-        where one is configured and answers within a minute; else it is made of the sentences that say most. Nothing is
-        lost: ListMessages with include_archived returns the originals. What the session's messages say that is worth
-        remembering is extracted first, as by MemoryService.FlushMessages, unless the setting `sessions.flush_tokens` is 0.
+        """TrimSession archives the oldest messages of an active session and stores a summary of them, as the service does
+        automatically at the limit. The summary has at most a quarter of their tokens, or 40 if that is more. The language
+        model writes it if one is configured and responds within a minute; otherwise it consists of the most informative
+        sentences. Nothing is lost: ListMessages with include_archived returns the originals. Before the trim, memories are
+        extracted from the messages, as by MemoryService.FlushMessages, unless the setting `sessions.flush_tokens` is 0.
         """
 
     @_abc_1.abstractmethod
@@ -205,7 +202,7 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _session_service_pb2.CloseSessionRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_session_service_pb2.CloseSessionResponse, _abc.Awaitable[_session_service_pb2.CloseSessionResponse]]:
-        """CloseSession ends a session. It stays readable and can be reopened; closing a closed one changes nothing."""
+        """CloseSession ends a session. It stays readable and can be reopened; closing a closed one has no effect."""
 
     @_abc_1.abstractmethod
     def ReopenSession(
@@ -213,8 +210,8 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _session_service_pb2.ReopenSessionRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_session_service_pb2.ReopenSessionResponse, _abc.Awaitable[_session_service_pb2.ReopenSessionResponse]]:
-        """ReopenSession makes a closed or archived session ACTIVE again; reopening an active one changes nothing. The others
-        are treated as by CreateSession.
+        """ReopenSession makes a closed or archived session ACTIVE again; reopening an active one has no effect. The other
+        sessions are treated as in CreateSession.
         """
 
 def add_SessionServiceServicer_to_server(servicer: SessionServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -29,33 +29,33 @@ class _MemoryLayer:
 class _MemoryLayerEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_MemoryLayer.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     MEMORY_LAYER_UNSPECIFIED: _MemoryLayer.ValueType  # 0
-    """MEMORY_LAYER_UNSPECIFIED in a write means LONG_TERM. It is never in a reply. In a filter: INVALID_ARGUMENT."""
+    """MEMORY_LAYER_UNSPECIFIED in a write means LONG_TERM. Never in a response. In a filter: INVALID_ARGUMENT."""
     MEMORY_LAYER_CORE: _MemoryLayer.ValueType  # 1
-    """MEMORY_LAYER_CORE holds rules and preferences that always apply. Never expires by itself."""
+    """MEMORY_LAYER_CORE holds rules and preferences that always apply. It has no default expiry."""
     MEMORY_LAYER_SESSION: _MemoryLayer.ValueType  # 2
-    """MEMORY_LAYER_SESSION belongs to one conversation and is visible only from within it. Needs a session_id."""
+    """MEMORY_LAYER_SESSION holds memories of one conversation, visible only from within it. Requires a session_id."""
     MEMORY_LAYER_SHORT_TERM: _MemoryLayer.ValueType  # 3
     """MEMORY_LAYER_SHORT_TERM holds daily notes and tasks. Expires 14 days after the write unless `ttl` or `expire_time`
-    says otherwise.
+    is set.
     """
     MEMORY_LAYER_LONG_TERM: _MemoryLayer.ValueType  # 4
-    """MEMORY_LAYER_LONG_TERM holds stable knowledge. Never expires by itself."""
+    """MEMORY_LAYER_LONG_TERM holds stable knowledge. It has no default expiry."""
 
 class MemoryLayer(_MemoryLayer, metaclass=_MemoryLayerEnumTypeWrapper):
-    """MemoryLayer says how long a memory is meant to last."""
+    """MemoryLayer is the intended lifetime of a memory."""
 
 MEMORY_LAYER_UNSPECIFIED: MemoryLayer.ValueType  # 0
-"""MEMORY_LAYER_UNSPECIFIED in a write means LONG_TERM. It is never in a reply. In a filter: INVALID_ARGUMENT."""
+"""MEMORY_LAYER_UNSPECIFIED in a write means LONG_TERM. Never in a response. In a filter: INVALID_ARGUMENT."""
 MEMORY_LAYER_CORE: MemoryLayer.ValueType  # 1
-"""MEMORY_LAYER_CORE holds rules and preferences that always apply. Never expires by itself."""
+"""MEMORY_LAYER_CORE holds rules and preferences that always apply. It has no default expiry."""
 MEMORY_LAYER_SESSION: MemoryLayer.ValueType  # 2
-"""MEMORY_LAYER_SESSION belongs to one conversation and is visible only from within it. Needs a session_id."""
+"""MEMORY_LAYER_SESSION holds memories of one conversation, visible only from within it. Requires a session_id."""
 MEMORY_LAYER_SHORT_TERM: MemoryLayer.ValueType  # 3
 """MEMORY_LAYER_SHORT_TERM holds daily notes and tasks. Expires 14 days after the write unless `ttl` or `expire_time`
-says otherwise.
+is set.
 """
 MEMORY_LAYER_LONG_TERM: MemoryLayer.ValueType  # 4
-"""MEMORY_LAYER_LONG_TERM holds stable knowledge. Never expires by itself."""
+"""MEMORY_LAYER_LONG_TERM holds stable knowledge. It has no default expiry."""
 Global___MemoryLayer: _TypeAlias = MemoryLayer  # noqa: Y015
 
 class _MemoryKind:
@@ -65,65 +65,65 @@ class _MemoryKind:
 class _MemoryKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_MemoryKind.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     MEMORY_KIND_UNSPECIFIED: _MemoryKind.ValueType  # 0
-    """MEMORY_KIND_UNSPECIFIED in a write means MESSAGE when `speaker` is set, else FACT. It is never in a reply. In a
+    """MEMORY_KIND_UNSPECIFIED in a write means MESSAGE when `speaker` is set, else FACT. Never in a response. In a
     filter: INVALID_ARGUMENT.
     """
     MEMORY_KIND_FACT: _MemoryKind.ValueType  # 1
-    """MEMORY_KIND_FACT is something that is so."""
+    """MEMORY_KIND_FACT is a fact."""
     MEMORY_KIND_PREFERENCE: _MemoryKind.ValueType  # 2
-    """MEMORY_KIND_PREFERENCE is what the user likes or wants done in a certain way."""
+    """MEMORY_KIND_PREFERENCE is a preference of the user, or a way in which the user wants something done."""
     MEMORY_KIND_EXPERIENCE: _MemoryKind.ValueType  # 3
-    """MEMORY_KIND_EXPERIENCE is something that happened, and what came of it."""
+    """MEMORY_KIND_EXPERIENCE is an event and its outcome."""
     MEMORY_KIND_OPINION: _MemoryKind.ValueType  # 4
-    """MEMORY_KIND_OPINION is a judgement that somebody holds."""
+    """MEMORY_KIND_OPINION is a judgement that a person holds."""
     MEMORY_KIND_KNOWLEDGE: _MemoryKind.ValueType  # 5
-    """MEMORY_KIND_KNOWLEDGE is general knowledge, true apart from the user."""
+    """MEMORY_KIND_KNOWLEDGE is general knowledge, true independently of the user."""
     MEMORY_KIND_DECISION: _MemoryKind.ValueType  # 6
     """MEMORY_KIND_DECISION is a choice that was made, with its reasons."""
     MEMORY_KIND_TASK: _MemoryKind.ValueType  # 7
-    """MEMORY_KIND_TASK is something to be done."""
+    """MEMORY_KIND_TASK is work to do."""
     MEMORY_KIND_NOTE: _MemoryKind.ValueType  # 8
     """MEMORY_KIND_NOTE is a free note, such as a daily log."""
     MEMORY_KIND_SUMMARY: _MemoryKind.ValueType  # 9
-    """MEMORY_KIND_SUMMARY stands for other, longer memories."""
+    """MEMORY_KIND_SUMMARY is a summary of other, longer memories."""
     MEMORY_KIND_DOCUMENT: _MemoryKind.ValueType  # 10
     """MEMORY_KIND_DOCUMENT is the text of a document."""
     MEMORY_KIND_SKILL: _MemoryKind.ValueType  # 11
     """MEMORY_KIND_SKILL is an instruction for how to do something."""
     MEMORY_KIND_MESSAGE: _MemoryKind.ValueType  # 12
-    """MEMORY_KIND_MESSAGE is one line of a conversation. It is never a duplicate: people repeat themselves."""
+    """MEMORY_KIND_MESSAGE is one message of a conversation. It is never a duplicate, because people repeat themselves."""
 
 class MemoryKind(_MemoryKind, metaclass=_MemoryKindEnumTypeWrapper):
-    """MemoryKind says what sort of statement a memory is."""
+    """MemoryKind is the type of statement that a memory makes."""
 
 MEMORY_KIND_UNSPECIFIED: MemoryKind.ValueType  # 0
-"""MEMORY_KIND_UNSPECIFIED in a write means MESSAGE when `speaker` is set, else FACT. It is never in a reply. In a
+"""MEMORY_KIND_UNSPECIFIED in a write means MESSAGE when `speaker` is set, else FACT. Never in a response. In a
 filter: INVALID_ARGUMENT.
 """
 MEMORY_KIND_FACT: MemoryKind.ValueType  # 1
-"""MEMORY_KIND_FACT is something that is so."""
+"""MEMORY_KIND_FACT is a fact."""
 MEMORY_KIND_PREFERENCE: MemoryKind.ValueType  # 2
-"""MEMORY_KIND_PREFERENCE is what the user likes or wants done in a certain way."""
+"""MEMORY_KIND_PREFERENCE is a preference of the user, or a way in which the user wants something done."""
 MEMORY_KIND_EXPERIENCE: MemoryKind.ValueType  # 3
-"""MEMORY_KIND_EXPERIENCE is something that happened, and what came of it."""
+"""MEMORY_KIND_EXPERIENCE is an event and its outcome."""
 MEMORY_KIND_OPINION: MemoryKind.ValueType  # 4
-"""MEMORY_KIND_OPINION is a judgement that somebody holds."""
+"""MEMORY_KIND_OPINION is a judgement that a person holds."""
 MEMORY_KIND_KNOWLEDGE: MemoryKind.ValueType  # 5
-"""MEMORY_KIND_KNOWLEDGE is general knowledge, true apart from the user."""
+"""MEMORY_KIND_KNOWLEDGE is general knowledge, true independently of the user."""
 MEMORY_KIND_DECISION: MemoryKind.ValueType  # 6
 """MEMORY_KIND_DECISION is a choice that was made, with its reasons."""
 MEMORY_KIND_TASK: MemoryKind.ValueType  # 7
-"""MEMORY_KIND_TASK is something to be done."""
+"""MEMORY_KIND_TASK is work to do."""
 MEMORY_KIND_NOTE: MemoryKind.ValueType  # 8
 """MEMORY_KIND_NOTE is a free note, such as a daily log."""
 MEMORY_KIND_SUMMARY: MemoryKind.ValueType  # 9
-"""MEMORY_KIND_SUMMARY stands for other, longer memories."""
+"""MEMORY_KIND_SUMMARY is a summary of other, longer memories."""
 MEMORY_KIND_DOCUMENT: MemoryKind.ValueType  # 10
 """MEMORY_KIND_DOCUMENT is the text of a document."""
 MEMORY_KIND_SKILL: MemoryKind.ValueType  # 11
 """MEMORY_KIND_SKILL is an instruction for how to do something."""
 MEMORY_KIND_MESSAGE: MemoryKind.ValueType  # 12
-"""MEMORY_KIND_MESSAGE is one line of a conversation. It is never a duplicate: people repeat themselves."""
+"""MEMORY_KIND_MESSAGE is one message of a conversation. It is never a duplicate, because people repeat themselves."""
 Global___MemoryKind: _TypeAlias = MemoryKind  # noqa: Y015
 
 class _MemoryTier:
@@ -133,25 +133,25 @@ class _MemoryTier:
 class _MemoryTierEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_MemoryTier.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     MEMORY_TIER_UNSPECIFIED: _MemoryTier.ValueType  # 0
-    """MEMORY_TIER_UNSPECIFIED in a write means CONTEXTUAL. It is never in a reply. In a filter: INVALID_ARGUMENT."""
+    """MEMORY_TIER_UNSPECIFIED in a write means CONTEXTUAL. Never in a response. In a filter: INVALID_ARGUMENT."""
     MEMORY_TIER_CORE: _MemoryTier.ValueType  # 1
-    """MEMORY_TIER_CORE is loaded at every start; meant for 5 to 10 memories."""
+    """MEMORY_TIER_CORE is loaded at every start; intended for 5 to 10 memories."""
     MEMORY_TIER_ACTIVE: _MemoryTier.ValueType  # 2
-    """MEMORY_TIER_ACTIVE is loaded at every start after CORE; meant for 10 to 20 memories."""
+    """MEMORY_TIER_ACTIVE is loaded at every start after CORE; intended for 10 to 20 memories."""
     MEMORY_TIER_CONTEXTUAL: _MemoryTier.ValueType  # 3
     """MEMORY_TIER_CONTEXTUAL is loaded when a query finds it."""
     MEMORY_TIER_ARCHIVED: _MemoryTier.ValueType  # 4
     """MEMORY_TIER_ARCHIVED is found only by a filter that names this tier, and by id or key."""
 
 class MemoryTier(_MemoryTier, metaclass=_MemoryTierEnumTypeWrapper):
-    """MemoryTier says when a memory is to be loaded into an agent's context."""
+    """MemoryTier is the condition under which a memory is loaded into an agent's context."""
 
 MEMORY_TIER_UNSPECIFIED: MemoryTier.ValueType  # 0
-"""MEMORY_TIER_UNSPECIFIED in a write means CONTEXTUAL. It is never in a reply. In a filter: INVALID_ARGUMENT."""
+"""MEMORY_TIER_UNSPECIFIED in a write means CONTEXTUAL. Never in a response. In a filter: INVALID_ARGUMENT."""
 MEMORY_TIER_CORE: MemoryTier.ValueType  # 1
-"""MEMORY_TIER_CORE is loaded at every start; meant for 5 to 10 memories."""
+"""MEMORY_TIER_CORE is loaded at every start; intended for 5 to 10 memories."""
 MEMORY_TIER_ACTIVE: MemoryTier.ValueType  # 2
-"""MEMORY_TIER_ACTIVE is loaded at every start after CORE; meant for 10 to 20 memories."""
+"""MEMORY_TIER_ACTIVE is loaded at every start after CORE; intended for 10 to 20 memories."""
 MEMORY_TIER_CONTEXTUAL: MemoryTier.ValueType  # 3
 """MEMORY_TIER_CONTEXTUAL is loaded when a query finds it."""
 MEMORY_TIER_ARCHIVED: MemoryTier.ValueType  # 4
@@ -165,48 +165,50 @@ class _MemoryStatus:
 class _MemoryStatusEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_MemoryStatus.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     MEMORY_STATUS_UNSPECIFIED: _MemoryStatus.ValueType  # 0
-    """MEMORY_STATUS_UNSPECIFIED in a write means ACTIVE. It is never in a reply. In a filter: INVALID_ARGUMENT."""
+    """MEMORY_STATUS_UNSPECIFIED in a write means ACTIVE. Never in a response. In a filter: INVALID_ARGUMENT."""
     MEMORY_STATUS_ACTIVE: _MemoryStatus.ValueType  # 1
     """MEMORY_STATUS_ACTIVE is current."""
     MEMORY_STATUS_ARCHIVED: _MemoryStatus.ValueType  # 2
     """MEMORY_STATUS_ARCHIVED is kept but out of use."""
     MEMORY_STATUS_EXPIRED: _MemoryStatus.ValueType  # 3
-    """MEMORY_STATUS_EXPIRED was put away because its expire_time passed. Its index entries are gone: of searches only the
-    keyword table finds it, when the filter names this status; so do gets and lists.
+    """MEMORY_STATUS_EXPIRED is set after expire_time has passed. The index entries are removed: of the retrievers only
+    the keyword table finds the memory, when the filter names this status; gets and lists also find it.
     """
     MEMORY_STATUS_SUPERSEDED: _MemoryStatus.ValueType  # 4
-    """MEMORY_STATUS_SUPERSEDED was superseded by another memory."""
+    """MEMORY_STATUS_SUPERSEDED is set when another memory supersedes this one."""
     MEMORY_STATUS_CONFLICTED: _MemoryStatus.ValueType  # 5
-    """MEMORY_STATUS_CONFLICTED contradicts a newer memory and waits for a decision."""
+    """MEMORY_STATUS_CONFLICTED is set when a newer memory contradicts this one and the conflict is open."""
     MEMORY_STATUS_DELETED: _MemoryStatus.ValueType  # 6
-    """MEMORY_STATUS_DELETED was deleted softly; RestoreMemory brings it back. Its key is free for others."""
+    """MEMORY_STATUS_DELETED is softly deleted; RestoreMemory restores it. Its key is free for other memories."""
     MEMORY_STATUS_QUARANTINED: _MemoryStatus.ValueType  # 7
-    """MEMORY_STATUS_QUARANTINED is withheld until ReviewMemory decides, because it is not trusted enough or because its
-    writer asked for that. It holds neither its key nor its content: another memory may take them meanwhile.
+    """MEMORY_STATUS_QUARANTINED is withheld until ReviewMemory decides, because its trust is too low or because its
+    writer requested it. It reserves neither its key nor its content: another memory may take them in the meantime.
     """
 
 class MemoryStatus(_MemoryStatus, metaclass=_MemoryStatusEnumTypeWrapper):
-    """MemoryStatus says where a memory is in its life. Searches and lists see ACTIVE ones unless their filter names others."""
+    """MemoryStatus is the state of a memory in its lifecycle. Searches and lists return ACTIVE memories unless their filter
+    names other statuses.
+    """
 
 MEMORY_STATUS_UNSPECIFIED: MemoryStatus.ValueType  # 0
-"""MEMORY_STATUS_UNSPECIFIED in a write means ACTIVE. It is never in a reply. In a filter: INVALID_ARGUMENT."""
+"""MEMORY_STATUS_UNSPECIFIED in a write means ACTIVE. Never in a response. In a filter: INVALID_ARGUMENT."""
 MEMORY_STATUS_ACTIVE: MemoryStatus.ValueType  # 1
 """MEMORY_STATUS_ACTIVE is current."""
 MEMORY_STATUS_ARCHIVED: MemoryStatus.ValueType  # 2
 """MEMORY_STATUS_ARCHIVED is kept but out of use."""
 MEMORY_STATUS_EXPIRED: MemoryStatus.ValueType  # 3
-"""MEMORY_STATUS_EXPIRED was put away because its expire_time passed. Its index entries are gone: of searches only the
-keyword table finds it, when the filter names this status; so do gets and lists.
+"""MEMORY_STATUS_EXPIRED is set after expire_time has passed. The index entries are removed: of the retrievers only
+the keyword table finds the memory, when the filter names this status; gets and lists also find it.
 """
 MEMORY_STATUS_SUPERSEDED: MemoryStatus.ValueType  # 4
-"""MEMORY_STATUS_SUPERSEDED was superseded by another memory."""
+"""MEMORY_STATUS_SUPERSEDED is set when another memory supersedes this one."""
 MEMORY_STATUS_CONFLICTED: MemoryStatus.ValueType  # 5
-"""MEMORY_STATUS_CONFLICTED contradicts a newer memory and waits for a decision."""
+"""MEMORY_STATUS_CONFLICTED is set when a newer memory contradicts this one and the conflict is open."""
 MEMORY_STATUS_DELETED: MemoryStatus.ValueType  # 6
-"""MEMORY_STATUS_DELETED was deleted softly; RestoreMemory brings it back. Its key is free for others."""
+"""MEMORY_STATUS_DELETED is softly deleted; RestoreMemory restores it. Its key is free for other memories."""
 MEMORY_STATUS_QUARANTINED: MemoryStatus.ValueType  # 7
-"""MEMORY_STATUS_QUARANTINED is withheld until ReviewMemory decides, because it is not trusted enough or because its
-writer asked for that. It holds neither its key nor its content: another memory may take them meanwhile.
+"""MEMORY_STATUS_QUARANTINED is withheld until ReviewMemory decides, because its trust is too low or because its
+writer requested it. It reserves neither its key nor its content: another memory may take them in the meantime.
 """
 Global___MemoryStatus: _TypeAlias = MemoryStatus  # noqa: Y015
 
@@ -217,41 +219,41 @@ class _MemoryOrigin:
 class _MemoryOriginEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_MemoryOrigin.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     MEMORY_ORIGIN_UNSPECIFIED: _MemoryOrigin.ValueType  # 0
-    """MEMORY_ORIGIN_UNSPECIFIED in a write means AGENT, in an import IMPORT. What is captured or appended to a session
-    comes from who said it (user USER, tool TOOL, the others AGENT), an ingested document is DOCUMENT. It is never in a
-    reply. In a filter: INVALID_ARGUMENT.
+    """MEMORY_ORIGIN_UNSPECIFIED in a write means AGENT, in an import IMPORT. Captured text and messages of a session get
+    their origin from the speaker (user USER, tool TOOL, the others AGENT), an ingested document gets DOCUMENT. Never
+    in a response. In a filter: INVALID_ARGUMENT.
     """
     MEMORY_ORIGIN_USER: _MemoryOrigin.ValueType  # 1
-    """MEMORY_ORIGIN_USER: the user said so. Trust 1.0."""
+    """MEMORY_ORIGIN_USER is a statement of the user. Trust 1.0."""
     MEMORY_ORIGIN_AGENT: _MemoryOrigin.ValueType  # 2
-    """MEMORY_ORIGIN_AGENT: an agent concluded it. Trust 0.8."""
+    """MEMORY_ORIGIN_AGENT is a conclusion of an agent. Trust 0.8."""
     MEMORY_ORIGIN_TOOL: _MemoryOrigin.ValueType  # 3
-    """MEMORY_ORIGIN_TOOL: a tool, a web page or another service returned it. Trust 0.5."""
+    """MEMORY_ORIGIN_TOOL is the output of a tool, a web page or another service. Trust 0.5."""
     MEMORY_ORIGIN_DOCUMENT: _MemoryOrigin.ValueType  # 4
-    """MEMORY_ORIGIN_DOCUMENT: a document holds it. Trust 0.6."""
+    """MEMORY_ORIGIN_DOCUMENT is the content of a document. Trust 0.6."""
     MEMORY_ORIGIN_IMPORT: _MemoryOrigin.ValueType  # 5
-    """MEMORY_ORIGIN_IMPORT: it was imported from another store. Trust 0.7."""
+    """MEMORY_ORIGIN_IMPORT is an import from another store. Trust 0.7."""
 
 class MemoryOrigin(_MemoryOrigin, metaclass=_MemoryOriginEnumTypeWrapper):
-    """MemoryOrigin says what class of source a memory comes from. Each class has a trust that the settings
-    (provenance.trust_user and so on) choose; the defaults are named here.
+    """MemoryOrigin is the class of the source of a memory. Each class has a trust that the settings (provenance.trust_user
+    and so on) define; the values below are the defaults.
     """
 
 MEMORY_ORIGIN_UNSPECIFIED: MemoryOrigin.ValueType  # 0
-"""MEMORY_ORIGIN_UNSPECIFIED in a write means AGENT, in an import IMPORT. What is captured or appended to a session
-comes from who said it (user USER, tool TOOL, the others AGENT), an ingested document is DOCUMENT. It is never in a
-reply. In a filter: INVALID_ARGUMENT.
+"""MEMORY_ORIGIN_UNSPECIFIED in a write means AGENT, in an import IMPORT. Captured text and messages of a session get
+their origin from the speaker (user USER, tool TOOL, the others AGENT), an ingested document gets DOCUMENT. Never
+in a response. In a filter: INVALID_ARGUMENT.
 """
 MEMORY_ORIGIN_USER: MemoryOrigin.ValueType  # 1
-"""MEMORY_ORIGIN_USER: the user said so. Trust 1.0."""
+"""MEMORY_ORIGIN_USER is a statement of the user. Trust 1.0."""
 MEMORY_ORIGIN_AGENT: MemoryOrigin.ValueType  # 2
-"""MEMORY_ORIGIN_AGENT: an agent concluded it. Trust 0.8."""
+"""MEMORY_ORIGIN_AGENT is a conclusion of an agent. Trust 0.8."""
 MEMORY_ORIGIN_TOOL: MemoryOrigin.ValueType  # 3
-"""MEMORY_ORIGIN_TOOL: a tool, a web page or another service returned it. Trust 0.5."""
+"""MEMORY_ORIGIN_TOOL is the output of a tool, a web page or another service. Trust 0.5."""
 MEMORY_ORIGIN_DOCUMENT: MemoryOrigin.ValueType  # 4
-"""MEMORY_ORIGIN_DOCUMENT: a document holds it. Trust 0.6."""
+"""MEMORY_ORIGIN_DOCUMENT is the content of a document. Trust 0.6."""
 MEMORY_ORIGIN_IMPORT: MemoryOrigin.ValueType  # 5
-"""MEMORY_ORIGIN_IMPORT: it was imported from another store. Trust 0.7."""
+"""MEMORY_ORIGIN_IMPORT is an import from another store. Trust 0.7."""
 Global___MemoryOrigin: _TypeAlias = MemoryOrigin  # noqa: Y015
 
 class _MemoryReview:
@@ -261,25 +263,25 @@ class _MemoryReview:
 class _MemoryReviewEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_MemoryReview.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     MEMORY_REVIEW_UNSPECIFIED: _MemoryReview.ValueType  # 0
-    """MEMORY_REVIEW_UNSPECIFIED: it never was."""
+    """MEMORY_REVIEW_UNSPECIFIED: the memory was never withheld."""
     MEMORY_REVIEW_PENDING: _MemoryReview.ValueType  # 1
-    """MEMORY_REVIEW_PENDING: nothing has been decided."""
+    """MEMORY_REVIEW_PENDING: the review is open."""
     MEMORY_REVIEW_APPROVED: _MemoryReview.ValueType  # 2
-    """MEMORY_REVIEW_APPROVED: it was approved."""
+    """MEMORY_REVIEW_APPROVED: the memory was approved."""
     MEMORY_REVIEW_REJECTED: _MemoryReview.ValueType  # 3
-    """MEMORY_REVIEW_REJECTED: it was rejected, and so deleted."""
+    """MEMORY_REVIEW_REJECTED: the memory was rejected and therefore deleted."""
 
 class MemoryReview(_MemoryReview, metaclass=_MemoryReviewEnumTypeWrapper):
-    """MemoryReview says whether a memory was withheld for a review, and what came of that."""
+    """MemoryReview is the state of the review of a memory that was withheld."""
 
 MEMORY_REVIEW_UNSPECIFIED: MemoryReview.ValueType  # 0
-"""MEMORY_REVIEW_UNSPECIFIED: it never was."""
+"""MEMORY_REVIEW_UNSPECIFIED: the memory was never withheld."""
 MEMORY_REVIEW_PENDING: MemoryReview.ValueType  # 1
-"""MEMORY_REVIEW_PENDING: nothing has been decided."""
+"""MEMORY_REVIEW_PENDING: the review is open."""
 MEMORY_REVIEW_APPROVED: MemoryReview.ValueType  # 2
-"""MEMORY_REVIEW_APPROVED: it was approved."""
+"""MEMORY_REVIEW_APPROVED: the memory was approved."""
 MEMORY_REVIEW_REJECTED: MemoryReview.ValueType  # 3
-"""MEMORY_REVIEW_REJECTED: it was rejected, and so deleted."""
+"""MEMORY_REVIEW_REJECTED: the memory was rejected and therefore deleted."""
 Global___MemoryReview: _TypeAlias = MemoryReview  # noqa: Y015
 
 class _WriteOutcome:
@@ -289,28 +291,28 @@ class _WriteOutcome:
 class _WriteOutcomeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_WriteOutcome.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     WRITE_OUTCOME_UNSPECIFIED: _WriteOutcome.ValueType  # 0
-    """WRITE_OUTCOME_UNSPECIFIED stands where nothing was written: on an item of a batch that failed."""
+    """WRITE_OUTCOME_UNSPECIFIED: nothing was written, because the item of a batch failed."""
     WRITE_OUTCOME_CREATED: _WriteOutcome.ValueType  # 1
     """WRITE_OUTCOME_CREATED: a new memory was stored."""
     WRITE_OUTCOME_UPDATED: _WriteOutcome.ValueType  # 2
-    """WRITE_OUTCOME_UPDATED: a memory with the same key was there and was changed."""
+    """WRITE_OUTCOME_UPDATED: an existing memory with the same key was changed."""
     WRITE_OUTCOME_DUPLICATE: _WriteOutcome.ValueType  # 3
-    """WRITE_OUTCOME_DUPLICATE: a memory with equal content was there; it is returned, which counts as an access, and
-    nothing else was changed.
+    """WRITE_OUTCOME_DUPLICATE: a memory with equal content exists; it is returned, which counts as an access, and is not
+    changed otherwise.
     """
 
 class WriteOutcome(_WriteOutcome, metaclass=_WriteOutcomeEnumTypeWrapper):
-    """WriteOutcome says what a write did."""
+    """WriteOutcome is the effect of a write."""
 
 WRITE_OUTCOME_UNSPECIFIED: WriteOutcome.ValueType  # 0
-"""WRITE_OUTCOME_UNSPECIFIED stands where nothing was written: on an item of a batch that failed."""
+"""WRITE_OUTCOME_UNSPECIFIED: nothing was written, because the item of a batch failed."""
 WRITE_OUTCOME_CREATED: WriteOutcome.ValueType  # 1
 """WRITE_OUTCOME_CREATED: a new memory was stored."""
 WRITE_OUTCOME_UPDATED: WriteOutcome.ValueType  # 2
-"""WRITE_OUTCOME_UPDATED: a memory with the same key was there and was changed."""
+"""WRITE_OUTCOME_UPDATED: an existing memory with the same key was changed."""
 WRITE_OUTCOME_DUPLICATE: WriteOutcome.ValueType  # 3
-"""WRITE_OUTCOME_DUPLICATE: a memory with equal content was there; it is returned, which counts as an access, and
-nothing else was changed.
+"""WRITE_OUTCOME_DUPLICATE: a memory with equal content exists; it is returned, which counts as an access, and is not
+changed otherwise.
 """
 Global___WriteOutcome: _TypeAlias = WriteOutcome  # noqa: Y015
 
@@ -323,21 +325,21 @@ class _WaitForEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_WaitFor.Value
     WAIT_FOR_UNSPECIFIED: _WaitFor.ValueType  # 0
     """WAIT_FOR_UNSPECIFIED means INDEXED for single and batch writes, STORED for imports."""
     WAIT_FOR_STORED: _WaitFor.ValueType  # 1
-    """WAIT_FOR_STORED returns when the change is durable. Searches see it soon after."""
+    """WAIT_FOR_STORED returns when the change is durable. Searches include it soon after."""
     WAIT_FOR_INDEXED: _WaitFor.ValueType  # 2
-    """WAIT_FOR_INDEXED returns when the change is durable and every search sees it."""
+    """WAIT_FOR_INDEXED returns when the change is durable and every search includes it."""
 
 class WaitFor(_WaitFor, metaclass=_WaitForEnumTypeWrapper):
-    """WaitFor says when a mutation returns. If the deadline passes first, the call fails with DEADLINE_EXCEEDED although
-    the change may be stored; repeat it with the same request_id.
+    """WaitFor is the point at which a mutation returns. If the deadline passes first, the call fails with DEADLINE_EXCEEDED
+    although the change may be stored; repeat it with the same request_id.
     """
 
 WAIT_FOR_UNSPECIFIED: WaitFor.ValueType  # 0
 """WAIT_FOR_UNSPECIFIED means INDEXED for single and batch writes, STORED for imports."""
 WAIT_FOR_STORED: WaitFor.ValueType  # 1
-"""WAIT_FOR_STORED returns when the change is durable. Searches see it soon after."""
+"""WAIT_FOR_STORED returns when the change is durable. Searches include it soon after."""
 WAIT_FOR_INDEXED: WaitFor.ValueType  # 2
-"""WAIT_FOR_INDEXED returns when the change is durable and every search sees it."""
+"""WAIT_FOR_INDEXED returns when the change is durable and every search includes it."""
 Global___WaitFor: _TypeAlias = WaitFor  # noqa: Y015
 
 class _OnDuplicate:
@@ -349,8 +351,8 @@ class _OnDuplicateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_OnDuplica
     ON_DUPLICATE_UNSPECIFIED: _OnDuplicate.ValueType  # 0
     """ON_DUPLICATE_UNSPECIFIED means RETURN_EXISTING."""
     ON_DUPLICATE_RETURN_EXISTING: _OnDuplicate.ValueType  # 1
-    """ON_DUPLICATE_RETURN_EXISTING stores nothing and returns the existing memory with the outcome DUPLICATE. The given
-    key, if any, is not taken over.
+    """ON_DUPLICATE_RETURN_EXISTING stores nothing and returns the existing memory with the outcome DUPLICATE. A key in
+    the request is ignored.
     """
     ON_DUPLICATE_REJECT: _OnDuplicate.ValueType  # 2
     """ON_DUPLICATE_REJECT stores nothing and fails with ALREADY_EXISTS (ERROR_REASON_MEMORY_EXISTS)."""
@@ -358,15 +360,15 @@ class _OnDuplicateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_OnDuplica
     """ON_DUPLICATE_KEEP_BOTH stores a second memory with the same content."""
 
 class OnDuplicate(_OnDuplicate, metaclass=_OnDuplicateEnumTypeWrapper):
-    """OnDuplicate says what a write does when equal content is stored already (see Memory). It does not concern keys:
-    writing under an existing key is an update, whatever is chosen here.
+    """OnDuplicate selects the effect of a write whose content is stored already (see Memory). It does not apply to keys: a
+    write under an existing key is always an update.
     """
 
 ON_DUPLICATE_UNSPECIFIED: OnDuplicate.ValueType  # 0
 """ON_DUPLICATE_UNSPECIFIED means RETURN_EXISTING."""
 ON_DUPLICATE_RETURN_EXISTING: OnDuplicate.ValueType  # 1
-"""ON_DUPLICATE_RETURN_EXISTING stores nothing and returns the existing memory with the outcome DUPLICATE. The given
-key, if any, is not taken over.
+"""ON_DUPLICATE_RETURN_EXISTING stores nothing and returns the existing memory with the outcome DUPLICATE. A key in
+the request is ignored.
 """
 ON_DUPLICATE_REJECT: OnDuplicate.ValueType  # 2
 """ON_DUPLICATE_REJECT stores nothing and fails with ALREADY_EXISTS (ERROR_REASON_MEMORY_EXISTS)."""
@@ -381,46 +383,42 @@ class _FileCategory:
 class _FileCategoryEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_FileCategory.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     FILE_CATEGORY_UNSPECIFIED: _FileCategory.ValueType  # 0
-    """FILE_CATEGORY_UNSPECIFIED means UPLOAD in a request to upload, is INVALID_ARGUMENT in a filter, and is never in a
-    reply.
-    """
+    """FILE_CATEGORY_UNSPECIFIED means UPLOAD in an upload, is INVALID_ARGUMENT in a filter, and is never in a response."""
     FILE_CATEGORY_ARTIFACT: _FileCategory.ValueType  # 1
-    """FILE_CATEGORY_ARTIFACT is what a tool made."""
+    """FILE_CATEGORY_ARTIFACT is a file that a tool made."""
     FILE_CATEGORY_UPLOAD: _FileCategory.ValueType  # 2
-    """FILE_CATEGORY_UPLOAD is what a user brought."""
+    """FILE_CATEGORY_UPLOAD is a file that a user uploaded."""
     FILE_CATEGORY_REPORT: _FileCategory.ValueType  # 3
     """FILE_CATEGORY_REPORT is a report."""
     FILE_CATEGORY_CHART: _FileCategory.ValueType  # 4
     """FILE_CATEGORY_CHART is a chart or another picture of data."""
     FILE_CATEGORY_CACHE: _FileCategory.ValueType  # 5
-    """FILE_CATEGORY_CACHE can be made again; it expires after the setting files.cache_hours unless it says otherwise."""
+    """FILE_CATEGORY_CACHE is a file that can be made again; by default it expires after the setting files.cache_hours."""
     FILE_CATEGORY_TEMP: _FileCategory.ValueType  # 6
-    """FILE_CATEGORY_TEMP is needed for a short time; it expires after the setting files.temp_hours unless it says
-    otherwise.
+    """FILE_CATEGORY_TEMP is a file that is needed for a short time; by default it expires after the setting
+    files.temp_hours.
     """
     FILE_CATEGORY_MEMORY: _FileCategory.ValueType  # 7
     """FILE_CATEGORY_MEMORY belongs to a memory, such as an attachment or an image in its content."""
 
 class FileCategory(_FileCategory, metaclass=_FileCategoryEnumTypeWrapper):
-    """FileCategory says what a file is for. Its lower-case name is the first half of a reference: `chart:0190163d-…`."""
+    """FileCategory is the purpose of a file. Its lower-case name is the first half of a reference: `chart:0190163d-…`."""
 
 FILE_CATEGORY_UNSPECIFIED: FileCategory.ValueType  # 0
-"""FILE_CATEGORY_UNSPECIFIED means UPLOAD in a request to upload, is INVALID_ARGUMENT in a filter, and is never in a
-reply.
-"""
+"""FILE_CATEGORY_UNSPECIFIED means UPLOAD in an upload, is INVALID_ARGUMENT in a filter, and is never in a response."""
 FILE_CATEGORY_ARTIFACT: FileCategory.ValueType  # 1
-"""FILE_CATEGORY_ARTIFACT is what a tool made."""
+"""FILE_CATEGORY_ARTIFACT is a file that a tool made."""
 FILE_CATEGORY_UPLOAD: FileCategory.ValueType  # 2
-"""FILE_CATEGORY_UPLOAD is what a user brought."""
+"""FILE_CATEGORY_UPLOAD is a file that a user uploaded."""
 FILE_CATEGORY_REPORT: FileCategory.ValueType  # 3
 """FILE_CATEGORY_REPORT is a report."""
 FILE_CATEGORY_CHART: FileCategory.ValueType  # 4
 """FILE_CATEGORY_CHART is a chart or another picture of data."""
 FILE_CATEGORY_CACHE: FileCategory.ValueType  # 5
-"""FILE_CATEGORY_CACHE can be made again; it expires after the setting files.cache_hours unless it says otherwise."""
+"""FILE_CATEGORY_CACHE is a file that can be made again; by default it expires after the setting files.cache_hours."""
 FILE_CATEGORY_TEMP: FileCategory.ValueType  # 6
-"""FILE_CATEGORY_TEMP is needed for a short time; it expires after the setting files.temp_hours unless it says
-otherwise.
+"""FILE_CATEGORY_TEMP is a file that is needed for a short time; by default it expires after the setting
+files.temp_hours.
 """
 FILE_CATEGORY_MEMORY: FileCategory.ValueType  # 7
 """FILE_CATEGORY_MEMORY belongs to a memory, such as an attachment or an image in its content."""
@@ -433,43 +431,46 @@ class _ConflictPolicy:
 class _ConflictPolicyEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ConflictPolicy.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     CONFLICT_POLICY_UNSPECIFIED: _ConflictPolicy.ValueType  # 0
-    """CONFLICT_POLICY_UNSPECIFIED means MARK, but in an import that nothing is compared."""
+    """CONFLICT_POLICY_UNSPECIFIED means MARK; in an import it means that nothing is compared."""
     CONFLICT_POLICY_MARK: _ConflictPolicy.ValueType  # 1
-    """CONFLICT_POLICY_MARK makes the older memory CONFLICTED and opens a conflict, to be settled by ResolveConflict. An
-    older memory that says more than what is contradicted, in another sentence or on another topic, stays ACTIVE, and is
-    found as before; its conflict on that topic is opened once, and settled in the same way. So does a global memory of
-    the user's own home, work or name that a memory of a project contradicts, also with SUPERSEDE: it holds for others.
+    """CONFLICT_POLICY_MARK makes the older memory CONFLICTED and opens a conflict, which ResolveConflict settles. An
+    older memory that makes other statements too, in another sentence or on another topic, stays ACTIVE and is found as
+    before; its conflict on that topic is opened once, and settled in the same way. The same applies to a global memory
+    of the user's own home, work or name that a memory of a project contradicts, also with SUPERSEDE, because it
+    remains true for other projects.
     """
     CONFLICT_POLICY_SUPERSEDE: _ConflictPolicy.ValueType  # 2
-    """CONFLICT_POLICY_SUPERSEDE has the newer memory supersede the older one at once. The conflict is CONFIRMED."""
+    """CONFLICT_POLICY_SUPERSEDE makes the newer memory supersede the older one at once. The conflict is CONFIRMED."""
     CONFLICT_POLICY_KEEP_BOTH: _ConflictPolicy.ValueType  # 3
-    """CONFLICT_POLICY_KEEP_BOTH leaves both as they are. The conflict is told, as KEPT_BOTH."""
+    """CONFLICT_POLICY_KEEP_BOTH changes neither memory. The conflict is reported as KEPT_BOTH."""
 
 class ConflictPolicy(_ConflictPolicy, metaclass=_ConflictPolicyEnumTypeWrapper):
-    """ConflictPolicy says what a write does with an older memory that it contradicts.
+    """ConflictPolicy selects the effect of a write on an older memory that it contradicts.
 
-    What is compared: the statements of ACTIVE, unexpired memories of the same user and exactly the same project, of kind
-    FACT, PREFERENCE, EXPERIENCE, OPINION, KNOWLEDGE or DECISION, of any layer but SESSION, and of at most 400 characters.
-    Statements are read from the content by rules, in English and Chinese: who speaks of whom or what, in which respect,
-    and what is said of it. Only the same subject and the same respect with different values, or a value and its denial,
-    are a contradiction; likeness alone never is. Questions, quotations, plans, guesses, reports and the past state
-    nothing. "I" is the memory's speaker, without one the user. English and Chinese are not compared with each other.
-    QUARANTINED memories are compared when they are approved, and memories that are not valid now (Memory.valid_from,
-    valid_to) not at all. What CaptureMemory, FlushMessages, AppendMemory and IngestDocument store is compared by MARK.
+    The service compares the statements of ACTIVE, unexpired memories of the same user and exactly the same project, of
+    kind FACT, PREFERENCE, EXPERIENCE, OPINION, KNOWLEDGE or DECISION, of any layer except SESSION, and of at most 400
+    characters. Rules for English and Chinese extract the statements from the content: a subject, a relation and a value.
+    Two statements contradict each other only when they have the same subject and the same relation with different
+    values, or a value and its negation; similarity alone is never a contradiction. Questions, quotations, plans,
+    guesses, reports and the past yield no statements. "I" is the speaker of the memory, without one the user. English
+    and Chinese are not compared with each other. QUARANTINED memories are compared when they are approved; memories that
+    are not valid now (Memory.valid_from, valid_to) are not compared. CaptureMemory, FlushMessages, AppendMemory and
+    IngestDocument use MARK by default.
     """
 
 CONFLICT_POLICY_UNSPECIFIED: ConflictPolicy.ValueType  # 0
-"""CONFLICT_POLICY_UNSPECIFIED means MARK, but in an import that nothing is compared."""
+"""CONFLICT_POLICY_UNSPECIFIED means MARK; in an import it means that nothing is compared."""
 CONFLICT_POLICY_MARK: ConflictPolicy.ValueType  # 1
-"""CONFLICT_POLICY_MARK makes the older memory CONFLICTED and opens a conflict, to be settled by ResolveConflict. An
-older memory that says more than what is contradicted, in another sentence or on another topic, stays ACTIVE, and is
-found as before; its conflict on that topic is opened once, and settled in the same way. So does a global memory of
-the user's own home, work or name that a memory of a project contradicts, also with SUPERSEDE: it holds for others.
+"""CONFLICT_POLICY_MARK makes the older memory CONFLICTED and opens a conflict, which ResolveConflict settles. An
+older memory that makes other statements too, in another sentence or on another topic, stays ACTIVE and is found as
+before; its conflict on that topic is opened once, and settled in the same way. The same applies to a global memory
+of the user's own home, work or name that a memory of a project contradicts, also with SUPERSEDE, because it
+remains true for other projects.
 """
 CONFLICT_POLICY_SUPERSEDE: ConflictPolicy.ValueType  # 2
-"""CONFLICT_POLICY_SUPERSEDE has the newer memory supersede the older one at once. The conflict is CONFIRMED."""
+"""CONFLICT_POLICY_SUPERSEDE makes the newer memory supersede the older one at once. The conflict is CONFIRMED."""
 CONFLICT_POLICY_KEEP_BOTH: ConflictPolicy.ValueType  # 3
-"""CONFLICT_POLICY_KEEP_BOTH leaves both as they are. The conflict is told, as KEPT_BOTH."""
+"""CONFLICT_POLICY_KEEP_BOTH changes neither memory. The conflict is reported as KEPT_BOTH."""
 Global___ConflictPolicy: _TypeAlias = ConflictPolicy  # noqa: Y015
 
 class _ConflictRule:
@@ -479,27 +480,27 @@ class _ConflictRule:
 class _ConflictRuleEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ConflictRule.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     CONFLICT_RULE_UNSPECIFIED: _ConflictRule.ValueType  # 0
-    """CONFLICT_RULE_UNSPECIFIED is never in a reply."""
+    """CONFLICT_RULE_UNSPECIFIED is never in a response."""
     CONFLICT_RULE_LOCATION: _ConflictRule.ValueType  # 1
-    """CONFLICT_RULE_LOCATION: where somebody lives."""
+    """CONFLICT_RULE_LOCATION: the residence of a person."""
     CONFLICT_RULE_OCCUPATION: _ConflictRule.ValueType  # 2
-    """CONFLICT_RULE_OCCUPATION: what somebody works as, and for whom."""
+    """CONFLICT_RULE_OCCUPATION: the occupation or the employer of a person."""
     CONFLICT_RULE_PREFERENCE: _ConflictRule.ValueType  # 3
-    """CONFLICT_RULE_PREFERENCE: what somebody likes, dislikes or prefers."""
+    """CONFLICT_RULE_PREFERENCE: the likes, dislikes or preferences of a person."""
     CONFLICT_RULE_GENERAL: _ConflictRule.ValueType  # 4
     """CONFLICT_RULE_GENERAL: any other subject with one value at a time, such as a deadline or a name."""
 
 class ConflictRule(_ConflictRule, metaclass=_ConflictRuleEnumTypeWrapper):
-    """ConflictRule says which rule found a conflict."""
+    """ConflictRule is the rule that found a conflict."""
 
 CONFLICT_RULE_UNSPECIFIED: ConflictRule.ValueType  # 0
-"""CONFLICT_RULE_UNSPECIFIED is never in a reply."""
+"""CONFLICT_RULE_UNSPECIFIED is never in a response."""
 CONFLICT_RULE_LOCATION: ConflictRule.ValueType  # 1
-"""CONFLICT_RULE_LOCATION: where somebody lives."""
+"""CONFLICT_RULE_LOCATION: the residence of a person."""
 CONFLICT_RULE_OCCUPATION: ConflictRule.ValueType  # 2
-"""CONFLICT_RULE_OCCUPATION: what somebody works as, and for whom."""
+"""CONFLICT_RULE_OCCUPATION: the occupation or the employer of a person."""
 CONFLICT_RULE_PREFERENCE: ConflictRule.ValueType  # 3
-"""CONFLICT_RULE_PREFERENCE: what somebody likes, dislikes or prefers."""
+"""CONFLICT_RULE_PREFERENCE: the likes, dislikes or preferences of a person."""
 CONFLICT_RULE_GENERAL: ConflictRule.ValueType  # 4
 """CONFLICT_RULE_GENERAL: any other subject with one value at a time, such as a deadline or a name."""
 Global___ConflictRule: _TypeAlias = ConflictRule  # noqa: Y015
@@ -511,36 +512,38 @@ class _ConflictState:
 class _ConflictStateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ConflictState.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     CONFLICT_STATE_UNSPECIFIED: _ConflictState.ValueType  # 0
-    """CONFLICT_STATE_UNSPECIFIED is never in a reply. In a request: INVALID_ARGUMENT."""
+    """CONFLICT_STATE_UNSPECIFIED is never in a response. In a request: INVALID_ARGUMENT."""
     CONFLICT_STATE_OPEN: _ConflictState.ValueType  # 1
     """CONFLICT_STATE_OPEN waits for a decision."""
     CONFLICT_STATE_CONFIRMED: _ConflictState.ValueType  # 2
     """CONFLICT_STATE_CONFIRMED: the newer memory superseded the older one."""
     CONFLICT_STATE_REJECTED: _ConflictState.ValueType  # 3
-    """CONFLICT_STATE_REJECTED: the older memory was kept, the newer one put away."""
+    """CONFLICT_STATE_REJECTED: the older memory was kept, the newer one archived."""
     CONFLICT_STATE_KEPT_BOTH: _ConflictState.ValueType  # 4
     """CONFLICT_STATE_KEPT_BOTH: both were kept."""
     CONFLICT_STATE_CLOSED: _ConflictState.ValueType  # 5
-    """CONFLICT_STATE_CLOSED: a side was deleted, put away, superseded by a third memory or changed, so that there is
-    nothing to decide any more. The older memory is ACTIVE again unless that was the one, or another conflict is open.
+    """CONFLICT_STATE_CLOSED: a side was deleted, archived, expired, superseded by a third memory or changed, so that
+    there is nothing left to decide. The older memory is ACTIVE again unless it is that side, or another conflict is
+    open.
     """
 
 class ConflictState(_ConflictState, metaclass=_ConflictStateEnumTypeWrapper):
-    """ConflictState says what became of a conflict."""
+    """ConflictState is the state of a conflict."""
 
 CONFLICT_STATE_UNSPECIFIED: ConflictState.ValueType  # 0
-"""CONFLICT_STATE_UNSPECIFIED is never in a reply. In a request: INVALID_ARGUMENT."""
+"""CONFLICT_STATE_UNSPECIFIED is never in a response. In a request: INVALID_ARGUMENT."""
 CONFLICT_STATE_OPEN: ConflictState.ValueType  # 1
 """CONFLICT_STATE_OPEN waits for a decision."""
 CONFLICT_STATE_CONFIRMED: ConflictState.ValueType  # 2
 """CONFLICT_STATE_CONFIRMED: the newer memory superseded the older one."""
 CONFLICT_STATE_REJECTED: ConflictState.ValueType  # 3
-"""CONFLICT_STATE_REJECTED: the older memory was kept, the newer one put away."""
+"""CONFLICT_STATE_REJECTED: the older memory was kept, the newer one archived."""
 CONFLICT_STATE_KEPT_BOTH: ConflictState.ValueType  # 4
 """CONFLICT_STATE_KEPT_BOTH: both were kept."""
 CONFLICT_STATE_CLOSED: ConflictState.ValueType  # 5
-"""CONFLICT_STATE_CLOSED: a side was deleted, put away, superseded by a third memory or changed, so that there is
-nothing to decide any more. The older memory is ACTIVE again unless that was the one, or another conflict is open.
+"""CONFLICT_STATE_CLOSED: a side was deleted, archived, expired, superseded by a third memory or changed, so that
+there is nothing left to decide. The older memory is ACTIVE again unless it is that side, or another conflict is
+open.
 """
 Global___ConflictState: _TypeAlias = ConflictState  # noqa: Y015
 
@@ -551,40 +554,40 @@ class _MessageRole:
 class _MessageRoleEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_MessageRole.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     MESSAGE_ROLE_UNSPECIFIED: _MessageRole.ValueType  # 0
-    """MESSAGE_ROLE_UNSPECIFIED in a request means what the field says: AppendMessages refuses it with INVALID_ARGUMENT,
-    CaptureMemory and FlushMessages take it for USER. It is never in a reply.
+    """MESSAGE_ROLE_UNSPECIFIED in a request has the meaning that the field defines: INVALID_ARGUMENT in AppendMessages,
+    USER in CaptureMemory and FlushMessages. Never in a response.
     """
     MESSAGE_ROLE_SYSTEM: _MessageRole.ValueType  # 1
-    """MESSAGE_ROLE_SYSTEM instructs the model. Trimming leaves it alone. Capture remembers nothing of its words."""
+    """MESSAGE_ROLE_SYSTEM instructs the model. Trimming keeps its messages. Capture ignores them."""
     MESSAGE_ROLE_USER: _MessageRole.ValueType  # 2
-    """MESSAGE_ROLE_USER is what the user says. It begins a round."""
+    """MESSAGE_ROLE_USER is the user. Its message begins a round."""
     MESSAGE_ROLE_ASSISTANT: _MessageRole.ValueType  # 3
-    """MESSAGE_ROLE_ASSISTANT is what the model says, and the tools it wants called. Of its words capture remembers only
-    what it did and what was decided: what it says about the user is an echo.
+    """MESSAGE_ROLE_ASSISTANT is the model, with its text and its tool calls. Capture extracts only its actions and
+    decisions: its statements about the user repeat what it was given.
     """
     MESSAGE_ROLE_TOOL: _MessageRole.ValueType  # 4
-    """MESSAGE_ROLE_TOOL is what a tool answered. Trimming drops it together with the message before it. Capture remembers
-    nothing of it, since nobody vouches for it; its file references are taken.
+    """MESSAGE_ROLE_TOOL is the response of a tool. Trimming removes it together with the message before it. Capture
+    ignores its text, because the text is not trusted, and keeps its file references.
     """
 
 class MessageRole(_MessageRole, metaclass=_MessageRoleEnumTypeWrapper):
-    """MessageRole says who speaks in a message of a conversation with an agent."""
+    """MessageRole is the role of the speaker of a message in a conversation with an agent."""
 
 MESSAGE_ROLE_UNSPECIFIED: MessageRole.ValueType  # 0
-"""MESSAGE_ROLE_UNSPECIFIED in a request means what the field says: AppendMessages refuses it with INVALID_ARGUMENT,
-CaptureMemory and FlushMessages take it for USER. It is never in a reply.
+"""MESSAGE_ROLE_UNSPECIFIED in a request has the meaning that the field defines: INVALID_ARGUMENT in AppendMessages,
+USER in CaptureMemory and FlushMessages. Never in a response.
 """
 MESSAGE_ROLE_SYSTEM: MessageRole.ValueType  # 1
-"""MESSAGE_ROLE_SYSTEM instructs the model. Trimming leaves it alone. Capture remembers nothing of its words."""
+"""MESSAGE_ROLE_SYSTEM instructs the model. Trimming keeps its messages. Capture ignores them."""
 MESSAGE_ROLE_USER: MessageRole.ValueType  # 2
-"""MESSAGE_ROLE_USER is what the user says. It begins a round."""
+"""MESSAGE_ROLE_USER is the user. Its message begins a round."""
 MESSAGE_ROLE_ASSISTANT: MessageRole.ValueType  # 3
-"""MESSAGE_ROLE_ASSISTANT is what the model says, and the tools it wants called. Of its words capture remembers only
-what it did and what was decided: what it says about the user is an echo.
+"""MESSAGE_ROLE_ASSISTANT is the model, with its text and its tool calls. Capture extracts only its actions and
+decisions: its statements about the user repeat what it was given.
 """
 MESSAGE_ROLE_TOOL: MessageRole.ValueType  # 4
-"""MESSAGE_ROLE_TOOL is what a tool answered. Trimming drops it together with the message before it. Capture remembers
-nothing of it, since nobody vouches for it; its file references are taken.
+"""MESSAGE_ROLE_TOOL is the response of a tool. Trimming removes it together with the message before it. Capture
+ignores its text, because the text is not trusted, and keeps its file references.
 """
 Global___MessageRole: _TypeAlias = MessageRole  # noqa: Y015
 
@@ -595,21 +598,21 @@ class _ReminderSlot:
 class _ReminderSlotEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ReminderSlot.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     REMINDER_SLOT_UNSPECIFIED: _ReminderSlot.ValueType  # 0
-    """REMINDER_SLOT_UNSPECIFIED is not said: each field says what it means there."""
+    """REMINDER_SLOT_UNSPECIFIED has the meaning that each field defines."""
     REMINDER_SLOT_MORNING: _ReminderSlot.ValueType  # 1
-    """REMINDER_SLOT_MORNING is from the day's begin until 15:00, local time."""
+    """REMINDER_SLOT_MORNING is from the start of the day until 15:00, local time."""
     REMINDER_SLOT_AFTERNOON: _ReminderSlot.ValueType  # 2
-    """REMINDER_SLOT_AFTERNOON is from 15:00, local time, until the day's end."""
+    """REMINDER_SLOT_AFTERNOON is from 15:00, local time, until the end of the day."""
 
 class ReminderSlot(_ReminderSlot, metaclass=_ReminderSlotEnumTypeWrapper):
-    """ReminderSlot is a part of a day. What is due is given once in each of its slots, until it is acknowledged."""
+    """ReminderSlot is a part of a day. A due reminder is listed once in each of its slots, until it is acknowledged."""
 
 REMINDER_SLOT_UNSPECIFIED: ReminderSlot.ValueType  # 0
-"""REMINDER_SLOT_UNSPECIFIED is not said: each field says what it means there."""
+"""REMINDER_SLOT_UNSPECIFIED has the meaning that each field defines."""
 REMINDER_SLOT_MORNING: ReminderSlot.ValueType  # 1
-"""REMINDER_SLOT_MORNING is from the day's begin until 15:00, local time."""
+"""REMINDER_SLOT_MORNING is from the start of the day until 15:00, local time."""
 REMINDER_SLOT_AFTERNOON: ReminderSlot.ValueType  # 2
-"""REMINDER_SLOT_AFTERNOON is from 15:00, local time, until the day's end."""
+"""REMINDER_SLOT_AFTERNOON is from 15:00, local time, until the end of the day."""
 Global___ReminderSlot: _TypeAlias = ReminderSlot  # noqa: Y015
 
 class _ReminderRecurrence:
@@ -619,24 +622,24 @@ class _ReminderRecurrence:
 class _ReminderRecurrenceEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ReminderRecurrence.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     REMINDER_RECURRENCE_UNSPECIFIED: _ReminderRecurrence.ValueType  # 0
-    """REMINDER_RECURRENCE_UNSPECIFIED means YEARLY for a date without a year, else NONE. It is never in a reply."""
+    """REMINDER_RECURRENCE_UNSPECIFIED means YEARLY for a date without a year, else NONE. Never in a response."""
     REMINDER_RECURRENCE_NONE: _ReminderRecurrence.ValueType  # 1
-    """REMINDER_RECURRENCE_NONE: it comes once. The date needs a year."""
+    """REMINDER_RECURRENCE_NONE: the reminder is due once. The date needs a year."""
     REMINDER_RECURRENCE_YEARLY: _ReminderRecurrence.ValueType  # 2
-    """REMINDER_RECURRENCE_YEARLY: it comes every year, from the date's year on if it has one. What is of 29 February comes
-    on 28 February of years without it.
+    """REMINDER_RECURRENCE_YEARLY: the reminder is due every year, from the year of the date on if it has one. A reminder
+    of 29 February is due on 28 February in years without that day.
     """
 
 class ReminderRecurrence(_ReminderRecurrence, metaclass=_ReminderRecurrenceEnumTypeWrapper):
-    """ReminderRecurrence says whether a reminder comes again."""
+    """ReminderRecurrence is the recurrence of a reminder."""
 
 REMINDER_RECURRENCE_UNSPECIFIED: ReminderRecurrence.ValueType  # 0
-"""REMINDER_RECURRENCE_UNSPECIFIED means YEARLY for a date without a year, else NONE. It is never in a reply."""
+"""REMINDER_RECURRENCE_UNSPECIFIED means YEARLY for a date without a year, else NONE. Never in a response."""
 REMINDER_RECURRENCE_NONE: ReminderRecurrence.ValueType  # 1
-"""REMINDER_RECURRENCE_NONE: it comes once. The date needs a year."""
+"""REMINDER_RECURRENCE_NONE: the reminder is due once. The date needs a year."""
 REMINDER_RECURRENCE_YEARLY: ReminderRecurrence.ValueType  # 2
-"""REMINDER_RECURRENCE_YEARLY: it comes every year, from the date's year on if it has one. What is of 29 February comes
-on 28 February of years without it.
+"""REMINDER_RECURRENCE_YEARLY: the reminder is due every year, from the year of the date on if it has one. A reminder
+of 29 February is due on 28 February in years without that day.
 """
 Global___ReminderRecurrence: _TypeAlias = ReminderRecurrence  # noqa: Y015
 
@@ -651,19 +654,19 @@ class _SeverityEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Severity.Val
     SEVERITY_INFO: _Severity.ValueType  # 1
     """SEVERITY_INFO needs no action."""
     SEVERITY_WARNING: _Severity.ValueType  # 2
-    """SEVERITY_WARNING should be looked at soon."""
+    """SEVERITY_WARNING needs action soon."""
     SEVERITY_CRITICAL: _Severity.ValueType  # 3
     """SEVERITY_CRITICAL needs action now."""
 
 class Severity(_Severity, metaclass=_SeverityEnumTypeWrapper):
-    """Severity is how urgent a warning is."""
+    """Severity is the urgency of a warning."""
 
 SEVERITY_UNSPECIFIED: Severity.ValueType  # 0
 """SEVERITY_UNSPECIFIED is never in a response."""
 SEVERITY_INFO: Severity.ValueType  # 1
 """SEVERITY_INFO needs no action."""
 SEVERITY_WARNING: Severity.ValueType  # 2
-"""SEVERITY_WARNING should be looked at soon."""
+"""SEVERITY_WARNING needs action soon."""
 SEVERITY_CRITICAL: Severity.ValueType  # 3
 """SEVERITY_CRITICAL needs action now."""
 Global___Severity: _TypeAlias = Severity  # noqa: Y015
@@ -681,11 +684,11 @@ class _WarningCodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_WarningCo
     (CRITICAL). GetStats and contexts report it.
     """
     WARNING_CODE_CORE_COUNT: _WarningCode.ValueType  # 2
-    """WARNING_CODE_CORE_COUNT: the tier CORE holds at least 90 % of the memories it is meant for (INFO), or more than all
-    of them (WARNING). GetStats and contexts report it.
+    """WARNING_CODE_CORE_COUNT: the tier CORE holds at least 90 % of its recommended number of memories (INFO), or more
+    than that number (WARNING). GetStats and contexts report it.
     """
     WARNING_CODE_ACTIVE_COUNT: _WarningCode.ValueType  # 3
-    """WARNING_CODE_ACTIVE_COUNT: the same of the tier ACTIVE."""
+    """WARNING_CODE_ACTIVE_COUNT: the same for the tier ACTIVE."""
     WARNING_CODE_QUARANTINE_WAITING: _WarningCode.ValueType  # 4
     """WARNING_CODE_QUARANTINE_WAITING: memories wait for ReviewMemory. GetStats reports it."""
     WARNING_CODE_STORAGE_NEARLY_FULL: _WarningCode.ValueType  # 5
@@ -693,9 +696,7 @@ class _WarningCodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_WarningCo
     GetStats reports it.
     """
     WARNING_CODE_REPLAYING: _WarningCode.ValueType  # 6
-    """WARNING_CODE_REPLAYING: the indexes are brought up to date after a start; searches wait. GetStats and Diagnose
-    report it.
-    """
+    """WARNING_CODE_REPLAYING: the indexes replay changes after a start; searches wait. GetStats and Diagnose report it."""
     WARNING_CODE_INDEX_LAGGING: _WarningCode.ValueType  # 7
     """WARNING_CODE_INDEX_LAGGING: an index is behind the store. GetStats and Diagnose report it."""
     WARNING_CODE_INDEX_BUILDING: _WarningCode.ValueType  # 8
@@ -727,15 +728,15 @@ class _WarningCodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_WarningCo
     WARNING_CODE_VAULT_MISSING: _WarningCode.ValueType  # 19
     """WARNING_CODE_VAULT_MISSING: the folder of the vault does not exist. Diagnose reports it."""
     WARNING_CODE_VAULT_POLLED: _WarningCode.ValueType  # 20
-    """WARNING_CODE_VAULT_POLLED: the file system of the vault delivers no events, so it is polled (INFO). Diagnose reports
-    it.
+    """WARNING_CODE_VAULT_POLLED: the file system of the vault delivers no events, so it is polled (INFO). Diagnose
+    reports it.
     """
     WARNING_CODE_VAULT_COMMITS_WAIT: _WarningCode.ValueType  # 21
-    """WARNING_CODE_VAULT_COMMITS_WAIT: Git cannot be committed to now (INFO). Diagnose reports it."""
+    """WARNING_CODE_VAULT_COMMITS_WAIT: the vault cannot commit to Git now (INFO). Diagnose reports it."""
     WARNING_CODE_RETRIEVAL_INCOMPLETE: _WarningCode.ValueType  # 22
-    """WARNING_CODE_RETRIEVAL_INCOMPLETE: a retriever failed, or the time was too short. Contexts report it."""
+    """WARNING_CODE_RETRIEVAL_INCOMPLETE: a retriever failed or ran out of time. Contexts report it."""
     WARNING_CODE_DEADLINE: _WarningCode.ValueType  # 23
-    """WARNING_CODE_DEADLINE: the time of the call was nearly over; the sections that the message names were not read.
+    """WARNING_CODE_DEADLINE: the deadline of the call was near; the sections that the message names were not read.
     Contexts report it.
     """
     WARNING_CODE_BUDGET_TOO_SMALL: _WarningCode.ValueType  # 24
@@ -751,11 +752,11 @@ WARNING_CODE_SESSION_NEARLY_FULL: WarningCode.ValueType  # 1
 (CRITICAL). GetStats and contexts report it.
 """
 WARNING_CODE_CORE_COUNT: WarningCode.ValueType  # 2
-"""WARNING_CODE_CORE_COUNT: the tier CORE holds at least 90 % of the memories it is meant for (INFO), or more than all
-of them (WARNING). GetStats and contexts report it.
+"""WARNING_CODE_CORE_COUNT: the tier CORE holds at least 90 % of its recommended number of memories (INFO), or more
+than that number (WARNING). GetStats and contexts report it.
 """
 WARNING_CODE_ACTIVE_COUNT: WarningCode.ValueType  # 3
-"""WARNING_CODE_ACTIVE_COUNT: the same of the tier ACTIVE."""
+"""WARNING_CODE_ACTIVE_COUNT: the same for the tier ACTIVE."""
 WARNING_CODE_QUARANTINE_WAITING: WarningCode.ValueType  # 4
 """WARNING_CODE_QUARANTINE_WAITING: memories wait for ReviewMemory. GetStats reports it."""
 WARNING_CODE_STORAGE_NEARLY_FULL: WarningCode.ValueType  # 5
@@ -763,9 +764,7 @@ WARNING_CODE_STORAGE_NEARLY_FULL: WarningCode.ValueType  # 5
 GetStats reports it.
 """
 WARNING_CODE_REPLAYING: WarningCode.ValueType  # 6
-"""WARNING_CODE_REPLAYING: the indexes are brought up to date after a start; searches wait. GetStats and Diagnose
-report it.
-"""
+"""WARNING_CODE_REPLAYING: the indexes replay changes after a start; searches wait. GetStats and Diagnose report it."""
 WARNING_CODE_INDEX_LAGGING: WarningCode.ValueType  # 7
 """WARNING_CODE_INDEX_LAGGING: an index is behind the store. GetStats and Diagnose report it."""
 WARNING_CODE_INDEX_BUILDING: WarningCode.ValueType  # 8
@@ -797,15 +796,15 @@ WARNING_CODE_MODEL_CHANGED: WarningCode.ValueType  # 18
 WARNING_CODE_VAULT_MISSING: WarningCode.ValueType  # 19
 """WARNING_CODE_VAULT_MISSING: the folder of the vault does not exist. Diagnose reports it."""
 WARNING_CODE_VAULT_POLLED: WarningCode.ValueType  # 20
-"""WARNING_CODE_VAULT_POLLED: the file system of the vault delivers no events, so it is polled (INFO). Diagnose reports
-it.
+"""WARNING_CODE_VAULT_POLLED: the file system of the vault delivers no events, so it is polled (INFO). Diagnose
+reports it.
 """
 WARNING_CODE_VAULT_COMMITS_WAIT: WarningCode.ValueType  # 21
-"""WARNING_CODE_VAULT_COMMITS_WAIT: Git cannot be committed to now (INFO). Diagnose reports it."""
+"""WARNING_CODE_VAULT_COMMITS_WAIT: the vault cannot commit to Git now (INFO). Diagnose reports it."""
 WARNING_CODE_RETRIEVAL_INCOMPLETE: WarningCode.ValueType  # 22
-"""WARNING_CODE_RETRIEVAL_INCOMPLETE: a retriever failed, or the time was too short. Contexts report it."""
+"""WARNING_CODE_RETRIEVAL_INCOMPLETE: a retriever failed or ran out of time. Contexts report it."""
 WARNING_CODE_DEADLINE: WarningCode.ValueType  # 23
-"""WARNING_CODE_DEADLINE: the time of the call was nearly over; the sections that the message names were not read.
+"""WARNING_CODE_DEADLINE: the deadline of the call was near; the sections that the message names were not read.
 Contexts report it.
 """
 WARNING_CODE_BUDGET_TOO_SMALL: WarningCode.ValueType  # 24
@@ -814,13 +813,13 @@ Global___WarningCode: _TypeAlias = WarningCode  # noqa: Y015
 
 @_typing.final
 class Scope(_message.Message):
-    """Scope says where the caller stands: for which user, in which project, as which agent, in which session.
+    """Scope identifies the caller: the user, the project, the agent and the session.
 
-    Writes: the memory is stored there. Reads: the memories of `project_id` and the global ones (those without a
-    project) are visible, those of other projects never; without `project_id` only the global ones are. `agent_id` hides
-    nothing in a read; narrow with Filter.agent_ids. `session_id` makes the private memories of that session (layer
-    SESSION) visible; those of other sessions only where Filter.session_visibility asks for them. All comparisons are of whole,
-    exact, case-sensitive strings: the user "acme" never sees anything of "acme-corp".
+    Writes: the scope is the location of the memory. Reads: the memories of `project_id` and the global ones (those
+    without a project) are visible, those of other projects never; without `project_id` only the global ones are.
+    `agent_id` does not restrict reads; narrow with Filter.agent_ids. `session_id` makes the private memories of that
+    session (layer SESSION) visible; those of other sessions are visible only with Filter.session_visibility. All
+    comparisons are of whole, exact, case-sensitive strings: the user "acme" never sees anything of "acme-corp".
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -830,15 +829,15 @@ class Scope(_message.Message):
     AGENT_ID_FIELD_NUMBER: _builtins.int
     SESSION_ID_FIELD_NUMBER: _builtins.int
     user_id: _builtins.str
-    """user_id names the person or tenant whose memories these are. 1 to 128 characters, no control characters. A user who
-    has stored nothing yet is not an error: reads are empty, lookups are NOT_FOUND.
+    """user_id is the person or tenant that owns the memories. 1 to 128 characters, no control characters. A user without
+    stored data is not an error: reads are empty, lookups are NOT_FOUND.
     """
     project_id: _builtins.str
-    """project_id names the project. At most 128 characters, no control characters. Empty: global, outside every project."""
+    """project_id is the project. At most 128 characters, no control characters. Empty: global, outside every project."""
     agent_id: _builtins.str
-    """agent_id names the agent that writes or reads. At most 128 characters, no control characters. Empty: no agent."""
+    """agent_id is the agent that writes or reads. At most 128 characters, no control characters. Empty: no agent."""
     session_id: _builtins.str
-    """session_id names the conversation. At most 128 characters, no control characters. Empty: outside every session.
+    """session_id is the conversation. At most 128 characters, no control characters. Empty: outside every session.
     Required to write a memory of layer SESSION.
     """
     def __init__(
@@ -859,7 +858,7 @@ Global___Scope: _TypeAlias = Scope  # noqa: Y015
 
 @_typing.final
 class Keyword(_message.Message):
-    """Keyword is a word that stands for a memory."""
+    """Keyword is a word that represents a memory."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -868,7 +867,7 @@ class Keyword(_message.Message):
     term: _builtins.str
     """term is the word. 1 to 64 characters; kept in lower case."""
     weight: _builtins.float
-    """weight says how much the word stands for the memory: 0 to 1. 0 (unset) means 1."""
+    """weight is the degree to which the word represents the memory: 0 to 1. 0 (unset) means 1."""
     def __init__(
         self,
         *,
@@ -885,12 +884,12 @@ Global___Keyword: _TypeAlias = Keyword  # noqa: Y015
 
 @_typing.final
 class FileRef(_message.Message):
-    """FileRef points to a file. Whether the file exists is not checked when it is written.
+    """FileRef refers to a file. A write does not check that the file exists.
 
-    In a text it is written as `category:id`, in a code span, or as where a Markdown link or image leads to, as in
-    ![trend](chart:def456): nowhere else, and not within a block of code. The id begins with a letter, a digit or an
-    underscore, and goes on with these and with . : / @ + ~ and -; any other character of it is written as % and two
-    hexadecimal digits for each byte of its UTF-8. So neither `http:` nor 10:30 is ever one.
+    In a text a reference is `category:id`, either in a code span or as the target of a Markdown link or image, as in
+    ![trend](chart:def456). It is not recognised elsewhere, nor within a block of code. The id begins with a letter, a
+    digit or an underscore, and continues with these and with . : / @ + ~ and -; any other character of it is written as
+    % and two hexadecimal digits for each byte of its UTF-8. Therefore neither `http:` nor 10:30 is a reference.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -900,7 +899,7 @@ class FileRef(_message.Message):
     category: Global___FileCategory.ValueType
     """category is the category of the file."""
     id: _builtins.str
-    """id is the file's id within its category. 1 to 256 characters, no control characters."""
+    """id is the id of the file within its category. 1 to 256 characters, no control characters."""
     def __init__(
         self,
         *,
@@ -917,14 +916,13 @@ Global___FileRef: _TypeAlias = FileRef  # noqa: Y015
 
 @_typing.final
 class Memory(_message.Message):
-    """Memory is one thing remembered, as of one revision.
+    """Memory is one memory, as of one revision.
 
-    Output-only fields are set by the service; what a client sends in them is ignored. Times are kept to the
-    microsecond.
+    The service sets output-only fields and ignores their values in requests. Times have microsecond precision.
 
-    Duplicates: a memory of kind MESSAGE is never one. Any other is a duplicate when an ACTIVE, unexpired memory of the
-    same user, project and kind has equal content; OnDuplicate says what happens then. An update to content that
-    another memory holds fails with ALREADY_EXISTS, but a write under a key that is there always takes the new content.
+    Duplicates: a memory of kind MESSAGE is never a duplicate. Any other is a duplicate when an ACTIVE, unexpired memory
+    of the same user, project and kind has equal content; OnDuplicate selects the effect. An update to content that
+    another memory holds fails with ALREADY_EXISTS, but a write under an existing key always takes the new content.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -969,184 +967,187 @@ class Memory(_message.Message):
     REVIEW_FIELD_NUMBER: _builtins.int
     REMINDER_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    """id is the memory's UUID, made by the service at its creation and never changed. Output only in creating writes; in
-    UpdateMemory it names the memory.
+    """id is the UUID of the memory, assigned by the service at creation and never changed. Output only in creating
+    writes; in UpdateMemory it identifies the memory.
     """
     key: _builtins.str
     """key is a name chosen by the client, unique for a user and project among memories that are not DELETED. At most 256
-    characters, no control characters. A key that begins with "daily/", "context/" or "knowledge/" must be one of those
-    that AppendMemoryRequest names, and says of a new memory what they say there. Empty: none. Creating under an
-    existing key updates that memory instead.
+    characters, no control characters. A key that begins with "daily/", "context/" or "knowledge/" must have one of the
+    forms that AppendMemoryRequest lists, and sets the same defaults of a new memory. Empty: none. Creating under an
+    existing key updates that memory.
     """
     layer: Global___MemoryLayer.ValueType
-    """layer says how long the memory is meant to last. Unspecified: LONG_TERM. SESSION needs a session_id in the scope,
+    """layer is the intended lifetime of the memory. Unspecified: LONG_TERM. SESSION requires a session_id in the scope,
     else INVALID_ARGUMENT.
     """
     kind: Global___MemoryKind.ValueType
-    """kind says what sort of statement it is. Unspecified: MESSAGE when `speaker` is set, else FACT."""
+    """kind is the type of statement. Unspecified: MESSAGE when `speaker` is set, else FACT."""
     category: _builtins.str
-    """category is a free word to filter by, compared exactly. At most 64 characters. Empty: none."""
+    """category is a free label to filter by, compared exactly. At most 64 characters. Empty: none."""
     speaker: _builtins.str
-    """speaker is who said it, as a name or a role. At most 128 characters. Empty: nobody did."""
+    """speaker is the name or role of the speaker. At most 128 characters. Empty: no speaker."""
     title: _builtins.str
-    """title is a short heading; it is searched along with the content. At most 512 characters. Empty: none."""
+    """title is a short heading; searches cover it together with the content. At most 512 characters. Empty: none."""
     content: _builtins.str
-    """content is the text, in Markdown. Required in creating writes: 1 to 1 000 000 characters of UTF-8, without NUL.
-    Kept exactly as sent, but for secrets and for images. A long text is searched in chunks that are split at its
-    headings and paragraphs.
+    """content is the text, in Markdown. Required in creating writes: 1 to 1 000 000 characters of UTF-8, without NUL. The
+    service keeps it exactly as sent, except for redacted secrets and extracted images. A long text is searched in
+    chunks that are split at its headings and paragraphs.
 
     A Markdown image whose target is a `data:` URI of a media type image/… in base64, such as
-    ![trend](data:image/png;base64,iVBO…), becomes a file of the category "memory" in the memory's project, and the target
-    a reference to it. At most 16 in one content, each as the settings files.max_bytes and files.media_types allow;
-    otherwise, or when the base64 is broken, INVALID_ARGUMENT. Equal images in one project are one file. Those in blocks of
-    code, other media types and other encodings stay as they are.
+    ![trend](data:image/png;base64,iVBO…), becomes a file of the category "memory" in the memory's project, and the
+    target becomes a reference to it. At most 16 in one content, each within the settings files.max_bytes and
+    files.media_types; otherwise, or when the base64 is invalid, INVALID_ARGUMENT. Equal images in one project are one
+    file. Images in blocks of code, other media types and other encodings are not changed.
     """
     summary: _builtins.str
-    """summary is a shorter text that stands for the content. At most 16 384 characters. Empty: none."""
+    """summary is a shorter text that represents the content. At most 16 384 characters. Empty: none."""
     importance: _builtins.int
     """importance is 1 (least) to 5 (most). 0 means 3. Anything else is INVALID_ARGUMENT."""
     tier: Global___MemoryTier.ValueType
-    """tier says when the memory is to be loaded. Unspecified: CONTEXTUAL."""
+    """tier is the condition under which the memory is loaded into a context. Unspecified: CONTEXTUAL."""
     confidence: _builtins.float
-    """confidence is how sure the memory is: 0 (not at all) to 1 (certain). Absent: 1. Always set in replies."""
+    """confidence is the certainty of the statement: 0 (not at all) to 1 (certain). Absent: 1. Always set in responses."""
     status: Global___MemoryStatus.ValueType
-    """status says where the memory is in its life. Output only, except that a creating write may set QUARANTINED, and
+    """status is the state in the lifecycle. Output only, except that a creating write may set QUARANTINED, and
     UpdateMemory ACTIVE, ARCHIVED or QUARANTINED; any other value there is INVALID_ARGUMENT, as is any change from
-    QUARANTINED: that is for ReviewMemory.
+    QUARANTINED: use ReviewMemory.
     """
     access_count: _builtins.int
-    """access_count is how often the memory was returned by a get or a search, or met again as a duplicate; at most once
-    an hour counts. It is written with a delay of some seconds.
+    """access_count is the number of times that the memory was returned by a get or a search, or found as a duplicate; at
+    most one access an hour counts. It is written with a delay of some seconds.
     """
     work_in_progress: _builtins.bool
-    """work_in_progress marks work that, when its time is over, is finished instead of expired: see MaintenanceStep EXPIRE."""
+    """work_in_progress marks work that is finished instead of expired at its expire_time: see MaintenanceStep EXPIRE."""
     content_hash: _builtins.str
     """content_hash is the lower-case hexadecimal SHA-256 of the UTF-8 content."""
     source: _builtins.str
-    """source says where the memory comes from, such as a file name or a tool. At most 256 characters. Empty: not said."""
+    """source is the name of the source, such as a file name or a tool. At most 256 characters. Empty: not given."""
     supersedes_id: _builtins.str
-    """supersedes_id is the id of the memory that this one replaced. Empty: none."""
+    """supersedes_id is the id of the memory that this one supersedes. Empty: none."""
     superseded_by_id: _builtins.str
-    """superseded_by_id is the id of the memory that replaced this one, which is then SUPERSEDED. Empty: none."""
+    """superseded_by_id is the id of the memory that supersedes this one, which is then SUPERSEDED. Empty: none."""
     revision: _builtins.int
-    """revision is 1 at creation and grows by 1 with every change; being read does not change it. Send it back as
-    expected_revision to change only what was read.
+    """revision is 1 at creation and grows by 1 with every change; reads do not change it. Send it back as
+    expected_revision to change only the revision that was read.
     """
     origin: Global___MemoryOrigin.ValueType
-    """origin is the class of the source. Unspecified in a creating write: AGENT, in an import IMPORT. Under an existing key
-    the provenance becomes that of the new content. Always set in replies.
+    """origin is the class of the source. Unspecified in a creating write: AGENT, in an import IMPORT. A write under an
+    existing key sets the provenance to that of the new content. Always set in responses.
     """
     trust: _builtins.float
-    """trust is how far the memory can be trusted: 0 (not at all) to 1. It is the least of what its origin is trusted (see
-    MemoryOrigin), of the trusts that the memories in derived_from had when it was written, and of the value given
-    here, so it can only be lowered by giving it. UpdateMemory raises it again, within these bounds, when it names
-    trust in the mask. Below the setting provenance.quarantine_below the memory becomes QUARANTINED, as does what is
-    derived from a quarantined memory. Kept to six decimal places. Absent: no bound of its own. Always set in replies.
+    """trust is the degree to which the memory can be trusted: 0 (not at all) to 1. It is the minimum of the trust of its
+    origin (see MemoryOrigin), of the trusts that the memories in derived_from_ids had when it was written, and of the
+    value given here, so a given value can only lower it. UpdateMemory can raise it again, within these bounds, with
+    trust in the mask. Below the setting provenance.quarantine_below the memory becomes QUARANTINED, as does a memory
+    that is derived from a quarantined one. Rounded to six decimal places. Absent: no bound of its own. Always set in
+    responses.
     """
     review: Global___MemoryReview.ValueType
-    """review says whether the memory was withheld for a review."""
+    """review is the state of the review of a memory that was withheld."""
     @_builtins.property
     def scope(self) -> Global___Scope:
-        """scope says where the memory lives. In a write it may be left out; its non-empty project_id, agent_id and session_id
-        take the place of the request's, and its user_id must be empty or the request's, else INVALID_ARGUMENT. Fixed at
-        creation. In replies it is always set.
+        """scope is the owner and the location of the memory. Optional in a write; its non-empty project_id, agent_id and
+        session_id replace those of the request, and its user_id must be empty or equal that of the request, else
+        INVALID_ARGUMENT. Fixed at creation. Always set in responses.
         """
 
     @_builtins.property
     def tags(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """tags are labels to filter by, compared exactly. At most 32, each of 1 to 64 characters. Repeated ones are kept
-        once, order is kept.
+        """tags are labels to filter by, compared exactly. At most 32, each of 1 to 64 characters. Repeated tags are kept
+        once, in order.
         """
 
     @_builtins.property
     def keywords(self) -> _containers.RepeatedCompositeFieldContainer[Global___Keyword]:
-        """keywords are the words that the keyword-table retriever matches: see SearchMode for when it is asked. One of several
-        words is found by the keywords of a search, not by the words of its query. At most 32. Empty in a creating write:
-        the service extracts up to 10 from title and content. Of a repeated term the largest weight counts. In replies by
-        weight, largest first, equal ones by term.
+        """keywords are the words that the keyword-table retriever matches: see SearchMode for when it runs. Several words in
+        one keyword are matched by the keywords of a search, not by the words of its query. At most 32. Empty in a creating
+        write: the service extracts up to 10 from title and content. Of a repeated term the largest weight counts. In
+        responses they are ordered by descending weight, then by term.
         """
 
     @_builtins.property
     def related_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """related_ids are ids of memories that have to do with this one. At most 64, each a UUID. Whether they exist is not
-        checked. Repeated ones are kept once, order is kept.
+        """related_ids are the ids of related memories. At most 64, each a UUID. The service does not check that they exist.
+        Repeated ids are kept once, in order.
         """
 
     @_builtins.property
     def file_refs(self) -> _containers.RepeatedCompositeFieldContainer[Global___FileRef]:
-        """file_refs are files that this memory refers to. At most 64. Repeated ones are kept once, order is kept. Every write
-        adds those that the content refers to, see FileRef, behind the given ones; what would be more than 64 stays in the
-        content alone. When only the content changes, those that it referred to follow it, and given ones stay. Given anew,
-        they take the place of all that the content does not refer to. Whether the files exist is not checked:
-        CheckIntegrity tells which do not.
+        """file_refs are the files that this memory refers to. At most 64. Repeated references are kept once, in order. Every
+        write appends the references in the content, see FileRef, to the given ones; references beyond 64 remain in the
+        content only. When only the content changes, the references of the old content are replaced by those of the new
+        one, and given ones stay. Given again, they replace all references that are not in the content. The service does
+        not check that the files exist: CheckIntegrity reports those that do not.
         """
 
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
-        """create_time is when the memory was stored first."""
+        """create_time is the time at which the memory was first stored."""
 
     @_builtins.property
     def update_time(self) -> _timestamp_pb2.Timestamp:
-        """update_time is when the latest revision was stored. Being read does not change it."""
+        """update_time is the time at which the latest revision was stored. Reads do not change it."""
 
     @_builtins.property
     def access_time(self) -> _timestamp_pb2.Timestamp:
-        """access_time is when the memory was last returned by a get or a search. Unset: never."""
+        """access_time is the time at which a get or a search last returned the memory. Unset: never."""
 
     @_builtins.property
     def event_time(self) -> _timestamp_pb2.Timestamp:
-        """event_time is when it happened or was said, as opposed to create_time. Unset: not known."""
+        """event_time is the time of the event or the utterance, as opposed to create_time. Unset: not known."""
 
     @_builtins.property
     def expire_time(self) -> _timestamp_pb2.Timestamp:
-        """expire_time is when the memory stops being current: from then on searches and lists leave it out, and it is later
-        put away as EXPIRED, never destroyed. Unset: SHORT_TERM gets 14 days from the write, other layers never expire. So
-        does a memory that is written again under its key, or made ACTIVE again, after its time, unless a new one is given;
-        an update of other fields leaves it as it is. A time in the past is allowed. Giving it together with `ttl` is
-        INVALID_ARGUMENT.
+        """expire_time is the time at which the memory stops being current: from then on searches and lists leave it out, and
+        maintenance later sets it to EXPIRED without destroying it. Unset: SHORT_TERM gets 14 days from the write, other
+        layers never expire. The same defaults apply when a memory is written again under its key, or made ACTIVE again,
+        after its time, unless a new one is given; an update of other fields keeps it. A time in the past is allowed.
+        Giving it together with `ttl` is INVALID_ARGUMENT.
         """
 
     @_builtins.property
     def ttl(self) -> _duration_pb2.Duration:
-        """ttl sets expire_time to this long after the write. More than 0, at most 36 500 days. Input only: never in replies."""
+        """ttl sets expire_time to this duration after the write. More than 0, at most 36 500 days. Input only: never in
+        responses.
+        """
 
     @_builtins.property
     def metadata(self) -> _struct_pb2.Struct:
-        """metadata is free JSON to keep and filter by. At most 16 KiB as JSON text, nested at most 8 deep. Numbers are
-        doubles. Unset and empty are the same.
+        """metadata is free JSON to store and filter by. At most 16 KiB as JSON text, nested at most 8 deep. Numbers are
+        doubles. Unset and empty are equal.
         """
 
     @_builtins.property
     def valid_from(self) -> _timestamp_pb2.Timestamp:
-        """valid_from is when what the memory says began to be true, as opposed to event_time, when it happened or was said.
-        Unset: it always was. Until then the memory is not current: lists and searches leave it out unless they ask for
-        another time (AsOf.valid_time) or for all (Filter.include_not_valid).
+        """valid_from is the time from which the statement is true, as opposed to event_time, the time of the event or the
+        utterance. Unset: it always was. Before that time the memory is not current: lists and searches leave it out unless
+        they request another time (AsOf.valid_time) or all times (Filter.include_not_valid).
         """
 
     @_builtins.property
     def valid_to(self) -> _timestamp_pb2.Timestamp:
-        """valid_to is when it ceased to be true: the first moment after. It must lie after valid_from, else INVALID_ARGUMENT.
-        Unset: it is true still. From then on the memory is not current, as before valid_from. A memory with a valid_to is
-        never a duplicate of another: what was true once may become true again.
+        """valid_to is the first moment at which the statement is no longer true. It must be after valid_from, else
+        INVALID_ARGUMENT. Unset: it is still true. From then on the memory is not current, as before valid_from. A memory
+        with a valid_to is never a duplicate of another, because an earlier statement may become true again.
         """
 
     @_builtins.property
     def derived_from_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """derived_from_ids are the ids of the memories that this one was made of. At most 64, each a UUID of a memory that the
-        scope sees, of any status, else INVALID_ARGUMENT. Repeated ones are kept once, order is kept.
+        """derived_from_ids are the ids of the memories that this one is derived from. At most 64, each a UUID of a memory
+        that the scope sees, of any status, else INVALID_ARGUMENT. Repeated ids are kept once, in order.
         """
 
     @_builtins.property
     def reminder(self) -> Global___Reminder:
-        """reminder says when the memory comes due; see ListDueReminders. When a write gives none, the service looks for one in
-        the content that is written: a birthday or an anniversary (every year), something to be reminded of, a deadline or an
-        appointment, in English or Chinese, with a date such as "March 5", "2027-03-05", "3月5日" or "tomorrow", "next Friday",
-        "下周五" (reckoned from event_time, or without it from the write; the next week begins on Monday). What is past, asked,
-        supposed, ambiguous (3/5) or of the lunar calendar is none. It looks at memories of kind FACT, PREFERENCE,
-        EXPERIENCE, DECISION, TASK and NOTE of at most 2 000 characters that are not of layer SESSION and not of origin TOOL
-        or DOCUMENT; the setting reminders.detect turns that off. What it found goes with the sentence it was found in
-        (Reminder.phrase); what was given stays until it is changed. UpdateMemory with an unset reminder in its mask takes it
-        away; there is none then until other content is written. Unset: none.
+        """reminder is the due date of the memory; see ListDueReminders. When a write gives none, the service detects one in
+        the content that is written: a birthday or an anniversary (every year), a request to be reminded, a deadline or an
+        appointment, in English or Chinese, with a date such as "March 5", "2027-03-05", "3月5日" or "tomorrow", "next
+        Friday", "下周五" (relative to event_time, or without it to the write; the next week begins on Monday). Past dates,
+        questions, suppositions, ambiguous dates (3/5) and lunar dates are ignored. Detection covers memories of kind FACT,
+        PREFERENCE, EXPERIENCE, DECISION, TASK and NOTE of at most 2 000 characters that are not of layer SESSION and not
+        of origin TOOL or DOCUMENT; the setting reminders.detect turns it off. A detected reminder is removed together with
+        the sentence it was found in (Reminder.phrase); a given one stays until it is changed. UpdateMemory with an unset
+        reminder in its mask removes it; there is none then until other content is written. Unset: none.
         """
 
     def __init__(
@@ -1209,12 +1210,12 @@ Global___Memory: _TypeAlias = Memory  # noqa: Y015
 
 @_typing.final
 class AsOf(_message.Message):
-    """AsOf names a moment to look at, in both times of a memory. When it was true in the world: Memory.valid_from and
-    valid_to. And when the service knew it: a revision is known from its update_time until that of the next one.
+    """AsOf selects a moment on the two time axes of a memory. Valid time is the time of the world: Memory.valid_from and
+    valid_to. Known time is the time of the service: a revision is known from its update_time until that of the next one.
 
     "What did we believe on Monday?" is known_time alone. "As we know now, where did she live in 2019?" is valid_time
-    alone. Memories that were removed for good (DeleteMemory.hard) are in no past; access_count and access_time are not
-    kept by revision; nobody sees of the past what they may not see now.
+    alone. Memories that were permanently deleted (DeleteMemoryRequest.purge) are in no past; access_count and
+    access_time are not kept by revision; an as-of read shows no memory that the caller may not see now.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1223,15 +1224,16 @@ class AsOf(_message.Message):
     KNOWN_TIME_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def valid_time(self) -> _timestamp_pb2.Timestamp:
-        """valid_time asks for what was true then. It may lie in the future. Lists and searches then also find SUPERSEDED
-        memories with a valid_to after it: what replaced them was not true yet. Unset: for a read by id or key it does not
-        matter, else known_time, or now.
+        """valid_time selects the statements that are true at that time. It may be in the future. Lists and searches then also
+        find SUPERSEDED memories with a valid_to after it, because their successors were not true yet. Unset: not applied
+        to a read by id or key, else known_time, or now.
         """
 
     @_builtins.property
     def known_time(self) -> _timestamp_pb2.Timestamp:
-        """known_time asks for what was known then: changes, deletions and new memories after it have not happened, and
-        expire_time and `last_days` are compared with it. It must not lie in the future, else INVALID_ARGUMENT. Unset: now.
+        """known_time selects the state that was stored at that time: later changes, deletions and new memories are ignored,
+        and expire_time and `last_days` are compared with it. It must not be in the future, else INVALID_ARGUMENT. Unset:
+        now.
         """
 
     def __init__(
@@ -1250,7 +1252,9 @@ Global___AsOf: _TypeAlias = AsOf  # noqa: Y015
 
 @_typing.final
 class TimeRange(_message.Message):
-    """TimeRange is a span of time. Both bounds may be left out; without any it matches everything that has the time."""
+    """TimeRange is a half-open range of time. Both bounds are optional; without any it matches everything that has the
+    time.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1258,11 +1262,11 @@ class TimeRange(_message.Message):
     END_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def start(self) -> _timestamp_pb2.Timestamp:
-        """start is the first moment within. Unset: open."""
+        """start is the first moment in the range. Unset: open."""
 
     @_builtins.property
     def end(self) -> _timestamp_pb2.Timestamp:
-        """end is the first moment after. Unset: open. It must lie after `start`, else INVALID_ARGUMENT."""
+        """end is the first moment after the range. Unset: open. It must be after `start`, else INVALID_ARGUMENT."""
 
     def __init__(
         self,
@@ -1280,16 +1284,16 @@ Global___TimeRange: _TypeAlias = TimeRange  # noqa: Y015
 
 @_typing.final
 class Redaction(_message.Message):
-    """Redaction says that secrets of one sort were replaced in a text by "[REDACTED:kind]" before it was stored."""
+    """Redaction reports that secrets of one kind were replaced in a text by "[REDACTED:kind]" before it was stored."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     KIND_FIELD_NUMBER: _builtins.int
     MATCH_COUNT_FIELD_NUMBER: _builtins.int
     kind: _builtins.str
-    """kind names the sort of secret, such as "api-key", "private-key" or "card-number"."""
+    """kind is the kind of secret, such as "api-key", "private-key" or "card-number"."""
     match_count: _builtins.int
-    """match_count is how many there were: at least 1."""
+    """match_count is the number of replaced secrets: at least 1."""
     def __init__(
         self,
         *,
@@ -1306,7 +1310,7 @@ Global___Redaction: _TypeAlias = Redaction  # noqa: Y015
 
 @_typing.final
 class Conflict(_message.Message):
-    """Conflict says that a newer memory contradicts an older one. Both are of one user and project."""
+    """Conflict is a contradiction of an older memory by a newer one. Both belong to one user and project."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1323,40 +1327,40 @@ class Conflict(_message.Message):
     CREATE_TIME_FIELD_NUMBER: _builtins.int
     RESOLVE_TIME_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    """id is the conflict's UUID; ids sort in the order in which conflicts were found. Never empty."""
+    """id is the UUID of the conflict; ids sort in the order in which conflicts were found. Never empty."""
     rule: Global___ConflictRule.ValueType
-    """rule says which rule found it. Never UNSPECIFIED."""
+    """rule is the rule that found it. Never UNSPECIFIED."""
     topic: _builtins.str
-    """topic says in words of the rules what both memories speak of, such as "home of anna". For people; the wording may
-    change. Never empty.
+    """topic is the subject and the relation that both memories state, in the terms of the rules, such as "home of anna".
+    For people; the wording may change. Never empty.
     """
     older_value: _builtins.str
-    """older_value is what the older memory says of it, such as "lisbon". For people. Never empty."""
+    """older_value is the value that the older memory states, such as "lisbon". For people. Never empty."""
     newer_value: _builtins.str
-    """newer_value is what the newer memory says of it, such as "porto" or "not likes". For people. Never empty."""
+    """newer_value is the value that the newer memory states, such as "porto" or "not likes". For people. Never empty."""
     state: Global___ConflictState.ValueType
-    """state says what became of it. Never UNSPECIFIED."""
+    """state is the state of the conflict. Never UNSPECIFIED."""
     older_memory_id: _builtins.str
     """older_memory_id is the id of the memory that was written first. Never empty."""
     newer_memory_id: _builtins.str
-    """newer_memory_id is the id of the memory that contradicts it; after that was superseded by a third memory that does
-    so too, or promoted to one (PromoteMemory), the id of the third. Never empty.
+    """newer_memory_id is the id of the memory that contradicts it. When that memory was superseded by, or promoted to
+    (PromoteMemory), a third memory that contradicts it too, it is the id of the third. Never empty.
     """
     @_builtins.property
     def older_memory(self) -> Global___Memory:
-        """older_memory is that memory as it is now. Unset when it is deleted or private to another session."""
+        """older_memory is the older memory at its present revision. Unset when it is deleted or private to another session."""
 
     @_builtins.property
     def newer_memory(self) -> Global___Memory:
-        """newer_memory is that memory as it is now. Unset when it is deleted or private to another session."""
+        """newer_memory is the newer memory at its present revision. Unset when it is deleted or private to another session."""
 
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
-        """create_time is when it was found. Always set."""
+        """create_time is the time at which the conflict was found. Always set."""
 
     @_builtins.property
     def resolve_time(self) -> _timestamp_pb2.Timestamp:
-        """resolve_time is when it ceased to be OPEN. Unset while it is."""
+        """resolve_time is the time at which the conflict left the state OPEN. Unset while it is OPEN."""
 
     def __init__(
         self,
@@ -1384,7 +1388,7 @@ Global___Conflict: _TypeAlias = Conflict  # noqa: Y015
 
 @_typing.final
 class ToolCall(_message.Message):
-    """ToolCall is a call of a tool that an assistant makes."""
+    """ToolCall is one call of a tool by an assistant."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1393,12 +1397,16 @@ class ToolCall(_message.Message):
     ARGUMENTS_FIELD_NUMBER: _builtins.int
     FILE_REFS_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    """id names the call; a TOOL message refers to it by its tool_call_id. At most 128 characters, no control characters."""
+    """id identifies the call; a TOOL message refers to it by its tool_call_id. At most 128 characters, no control
+    characters.
+    """
     name: _builtins.str
     """name is the name of the tool. 1 to 128 characters, no control characters."""
     @_builtins.property
     def arguments(self) -> _struct_pb2.Struct:
-        """arguments are the arguments of the call; numbers become doubles. At most 16 384 bytes as JSON, nested at most 8 deep."""
+        """arguments are the arguments of the call; numbers become doubles. At most 16 384 bytes as JSON, nested at most 8
+        deep.
+        """
 
     @_builtins.property
     def file_refs(self) -> _containers.RepeatedCompositeFieldContainer[Global___FileRef]:
@@ -1424,7 +1432,7 @@ Global___ToolCall: _TypeAlias = ToolCall  # noqa: Y015
 class ChatMessage(_message.Message):
     """ChatMessage is one message of a conversation: in AppendMessages, ListMessages, FlushMessages and CaptureMemory.
 
-    Output-only fields are set by ListMessages; values that a client sends in them are ignored.
+    ListMessages sets output-only fields; their values in requests are ignored.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1452,11 +1460,11 @@ class ChatMessage(_message.Message):
     speaker: _builtins.str
     """speaker is the name of the speaker; searches filter by it. At most 128 characters. Empty: no name."""
     tool_call_id: _builtins.str
-    """tool_call_id is the id of the call that this message answers. Only with the role TOOL. At most 128 characters."""
+    """tool_call_id is the id of the call to which this message responds. Only with the role TOOL. At most 128 characters."""
     token_count: _builtins.int
-    """token_count is the number of tokens of the message. At most 10 000 000, and at most the limit of the session. 0: the
-    service counts content and tool calls with its tokenizer. Used by sessions alone. In ListMessages it follows later
-    changes of the content.
+    """token_count is the number of tokens of the message. At most 10 000 000, and at most the limit of the session. 0:
+    the service counts content and tool calls with its tokenizer. Used by sessions alone. In ListMessages it follows
+    later changes of the content.
     """
     pinned: _builtins.bool
     """pinned exempts the message from trimming, as system messages are. Used by sessions alone."""
@@ -1470,7 +1478,7 @@ class ChatMessage(_message.Message):
     """summary_id is the id of the memory that summarises the message after a trim. Empty: none."""
     @_builtins.property
     def event_time(self) -> _timestamp_pb2.Timestamp:
-        """event_time is when it was said; the memories made of it carry it. Unset: not known."""
+        """event_time is the time of the utterance; the memories extracted from the message carry it. Unset: not known."""
 
     @_builtins.property
     def tool_calls(self) -> _containers.RepeatedCompositeFieldContainer[Global___ToolCall]:
@@ -1480,11 +1488,13 @@ class ChatMessage(_message.Message):
 
     @_builtins.property
     def metadata(self) -> _struct_pb2.Struct:
-        """metadata is free JSON, stored with the memory of the message by the rules of Memory.metadata. Used by sessions alone."""
+        """metadata is free JSON, stored with the memory of the message by the rules of Memory.metadata. Used by sessions
+        alone.
+        """
 
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
-        """create_time is when the message was appended."""
+        """create_time is the time at which the message was appended."""
 
     def __init__(
         self,
@@ -1514,7 +1524,7 @@ Global___ChatMessage: _TypeAlias = ChatMessage  # noqa: Y015
 
 @_typing.final
 class CalendarDate(_message.Message):
-    """CalendarDate is a day of the Gregorian calendar, wherever that is. There must be such a day: 31 February is
+    """CalendarDate is a day of the Gregorian calendar, without a time zone. The day must exist: 31 February is
     INVALID_ARGUMENT, as is 29 February of a year without it.
     """
 
@@ -1572,7 +1582,7 @@ Global___TimeOfDay: _TypeAlias = TimeOfDay  # noqa: Y015
 
 @_typing.final
 class Reminder(_message.Message):
-    """Reminder says when a memory comes due. ListDueReminders lists what is."""
+    """Reminder is the due date of a memory. ListDueReminders lists the due ones."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1583,25 +1593,27 @@ class Reminder(_message.Message):
     SLOT_FIELD_NUMBER: _builtins.int
     PHRASE_FIELD_NUMBER: _builtins.int
     recurrence: Global___ReminderRecurrence.ValueType
-    """recurrence says whether it comes again. Unspecified: every year when the date has no year, else once."""
+    """recurrence is the recurrence of the reminder. Unspecified: every year when the date has no year, else once."""
     time_zone: _builtins.str
-    """time_zone is the IANA name of the zone in which that day and its slots are, such as "Asia/Shanghai". Empty: that of
-    whoever asks what is due. An unknown one is INVALID_ARGUMENT.
+    """time_zone is the IANA name of the zone of the day and its slots, such as "Asia/Shanghai". Empty: the zone of the
+    request that lists the reminders. An unknown one is INVALID_ARGUMENT.
     """
     slot: Global___ReminderSlot.ValueType
-    """slot is the only one in which it is due. It must be that of `time` when both are given. Unspecified: both, or the
-    MORNING alone when `time` is before 15:00.
+    """slot is the only slot in which the reminder is due. It must match `time` when both are given. Unspecified: both
+    slots, or the MORNING alone when `time` is before 15:00.
     """
     phrase: _builtins.str
-    """phrase is the sentence of the content in which the service found the reminder. Empty: it was given."""
+    """phrase is the sentence of the content in which the service detected the reminder. Empty: a client gave the
+    reminder.
+    """
     @_builtins.property
     def date(self) -> Global___CalendarDate:
-        """date is the day, by the Gregorian calendar; days of the lunar calendar are not reckoned."""
+        """date is the day, by the Gregorian calendar; lunar dates are not supported."""
 
     @_builtins.property
     def time(self) -> Global___TimeOfDay:
-        """time is when on that day. It does not delay the reminder, which is due from the begin of its slot on, but is told
-        (ReminderOccurrence.due_time), and one before 15:00 is due in the MORNING only. Unset: the whole day.
+        """time is the time on that day. It does not delay the reminder, which is due from the start of its slot on, but sets
+        ReminderOccurrence.due_time; a reminder with a time before 15:00 is due in the MORNING only. Unset: the whole day.
         """
 
     def __init__(
@@ -1624,7 +1636,7 @@ Global___Reminder: _TypeAlias = Reminder  # noqa: Y015
 
 @_typing.final
 class ReminderOccurrence(_message.Message):
-    """ReminderOccurrence is one time at which a reminder is due: what AcknowledgeReminder names."""
+    """ReminderOccurrence is one time at which a reminder is due; AcknowledgeReminder takes its date and slot."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1638,15 +1650,15 @@ class ReminderOccurrence(_message.Message):
     slot: Global___ReminderSlot.ValueType
     """slot is the latest one of that day that has begun and in which the reminder is due."""
     overdue: _builtins.bool
-    """overdue tells that the slot is over: it is later on that day, or another day."""
+    """overdue is true when the slot has ended: it is later on that day, or another day."""
     @_builtins.property
     def date(self) -> Global___CalendarDate:
-        """date is the day, with its year. That of a yearly reminder of 29 February is 28 February in most years."""
+        """date is the day, with its year. That of a yearly reminder of 29 February is 28 February in years without that day."""
 
     @_builtins.property
     def due_time(self) -> _timestamp_pb2.Timestamp:
-        """due_time is the moment of Reminder.time, if it has one within the slot, else the slot's begin. A time that clocks
-        skip on that day is as much later as they skip; of one that they show twice it is the first.
+        """due_time is the moment of Reminder.time if that is within the slot, else the start of the slot. A local time that a
+        clock change skips is shifted by the length of the skip; of a local time that occurs twice it is the first.
         """
 
     def __init__(
@@ -1668,7 +1680,7 @@ Global___ReminderOccurrence: _TypeAlias = ReminderOccurrence  # noqa: Y015
 
 @_typing.final
 class Warning(_message.Message):
-    """Warning is something to act on, from GetStats, Diagnose or a context."""
+    """Warning is a condition that needs attention, from GetStats, Diagnose or a context."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1678,11 +1690,11 @@ class Warning(_message.Message):
     VALUE_FIELD_NUMBER: _builtins.int
     LIMIT_FIELD_NUMBER: _builtins.int
     severity: Global___Severity.ValueType
-    """severity is how urgent it is. Never UNSPECIFIED."""
+    """severity is the urgency of the warning. Never UNSPECIFIED."""
     code: Global___WarningCode.ValueType
     """code identifies the kind of warning. Never UNSPECIFIED."""
     message: _builtins.str
-    """message describes it for people and says what to do: in English, or in the locale of a context."""
+    """message describes the warning and the remedy for people: in English, or in the locale of a context."""
     value: _builtins.int
     """value is the number that was measured, such as the tokens of a session. 0: the warning has none."""
     limit: _builtins.int
