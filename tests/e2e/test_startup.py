@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 import stat
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from memsvc.v1 import admin_service_pb2 as admin_pb
 from memsvc.v1 import types_pb2 as types_pb
+from tests.support.forked_process import ROOT, run_memsvc
 from tests.support.rpc import TIMEOUT, create, get, list_all
-from tests.support.server_process import FAST, ROOT, ServerProcess
+from tests.support.server_process import FAST, ServerProcess
 
 FAILED = 1
 
@@ -21,11 +21,7 @@ FAILED = 1
 def serve(*arguments: str, cwd: Path = ROOT, **environment: str) -> subprocess.CompletedProcess[str]:
     """Start a server that must not come up, and return what it said."""
     names = {name.upper(): value for name, value in environment.items()}
-    return subprocess.run(
-        [sys.executable, "-m", "memsvc", "serve", *arguments],
-        cwd=cwd, env={**os.environ, **FAST, "PYTHONPATH": str(ROOT), **names}, capture_output=True, text=True,
-        timeout=TIMEOUT, check=False,
-    )  # fmt: skip
+    return run_memsvc("serve", *arguments, environment={**os.environ, **FAST, **names}, directory=cwd)
 
 
 def said(done: subprocess.CompletedProcess[str]) -> str:
@@ -79,7 +75,7 @@ def test_a_unix_socket_serves_like_a_port(tmp_path: Path) -> None:
     path = tmp_path / "memsvc.sock"
     addresses = f"unix:{path},127.0.0.1:0"
     scope = types_pb.Scope(user_id="u")
-    with ServerProcess(tmp_path / "data", address=addresses) as server:
+    with ServerProcess(tmp_path / "data", address=addresses, module=("memsvc",)) as server:
         assert f"unix:{path}" == server.bound
         with server.stubs() as stubs:
             memory = create(stubs, scope, "x")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shlex
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.server_process import ROOT
+from tests.support.forked_process import ROOT
 
 BUILD_SECONDS = 1_200
 RUN_SECONDS = 90
@@ -62,21 +63,41 @@ class Program:
         )  # fmt: skip
 
 
-def build(language: str, folder: Path) -> Program:
-    """Build an example in a new copy under *folder*; skip the test where the language's tools are missing."""
+def build(language: str) -> Program:
+    """Build an example in a copy; skip the test where the language's tools are missing.
+
+    The copy is kept in build/, by the digest of what it is built from: a build in Java takes a minute of processor time.
+    """
     missing = [tool for tool in TOOLS[language] if shutil.which(tool) is None]
     if missing:
         pytest.skip(f"the example in {language} needs {', '.join(missing)} on the PATH")
     commands = Commands.of(language)
     if language == "python":  # whoever runs the tests has installed memsvc; nothing is to be built
         return Program((sys.executable, commands.run.split()[1]), ROOT)
-    copy = folder / "examples" / language
+    folder = ROOT / "build" / "examples" / f"{language}-{_digest(language)}"
+    copy, finished = folder / "examples" / language, folder / "finished"
+    program = Program(tuple(shlex.split(commands.run)), copy)
+    if finished.exists():
+        return program
+    shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(ROOT / "examples" / language, copy, ignore=shutil.ignore_patterns(*MADE))
     shutil.copytree(ROOT / "proto", folder / "proto")
     path = os.pathsep.join([str(BIN), os.environ["PATH"]])  # where buf is
+    environment = {"MAVEN_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC", **os.environ, "PATH": path}
     done = subprocess.run(
-        ["bash", "-c", commands.build], cwd=copy, env={**os.environ, "PATH": path}, timeout=BUILD_SECONDS,
+        ["bash", "-c", commands.build], cwd=copy, env=environment, timeout=BUILD_SECONDS,
         check=False, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8",
     )  # fmt: skip
     assert done.returncode == 0, f"`{commands.build}` in examples/{language} failed:\n{done.stdout[-4000:]}"
-    return Program(tuple(shlex.split(commands.run)), copy)
+    finished.touch()
+    return program
+
+
+def _digest(language: str) -> str:
+    """Return the digest of an example's sources, of the API, and of the places of the tools."""
+    digest = hashlib.sha256("".join(map(str, map(shutil.which, TOOLS[language]))).encode())
+    for folder in (ROOT / "examples" / language, ROOT / "proto"):
+        for path in sorted(folder.rglob("*")):
+            if path.is_file() and not {*path.relative_to(folder).parts}.intersection(MADE):
+                digest.update(f"{path.relative_to(ROOT)}\0".encode() + path.read_bytes())
+    return digest.hexdigest()[:16]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 import trustme
@@ -51,12 +50,6 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
 
 
 @pytest.fixture(scope="session")
-def program_in(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Program]:
+def program_in() -> Callable[[str], Program]:
     """Return the example of a language, built when it is asked for first."""
-
-    @functools.cache
-    def built(language: str) -> Program:
-        folder: Path = tmp_path_factory.mktemp(language)
-        return build(language, folder)
-
-    return built
+    return functools.cache(build)

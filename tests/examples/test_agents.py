@@ -14,8 +14,9 @@ from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import types_pb2 as types_pb
 from tests.examples.building import BUILD_SECONDS, TOOLS, Commands, Program
 from tests.examples.guarded import Guarded
+from tests.support.forked_process import ROOT
 from tests.support.rpc import TIMEOUT
-from tests.support.server_process import ROOT, ServerProcess, Stubs
+from tests.support.server_process import ServerProcess, Stubs
 
 HOTEL = "The hotel in Lisbon is two minutes from the metro station Baixa-Chiado."
 MOVED = "The hotel in Lisbon moved us to its house in Alfama, five minutes from the metro."

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from contextlib import suppress
 from pathlib import Path
 
-from tests.support.rpc import TIMEOUT
 from tests.support.server_process import ServerProcess
+from tests.support.until import until
 
 EDGE = "memsvc_backends.qdrant_edge.worker"
 
@@ -34,10 +33,7 @@ def _read(path: Path) -> bytes:
 
 def kill_edge(server: ServerProcess) -> None:
     """Kill every process that holds vectors, as a crash of the native engine would."""
-    deadline = time.monotonic() + TIMEOUT
-    while not (pids := edge_pids(server)):
-        assert time.monotonic() < deadline
-    for pid in pids:
+    for pid in until(lambda: edge_pids(server)):
         # One may be ending by itself.
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)

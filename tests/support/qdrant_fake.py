@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 import threading
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -197,8 +196,7 @@ def main() -> None:
     report: Callable[[str], object] = sys.stdout.write
     with served(Keeper(), port=int(sys.argv[1]) if sys.argv[1:] else 6334) as port:
         report(f"Qdrant's stand-in listens on http://127.0.0.1:{port}\n")
-        while True:
-            time.sleep(3600)
+        threading.Event().wait()
 
 
 if __name__ == "__main__":

@@ -7,8 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -24,8 +23,9 @@ from memsvc.v1 import (
     search_service_pb2_grpc,
     session_service_pb2_grpc,
 )
+from tests.support.forked_process import ROOT, ForkedProcess
+from tests.support.until import until
 
-ROOT = Path(__file__).resolve().parents[2]
 START_SECONDS = 180.0
 FAST = {
     "MEMSVC_EMBEDDER__BACKEND": "wordllama",
@@ -52,14 +52,18 @@ class Stubs:
 
 @dataclass
 class ServerProcess:
-    """A memsvc server in a child process. Leaving the context stops it gracefully, if it still runs."""
+    """A memsvc server in a child process. Leaving the context stops it gracefully, if it still runs.
+
+    Attributes:
+        module: The module to run in a new interpreter; without one the process is forked from a warm one.
+    """
 
     data_dir: Path
     environment: Mapping[str, str] = field(default_factory=lambda: FAST)
     address: str = "127.0.0.1:0"
     arguments: tuple[str, ...] = ()
-    module: tuple[str, ...] = ("memsvc",)
-    process: subprocess.Popen[bytes] | None = None
+    module: tuple[str, ...] = ()
+    process: subprocess.Popen[bytes] | ForkedProcess | None = None
 
     def __enter__(self) -> ServerProcess:
         self.start()
@@ -78,14 +82,17 @@ class ServerProcess:
         """Start the process and wait until it serves *until*."""
         ready = self.data_dir.with_name(self.data_dir.name + ".ready")
         ready.unlink(missing_ok=True)
-        command = [
-            sys.executable, "-m", *self.module, "serve", "--address", self.address,
-            "--data-dir", str(self.data_dir), "--ready-file", str(ready), *self.arguments,
+        arguments = [
+            "serve", "--address", self.address, "--data-dir", str(self.data_dir), "--ready-file", str(ready),
+            *self.arguments,
         ]  # fmt: skip
-        with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                command, cwd=ROOT, env={**os.environ, **self.environment}, stdout=log, stderr=log
-            )
+        environment = {**os.environ, **self.environment}
+        if self.module:
+            command = [sys.executable, "-m", *self.module, *arguments]
+            with self.log.open("ab") as log:
+                self.process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log)
+        else:
+            self.process = ForkedProcess(arguments, environment, self.log, self.log)
         self._await(ready.exists)
         self.bound = ready.read_text().strip().splitlines()[0]
         self._await(lambda: self.is_serving(until))
@@ -129,10 +136,9 @@ class ServerProcess:
             self.kill()
             raise
 
-    def _await(self, condition: object) -> None:
-        assert self.process is not None
-        deadline = time.monotonic() + START_SECONDS
-        while not condition():  # type: ignore[operator]
-            if self.process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"The server did not start:\n{self.log.read_text()[-4000:]}")
-            time.sleep(0.02)
+    def _await(self, condition: Callable[[], bool]) -> None:
+        process = self.process
+        assert process is not None
+        until(lambda: condition() or process.poll() is not None, seconds=START_SECONDS)
+        if process.poll() is not None:
+            raise RuntimeError(f"The server did not start:\n{self.log.read_text()[-4000:]}")

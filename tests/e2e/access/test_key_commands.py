@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import uuid
 from datetime import timedelta
 from pathlib import Path
@@ -14,16 +12,13 @@ import pytest
 
 from memsvc.client import Memsvc, MemsvcCallError
 from tests.e2e.access.support import Keyed
-from tests.support.server_process import ROOT
+from tests.support.forked_process import run_memsvc
 
 
 def memsvc(*arguments: str, **variables: str) -> tuple[int, str, str]:
     """Run a command and return its exit code and what it wrote."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MEMSVC_")} | variables
-    done = subprocess.run(
-        [sys.executable, "-m", "memsvc", *arguments], cwd=ROOT, env=environment, capture_output=True, text=True,
-        check=False,
-    )  # fmt: skip
+    done = run_memsvc(*arguments, environment=environment)
     return done.returncode, done.stdout.strip(), done.stderr.strip()
 
 

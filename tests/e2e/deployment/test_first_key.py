@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from memsvc.client import Memsvc, MemsvcCallError
+from tests.support.forked_process import run_memsvc
 from tests.support.postgres_server import schema
-from tests.support.server_process import FAST, ROOT, ServerProcess
+from tests.support.server_process import FAST, ServerProcess
 
 
 def test_a_key_is_made_beside_a_running_replica(tmp_path: Path) -> None:
@@ -25,10 +24,7 @@ def test_a_key_is_made_beside_a_running_replica(tmp_path: Path) -> None:
             with Memsvc(server.bound, user_id="ann", api_key="") as client, pytest.raises(MemsvcCallError) as refused:
                 client.create("Nobody is let in.")
             command = ["keys", "create", "--role", "admin", "--name", "operations", "--data-dir", str(tmp_path / "any")]
-            made = subprocess.run(
-                [sys.executable, "-m", "memsvc", *command], cwd=ROOT, env={**os.environ, **variables},
-                check=True, capture_output=True, text=True,
-            )  # fmt: skip
+            made = run_memsvc(*command, environment={**os.environ, **variables})
             key = next(word for word in made.stdout.split() if word.startswith("memsvc_"))
             with Memsvc(server.bound, user_id="ann", api_key=key) as client:
                 stored = client.create("Whoever has a key is let in.")

@@ -9,17 +9,16 @@ from pathlib import Path
 
 import grpc
 import pytest
-from typer.testing import CliRunner
 
-from memsvc.cli.app import app
 from tests.e2e.access.test_tls import Papers, SecureProcess
 from tests.e2e.access.test_tls import papers as papers  # noqa: PLC0414 - a fixture, named for pytest
+from tests.support.command_line import invoke
 from tests.support.server_process import ROOT, ServerProcess
 
 
 def health(*arguments: str) -> tuple[int, str]:
     """Run the command and return its exit code and what it says."""
-    told = CliRunner().invoke(app, ["health", *arguments])
+    told = invoke("health", *arguments)
     return told.exit_code, told.output
 
 

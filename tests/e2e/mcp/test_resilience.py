@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 import uuid
@@ -24,6 +25,7 @@ from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1.search_service_pb2_grpc import SearchServiceServicer, add_SearchServiceServicer_to_server
 from tests.e2e.access.support import ASKING, make_key
 from tests.e2e.mcp.support import SECONDS, bridged, parameters
+from tests.support.forked_process import run_memsvc
 from tests.support.server_process import ROOT, ServerProcess
 from tests.support.until import until
 
@@ -203,7 +205,7 @@ def test_without_the_package_it_says_what_to_install() -> None:
 @pytest.mark.parametrize("wrong", [("--time-zone", "Mars/Olympus"), ("--tls-ca", "nothing.pem")])
 def test_a_wrong_option_is_told_at_the_start(wrong: tuple[str, str]) -> None:
     """In one line on stderr, which clients show."""
-    done = memsvc("mcp", *wrong)
+    done = run_memsvc("mcp", *wrong, environment=os.environ)
 
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1), done.stderr
     assert wrong[1] in done.stderr

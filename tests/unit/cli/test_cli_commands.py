@@ -9,24 +9,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from memsvc.cli.app import app
+from tests.support.command_line import invoke
+from tests.support.server_process import ServerProcess
 
 
-def test_ready_file_has_the_address(address: str, directory: Path) -> None:
+def test_ready_file_and_output_have_the_address(service: ServerProcess) -> None:
     """Whoever started the service can read where it is."""
-    assert (directory / "ready").read_text() == f"{address}\n"
+    assert service.data_dir.with_name("data.ready").read_text() == f"{service.address}\n"
+    line = f"memsvc is serving on {service.address} (data in {service.data_dir})"
+    assert line in service.log.read_text().splitlines()
 
 
-def test_second_service_on_the_same_data_is_refused(address: str, directory: Path) -> None:
+def test_second_service_on_the_same_data_is_refused(service: ServerProcess) -> None:
     """One process at a time owns the data directory; the other one says so in a line."""
-    told = CliRunner().invoke(app, ["check", "--data-dir", str(directory / "data")])
+    told = invoke("check", "--data-dir", str(service.data_dir))
 
     assert told.exit_code == 1
     assert told.stderr.startswith("memsvc: The data directory is in use by the process ")
     assert told.stderr.count("\n") == 1
-    assert address
 
 
 def test_added_memory_is_found_listed_shown_and_deleted(run: Any) -> None:
@@ -165,8 +166,8 @@ def test_a_bad_line_of_an_import_fails_alone(run: Any, address: str, tmp_path: P
     file.write_bytes(b"\n".join([*lines, b'{"content": "\xff"}', b'{"content": "last"}']))
     command = ["import", str(file), "--address", address, "--user", "bad"]
 
-    told = CliRunner().invoke(app, command)
-    again = CliRunner().invoke(app, [*command, "--json"])
+    told = invoke(*command)
+    again = invoke(*command, "--json")
 
     assert (told.exit_code, again.exit_code) == (1, 1)
     assert told.stdout.startswith("6 read: 2 created, 0 updated, 0 already there, 4 failed")
@@ -183,7 +184,7 @@ def test_a_bad_line_of_an_import_fails_alone(run: Any, address: str, tmp_path: P
 def test_many_bad_lines_are_counted(address: str) -> None:
     """The first are reported one by one."""
     lines = '{"content": "x", "importance": 9}\n' * 1_500 + "bad\n" * 500 + '{"content": "good"}\n'
-    told = CliRunner().invoke(app, ["import", "-", "--address", address, "--user", "many"], input=lines)
+    told = invoke("import", "-", "--address", address, "--user", "many", given=lines)
 
     assert told.exit_code == 1
     assert told.stdout.startswith("2,001 read: 1 created, 0 updated, 0 already there, 2,000 failed")
@@ -208,7 +209,7 @@ def test_unknown_memory_is_told_with_advice(address: str) -> None:
     """Who asks for what is not there learns where to look."""
     unknown = "0190163d-8694-739b-aea5-966c26f8ad91"
 
-    told = CliRunner().invoke(app, ["get", unknown, "--address", address])
+    told = invoke("get", unknown, "--address", address)
 
     assert told.exit_code == 1
     assert "`memsvc list`" in told.stderr
@@ -240,9 +241,9 @@ def test_a_dot_stands_for_the_project_of_the_folder(run: Any, tmp_path: Path, mo
     memory_id = run("add", "The build needs make.", "--project", ".").split()[0]
 
     assert json.loads(run("get", memory_id, "--project", "acme/tools", "--json"))["scope"]["projectId"] == "acme/tools"
-    told = CliRunner().invoke(app, ["project", "--json"])
+    told = invoke("project", "--json")
     assert json.loads(told.stdout) == {"id": "acme/tools", "root": str(tmp_path)}
-    assert CliRunner().invoke(app, ["project", "/"]).exit_code == 1
+    assert invoke("project", "/").exit_code == 1
 
 
 def test_text_is_appended_by_key(run: Any) -> None:
@@ -257,7 +258,7 @@ def test_text_is_appended_by_key(run: Any) -> None:
 def test_lines_that_are_no_utf8_are_told(address: str) -> None:
     """Also when they come after others, in the middle of an import."""
     lines = b'{"content": "one"}\n{"content": "\xff"}\n'
-    told = CliRunner().invoke(app, ["import", "-", "--address", address, "--user", "utf8"], input=lines)
+    told = invoke("import", "-", "--address", address, "--user", "utf8", given=lines)
 
     assert told.exit_code == 1
     assert "no UTF-8 text" in told.stderr

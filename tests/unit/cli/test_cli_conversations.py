@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from memsvc.cli.app import app
+from tests.support.command_line import invoke
 
 
 def test_a_conversation_is_kept(run: Any) -> None:
@@ -85,7 +84,7 @@ def test_a_context_is_shown_as_markdown(run: Any, address: str, request: pytest.
     small = json.loads(run(*words, "--tokens", "5", "--json"))
     section = json.loads(run(*words, "--section", "global-core", "--json"))
     since = json.loads(run(*words, "--since", whole["summary"]["contextCursor"], "--json"))
-    told = CliRunner().invoke(app, [*words, "--address", address, "--user", request.node.name])
+    told = invoke(*words, "--address", address, "--user", request.node.name)
 
     assert "## 核心" in shown
     assert f"[mem:{found}]" in shown

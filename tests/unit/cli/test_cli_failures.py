@@ -6,16 +6,15 @@ from pathlib import Path
 
 import grpc
 import pytest
-from typer.testing import CliRunner
 
-from memsvc.cli.app import app
 from memsvc.cli.errors import call_line
 from memsvc.client import MemsvcCallError, Violation
 from memsvc.server.addresses import is_local
+from tests.support.command_line import invoke
 
 
 def run(*words: str, given: bytes = b"", **environment: str) -> tuple[int, str]:
-    told = CliRunner().invoke(app, list(words), input=given, env=environment)
+    told = invoke(*words, given=given, environment=environment)
     assert told.exception is None or isinstance(told.exception, SystemExit)
     return told.exit_code, told.stderr.strip()
 

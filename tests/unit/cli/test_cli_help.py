@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from memsvc.cli.app import app
+from tests.support.command_line import invoke
 
 COMMANDS = (
     "serve",
@@ -72,7 +73,7 @@ GROUPS = {
 
 def test_help_names_every_command() -> None:
     """Somebody who asks for help sees what there is."""
-    told = CliRunner().invoke(app, ["--help"])
+    told = invoke("--help")
 
     assert told.exit_code == 0
     assert [name for name in COMMANDS if f"\n  {name} " not in told.stdout] == []
@@ -81,7 +82,7 @@ def test_help_names_every_command() -> None:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_help(command: str) -> None:
     """Each command says what it does and what can be said to it; those of a client all take the same connection."""
-    told = CliRunner().invoke(app, [command, "--help"])
+    told = invoke(command, "--help")
 
     assert told.exit_code == 0
     wanted = [] if command in LOCAL else ["--address", "--user", "--project", "--json"]
@@ -91,7 +92,7 @@ def test_every_command_has_help(command: str) -> None:
 @pytest.mark.parametrize(("group", "command"), [(group, one) for group, several in GROUPS.items() for one in several])
 def test_every_command_of_a_group_has_help(group: str, command: str) -> None:
     """They take the same connection."""
-    told = CliRunner().invoke(app, [group, command, "--help"])
+    told = invoke(group, command, "--help")
 
     assert told.exit_code == 0
     assert [option for option in ("--address", "--user", "--project", "--json") if option not in told.stdout] == []
@@ -100,7 +101,7 @@ def test_every_command_of_a_group_has_help(group: str, command: str) -> None:
 @pytest.mark.parametrize("wrong", [["search"], ["list", "--limit", "none"], ["get"], ["frobnicate"], ["add"]])
 def test_wrong_usage_is_exit_code_2(wrong: list[str]) -> None:
     """A command that cannot be understood is told apart from one that failed."""
-    assert CliRunner().invoke(app, wrong).exit_code == 2
+    assert invoke(*wrong).exit_code == 2
 
 
 def test_help_loads_nothing_heavy() -> None:
@@ -119,7 +120,7 @@ def test_help_loads_nothing_heavy() -> None:
 
 def test_serve_takes_its_address_from_the_variable() -> None:
     """MEMSVC_ADDRESS is what `serve` listens at, as it is what the other commands connect to."""
-    told = CliRunner().invoke(app, ["serve"], env={"MEMSVC_ADDRESS": "nonsense"})
+    told = invoke("serve", environment={"MEMSVC_ADDRESS": "nonsense"})
 
     assert told.exit_code == 1
     assert "nonsense" in told.stderr

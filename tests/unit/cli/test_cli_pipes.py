@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.server_process import ROOT
+from tests.support.forked_process import ROOT
 
 
 @pytest.mark.parametrize(

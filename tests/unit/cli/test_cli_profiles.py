@@ -6,11 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from memsvc.cli.app import app
 from memsvc.settings import Settings, SettingsError, load_settings
 from memsvc.settings.profile import Profile
+from tests.support.command_line import invoke
 
 POSTGRES = "postgresql://nobody@127.0.0.1:1/none"
 QDRANT = "http://127.0.0.1:2"
@@ -68,7 +67,7 @@ def test_check_tells_which_servers_answer(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setenv("MEMSVC_EMBEDDER__BACKEND", "in-memory")
     monkeypatch.setenv("MEMSVC_PROFILE", "cluster")
 
-    told = CliRunner().invoke(app, ["check", "--data-dir", str(tmp_path / "data")])
+    told = invoke("check", "--data-dir", str(tmp_path / "data"))
 
     lines = told.output.splitlines()
     assert told.exit_code == 1
@@ -90,7 +89,7 @@ def test_check_answers_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("MEMSVC_PROFILE", "postgres")
     monkeypatch.setenv("MEMSVC_EMBEDDER__BACKEND", "in-memory")
 
-    told = CliRunner().invoke(app, ["check", "--json", "--data-dir", str(tmp_path / "data")])
+    told = invoke("check", "--json", "--data-dir", str(tmp_path / "data"))
 
     found = {one["port"]: one for one in map(json.loads, told.output.splitlines())}
     assert told.exit_code == 1
@@ -102,12 +101,12 @@ def test_backends_tells_what_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     """By the profile or by itself."""
     monkeypatch.setenv("MEMSVC_LEXICAL__BACKEND", "in-memory")
 
-    told = CliRunner().invoke(app, ["backends"]).output.splitlines()
+    told = invoke("backends").output.splitlines()
 
     chosen = {tuple(line.split("\t")[:3]) for line in told[2:]}
     assert told[0] == "Profile embedded"
     assert {("vectors", "qdrant-edge", "yes"), ("lexical", "in-memory", "yes"), ("lexical", "tantivy", "")} <= chosen
-    for line in map(json.loads, CliRunner().invoke(app, ["backends", "--json"]).output.splitlines()):
+    for line in map(json.loads, invoke("backends", "--json").output.splitlines()):
         assert (line["port"], line["name"], "yes" if line["chosen"] else "") in chosen
 
 
@@ -116,7 +115,7 @@ def test_the_rest_port_of_qdrant_is_refused(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setenv("MEMSVC_VECTORS__BACKEND", "qdrant")
     monkeypatch.setenv("MEMSVC_VECTORS__OPTIONS__URL", "http://127.0.0.1:6333")
 
-    told = CliRunner().invoke(app, ["check", "--data-dir", str(tmp_path / "data")])
+    told = invoke("check", "--data-dir", str(tmp_path / "data"))
 
     assert told.exit_code == 1
     assert "6334" in told.output

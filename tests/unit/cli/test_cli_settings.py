@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 from pydantic import SecretStr
-from typer.testing import CliRunner
 
 from memsvc.bootstrap.plugins import GROUPS, found_backends
 from memsvc.bootstrap.settings_reference import Setting, catalogue
-from memsvc.cli.app import app
 from memsvc.cli.settings import BEGIN, END
 from memsvc.settings import load_settings
+from tests.support.command_line import invoke
 from tests.support.http_stub import failed
 from tests.support.openai_embeddings_stub import serving
 
@@ -22,7 +21,7 @@ LIST = Path(__file__).resolve().parents[3] / "docs" / "reference" / "settings.md
 
 
 def run(*words: str, code: int = 0) -> str:
-    told = CliRunner().invoke(app, ["settings", *words])
+    told = invoke("settings", *words)
     assert told.exit_code == code, told.stderr
     return told.stdout if code == 0 else told.stderr
 
@@ -132,7 +131,7 @@ def test_check_tells_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     """The embedder has embedded something by then: its space, and how long its vectors are."""
     monkeypatch.setenv("MEMSVC_EMBEDDER__BACKEND", "in-memory")
 
-    told = CliRunner().invoke(app, ["check", "--data-dir", str(tmp_path)])
+    told = invoke("check", "--data-dir", str(tmp_path))
 
     assert told.exit_code == 0, told.stderr
     assert "embedder\tin-memory\twell\tin-memory/pieces-64, 64 dimensions\t" in told.stdout
@@ -146,8 +145,8 @@ def test_check_tells_what_is_wrong_with_an_endpoint(tmp_path: Path, monkeypatch:
     with serving() as endpoint:
         endpoint.otherwise = lambda _: failed(404)
         monkeypatch.setenv("MEMSVC_EMBEDDER__OPTIONS__BASE_URL", endpoint.url)
-        wrong = CliRunner().invoke(app, ["check", "--data-dir", str(tmp_path)])
-    away = CliRunner().invoke(app, ["check", "--data-dir", str(tmp_path)])
+        wrong = invoke("check", "--data-dir", str(tmp_path))
+    away = invoke("check", "--data-dir", str(tmp_path))
 
     assert (wrong.exit_code, away.exit_code) == (1, 1)
     assert "embedder\topenai\tThe backend 'openai' knows no such model" in wrong.stdout

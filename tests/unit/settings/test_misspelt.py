@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from memsvc.cli.app import app
 from memsvc.settings import load_settings
+from tests.support.command_line import invoke
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +37,7 @@ def test_what_was_meant_is_told(variable: str, meant: str, tmp_path: Path, monke
     """By path and by variable, and without what it was set to."""
     monkeypatch.setenv(variable, "postgresql://memsvc:s3cret@db/memsvc")
 
-    told = CliRunner().invoke(app, ["check", "--data-dir", str(tmp_path / "data")])
+    told = invoke("check", "--data-dir", str(tmp_path / "data"))
 
     assert told.exit_code == 1
     assert meant in told.stderr
@@ -70,7 +69,7 @@ def test_a_url_that_cannot_be_read_is_told(tmp_path: Path, monkeypatch: pytest.M
     """In a line that does not show it."""
     monkeypatch.setenv("MEMSVC_METADATA__OPTIONS__URL", "postgresql://memsvc:s3cret@db:port/memsvc")
 
-    told = CliRunner().invoke(app, ["check", "--data-dir", str(tmp_path / "data")])
+    told = invoke("check", "--data-dir", str(tmp_path / "data"))
 
     assert told.stderr.strip().endswith(
         "metadata.options.url: must be like postgresql://USER:PASSWORD@HOST:PORT/DATABASE."
