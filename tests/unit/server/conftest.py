@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import grpc
 import pytest
 import structlog
-from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_health.v1 import health_pb2
 
 from memsvc.bootstrap.app import running
-from memsvc.engine.services import Services
-from memsvc.server.interceptors.chain import Interceptor
-from memsvc.server.monitoring.health import READINESS
 from memsvc.server.options import ServerOptions
-from memsvc.server.server import Server, build
 from memsvc.settings import BackendChoice, Settings
 from memsvc.v1 import (
     admin_service_pb2_grpc,
@@ -26,50 +20,10 @@ from memsvc.v1 import (
     memory_service_pb2_grpc,
     search_service_pb2_grpc,
 )
+from tests.support.server_thread import ServerThread
 from tests.support.sqlite_store import SQLITE
-from tests.support.until import PATIENCE_SECONDS, until
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
-
-
-@dataclass(slots=True)
-class Serving:
-    """A running server, and clients of it."""
-
-    application: Services
-    options: ServerOptions
-    addresses: tuple[str, ...] = ()
-    layers: tuple[Interceptor, ...] = ()
-    _ready: threading.Event = field(default_factory=threading.Event)
-    _thread: threading.Thread | None = None
-    _stop: asyncio.Event | None = None
-    _loop: asyncio.AbstractEventLoop | None = None
-
-    def start(self) -> None:
-        """Serve in a thread; return when calls are answered, and probes are told so."""
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()))
-        self._thread.start()
-        assert self._ready.wait(PATIENCE_SECONDS)
-        with grpc.insecure_channel(self.addresses[0]) as channel:
-            asked = health_pb2.HealthCheckRequest(service=READINESS)
-            until(lambda: health_pb2_grpc.HealthStub(channel).Check(asked).status == SERVING)
-
-    def stop(self) -> None:
-        """Stop gracefully and wait for it."""
-        assert self._loop
-        assert self._stop
-        assert self._thread
-        self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join()
-
-    async def _serve(self) -> None:
-        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
-        server: Server = build(self.application, self.options, layers=self.layers)
-        await server.start()
-        self.addresses = tuple(server.addresses)
-        self._ready.set()
-        await self._stop.wait()
-        await server.stop()
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +44,7 @@ def quiet() -> None:
 
 
 @pytest.fixture(scope="session")
-def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerThread]:
     """Serve over TCP and a unix socket."""
     directory: Path = tmp_path_factory.mktemp("server")
     chosen = BackendChoice(backend="in-memory")
@@ -104,7 +58,7 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     addresses = ("127.0.0.1:0", f"unix:{directory}/memsvc.sock")
     options = ServerOptions(addresses=addresses, grace_seconds=1.0, health_seconds=0.05, version="1.2.3")
     with running(settings) as application:
-        served = Serving(application, options)
+        served = ServerThread(application, options)
         served.start()
         try:
             yield served
@@ -113,7 +67,7 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
 
 
 @pytest.fixture(scope="session")
-def clients(serving: Serving) -> Iterator[Clients]:
+def clients(serving: ServerThread) -> Iterator[Clients]:
     """Return stubs that talk to the server over TCP."""
     with grpc.insecure_channel(serving.addresses[0]) as channel:
         yield Clients(

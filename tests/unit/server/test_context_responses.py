@@ -23,7 +23,7 @@ def item(number: int, length: int) -> ContextItem:
 def told(draw: st.DrawFn) -> list[Event]:
     """Items of any length with warnings between them, or many short ones."""
     lengths = draw(st.lists(LENGTHS | st.none(), max_size=6) | st.integers(0, 3 * PACK_ITEMS).map(lambda n: [1] * n))
-    notice = ContextNotice(NoticeSeverity.INFO, "CODE", "words", 0, 0)
+    notice = ContextNotice(NoticeSeverity.INFO, "BUDGET_TOO_SMALL", "words", 0, 0)
     return [notice if length is None else item(number, length) for number, length in enumerate(lengths)]
 
 

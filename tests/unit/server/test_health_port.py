@@ -21,8 +21,8 @@ from memsvc.settings import BackendChoice, Settings
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import memory_service_pb2_grpc
 from memsvc.v1 import types_pb2 as types_pb
+from tests.support.server_thread import ServerThread
 from tests.support.sqlite_store import SQLITE
-from tests.unit.server.conftest import Serving
 
 SERVING, NOT_SERVING = health_pb2.HealthCheckResponse.SERVING, health_pb2.HealthCheckResponse.NOT_SERVING
 IN_PROCESS = BackendChoice(backend="in-memory")
@@ -30,7 +30,7 @@ STORE = BackendChoice.model_validate(SQLITE)
 
 
 @pytest.fixture
-def probed(tmp_path: Path) -> Iterator[Serving]:
+def probed(tmp_path: Path) -> Iterator[ServerThread]:
     """Serve over TCP, with a port for probes on a socket; who needs it stopped stops it."""
     settings = Settings(
         data_dir=tmp_path / "data", metadata=STORE, vectors=IN_PROCESS, lexical=IN_PROCESS, embedder=IN_PROCESS
@@ -39,7 +39,7 @@ def probed(tmp_path: Path) -> Iterator[Serving]:
         addresses=("127.0.0.1:0",), health_address=f"unix:{tmp_path}/probes", grace_seconds=60, health_seconds=0.05
     )
     with running(settings) as application:
-        served = Serving(application, options)
+        served = ServerThread(application, options)
         served.start()
         try:
             yield served
@@ -48,7 +48,7 @@ def probed(tmp_path: Path) -> Iterator[Serving]:
                 served.stop()
 
 
-def probes(served: Serving) -> grpc.Channel:
+def probes(served: ServerThread) -> grpc.Channel:
     """Open a channel to the port for probes."""
     _, marked = served.addresses
     assert marked.startswith(MARK)
@@ -62,7 +62,7 @@ def status(channel: grpc.Channel, service: str = "readiness") -> int:
     return answer
 
 
-def test_it_tells_health_of_everything_and_knows_no_other_method(probed: Serving) -> None:
+def test_it_tells_health_of_everything_and_knows_no_other_method(probed: ServerThread) -> None:
     """Neither ours nor reflection; where ours are, health is told too."""
     with probes(probed) as channel:
         told = {name: status(channel, name) for name in ("", "liveness", "readiness", "memsvc.v1.SearchService")}
@@ -78,7 +78,7 @@ def test_it_tells_health_of_everything_and_knows_no_other_method(probed: Serving
     assert unreflected.value.code() is grpc.StatusCode.UNIMPLEMENTED
 
 
-def test_while_calls_end_it_tells_that_no_more_should_come(probed: Serving) -> None:
+def test_while_calls_end_it_tells_that_no_more_should_come(probed: ServerThread) -> None:
     """And when they have ended, its socket is gone."""
     more = threading.Event()
 
@@ -102,7 +102,7 @@ def test_while_calls_end_it_tells_that_no_more_should_come(probed: Serving) -> N
     assert not Path(socket).exists()
 
 
-def test_an_address_that_is_taken_is_told(probed: Serving) -> None:
+def test_an_address_that_is_taken_is_told(probed: ServerThread) -> None:
     """As with every address, and what listens already goes on."""
     taken = ServerOptions(addresses=("127.0.0.1:0",), health_address=probed.options.health_address)
 

@@ -27,9 +27,10 @@ from memsvc.v1 import (
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types_pb
+from tests.support.server_thread import ServerThread
 from tests.support.sqlite_store import SQLITE
 from tests.support.until import PATIENCE_SECONDS, until
-from tests.unit.server.conftest import Clients, Serving
+from tests.unit.server.conftest import Clients
 
 DASHBOARD = Path(__file__).parents[3] / "docker" / "grafana-dashboard.json"
 SECRET_USER, SECRET_WORD = "somebody-by-name", "walrus"
@@ -37,7 +38,7 @@ FUNCTIONS = {"rate", "increase", "sum", "max", "by", "le", "histogram_quantile",
 
 
 @pytest.fixture(scope="module")
-def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerThread]:
     """A server that serves metrics, with one memory of a user, searched once, and a call that failed."""
     chosen = BackendChoice(backend="in-memory")
     directory = tmp_path_factory.mktemp("watched")
@@ -52,7 +53,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
         addresses=("127.0.0.1:0",), grace_seconds=1.0, health_seconds=0.05, metrics_address="127.0.0.1:0"
     )
     with running(settings) as application:
-        served = Serving(application, options)
+        served = ServerThread(application, options)
         served.start()
         with grpc.insecure_channel(served.addresses[0]) as channel:
             clients = Clients(
@@ -77,14 +78,14 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
             served.stop()
 
 
-def is_all_noted(watched: Serving) -> bool:
+def is_all_noted(watched: ServerThread) -> bool:
     """Return whether what the client has been told of is noted, which comes a moment later: a failure, an indexing."""
     told = samples(watched)
     failed = labelled(grpc_service="memsvc.v1.MemoryService", grpc_method="GetMemory", grpc_code="NOT_FOUND")
     return ("grpc_server_handled_total", failed) in told and told["memsvc_outbox_pending", labelled()] == 0
 
 
-def ask(watched: Serving, path: str) -> tuple[int, str]:
+def ask(watched: ServerThread, path: str) -> tuple[int, str]:
     """Return status and text of what a path answers."""
     address = watched.addresses[-1].removeprefix("http://").removesuffix("/metrics")
     connection = HTTPConnection(address, timeout=PATIENCE_SECONDS)
@@ -96,7 +97,7 @@ def ask(watched: Serving, path: str) -> tuple[int, str]:
         connection.close()
 
 
-def samples(watched: Serving) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+def samples(watched: ServerThread) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
     """Return every sample of the metrics by name and labels."""
     status, text = ask(watched, "/metrics")
     assert status == 200
@@ -112,7 +113,7 @@ def labelled(**labels: str) -> frozenset[tuple[str, str]]:
     return frozenset(labels.items())
 
 
-def test_calls_are_counted_by_method_and_code(watched: Serving) -> None:
+def test_calls_are_counted_by_method_and_code(watched: ServerThread) -> None:
     """How many, how long, and how many are under way: none."""
     told = samples(watched)
     search = {"grpc_service": "memsvc.v1.SearchService", "grpc_method": "Search"}
@@ -125,7 +126,7 @@ def test_calls_are_counted_by_method_and_code(watched: Serving) -> None:
     assert told["grpc_server_in_flight", labelled(**search)] == 0
 
 
-def test_the_service_tells_how_it_is(watched: Serving) -> None:
+def test_the_service_tells_how_it_is(watched: ServerThread) -> None:
     """Sizes, queues, the outbox, backends, steps of maintenance, and how long stages of a search took."""
     told = samples(watched)
     search = {"operation": "Search", "layer": "engine"}
@@ -148,19 +149,19 @@ def test_the_service_tells_how_it_is(watched: Serving) -> None:
     assert [told[f"memsvc_maintenance_{name}_total", expire] for name in names] == [2, 1, 4, 1.0]
 
 
-def test_nobody_is_named(watched: Serving) -> None:
+def test_nobody_is_named(watched: ServerThread) -> None:
     """Neither users nor projects, keys, tags or words."""
     text = ask(watched, "/metrics")[1]
 
     assert not [word for word in (SECRET_USER, SECRET_WORD, "my-project", "my-key", "my-tag") if word in text]
 
 
-def test_probes_are_answered(watched: Serving) -> None:
+def test_probes_are_answered(watched: ServerThread) -> None:
     """Alive and ready; nothing else is there."""
     assert [200, 200, 404, 404] == [ask(watched, path)[0] for path in ("/healthz", "/readyz", "/", "/metricsx")]
 
 
-async def _refused(watched: Serving, address: str) -> None:
+async def _refused(watched: ServerThread, address: str) -> None:
     options = ServerOptions(addresses=("127.0.0.1:0",), metrics_address=address)
     server = build(watched.application, options)
     try:
@@ -171,7 +172,7 @@ async def _refused(watched: Serving, address: str) -> None:
 
 
 @pytest.mark.parametrize("address", ["taken", "127.0.0.1:x", "127.0.0.1", "127.0.0.1:99999"])
-def test_an_address_that_cannot_be_used_stops_the_start(watched: Serving, address: str) -> None:
+def test_an_address_that_cannot_be_used_stops_the_start(watched: ServerThread, address: str) -> None:
     """One that is in use, or is none, with the word metrics in the message."""
     taken = watched.addresses[-1].removeprefix("http://").removesuffix("/metrics")
     asyncio.run(_refused(watched, taken if address == "taken" else address))
@@ -185,7 +186,7 @@ def expressions(panels: list[dict[str, object]]) -> Iterator[str]:
         yield from expressions(panel.get("panels", []))  # type: ignore[arg-type] # free JSON
 
 
-def test_the_dashboard_asks_for_metrics_that_are_told(watched: Serving) -> None:
+def test_the_dashboard_asks_for_metrics_that_are_told(watched: ServerThread) -> None:
     """Every name in every expression is one of a sample, and every label that is grouped or filtered by is one of it."""
     told: dict[str, set[str]] = {}
     for name, labels in samples(watched):

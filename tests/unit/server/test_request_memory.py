@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,10 +19,10 @@ from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import memory_service_pb2_grpc, search_service_pb2_grpc
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types_pb
+from tests.support.server_thread import ServerThread
 from tests.support.sqlite_store import SQLITE
-from tests.unit.server.conftest import Serving
+from tests.support.until import until
 
-PATIENCE = 20.0
 SCOPE = types_pb.Scope(user_id="ada")
 OURS_ALONE = 2
 """The references to an object that a list holds, while they are counted."""
@@ -58,7 +57,7 @@ def channel(tmp_path: Path, seen: Seen) -> Iterator[grpc.Channel]:
         embedder=chosen,
     )
     with running(settings) as application:
-        served = Serving(application, ServerOptions(addresses=("127.0.0.1:0",)), layers=(seen,))
+        served = ServerThread(application, ServerOptions(addresses=("127.0.0.1:0",)), layers=(seen,))
         served.start()
         gc.disable()
         try:
@@ -98,7 +97,4 @@ def test_a_call_that_failed_lets_go_of_its_request(
     with pytest.raises(grpc.RpcError):
         fails(channel)
 
-    until = time.monotonic() + PATIENCE
-    while (references := sys.getrefcount(seen.requests[0])) > OURS_ALONE and time.monotonic() < until:
-        time.sleep(0.01)
-    assert references == OURS_ALONE
+    until(lambda: sys.getrefcount(seen.requests[0]) == OURS_ALONE)

@@ -18,7 +18,8 @@ from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import memory_service_pb2_grpc
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types_pb
-from tests.unit.server.conftest import Clients, Serving
+from tests.support.server_thread import ServerThread
+from tests.unit.server.conftest import Clients
 
 SERVING, NOT_FOUND = health_pb2.HealthCheckResponse.SERVING, grpc.StatusCode.NOT_FOUND
 
@@ -327,7 +328,7 @@ def test_an_unknown_method_is_unimplemented(clients: Clients) -> None:
     assert grpc.StatusCode.UNIMPLEMENTED is caught.value.code()
 
 
-def test_the_unix_socket_answers_too(serving: Serving, scope: types_pb.Scope) -> None:
+def test_the_unix_socket_answers_too(serving: ServerThread, scope: types_pb.Scope) -> None:
     """Every address serves the same."""
     with grpc.insecure_channel(serving.addresses[1]) as channel:
         stub = memory_service_pb2_grpc.MemoryServiceStub(channel)

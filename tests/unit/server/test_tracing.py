@@ -19,7 +19,7 @@ from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import memory_service_pb2_grpc, search_service_pb2_grpc
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types_pb
-from tests.unit.server.conftest import Serving
+from tests.support.server_thread import ServerThread
 
 pytest.importorskip("opentelemetry.exporter.otlp.proto.grpc", reason="the extra otel is not installed")
 from opentelemetry.proto.collector.trace.v1 import (
@@ -91,7 +91,7 @@ def test_a_search_is_a_span_with_its_stages_in_the_callers_trace(receiver: Recei
     assert traced is not None
     with running(settings) as application:
         application.performance.listen(traced.told)
-        served = Serving(application, options, layers=(traced.layer,))
+        served = ServerThread(application, options, layers=(traced.layer,))
         served.start()
         with grpc.insecure_channel(served.addresses[0]) as channel:
             scope = types_pb.Scope(user_id="u")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -14,7 +13,7 @@ from memsvc.v1 import session_service_pb2 as session_pb
 from memsvc.v1 import types_pb2 as types_pb
 from tests.support.fixtures import batch, header
 from tests.support.rpc import KEYWORD, TIMEOUT, create, create_all, found, get, list_all, refused, search, write
-from tests.support.server_process import ServerProcess, Stubs
+from tests.support.server_process import Stubs
 
 MARK = types_pb.CONFLICT_POLICY_MARK
 SUPERSEDE = types_pb.CONFLICT_POLICY_SUPERSEDE
@@ -197,21 +196,6 @@ def test_written_and_marked_memories_are_searchable_together(stubs: Stubs, scope
         hits = search(stubs, scope, "port of walrus", mode=KEYWORD).hits
         assert [f"The port of walrus is {8000 + number}."] == [hit.memory.content for hit in hits]
     assert 9 == len(listed(stubs, scope, page_size=2))
-
-
-def test_conflicts_survive_a_restart(tmp_path: Path) -> None:
-    """After kill -9 the conflict is there, and can be resolved."""
-    scope = types_pb.Scope(user_id="u")
-    with ServerProcess(tmp_path / "data") as server:
-        with server.stubs() as stubs:
-            create(stubs, scope, "Anna lives in Lisbon.")
-            [conflict] = write(stubs, scope, "Anna moved to Porto.").conflicts
-        server.kill()
-        server.start()
-        with server.stubs() as stubs:
-            assert [conflict] == listed(stubs, scope)
-            resolve(stubs, scope, conflict.id, memory_pb.CONFLICT_RESOLUTION_CONFIRM)
-            assert ["Anna moved to Porto."] == found(stubs, scope, "Anna", mode=KEYWORD)
 
 
 def test_tokens_are_bound_to_their_request(stubs: Stubs, scope: types_pb.Scope) -> None:

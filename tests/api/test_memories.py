@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import time
 import uuid
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -21,6 +20,7 @@ from memsvc.v1 import types_pb2 as types_pb
 from tests.support.fixtures import whole_memory
 from tests.support.rpc import KEYWORD, SEMANTIC, TIMEOUT, create, found, get, list_all, refused, search, write
 from tests.support.server_process import Stubs
+from tests.support.until import until
 
 CREATED, UPDATED, DUPLICATE = (
     types_pb.WRITE_OUTCOME_CREATED,
@@ -238,9 +238,7 @@ def test_a_memory_whose_time_is_over_is_found_only_on_request(stubs: Stubs, scop
 def test_an_expiry_that_passes_hides_the_memory_without_any_write(stubs: Stubs, scope: types_pb.Scope) -> None:
     """The moment is compared at each read."""
     create(stubs, scope, "Blink and badgers are gone.", ttl=Duration(nanos=300_000_000))
-    deadline = time.monotonic() + TIMEOUT
-    while found(stubs, scope, "badgers", mode=KEYWORD):
-        assert time.monotonic() < deadline
+    until(lambda: not found(stubs, scope, "badgers", mode=KEYWORD))
 
     assert [] == list_all(stubs, scope)
 

@@ -14,7 +14,8 @@ from memsvc.v1 import filters_pb2 as filters_pb
 from memsvc.v1 import session_service_pb2 as session_pb
 from memsvc.v1 import types_pb2 as types_pb
 from tests.support.rpc import MODES, TIMEOUT, create, found, get, list_all, refused
-from tests.support.server_process import FAST, ServerProcess, Stubs
+from tests.support.server_process import Stubs
+from tests.support.server_thread import served
 from tests.support.sessions import (
     ACTIVE,
     ARCHIVED,
@@ -282,34 +283,15 @@ def test_plain_memories_of_a_session_are_no_messages(stubs: Stubs, user: str) ->
     assert ["a message"] == [message.content for message in said(stubs, here)]
 
 
-def test_what_was_acknowledged_survives_a_kill(tmp_path: Path) -> None:
-    """Every message, in order, with its session."""
-    with ServerProcess(tmp_path / "data", FAST) as server:
-        here = place("u")
-        with server.stubs() as stubs:
-            open_session(stubs, here, title="kept")
-            for number in range(20):
-                append(stubs, here, [f"line {number}"], request_id=f"r{number}")
-        server.kill()
-        server.start()
-        with server.stubs() as stubs:
-            assert [f"line {number}" for number in range(20)] == [one.content for one in said(stubs, here)]
-            assert ("kept", 20) == (show(stubs, here).title, show(stubs, here).message_count)
-            assert 20 == append(stubs, here, ["line 19"], request_id="r19").messages[0].ordinal
-
-
-@pytest.mark.parametrize("archives", ["true", "false"])
-def test_the_settings_hold_where_a_request_says_nothing(tmp_path: Path, archives: str) -> None:
+@pytest.mark.parametrize("archives", [True, False])
+def test_the_settings_hold_where_a_request_says_nothing(tmp_path: Path, *, archives: bool) -> None:
     """The limit, and whether opening archives."""
-    environment = FAST | {
-        "MEMSVC_SESSIONS__ARCHIVE_OTHERS": archives, "MEMSVC_SESSIONS__TOKEN_LIMIT": "321",
-        "MEMSVC_SESSIONS__AUTO_TRIM": "false", "MEMSVC_TOKENIZER__BACKEND": "estimate",
-    }  # fmt: skip
-    with ServerProcess(tmp_path / "data", environment) as server, server.stubs() as stubs:
+    sessions = {"archive_others": archives, "token_limit": 321, "auto_trim": False}
+    with served(tmp_path / "data", sessions=sessions, tokenizer={"backend": "estimate"}) as stubs:
         first = open_session(stubs, place("u", "1"))
         open_session(stubs, place("u", "2"))
         append(stubs, place("u", "2"), ["four"])
 
         assert (321, 2) == (first.token_limit, first.auto_trim)
-        assert (ARCHIVED if archives == "true" else ACTIVE) == show(stubs, place("u", "1")).state
+        assert (ARCHIVED if archives else ACTIVE) == show(stubs, place("u", "1")).state
         assert 1 == show(stubs, place("u", "2")).token_count

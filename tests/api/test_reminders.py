@@ -5,7 +5,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -18,7 +17,7 @@ from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types_pb
 from tests.support.rpc import TIMEOUT, create, create_all, get, refused
-from tests.support.server_process import ServerProcess, Stubs
+from tests.support.server_process import Stubs
 
 MORNING, AFTERNOON = types_pb.REMINDER_SLOT_MORNING, types_pb.REMINDER_SLOT_AFTERNOON
 YEARLY, NONE = types_pb.REMINDER_RECURRENCE_YEARLY, types_pb.REMINDER_RECURRENCE_NONE
@@ -339,21 +338,3 @@ def test_wrong_requests_are_refused_by_their_paths(
 
     assert (INVALID, paths) == (refusal.code, tuple(sorted(refusal.fields)))
     assert ("time_zone",) == refused(stubs.search.LoadCore, core).fields
-
-
-def test_what_was_given_is_known_after_a_restart(tmp_path: Path) -> None:
-    """After a kill, too; and the zone of the settings is that of whoever names none."""
-    scope = types_pb.Scope(user_id="u")
-    server = ServerProcess(tmp_path / "data")
-    server.environment = {**server.environment, "MEMSVC_REMINDERS__TIME_ZONE": "Asia/Shanghai"}
-    with server:
-        with server.stubs() as stubs:
-            memory = create(stubs, scope, "明天提醒我交房租。", event_time=moment("2026-03-04T20:00"))
-            assert day(2026, 3, 6) == memory.reminder.date
-            assert [(memory.content, AFTERNOON)] == due(stubs, scope, "2026-03-06T08:00")
-            acknowledge(stubs, scope, memory, day(2026, 3, 6), slot=MORNING)
-        server.kill()
-        server.start()
-        with server.stubs() as stubs:
-            assert [] == due(stubs, scope, "2026-03-06T01:00")
-            assert [(memory.content, AFTERNOON)] == due(stubs, scope, "2026-03-06T08:00")

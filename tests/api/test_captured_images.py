@@ -9,7 +9,7 @@ import pytest
 
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import types_pb2 as types_pb
-from tests.e2e.test_file_refs import refs_of
+from tests.api.test_file_refs import refs_of
 from tests.support.files import download, listed, written_ref
 from tests.support.rpc import TIMEOUT, refused
 from tests.support.server_process import Stubs

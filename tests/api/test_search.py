@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 
 import grpc
@@ -30,6 +29,7 @@ from tests.support.rpc import (
     write,
 )
 from tests.support.server_process import Stubs
+from tests.support.until import until
 
 ENGLISH = {
     "Anna drinks green tea every morning before work.": ("Which green tea does Anna drink?", "green teas"),
@@ -314,10 +314,8 @@ def test_gets_and_searches_count_as_accesses(stubs: Stubs, scope: types_pb.Scope
         search(stubs, scope, "banana", mode=KEYWORD)
         write(stubs, scope, "cherry")
 
-    deadline = time.monotonic() + TIMEOUT
     touched = {by_get.id, by_search.id, by_duplicate.id}
-    while not all(one.access_count for one in list_all(stubs, scope) if one.id in touched):
-        assert time.monotonic() < deadline
+    until(lambda: all(one.access_count for one in list_all(stubs, scope) if one.id in touched))
     listed = {one.id: one for one in list_all(stubs, scope)}
     assert [1, 1, 1, 0] == [listed[one.id].access_count for one in (by_get, by_search, by_duplicate, untouched)]
     assert [True, True, True, False] == [

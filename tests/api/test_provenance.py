@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -17,7 +16,8 @@ from memsvc.v1 import session_service_pb2 as session_pb
 from memsvc.v1 import types_pb2 as types_pb
 from tests.support.fixtures import batch, header
 from tests.support.rpc import TIMEOUT, WAYS, create, found, get, list_all, refused, write
-from tests.support.server_process import FAST, ServerProcess, Stubs
+from tests.support.server_process import Stubs
+from tests.support.server_thread import served
 
 USER, AGENT, TOOL = types_pb.MEMORY_ORIGIN_USER, types_pb.MEMORY_ORIGIN_AGENT, types_pb.MEMORY_ORIGIN_TOOL
 DOCUMENT, IMPORT = types_pb.MEMORY_ORIGIN_DOCUMENT, types_pb.MEMORY_ORIGIN_IMPORT
@@ -38,8 +38,7 @@ EN, ZH = "The vault code is heptagon.", "保险柜的密码是七边形。"
 @pytest.fixture(scope="module")
 def wary(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stubs]:
     """A server that withholds what is trusted less than 0.6: tools, but not documents."""
-    environment = {**FAST, "MEMSVC_PROVENANCE__QUARANTINE_BELOW": "0.6"}
-    with ServerProcess(tmp_path_factory.mktemp("wary") / "data", environment) as server, server.stubs() as stubs:
+    with served(tmp_path_factory.mktemp("wary") / "data", provenance={"quarantine_below": 0.6}) as stubs:
         yield stubs
 
 
@@ -302,19 +301,6 @@ def test_a_review_happens_once(stubs: Stubs, scope: types_pb.Scope) -> None:
     assert (late.code, late.reason) == (grpc.StatusCode.FAILED_PRECONDITION, "NOT_QUARANTINED")
     assert late.metadata == {"memory_id": one.id, "status": "ACTIVE"}
     assert (other.reason, gone.reason) == ("REQUEST_ID_REUSED", "MEMORY_NOT_FOUND")
-
-
-def test_provenance_survives_a_restart(tmp_path: Path) -> None:
-    """What is withheld stays withheld."""
-    scope = types_pb.Scope(user_id="u")
-    with ServerProcess(tmp_path / "data") as server:
-        with server.stubs() as stubs:
-            one = write(stubs, scope, types_pb.Memory(content=EN, origin=TOOL, trust=0.1, status=QUARANTINED)).memory
-        server.kill()
-        server.start()
-        with server.stubs() as stubs:
-            assert waiting(stubs, scope) == [one]
-            assert found(stubs, scope, "vault code") == []
 
 
 def test_what_is_heard_says_who_said_it(stubs: Stubs, user: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -19,6 +18,7 @@ from memsvc.v1 import types_pb2 as types_pb
 from tests.support.filter_oracle import ENUMS, NUMBERS, TIMES, matches
 from tests.support.rpc import TIMEOUT, WAYS, create_all, found, get, list_all, search
 from tests.support.server_process import Stubs
+from tests.support.until import until
 
 WORD = "kiwi"
 DAYS = 86_400
@@ -105,18 +105,18 @@ class Garden:
         self._settle(read)
 
     def _settle(self, read: set[str]) -> None:
-        deadline = time.monotonic() + TIMEOUT
         every = filters_pb.Filter(statuses=ALL_STATUSES, tiers=[1, 2, 3, 4], include_expired=True)
-        while True:
+
+        def is_settled() -> bool:
             listed: dict[str, types_pb.Memory] = {}
             for project in ("", "p"):
                 for session in ("s", "t"):
                     place = types_pb.Scope(user_id=self.scope.user_id, project_id=project, session_id=session)
                     listed |= {memory.id: memory for memory in list_all(self.stubs, place, filter=every)}
-            if all(listed[memory_id].HasField("access_time") for memory_id in read):
-                self.memories = [listed[memory.id] for memory in self.memories]
-                return
-            assert time.monotonic() < deadline
+            self.memories = [listed[memory.id] for memory in self.memories]
+            return all(listed[memory_id].HasField("access_time") for memory_id in read)
+
+        until(is_settled)
 
     def expected(self, chosen: filters_pb.Filter, scope: types_pb.Scope) -> set[str]:
         """Return the ids of the memories that the filter means."""
@@ -293,9 +293,7 @@ def test_a_memory_never_read_has_no_access_time(stubs: Stubs, scope: types_pb.Sc
     for memory_id in read:
         get(stubs, place, memory_id)
     every = filters_pb.Filter(include_expired=True, tiers=[1, 2, 3, 4])
-    deadline = time.monotonic() + TIMEOUT
-    while read != {memory.id for memory in list_all(stubs, place, filter=every) if memory.HasField("access_time")}:
-        assert time.monotonic() < deadline
+    until(lambda: read == {one.id for one in list_all(stubs, place, filter=every) if one.HasField("access_time")})
     recent = filters_pb.Filter(last_days=1, last_days_field=filters_pb.TIME_FIELD_ACCESS_TIME)
     at_all = filters_pb.Filter(access_time=span())
     since = condition(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import grpc
 import pytest
 from google.protobuf.field_mask_pb2 import FieldMask
@@ -26,6 +24,7 @@ from tests.support.sessions import (
     show,
     trim,
 )
+from tests.support.until import until
 
 
 def conversation(rounds: int) -> list[types_pb.ChatMessage]:
@@ -156,11 +155,7 @@ def test_a_message_that_is_changed_is_counted_anew(stubs: Stubs, user: str, text
 
 def until_trimmed(stubs: Stubs, here: types_pb.Scope, times: int = 1) -> session_pb.Session:
     """Return the session once it was trimmed so often."""
-    deadline = time.monotonic() + TIMEOUT
-    while (session := show(stubs, here)).trim_count < times:
-        assert time.monotonic() < deadline, session
-        time.sleep(0.02)
-    return session
+    return until(lambda: session if (session := show(stubs, here)).trim_count >= times else None)
 
 
 def test_a_full_session_is_trimmed_by_itself(stubs: Stubs, user: str) -> None:
