@@ -7,7 +7,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev demo test check fresh docs bench lock sbom clean
+.PHONY: help install install-dev demo test test-fast coverage check fresh docs bench lock sbom clean
 
 help:  ## Say what can be done
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -34,6 +34,19 @@ demo: install  ## Start a server, import a few hundred memories, search them in 
 
 test: install-dev check  ## Everything CI runs: checks of the code and the API, then all tests
 	$(BIN)/python -m pytest -q -n 2 --dist loadgroup tests
+
+test-fast: install-dev  ## Tests of units, of the embedded backends and of the architecture
+	$(BIN)/python -m pytest -q -n 2 --dist loadgroup -m "not needs_server" tests/unit tests/contract tests/architecture
+
+# The servers that tests start are measured, too.
+coverage: export COVERAGE_PROCESS_START := $(CURDIR)/pyproject.toml
+coverage: export COVERAGE_ROOT := $(CURDIR)/
+coverage: install-dev  ## Branch coverage of all tests, as build/coverage/index.html
+	rm -rf build/coverage .coverage*
+	$(BIN)/python -m pytest -q -n 2 --dist loadgroup --timeout 900 tests
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage html --quiet
+	$(BIN)/coverage report | tail -1
 
 check: install-dev  ## Format, lint, types, import rules, API rules, generated files, documentation links
 	$(BIN)/ruff format --check .
@@ -78,4 +91,4 @@ sbom: install-dev  ## Write what the image may hold, as CycloneDX, into dist/mem
 		--output-reproducible --of JSON -o dist/memsvc.cdx.json
 
 clean:  ## Remove what was installed and made here
-	rm -rf $(VENV) dist build bench-results .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) dist build bench-results .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis

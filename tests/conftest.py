@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -14,8 +15,13 @@ QUICK = {"contract", "unit"}
 """Folders of tests that take next to no time each."""
 
 # How long an example takes, or takes to be drawn, tells of what else the machine is at: it may stand still for seconds.
+# Examples are the same in every run; those of a run with MEMSVC_TEST_EXAMPLES are new.
 settings.register_profile(
-    "memsvc", parent=settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "memsvc",
+    parent=settings.default,
+    deadline=None,
+    derandomize="MEMSVC_TEST_EXAMPLES" not in os.environ,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("memsvc")
 
@@ -60,3 +66,14 @@ def _group(item: pytest.Item) -> str:
     if "module" in scopes:
         return item.nodeid.partition("::")[0]
     return item.nodeid.rpartition("::")[0] if "class" in scopes else ""
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Save the coverage of a worker of xdist, which ends without its exit handlers."""
+    if hasattr(session.config, "workerinput") and "COVERAGE_PROCESS_START" in os.environ:
+        from coverage import Coverage  # noqa: PLC0415 - seldom measured
+
+        measured = Coverage.current()
+        if measured is not None:
+            measured.stop()
+            measured.save()

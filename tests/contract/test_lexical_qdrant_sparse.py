@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from memsvc.domain.index_entries import LexicalEntry, LexicalManifest
 from memsvc.testing.lexical import LexicalIndexContract
 from memsvc_backends.qdrant_server.sparse_index import NAME, QdrantSparseIndex
@@ -9,6 +11,7 @@ from tests.support.qdrant_index import QdrantIndex
 from tests.support.qdrant_targets import sparse_settings
 
 
+@pytest.mark.needs_server
 class TestQdrantSparse(QdrantIndex[LexicalEntry, LexicalManifest], LexicalIndexContract):
     kind = QdrantSparseIndex
     name = NAME

@@ -64,6 +64,7 @@ class TestSqliteMetadata(SqlMetadata):
         return SqlSettings()
 
 
+@pytest.mark.needs_server
 class TestPostgresMetadata(SqlMetadata):
     """One schema for all tests, emptied before each."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from memsvc.domain.index_entries import VectorManifest
 from memsvc.ports.indexes import VectorEntry
 from memsvc.testing.vectors import VectorIndexContract
@@ -9,6 +11,7 @@ from memsvc_backends.postgres_index import PGVECTOR
 from tests.support.postgres_index import PostgresIndex
 
 
+@pytest.mark.needs_server
 class TestPgvector(PostgresIndex[VectorEntry, VectorManifest], VectorIndexContract):
     spec = PGVECTOR
     schema = "vectors"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from memsvc.domain.index_entries import VectorManifest
 from memsvc.ports.indexes import VectorEntry
 from memsvc.testing.vectors import VectorIndexContract
@@ -10,6 +12,7 @@ from tests.support.qdrant_index import QdrantIndex
 from tests.support.qdrant_targets import vector_settings
 
 
+@pytest.mark.needs_server
 class TestQdrantServer(QdrantIndex[VectorEntry, VectorManifest], VectorIndexContract):
     kind = QdrantServerIndex
     name = NAME
