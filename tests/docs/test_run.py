@@ -20,8 +20,6 @@ import pytest
 from tests.docs.pages import ADDRESS, ANYTHING, ROOT, Command, agrees, blocks, commands
 from tests.support.server_process import ServerProcess
 
-pytestmark = pytest.mark.xdist_group("docs")
-
 BIN = Path(sys.executable).parent
 SECONDS = 600
 """All the commands take a minute; it only keeps a hang from lasting."""

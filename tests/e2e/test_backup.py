@@ -6,20 +6,19 @@ import hashlib
 import json
 import shutil
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import grpc
 import pytest
-from typer.testing import CliRunner
 
-from memsvc.cli.app import app
 from memsvc.v1 import admin_service_pb2 as admin_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import types_pb2 as types_pb
+from tests.support.command_line import invoke
 from tests.support.rpc import TIMEOUT, create, create_all, found, list_all, refused
 from tests.support.server_process import ServerProcess, Stubs
+from tests.support.until import until
 from tests.support.user_data import erase, export, furnish, records
 
 DONE = admin_pb.BACKUP_PHASE_DONE
@@ -67,8 +66,7 @@ def test_a_backup_made_while_writing_is_restored(
 
     thread = threading.Thread(target=writing)
     thread.start()
-    while len(written) < 3:
-        time.sleep(0.01)
+    until(lambda: len(written) >= 3)
     before = list(written)
     last = back_up(stubs, "busy")
     stopping.set()
@@ -79,7 +77,7 @@ def test_a_backup_made_while_writing_is_restored(
     manifest = (folder / "manifest.json").read_bytes()
     assert hashlib.sha256(manifest).hexdigest() == last.manifest_sha256
     assert dict(last.row_counts) == json.loads(manifest)["counts"]
-    told = CliRunner().invoke(app, ["restore", str(folder), "--data-dir", str(tmp_path / "new"), "--json"])
+    told = invoke("restore", str(folder), "--data-dir", str(tmp_path / "new"), "--json")
     assert 0 == told.exit_code, told.output
     assert dict(last.row_counts) == json.loads(told.stdout)["row_counts"]
     with ServerProcess(tmp_path / "new") as restored, restored.stubs() as there:
@@ -94,14 +92,15 @@ def test_a_backup_made_while_writing_is_restored(
 
 def _eventually_found(stubs: Stubs, scope: types_pb.Scope, query: str, word: str) -> bool:
     """Return whether a search finds a word once the indexes are built."""
-    deadline = time.monotonic() + TIMEOUT
-    while time.monotonic() < deadline:
+
+    def is_found() -> bool:
         try:
-            if any(word in text for text in found(stubs, scope, query)):
-                return True
+            return any(word in text for text in found(stubs, scope, query))
         except grpc.RpcError as error:
             assert grpc.StatusCode.UNAVAILABLE == error.code()
-    return False
+            return False
+
+    return until(is_found)
 
 
 def test_names_are_checked_and_taken_once(stubs: Stubs) -> None:
@@ -148,7 +147,7 @@ def test_a_damaged_backup_is_not_restored(server: ServerProcess, stubs: Stubs, u
 
 
 def _refusal(backup: Path, data_dir: Path) -> str:
-    told = CliRunner().invoke(app, ["restore", str(backup), "--data-dir", str(data_dir)])
+    told = invoke("restore", str(backup), "--data-dir", str(data_dir))
     assert 1 == told.exit_code
     return told.stderr
 
@@ -162,7 +161,7 @@ def test_receipts_name_the_backups(server: ServerProcess, stubs: Stubs, user: st
     assert receipt.clean
     assert "before" in receipt.backups
     folder = server.data_dir / "backups" / "before"
-    told = CliRunner().invoke(app, ["restore", str(folder), "--data-dir", str(tmp_path / "new")])
+    told = invoke("restore", str(folder), "--data-dir", str(tmp_path / "new"))
     assert 0 == told.exit_code
     with ServerProcess(tmp_path / "new") as restored, restored.stubs() as there:
         assert 1 == len(records(export(there, user)))
@@ -174,21 +173,21 @@ def test_the_commands_carry_and_forget_a_user(server: ServerProcess, stubs: Stub
     at, file = ["--address", server.bound, "--user", user], str(tmp_path / "user.jsonl")
 
     def run(*arguments: str) -> str:
-        told = CliRunner().invoke(app, [*arguments, *at])
+        told = invoke(*arguments, *at)
         assert 0 == told.exit_code, told.output
         return told.stdout
 
     assert "1 records" in run("export", file, "--vectors")
-    assert 1 == CliRunner().invoke(app, ["export", file, *at]).exit_code
+    assert 1 == invoke("export", file, *at).exit_code
     assert 0o600 == Path(file).stat().st_mode & 0o777
     assert "1 already there" in run("import-user", file)
     assert "Nothing was changed" in run("erase")
     assert "nothing is left" in run("erase", "--confirm")
     assert "1 memory" in run("import-user", file, "--wait")
-    assert "1" == json.loads(run("import-user", file, "--json"))["unchangedCount"]
+    assert 1 == json.loads(run("import-user", file, "--json"))["unchangedCount"]
     assert "named: " in run("backup", "named")
     cut = tmp_path / "cut.jsonl"
     cut.write_bytes(Path(file).read_bytes()[:-50])
-    told = CliRunner().invoke(app, ["import-user", str(cut), *at])
+    told = invoke("import-user", str(cut), *at)
     assert (1, True) == (told.exit_code, "lines[3]" in told.stderr)
-    assert b'"record":"header"' in CliRunner().invoke(app, ["export", *at]).stdout_bytes
+    assert b'"record":"header"' in invoke("export", *at).stdout_bytes

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,6 +17,7 @@ from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types_pb
 from tests.support.server_process import ServerProcess, Stubs
+from tests.support.until import until
 
 KILLS = int(os.environ.get("MEMSVC_TEST_KILLS", "6"))
 """Rounds of writing and killing. Thirty and more are for a longer run: MEMSVC_TEST_KILLS=30."""
@@ -75,7 +75,8 @@ def killed_server(tmp_path: Path) -> Iterator[ServerProcess]:
 def _write_and_kill(server: ServerProcess, writer: Writer, chance: random.Random) -> None:
     with server.stubs() as stubs, ThreadPoolExecutor(WRITERS) as pool:
         runs = [pool.submit(writer.run, stubs, random.Random(chance.random())) for _ in range(WRITERS)]
-        time.sleep(chance.uniform(0.05, 1.2))
+        acknowledged = len(writer.acknowledged) + chance.randrange(5, 300)
+        until(lambda: len(writer.acknowledged) >= acknowledged)
         server.kill()
         for run in runs:
             run.result()

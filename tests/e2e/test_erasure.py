@@ -20,6 +20,7 @@ from memsvc.v1 import types_pb2 as types_pb
 from tests.support.disk_scan import contents
 from tests.support.rpc import TIMEOUT, WAYS, create, create_all, found, list_all, refused, write
 from tests.support.server_process import ServerProcess, Stubs
+from tests.support.until import until
 from tests.support.user_data import erase, export, furnish, records, removed, take_in
 
 SECRET, OTHER = "quaggasecret", "okapiword"
@@ -152,7 +153,7 @@ def test_an_unknown_user_is_forgotten_at_once(stubs: Stubs, user: str) -> None:
 def test_writers_cannot_bring_a_user_back_half_way(stubs: Stubs, user: str) -> None:
     """While others write without a pause, what was acknowledged after the receipt is there, and nothing else."""
     scope = types_pb.Scope(user_id=user)
-    create_all(stubs, scope, [f"walrus {number}" for number in range(300)])
+    create_all(stubs, scope, [f"walrus {number}" for number in range(100)])
     stopping = threading.Event()
     acknowledged: list[tuple[float, str]] = []
     refusals: list[grpc.StatusCode] = []
@@ -244,10 +245,8 @@ def _erase_quietly(stubs: Stubs, user: str) -> None:
 
 def _wait_until_begun(data_dir: Path) -> None:
     """Return once the first memories are gone."""
-    deadline = time.monotonic() + TIMEOUT
     with closing(sqlite3.connect(data_dir / "metadata" / "memsvc.db")) as database:
-        while database.execute("SELECT count(*) FROM memories").fetchone()[0] > 1_100:
-            assert time.monotonic() < deadline
+        until(lambda: database.execute("SELECT count(*) FROM memories").fetchone()[0] <= 1_100)
 
 
 def test_while_an_erasure_runs_the_reason_is_told(stubs: Stubs, server: ServerProcess, user: str) -> None:

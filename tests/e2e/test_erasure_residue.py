@@ -18,7 +18,7 @@ from tests.support.rpc import TIMEOUT, create, found, write
 from tests.support.server_process import ServerProcess, Stubs
 from tests.support.user_data import erase, removed
 
-MEMORIES = 300
+MEMORIES = 150
 
 
 @pytest.fixture(scope="module")

@@ -31,7 +31,7 @@ from tests.support.rpc import TIMEOUT, Refusal, create_all
 from tests.support.server_process import Stubs
 
 MORE = "MEMSVC_TEST_EXAMPLES"
-EXAMPLES = int(os.environ.get(MORE, "50"))
+EXAMPLES = int(os.environ.get(MORE, "20"))
 """Requests for each RPC; those of a run with more are new every time."""
 SECONDS = 10.0
 CLIENT_FAULTS = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from memsvc.v1 import types_pb2 as types_pb
 from tests.support.fixtures import Request, batch, batches, header
 from tests.support.rpc import KEYWORD, TIMEOUT, Refusal, create, found, list_all, search
 from tests.support.server_process import ServerProcess, Stubs
+from tests.support.until import until
 
 
 def run(stubs: Stubs, *requests: Request) -> list[memory_pb.ImportMemoriesResponse]:
@@ -225,12 +225,12 @@ def test_an_import_goes_on_after_the_server_was_killed(tmp_path: Path) -> None:
 
 def _await_verified(stubs: Stubs, expected: int) -> None:
     """Return once both indexes hold *expected* entries and differ nowhere from the store."""
-    deadline = time.monotonic() + TIMEOUT
-    while True:
+
+    def is_verified() -> bool:
         diagnosis = stubs.admin.Diagnose(admin_pb.DiagnoseRequest(verify=True), timeout=TIMEOUT)
         seen = [
             (one.present_count, one.missing_count, one.stale_count, one.orphaned_count) for one in diagnosis.indexes
         ]
-        if not diagnosis.outbox.pending_count and [(expected, 0, 0, 0)] * 2 == seen:
-            return
-        assert time.monotonic() < deadline, seen
+        return not diagnosis.outbox.pending_count and [(expected, 0, 0, 0)] * 2 == seen
+
+    until(is_verified)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -124,12 +123,14 @@ def test_what_is_lost_while_the_server_is_down_is_made_anew_at_its_start(server:
         damage(server.data_dir / ("vectors" if kind == VECTORS else "lexical"))
         server.start()
         with server.stubs() as stubs:
-            deadline = time.monotonic() + TIMEOUT
-            while not (diagnosis := diagnosed(stubs)).healthy:
+
+            def is_healthy(stubs: Stubs = stubs) -> bool:
                 reply = search(stubs, SCOPE, "number7 swims", mode=HYBRID, limit=40)
                 assert reply.degraded or WALRUSES[7] in {hit.memory.content for hit in reply.hits}
-                assert time.monotonic() < deadline, diagnosis
-            assert {40} == {report.present_count for report in diagnosis.indexes}
+                return diagnosed(stubs).healthy
+
+            until(is_healthy)
+            assert {40} == {report.present_count for report in diagnosed(stubs).indexes}
             for way in OWN_WAY.values():
                 assert set(WALRUSES) == set(found(stubs, SCOPE, "walrus swims", limit=100, **way))
 
@@ -153,14 +154,14 @@ def test_an_index_whose_files_vanish_is_built_anew_by_itself(tmp_path: Path) -> 
                 kill_edge(server)
             written.append(f"The gannet of {name} dives.")
             write(stubs, SCOPE, written[-1], wait_for=types_pb.WAIT_FOR_STORED)
-            deadline = time.monotonic() + TIMEOUT
-            while True:
+
+            def is_built_anew(kind: int = kind, before: int = before) -> bool:
                 assert found(stubs, SCOPE, "number7 swims", mode=HYBRID)
                 diagnosis = diagnosed(stubs)
                 generations = {one.index: one.generation for one in diagnosis.indexes}
-                if diagnosis.healthy and generations.get(kind, 0) > before and not diagnosis.outbox.pending_count:
-                    break
-                assert time.monotonic() < deadline, diagnosis
+                return diagnosis.healthy and generations.get(kind, 0) > before and not diagnosis.outbox.pending_count
+
+            until(is_built_anew)
         for way in OWN_WAY.values():
             everything = found(stubs, SCOPE, "walrus gannet dives swims", limit=100, **way)
             assert {*WALRUSES, *written} == set(everything)

@@ -11,15 +11,14 @@ from typing import Any
 
 import grpc
 import pytest
-from typer.testing import CliRunner
 
-from memsvc.cli.app import app
 from memsvc.v1 import admin_service_pb2 as admin_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types_pb
 from tests.e2e.test_crash import SCOPE as WRITTEN
 from tests.e2e.test_crash import Writer
+from tests.support.command_line import invoke
 from tests.support.postgres_server import schema
 from tests.support.rpc import MODES, TIMEOUT, Refusal, create, create_all, found, list_all, refused, search, write
 from tests.support.server_process import FAST, ServerProcess, Stubs
@@ -42,7 +41,7 @@ def url() -> Iterator[str]:
 
 def run(*arguments: str, exit_code: int = 0) -> str:
     """Run `memsvc migrate-backend` and return all that it says: never the password."""
-    told = CliRunner().invoke(app, ["migrate-backend", *arguments])
+    told = invoke("migrate-backend", *arguments)
     assert told.exit_code == exit_code, told.output
     assert HIDDEN not in told.output
     return told.output

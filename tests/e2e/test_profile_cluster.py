@@ -6,7 +6,6 @@ Qdrant is the stand-in that speaks its gRPC, behind a proxy: what is shown is ho
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -93,17 +92,17 @@ def rebuilt(stubs: Stubs) -> Iterator[admin_pb.ReindexResponse]:
 
     After enough writes the servers rebuild of their own accord: that is waited for.
     """
-    until = time.monotonic() + TIMEOUT
-    while True:
+
+    def begun() -> Iterator[admin_pb.ReindexResponse] | None:
         steps = iter(stubs.admin.Reindex(admin_pb.ReindexRequest(), timeout=TIMEOUT))
         try:
             next(steps)
         except grpc.RpcError as error:
             assert error.code() is grpc.StatusCode.FAILED_PRECONDITION
-            assert time.monotonic() < until
-            time.sleep(0.05)
-        else:
-            return steps
+            return None
+        return steps
+
+    return until(begun)
 
 
 def differences(stubs: Stubs) -> list[tuple[int, int, int]]:

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
-from typer.testing import CliRunner
 
-from memsvc.cli.app import app
 from memsvc.client import Memsvc
 from memsvc.v1 import admin_service_pb2 as admin_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import session_service_pb2 as session_pb
 from memsvc.v1 import types_pb2 as types_pb
+from tests.support.command_line import invoke
 from tests.support.rpc import TIMEOUT, create, found, get, list_all, refused
 from tests.support.server_process import FAST, ServerProcess, Stubs
+from tests.support.until import until
 from tests.support.user_data import erase
 
 
@@ -55,18 +54,19 @@ def sync(stubs: Stubs, user: str, **request: Any) -> tuple[dict[str, str], dict[
     return actions, dict(last.summary.count_by_action)
 
 
-def awaited(look: Callable[[], bool]) -> None:
-    """Return as soon as *look* returns true."""
-    deadline = time.monotonic() + TIMEOUT
-    while not look():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def notes(vault: Path, user: str) -> dict[str, str]:
     """Return the files of a user by their path below the user's folder."""
     folder = vault / "users" / user
     return {path.relative_to(folder).as_posix(): path.read_text() for path in folder.rglob("*.md")}
+
+
+def settled_notes(stubs: Stubs, vault: Path, user: str, count: int) -> dict[str, str]:
+    """Return the files of a user once there are *count* and the service has nothing to do about them.
+
+    A file that is changed before the service has noted what it wrote is taken for an edit of something else.
+    """
+    until(lambda: len(notes(vault, user)) == count and sync(stubs, user) == ({}, {}))
+    return notes(vault, user)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_a_memory_is_written_by_itself(stubs: Stubs, vault: Path, user: str, tit
     made = create(stubs, types_pb.Scope(user_id=user), content, title=title, tags=["drink"])
     day = made.create_time.ToDatetime().strftime("%Y%m%d")
     name = f"long_term/{day}_fact_{title}.md"
-    awaited(lambda: name in notes(vault, user))
+    until(lambda: name in notes(vault, user))
 
     text = notes(vault, user)[name]
     assert f"id: {made.id}" in text
@@ -88,9 +88,8 @@ def test_an_edited_file_is_found_by_search(stubs: Stubs, vault: Path, user: str)
     """An edit, a new file and a removed one: each becomes a change of a memory."""
     scope = types_pb.Scope(user_id=user)
     kept, gone = create(stubs, scope, "One walrus swims."), create(stubs, scope, "Something else.")
-    awaited(lambda: len(notes(vault, user)) == 2)
     folder = vault / "users" / user
-    for name, text in notes(vault, user).items():
+    for name, text in settled_notes(stubs, vault, user, 2).items():
         if "walrus" in text:
             (folder / name).write_text(text.replace("walrus", "quokka"))
         else:
@@ -103,7 +102,7 @@ def test_an_edited_file_is_found_by_search(stubs: Stubs, vault: Path, user: str)
     assert planned[1] == {"CREATED": 1, "UPDATED": 1, "DELETED": 1, "INVALID": 1}
     assert sync(stubs, user) == planned
 
-    awaited(lambda: bool(found(stubs, scope, "quokka")))
+    until(lambda: bool(found(stubs, scope, "quokka")))
     assert get(stubs, scope, kept.id).content == "One quokka swims."
     [rules] = [one for one in list_all(stubs, scope) if one.title == "Rules"]
     assert rules.layer == types_pb.MEMORY_LAYER_CORE
@@ -121,7 +120,7 @@ def test_logs_documents_knowledge_and_transcripts_have_their_places(stubs: Stubs
     stubs.session.CreateSession(session_pb.CreateSessionRequest(scope=session), timeout=TIMEOUT)
     messages = [types_pb.ChatMessage(role=types_pb.MESSAGE_ROLE_USER, content="Hello there.")]
     stubs.session.AppendMessages(session_pb.AppendMessagesRequest(scope=session, messages=messages), timeout=TIMEOUT)
-    awaited(lambda: len(notes(vault, user)) == 4)
+    until(lambda: any("Hello there." in text for text in settled_notes(stubs, vault, user, 4).values()))
 
     *documents, transcript = sorted(notes(vault, user))
     assert documents == [
@@ -136,8 +135,7 @@ def test_logs_documents_knowledge_and_transcripts_have_their_places(stubs: Stubs
 def test_a_forced_sync_writes_missing_files_again(stubs: Stubs, vault: Path, user: str) -> None:
     """Instead of deleting their memories."""
     create(stubs, types_pb.Scope(user_id=user), "Kept.")
-    awaited(lambda: bool(notes(vault, user)))
-    [name] = notes(vault, user)
+    [name] = settled_notes(stubs, vault, user, 1)
     (vault / "users" / user / name).unlink()
 
     assert sync(stubs, user, rewrite_all=True)[1] == {"WRITTEN": 1}
@@ -148,7 +146,8 @@ def test_an_erased_user_has_no_files(stubs: Stubs, vault: Path, user: str) -> No
     """Nor a folder; other users' files stay."""
     create(stubs, types_pb.Scope(user_id=user), "To be forgotten.")
     create(stubs, types_pb.Scope(user_id=f"{user}-other"), "To be kept.")
-    awaited(lambda: bool(notes(vault, user)) and bool(notes(vault, f"{user}-other")))
+    for each in (user, f"{user}-other"):
+        settled_notes(stubs, vault, each, 1)
 
     assert erase(stubs, user, confirm=True).clean
     assert not (vault / "users" / user).exists()
@@ -194,7 +193,7 @@ def test_a_restart_takes_back_what_was_edited_meanwhile(tmp_path: Path) -> None:
         server.start()
         with server.stubs() as stubs:
             # The new file is written anew, with the id, after its memory is there.
-            awaited(lambda: ["id: " in text for text in notes(vault, "ada").values()] == [True] * 3)
+            until(lambda: ["id: " in text for text in notes(vault, "ada").values()] == [True] * 3)
             assert len(list_all(stubs, scope)) == 3
             assert known < {memory.id for memory in list_all(stubs, scope)}
             before = {path: path.stat().st_mtime_ns for path in vault.rglob("*.md")}
@@ -211,19 +210,18 @@ def test_client_and_command_line_synchronise(server: ServerProcess, vault: Path,
         folder = vault / "users" / user / "core"
         folder.mkdir(parents=True)
         (folder / "new.md").write_text("New.\n")
-        run = CliRunner().invoke
         common = ["--address", server.bound, "--user", user]
-        status = run(app, ["vault", "status", *common])
+        status = invoke("vault", "status", *common)
         assert (status.exit_code, "1 created" in status.output) == (1, True)
-        synced = run(app, ["vault", "sync", *common])
+        synced = invoke("vault", "sync", *common)
         assert (synced.exit_code, "core/new.md" in synced.output) == (0, True)
-        assert run(app, ["vault", "status", *common]).exit_code == 0
+        assert invoke("vault", "status", *common).exit_code == 0
         (folder / "bad.md").write_bytes(b"\xff")
-        bad = run(app, ["vault", "sync", "--json", *common])
+        bad = invoke("vault", "sync", "--json", *common)
         assert (bad.exit_code, "UTF-8" in bad.output) == (1, True)
         (folder / "bad.md").unlink()
         os.close(os.open(os.fsencode(folder) + b"/caf\xe9.md", os.O_CREAT))
-        misnamed = run(app, ["vault", "sync", *common])
+        misnamed = invoke("vault", "sync", *common)
         assert (misnamed.exit_code, r"core/caf\xe9.md" in misnamed.output) == (1, True)
 
 

@@ -70,11 +70,17 @@ class Person:
             return bool(found)
 
         until(is_there)
+        # The service notes what it wrote after writing it; an edit before that would be one of something else.
+        request = admin_pb.SyncVaultRequest(scope=types_pb.Scope(user_id=self.scope.user_id), dry_run=True)
+        until(lambda: not any(one.HasField("change") for one in self.stubs.admin.SyncVault(request)))
         return found[0]
 
     def warnings(self) -> dict[str, str]:
         stats = self.stubs.admin.GetStats(admin_pb.GetStatsRequest(scope=self.scope))
-        return {types_pb.WarningCode.Name(warning.code): warning.message for warning in stats.warnings}
+        return {
+            types_pb.WarningCode.Name(warning.code).removeprefix("WARNING_CODE_"): warning.message
+            for warning in stats.warnings
+        }
 
 
 def _text(path: Path) -> str:

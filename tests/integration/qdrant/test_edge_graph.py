@@ -128,7 +128,7 @@ def test_searches_go_on(
 ) -> None:
     """Searches answer beside a large change and beside the build of a graph; the speed is recorded, not judged."""
     index = open_index()
-    vectors = vectors_of(3000, 7)
+    vectors = vectors_of(1000, 7)
     renew(index, 1, changes_of(vectors, first_row=0), hnsw=False)
 
     def work() -> None:

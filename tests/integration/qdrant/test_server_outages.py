@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -23,9 +24,9 @@ from memsvc_backends.qdrant_server.vector_index import NAME, QdrantServerIndex
 from tests.support.qdrant_fake import Keeper, served
 from tests.support.qdrant_targets import context, sparse_settings, vector_settings
 from tests.support.tcp_proxy import Proxy, proxy
+from tests.support.until import until
 
 ROW = 1
-PATIENCE = 60.0
 TIMEOUT_SECONDS = 120.0
 QUICK = {"attempts": 3, "backoff_seconds": 0.02, "timeout_seconds": TIMEOUT_SECONDS}
 """Nobody waits in vain for so long: a server that is away is told of at once."""
@@ -81,12 +82,15 @@ def place() -> Iterator[Place]:
 
 def eventually(ask: Callable[[], T]) -> T:
     """Return what is answered once the server is found again: by each of several connections in its own time."""
-    until = time.monotonic() + PATIENCE
-    while True:
-        try:
-            return ask()
-        except BackendUnavailableError:
-            assert time.monotonic() < until
+    answers: list[T] = []
+
+    def is_answered() -> bool:
+        with suppress(BackendUnavailableError):
+            answers.append(ask())
+        return bool(answers)
+
+    until(is_answered)
+    return answers[0]
 
 
 def test_dropped_connections_are_made_anew(place: Place) -> None:

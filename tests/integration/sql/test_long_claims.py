@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import psycopg
 import pytest
 from psycopg import sql
@@ -13,11 +15,21 @@ from memsvc.testing import factories
 from memsvc.testing.store_harness import insert
 from memsvc_backends.sql import SQL, SqlSettings
 from tests.support.postgres_server import emptied
+from tests.support.until import until
 
 _END = (
     "SELECT pg_terminate_backend(pid, 5000) FROM pg_locks WHERE locktype = 'advisory' AND classid = 1835363701 "
     "AND pid <> pg_backend_pid()"
 )
+
+
+def _outwait_idle_transactions(url: str, observer: psycopg.Connection[Any]) -> None:
+    """Begin a transaction and return when the database has ended it for idling."""
+    idle = psycopg.connect(url)
+    pid = idle.info.backend_pid
+    idle.execute("SELECT 1")
+    until(lambda: not observer.execute("SELECT 1 FROM pg_stat_activity WHERE pid = %s", (pid,)).fetchall())
+    idle.close()
 
 
 def test_a_claim_outlasts_the_databases_patience_with_idle_transactions(context: BackendContext) -> None:
@@ -32,8 +44,7 @@ def test_a_claim_outlasts_the_databases_patience_with_idle_transactions(context:
             with SQL.open(settings, context) as one, SQL.open(settings, context) as other:
                 insert(one, factories.memory("a"))
                 with one.feed.claim((), limit=9) as lent:
-                    # As long as a model may take.
-                    connection.execute("SELECT pg_sleep(0.4)")
+                    _outwait_idle_transactions(url, connection)
                     with other.feed.claim((), limit=9) as left:
                         assert (len(lent), left) == (1, [])
         finally:

@@ -30,7 +30,9 @@ def test_every_table_is_moved_or_said_to_stay() -> None:
     assert all(list(table.primary_key) for table in MOVED)
 
 
-@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(changes=st.lists(CHANGE, max_size=40))
 def test_what_changes_while_it_is_moved_arrives(
     tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[int, object, sa.Table]]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -24,6 +23,7 @@ from memsvc.testing.factories import NOW
 from memsvc.testing.store_harness import ADA, OWNER, insert, purge, revise
 from memsvc_backends.sql import SQL, SqlSettings, postgres
 from tests.support.postgres_server import emptied, schema
+from tests.support.until import until
 
 WRITES = 60
 WRITER = """
@@ -259,9 +259,7 @@ def test_what_a_dead_process_was_lent_is_lent_again(url: str, context: BackendCo
                 assert found == []
             other.kill()
             other.wait()
-        deadline = time.monotonic() + 60
-        while not _claimed(store):
-            assert time.monotonic() < deadline
+        until(lambda: _claimed(store))
 
 
 def _claimed(store: MetadataStore) -> list[Change]:

@@ -97,13 +97,20 @@ def test_log_is_emptied_though_it_is_being_carried_over(driver: SqliteDriver, pa
             assert path.with_name("a.db-wal").stat().st_size == 0
 
 
+def _checkpointers() -> set[threading.Thread]:
+    """Return the threads of this process that checkpoint, those of servers of other tests included."""
+    return {thread for thread in threading.enumerate() if thread.name == "sqlite-log"}
+
+
 def test_closing_ends_the_thread(driver: SqliteDriver) -> None:
     """No thread is left behind, and no log."""
+    others = _checkpointers()
     with closing(driver.connect()) as connection:
         write(driver, connection, ROWS)
+        assert _checkpointers() - others
     driver.close()
 
-    assert not [thread for thread in threading.enumerate() if thread.name == "sqlite-log"]
+    assert _checkpointers() == others
     assert not driver.path.with_name("a.db-wal").exists()
 
 
