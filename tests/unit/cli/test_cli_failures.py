@@ -90,7 +90,7 @@ def test_a_broken_settings_file_is_named_with_the_place(text: bytes, place: str,
 )
 def test_a_wrong_value_is_answered_by_the_allowed_ones(variable: str, value: str, words: str, tmp_path: Path) -> None:
     """No message quotes a regular expression."""
-    told = CliRunner().invoke(app, ["check", "--data-dir", str(tmp_path / "data")], env={variable: value})
+    told = invoke("check", "--data-dir", str(tmp_path / "data"), environment={variable: value})
 
     assert told.exit_code == 1
     assert words in told.stderr
@@ -100,10 +100,11 @@ def test_a_wrong_value_is_answered_by_the_allowed_ones(variable: str, value: str
 def test_a_wrong_option_of_a_backend_is_answered_by_its_form(tmp_path: Path) -> None:
     """Options of backends have patterns, too."""
     environment = {"MEMSVC_EMBEDDER__BACKEND": "openai", "MEMSVC_EMBEDDER__OPTIONS__MODEL": "m"}
-    told = CliRunner().invoke(
-        app,
-        ["check", "--data-dir", str(tmp_path / "data")],
-        env=environment | {"MEMSVC_EMBEDDER__OPTIONS__BASE_URL": "ftp://x"},
+    told = invoke(
+        "check",
+        "--data-dir",
+        str(tmp_path / "data"),
+        environment=environment | {"MEMSVC_EMBEDDER__OPTIONS__BASE_URL": "ftp://x"},
     )
 
     assert "embedder.options.base_url: must begin with http:// or https://." in told.output
