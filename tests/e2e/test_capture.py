@@ -28,7 +28,7 @@ from tests.support.server_process import FAST, ServerProcess, Stubs
 
 KEY = "sk-a1B2c3D4e5F6g7H8i9J0"
 CREATED, UPDATED, DUPLICATE = 1, 2, 3
-_MEMORY_FIELDS = types_pb.Memory.DESCRIPTOR.fields_by_name.keys() - {"scope"}
+_MEMORY_FIELDS = {*types_pb.Memory.DESCRIPTOR.fields_by_name} - {"scope"}
 
 
 @pytest.fixture
