@@ -371,7 +371,6 @@ class MemoryMethods(ScopedMethods):
         document: str | bytes,
         *,
         on_duplicate: OnDuplicate | None = None,
-        conflict_policy: ConflictPolicy | None = None,
         wait_for: WaitFor | None = None,
         request_id: str = "",
         timeout: float | None = None,
@@ -389,7 +388,6 @@ class MemoryMethods(ScopedMethods):
             sha256=hashlib.sha256(data).hexdigest(),
             request_id=request_id or str(uuid4()),
             on_duplicate=to_proto.named("on_duplicate", on_duplicate),
-            conflict_policy=to_proto.named("conflict_policy", conflict_policy),
             wait_for=to_proto.named("wait_for", wait_for),
         )
         await self._remote.reach()

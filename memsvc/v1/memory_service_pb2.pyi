@@ -2177,7 +2177,6 @@ class DocumentHeader(_message.Message):
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     ON_DUPLICATE_FIELD_NUMBER: _builtins.int
     WAIT_FOR_FIELD_NUMBER: _builtins.int
-    CONFLICT_POLICY_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """name is the document's file name or path, such as "docs/setup.md"; it becomes the source of the memory. At most 256
     characters, no control characters. Empty: none.
@@ -2196,10 +2195,6 @@ class DocumentHeader(_message.Message):
     """
     wait_for: _types_pb2.WaitFor.ValueType
     """wait_for selects the point at which the call returns: see WaitFor. Unspecified: INDEXED."""
-    conflict_policy: _types_pb2.ConflictPolicy.ValueType
-    """conflict_policy selects the treatment of older memories that the document contradicts: see ConflictPolicy.
-    Unspecified: MARK.
-    """
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
         """scope is the owner and the location of the memory: see Scope."""
@@ -2224,11 +2219,10 @@ class DocumentHeader(_message.Message):
         request_id: _builtins.str = ...,
         on_duplicate: _types_pb2.OnDuplicate.ValueType = ...,
         wait_for: _types_pb2.WaitFor.ValueType = ...,
-        conflict_policy: _types_pb2.ConflictPolicy.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory", "scope", b"scope"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["conflict_policy", b"conflict_policy", "memory", b"memory", "name", b"name", "on_duplicate", b"on_duplicate", "request_id", b"request_id", "scope", b"scope", "sha256", b"sha256", "size_bytes", b"size_bytes", "wait_for", b"wait_for"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory", "name", b"name", "on_duplicate", b"on_duplicate", "request_id", b"request_id", "scope", b"scope", "sha256", b"sha256", "size_bytes", b"size_bytes", "wait_for", b"wait_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -2245,7 +2239,6 @@ class IngestDocumentResponse(_message.Message):
     OUTCOME_FIELD_NUMBER: _builtins.int
     CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
     REDACTIONS_FIELD_NUMBER: _builtins.int
-    CONFLICTS_FIELD_NUMBER: _builtins.int
     chunk_count: _builtins.int
     """chunk_count is the number of chunks of the memory: at least 1."""
     outcome: _types_pb2.WriteOutcome.ValueType
@@ -2260,10 +2253,6 @@ class IngestDocumentResponse(_message.Message):
     def redactions(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Redaction]:
         """redactions are the kinds of secrets that were replaced, when the setting `redaction.writes` is on. Empty: none."""
 
-    @_builtins.property
-    def conflicts(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Conflict]:
-        """conflicts are the contradictions with older memories, as in CreateMemoryResponse.conflicts."""
-
     def __init__(
         self,
         *,
@@ -2272,11 +2261,10 @@ class IngestDocumentResponse(_message.Message):
         outcome: _types_pb2.WriteOutcome.ValueType = ...,
         consistency_token: _builtins.str = ...,
         redactions: _abc.Iterable[_types_pb2.Redaction] | None = ...,
-        conflicts: _abc.Iterable[_types_pb2.Conflict] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunk_count", b"chunk_count", "conflicts", b"conflicts", "consistency_token", b"consistency_token", "memory", b"memory", "outcome", b"outcome", "redactions", b"redactions"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunk_count", b"chunk_count", "consistency_token", b"consistency_token", "memory", b"memory", "outcome", b"outcome", "redactions", b"redactions"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -138,7 +138,7 @@ def test_a_move_goes_on_after_kill_9_and_is_taken_back(tmp_path: Path, url: str)
         server.kill()
     checked = json.loads(run("--dry-run", "--json", "--url", url, *at).splitlines()[-1])
     assert "goes on where it was" in checked["message"]
-    assert {one["name"]: one["rowCount"] for one in checked["tables"]}["memories"] == "301"
+    assert {one["name"]: one["rowCount"] for one in checked["tables"]}["memories"] == 301
     *_, last = (json.loads(line) for line in run("--json", "--url", url, *at).splitlines() if line.startswith("{"))
     assert last["phase"] == "MIGRATION_PHASE_DONE"
     assert all(len(one["digest"]) == 32 for one in last["tables"])

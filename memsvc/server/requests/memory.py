@@ -488,7 +488,6 @@ def ingest_document_header(message: memory_pb.DocumentHeader) -> IngestDocument:
         request_id=decoder.request_id(message.request_id),
         on_duplicate=decoder.enum("on_duplicate", message.on_duplicate, ON_DUPLICATE, OnDuplicate.RETURN_EXISTING),
         wait_for=decoder.wait_for(message.wait_for),
-        on_conflict=decoder.enum("conflict_policy", message.conflict_policy, CONFLICT_POLICY, ConflictPolicy.MARK),
     )
     decoder.finish()
     return IngestDocument(scope, header, options)

@@ -232,7 +232,6 @@ def ingest_document_response(ingested: IngestResult) -> memory_pb.IngestDocument
         redactions=redactions_to_proto(written.redactions),
     )
     fill_memory(response.memory, written.memory)
-    fill_conflicts(response.conflicts, written.conflicts)
     return response
 
 
