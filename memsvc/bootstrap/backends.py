@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from memsvc.bootstrap.plugins import load_backend
 from memsvc.data_directory import DataDirectory
 from memsvc.domain.clock import utc_now
+from memsvc.domain.errors import ReportedError
 from memsvc.engine.admin.diagnose import Pingable
 from memsvc.engine.runtime.latency_stats import Instrumentation, LastErrors, LatencyStats
 from memsvc.engine.runtime.search_priority import SearchPriority
@@ -22,7 +23,6 @@ from memsvc.ports.indexes import LexicalIndex, VectorIndex
 from memsvc.ports.metadata import MetadataStore
 from memsvc.ports.models import Embedder, LanguageModel, Reranker, Tokenizer
 from memsvc.ports.plugin import BackendContext, BackendSettings
-from memsvc.reported_error import ReportedError
 from memsvc.settings import BackendChoice, Settings
 from memsvc.settings.validation_errors import format_validation_error
 

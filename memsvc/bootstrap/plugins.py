@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
+from memsvc.domain.errors import ReportedError
 from memsvc.ports.plugin import BackendSpec
-from memsvc.reported_error import ReportedError
 
 GROUPS = {
     "metadata": "memsvc.metadata_stores",

@@ -6,11 +6,12 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import typer
 
-from memsvc.reported_error import ReportedError
+from memsvc.domain.errors import ReportedError
 
 if TYPE_CHECKING:
     from memsvc.client import MemsvcCallError
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
 FAILED = 1
 BAD_USAGE = 2
 PIPE_CLOSED = 141
-"""What a shell says of a program that wrote to nobody: 128 and SIGPIPE."""
+"""The exit code of a program whose output has no reader: 128 and SIGPIPE."""
+SERVER_PACKAGES = ("numpy", "pydantic_settings", "sqlalchemy", "structlog", "uvloop")
+"""Packages of the extra `server` that a client does not have."""
 
 
 class CommandError(ReportedError):
@@ -44,7 +47,7 @@ def report_errors(address: str = "") -> Iterator[None]:
 
 
 def abandon_stdout() -> None:
-    """Write what is still to be written to nowhere: whoever read it has gone, as `head` does when it has enough."""
+    """Discard the remaining output: its reader has closed the pipe, as `head` does after its last line."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
@@ -99,3 +102,14 @@ def _line(error: Exception, address: str) -> str:
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{str(error.filename)!r} cannot be used: {error.strerror}."
     return str(error)
+
+
+def require_server(what: str) -> None:
+    """Refuse *what*, such as a command, where the packages of the server are not installed.
+
+    Raises:
+        CommandError: They are not; the message says how to install them.
+    """
+    if any(find_spec(package) is None for package in SERVER_PACKAGES):
+        message = f"{what} needs the server: pip install 'memsvc[server]'"
+        raise CommandError(message)

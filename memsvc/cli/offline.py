@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memsvc.cli.connection import DEFAULT_ADDRESS
-from memsvc.cli.errors import CommandError, print_error
+from memsvc.cli.errors import CommandError, print_error, require_server
 from memsvc.cli.output import progress_bar, write
-from memsvc.cli.server_extra import require_server
 
 if TYPE_CHECKING:
     from memsvc.client.admin import MigrationAction

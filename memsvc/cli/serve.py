@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from memsvc.cli.errors import FAILED, CommandError, report_errors
+from memsvc.cli.errors import FAILED, CommandError, report_errors, require_server
 from memsvc.cli.output import MILLI, flush, write, write_table
-from memsvc.cli.server_extra import require_server
 
 if TYPE_CHECKING:
     import asyncio

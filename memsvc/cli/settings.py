@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from memsvc.cli.connection import project_of
-from memsvc.cli.errors import CommandError, print_error, report_errors
+from memsvc.cli.errors import CommandError, print_error, report_errors, require_server
 from memsvc.cli.output import write, write_table
 from memsvc.cli.serve import AsJson, Config, read_settings
-from memsvc.cli.server_extra import require_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from memsvc.cli.connection import CliContext, connected
+from memsvc.cli.errors import require_server
 from memsvc.cli.output import flush, write, write_json
-from memsvc.cli.server_extra import require_server
 from memsvc.cli.vault import AllUsers, line_of
 
 if TYPE_CHECKING:

@@ -525,3 +525,7 @@ class MoveRunningError(MemsvcError):
 
     def __init__(self) -> None:
         super().__init__("The store is being moved; wait until that has ended.")
+
+
+class ReportedError(Exception):
+    """A failure outside of calls, at a start or in a command; the message says what is wrong and what to do."""

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 import grpc
 
-from memsvc.reported_error import ReportedError
+from memsvc.domain.errors import ReportedError
 
 UNIX = "unix:"
 PROBE_SECONDS = 1.0

@@ -10,7 +10,7 @@ from pathlib import Path
 import grpc
 import structlog
 
-from memsvc.reported_error import ReportedError
+from memsvc.domain.errors import ReportedError
 
 
 class CertificateError(ReportedError):

@@ -17,7 +17,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-from memsvc.reported_error import ReportedError
+from memsvc.domain.errors import ReportedError
 from memsvc.settings.groups import (
     AccessSettings,
     BackendChoice,

@@ -85,8 +85,13 @@ REQUESTS: dict[str, Callable[..., Any]] = {
 
 @pytest.mark.parametrize("method", REQUESTS)
 def test_keys_of_others_and_of_nothing_are_not_found(stubs: Stubs, scope: types_pb.Scope, method: str) -> None:
-    """A global memory is not found from a project by its key, nor one of another user; wrong keys are refused."""
+    """A global memory is not found from a project by its key, nor one of another user or private to another session."""
     create(stubs, scope, "mine", key="k")
+    there, elsewhere = (types_pb.Scope(user_id=scope.user_id, session_id=name) for name in ("there", "elsewhere"))
+    create(stubs, there, "private", key="s", layer=types_pb.MEMORY_LAYER_SESSION)
+    assert (
+        refused(getattr(stubs.memory, method), REQUESTS[method](scope=elsewhere, key="s")).reason == "MEMORY_NOT_FOUND"
+    )
     call, request = getattr(stubs.memory, method), REQUESTS[method]
     for stranger in (
         types_pb.Scope(user_id=scope.user_id, project_id="p"),

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import memsvc
-from memsvc.cli.errors import FAILED, CommandError, report_errors
+from memsvc.cli.errors import FAILED, CommandError, report_errors, require_server
 from memsvc.cli.output import MILLI, date_of, highlighted, milliseconds, progress_bar, shortened, write, write_table
-from memsvc.cli.server_extra import require_server
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -68,11 +68,7 @@ class CheckIntegrity:
 def check_integrity_request(message: admin_pb.CheckIntegrityRequest) -> CheckIntegrity:
     """Return the memories to check, and the files to remove."""
     decoder = RequestDecoder()
-    reach = None
-    if not message.all:
-        reach = Reach.from_scope(decoder.scope(message.scope))
-    elif message.HasField("scope"):
-        decoder.add("scope", "must be unset when all is set: it would be ignored")
+    scope = decoder.scope_unless_all(message, decoder.scope)
     grace = ORPHAN_GRACE
     if message.HasField("orphan_grace"):
         seconds, nanos = message.orphan_grace.seconds, message.orphan_grace.nanos
@@ -91,7 +87,7 @@ def check_integrity_request(message: admin_pb.CheckIntegrityRequest) -> CheckInt
         grace=grace,
         is_off=message.ignore_files,
     )
-    return CheckIntegrity(reach, cleaning)
+    return CheckIntegrity(None if scope is None else Reach.from_scope(scope), cleaning)
 
 
 def create_backup_request(message: admin_pb.CreateBackupRequest) -> str:
@@ -170,12 +166,8 @@ def revoke_api_key_request(message: admin_pb.RevokeApiKeyRequest) -> tuple[str, 
 def sync_vault_request(message: admin_pb.SyncVaultRequest) -> SyncPlan:
     """Return the vault of a user, or all vaults, to synchronise."""
     decoder = RequestDecoder()
-    scope = None
-    if not message.all:
-        reason = "the vault is synchronised by user"
-        scope = decoder.scope_of_user(message.scope, *_SCOPE_PARTS, reason=reason)
-    elif message.HasField("scope"):
-        decoder.add("scope", "must be unset when all is set: it would be ignored")
+    reason = "the vault is synchronised by user"
+    scope = decoder.scope_unless_all(message, lambda scope: decoder.scope_of_user(scope, *_SCOPE_PARTS, reason=reason))
     decoder.finish()
     return SyncPlan(scope, is_forced=message.rewrite_all, is_dry=message.dry_run)
 

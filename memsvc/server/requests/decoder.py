@@ -44,6 +44,8 @@ from memsvc.server import call_context
 from memsvc.server.call_context import Principal
 from memsvc.server.enums import WAIT_FOR, E, EnumTable, V
 from memsvc.server.tokens import digest, list_cursor, position_of
+from memsvc.v1 import admin_service_pb2 as admin_pb
+from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types_pb
@@ -63,6 +65,10 @@ _DAY_SECONDS = 86_400
 _VECTOR_FIELD = "vector"
 _FLOAT = np.dtype("<f4")
 
+ScopeOrAll: TypeAlias = (
+    "admin_pb.CheckIntegrityRequest | admin_pb.SyncVaultRequest | lifecycle_pb.RunMaintenanceRequest"
+)
+"""A request about one scope, or about all users."""
 WithVector: TypeAlias = (
     memory_pb.CreateMemoryRequest
     | memory_pb.BatchMemory
@@ -124,6 +130,17 @@ class RequestDecoder:
         # A key that is limited to projects may not use the global scope, the empty project, either.
         if principal.project_ids and project_id not in principal.project_ids:
             raise _not_authorised(principal, "project_id", project_id)
+
+    def scope_unless_all(self, message: ScopeOrAll, decode: Callable[[types_pb.Scope], Scope]) -> Scope | None:
+        """Return the scope of a request, None for one about `all` users; nothing that is left out means all."""
+        if message.all:
+            if message.HasField("scope"):
+                self.add("scope", "must be unset when all is set: it would be ignored")
+            return None
+        if not message.HasField("scope"):
+            self.add("scope.user_id", "must be set, or all for the data of all users")
+            return None
+        return decode(message.scope)
 
     def scope(self, message: types_pb.Scope, field: str = "scope") -> Scope:
         """Return the scope of the request, within the caller's tenant; `finish` authorises it."""

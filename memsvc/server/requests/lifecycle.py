@@ -280,12 +280,10 @@ class RunMaintenance:
 def run_maintenance_request(message: lifecycle_pb.RunMaintenanceRequest) -> RunMaintenance:
     """Return the maintenance to run."""
     decoder = RequestDecoder()
-    scope = None
-    if not message.all:
-        reason = "maintenance is by user and project"
-        scope = decoder.scope_of_user(message.scope, "agent_id", "session_id", reason=reason)
-    elif message.HasField("scope"):
-        decoder.add("scope", "must be unset when all is set: it would be ignored")
+    reason = "maintenance is by user and project"
+    scope = decoder.scope_unless_all(
+        message, lambda scope: decoder.scope_of_user(scope, "agent_id", "session_id", reason=reason)
+    )
     steps = decoder.enums("steps", message.steps, MAINTENANCE_STEP.from_proto, count=limits.MAINTENANCE_STEPS)
     decoder.finish()
     plan = MaintenancePlan.DRY_RUN if message.dry_run else MaintenancePlan.PERFORM

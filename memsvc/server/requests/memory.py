@@ -33,7 +33,6 @@ from memsvc.server.enums import (
     WATCH_START,
 )
 from memsvc.server.error_status import rejected_from_error
-from memsvc.server.requests.chat_messages import decode_chat_message
 from memsvc.server.requests.decoder import RequestDecoder
 from memsvc.server.requests.filters import decode_as_of, decode_selection
 from memsvc.server.requests.memory_fields import (
@@ -44,6 +43,7 @@ from memsvc.server.requests.memory_fields import (
     decode_patch,
     decode_write_options,
 )
+from memsvc.server.requests.session import decode_chat_message
 from memsvc.v1 import filters_pb2 as filters_pb
 from memsvc.v1 import lifecycle_service_pb2 as lifecycle_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb

@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from memsvc.domain import limits
+from memsvc.domain.capture import ChatMessage
 from memsvc.domain.scope import Scope
-from memsvc.domain.sessions import MessageState, NewMessage, OnOpen, SessionState
+from memsvc.domain.sessions import MessageState, NewMessage, OnOpen, Role, SessionState, ToolCall
 from memsvc.domain.write_requests import WaitFor
 from memsvc.engine.sessions.service import MessagePage, NewSession
 from memsvc.engine.sessions.trim import TrimRequest
-from memsvc.server.enums import AUTO_TRIM, ON_OPEN, SESSION_STATE
-from memsvc.server.requests.chat_messages import decode_chat_message
+from memsvc.server.enums import AUTO_TRIM, ON_OPEN, ROLE, SESSION_STATE
 from memsvc.server.requests.decoder import RequestDecoder
+from memsvc.server.requests.memory_fields import decode_file_refs
 from memsvc.v1 import session_service_pb2 as session_pb
 from memsvc.v1 import types_pb2 as types_pb
 
@@ -207,4 +208,34 @@ def _new_message(decoder: RequestDecoder, field: str, message: types_pb.ChatMess
         event_time=said.event_time,
         metadata=decoder.metadata(f"{field}.metadata", message.metadata) or None,
         is_pinned=message.pinned,
+    )
+
+
+# Chat messages: of sessions, and of what FlushMessages and CaptureMemory read.
+
+
+def decode_chat_message(
+    decoder: RequestDecoder, field: str, message: types_pb.ChatMessage, *, least: int = 0
+) -> ChatMessage:
+    """Return a message whose content has at least *least* characters; without a role it is the user's."""
+    decoder.count(f"{field}.tool_calls", message.tool_calls, most=limits.TOOL_CALLS)
+    return ChatMessage(
+        role=decoder.enum(f"{field}.role", message.role, ROLE, Role.USER),
+        content=decoder.text(f"{field}.content", message.content, least=least, most=limits.SPOKEN),
+        speaker=decoder.name(f"{field}.speaker", message.speaker, most=limits.SPEAKER),
+        event_time=decoder.optional_time(f"{field}.event_time", message, "event_time"),
+        tool_calls=tuple(
+            _tool_call(decoder, f"{field}.tool_calls[{index}]", call)
+            for index, call in enumerate(message.tool_calls[: limits.TOOL_CALLS])
+        ),
+    )
+
+
+def _tool_call(decoder: RequestDecoder, field: str, call: types_pb.ToolCall) -> ToolCall:
+    decoder.count(f"{field}.file_refs", call.file_refs, most=limits.FILE_REFS)
+    return ToolCall(
+        id=decoder.name(f"{field}.id", call.id, most=limits.SCOPE_ID),
+        name=decoder.name(f"{field}.name", call.name, most=limits.TOOL_NAME, least=1),
+        arguments=decoder.metadata(f"{field}.arguments", call.arguments),
+        file_refs=decode_file_refs(decoder, f"{field}.file_refs", call.file_refs[: limits.FILE_REFS]),
     )

@@ -128,8 +128,8 @@ def reindex_response(progress: ReindexProgress) -> admin_pb.ReindexResponse:
 def get_performance_response(
     operations: Sequence[OperationPerformance], *, since: datetime
 ) -> admin_pb.GetPerformanceResponse:
-    """Return the latencies of operations, ordered by operation and layer."""
-    ordered = sorted(operations, key=lambda one: (one.operation, one.layer))
+    """Return the latencies of operations, ordered by operation and point."""
+    ordered = sorted(operations, key=lambda one: (one.operation, MEASUREMENT_POINTS[one.layer.upper()]))
     return admin_pb.GetPerformanceResponse(
         operations=[_operation(one) for one in ordered if one.durations.count], since=time_to_proto(since)
     )
