@@ -32,6 +32,8 @@ $(VENV)/.installed-dev: requirements-dev.lock $(VENV)/.installed
 demo: install  ## Start a server, import a few hundred memories, search them in two languages
 	$(BIN)/memsvc demo
 
+# Tests start Python many times: what is compiled is kept, whatever the environment says.
+test test-fast coverage: export PYTHONDONTWRITEBYTECODE =
 test: install-dev check  ## Everything CI runs: checks of the code and the API, then all tests
 	$(BIN)/python -m pytest -q -n 2 --dist loadgroup tests
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
@@ -43,7 +44,7 @@ def found_backends() -> list[FoundBackend]:
         (
             FoundBackend(port, point.name, _distribution(point), point.value)
             for port, group in GROUPS.items()
-            for point in entry_points(group=group)
+            for point in _offered(group)
         ),
         key=lambda backend: (backend.port, backend.name, backend.distribution),
     )
@@ -55,7 +56,7 @@ def load_backend(port: str, name: str) -> BackendSpec[Any]:
     Raises:
         PluginError: No installed distribution offers it, several do, or it is not a BackendSpec.
     """
-    point = choose(port, name, entry_points(group=GROUPS[port]))
+    point = choose(port, name, _offered(GROUPS[port]))
     try:
         spec = point.load()
     except ImportError as error:
@@ -84,6 +85,12 @@ def choose(port: str, name: str, points: Iterable[EntryPoint]) -> EntryPoint:
         message = f"The {port} backend {name!r} is offered by {offers}; uninstall one."
         raise PluginError(message)
     return fitting[0]
+
+
+@cache
+def _offered(group: str) -> tuple[EntryPoint, ...]:
+    """Return the entry points of *group*, read once: distributions do not come and go while a process runs."""
+    return tuple(entry_points(group=group))
 
 
 def _distribution(point: EntryPoint) -> str:
