@@ -14,14 +14,17 @@ import pytest
 from memsvc.domain import errors
 from memsvc.server.error_status import REASON_PREFIX
 from memsvc.v1 import errors_pb2 as errors_pb
+from tests.architecture.source_files import ROOT, hand_written, nodes, text_of, tree
 
-ROOT = Path(__file__).resolve().parents[2]
+pytestmark = pytest.mark.xdist_group("architecture")
+"""One process parses the files once."""
 POLLING = ROOT / "tests" / "support" / "until.py"
 """The helper that looks again after a pause, where another process is waited for."""
 MAX_FUNCTION_LINES = 50
 LONG_FUNCTIONS: dict[str, str] = {
     "backends/memsvc_backends/sql/memory_codec.py:memory_from_row": "one line for each field of a memory",
     "backends/memsvc_backends/sql/memory_codec.py:record_row": "one line for each column",
+    "backends/memsvc_backends/sql/migrations/versions/r0001_initial.py:_memory_indexes": "one call for each index",
     "memsvc/cli/memories.py:add": "one line for each option",
     "memsvc/cli/search.py:search": "one line for each option",
 }
@@ -42,14 +45,6 @@ BROAD_CATCHES = {
 hands it to the caller, and the child process, whose engine raises bare ones."""
 
 
-def sources() -> Iterator[Path]:
-    """Yield our own modules: not the generated ones, nor frozen migrations."""
-    for folder in ("memsvc", "backends"):
-        for path in sorted((ROOT / folder).rglob("*.py")):
-            if "v1" not in path.relative_to(ROOT).parts and "versions" not in path.parts:
-                yield path
-
-
 def code_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     """Return the lines of a function without its docstring."""
     docstring = ast.get_docstring(function, clean=False)
@@ -60,9 +55,9 @@ def code_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 def test_a_function_over_fifty_lines_has_a_reason() -> None:
     """A long function is split, or listed with the reason that keeps it whole."""
     long = set()
-    for path in sources():
+    for path in hand_written():
         name = path.relative_to(ROOT)
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes(path):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and code_lines(node) > MAX_FUNCTION_LINES:
                 long.add(f"{name}:{node.name}")
 
@@ -80,8 +75,8 @@ def test_every_exception_is_swallowed_only_where_it_may_be() -> None:
     """A broad except hides faults; it has its places."""
     broad = {
         str(path.relative_to(ROOT))
-        for path in sources()
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for path in hand_written()
+        for node in nodes(path)
         if isinstance(node, ast.ExceptHandler) and swallows_everything(node)
     }
 
@@ -104,8 +99,8 @@ def test_no_test_sleeps() -> None:
     found = {
         f"{path.relative_to(ROOT)}:{line}"
         for path in sorted((ROOT / "tests").rglob("*.py"))
-        if path.relative_to(ROOT).parts[1] != "bench" and path != POLLING
-        for line in sleeps(ast.parse(path.read_text(encoding="utf-8")))
+        if path.relative_to(ROOT).parts[1] != "bench" and path != POLLING and "sleep" in text_of(path)
+        for line in sleeps(tree(path))
     }
 
     assert found == set()

@@ -15,7 +15,10 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.architecture.source_files import ROOT, hand_written, lines, nodes, text_of, tree
+
+pytestmark = pytest.mark.xdist_group("architecture")
+"""One process parses the files once."""
 FIELD_TERMS = {
     "chunking",
     "stemming",
@@ -40,20 +43,6 @@ LEAST_MEDIAN_LINES = 150
 MOST_FILES_OF_A_CALL = {"CreateMemory": 80, "Search": 55}
 
 
-def hand_written() -> list[Path]:
-    """Return the source files that are written by hand: not generated, and more than a package's docstring."""
-    return [
-        path
-        for folder in ("memsvc", "backends")
-        for path in sorted((ROOT / folder).rglob("*.py"))
-        if "v1" not in path.relative_to(ROOT).parts and not (path.name == "__init__.py" and _lines(path) < 3)
-    ]
-
-
-def _lines(path: Path) -> int:
-    return path.read_text(encoding="utf-8").count("\n")
-
-
 def test_modules_are_named_by_nouns_of_the_field() -> None:
     """No module or package is named by a bare gerund, a participle or a word that says nothing."""
     names = {
@@ -73,10 +62,10 @@ def test_modules_are_named_by_nouns_of_the_field() -> None:
 
 def test_files_are_subjects_and_not_crumbs() -> None:
     """There are few enough files to know them, and the usual one holds a whole subject."""
-    lines = [_lines(path) for path in hand_written()]
+    sizes = [lines(path) for path in hand_written()]
 
-    assert len(lines) <= MOST_FILES
-    assert statistics.median(lines) >= LEAST_MEDIAN_LINES
+    assert len(sizes) <= MOST_FILES
+    assert statistics.median(sizes) >= LEAST_MEDIAN_LINES
 
 
 def test_docstrings_open_with_a_noun_or_an_imperative() -> None:
@@ -84,7 +73,7 @@ def test_docstrings_open_with_a_noun_or_an_imperative() -> None:
     wrong = [
         f"{path.relative_to(ROOT)}: {docstring.splitlines()[0]}"
         for path in hand_written()
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in nodes(path)
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
         and (docstring := ast.get_docstring(node))
         and docstring.split()[0] in QUESTION_WORDS
@@ -137,7 +126,7 @@ def _classes() -> dict[str, list[tuple[str, ast.ClassDef]]]:
     found: dict[str, list[tuple[str, ast.ClassDef]]] = {}
     for path in hand_written():
         where = str(path.relative_to(ROOT))
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes(path):
             if isinstance(node, ast.ClassDef):
                 found.setdefault(node.name, []).append((where, node))
     return found
@@ -161,9 +150,9 @@ def test_classes_and_functions_are_not_named_by_bare_participles() -> None:
         where = str(path.relative_to(ROOT))
         if where.startswith((*MIRRORS, "memsvc/server/", "memsvc/testing/")):
             continue
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        functions = [node for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
-        for node in ast.walk(tree):
+        module = tree(path)
+        functions = [node for node in module.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+        for node in nodes(path):
             if isinstance(node, ast.ClassDef):
                 functions += [one for one in node.body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)]
                 name = node.name.lstrip("_")
@@ -198,7 +187,7 @@ def test_modules_hold_no_mutable_instances() -> None:
     for path in hand_written():
         if str(path.relative_to(ROOT)).startswith(MIRRORS):
             continue
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        for node in tree(path).body:
             if not (isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Call)):
                 continue
             maker = node.value.func
@@ -230,11 +219,10 @@ METAPHORS = re.compile(
 
 def _prose(path: Path) -> Iterator[tuple[int, str]]:
     """Yield the docstrings, also those of attributes, and the comments of a file, with their lines."""
-    text = path.read_text(encoding="utf-8")
-    for node in ast.walk(ast.parse(text)):
+    for node in nodes(path):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             yield node.lineno, node.value.value
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+    for token in tokenize.generate_tokens(io.StringIO(text_of(path)).readline):
         if token.type == tokenize.COMMENT:
             yield token.start[0], token.string
 
@@ -244,7 +232,7 @@ def test_docstrings_and_comments_use_terms_instead_of_metaphors() -> None:
     wrong = [
         f"{path.relative_to(ROOT)}:{line}: {found[0]}"
         for path in hand_written()
-        if str(path.relative_to(ROOT)).startswith(PLAIN)
+        if str(path.relative_to(ROOT)).startswith(PLAIN) and METAPHORS.search(text_of(path))
         for line, text in _prose(path)
         if (found := METAPHORS.search(text))
     ]

@@ -15,6 +15,7 @@ from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.scope import Scope
 from memsvc.domain.search import Mode, Retriever, SearchQuery, SearchReply
 from memsvc.domain.write_requests import Draft, OnDuplicate, WaitFor, WriteOptions
+from memsvc.engine.indexing import indexer
 from memsvc.engine.services import Services
 from memsvc.settings import load_settings
 from tests.support.http_stub import Endpoint, failed
@@ -27,6 +28,12 @@ ADA = Scope("ada")
 STORED = WriteOptions(wait_for=WaitFor.STORED)
 IN_MEMORY = {"backend": "in-memory"}
 PATIENCE = 60.0
+
+
+@pytest.fixture(autouse=True)
+def short_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the indexer try again soon."""
+    monkeypatch.setattr(indexer, "BACKOFF_SECONDS", (0.1,))
 
 
 @contextmanager
@@ -46,7 +53,7 @@ def served(directory: Path, endpoint: Endpoint, **options: Any) -> Iterator[Serv
 
 
 def fail(endpoint: Endpoint) -> None:
-    endpoint.otherwise = lambda _: failed(503)
+    endpoint.otherwise = lambda _: failed(503, retry_after_ms="200")
 
 
 def search(application: Services, text: str, mode: Mode, deadline: Deadline | None = None) -> SearchReply:
@@ -161,7 +168,7 @@ def test_a_slow_model_leaves_a_search_time_for_words(tmp_path: Path, endpoint: E
         application.indexer.when_reached(remember(application, "Zebras walk.")).result(PATIENCE)
         endpoint.held.clear()
 
-        reply = search(application, "zebras", Mode.HYBRID, Deadline.after(3))
+        reply = search(application, "zebras", Mode.HYBRID, Deadline.after(1))
         endpoint.held.set()
 
     assert contents(reply) == ["Zebras walk."]
