@@ -38,7 +38,7 @@ test: install-dev check  ## Everything CI runs: checks of the code and the API, 
 	$(BIN)/python -m pytest -q -n 2 --dist loadgroup tests
 
 test-fast: install-dev  ## Tests of units, of the embedded backends and of the architecture
-	$(BIN)/python -m pytest -q -n 2 --dist loadgroup -m "not needs_server" tests/unit tests/contract tests/architecture
+	$(BIN)/python -m pytest -q -n 3 --dist loadgroup -m "not needs_server" tests/unit tests/contract tests/architecture
 
 # The servers that tests start are measured, too.
 coverage: export COVERAGE_PROCESS_START := $(CURDIR)/pyproject.toml

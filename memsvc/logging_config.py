@@ -88,7 +88,7 @@ def audit_log(target: str, now: Callable[[], datetime]) -> Iterator[AuditLog]:
     Raises:
         OSError: The file cannot be written.
     """
-    # The file is opened anew when somebody has moved it away, as log rotation does.
+    # The file is reopened when it was moved away, as log rotation does.
     handler = logging.StreamHandler(sys.stderr) if target == TO_LOG else WatchedFileHandler(target, encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(message)s"))
     lines: queue.SimpleQueue[logging.LogRecord] = queue.SimpleQueue()

@@ -117,7 +117,7 @@ def root(
 
 
 def main() -> None:
-    """Run the command line. Exit codes: 0 done, 1 failed, 2 wrong usage, 141 nobody reads what is written."""
+    """Run the command line. Exit codes: 0 done, 1 failed, 2 wrong usage, 141 the output was closed."""
     stdout = sys.stdout
     try:
         try:

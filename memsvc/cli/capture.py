@@ -279,7 +279,7 @@ def _message(given: object) -> types_pb.ChatMessage:
 
     if not isinstance(given, dict) or not isinstance(given.get("content"), str):
         problem = 'it must be an object like {"role": "user", "content": "I prefer tea."}.'
-        raise ValueError(problem)  # noqa: TRY004 - told like every other fault of a line
+        raise ValueError(problem)  # noqa: TRY004 - reported like every other fault of a line
     if unknown := sorted(given.keys() - _FIELDS):
         problem = f"it has a field {unknown[0]!r}, but may have {', '.join(sorted(_FIELDS))}."
         raise ValueError(problem)

@@ -23,7 +23,7 @@ P = ParamSpec("P")
 
 DEFAULT_ADDRESS = "127.0.0.1:50051"
 HERE = "."
-"""Stands for the project of the current folder."""
+"""Means the project of the current folder."""
 
 
 def os_user() -> str:
@@ -68,7 +68,7 @@ class CliContext:
 
 
 def _project(named: str) -> str:
-    """Return the id of a project that may be named by the folder one stands in."""
+    """Return the id of a project that may be named by the current folder."""
     return project_of(Path.cwd()).id if named == HERE else named
 
 

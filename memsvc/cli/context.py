@@ -50,7 +50,7 @@ def context(  # noqa: PLR0913 - an option each
 ) -> None:
     """Show what an agent should know for its next step, as Markdown.
 
-    What was left out, and the cursor to name this context by, are told on stderr. Layers, kinds, tags, days and
+    What was left out, and the cursor to name this context by, go to stderr. Layers, kinds, tags, days and
     importance narrow what the query retrieves.
     """
     asked: ContextOptions = {

@@ -204,7 +204,7 @@ def reindex(
 ) -> None:
     """Build or repair the indexes.
 
-    Makes them equal to the store again; searches and writes go on meanwhile.
+    Makes them equal to the store again; searches and writes go on during that.
     """
     from memsvc.v1 import admin_service_pb2 as admin_pb  # noqa: PLC0415 - a quick start
 
@@ -251,12 +251,12 @@ def check_integrity(  # noqa: PLR0913 - an option each
     ] = 7.0,
     ignore_files: Annotated[bool, typer.Option("--ignore-files", help="Do not check files.")] = False,
 ) -> None:
-    """Look for broken links, wrong contents, remains of what is gone, and differences of the indexes.
+    """Check for broken links, wrong contents, remains of deleted data, and differences of the indexes.
 
-    Also for references to files that are not there, and for files that nothing refers to: those are only told, unless
-    the options that name them are given.
+    Also for references to missing files and for files without references; these are only reported, unless the options
+    that name them are given.
 
-    Exits with 1 when something was found and not put right.
+    Exits with 1 when something was found and not repaired.
     """
     summary: admin_pb.IntegritySummary | None = None
     with session.client() as client, progress_bar("check", shown=not session.as_json) as bar:

@@ -87,7 +87,7 @@ _ADVICE = {
 
 
 def _expected() -> tuple[type[Exception], ...]:
-    """Return what may be told in a line; anything else is a fault of ours and shows its trace."""
+    """Return the errors that are reported in one line; any other is a bug and shows its traceback."""
     from memsvc.client import MemsvcCallError  # noqa: PLC0415 - only when something failed
     from memsvc.domain.errors import MemsvcError  # noqa: PLC0415
 

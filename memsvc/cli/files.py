@@ -139,7 +139,7 @@ def remove(
 def safe_name(file: file_pb.File) -> str:
     """Return the last part of a file's name, when that can be one in this folder, else its id.
 
-    The name is whatever somebody called it: never a path, and never a hidden file.
+    The name comes from outside: never a path, and never a hidden file.
     """
     name = file.name.replace("\\", "/").rpartition("/")[2].lstrip(".").strip()
     is_usable = name not in UNSAFE and name.isprintable() and len(name.encode()) <= 255  # noqa: PLR2004 - of file systems

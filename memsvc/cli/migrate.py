@@ -66,7 +66,7 @@ def migrate_backend(  # noqa: PLR0913 - an option each
     tls_key: CertificateKey = None,
     as_json: AsJson = False,
 ) -> None:
-    """Move everything that is stored to PostgreSQL, or back, and verify it. A service goes on meanwhile.
+    """Move everything that is stored to PostgreSQL, or back, and verify it. A running service goes on serving.
 
     When it breaks off, say the same again: it goes on where it was.
     """

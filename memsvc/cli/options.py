@@ -84,7 +84,7 @@ def in_utc(moment: datetime) -> datetime:
     """Return a moment that was given on this machine's clock, or with a zone, in UTC.
 
     Raises:
-        CommandError: It lies outside the years 1 to 9999 there.
+        CommandError: It is outside the years 1 to 9999 there.
     """
     try:
         return moment.astimezone(UTC)

@@ -138,7 +138,7 @@ def _tune_interpreter() -> None:
 
 
 def _write_whole(path: Path, text: str) -> None:
-    """Write a file so that nobody reads half of it."""
+    """Write a file atomically."""
     part = path.with_name(f"{path.name}.{os.getpid()}")
     part.write_text(text, encoding="utf-8")
     part.replace(path)

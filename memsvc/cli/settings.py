@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 BEGIN, END = "<!-- settings -->", "<!-- /settings -->"
-"""What the table stands between in a file."""
+"""The markers before and after the table in a file."""
 
 
 def settings(
@@ -161,7 +161,7 @@ def project(
     folder: Annotated[Path, typer.Argument(help="A folder of the project.")] = Path(),
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
 ) -> None:
-    """Say which project a folder belongs to: what `--project .` stands for."""
+    """Say which project a folder belongs to: what `--project .` means."""
     with report_errors():
         found = project_of(folder)
     if as_json:

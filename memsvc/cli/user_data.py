@@ -1,4 +1,4 @@
-"""The commands about all of a user, and of everybody: export, import-user, erase, backup."""
+"""The commands about all data of a user or of all users: export, import-user, erase, backup."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ OTHER_FORMATS = frozenset(
     {".csv", ".db", ".doc", ".docx", ".gz", ".html", ".markdown", ".md", ".parquet", ".pdf", ".sql", ".sqlite", ".toml"}
     | {".tsv", ".txt", ".xls", ".xlsx", ".xml", ".yaml", ".yml", ".zip"}
 )
-"""Endings of files that nobody expects JSON Lines in."""
+"""File name extensions that promise another format than JSON Lines."""
 
 _of_whole_user = partial(connected, without=("project",))
 """Give a command the options of a connection but for the project: it is about all of a user."""
@@ -83,7 +83,7 @@ def export(
 
 @contextmanager
 def _written(file: str) -> Iterator[IO[bytes]]:
-    """Give a file to write, which is there under its name only when it is whole, and for nobody else to read."""
+    """Give a file to write, which is there under its name only when it is whole, and readable by its owner alone."""
     if file == STDIN:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()

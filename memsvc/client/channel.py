@@ -99,7 +99,7 @@ def endpoint_of(address: str) -> tuple[str, int]:
 def open_channel(address: str, *, api_key: str | None = None, tls: Tls | None = None) -> grpc.aio.Channel:
     """Return a channel to "HOST:PORT" or "unix:PATH"; it connects with the first call. Needs a running event loop.
 
-    Every call brings *api_key*; None stands for the one in MEMSVC_API_KEY, the empty text for none.
+    Every call brings *api_key*; None means the one in MEMSVC_API_KEY, the empty text for none.
 
     Raises:
         OSError: A file of *tls* cannot be read.
@@ -259,7 +259,7 @@ class Connection:
             raise MemsvcCallError(grpc.StatusCode.DEADLINE_EXCEEDED, message) from error
 
     async def _serves(self) -> bool:
-        from grpc_health.v1 import health_pb2, health_pb2_grpc  # noqa: PLC0415 - not everybody needs the package
+        from grpc_health.v1 import health_pb2, health_pb2_grpc  # noqa: PLC0415 - an optional package
 
         check = health_pb2_grpc.HealthStub(self._channel).Check
         try:
@@ -275,7 +275,7 @@ class ScopedMethods:
     """Base of the groups of calls: a scope, and a connection while the client is open."""
 
     def __init__(self, scope: types_pb.Scope) -> None:
-        """Stand in *scope*, not yet connected."""
+        """Call in *scope*; the client is not connected yet."""
         self.scope = scope
         self._opened: Connection | None = None
 

@@ -97,7 +97,7 @@ class FileMethods(ScopedMethods):
     async def save_file(self, file_id: str, path: Path, *, timeout: float | None = None) -> file_pb.File:
         """Write a file to *path*, where it is only when it is whole, and return what is known of it.
 
-        Until then it lies beside it under a short name of its own: that of the file may be as long as a name can be.
+        Until then it is next to it under a short name of its own: that of the file may be as long as a name can be.
         """
         part = path.with_name(f".memsvc-{uuid4().hex[:12]}{PART}")
         try:

@@ -378,7 +378,7 @@ class MemoryMethods(ScopedMethods):
     ) -> memory_pb.IngestDocumentResponse:
         """Store a document or a skill, Markdown or plain text, as one memory that is searched in chunks.
 
-        It is sent in pieces and its hash is checked. Under an existing *key* it takes the place of what is there.
+        It is sent in pieces and its hash is checked. Under an existing *key* it replaces the existing memory.
         """
         data = document.encode() if isinstance(document, str) else document
         header = to_proto.header_to_proto(

@@ -34,7 +34,7 @@ class _LoopThread:
             future.cancel()
 
     def abandon(self, source: AsyncGenerator[Any, None]) -> None:
-        """Close a stream without waiting for it: whoever drops one may be any thread, even this one."""
+        """Close a stream without waiting for it: it may be dropped by any thread, even this one."""
         closing = _closed(source)
         try:
             asyncio.run_coroutine_threadsafe(closing, self._loop)

@@ -81,7 +81,7 @@ def timestamp_to_proto(field: str, time: datetime) -> Timestamp:
     """Return a moment.
 
     Raises:
-        ValueError: *time* has no time zone, so nobody knows which moment it is.
+        ValueError: *time* has no time zone, so the moment is ambiguous.
     """
     if time.tzinfo is None:
         message = f"{field}: {time.isoformat()} needs a time zone."

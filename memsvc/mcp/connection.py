@@ -23,7 +23,7 @@ R = TypeVar("R")
 
 
 def is_unreachable(error: MemsvcCallError) -> bool:
-    """Return whether a call failed because nobody answers."""
+    """Return whether a call failed because the service does not answer."""
     return error.code.name == "UNAVAILABLE" and not error.reason
 
 
@@ -45,7 +45,7 @@ class Link:
         """Return what *ask* returns, asking a second time when the service comes back within the place's patience.
 
         Raises:
-            MemsvcCallError: It failed; when nobody answers, after the patience is at its end.
+            MemsvcCallError: It failed; when the service does not answer, after the patience is at its end.
         """
         try:
             return await _cancellable(ask)
@@ -136,7 +136,7 @@ class BridgeScope:
     patience_seconds: float = PATIENCE_SECONDS
 
     def moment(self, told: datetime) -> datetime:
-        """Return a moment with its zone: one that was told without any is meant in the user's."""
+        """Return a moment with its zone: one without a zone is in the user's."""
         if told.tzinfo is not None:
             return told
         return told.replace(tzinfo=ZoneInfo(self.time_zone)) if self.time_zone else told.astimezone()

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from memsvc.client import MemsvcCallError
 
 UNCERTAIN = frozenset({"UNAVAILABLE", "DEADLINE_EXCEEDED", "INTERNAL", "CANCELLED", "UNKNOWN"})
-"""After these nobody knows whether a change was made."""
+"""After these it is unknown whether a change was made."""
 
 _ARGUMENTS = {
     "event_time": "happened",

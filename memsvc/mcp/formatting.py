@@ -41,7 +41,7 @@ def cut(text: str, most: int = LINE_CHARS) -> str:
 
 
 def shown(memory: types_pb.Memory, place: BridgeScope, *, text: str = "", score: float | None = None) -> Shown:
-    """Return a memory of a list; *text* stands for its content."""
+    """Return a memory of a list; *text* replaces its content."""
     who = f"{memory.speaker}: " if memory.speaker else ""
     heading = f"{memory.title} - " if memory.title else ""
     return Shown(

@@ -95,7 +95,7 @@ log = logging.getLogger(__name__)
 
 _LOADED_TIERS = frozenset({types_pb.MEMORY_TIER_CORE, types_pb.MEMORY_TIER_ACTIVE})
 _GOES_ON = frozenset({"UNAVAILABLE", "OUT_OF_RANGE", "RESOURCE_EXHAUSTED"})
-"""After these a watch can be begun anew; the others are for good, such as a key that was revoked."""
+"""After these a watch can be started again; the others are permanent, such as a revoked key."""
 
 
 class Updates:
@@ -108,7 +108,7 @@ class Updates:
         self._link = link
         self._subscribed: dict[str, ServerSession] = {}
         self._watching: asyncio.Task[None] | None = None
-        self._begun = asyncio.Event()
+        self._started = asyncio.Event()
 
     async def begin(self) -> None:
         """Return when no change is missed any more, or after the place's patience: then the watch goes on trying."""
@@ -116,7 +116,7 @@ class Updates:
             self._watching = asyncio.create_task(self._watch())
         try:
             async with asyncio.timeout(self._link.place.patience_seconds):
-                await self._begun.wait()
+                await self._started.wait()
         except TimeoutError:
             log.warning("the service cannot be reached, resources are watched from when it can")
 
@@ -143,7 +143,7 @@ class Updates:
             try:
                 async for response in self._link.here.watch(cursor=cursor, heartbeats=True):
                     cursor = response.cursor
-                    self._begun.set()
+                    self._started.set()
                     if response.HasField("change"):
                         for uri in concerned(response.change):
                             await self._tell(uri)

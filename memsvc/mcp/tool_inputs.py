@@ -15,11 +15,11 @@ from memsvc.domain import limits
 from memsvc.mcp.connection import Link
 from memsvc.text.recalled_text import CITATION
 
-# JSON schemas as short as they can be: every character of them stands in the model's context.
+# JSON schemas as short as they can be: every character of them takes space in the model's context.
 
 
 LEFT_OUT = frozenset({"title", "default", "$defs", "anyOf", "$ref"})
-"""Titles repeat names, the texts say the defaults that matter, and nested models stand where they are used."""
+"""Titles repeat names, the texts say the defaults that matter, and nested models are inlined where they are used."""
 
 
 class Arguments(BaseModel):
@@ -252,7 +252,7 @@ class Reminders(Arguments):
     given: Annotated[list[MemoryId], BeforeValidator(_listed), Field(max_length=limits.SEARCH_LIMIT)] = Field(
         default_factory=list
     )
-    """Ids of those you have told the user: they do not come again."""
+    """Ids of those you have mentioned to the user: they are not returned again."""
 
 
 # A call of a tool and its reply.

@@ -139,7 +139,7 @@ def offered(*, read_only: bool) -> Mapping[str, OfferedTool]:
 
 
 async def called(tool: OfferedTool, link: Link, given: Mapping[str, Any], progress: Progress) -> mcp.CallToolResult:
-    """Do what a tool does. What goes wrong is told to the model, so that it can correct itself."""
+    """Do what a tool does. Errors are returned to the model, so that it can correct itself."""
     request_id = ""
     try:
         wanted = tool.arguments.model_validate(dict(given))

@@ -116,7 +116,7 @@ def _statement(decision: memory_pb.CaptureDecision) -> Statement:
 
 
 async def reminders(asked: ToolCall, given: Reminders) -> Reply:
-    """Say what is due, and note what was told."""
+    """Return due reminders, and record those that were shown."""
     place, here = asked.link.place, asked.link.here
 
     async def listed() -> list[lifecycle_pb.DueReminder]:

@@ -156,7 +156,7 @@ def _require_folder(address: str) -> None:
 
 
 def _hold(address: str, held: ExitStack) -> None:
-    """Bind what an address stands for; a name may stand for one that this machine does not have, beside another."""
+    """Bind every address that a name resolves to; some of them may not exist on this machine."""
     host, _, port = address.rpartition(":")
     failures: list[OSError] = []
     sockets: list[socket.socket] = []

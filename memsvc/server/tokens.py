@@ -56,7 +56,7 @@ def digest(request: Message, *, without: Iterable[str] = PAGE_FIELDS) -> bytes:
 
 
 def consistency_token(position: int) -> str:
-    """Return the token that stands for an outbox position."""
+    """Return the token of an outbox position."""
     return _text(_CONSISTENCY.pack(_CONSISTENCY_TAG, position))
 
 
@@ -197,7 +197,7 @@ def watch_position(cursor: str, watch: bytes) -> int | None:
 
 
 def context_cursor(run_id: bytes, index: int) -> str:
-    """Return the token that stands for an event of a context."""
+    """Return the token of an event of a context."""
     return _text(_CONTEXT.pack(_CONTEXT_TAG, run_id, index))
 
 

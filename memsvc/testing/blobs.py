@@ -94,7 +94,7 @@ class BlobStoreContract:
         assert sorted((name, other)) == sorted(blob.sha256 for blob in store.blobs())
 
     def test_a_deleted_blob_is_gone(self, store: BlobStore) -> None:
-        """Alone; deleting what is not there is told."""
+        """Deletes that content alone; the result says when there was none."""
         name, other = put(store, b"x"), put(store, b"y")
 
         assert store.delete(name)

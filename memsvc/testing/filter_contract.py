@@ -288,7 +288,7 @@ PLACES = {
     "power-of-two": 2**57,
     "last": LAST - 2,
 }
-"""Where each number that is a double lies between some that are none, or is about to; see `PLACES` +- 2."""
+"""Where doubles are as far apart as neighbouring integers, or nearly so; see `PLACES` +- 2."""
 
 
 class FarTimesContract(IndexSeams[E, M]):
@@ -320,7 +320,7 @@ class FarTimesContract(IndexSeams[E, M]):
         assert found(below=FIRST) == found(above=LAST) == found(at_most=FIRST - 1) == found(at_least=LAST + 1) == []
 
     def test_far_range_spans_what_lies_between(self, live: FullIndex[E, M]) -> None:
-        """Two bounds far apart, each between two doubles, take what lies between them, and nothing beside it."""
+        """Two bounds far apart, each between two doubles, take the values between them, and no others."""
         day = timedelta(days=1) // timedelta(microseconds=1)
         low, high = PLACES["2300"] + 1, PLACES["last"] - day
         held = (low - 1, low, low + 1, low + day, high - day, high - 1, high, high + 1)

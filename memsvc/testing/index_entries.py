@@ -154,7 +154,7 @@ class EntriesContract(IndexSeams[E, M]):
         assert sorted(listed.entry_id for listed in live.inventory()) == [chunk(row) for row in range(1, 2501)]
 
     def test_count_is_of_all_or_of_a_reach(self, live: FullIndex[E, M]) -> None:
-        """Entries are counted, not memories, of one reach or of everybody."""
+        """Entries are counted, not memories, of one reach or of all owners."""
         mine, ours, theirs = placed(1, "\x1fada"), placed(2, "\x1fada", "web"), placed(3, "\x1fbob")
         live.replace({1: [self.entry(mine), self.entry(mine, ordinal=1)], **self.changes(ours, theirs)})
 

@@ -66,7 +66,7 @@ class EmbedderContract:
         assert lengths == pytest.approx(1.0, abs=_ALIKE)
 
     def test_rows_are_in_the_order_of_the_texts(self, embedder: Embedder) -> None:
-        """A row depends on its own text only, wherever it stands."""
+        """A row depends on its own text only, wherever it is in the batch."""
         forwards = embedder.embed_passages(PASSAGES)
         backwards = embedder.embed_passages(PASSAGES[::-1])
         alone = np.vstack([embedder.embed_passages([text]) for text in PASSAGES])
@@ -75,7 +75,7 @@ class EmbedderContract:
         assert backwards[::-1] == pytest.approx(alone, abs=_ALIKE)
 
     def test_different_texts_give_different_vectors(self, embedder: Embedder) -> None:
-        """Texts of different content are told apart, also when they differ after a NUL only."""
+        """Texts of different content are distinguished, also when they differ after a NUL only."""
         vectors = embedder.embed_passages([*PASSAGES, "note\0tea", "note\0harbour"])
 
         assert len(np.unique(vectors.round(3), axis=0)) == len(vectors)

@@ -61,7 +61,7 @@ class StoreConflictsContract(StoreSeams):
         assert found == [StoredFact(one.id, DOG), StoredFact(three.id, HOME), StoredFact(two.id, HOME)]
 
     def test_statements_are_of_active_memories(self, store: MetadataStore) -> None:
-        """A memory that is put away states nothing until it is ACTIVE again; None leaves its statements alone."""
+        """An archived memory states nothing until it is ACTIVE again; None leaves its statements alone."""
         [memory] = insert(store, stating("1", HOME))
 
         def found() -> list[StoredFact]:

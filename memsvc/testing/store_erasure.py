@@ -114,7 +114,7 @@ class StoreErasureContract(StoreSeams):
 
     @pytest.mark.parametrize("name", sorted(_writes()))
     def test_nothing_is_written_back(self, store: MetadataStore, clock: Clock, name: str) -> None:
-        """Neither while an erasure runs nor later by what was begun before its end; by others, and anew, it is."""
+        """Neither while an erasure runs nor later by what began before its end; after the end other writers may."""
         write = _writes()[name]
         with store.transaction() as transaction:
             transaction.begin_erasure(BEGUN)
@@ -143,7 +143,7 @@ class StoreErasureContract(StoreSeams):
             assert len(transaction.insert(new)) == 1
 
     def test_nothing_is_changed_while_an_erasure_runs(self, store: MetadataStore) -> None:
-        """A text that comes now would not be looked for; what is put away says nothing new, and may be."""
+        """A text that comes now would not be looked for; an archived memory says nothing new, and is allowed."""
         [memory, other] = insert(store, factories.memory("old"), factories.memory("y", user_id="bob"))
         with store.transaction() as transaction:
             transaction.begin_erasure(BEGUN)

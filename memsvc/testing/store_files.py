@@ -42,7 +42,7 @@ class StoreFilesContract(StoreSeams):
     """Contract of file records."""
 
     def test_a_file_comes_back_as_it_was_written(self, store: MetadataStore) -> None:
-        """Every field, and it can be told from every other by its id alone."""
+        """Every field, and its id alone distinguishes it from all others."""
         given = factories.file(
             b"\0", project_id="web", agent_id="a", session_id="s", category=FileCategory.CHART,
             name="../图表 🦭\\..\x01.png", media_type="image/png", metadata={"a": [1, 2.5, None], "b": {"c": True}},
@@ -57,7 +57,7 @@ class StoreFilesContract(StoreSeams):
             assert {file.id: file} == transaction.files.get_many(OWNER, [file.id, "x"])
 
     def test_writing_files_is_part_of_the_transaction(self, store: MetadataStore) -> None:
-        """Whoever keeps what writes files knows what was inserted since, and leaves nothing of a part that fails."""
+        """A writer that is kept knows the files inserted since, and leaves nothing of a part that fails."""
         ref = FileRef(FileCategory.CHART.value, "f")
         with store.transaction() as transaction:
             files = transaction.files
@@ -151,7 +151,7 @@ class StoreFilesContract(StoreSeams):
             assert soon == transaction.files.get(soon.id, reach=ADA)
 
     def test_a_blob_is_in_use_as_long_as_one_file_has_it(self, store: MetadataStore) -> None:
-        """Whoever's; a record without content uses nothing until the content comes."""
+        """Of all owners; a record without content uses nothing until the content comes."""
         mine, other, lacking = kept(
             store,
             factories.file(b"x"),

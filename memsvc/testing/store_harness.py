@@ -20,7 +20,7 @@ EVERYWHERE = ("", "web", "web-2")
 
 
 class Clock:
-    """The clock of a store under test: it stands where it is put."""
+    """The clock of a store under test: it stops at the time that is set."""
 
     def __init__(self) -> None:
         """Start at the time of `memsvc.testing.factories`."""

@@ -57,7 +57,7 @@ class StoreIntegrityContract(StoreSeams):
         assert store.integrity.known_ids(OWNER, []) == set()
 
     def test_a_memory_that_is_whole_is_told_so(self, store: MetadataStore) -> None:
-        """With chunks, with terms of all sorts (some twice), deleted or not; and after they were entered anew."""
+        """With chunks, with terms of all sorts (some twice), deleted or not; and after they were entered again."""
         fields = {"tags": ("a", "b", "a"), "keywords": (Keyword("茶", 0.5), Keyword("tea", 0.1)), "metadata": {"x": 1}}
         whole, deleted = insert(
             store,
@@ -77,7 +77,7 @@ class StoreIntegrityContract(StoreSeams):
         assert [hit.entry_id for hit in store.memories.keyword_hits(["tea"], reach=ADA, where=None, limit=9)]
 
     def test_nothing_remains_of_purged_memories(self, store: MetadataStore) -> None:
-        """A purge leaves nothing behind, and what is there is never taken for remains."""
+        """A purge leaves nothing behind, and existing content is never taken for remains."""
         gone, kept = insert(
             store,
             Record(factories.memory("One.\nTwo.", tags=("a",), metadata={"x": 1}), CHUNKS, given_vector=b"1234"),
@@ -93,7 +93,7 @@ class StoreIntegrityContract(StoreSeams):
         assert store.integrity.stored_rows([kept]) == {kept.row: StoredRow(has_chunks=True, has_terms=True)}
 
     def test_messages_without_a_session_are_lost(self, store: MetadataStore) -> None:
-        """They are told to their owner alone, and only they are removed; the content stays."""
+        """They are reported to their owner alone, and only they are removed; the content stays."""
         with store.transaction() as transaction:
             session = transaction.sessions.insert(
                 Session(Scope("ada", session_id="s"), NOW, NOW, 1_000, last_ordinal=1)

@@ -1,4 +1,4 @@
-"""Isolation: what lies outside a reach is as if it were not there, whatever the question."""
+"""Isolation: no read returns or counts memories outside its reach."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ class StoreUpkeepContract(StoreSeams):
 
     @pytest.mark.parametrize("name", LISTS)
     def test_upkeep_keeps_to_its_area(self, store: MetadataStore, name: str) -> None:
-        """Everybody's, an owner's in all projects, or those of one project."""
+        """Those of all owners, an owner's in all projects, or those of one project."""
         fields, listing = LISTS[name]
         made = [
             distinct(**fields, **place)
@@ -108,7 +108,7 @@ class StoreUpkeepContract(StoreSeams):
         assert rows(listing(store.upkeep, MaintenanceScope(OWNER, "we"), (), 9)) == []
 
     def test_expired_memories_come_by_their_time(self, store: MetadataStore) -> None:
-        """The first to expire first, up to the very moment; finished work is told apart."""
+        """The first to expire first, up to the very moment; finished work is distinguished."""
         late, early, work, _, _ = insert(
             store,
             distinct(expire_time=NOW),
@@ -220,7 +220,7 @@ class StoreUpkeepContract(StoreSeams):
         assert store.feed.indexable() == 2
 
     def test_a_lease_is_had_by_one(self, store: MetadataStore) -> None:
-        """Until its time is over or it is let go; who has it may prolong it; names do not hinder one another."""
+        """Until it expires or is released; its holder may renew it; leases of other names are independent."""
         leases = store.leases
         assert leases.take("n", holder="a", now=NOW, until=NOW + SECOND)
         assert not leases.take("n", holder="b", now=NOW, until=NOW + SECOND)
@@ -236,7 +236,7 @@ class StoreUpkeepContract(StoreSeams):
         assert leases.take("n", holder="a", now=NOW + 3 * SECOND, until=NOW + DAY)
 
     def test_the_end_of_work_is_remembered(self, store: MetadataStore) -> None:
-        """The last one that was finished, whoever holds the lease since; nobody else can tell of one."""
+        """The last one that was finished, independent of the later holder; only a holder can finish one."""
         leases = store.leases
         assert leases.last_end("n") is None
         leases.release("n", holder="a", ended=NOW)
@@ -275,10 +275,10 @@ _TODAY = "daily/2026-02-06"
 
 
 class StoreLogsContract(StoreSeams):
-    """Old logs of everybody."""
+    """Old logs of all owners."""
 
     def test_old_logs_are_the_active_ones_before_a_day(self, store: MetadataStore) -> None:
-        """In the order of their days, not those of that day and later, nor other keys, nor what is put away."""
+        """In the order of their days, not those of that day and later, nor other keys, nor archived memories."""
         days = ("daily/2026-02-06", "daily/2026-01-30", "daily/2025-12-31", "daily/2026-02-05")
         logs = insert(store, *(factories.memory(day, key=day) for day in days))
         others = ("daily", "dailz/2025-01-01", "context/A", "")
@@ -292,7 +292,7 @@ class StoreLogsContract(StoreSeams):
         assert store.logs.old_logs(EVERYBODY, before=_TODAY, after=LogPlace(), limit=0) == []
 
     def test_logs_of_one_day_are_told_by_their_rows(self, store: MetadataStore) -> None:
-        """So that reading goes on where it stopped, whoever the logs belong to."""
+        """So that reading goes on where it stopped, for logs of any owner."""
         day = "daily/2026-01-30"
         users = ("ada", "ada-2", "bob")
         logs = insert(store, *(factories.memory(f"Log of {user}.", key=day, user_id=user) for user in users))

@@ -72,7 +72,7 @@ class StoreFeedContract(StoreSeams):
         assert [change.position for change in store.feed.changes_after(0, limit=99)] == [1, 2, 3, 4, 5, 6]
 
     def test_claimed_changes_are_those_wanted_or_the_oldest(self, store: MetadataStore) -> None:
-        """Only pending ones are lent, ascending; wanted ones ahead of the rest, unless there are none."""
+        """Only pending ones are claimed, ascending; wanted ones ahead of the rest, unless there are none."""
         _insert_many(store, 6)
         changes = store.feed.pending_changes(limit=99)
 

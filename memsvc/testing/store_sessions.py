@@ -1,4 +1,4 @@
-"""Sessions, the order of their messages, and memories that are put away together."""
+"""Sessions, the order of their messages, and memories that are archived together."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class StoreSessionsContract(StoreSeams):
         assert store.sessions.get(given.name) == changed
 
     def test_writing_sessions_is_part_of_the_transaction(self, store: MetadataStore) -> None:
-        """Whoever keeps what writes them knows what was inserted since."""
+        """A writer that is kept knows the sessions inserted since."""
         [session] = _opened(store, _session())
         with store.transaction() as transaction:
             sessions = transaction.sessions

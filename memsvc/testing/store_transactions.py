@@ -153,7 +153,7 @@ class StoreTransactionsContract(StoreSeams):
         assert [change.position for change in store.feed.changes_after(0, limit=99)] == list(range(1, 42))
 
     def test_one_of_many_takes_a_key(self, store: MetadataStore) -> None:
-        """Of threads that insert the same key, one succeeds and the others are told."""
+        """Of threads that insert the same key, one succeeds and the others get an error."""
         barrier = threading.Barrier(4)
 
         def take(number: int) -> bool:

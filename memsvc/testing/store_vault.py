@@ -73,7 +73,7 @@ class StoreVaultContract(StoreSeams):
         assert store.vault.of(["a.md", "c.md"]) == {}
 
     def test_vault_entries_are_paged_by_path(self, store: MetadataStore) -> None:
-        """Of one owner, or of everybody."""
+        """Of one owner, or of all owners."""
         store.vault.begin("v")
         store.vault.record([entry("c.md"), entry("a.md"), entry("b.md", owner=OTHER)])
 
@@ -118,7 +118,7 @@ class StoreVaultContract(StoreSeams):
         assert store.vault.entries_without_memory(owner=None, after="2", limit=9) == []
 
     def test_vault_finds_where_purged_memories_were(self, store: MetadataStore) -> None:
-        """By id; what is there, or never was, is left out."""
+        """By id; existing memories and unknown ids are left out."""
         kept, one, other = insert(
             store,
             factories.memory("One."),

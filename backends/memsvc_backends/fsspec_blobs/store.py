@@ -141,7 +141,7 @@ class _StagedFile:
         self._path = path
         self._hash = hashlib.sha256()
         self._size = 0
-        self._begun = 0
+        self._flushed = 0
 
     @property
     def size_bytes(self) -> int:
@@ -178,14 +178,14 @@ class _StagedFile:
         for part in parts:
             self._hash.update(part)
         self._size += wanted
-        if self._size - self._begun >= _FLUSH_BYTES:
+        if self._size - self._flushed >= _FLUSH_BYTES:
             self._begin_to_flush()
 
     def _begin_to_flush(self) -> None:
         """Have the system begin to write to the disk what it has, without waiting: so that `put` need not wait long."""
         if hasattr(os, "posix_fadvise"):
-            os.posix_fadvise(self._descriptor, self._begun, self._size - self._begun, os.POSIX_FADV_DONTNEED)
-        self._begun = self._size
+            os.posix_fadvise(self._descriptor, self._flushed, self._size - self._flushed, os.POSIX_FADV_DONTNEED)
+        self._flushed = self._size
 
 
 class _FileReader:

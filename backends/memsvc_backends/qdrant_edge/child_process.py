@@ -117,7 +117,7 @@ class Child:
             for _, far in pairs:
                 far.close()
         self._free = deque(near for near, _ in pairs)
-        self._begun: dict[Exchange, None] = {}
+        self._in_flight: dict[Exchange, None] = {}
         self._lock = threading.Lock()
         self._is_dead = False
         self._messages = threading.Thread(target=self._log_messages, args=(self._process.stderr,), daemon=True)
@@ -145,9 +145,9 @@ class Child:
                     raise ChildDiedError
                 if self._free:
                     exchange = Exchange(self, self._free.pop())
-                    self._begun[exchange] = None
+                    self._in_flight[exchange] = None
                     break
-                oldest = next(iter(self._begun), None)
+                oldest = next(iter(self._in_flight), None)
             if oldest is None:
                 raise ChildDiedError
             oldest.settle(deadline)
@@ -157,7 +157,7 @@ class Child:
     def take_back(self, exchange: Exchange, connection: PipeConnection, *, is_whole: bool) -> None:
         """Take the connection of an exchange that is over, to use it again or to close it."""
         with self._lock:
-            self._begun.pop(exchange, None)
+            self._in_flight.pop(exchange, None)
             if is_whole and not self._is_dead:
                 self._free.append(connection)
                 return
@@ -192,7 +192,7 @@ class Child:
 
     def _oldest(self) -> Exchange | None:
         with self._lock:
-            return next(iter(self._begun), None)
+            return next(iter(self._in_flight), None)
 
     def _log_messages(self, stream: IO[bytes]) -> None:
         with stream:

@@ -260,7 +260,7 @@ class SearchSpec:
 class EdgeSearch:
     """One search, for one thread at a time."""
 
-    __slots__ = ("_begun", "_blob", "_deadline", "_find_live", "_limit", "_packed", "_sought", "_vector")
+    __slots__ = ("_blob", "_deadline", "_find_live", "_in_flight", "_limit", "_packed", "_sought", "_vector")
 
     def __init__(
         self,
@@ -277,7 +277,7 @@ class EdgeSearch:
         self._packed: tuple[Sequence[View], bytes] | None = None
         self._limit = limit
         self._deadline = deadline
-        self._begun: tuple[LiveShard, Exchange] | None = None
+        self._in_flight: tuple[LiveShard, Exchange] | None = None
 
     def begin(self, live: LiveShard | None) -> None:
         """Send the request, if it can be sent; if not, `result` finds out why, and raises it or sends it then."""
@@ -286,14 +286,14 @@ class EdgeSearch:
             return
         exchange = live.shard.begin(self._request(live), self._blob, deadline=self._deadline)
         if exchange is not None:
-            self._begun = live, exchange
+            self._in_flight = live, exchange
 
     def result(self) -> Hits:
         """Return the hits of the generation that was asked, or of the next one when it was switched too early."""
         live = self._find_live()
         exchange: Exchange | None = None
-        if self._begun is not None:
-            live, exchange = self._begun
+        if self._in_flight is not None:
+            live, exchange = self._in_flight
         elif self._deadline.has_passed():
             raise DeadlineExceededError(NAME)
         while live is not None:

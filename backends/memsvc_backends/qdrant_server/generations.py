@@ -88,7 +88,7 @@ class CollectionGenerations(Generic[Manifest]):
         self._foreign = ""
         self._left: set[str] = set()
         self._refreshing = threading.Lock()
-        self._seen = threading.local()
+        self._pinned = threading.local()
 
     def live(self) -> LiveCollection[Manifest] | None:
         """Return the live generation, as of a moment ago; while the server is unreachable, the last known one.
@@ -106,13 +106,13 @@ class CollectionGenerations(Generic[Manifest]):
             asking = threading.Thread(target=self._refresh_in_background, name="qdrant-refresh", daemon=True)
             asking.start()
             asking.join(_GRACE_SECONDS)
-        self._seen.live = self._live
+        self._pinned.live = self._live
         return self._live
 
     def live_for_write(self) -> LiveCollection[Manifest] | None:
         """Return the generation of the entries of this thread: the one whose manifest it read last."""
         self._connection.require_open()
-        seen: LiveCollection[Manifest] | None = getattr(self._seen, "live", None)
+        seen: LiveCollection[Manifest] | None = getattr(self._pinned, "live", None)
         if seen is None or seen.collection in self._left:
             return self.live()
         return seen

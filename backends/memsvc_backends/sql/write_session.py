@@ -365,23 +365,23 @@ class NumberAllocator:
     def __init__(self, connection: sa.Connection) -> None:
         """Number in the transaction of a connection."""
         self._connection = connection
-        self._noted: NextNumbers | None = None
+        self._numbers: NextNumbers | None = None
         self.last: NextNumbers | None = None
 
     def take(self, *, rows: int, positions: int) -> NextNumbers:
         """Take the next numbers; return the last of each."""
-        if self._noted is None:
+        if self._numbers is None:
             [row] = execute(self._connection, _select_numbers(), {})
-            self._noted = NextNumbers(*row)
-        last = self.last or self._noted
+            self._numbers = NextNumbers(*row)
+        last = self.last or self._numbers
         self.last = NextNumbers(last.row + rows, last.position + positions)
         return self.last
 
     def note(self) -> None:
         """Have the store know what was given."""
-        if self.last is not None and self.last != self._noted:
+        if self.last is not None and self.last != self._numbers:
             execute(self._connection, _note_numbers(), {"row": self.last.row, "position": self.last.position})
-            self._noted = self.last
+            self._numbers = self.last
 
 
 def assign_rows(new: Sequence[Memory], first: int) -> list[Memory]:

@@ -66,7 +66,7 @@ class TantivyGeneration:
         self._is_live = is_live
         self._is_discarded = False
         self._states = 0
-        self._seen: _Snapshot | None = None
+        self._snapshot: _Snapshot | None = None
         with translate():
             self._schema: Schema = build_schema()
             self._index: Index = open_index(directory, self._schema)
@@ -123,15 +123,15 @@ class TantivyGeneration:
         threads run, letting go of a searcher does not. So the searcher goes first, and the next search takes a new one.
         """
         with translate():
-            self._seen = None
+            self._snapshot = None
             self._index.reload()
             self._states += 1
 
     def _now(self) -> _Snapshot:
-        seen, state = self._seen, self._states
+        seen, state = self._snapshot, self._states
         if seen is None or seen.state != state:
             searcher = self._index.searcher()
-            seen = self._seen = _Snapshot(state, searcher, TermVocabulary(searcher))
+            seen = self._snapshot = _Snapshot(state, searcher, TermVocabulary(searcher))
         return seen
 
     def search(self, terms: Sequence[str], *, reach: Reach, where: Filter | None, limit: int) -> Hits:
@@ -212,15 +212,15 @@ class TermVocabulary:
     def __init__(self, searcher: Searcher) -> None:
         """Look them up by *searcher*, which sees one state for ever."""
         self._searcher = searcher
-        self._held: dict[str, bool] = {}
+        self._known_terms: dict[str, bool] = {}
 
     def holds(self, term: str, exact: Query) -> bool:
         """Return whether an entry holds a term; *exact* is the query for it."""
-        held = self._held.get(term)
+        held = self._known_terms.get(term)
         if held is None:
-            if len(self._held) >= _MOST_WORDS:
-                self._held.clear()
-            held = self._held[term] = _has_term(self._searcher, term, exact)
+            if len(self._known_terms) >= _MOST_WORDS:
+                self._known_terms.clear()
+            held = self._known_terms[term] = _has_term(self._searcher, term, exact)
         return held
 
 

@@ -27,7 +27,7 @@ class BlobGuard:
         self._files = files
         self._blobs = blobs
         self._lock = threading.Lock()
-        self._held: dict[str, tuple[threading.Lock, int]] = {}
+        self._locks: dict[str, tuple[threading.Lock, int]] = {}
         self._guests = 0
         self._put_off: set[str] = set()
 
@@ -35,16 +35,16 @@ class BlobGuard:
     def lock(self, sha256: str) -> Iterator[None]:
         """Hold the lock of a blob."""
         with self._lock:
-            lock, holders = self._held.get(sha256, (threading.Lock(), 0))
-            self._held[sha256] = (lock, holders + 1)
+            lock, holders = self._locks.get(sha256, (threading.Lock(), 0))
+            self._locks[sha256] = (lock, holders + 1)
         try:
             with lock:
                 yield
         finally:
             with self._lock:
-                lock, holders = self._held.pop(sha256)
+                lock, holders = self._locks.pop(sha256)
                 if holders > 1:
-                    self._held[sha256] = (lock, holders - 1)
+                    self._locks[sha256] = (lock, holders - 1)
 
     @contextmanager
     def defer_removals(self) -> Iterator[None]:

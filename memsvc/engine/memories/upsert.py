@@ -147,7 +147,7 @@ class _UpsertBatch:
         self._on_duplicate = on_duplicate
         self._memory_builder = memory_builder
         self._keyed: dict[tuple[str, str], Memory] = {}
-        self._held: dict[ContentName, Memory] = {}
+        self._holders: dict[ContentName, Memory] = {}
         self._waiting: list[Record] = []
         self._stored: dict[str, Memory] = {}
         self.stating: dict[str, None] = {}
@@ -162,7 +162,7 @@ class _UpsertBatch:
         if keys:
             self._keyed = dict(self._transaction.find_keys(owner, keys))
         if names:
-            self._held = dict(self._transaction.find_contents(owner, names))
+            self._holders = dict(self._transaction.find_contents(owner, names))
 
     def upsert(self, item: PreparedMemory) -> ItemResult:
         """Upsert one item; a new memory is inserted by `finish`."""
@@ -171,7 +171,7 @@ class _UpsertBatch:
             existing = self._keyed.get((memory.scope.project_id, memory.key))
             if existing is not None:
                 return self._change(self._as_stored(existing), item)
-        holder = None if item.name is None else self._held.get(item.name)
+        holder = None if item.name is None else self._holders.get(item.name)
         if holder is None:
             return self._add(item.record, item.name)
         return self._handle_duplicate(
@@ -196,7 +196,7 @@ class _UpsertBatch:
         if memory.key and memory.status not in UNNAMED:
             self._keyed[memory.scope.project_id, memory.key] = memory
         if name is not None:
-            self._held[name] = memory
+            self._holders[name] = memory
         return UpsertResult(memory, Outcome.CREATED)
 
     def _handle_duplicate(self, holder: Memory, newcomer: Memory, store: Callable[[bool], ItemResult]) -> ItemResult:
@@ -257,11 +257,11 @@ class _UpsertBatch:
         self._transaction.update(before, record, ChangeAction.UPDATED)
         if after.key:
             self._keyed[after.scope.project_id, after.key] = after
-        old = self._held.get(content_name(before))
+        old = self._holders.get(content_name(before))
         if old is not None and old.id == before.id:
-            del self._held[content_name(before)]
+            del self._holders[content_name(before)]
         if record.is_unique:
-            self._held[content_name(after)] = after
+            self._holders[content_name(after)] = after
 
     def _as_stored(self, memory: Memory) -> Memory:
         if memory.row:

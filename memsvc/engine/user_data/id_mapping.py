@@ -37,12 +37,12 @@ class IdMapping:
         """Map for *owner*; *files* gives new ids of files by their old ones, as `new_file_ids` returns them."""
         self._owner = owner
         self._all_are_new = all_are_new
-        self._taken = taken
+        self._taken_ids = taken
         self._files = files or {}
 
     def of(self, memory_id: str) -> str:
         """Return the id in this store; empty for an empty id."""
-        if memory_id and (self._all_are_new or memory_id in self._taken):
+        if memory_id and (self._all_are_new or memory_id in self._taken_ids):
             return derived_id(memory_id, self._owner)
         return memory_id
 
@@ -56,7 +56,7 @@ class IdMapping:
 
     def map_stored(self, stored: StoredMemory, places: Places) -> StoredMemory:
         """Return a memory with mapped ids; *places* are the references in its content."""
-        if not (self._all_are_new or self._taken or self._files):
+        if not (self._all_are_new or self._taken_ids or self._files):
             return stored
         return replace(
             stored,

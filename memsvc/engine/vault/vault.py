@@ -217,27 +217,27 @@ class VaultWarnings:
     def __init__(self) -> None:
         """Start with no warnings."""
         self._lock = threading.Lock()
-        self._found: dict[str, FileResult] = {}
+        self._results: dict[str, FileResult] = {}
 
     def note(self, taken: FileResult) -> bool:
         """Record the result of a file, and return whether it is a new warning."""
         with self._lock:
-            known = self._found.get(taken.path)
+            known = self._results.get(taken.path)
             if known is not None and known.action is VaultAction.CONFLICT and taken.action is VaultAction.UNCHANGED:
                 # An unchanged file does not resolve its conflict.
                 return False
-            self._found.pop(taken.path, None)
+            self._results.pop(taken.path, None)
             if taken.action not in _CODES or not taken.detail:
                 return False
-            if len(self._found) < MAX_TRACKED_FILES:
-                self._found[taken.path] = taken
+            if len(self._results) < MAX_TRACKED_FILES:
+                self._results[taken.path] = taken
             return known != taken
 
     def of(self, scope: Scope) -> list[HealthWarning]:
         """Return the warnings about the files of the user of *scope*, by path; no other user's files are named."""
         folder = f"{user_folder(scope)}/"
         with self._lock:
-            own = sorted((taken for path, taken in self._found.items() if path.startswith(folder)), key=_path)
+            own = sorted((taken for path, taken in self._results.items() if path.startswith(folder)), key=_path)
         found = [HealthWarning(_CODES[one.action], _sentence(one)) for one in own[:MAX_NAMED_FILES]]
         if len(own) > MAX_NAMED_FILES:
             found.append(
@@ -250,7 +250,7 @@ class VaultWarnings:
     def count(self) -> list[HealthWarning]:
         """Return the number of files with warnings over all users, without naming any."""
         with self._lock:
-            actions = [taken.action for taken in self._found.values()]
+            actions = [taken.action for taken in self._results.values()]
         return [
             HealthWarning(
                 code, f"{count} files of the vault have warnings; the log and GetStats of their users name them.", _MILD

@@ -76,7 +76,7 @@ class Watcher:
         self._debouncer = Debouncer(config.debounce_seconds)
         self._known: dict[str, FileStamp] = {}
         self._home: tuple[int, int] | None = None
-        self._gone: dict[str, float] = {}
+        self._removed: dict[str, float] = {}
         self._own: dict[str, FileStamp] = {}
         self._is_missing_logged = False
         self._faults: Counter[str] = Counter()
@@ -110,7 +110,7 @@ class Watcher:
     @property
     def waiting_count(self) -> int:
         """Return the number of changed files that are not handed over yet."""
-        return len(self._debouncer) + len(self._gone)
+        return len(self._debouncer) + len(self._removed)
 
     def note_own(self, path: str, written: os.stat_result) -> None:
         """Record that the service itself is about to write this file, so that it is not handed over as a change.
@@ -214,7 +214,7 @@ class Watcher:
         """Record every file that differs from the known state, and return those that were not recorded before."""
         before = self._clock()
         changed = {path for path in tree_differences(self._known, self._look().files) if path not in self._debouncer}
-        changed -= self._gone.keys()
+        changed -= self._removed.keys()
         now = self._clock()
         self._debouncer.note(changed, now)
         self._sweep_at = now + max(self._config.sweep_seconds, SWEEP_SHARE * (now - before))
@@ -229,9 +229,9 @@ class Watcher:
         for path in self._debouncer.take(now):
             stamp = file_stamp(self._root, path)
             if stamp is None:
-                self._gone.setdefault(path, now)
+                self._removed.setdefault(path, now)
             else:
-                self._gone.pop(path, None)
+                self._removed.pop(path, None)
                 self._known[path] = stamp
                 own = self._own.pop(path, None)
                 if own is None or not stamp.is_content_of(own):
@@ -243,12 +243,12 @@ class Watcher:
     def _hand_removed(self, now: float) -> None:
         """Hand over removed files once no other file changes, or after the maximum delay."""
         patience = MAX_REMOVAL_DELAY_FACTOR * self._config.debounce_seconds
-        if not self._gone or (len(self._debouncer) and now - min(self._gone.values()) < patience):
+        if not self._removed or (len(self._debouncer) and now - min(self._removed.values()) < patience):
             return
         if not self._root.is_dir():
             raise TreeMissingError
-        gone = sorted(self._gone)
-        self._gone.clear()
+        gone = sorted(self._removed)
+        self._removed.clear()
         back = [path for path in gone if file_stamp(self._root, path) is not None]
         self._debouncer.note(back, now)
         for path in gone:
@@ -481,7 +481,7 @@ class WatchConfig:
 
 
 @dataclass(slots=True)
-class _NotedChange:
+class _PendingChange:
     first: float
     last: float
 
@@ -496,35 +496,35 @@ class Debouncer:
     def __init__(self, seconds: float) -> None:
         """Return paths after *seconds* without changes."""
         self._seconds = seconds
-        self._noted: dict[str, _NotedChange] = {}
+        self._pending: dict[str, _PendingChange] = {}
 
     def __len__(self) -> int:
         """Return the number of pending paths."""
-        return len(self._noted)
+        return len(self._pending)
 
     def __contains__(self, path: object) -> bool:
         """Return whether *path* is pending."""
-        return path in self._noted
+        return path in self._pending
 
     def note(self, paths: Iterable[str], at: float) -> None:
         """Record a change of *paths*."""
         for path in paths:
-            known = self._noted.get(path)
+            known = self._pending.get(path)
             if known is None:
-                self._noted[path] = _NotedChange(at, at)
+                self._pending[path] = _PendingChange(at, at)
             else:
                 known.last = at
 
     def take(self, at: float) -> list[str]:
         """Return and remove the paths that are due, sorted."""
-        due = [path for path, noted in self._noted.items() if self._due_time(noted) <= at]
+        due = [path for path, noted in self._pending.items() if self._due_time(noted) <= at]
         for path in due:
-            del self._noted[path]
+            del self._pending[path]
         return sorted(due)
 
     def next_time(self) -> float | None:
         """Return the time at which the next path is due, or None when none is pending."""
-        return min(map(self._due_time, self._noted.values()), default=None)
+        return min(map(self._due_time, self._pending.values()), default=None)
 
-    def _due_time(self, noted: _NotedChange) -> float:
+    def _due_time(self, noted: _PendingChange) -> float:
         return min(noted.last, noted.first + (MAX_DELAY_FACTOR - 1) * self._seconds) + self._seconds

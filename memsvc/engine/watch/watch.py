@@ -41,7 +41,7 @@ class WatchService:
         self._changes = changes
         self._erased = erased
         self._max_lag = max_lag
-        self._kept = f"{kept.total_seconds() / 86_400:g} days"
+        self._retention = f"{kept.total_seconds() / 86_400:g} days"
         self.bell = bell
 
     @property
@@ -64,9 +64,11 @@ class WatchService:
         elif position > page.head:
             raise InvalidRequestError([Violation("cursor", "is beyond the newest change of this store")])
         elif position < kept_after:
-            raise CursorExpiredError(self._kept)
+            raise CursorExpiredError(self._retention)
         allowed = self._max_lag + self._changes.count(position, reach=reach)
-        return ChangeWatcher(self._changes, self._erased, watch, position, LagLimit(allowed, self._max_lag, self._kept))
+        return ChangeWatcher(
+            self._changes, self._erased, watch, position, LagLimit(allowed, self._max_lag, self._retention)
+        )
 
 
 class LagLimit:
@@ -76,7 +78,7 @@ class LagLimit:
         """Allow a lag of *max_lag* beyond the backlog at the start, *allowed* in total."""
         self.allowed = allowed
         self._max_lag = max_lag
-        self._kept = kept
+        self._retention = kept
 
     def check(self, changes: ChangeFeed, page: ChangePage, position: int, reach: Reach) -> None:
         """Raise if the page after *position* has a gap, or if the remaining lag is too large.
@@ -86,7 +88,7 @@ class LagLimit:
             WatchTooSlowError: More changes are pending than allowed.
         """
         if position < page.kept_after:
-            raise CursorExpiredError(self._kept)
+            raise CursorExpiredError(self._retention)
         # The distance includes changes of other owners, so the exact count is only taken when it is large.
         is_far = not page.is_all and page.head - position > self.allowed
         if is_far and changes.count(position, reach=reach) > self.allowed:

@@ -34,7 +34,7 @@ class AccessLog:
 
     def __init__(self, recorder: LatencyRecorder) -> None:
         self._recorder = recorder
-        # Bound once: an unbound logger is assembled anew for every line, at three times the cost.
+        # Bound once: an unbound logger is assembled again for every line, at three times the cost.
         self._log = structlog.get_logger("memsvc.access").bind()
 
     async def intercept(self, call: Call, call_next: CallNext) -> Any:

@@ -228,7 +228,7 @@ def _metadata_conditions(decoder: RequestDecoder, chosen: filters_pb.Filter, fie
 
 
 def _happened_within(decoder: RequestDecoder, span: types_pb.TimeRange) -> Filter | None:
-    """Return the test that a memory's event time, or without one its create time, lies in *span*."""
+    """Return the test that a memory's event time, or without one its create time, is in *span*."""
     if not decoder.is_time_range("time_range", span) or not (span.HasField("start") or span.HasField("end")):
         return None
     unknown = Not(Range(Field.EVENT_TIME, at_least=_EARLIEST))
@@ -236,7 +236,7 @@ def _happened_within(decoder: RequestDecoder, span: types_pb.TimeRange) -> Filte
 
 
 def _within(field: Field, span: types_pb.TimeRange) -> Range:
-    """Return the test that a time is set and lies in *span*, its end left out."""
+    """Return the test that a time is set and in *span*, its end left out."""
     return Range(
         field,
         at_least=_micros_not_before(span.start) if span.HasField("start") else _EARLIEST,
