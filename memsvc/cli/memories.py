@@ -21,10 +21,8 @@ from memsvc.cli.output import date_of, local_time, shortened, write, write_json,
 from memsvc.cli.reminders import reminder_detector, shown_reminder
 
 if TYPE_CHECKING:
-    from memsvc.client import NewMemory, request_types
+    from memsvc.client import Changes, NewMemory, request_types
     from memsvc.v1 import types_pb2 as types_pb
-if TYPE_CHECKING:
-    from memsvc.client import Changes, request_types
 
 
 CONTENT_WIDTH = 100

@@ -20,13 +20,9 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from memsvc.client import Memsvc, SearchOptions, request_types
+    from memsvc.client.search import SearchScope
     from memsvc.v1 import file_service_pb2 as file_pb
     from memsvc.v1 import search_service_pb2 as search_pb
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from memsvc.client import Memsvc
-    from memsvc.client.search import SearchScope
 
 
 @connected

@@ -13,6 +13,7 @@ from memsvc.domain.context import Locale
 from memsvc.domain.field_rules import time_zone
 from memsvc.domain.files import fault_of_template
 from memsvc.domain.maintenance import UpkeepStep
+from memsvc.domain.search import TimeWeighting
 from memsvc.engine.indexing.vector_entries import EmbeddingGranularity
 from memsvc.engine.vault.watcher import SWEEP_SECONDS, WatchMode
 
@@ -50,7 +51,7 @@ class RankingSettings(SettingsGroup):
 
     time_weighting: bool = False
     """Default of time weighting: by age, importance and use."""
-    decay_factor: float = Field(default=0.95, gt=0, le=1)
+    decay_factor: float = Field(default=TimeWeighting().decay_factor, gt=0, le=1)
     """Factor of time weighting for an age of 30 days."""
 
 

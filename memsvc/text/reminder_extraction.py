@@ -13,7 +13,7 @@ from datetime import date, datetime
 from memsvc.domain.memory import Recurrence, Reminder, Slot
 from memsvc.domain.reminders import YEARS, slot_of
 from memsvc.text import reminder_lexicon as words
-from memsvc.text.relative_dates import NamedDay, named_days, time_of_day
+from memsvc.text.reminder_dates import NamedDay, named_days, time_of_day
 from memsvc.text.sentences import sentences
 
 MOST_CHARS = 2_000

@@ -18,20 +18,20 @@ from memsvc_backends.sql.dialect import cached_statement, execute, upsert_when, 
 from memsvc_backends.sql.memory_codec import MEMORY_COLUMNS, memory_from_row, micros_or_none, moment_or_none
 from memsvc_backends.sql.tables import IS_ARCHIVABLE, IS_EXPIRING, IS_LOG, IS_PROMOTABLE, leases, memories
 
-_LEASE = memories.c
+_MEMORY = memories.c
 _COLUMNS = (
-    _LEASE.row,
-    _LEASE.id,
-    _LEASE.owner,
-    _LEASE.project_id,
-    _LEASE.agent_id,
-    _LEASE.session_id,
-    _LEASE.work_in_progress,
-    _LEASE.content_bytes,
+    _MEMORY.row,
+    _MEMORY.id,
+    _MEMORY.owner,
+    _MEMORY.project_id,
+    _MEMORY.agent_id,
+    _MEMORY.session_id,
+    _MEMORY.work_in_progress,
+    _MEMORY.content_bytes,
 )
 _NEVER_READ, _READ = 0, 1
 """The two halves of the list of unread memories: the first number of a place in it."""
-_C = leases.c
+_LEASE = leases.c
 
 
 class SqlUpkeepReads:
@@ -46,7 +46,7 @@ class SqlUpkeepReads:
     ) -> list[MaintenanceCandidate]:
         """Return the expired memories."""
         return self._list(
-            area, (IS_EXPIRING, _LEASE.expire_time <= to_micros(at)), (_LEASE.expire_time, _LEASE.row), after, limit
+            area, (IS_EXPIRING, _MEMORY.expire_time <= to_micros(at)), (_MEMORY.expire_time, _MEMORY.row), after, limit
         )
 
     def frequently_read(
@@ -56,39 +56,39 @@ class SqlUpkeepReads:
         moment = to_micros(at)
         conditions = (
             IS_PROMOTABLE,
-            _LEASE.access_count >= least,
-            _LEASE.update_time < moment,
-            sa.or_(_LEASE.expire_time.is_(None), _LEASE.expire_time > moment),
-            _LEASE.work_in_progress == 0,
-            _LEASE.kind != Kind.MESSAGE.value,
+            _MEMORY.access_count >= least,
+            _MEMORY.update_time < moment,
+            sa.or_(_MEMORY.expire_time.is_(None), _MEMORY.expire_time > moment),
+            _MEMORY.work_in_progress == 0,
+            _MEMORY.kind != Kind.MESSAGE.value,
         )
-        return self._list(area, conditions, (_LEASE.access_count, _LEASE.row), after, limit)
+        return self._list(area, conditions, (_MEMORY.access_count, _MEMORY.row), after, limit)
 
     def unread(
         self, area: MaintenanceScope, *, since: datetime, after: ScanPosition, limit: int
     ) -> list[MaintenanceCandidate]:
         """Return what was not read lately: two lists, which lie one behind the other in the index."""
         moment = to_micros(since)
-        unchanged = (IS_ARCHIVABLE, _LEASE.update_time < moment)
+        unchanged = (IS_ARCHIVABLE, _MEMORY.update_time < moment)
         half, place = (after[0], after[1:]) if after else (_NEVER_READ, ())
         found: list[MaintenanceCandidate] = []
         if half == _NEVER_READ:
-            never = (*unchanged, _LEASE.access_time.is_(None), _LEASE.create_time < moment)
-            found = self._list(area, never, (_LEASE.create_time, _LEASE.row), place, limit, half=(_NEVER_READ,))
+            never = (*unchanged, _MEMORY.access_time.is_(None), _MEMORY.create_time < moment)
+            found = self._list(area, never, (_MEMORY.create_time, _MEMORY.row), place, limit, half=(_NEVER_READ,))
             place = ()
-        once = (*unchanged, _LEASE.access_time < moment)
-        order = (_LEASE.access_time, _LEASE.create_time, _LEASE.row)
+        once = (*unchanged, _MEMORY.access_time < moment)
+        order = (_MEMORY.access_time, _MEMORY.create_time, _MEMORY.row)
         return found + self._list(area, once, order, place, limit - len(found), half=(_READ,))
 
     def above(self, area: MaintenanceScope, *, content_bytes: int, since: datetime, at: datetime) -> dict[str, int]:
         """Return who keeps too much."""
-        total = sa.func.sum(_LEASE.content_bytes)
+        total = sa.func.sum(_MEMORY.content_bytes)
         statement = (
-            sa.select(_LEASE.owner, total - content_bytes)
+            sa.select(_MEMORY.owner, total - content_bytes)
             .where(*_is_used(since, at), *_within(MaintenanceScope(area.owner)))
-            .group_by(_LEASE.owner)
+            .group_by(_MEMORY.owner)
             .having(total > content_bytes)
-            .order_by(_LEASE.owner)
+            .order_by(_MEMORY.owner)
         )
         with self._database.read_connection() as connection:
             return {owner: int(more) for owner, more in execute(connection, statement)}
@@ -97,8 +97,8 @@ class SqlUpkeepReads:
         self, area: MaintenanceScope, *, owner: str, since: datetime, at: datetime, after: ScanPosition, limit: int
     ) -> list[MaintenanceCandidate]:
         """Return what is of little use."""
-        conditions = (*_is_used(since, at), _LEASE.owner == owner)
-        return self._list(area, conditions, (_LEASE.importance, _LEASE.access_count, _LEASE.row), after, limit)
+        conditions = (*_is_used(since, at), _MEMORY.owner == owner)
+        return self._list(area, conditions, (_MEMORY.importance, _MEMORY.access_count, _MEMORY.row), after, limit)
 
     def _list(
         self,
@@ -122,16 +122,16 @@ def _is_used(since: datetime, at: datetime) -> Iterator[sa.ColumnElement[bool]]:
     """Yield what says that a memory is settled, and was used since a moment."""
     moment = to_micros(since)
     yield IS_ARCHIVABLE
-    yield _LEASE.update_time < to_micros(at)
-    yield sa.or_(_LEASE.update_time >= moment, sa.func.coalesce(_LEASE.access_time, _LEASE.create_time) >= moment)
+    yield _MEMORY.update_time < to_micros(at)
+    yield sa.or_(_MEMORY.update_time >= moment, sa.func.coalesce(_MEMORY.access_time, _MEMORY.create_time) >= moment)
 
 
 def _within(area: MaintenanceScope) -> Iterator[sa.ColumnElement[bool]]:
     # Not by the lists of the owner, which hold much that is not due.
     if area.owner is not None:
-        yield without_index(_LEASE.owner) == area.owner
+        yield without_index(_MEMORY.owner) == area.owner
         if area.project_id:
-            yield without_index(_LEASE.project_id) == area.project_id
+            yield without_index(_MEMORY.project_id) == area.project_id
 
 
 def _candidate_of(row: Sequence[Any], half: ScanPosition) -> MaintenanceCandidate:
@@ -159,7 +159,7 @@ class SqlLeases:
 
     def release(self, name: str, *, holder: str, ended: datetime | None) -> None:
         """Let a name go."""
-        mine = sa.update(leases).where(_C.name == name, _C.holder == holder)
+        mine = sa.update(leases).where(_LEASE.name == name, _LEASE.holder == holder)
         values: dict[str, Any] = {"until": 0}
         if ended is not None:
             values["last_end"] = micros_or_none(ended)
@@ -169,13 +169,13 @@ class SqlLeases:
     def last_end(self, name: str) -> datetime | None:
         """Return when work was finished last."""
         with self._database.read_connection() as connection:
-            return moment_or_none(execute(connection, sa.select(_C.last_end).where(_C.name == name)).scalar())
+            return moment_or_none(execute(connection, sa.select(_LEASE.last_end).where(_LEASE.name == name)).scalar())
 
 
 @cached_statement
 def _take() -> sa.Insert:
     new: Mapping[str, Any] = {name: sa.bindparam(name) for name in ("name", "holder", "until")}
-    is_free = sa.or_(_C.holder == sa.bindparam("holder"), _C.until <= sa.bindparam("now"))
+    is_free = sa.or_(_LEASE.holder == sa.bindparam("holder"), _LEASE.until <= sa.bindparam("now"))
     return upsert_when(leases, new, ("holder", "until"), is_free)
 
 

@@ -29,8 +29,6 @@ from memsvc.domain.context import (
     Omission,
     OmissionReason,
     Section,
-    TokenBudget,
-    own_shares,
 )
 from memsvc.domain.errors import MemsvcError
 from memsvc.domain.lru_cache import LruCache
@@ -47,6 +45,7 @@ from memsvc.engine.context.sources import (
     ContextSourceReader,
     section_of,
 )
+from memsvc.engine.context.token_budget import TokenBudget, own_shares
 from memsvc.ports.models import Tokenizer
 from memsvc.text.context_phrases import CLOSING, HEADINGS, OPENING, left_out_line, message, removed_line
 from memsvc.text.recalled_text import citation

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from memsvc.domain.context import ContextHolding, ContextItem, OmissionReason, Section, TokenBudget
+from memsvc.domain.context import ContextHolding, ContextItem, OmissionReason, Section
 from memsvc.domain.limits import SNIPPET_MAX
 from memsvc.domain.lru_cache import LruCache
 from memsvc.domain.memory import Memory
@@ -21,6 +21,7 @@ from memsvc.engine.context.rendering import (
     most_item_tokens,
 )
 from memsvc.engine.context.sources import event_order
+from memsvc.engine.context.token_budget import TokenBudget
 from memsvc.text.context_phrases import day_text
 
 _FRONT_TOKENS = 80

@@ -19,7 +19,7 @@ from memsvc.domain.write_requests import PatchValue
 from memsvc.engine.vault.filesystem import VaultFilesystem, digest_of
 from memsvc.ports.features import VaultManifest
 from memsvc.ports.metadata import MemoryReads
-from memsvc.text.front_matter import note_of, read_note
+from memsvc.text.vault_notes import note_of, read_note
 
 MAX_RENAME_CANDIDATES = 8
 """Maximum number of entries with the same content that are compared to find a renamed file."""

@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 from memsvc.domain.vault import NoteError
 from memsvc.domain.vault_layout import is_note, readable_misnamed_path
-from memsvc.text.front_matter.parser import FILE_BYTES
+from memsvc.text.vault_notes.parser import FILE_BYTES
 
 SERVICE_FOLDER = ".memsvc"
 """The service's own folder in the vault; its files are not notes."""

@@ -11,7 +11,7 @@ from memsvc.domain.vault import FileResult, NoteError, VaultAction, VaultEntry
 from memsvc.domain.vault_layout import NoteLocation, conflict_path, has_file, location_of, path_key
 from memsvc.engine.vault.filesystem import digest_of
 from memsvc.engine.vault.note_import import NoteImporter, VaultContext
-from memsvc.text.front_matter import render_note
+from memsvc.text.vault_notes import render_note
 
 GROUP_BYTES = 4_000_000
 """Bytes written before a sync to the disk."""

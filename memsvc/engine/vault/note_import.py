@@ -29,7 +29,7 @@ from memsvc.engine.vault.file_status import FileInspector, FileStatus
 from memsvc.engine.vault.filesystem import VaultFilesystem, digest_of
 from memsvc.ports.features import VaultManifest
 from memsvc.ports.metadata import MemoryReads
-from memsvc.text.front_matter import note_of, render_note
+from memsvc.text.vault_notes import note_of, render_note
 
 AGENT = "vault"
 """The agent id of memories written from files."""

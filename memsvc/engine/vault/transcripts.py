@@ -15,7 +15,7 @@ from memsvc.engine.vault.file_status import scope_of
 from memsvc.engine.vault.filesystem import digest_of
 from memsvc.engine.vault.note_import import VaultContext
 from memsvc.ports.features import Transcript
-from memsvc.text.front_matter import file_bytes
+from memsvc.text.vault_notes import file_bytes
 
 PAGE = 500
 READ_ONLY = (

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from memsvc.domain.memory import FileRef, Keyword, Kind, Layer, Memory, Recurrence, Reminder, Slot, Status, Tier
 from memsvc.domain.vault import NoteError, differences
 from memsvc.testing.factories import memory
-from memsvc.text.front_matter import note_of, read_note, render_note
+from memsvc.text.vault_notes import note_of, read_note, render_note
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40)
 NASTY = st.sampled_from(

@@ -13,7 +13,7 @@ from memsvc.domain.write_requests import WriteOptions
 from memsvc.engine.vault import note_export
 from memsvc.engine.vault.filesystem import VaultFilesystem, VaultGoneError
 from memsvc.engine.vault.outbox_follower import ChangesLostError
-from memsvc.text.front_matter import read_note
+from memsvc.text.vault_notes import read_note
 from tests.unit.engine.memories.write_path import ADA
 from tests.unit.engine.vault.vault_fixture import BASE, Bench, open_bench, place
 

@@ -13,8 +13,8 @@ from memsvc.domain.memory import Memory, content_hash
 from memsvc.domain.scope import Scope
 from memsvc.domain.vault import Note
 from memsvc.engine.vault.note_import import ThreeWayMerge
-from memsvc.text.front_matter.parser import read_note
-from memsvc.text.front_matter.renderer import render_note
+from memsvc.text.vault_notes.parser import read_note
+from memsvc.text.vault_notes.renderer import render_note
 
 NOW = datetime(2026, 2, 6, tzinfo=UTC)
 TEXT = "First line.\n\nSecond line.\n\n第三行。"

@@ -12,8 +12,8 @@ import yaml
 from memsvc.domain import limits
 from memsvc.domain.vault import Note, NoteError
 from memsvc.domain.write_requests import PatchValue
-from memsvc.text.front_matter.fields import FieldError, read_field, read_metadata
-from memsvc.text.front_matter.renderer import DEFAULTS, refs_to_list
+from memsvc.text.vault_notes.fields import FieldError, read_field, read_metadata
+from memsvc.text.vault_notes.renderer import DEFAULTS, refs_to_list
 
 FILE_BYTES = 8_000_000
 """A larger file is not read: no content may be that long."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memsvc.domain.context import Section, SectionShares, TokenBudget, own_shares
+from memsvc.domain.context import Section, SectionShares
+from memsvc.engine.context.token_budget import TokenBudget, own_shares
 
 
 @given(
