@@ -1,11 +1,21 @@
-"""Modules that the service and its commands import, for the processes that `forked_process` starts.
+"""What the service and its commands load, for the processes that `forked_process` starts.
 
-Backends import their libraries when they are opened; those of the default profile are named here.
+Backends import their libraries when they are opened; those of the default profile are named here. The table of the fast
+embedder, the vocabulary of the tokenizer and the tree of the commands are only read: they are made once, before the
+fork, which saves each process a quarter of a second.
 """
 
 from __future__ import annotations
 
+import gc
+from functools import cache
 from importlib import import_module
+from typing import Any
+
+import typer.main
+
+from memsvc_backends.bpe import tokenizer
+from memsvc_backends.wordllama import embedder
 
 NAMES = (
     "memsvc.bootstrap.app",
@@ -16,21 +26,32 @@ NAMES = (
     "memsvc.logging_config",
     "memsvc.server.server",
     "memsvc.tracing",
-    "memsvc_backends.bpe.tokenizer",
     "memsvc_backends.fsspec_blobs.store",
     "memsvc_backends.in_memory",
     "memsvc_backends.qdrant_edge.index",
     "memsvc_backends.sql.store",
     "memsvc_backends.tantivy.index",
-    "memsvc_backends.wordllama.embedder",
     "chardet",
     "charset_normalizer",
     "psycopg",
     "sqlalchemy.dialects.postgresql.psycopg",
     "sqlalchemy.dialects.sqlite.pysqlite",
     "uvloop",
-    "wordllama",
 )
 
-for name in NAMES:
-    import_module(name)
+
+def _keep(module: Any, name: str, *arguments: Any, **named: Any) -> None:
+    """Make a function of a module return the same object for the same arguments, and call it once."""
+    kept = cache(getattr(module, name))
+    setattr(module, name, kept)
+    kept(*arguments, **named)
+
+
+for each in NAMES:
+    import_module(each)
+_keep(typer.main, "get_command", import_module("memsvc.cli.app").app)
+_keep(tokenizer, "_load", tokenizer.BpeVocabulary.O200K.value)
+_keep(embedder, "_load_table")
+# The collector need not look at what all processes share, nor write to it.
+gc.collect()
+gc.freeze()
