@@ -19,6 +19,7 @@ import pytest
 
 from tests.docs.pages import ADDRESS, ANYTHING, ROOT, Command, agrees, blocks, commands
 from tests.support.server_process import ServerProcess
+from tests.support.warm_command import warm_command
 
 BIN = Path(sys.executable).parent
 SECONDS = 600
@@ -44,6 +45,13 @@ def shared(tmp_path_factory: pytest.TempPathFactory, metrics_address: str) -> It
         yield running
 
 
+@pytest.fixture(scope="session")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The PATH of a reader, but for the command: this one need not start an interpreter."""
+    with warm_command(tmp_path_factory.mktemp("programs")) as folder:
+        yield os.pathsep.join([str(folder), str(BIN), os.environ["PATH"]])
+
+
 @pytest.fixture
 def page_server(page: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ServerProcess]:
     """The shared server, or one of the page's own."""
@@ -64,13 +72,13 @@ def checkout(tmp_path: Path) -> Path:
     return folder
 
 
-def run(command: list[str], server: ServerProcess, folder: Path) -> subprocess.CompletedProcess[str]:
+def run(command: list[str], server: ServerProcess, folder: Path, programs: str) -> subprocess.CompletedProcess[str]:
     """Run a command as a reader does who has .venv/bin on the PATH, but at the test's server."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("MEMSVC_")}
     ours = {
         "MEMSVC_ADDRESS": server.bound,
         "MEMSVC_DATA_DIR": str(server.data_dir),
-        "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
+        "PATH": programs,
     }
     return subprocess.run(
         command, cwd=folder, env={**clean, **ours}, timeout=SECONDS, check=False,
@@ -98,14 +106,16 @@ def steps(page: str, folder: Path) -> Iterator[Command]:
 
 @pytest.mark.timeout(SECONDS + 60)
 @pytest.mark.parametrize("page", PAGES)
-def test_commands_and_snippets_do_what_the_page_shows(page: str, page_server: ServerProcess, checkout: Path) -> None:
+def test_commands_and_snippets_do_what_the_page_shows(
+    page: str, page_server: ServerProcess, checkout: Path, programs: str
+) -> None:
     """Every command ends with 0 and writes what is shown below it; every snippet ends with 0."""
     shown = list(steps(page, checkout))
     for script in checkout.glob("snippet-*.py"):
         script.write_text(at_server(script.read_text(encoding="utf-8"), page_server), encoding="utf-8")
     shell = "".join(f"{at_server(step.text, page_server)}\nprintf '\\n{MARK}%s\\n' $?\n" for step in shown)
 
-    done = run(["bash", "-c", shell], page_server, checkout)
+    done = run(["bash", "-c", shell], page_server, checkout, programs)
 
     parts = re.split(rf"\n{MARK}(\d+)\n", done.stdout)
     results = list(zip(parts[::2], parts[1::2], strict=False))

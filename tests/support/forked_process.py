@@ -23,7 +23,8 @@ RUN_SECONDS = 180.0
 
 
 @cache
-def _context() -> ForkServerContext:
+def warm_context() -> ForkServerContext:
+    """Return the context whose processes are forked from the warm interpreter."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["tests.support.warm_modules"])
     return context
@@ -42,7 +43,7 @@ class ForkedProcess:
         directory: Path = ROOT,
     ) -> None:
         command = (tuple(arguments), dict(environment), str(stdout), str(stderr), str(directory))
-        self._process = _context().Process(target=_run, args=command)
+        self._process = warm_context().Process(target=_run, args=command)
         self._process.start()
 
     @property
@@ -86,11 +87,16 @@ def run_memsvc(
 
 
 def _run(arguments: tuple[str, ...], environment: dict[str, str], stdout: str, stderr: str, directory: str) -> None:
+    for stream, path in ((sys.stdout, stdout), (sys.stderr, stderr)):
+        _redirect(stream, path)
+    run_main(arguments, environment, directory)
+
+
+def run_main(arguments: Sequence[str], environment: Mapping[str, str], directory: str) -> None:
+    """Run a command in this process, a fork of the warm one; the end of a command is a SystemExit."""
     os.chdir(directory)
     os.environ.clear()
     os.environ.update(environment)
-    for stream, path in ((sys.stdout, stdout), (sys.stderr, stderr)):
-        _redirect(stream, path)
     sys.argv = ["memsvc", *arguments]
     from memsvc.cli.app import main  # noqa: PLC0415 - in the warm process, which has imported it
 
