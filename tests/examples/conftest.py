@@ -38,7 +38,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     authority.cert_pem.write_to_path(folder / "ca.pem")
     (folder / "cert.pem").write_bytes(b"".join(part.bytes() for part in leaf.cert_chain_pems))
     leaf.private_key_pem.write_to_path(folder / "key.pem")
-    made = make_key(folder / "data", NewApiKey(tenant_id="acme", user_ids=("ann",), calls_per_second=2.0))
+    made = make_key(folder / "data", NewApiKey(tenant_id="acme", user_ids=("ann",), calls_per_second=5.0))
     environment = ASKING | {
         "MEMSVC_SERVER__TLS__CERTIFICATE": str(folder / "cert.pem"),
         "MEMSVC_SERVER__TLS__KEY": str(folder / "key.pem"),
