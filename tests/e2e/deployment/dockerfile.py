@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -38,7 +39,11 @@ class Image:
     root: Path
 
     def build(self, extras: str) -> None:
-        """Follow the build stage: copy, download, check, install. This Python takes the place of the image's."""
+        """Follow the build stage: copy, download, check, install. This Python takes the place of the image's.
+
+        The layer of wheels is kept in build/, as an engine keeps it, until the lock changes: pip needs 17 s of
+        processor time to choose among all files of the index.
+        """
         source = self.root / "src"
         source.mkdir()
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | {"EXTRAS": extras}
@@ -50,9 +55,28 @@ class Image:
             if word == "RUN":
                 command = re.sub(r"(^|&& )(python|pip) ", rf"\1{sys.executable} -m \2 ", self.placed(rest))
                 command = command.replace("-m python ", "")
-                subprocess.run(["sh", "-ec", command], cwd=source, env=environment, check=True, stdout=subprocess.PIPE)
+                if rest.startswith("pip download"):
+                    self._download(rest, command, source, environment)
+                else:
+                    _run(command, source, environment)
         shutil.rmtree(source)
         shutil.rmtree(self.root / "wheels")
+
+    def _download(self, instruction: str, command: str, source: Path, environment: Mapping[str, str]) -> None:
+        """Fill the folder of wheels by the command, or with those that the same instruction made of the same files."""
+        files = sorted(path for path in source.rglob("*") if path.is_file())
+        parts = [instruction.encode(), sys.version.encode(), *(path.read_bytes() for path in files)]
+        layer = ROOT / "build" / "image" / hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
+        wheels = self.root / "wheels"
+        if not layer.exists():
+            _run(command, source, environment)
+            part = layer.with_name(f"{layer.name}.{os.getpid()}")
+            shutil.copytree(wheels, part)
+            part.replace(layer)
+            return
+        wheels.mkdir()
+        for path in layer.iterdir():
+            (wheels / path.name).symlink_to(path)
 
     def placed(self, text: str) -> str:
         """Return *text* with the image's paths below the folder."""
@@ -77,6 +101,10 @@ class Image:
         found = dict(instructions(1))["HEALTHCHECK"]
         program, *arguments = json.loads(found[found.index("[") :])
         return [f"{self.root}/opt/memsvc/bin/{program}", *(self.placed(each) for each in arguments)]
+
+
+def _run(command: str, folder: Path, environment: Mapping[str, str]) -> None:
+    subprocess.run(["sh", "-ec", command], cwd=folder, env=environment, check=True, stdout=subprocess.PIPE)
 
 
 def _copy(source: Path, target: Path) -> None:
