@@ -24,7 +24,9 @@ ENGLISH, CHINESE = "Anna works as a nurse in Lisbon.", "王小明喜欢喝乌龙
 
 def environment(url: str) -> dict[str, str]:
     """Return what a deployment would set."""
-    options = {"base_url": url, "model": "multilingual-e5-small", "api_key": KEY, "query_patience_seconds": "20"}
+    # Of the endpoint that is away one try more says no more than four, which take seconds.
+    tries = {"query_patience_seconds": "20", "retries": "1"}
+    options = {"base_url": url, "model": "multilingual-e5-small", "api_key": KEY, **tries}
     named = {f"MEMSVC_EMBEDDER__OPTIONS__{name.upper()}": value for name, value in (options | PASSAGES).items()}
     return {**FAST, "MEMSVC_EMBEDDER__BACKEND": "openai", "MEMSVC_LOG__LEVEL": "DEBUG", **named}
 

@@ -33,6 +33,7 @@ NAMES = (
     "memsvc_backends.tantivy.index",
     "chardet",
     "charset_normalizer",
+    "openai",
     "psycopg",
     "sqlalchemy.dialects.postgresql.psycopg",
     "sqlalchemy.dialects.sqlite.pysqlite",
