@@ -24,6 +24,7 @@ NAMES = (
     "memsvc.cli.app",
     "memsvc.client",
     "memsvc.logging_config",
+    "memsvc.mcp.server",
     "memsvc.server.server",
     "memsvc.tracing",
     "memsvc_backends.fsspec_blobs.store",

@@ -21,6 +21,17 @@ SECONDS = 120.0
 
 
 @dataclass
+class Program:
+    """What clients start: the fixture of the tests puts in its place a program that starts no interpreter."""
+
+    command: str = sys.executable
+    arguments: tuple[str, ...] = ("-m", "memsvc")
+
+
+PROGRAM = Program()
+
+
+@dataclass
 class Bridge:
     """An open session with a bridge."""
 
@@ -65,8 +76,8 @@ def text_of(result: types.CallToolResult) -> str:
 def parameters(address: str, user: str, *options: str, env: Mapping[str, str] | None = None) -> StdioServerParameters:
     """Return how to start a bridge. It gets the variables that clients hand on, and *env*."""
     return StdioServerParameters(
-        command=sys.executable,
-        args=["-m", "memsvc", "mcp", "--address", address, "--user", user, *options],
+        command=PROGRAM.command,
+        args=[*PROGRAM.arguments, "mcp", "--address", address, "--user", user, *options],
         env={**_python(), **(env or {})},
         cwd=ROOT,
     )
