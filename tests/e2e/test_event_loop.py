@@ -28,8 +28,8 @@ LONG = "# Heading\n\n" + "A sentence of 中文 and English about the walrus. " *
 
 def write_singly(stubs: Stubs) -> None:
     """Write, read, change and delete, with long contents between short ones."""
-    for number in range(30):
-        content = LONG + str(number) if number % 15 == 0 else f"walrus {number}"
+    for number in range(12):
+        content = LONG + str(number) if number % 6 == 0 else f"walrus {number}"
         memory = create(stubs, SCOPE, content)
         get(stubs, SCOPE, memory.id)
         change = types_pb.Memory(id=memory.id, title=f"title {number}")
@@ -51,14 +51,14 @@ def write_many(stubs: Stubs) -> None:
 
 def import_all(stubs: Stubs) -> None:
     """Import in full batches, bad ones between."""
-    memories = [types_pb.Memory(content="" if number % 10 == 0 else f"seal {number}") for number in range(3_000)]
+    memories = [types_pb.Memory(content="" if number % 10 == 0 else f"seal {number}") for number in range(2_000)]
     *_, last = stubs.memory.ImportMemories(iter([header(SCOPE), *batches(memories, 1_000)]), timeout=TIMEOUT)
     assert last.done
 
 
 def search_all(stubs: Stubs) -> None:
     """Search in all modes, singly and in batches, with everything shown."""
-    for number in range(20):
+    for number in range(8):
         for mode in MODES:
             search(stubs, SCOPE, f"walrus {number}", mode=mode, limit=100, explain=True)
     one = search_pb.SearchRequest(scope=SCOPE, query="walrus", limit=50)
@@ -67,7 +67,7 @@ def search_all(stubs: Stubs) -> None:
 
 def look_after(stubs: Stubs) -> None:
     """List in full pages, count, diagnose, rebuild."""
-    for _ in range(3):
+    for _ in range(2):
         list_all(stubs, SCOPE, page_size=1_000)
         stubs.admin.GetStats(admin_pb.GetStatsRequest(scope=SCOPE), timeout=TIMEOUT)
         stubs.admin.Diagnose(admin_pb.DiagnoseRequest(verify=True), timeout=TIMEOUT)
@@ -81,8 +81,8 @@ def file_all(stubs: Stubs) -> None:
     """Send and fetch files in small and in large messages, list them in full pages, delete them."""
     for size in (4_096, 1 << 20):
         part = bytes(size)
-        file = upload(stubs, SCOPE, [part] * ((16 << 20) // size))
-        assert len(download(stubs, SCOPE, file.id)) == 16 << 20
+        file = upload(stubs, SCOPE, [part] * ((4 << 20) // size))
+        assert len(download(stubs, SCOPE, file.id)) == 4 << 20
         listed(stubs, SCOPE, page_size=1_000)
         delete(stubs, SCOPE, file.id)
 
