@@ -75,7 +75,7 @@ def killed_server(tmp_path: Path) -> Iterator[ServerProcess]:
 def _write_and_kill(server: ServerProcess, writer: Writer, chance: random.Random) -> None:
     with server.stubs() as stubs, ThreadPoolExecutor(WRITERS) as pool:
         runs = [pool.submit(writer.run, stubs, random.Random(chance.random())) for _ in range(WRITERS)]
-        acknowledged = len(writer.acknowledged) + chance.randrange(5, 300)
+        acknowledged = len(writer.acknowledged) + chance.randrange(5, 150)
         until(lambda: len(writer.acknowledged) >= acknowledged)
         server.kill()
         for run in runs:
