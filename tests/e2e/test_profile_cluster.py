@@ -64,6 +64,8 @@ def environment(postgres: str, qdrant: int) -> dict[str, str]:
         # The stand-in answers one call at a time, beside all that the tests do.
         "MEMSVC_VECTORS__OPTIONS__TIMEOUT_SECONDS": "60",
         "MEMSVC_LEXICAL__OPTIONS__TIMEOUT_SECONDS": "60",
+        # Whether Qdrant is there is looked for as often as the tests ask.
+        "MEMSVC_INDEXING__UPKEEP_SECONDS": "0.5",
     }
 
 

@@ -26,6 +26,9 @@ SERVICES = (MEMORY_SERVICE, SEARCH_SERVICE, SESSION_SERVICE, FILE_SERVICE, LIFEC
 REPLAY_SECONDS = 0.1
 """The interval of checks for the end of the replay after a start; a check costs nothing."""
 
+BROKEN_SECONDS = 1.0
+"""The longest interval of pings while a backend is broken, so that its return is noticed soon."""
+
 STORE = frozenset({"metadata"})
 NEEDS: Mapping[str, frozenset[str]] = {
     OVERALL: STORE,
@@ -79,7 +82,8 @@ class Health:
 
     async def _wait_for_change(self) -> None:
         loop = asyncio.get_running_loop()
-        until = loop.time() + self._server.options.health_seconds
+        seconds = self._server.options.health_seconds
+        until = loop.time() + (min(seconds, BROKEN_SECONDS) if self._broken else seconds)
         # The status that was published: the indexes may have caught up since then.
         while self._is_published_replaying and loop.time() < until:
             await asyncio.sleep(min(REPLAY_SECONDS, self._server.options.health_seconds))
