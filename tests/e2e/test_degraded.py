@@ -178,7 +178,7 @@ def test_a_lost_index_is_mended_by_reindex(server: ServerProcess) -> None:
     with server.stubs() as stubs:
         lose_vectors(server)
         assert search(stubs, SCOPE, "walrus").degraded
-        assert grpc.StatusCode.DEADLINE_EXCEEDED == refused(stubs.memory.CreateMemory, request, timeout=1).code
+        assert grpc.StatusCode.DEADLINE_EXCEEDED == refused(stubs.memory.CreateMemory, request, timeout=0.5).code
         reindex(stubs)
         assert types_pb.WRITE_OUTCOME_CREATED == stubs.memory.CreateMemory(request, timeout=TIMEOUT).outcome
         create(stubs, SCOPE, "The ostrich eats.")

@@ -23,7 +23,7 @@ from tests.support.watch import Reader, watching
 SCOPE = types_pb.Scope(user_id="watch", project_id="p")
 KILLS, WRITERS, UNTIL = 4, 6, 60
 EVERYTHING = filters_pb.Filter(statuses=[1, 2, 3, 4, 5, 6, 7])  # type: ignore[list-item] # every status
-LARGE = "长" * 100_000
+LARGE = "x" * 300_000
 LAG = 10
 
 
