@@ -15,6 +15,7 @@ from typing import Any
 import typer.main
 
 from memsvc_backends.bpe import tokenizer
+from memsvc_backends.qdrant_edge import generation
 from memsvc_backends.wordllama import embedder
 
 NAMES = (
@@ -54,6 +55,8 @@ for each in NAMES:
 _keep(typer.main, "get_command", import_module("memsvc.cli.app").app)
 _keep(tokenizer, "_load", tokenizer.BpeVocabulary.O200K.value)
 _keep(embedder, "_load_table")
+# Builders yield to searches; where tests keep all processors busy, each start and each rebuild would wait for seconds.
+vars(generation)["_NICENESS"] = 0
 # The collector need not look at what all processes share, nor write to it.
 gc.collect()
 gc.freeze()
