@@ -32,10 +32,10 @@ $(VENV)/.installed-dev: requirements-dev.lock $(VENV)/.installed
 demo: install  ## Start a server, import a few hundred memories, search them in two languages
 	$(BIN)/memsvc demo
 
-# Tests start Python many times: what is compiled is kept, whatever the environment says.
+# Three processes for two cores: many tests wait for a server. What is compiled is kept, whatever the environment says.
 test test-fast coverage: export PYTHONDONTWRITEBYTECODE =
 test: install-dev check  ## Everything CI runs: checks of the code and the API, then all tests
-	$(BIN)/python -m pytest -q -n 2 --dist loadgroup tests
+	$(BIN)/python -m pytest -q -n 3 --dist loadgroup tests
 
 test-fast: install-dev  ## Tests of units, of the embedded backends and of the architecture
 	$(BIN)/python -m pytest -q -n 3 --dist loadgroup -m "not needs_server" tests/unit tests/contract tests/architecture
@@ -45,7 +45,7 @@ coverage: export COVERAGE_PROCESS_START := $(CURDIR)/pyproject.toml
 coverage: export COVERAGE_ROOT := $(CURDIR)/
 coverage: install-dev  ## Branch coverage of all tests, as build/coverage/index.html
 	rm -rf build/coverage .coverage*
-	$(BIN)/python -m pytest -q -n 2 --dist loadgroup --timeout 900 tests
+	$(BIN)/python -m pytest -q -n 3 --dist loadgroup --timeout 900 tests
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage html --quiet
 	$(BIN)/coverage report | tail -1
