@@ -194,6 +194,10 @@ class ExpectedEntries:
     chunk_count: int
 
 
+ANY_SCRIPT = ""
+"""The script in a manifest's means for texts whose script has no mean of its own."""
+
+
 @dataclass(frozen=True, slots=True)
 class VectorManifest:
     """Manifest of a generation of a vector index.
@@ -202,8 +206,9 @@ class VectorManifest:
         generation: 1 for the first, one more with each.
         position: The outbox position that the generation was built from.
         views: The views that its entries are of, and no others.
-        means: The vector that is subtracted from every vector of a view before it is scaled to unit length, from
-            queries as from passages; empty: nothing is subtracted.
+        means: The vectors that are subtracted from the vectors of a view before they are scaled to unit length, from
+            queries as from passages, by the script of the text (`memsvc.text.analysis.Script`); `ANY_SCRIPT` for
+            scripts without a mean of their own. Empty: nothing is subtracted.
         mean_samples: How many passages the means are made of; 0 when they come from the shipped sentences.
         hnsw: Whether the generation was built with a graph. Without, searches are exact scans of what the
             filter leaves.
@@ -214,9 +219,14 @@ class VectorManifest:
     dimension: int
     position: int
     views: tuple[View, ...] = (View.CHUNK,)
-    means: Mapping[View, tuple[float, ...]] = field(default_factory=dict)
+    means: Mapping[View, Mapping[str, tuple[float, ...]]] = field(default_factory=dict)
     mean_samples: int = 0
     hnsw: bool = False
+
+    @property
+    def is_centred_by_script(self) -> bool:
+        """True if scripts have means of their own; False only for generations of earlier versions."""
+        return all(of_view.keys() != {ANY_SCRIPT} for of_view in self.means.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +251,10 @@ def content_of(manifest: VectorManifest) -> dict[str, Any]:
         "dimension": manifest.dimension,
         "position": manifest.position,
         "views": [view.name for view in manifest.views],
-        "means": {view.name: list(mean) for view, mean in manifest.means.items()},
+        "means": {
+            view.name: {script: list(mean) for script, mean in of_view.items()}
+            for view, of_view in manifest.means.items()
+        },
         "mean_samples": manifest.mean_samples,
         "hnsw": manifest.hnsw,
     }
@@ -259,7 +272,15 @@ def manifest_of(content: dict[str, Any]) -> VectorManifest:
         dimension=int(content["dimension"]),
         position=int(content["position"]),
         views=tuple(View[name] for name in content["views"]),
-        means={View[name]: tuple(mean) for name, mean in content["means"].items()},
+        means={
+            View[name]: {script: tuple(mean) for script, mean in _by_script(of_view).items()}
+            for name, of_view in content["means"].items()
+        },
         mean_samples=int(content["mean_samples"]),
         hnsw=bool(content["hnsw"]),
     )
+
+
+def _by_script(of_view: Mapping[str, list[float]] | list[float]) -> Mapping[str, list[float]]:
+    """Return the means of a view; generations of earlier versions have a single one."""
+    return of_view if isinstance(of_view, Mapping) else {ANY_SCRIPT: of_view} if of_view else {}

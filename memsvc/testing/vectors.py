@@ -12,7 +12,7 @@ import pytest
 from memsvc.domain.clock import Deadline
 from memsvc.domain.errors import BackendClosedError, DeadlineExceededError, DimensionMismatchError
 from memsvc.domain.filters import AnyOf, Field, Filter
-from memsvc.domain.index_entries import Attributes, Hit, VectorManifest, View, entry_id
+from memsvc.domain.index_entries import ANY_SCRIPT, Attributes, Hit, VectorManifest, View, entry_id
 from memsvc.domain.scope import Reach
 from memsvc.ports.indexes import Generation, PendingSearch, VectorEntry, VectorIndex
 from memsvc.ports.models import Vector
@@ -47,7 +47,10 @@ class VectorIndexContract(
 
     def manifest_of(self, generation: int) -> VectorManifest:
         """Return a manifest of four dimensions."""
-        means = {View.CHUNK: (0.25, -0.5, 0.125, 0.1), View.WINDOW: (0.0, 1e-7, -1.0, 0.3)}
+        means = {
+            View.CHUNK: {ANY_SCRIPT: (0.25, -0.5, 0.125, 0.1), "han": (0.5, 0.1, 0.2, -0.3)},
+            View.WINDOW: {ANY_SCRIPT: (0.0, 1e-7, -1.0, 0.3)},
+        }
         return VectorManifest(
             generation=generation,
             model="test-模型/v1",

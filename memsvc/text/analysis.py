@@ -8,6 +8,7 @@ import unicodedata
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cache, lru_cache
 from itertools import chain, pairwise
 from typing import Protocol, cast
@@ -194,6 +195,59 @@ MARKS = (
     "\u0c81-\u0c83\u0cbc-\u0cd6\u0d00-\u0d03\u0d3b-\u0d4d\u0d81-\u0ddf\u0f71-\u0f84\u0f8d-\u0fbc"
 )
 """Combining marks that continue a word although `\\w` does not match them."""
+
+
+class Script(StrEnum):
+    """A writing system, by which the language of a text is recognised where vectors are centred."""
+
+    LATIN = "latin"
+    HAN = "han"
+    JAPANESE = "japanese"
+    HANGUL = "hangul"
+    CYRILLIC = "cyrillic"
+    ARABIC = "arabic"
+    HEBREW = "hebrew"
+    GREEK = "greek"
+    DEVANAGARI = "devanagari"
+    THAI = "thai"
+
+
+_LETTERS_OF_AN_IDEOGRAPH = 3
+"""An English word has about 4.7 letters and a Chinese one about 1.6 ideographs."""
+_LEAST_KANA_SHARE = 0.1
+"""Japanese text is at least a third kana; a Chinese one may quote a name in kana."""
+_SCRIPT_RANGES = {
+    Script.LATIN: "A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u1e00-\u1eff\uff21-\uff3a\uff41-\uff5a",
+    Script.HAN: HAN,
+    Script.JAPANESE: KANA,
+    Script.HANGUL: HANGUL,
+    Script.CYRILLIC: "\u0400-\u052f\u1c80-\u1c8f\u2de0-\u2dff\ua640-\ua69f",
+    Script.ARABIC: "\u0600-\u06ff\u0750-\u077f\u08a0-\u08ff\ufb50-\ufdff\ufe70-\ufeff",
+    Script.HEBREW: "\u0590-\u05ff\ufb1d-\ufb4f",
+    Script.GREEK: "\u0370-\u03ff\u1f00-\u1fff",
+    Script.DEVANAGARI: "\u0900-\u097f\ua8e0-\ua8ff",
+    Script.THAI: "\u0e01-\u0e5b",
+}
+_SCRIPT_RUNS = {script: re.compile(f"[{ranges}]+") for script, ranges in _SCRIPT_RANGES.items()}
+_SYLLABIC = {Script.HAN, Script.JAPANESE, Script.HANGUL}
+
+
+def script_of(text: str) -> Script:
+    """Return the script of most of the text; of an equal share the one declared first; LATIN for text without letters.
+
+    An ideograph, a kana or a syllable of Hangul counts as three letters. Han text with kana is Japanese.
+    """
+    if text.isascii():
+        return Script.LATIN
+    lengths = {
+        script: sum(map(len, runs.findall(text))) * (_LETTERS_OF_AN_IDEOGRAPH if script in _SYLLABIC else 1)
+        for script, runs in _SCRIPT_RUNS.items()
+    }
+    kana, ideographs = lengths[Script.JAPANESE], lengths[Script.HAN]
+    if kana >= _LEAST_KANA_SHARE * (kana + ideographs):
+        lengths[Script.JAPANESE], lengths[Script.HAN] = kana + ideographs, 0
+    return max(lengths, key=lambda script: lengths[script])
+
 
 _HAN_RUN = re.compile(f"[{HAN}]+")
 _OTHER_WORD = re.compile(rf"[^\W_{HAN}]+(?:['’._/@-][^\W_{HAN}]+)*")

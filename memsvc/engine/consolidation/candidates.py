@@ -24,7 +24,7 @@ from memsvc.domain.filters import AnyOf, Field, conjunction
 from memsvc.domain.index_entries import Hit, View, row_of
 from memsvc.domain.memory import Memory, Status
 from memsvc.domain.scope import Reach
-from memsvc.engine.indexing.vector_entries import VectorEntries, means_of
+from memsvc.engine.indexing.vector_entries import Means, VectorEntries
 from memsvc.engine.records.memory_builder import find_contradiction
 from memsvc.engine.runtime.search_priority import SearchPriority
 from memsvc.ports.indexes import PendingSearch, VectorEntry, VectorIndex
@@ -86,7 +86,7 @@ class CandidateFinder:
         if manifest is None or manifest.model != self._entries.model:
             raise BackendUnavailableError("vectors (the index is being built)")
         documents = self._store.feed.documents([seed.row for seed in seeds])
-        entries = self._entries.entries(documents, means_of(manifest))
+        entries = self._entries.entries(documents, Means.from_manifest(manifest))
         pending = [
             (seed, self._begin(seed, next(iter(entries[seed.row])), deadline))
             for seed in seeds

@@ -25,10 +25,9 @@ from memsvc.engine.history.as_of_reads import AsOfState
 from memsvc.engine.indexing.cached_embedder import CachedEmbedder
 from memsvc.engine.indexing.vector_entries import (
     EmbeddingGranularity,
+    Means,
     VectorEntries,
-    centre,
     lexical_entries,
-    means_of,
     passages_of,
 )
 from memsvc.engine.records.memory_builder import chunks_of
@@ -292,13 +291,14 @@ class AsOfVectorScorer:
         if manifest is None or manifest.model != self._embedding.model:
             return {}, True
         chosen, is_partial = self._limit_embedding(documents, first)
-        means = means_of(manifest)
+        means = Means.from_manifest(manifest)
         asked = self._embedding.query(query.text) if query.vector is None else np.asarray(query.vector, np.float32)
         hits: dict[View, list[Hit]] = {view: [] for view in manifest.views}
+        queries = {view: means.centre_query(asked, query.text, view) for view in manifest.views}
         for entries in self._entries.entries(chosen, means).values():
             for entry in entries:
                 if entry.view in hits:
-                    score = float(centre(asked, means.get(entry.view)) @ entry.vector)
+                    score = float(queries[entry.view] @ entry.vector)
                     hits[entry.view].append(Hit(entry.entry_id, score))
         return hits, is_partial
 

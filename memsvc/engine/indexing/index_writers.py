@@ -10,25 +10,29 @@ import numpy as np
 
 from memsvc.domain.diagnostics import IndexKind
 from memsvc.domain.errors import BackendUnavailableError, DimensionMismatchError
-from memsvc.domain.index_entries import Document, LexicalEntry, LexicalManifest, VectorManifest
+from memsvc.domain.index_entries import ANY_SCRIPT, Document, LexicalEntry, LexicalManifest, VectorManifest, View
 from memsvc.engine.indexing.vector_entries import (
     VIEWS,
     EmbeddingGranularity,
     EmbeddingSpace,
     EmbeddingSpaces,
+    MeanAccumulator,
     Means,
+    centred_texts,
     lexical_entries,
-    means_of,
 )
 from memsvc.engine.runtime.search_priority import SearchPriority
 from memsvc.ports.indexes import Generation, LexicalIndex, ListedEntry, VectorEntry, VectorIndex
+from memsvc.ports.models import Vector
 from memsvc.text.calibration_sentences import NEUTRAL_SENTENCES
 from memsvc.text.passages import ANALYSIS_VERSION
 
 E = TypeVar("E")
 X = TypeVar("X", bound=LexicalIndex | VectorIndex)
 MEAN_MINIMUM = 200
-"""With fewer passages the mean of neutral sentences is used."""
+"""With fewer passages of a script the mean of neutral sentences is used."""
+UNSEEDED_MINIMUM = 20
+"""Passages from which a script without neutral sentences has a mean of its own rather than that of all passages."""
 MEAN_SAMPLES = 5_000
 """More samples do not change a mean."""
 MEAN_GROWTH = 2
@@ -271,7 +275,7 @@ class VectorIndexWriter(BaseIndexWriter[VectorIndex]):
         self, manifest: VectorManifest, space: EmbeddingSpace, rows: Sequence[int], documents: Sequence[Document]
     ) -> bool:
         """Write by a manifest; return False if its generation is no longer live."""
-        entries = space.entries.entries(documents, means_of(manifest))
+        entries = space.entries.entries(documents, Means.from_manifest(manifest))
         if manifest.views != self._views:
             # The granularity changed: until the next generation is live, write the views that this one is searched by.
             entries = {row: [one for one in made if one.view in manifest.views] for row, made in entries.items()}
@@ -295,14 +299,17 @@ class VectorIndexWriter(BaseIndexWriter[VectorIndex]):
             dimension=self._embedding.dimension,
             position=position,
             views=self._views,
-            means={view: tuple(float(x) for x in mean) for view, mean in means.items()},
+            means={
+                view: {script: tuple(mean.tolist()) for script, mean in of_view.items()}
+                for view, of_view in means.items()
+            },
             mean_samples=samples,
             hnsw=self._wants_graph(),
         )
         return EntryGenerationBuilder(
             manifest.generation,
             self._index.begin(manifest),
-            lambda documents: self._entries.entries(documents, means),
+            lambda documents: self._entries.entries(documents, Means(means)),
             self._index.switch,
         )
 
@@ -314,7 +321,7 @@ class VectorIndexWriter(BaseIndexWriter[VectorIndex]):
         if self._is_outdated(manifest):
             return False
         enough = min(max(MEAN_MINIMUM, manifest.mean_samples * MEAN_GROWTH), MEAN_SAMPLES)
-        outgrown = manifest.mean_samples < enough <= total
+        outgrown = manifest.mean_samples < enough <= total or not manifest.is_centred_by_script
         crowded = self._index.unsealed_count() > max(LOOSE_MINIMUM, total * LOOSE_SHARE)
         return outgrown or crowded or (not manifest.hnsw and self._index.wants_graph())
 
@@ -326,20 +333,24 @@ class VectorIndexWriter(BaseIndexWriter[VectorIndex]):
             # refresh.
             return False
 
-    def _means(self, sample: Callable[[], Iterator[Document]], total: int) -> tuple[Means, int]:
-        if total < MEAN_MINIMUM:
-            neutral = self._embedding.passages(NEUTRAL_SENTENCES).mean(axis=0)
-            return dict.fromkeys(self._views, neutral), 0
-        sums = {view: np.zeros(self._embedding.dimension, dtype=np.float64) for view in self._views}
-        counts = dict.fromkeys(self._views, 0)
-        memories = 0
-        for batch in _batches(islice(sample(), MEAN_SAMPLES), SAMPLE_BATCH):
+    def _means(self, sample: Callable[[], Iterator[Document]], total: int) -> tuple[dict[View, dict[str, Vector]], int]:
+        accumulator, memories = MeanAccumulator(self._views, self._embedding.dimension), 0
+        sampled = sample() if total >= MEAN_MINIMUM else iter(())
+        for batch in _batches(islice(sampled, MEAN_SAMPLES), SAMPLE_BATCH):
             memories += len(batch)
-            for _, passages, vectors in self._entries.raw(batch):
-                for passage, vector in zip(passages, vectors, strict=True):
-                    sums[passage.view] += vector
-                    counts[passage.view] += 1
-        return {view: (sums[view] / max(counts[view], 1)).astype(np.float32) for view in self._views}, memories
+            for document, passages, vectors in self._entries.raw(batch):
+                texts = centred_texts(document, passages)
+                for passage, text, vector in zip(passages, texts, vectors, strict=True):
+                    accumulator.add(passage.view, text, vector)
+        means = accumulator.means(self._seed_means(), minimum=MEAN_MINIMUM, unseeded_minimum=UNSEEDED_MINIMUM)
+        return means, memories
+
+    def _seed_means(self) -> dict[str, Vector]:
+        sentences = [(script, text) for script, texts in NEUTRAL_SENTENCES.items() for text in texts]
+        vectors = self._embedding.passages([text for _, text in sentences])
+        scripts = np.array([script for script, _ in sentences])
+        seeds: dict[str, Vector] = {script: vectors[scripts == script].mean(axis=0) for script in NEUTRAL_SENTENCES}
+        return seeds | {ANY_SCRIPT: vectors.mean(axis=0)}
 
 
 def _batches(documents: Iterator[Document], size: int) -> Iterator[list[Document]]:

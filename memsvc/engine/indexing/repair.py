@@ -13,7 +13,7 @@ from memsvc.domain.index_entries import Document, ExpectedEntries, View, entry_i
 from memsvc.domain.scope import Reach
 from memsvc.engine.indexing.index_writers import IndexWriter
 from memsvc.engine.indexing.indexer import ChangeApplier
-from memsvc.engine.indexing.vector_entries import EmbeddingSpaces, lexical_entries, means_of
+from memsvc.engine.indexing.vector_entries import EmbeddingSpaces, Means, lexical_entries
 from memsvc.ports.change_feed import IndexFeed
 from memsvc.ports.indexes import LexicalIndex, VectorIndex
 
@@ -155,7 +155,7 @@ class SearchProbe:
         space = self.spaces.of(manifest)
         if manifest is None or space is None:
             return None
-        entry = space.entries.entries([document], means_of(manifest))[document.memory.row][0]
+        entry = space.entries.entries([document], Means.from_manifest(manifest))[document.memory.row][0]
         if not entry.vector.any():
             return None
         try:

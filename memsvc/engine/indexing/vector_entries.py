@@ -8,16 +8,26 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import accumulate, islice, repeat
-from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
-from memsvc.domain.index_entries import MAX_ORDINAL, Change, Document, LexicalEntry, VectorManifest, View, entry_id
+from memsvc.domain.index_entries import (
+    ANY_SCRIPT,
+    MAX_ORDINAL,
+    Change,
+    Document,
+    LexicalEntry,
+    VectorManifest,
+    View,
+    entry_id,
+)
 from memsvc.domain.memory import Layer, Memory, Status
 from memsvc.engine.indexing.cached_embedder import CachedEmbedder
 from memsvc.engine.runtime.search_priority import SearchPriority
 from memsvc.ports.indexes import VectorEntry
 from memsvc.ports.models import Vector, Vectors
+from memsvc.text.analysis import Script, script_of
 from memsvc.text.passages import lexical_terms, passage, previous_line
 from memsvc.text.sentences import merge_sentences
 
@@ -161,11 +171,9 @@ class VectorEntries:
             BackendUnavailableError: The embedder cannot be reached.
         """
         todo, vectors = self._all(documents)
-        # Centre all vectors of a view at once: one by one took ten times as long as the rest.
-        views = np.array([passage.view for _, passages in todo for passage in passages], dtype=np.int8)
-        moved = np.empty(vectors.shape, dtype=np.float32)
-        for view in View:
-            moved[views == view] = centre(vectors[views == view], means.get(view))
+        views = [passage.view for _, passages in todo for passage in passages]
+        texts = [text for document, passages in todo for text in centred_texts(document, passages)]
+        moved = means.centre_passages(vectors, views, texts)
         rows = iter(moved)
         return {document.memory.row: _entries(document, passages, rows) for document, passages in todo}
 
@@ -220,6 +228,15 @@ class VectorEntries:
         return _has_vector(document, self._embedding.model, self._embedding.dimension)
 
 
+def centred_texts(document: Document, passages: Sequence[Passage]) -> list[str]:
+    """Return the text of each passage whose script decides the mean: content, without dates and names of speakers."""
+    chunks = document.chunks
+    return [
+        chunks[one.ordinal].text if one.view is View.CHUNK and one.ordinal < len(chunks) else document.memory.content
+        for one in passages
+    ]
+
+
 def _has_vector(document: Document, model: str, dimension: int) -> bool:
     return document.given_model == model and len(document.given_vector) == _FLOAT_BYTES * dimension
 
@@ -259,22 +276,100 @@ class EmbeddingSpaces:
         return None
 
 
-# Centring subtracts the mean of the space before the cosine, which spreads vectors that an embedder crowds together.
+# Centring subtracts the mean of the language before the cosine. An embedder crowds the vectors of each language into a
+# narrow cone of its own: without that mean, a passage is nearer to any passage of its language than to its translation.
 
 
-Means: TypeAlias = Mapping[View, Vector]
+_SCRIPTS = tuple(Script)
+_NUMBERS = {script: number for number, script in enumerate(_SCRIPTS)}
 
 
-def means_of(manifest: VectorManifest) -> Means:
-    """Return the means of a manifest as arrays, without views that have none."""
-    return {view: np.array(mean, dtype=np.float32) for view, mean in manifest.means.items() if mean}
+class Means:
+    """The means of a generation, for each view and script."""
+
+    def __init__(self, means: Mapping[View, Mapping[str, Vector]]) -> None:
+        """Take for each view the means by script; `ANY_SCRIPT` holds that of scripts without one of their own.
+
+        A view without means is not centred.
+        """
+        self._means = {
+            view: np.stack([of_view.get(script, of_view[ANY_SCRIPT]) for script in (*_SCRIPTS, ANY_SCRIPT)])
+            for view, of_view in means.items()
+            if of_view
+        }
+
+    @classmethod
+    def from_manifest(cls, manifest: VectorManifest) -> Means:
+        """Return the means that a generation was built with."""
+        return cls(
+            {
+                view: {script: np.array(mean, dtype=np.float32) for script, mean in of_view.items()}
+                for view, of_view in manifest.means.items()
+            }
+        )
+
+    def centre_query(self, vector: Vector, text: str, view: View) -> Vector:
+        """Return the vector of a query, centred by the mean of the script of *text*.
+
+        Without a text it is centred by the nearest mean: an embedder tells languages apart. Shape [dimension], unit
+        length; a zero vector stays zero if there is no mean.
+        """
+        means = self._means.get(view)
+        if means is None:
+            return _scale_to_unit(vector)
+        row = _NUMBERS[script_of(text)] if text else int(np.argmax(_scale_to_unit(means) @ vector))
+        return _scale_to_unit(vector - means[row])
+
+    def centre_passages(self, vectors: Vectors, views: Sequence[View], texts: Sequence[str]) -> Vectors:
+        """Return the vectors of passages, shape [n, dimension], each centred by the mean of its view and script."""
+        # All vectors of a view at once: one by one takes ten times as long.
+        of_views: NDArray[np.int8] = np.array(views, dtype=np.int8)
+        numbers = np.array([_NUMBERS[script_of(text)] for text in texts], dtype=np.intp)
+        moved = np.array(vectors, dtype=np.float32)
+        for view, means in self._means.items():
+            chosen = of_views == view
+            moved[chosen] -= means[numbers[chosen]]
+        return _scale_to_unit(moved)
 
 
-def centre(vectors: Vectors, mean: Vector | None) -> Vectors:
-    """Return normalise(v - mean) for each row, or normalise(v) without a mean; a zero row stays zero."""
-    moved = vectors if mean is None else vectors - mean
-    lengths = np.linalg.norm(moved, axis=-1, keepdims=True)
-    return np.ascontiguousarray(moved / np.where(lengths == 0.0, 1.0, lengths), dtype=np.float32)
+def _scale_to_unit(vectors: Vectors) -> Vectors:
+    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    return np.ascontiguousarray(vectors / np.where(lengths == 0.0, 1.0, lengths), dtype=np.float32)
+
+
+class MeanAccumulator:
+    """Sums of raw vectors by view and script, from which the means of a generation are computed."""
+
+    def __init__(self, views: Sequence[View], dimension: int) -> None:
+        self._sums = {view: np.zeros((len(_SCRIPTS), dimension), dtype=np.float64) for view in views}
+        self._counts = {view: np.zeros(len(_SCRIPTS), dtype=np.int64) for view in views}
+
+    def add(self, view: View, text: str, vector: Vector) -> None:
+        """Add the raw vector of a passage of *text*."""
+        number = _NUMBERS[script_of(text)]
+        self._sums[view][number] += vector
+        self._counts[view][number] += 1
+
+    def means(
+        self, seeds: Mapping[str, Vector], *, minimum: int, unseeded_minimum: int
+    ) -> dict[View, dict[str, Vector]]:
+        """Return the means of each view: of the scripts with enough passages, of the seeds, and of all passages.
+
+        Args:
+            seeds: Means of scripts that hold until a script has *minimum* passages; `ANY_SCRIPT` if there are none.
+            minimum: Passages that replace the seed of a script by their own mean.
+            unseeded_minimum: Passages from which a script without a seed has a mean of its own.
+        """
+        found: dict[View, dict[str, Vector]] = {}
+        for view, sums in self._sums.items():
+            counts, own = self._counts[view], dict(seeds)
+            if total := counts.sum():
+                own[ANY_SCRIPT] = (sums.sum(axis=0) / total).astype(np.float32)
+            for script, summed, count in zip(_SCRIPTS, sums, counts, strict=True):
+                if count >= (minimum if script in seeds else unseeded_minimum):
+                    own[script] = (summed / count).astype(np.float32)
+            found[view] = own
+        return found
 
 
 # Prefetching embeds the next batches while earlier ones are written: embedding takes most of the time.

@@ -24,7 +24,7 @@ from memsvc.domain.index_entries import Chunk, Hit, VectorManifest, View
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach
 from memsvc.domain.search import FailedRetriever, FusionMethod, Mode, Retriever, SearchQuery
-from memsvc.engine.indexing.vector_entries import EmbeddingSpace, EmbeddingSpaces, Means, centre, means_of
+from memsvc.engine.indexing.vector_entries import EmbeddingSpace, EmbeddingSpaces, Means
 from memsvc.ports.candidates import Candidates, Rows
 from memsvc.ports.indexes import LexicalIndex, PendingSearch, VectorIndex
 from memsvc.ports.metadata import MemoryReads
@@ -234,7 +234,7 @@ class DenseRetriever:
         self._vectors = vectors
         self._spaces = spaces
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix="embed")
-        self._means: tuple[VectorManifest | None, Means] = (None, {})
+        self._means: tuple[VectorManifest | None, Means] = (None, Means({}))
 
     def close(self) -> None:
         """Shut down the threads."""
@@ -318,7 +318,7 @@ class DenseRetriever:
         means = self._means_of(manifest)
         pending = {
             view: self._vectors.begin_search(
-                centre(query_vector.vector, means.get(view)),
+                means.centre_query(query_vector.vector, asked.query.text, view),
                 view=view,
                 reach=asked.reach,
                 where=where,
@@ -332,7 +332,7 @@ class DenseRetriever:
     def _means_of(self, manifest: VectorManifest) -> Means:
         known, means = self._means
         if known is not manifest:
-            means = means_of(manifest)
+            means = Means.from_manifest(manifest)
             self._means = (manifest, means)
         return means
 

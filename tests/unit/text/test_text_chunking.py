@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from memsvc.text.analysis import Script
 from memsvc.text.calibration_sentences import NEUTRAL_SENTENCES
 from memsvc.text.chunking import ChunkPiece, chunk, count_tokens
 
-ENGLISH = " ".join(NEUTRAL_SENTENCES[:24])
-CHINESE = "".join(NEUTRAL_SENTENCES[24:])
+ENGLISH = " ".join(NEUTRAL_SENTENCES[Script.LATIN])
+CHINESE = "".join(NEUTRAL_SENTENCES[Script.HAN])
 
 LINES = st.sampled_from(
     [

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memsvc.text.analysis import is_han
+from memsvc.text.analysis import Script, is_han, script_of
 from memsvc.text.calibration_sentences import NEUTRAL_SENTENCES
 from memsvc.text.sentences import merge_sentences, sentences
 
@@ -45,7 +45,7 @@ def test_sentences_lose_nothing_but_white_space(text: str) -> None:
 
 def test_english_sentences_merge_until_long_enough() -> None:
     """Neighbours are joined up to 80 characters; nothing is left short when there is enough text."""
-    merged = merge_sentences(" ".join(NEUTRAL_SENTENCES[:24]))
+    merged = merge_sentences(" ".join(NEUTRAL_SENTENCES[Script.LATIN]))
 
     assert len(merged) > 1
     assert all(len(sentence) >= 80 for sentence in merged)
@@ -53,7 +53,7 @@ def test_english_sentences_merge_until_long_enough() -> None:
 
 def test_chinese_sentences_merge_at_half_the_length() -> None:
     """Han text is long enough at 40 characters."""
-    merged = merge_sentences("".join(NEUTRAL_SENTENCES[24:]))
+    merged = merge_sentences("".join(NEUTRAL_SENTENCES[Script.HAN]))
 
     assert len(merged) > 5
     assert all(40 <= len(sentence) < 120 for sentence in merged)
@@ -70,9 +70,10 @@ def test_short_rest_joins_the_last_sentence() -> None:
 
 def test_neutral_sentences_are_48_in_two_languages() -> None:
     """The cold-start mean rests on 24 English and 24 Chinese sentences, each one sentence and no two alike."""
-    assert len(set(NEUTRAL_SENTENCES)) == 48
-    assert [is_han(sentence) for sentence in NEUTRAL_SENTENCES] == [False] * 24 + [True] * 24
-    assert all(sentences(sentence) == [sentence] for sentence in NEUTRAL_SENTENCES)
+    for script, texts in NEUTRAL_SENTENCES.items():
+        assert len(set(texts)) == 24
+        assert {script_of(text) for text in texts} == {script}
+        assert all(sentences(text) == [text] for text in texts)
 
 
 @pytest.mark.parametrize(

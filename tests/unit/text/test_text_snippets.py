@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memsvc.text.analysis import query_terms, terms
+from memsvc.text.analysis import Script, query_terms, terms
 from memsvc.text.calibration_sentences import NEUTRAL_SENTENCES
 from memsvc.text.snippets import Snippet, snippet
 
-ENGLISH = "\n".join(NEUTRAL_SENTENCES[:24])
-CHINESE = "\n".join(NEUTRAL_SENTENCES[24:])
+ENGLISH = "\n".join(NEUTRAL_SENTENCES[Script.LATIN])
+CHINESE = "\n".join(NEUTRAL_SENTENCES[Script.HAN])
 
 
 def marked(found: Snippet) -> list[str]:
