@@ -13,6 +13,7 @@ from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types_pb
 from tests.bench.conversations import ADVERSARIAL, Conversation, Probe, Said, digest, read_conversations
+from tests.bench.cross_language import PAIRS, cross_language
 from tests.bench.requests import scope, timestamp
 from tests.bench.results import Report, Row, Target, at_least
 from tests.bench.scoring import DEPTH, Scores
@@ -25,6 +26,7 @@ _BATCH = 100
 _TARGETS: Mapping[str, Mapping[str, float]] = {
     "en": {"recall@10": 0.77, "MRR": 0.59},
     "zh": {"recall@5": 0.85},
+    "cross": {"recall@10": 0.9, "MRR": 0.75},
 }
 
 _WEIGHTED = search_pb.FUSION_METHOD_WEIGHTED
@@ -61,6 +63,7 @@ async def measure_quality(plan: Plan, report: Report, told: Callable[[str, int],
     files = [(path, read_conversations(path)) for path in plan.data]
     if plan.is_quick:
         files = [(path, conversations[:1]) for path, conversations in files]
+    files = [(PAIRS, [cross_language()]), *files]
     with TemporaryDirectory(prefix="memsvc-bench-") as folder:
         async with running_server(Path(folder) / "data", plan.server) as server:
             lines = sum(len(one.lines) for _, conversations in files for one in conversations)
@@ -74,7 +77,7 @@ async def measure_quality(plan: Plan, report: Report, told: Callable[[str, int],
             await settled(server)
             for ranking in plan.rankings:
                 await _ask_all(server, loaded, ranking, report, told)
-    report.notes += [f"{path.name}: {digest(path)}" for path in plan.data]
+    report.notes += [f"{path.name}: {digest(path)}" for path, _ in files]
 
 
 async def _load(server: Server, conversation: Conversation, step: Callable[[], None]) -> dict[str, str]:

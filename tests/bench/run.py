@@ -97,10 +97,10 @@ async def run(plan: Plan, report: Report, console: Console) -> None:
             step = screen.stage("editing files")
             report.add(*await measure_editing(plan))
             step()
-        if "quality" in plan.parts and plan.data:
+        if "quality" in plan.parts:
             await measure_quality(plan, report, screen.stage)
     if "quality" in plan.parts and not plan.data:
-        report.notes.append("No data file was given (--data), so retrieval quality was not measured.")
+        report.notes.append("No data file was given (--data): quality is that of the questions across languages alone.")
 
 
 def _sizes(plan: Plan) -> tuple[int, ...]:

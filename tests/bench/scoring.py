@@ -19,6 +19,7 @@ class Scores:
     recall_at_10: float
     recall_at_20: float
     hit_at_1: float
+    hit_at_5: float
     mrr: float
     ndcg_at_10: float
 
@@ -37,6 +38,7 @@ class Scores:
             recall_at_10=at_10,
             recall_at_20=at_20,
             hit_at_1=float(bool(ranks) and ranks[0] == 1),
+            hit_at_5=float(bool(ranks) and ranks[0] <= 5),
             mrr=1.0 / ranks[0] if ranks else 0.0,
             ndcg_at_10=gains / ideal,
         )
