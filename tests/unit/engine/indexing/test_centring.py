@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from memsvc.bootstrap.app import running
+from memsvc.domain.clock import Deadline
 from memsvc.domain.index_entries import ANY_SCRIPT, VectorManifest, View, content_of, manifest_of
+from memsvc.domain.scope import Scope
+from memsvc.domain.search import Mode, SearchQuery
+from memsvc.domain.write_requests import Draft, WaitFor, WriteOptions
 from memsvc.engine.indexing.vector_entries import MeanAccumulator, Means
+from memsvc.settings import load_settings
 from memsvc.text.analysis import Script
+from tests.support.http_stub import Endpoint
+from tests.support.openai_embeddings_stub import DIMENSION
+from tests.support.sqlite_store import SQLITE
+from tests.support.until import until
 
 HAN, ENGLISH, RUSSIAN = "天气很好", "The weather is fine.", "Погода хорошая."
 
@@ -87,3 +99,34 @@ def test_a_manifest_of_an_earlier_version_is_read_with_its_single_mean() -> None
     assert manifest.is_centred_by_script
     assert read.means == {View.CHUNK: {ANY_SCRIPT: (1.0, 2.0)}, View.WINDOW: {}}
     assert not read.is_centred_by_script
+
+
+def test_a_generation_of_an_earlier_version_is_rebuilt_without_embedding_anything_again(
+    tmp_path: Path, endpoint: Endpoint
+) -> None:
+    """It is searched by its single mean until then."""
+    scope, manifest_file = Scope("ada"), tmp_path / "vectors" / "manifest.json"
+    told = {"base_url": endpoint.url, "model": "m", "dimensions": DIMENSION}
+    settings = load_settings(
+        data_dir=tmp_path,
+        metadata=SQLITE,
+        lexical={"backend": "in-memory"},
+        embedder={"backend": "openai", "options": told},
+        indexing={"upkeep_seconds": 0.05},
+    )
+    with running(settings) as application:
+        for content in (ENGLISH, HAN, RUSSIAN):
+            application.memory_creator.create(scope, Draft(content=content), WriteOptions(wait_for=WaitFor.INDEXED))
+    manifest = json.loads(manifest_file.read_text(encoding="utf-8"))
+    manifest["means"] = {view: of_view[ANY_SCRIPT] for view, of_view in manifest["means"].items()}
+    manifest_file.write_text(json.dumps(manifest), encoding="utf-8")
+    endpoint.asked.clear()
+
+    with running(settings) as application:
+        found = [hit.memory.content for hit in application.search.search(SearchQuery(scope, HAN), Deadline()).hits]
+        until(lambda: Script.HAN in json.loads(manifest_file.read_text(encoding="utf-8"))["means"]["CHUNK"])
+        again = application.search.search(SearchQuery(scope, HAN, mode=Mode.SEMANTIC), Deadline()).hits
+
+    assert found[0] == again[0].memory.content == HAN
+    assert json.loads(manifest_file.read_text(encoding="utf-8"))["generation"] == manifest["generation"] + 1
+    assert [asked["input"] for asked in endpoint.asked] == [[HAN]]
