@@ -207,18 +207,22 @@ class MemoryMethods(ScopedMethods):
         key: str = "",
         revision: int = 0,
         as_of: AsOf | None = None,
+        fields: Sequence[str] = (),
         timeout: float | None = None,
     ) -> types_pb.Memory:
         """Return one memory by its id, or without an id by its key in the client's project.
 
-        With *revision* or *as_of* it is returned as it was.
+        With *revision* or *as_of* it is returned as it was; with *fields* only these fields of Memory are set.
 
         Raises:
             MemsvcCallError: NOT_FOUND, the scope sees no such memory, or it has no such revision.
         """
         moment = to_proto.as_of_to_proto(as_of)
-        by_id = memory_pb.GetMemoryRequest(scope=self.scope, id=memory_id, revision=revision, as_of=moment)
-        by_key = memory_pb.GetMemoryRequest(scope=self.scope, key=key, revision=revision, as_of=moment)
+        mask = FieldMask(paths=fields)
+        by_id = memory_pb.GetMemoryRequest(
+            scope=self.scope, id=memory_id, revision=revision, as_of=moment, read_mask=mask
+        )
+        by_key = memory_pb.GetMemoryRequest(scope=self.scope, key=key, revision=revision, as_of=moment, read_mask=mask)
         reply = await self._remote.unary(self._remote.memories.GetMemory, by_id if memory_id else by_key, timeout)
         return reply.memory
 
@@ -226,10 +230,14 @@ class MemoryMethods(ScopedMethods):
         self,
         memory_ids: Sequence[str],
         *,
+        fields: Sequence[str] = (),
         timeout: float | None = None,
     ) -> memory_pb.BatchGetMemoriesResponse:
-        """Return up to 1 000 memories in the order of their ids, and the ids that the scope does not see."""
-        request = memory_pb.BatchGetMemoriesRequest(scope=self.scope, ids=memory_ids)
+        """Return up to 1 000 memories in the order of their ids, and the ids that the scope does not see.
+
+        With *fields* only these fields of Memory are set.
+        """
+        request = memory_pb.BatchGetMemoriesRequest(scope=self.scope, ids=memory_ids, read_mask=FieldMask(paths=fields))
         return await self._remote.unary(self._remote.memories.BatchGetMemories, request, timeout)
 
     async def search(
@@ -266,11 +274,12 @@ class MemoryMethods(ScopedMethods):
         order_by: str = "",
         page_size: int = 0,
         as_of: AsOf | None = None,
+        fields: Sequence[str] = (),
         timeout: float | None = None,
     ) -> AsyncGenerator[types_pb.Memory, None]:
         """Yield the memories that match, newest first unless *order_by* says otherwise, fetching page by page.
 
-        With *as_of* they are those of another moment, as they were.
+        With *as_of* they are those of another moment, as they were; with *fields* only these fields of Memory are set.
         """
         request = memory_pb.ListMemoriesRequest(
             scope=self.scope,
@@ -278,6 +287,7 @@ class MemoryMethods(ScopedMethods):
             order_by=order_by,
             page_size=page_size,
             as_of=to_proto.as_of_to_proto(as_of),
+            read_mask=FieldMask(paths=fields),
         )
         async for page in self._remote.pages(self._remote.memories.ListMemories, request, timeout):
             for memory in page.memories:

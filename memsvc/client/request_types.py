@@ -196,7 +196,7 @@ class Filters(TypedDict, total=False):
 
 
 class SearchOptions(TypedDict, total=False):
-    """Options of a search, as SearchRequest in search_service.proto."""
+    """Options of a search, as SearchRequest in search_service.proto; *fields* are the paths of its read_mask."""
 
     mode: SearchMode
     limit: int
@@ -213,6 +213,7 @@ class SearchOptions(TypedDict, total=False):
     reranking: search_pb.Reranking
     include_files: bool
     explain: bool
+    fields: Sequence[str]
     as_of: AsOf
     page_token: str
     consistency_token: str

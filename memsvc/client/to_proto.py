@@ -7,6 +7,7 @@ from datetime import date, datetime, timedelta
 from typing import Any, Protocol, cast
 
 from google.protobuf.duration_pb2 import Duration
+from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.struct_pb2 import NULL_VALUE, Struct, Value
 from google.protobuf.timestamp_pb2 import Timestamp
 
@@ -254,6 +255,8 @@ def search_to_proto(scope: types_pb.Scope, query: str, options: SearchOptions) -
         values["time_range"] = time_range_to_proto("time_range", values["time_range"])
     if "as_of" in values:
         values["as_of"] = as_of_to_proto(values["as_of"])
+    if "fields" in values:
+        values["read_mask"] = FieldMask(paths=values.pop("fields"))
     return search_pb.SearchRequest(scope=scope, query=query, **values)
 
 

@@ -41,7 +41,7 @@ _CONSISTENCY_TAG, _LIST_TAG, _SEARCH_TAG, _CONTEXT_TAG = b"\x01", b"\x02", b"\x0
 _CONFLICTS_TAG = b"\x10"
 _DIGEST_BYTES = 8
 _MAX_POSITION = 2**63 - 1
-PAGE_FIELDS = ("page_size", "page_token")
+PAGE_FIELDS = ("page_size", "page_token", "read_mask")
 """The fields that may differ between the pages of one list."""
 
 
@@ -50,7 +50,8 @@ def digest(request: Message, *, without: Iterable[str] = PAGE_FIELDS) -> bytes:
     copy = type(request)()
     copy.CopyFrom(request)
     for name in without:
-        copy.ClearField(name)
+        if name in copy.DESCRIPTOR.fields_by_name:
+            copy.ClearField(name)
     kind = type(request).DESCRIPTOR.full_name.encode()
     return blake2b(kind + b"\0" + copy.SerializeToString(deterministic=True), digest_size=_DIGEST_BYTES).digest()
 

@@ -873,6 +873,7 @@ class GetMemoryRequest(_message.Message):
     INCLUDE_CHAIN_FIELD_NUMBER: _builtins.int
     REVISION_FIELD_NUMBER: _builtins.int
     AS_OF_FIELD_NUMBER: _builtins.int
+    READ_MASK_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """id is the UUID of the memory. The lookup covers the scope's project and the global memories."""
     key: _builtins.str
@@ -895,6 +896,12 @@ class GetMemoryRequest(_message.Message):
         count as an access. Unset: the present state.
         """
 
+    @_builtins.property
+    def read_mask(self) -> _field_mask_pb2.FieldMask:
+        """read_mask selects the fields of the returned memories, as names in Memory, such as "id" and "content"; other
+        fields are left empty. Unset: all fields.
+        """
+
     def __init__(
         self,
         *,
@@ -904,10 +911,11 @@ class GetMemoryRequest(_message.Message):
         include_chain: _builtins.bool = ...,
         revision: _builtins.int = ...,
         as_of: _types_pb2.AsOf | None = ...,
+        read_mask: _field_mask_pb2.FieldMask | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "by", b"by", "id", b"id", "key", b"key", "scope", b"scope"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "by", b"by", "id", b"id", "key", b"key", "read_mask", b"read_mask", "scope", b"scope"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "by", b"by", "id", b"id", "include_chain", b"include_chain", "key", b"key", "revision", b"revision", "scope", b"scope"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "by", b"by", "id", b"id", "include_chain", b"include_chain", "key", b"key", "read_mask", b"read_mask", "revision", b"revision", "scope", b"scope"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType_by: _TypeAlias = _typing.Literal["id", "key"]  # noqa: Y015
     _WhichOneofArgType_by: _TypeAlias = _typing.Literal["by", b"by"]  # noqa: Y015
@@ -959,6 +967,7 @@ class BatchGetMemoriesRequest(_message.Message):
 
     SCOPE_FIELD_NUMBER: _builtins.int
     IDS_FIELD_NUMBER: _builtins.int
+    READ_MASK_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
         """scope selects the memories that are visible: see Scope."""
@@ -967,15 +976,22 @@ class BatchGetMemoriesRequest(_message.Message):
     def ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """ids are the UUIDs of the memories. 1 to 1 000. A repeated id is returned once, at its first place."""
 
+    @_builtins.property
+    def read_mask(self) -> _field_mask_pb2.FieldMask:
+        """read_mask selects the fields of the returned memories, as names in Memory, such as "id" and "content"; other
+        fields are left empty. Unset: all fields.
+        """
+
     def __init__(
         self,
         *,
         scope: _types_pb2.Scope | None = ...,
         ids: _abc.Iterable[_builtins.str] | None = ...,
+        read_mask: _field_mask_pb2.FieldMask | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["scope", b"scope"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["read_mask", b"read_mask", "scope", b"scope"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["ids", b"ids", "scope", b"scope"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ids", b"ids", "read_mask", b"read_mask", "scope", b"scope"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1028,6 +1044,7 @@ class ListMemoriesRequest(_message.Message):
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     AS_OF_FIELD_NUMBER: _builtins.int
+    READ_MASK_FIELD_NUMBER: _builtins.int
     order_by: _builtins.str
     """order_by is a field and a direction: create_time, update_time, access_time, event_time, importance or access_count,
     then "asc" (also when left out) or "desc". Empty: "create_time desc". Ties are ordered by id in the same direction.
@@ -1053,6 +1070,12 @@ class ListMemoriesRequest(_message.Message):
         were. With known_time the cost grows with the number of memories that changed since. Unset: now.
         """
 
+    @_builtins.property
+    def read_mask(self) -> _field_mask_pb2.FieldMask:
+        """read_mask selects the fields of the returned memories, as names in Memory, such as "id" and "content"; other
+        fields are left empty. It may change from page to page. Unset: all fields.
+        """
+
     def __init__(
         self,
         *,
@@ -1062,10 +1085,11 @@ class ListMemoriesRequest(_message.Message):
         page_size: _builtins.int = ...,
         page_token: _builtins.str = ...,
         as_of: _types_pb2.AsOf | None = ...,
+        read_mask: _field_mask_pb2.FieldMask | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "filter", b"filter", "scope", b"scope"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "filter", b"filter", "read_mask", b"read_mask", "scope", b"scope"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "filter", b"filter", "order_by", b"order_by", "page_size", b"page_size", "page_token", b"page_token", "scope", b"scope"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "filter", b"filter", "order_by", b"order_by", "page_size", b"page_size", "page_token", b"page_token", "read_mask", b"read_mask", "scope", b"scope"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -6,6 +6,7 @@ isort:skip_file
 from collections import abc as _abc
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import duration_pb2 as _duration_pb2
+from google.protobuf import field_mask_pb2 as _field_mask_pb2
 from google.protobuf import message as _message
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
@@ -659,6 +660,7 @@ class SearchRequest(_message.Message):
     DIVERSITY_FIELD_NUMBER: _builtins.int
     COLLAPSING_FIELD_NUMBER: _builtins.int
     RERANKING_FIELD_NUMBER: _builtins.int
+    READ_MASK_FIELD_NUMBER: _builtins.int
     query: _builtins.str
     """query is the text to search for, in any language; it is plain text without operators. At most 8 192 characters.
     White space alone counts as empty. Empty: search by vector or keywords.
@@ -751,6 +753,12 @@ class SearchRequest(_message.Message):
         diversity.
         """
 
+    @_builtins.property
+    def read_mask(self) -> _field_mask_pb2.FieldMask:
+        """read_mask selects the fields of Hit.memory, as names in Memory, such as "id" and "content"; other fields are left
+        empty. Fields of Hit beside the memory are not affected. It may change from page to page. Unset: all fields.
+        """
+
     def __init__(
         self,
         *,
@@ -774,10 +782,11 @@ class SearchRequest(_message.Message):
         diversity: Global___Diversity | None = ...,
         collapsing: Global___Collapsing | None = ...,
         reranking: Global___Reranking | None = ...,
+        read_mask: _field_mask_pb2.FieldMask | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "collapsing", b"collapsing", "diversity", b"diversity", "filter", b"filter", "fusion", b"fusion", "reranking", b"reranking", "scope", b"scope", "time_range", b"time_range", "weighting", b"weighting"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "collapsing", b"collapsing", "diversity", b"diversity", "filter", b"filter", "fusion", b"fusion", "read_mask", b"read_mask", "reranking", b"reranking", "scope", b"scope", "time_range", b"time_range", "weighting", b"weighting"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "collapsing", b"collapsing", "consistency_token", b"consistency_token", "diversity", b"diversity", "explain", b"explain", "filter", b"filter", "fusion", b"fusion", "include_files", b"include_files", "keywords", b"keywords", "limit", b"limit", "min_score", b"min_score", "mode", b"mode", "page_token", b"page_token", "query", b"query", "reranking", b"reranking", "scope", b"scope", "snippet_chars", b"snippet_chars", "time_range", b"time_range", "vector", b"vector", "weighting", b"weighting"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "collapsing", b"collapsing", "consistency_token", b"consistency_token", "diversity", b"diversity", "explain", b"explain", "filter", b"filter", "fusion", b"fusion", "include_files", b"include_files", "keywords", b"keywords", "limit", b"limit", "min_score", b"min_score", "mode", b"mode", "page_token", b"page_token", "query", b"query", "read_mask", b"read_mask", "reranking", b"reranking", "scope", b"scope", "snippet_chars", b"snippet_chars", "time_range", b"time_range", "vector", b"vector", "weighting", b"weighting"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1306,6 +1315,7 @@ class SearchAllRequest(_message.Message):
     INCLUDE_FILES_FIELD_NUMBER: _builtins.int
     CONSISTENCY_TOKEN_FIELD_NUMBER: _builtins.int
     SNIPPET_CHARS_FIELD_NUMBER: _builtins.int
+    READ_MASK_FIELD_NUMBER: _builtins.int
     query: _builtins.str
     """query is the text to search for, in any language; it is plain text without operators. 1 to 8 192 characters, not
     white space alone. Query words that no file contains do not exclude a file that contains the others.
@@ -1334,6 +1344,10 @@ class SearchAllRequest(_message.Message):
         files, too. Unset: the same default.
         """
 
+    @_builtins.property
+    def read_mask(self) -> _field_mask_pb2.FieldMask:
+        """read_mask selects the fields of Hit.memory, as names in Memory; other fields are left empty. Unset: all fields."""
+
     def __init__(
         self,
         *,
@@ -1345,10 +1359,11 @@ class SearchAllRequest(_message.Message):
         include_files: _builtins.bool = ...,
         consistency_token: _builtins.str = ...,
         snippet_chars: _builtins.int = ...,
+        read_mask: _field_mask_pb2.FieldMask | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter", "scope", b"scope"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["filter", b"filter", "read_mask", b"read_mask", "scope", b"scope"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["consistency_token", b"consistency_token", "filter", b"filter", "groups", b"groups", "include_files", b"include_files", "limit", b"limit", "query", b"query", "scope", b"scope", "snippet_chars", b"snippet_chars"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["consistency_token", b"consistency_token", "filter", b"filter", "groups", b"groups", "include_files", b"include_files", "limit", b"limit", "query", b"query", "read_mask", b"read_mask", "scope", b"scope", "snippet_chars", b"snippet_chars"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.duration_pb2 import Duration
+from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.struct_pb2 import Struct, Value
 from google.protobuf.timestamp_pb2 import Timestamp
 
@@ -200,6 +201,12 @@ class RequestDecoder:
             if fault := text_fault(value, most=most, least=least):
                 self.add(f"{field}[{index}]", fault)
         return tuple(dict.fromkeys(values))
+
+    def read_mask(self, mask: FieldMask) -> None:
+        """Check the names of the fields of memories that a response is to contain."""
+        for index, path in enumerate(mask.paths):
+            if path not in types_pb.Memory.DESCRIPTOR.fields_by_name:
+                self.add(f"read_mask.paths[{index}]", "must be the name of a field of Memory, such as 'content'")
 
     def uuid(self, field: str, value: str) -> str:
         """Return an id in lower case, as it is stored."""

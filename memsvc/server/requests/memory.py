@@ -184,6 +184,7 @@ def get_memory_request(message: memory_pb.GetMemoryRequest, *, now: datetime) ->
     if message.revision and message.HasField("as_of"):
         decoder.add("as_of", "must not be given together with revision")
     as_of = decode_as_of(decoder, message.as_of, now)
+    decoder.read_mask(message.read_mask)
     decoder.finish()
     return GetMemory(scope, memory.id, memory.key, message.revision, as_of)
 
@@ -195,6 +196,7 @@ def batch_get_memories_request(message: memory_pb.BatchGetMemoriesRequest) -> tu
     if not message.ids:
         decoder.count("ids", message.ids, least=1, most=limits.BATCH)
     ids = decoder.uuids("ids", message.ids, count=limits.BATCH)
+    decoder.read_mask(message.read_mask)
     decoder.finish()
     return scope, ids
 
@@ -225,6 +227,7 @@ def list_memories_request(message: memory_pb.ListMemoriesRequest, *, now: dateti
         after=decoder.list_cursor(message),
         known_time=None if as_of is None else as_of.known_time,
     )
+    decoder.read_mask(message.read_mask)
     decoder.finish()
     return request
 

@@ -35,7 +35,7 @@ BOOST_MAX = 2.0
 MMR_LAMBDA = 0.7
 COLLAPSE_THRESHOLD = 0.85
 RERANK_DEPTH = 20
-PAGED_FIELDS = ("limit", "page_token", "consistency_token", "explain")
+PAGED_FIELDS = ("limit", "page_token", "consistency_token", "explain", "read_mask")
 """The fields that may differ between the pages of one search."""
 RELEVANT_LIMIT = 50
 SHARES_TOLERANCE = 0.001
@@ -105,6 +105,7 @@ def search_request(
         position=decoder.position(message.consistency_token),
         known_time=None if as_of is None else as_of.known_time,
     )
+    decoder.read_mask(message.read_mask)
     decoder.finish()
     return query
 
@@ -143,6 +144,7 @@ def search_all_request(
         weighting=weighting,
         position=decoder.position(message.consistency_token),
     )
+    decoder.read_mask(message.read_mask)
     decoder.finish()
     return GlobalQuery(
         scope=scope,

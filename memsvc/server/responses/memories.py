@@ -9,9 +9,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 from google.protobuf.duration_pb2 import Duration
+from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.struct_pb2 import NULL_VALUE, ListValue, Struct, Value
 from google.protobuf.timestamp_pb2 import Timestamp
 
@@ -68,6 +69,16 @@ def fill_memory(message: types_pb.Memory, memory: Memory) -> None:
     _fill_texts(message, memory)
     _fill_lists(message, memory)
     _fill_optional(message, memory)
+
+
+def apply_read_mask(memories: Iterable[types_pb.Memory], mask: FieldMask) -> None:
+    """Clear the fields of filled messages that a mask does not name; an empty mask names all."""
+    if not mask.paths:
+        return
+    omitted: set[Any] = {field.name for field in types_pb.Memory.DESCRIPTOR.fields}.difference(mask.paths)
+    for memory in memories:
+        for name in omitted:
+            memory.ClearField(name)
 
 
 def fill_scope(message: types_pb.Scope, scope: Scope) -> None:

@@ -31,7 +31,7 @@ from memsvc.server.enums import (
 from memsvc.server.requests.memory_fields import file_ref_from_proto
 from memsvc.server.requests.search import search_digest
 from memsvc.server.responses.file import fill_resolved
-from memsvc.server.responses.memories import fill_memory, fill_occurrence, seconds_to_proto
+from memsvc.server.responses.memories import apply_read_mask, fill_memory, fill_occurrence, seconds_to_proto
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types_pb
 
@@ -53,6 +53,7 @@ def fill_search_response(
     response.candidate_count = reply.total_candidates
     for hit in reply.hits:
         _fill_hit(response.hits.add(), hit, include_files=request.include_files)
+    apply_read_mask((hit.memory for hit in response.hits), request.read_mask)
     response.degraded.extend(_degraded(reply.degraded))
     for one in reply.skipped:
         response.skipped.add(stage=REFINEMENT_STAGES[one.stage.upper()], reason=DEGRADATION_REASONS[one.reason])
@@ -65,15 +66,16 @@ def fill_search_response(
 
 
 def search_all_response(
-    reply: GlobalReply, query: SearchQuery | None, resolver: FileRefResolver, *, include_files: bool
+    reply: GlobalReply, query: SearchQuery | None, resolver: FileRefResolver, request: search_pb.SearchAllRequest
 ) -> search_pb.SearchAllResponse:
     """Return the hits of every group; *query* is the search for memories, None when they were not searched."""
     response = search_pb.SearchAllResponse()
     if reply.memories is not None and query is not None:
         for hit in reply.memories.hits:
-            _fill_hit(response.memories.add(), hit, include_files=include_files)
+            _fill_hit(response.memories.add(), hit, include_files=request.include_files)
+        apply_read_mask((hit.memory for hit in response.memories), request.read_mask)
         response.degraded.extend(_degraded(reply.memories.degraded))
-        if include_files:
+        if request.include_files:
             _add_files(response.memories, resolver, query)
     lists = {
         ResultGroup.FILES: response.files,

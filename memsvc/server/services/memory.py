@@ -19,7 +19,7 @@ from memsvc.server import call_context, tokens
 from memsvc.server.executors import NamedExecutor
 from memsvc.server.requests import memory as requests
 from memsvc.server.responses import memory as responses
-from memsvc.server.responses.memories import fill_memory
+from memsvc.server.responses.memories import apply_read_mask, fill_memory
 from memsvc.server.server_context import ServerContext
 from memsvc.server.services.import_stream import MemoryImportStream
 from memsvc.v1 import memory_service_pb2 as memory_pb
@@ -83,6 +83,7 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
         if request.include_chain:
             for one in await self._meta.run(self._app.memory_reader.chain, read.scope, memory):
                 fill_memory(response.chain.add(), one)
+        apply_read_mask((response.memory, *response.chain), request.read_mask)
         return response
 
     def _get(self, read: requests.GetMemory) -> Memory:
@@ -105,7 +106,9 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
         scope, ids = requests.batch_get_memories_request(request)
 
         def get() -> memory_pb.BatchGetMemoriesResponse:
-            return responses.batch_get_memories_response(ids, self._app.memory_reader.get_many(scope, ids))
+            response = responses.batch_get_memories_response(ids, self._app.memory_reader.get_many(scope, ids))
+            apply_read_mask(response.memories, request.read_mask)
+            return response
 
         return await self._meta.run(get)
 
@@ -117,7 +120,9 @@ class MemoryServicer(pb_grpc.MemoryServiceServicer):
 
         def read() -> memory_pb.ListMemoriesResponse:
             found, following = self._page(page)
-            return responses.list_memories_response(found, _next_page_token(following, request))
+            response = responses.list_memories_response(found, _next_page_token(following, request))
+            apply_read_mask(response.memories, request.read_mask)
+            return response
 
         return await self._meta.run(read)
 

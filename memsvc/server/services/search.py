@@ -116,7 +116,7 @@ class SearchServicer(pb_grpc.SearchServiceServicer):
             self._require_replayed()
         reply = self._app.global_search.search(query, call_context.deadline.get())
         resolver = self._app.files.ref_resolver
-        return responses.search_all_response(reply, query.memories, resolver, include_files=request.include_files)
+        return responses.search_all_response(reply, query.memories, resolver, request)
 
     async def BuildContext(
         self, request: search_pb.BuildContextRequest, context: Context

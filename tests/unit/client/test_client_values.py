@@ -67,7 +67,7 @@ def test_every_field_of_a_filter_can_be_given() -> None:
 
 def test_every_field_of_a_search_can_be_given() -> None:
     """What the API can search by, the client can."""
-    given = set(SearchOptions.__annotations__) - {"filters"} | {"filter", "scope", "query"}
+    given = set(SearchOptions.__annotations__) - {"filters", "fields"} | {"filter", "read_mask", "scope", "query"}
 
     assert given == field_names(search_pb.SearchRequest)
 
