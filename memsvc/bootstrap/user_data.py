@@ -69,7 +69,7 @@ def _cache_invalidation(parts: WriteParts, erased: ErasureScope) -> CacheInvalid
         (
             erased.search.core_memories.forget,
             erased.search.contexts.forget,
-            lambda _: erased.index.embedding.forget_queries(),
+            lambda _: erased.index.spaces.clear_text_caches(),
             *(() if erased.vault is None else (erased.vault.forget,)),
             lambda _: clear_text_caches(),
         ),

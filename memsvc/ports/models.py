@@ -114,6 +114,10 @@ class Embedder(Protocol):
         """
         ...
 
+    def clear_text_cache(self) -> None:
+        """Drop everything that is kept of texts in memory; an erasure calls it. Later calls give the same vectors."""
+        ...
+
     def ping(self) -> None:
         """Return when the model answers, or raise BackendUnavailableError."""
         ...

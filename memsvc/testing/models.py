@@ -107,6 +107,13 @@ class EmbedderContract:
 
         assert embedder.embed_query(RERANKER_QUERIES[0][0]) == pytest.approx(kept, abs=_ALIKE)
 
+    def test_clearing_the_text_cache_changes_no_vector(self, embedder: Embedder) -> None:
+        """Texts that were embedded before give the same vectors afterwards."""
+        before = embedder.embed_passages(PASSAGES)
+        embedder.clear_text_cache()
+
+        assert embedder.embed_passages(PASSAGES) == pytest.approx(before, abs=_ALIKE)
+
     def test_the_model_is_named(self, embedder: Embedder) -> None:
         """The name of the vector space is there, and stays."""
         assert embedder.model

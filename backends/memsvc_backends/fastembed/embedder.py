@@ -55,6 +55,9 @@ class FastembedEmbedder:
         found: Vector = self._embed_texts([self._settings.query_prefix + text])[0]
         return found
 
+    def clear_text_cache(self) -> None:
+        """Return: no text is kept."""
+
     def ping(self) -> None:
         """Return when the model is loaded."""
         self._model()

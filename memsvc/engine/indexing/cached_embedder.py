@@ -103,10 +103,11 @@ class CachedEmbedder:
         finally:
             self._tracked = frozenset()
 
-    def forget_queries(self) -> None:
-        """Clear the cache of queries."""
+    def clear_text_caches(self) -> None:
+        """Clear the cache of queries, and what the embedder keeps of texts."""
         with self._lock:
             self._queries.clear()
+        self._embedder.clear_text_cache()
 
     def are_stored(self, texts: Sequence[str]) -> list[bool]:
         """Return for each text whether its vector is stored."""

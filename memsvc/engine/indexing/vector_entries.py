@@ -275,6 +275,12 @@ class EmbeddingSpaces:
                 return space
         return None
 
+    def clear_text_caches(self) -> None:
+        """Clear the caches of texts of all available models."""
+        for space in (self.current, self._previous):
+            if space is not None:
+                space.embedding.clear_text_caches()
+
 
 # Centring subtracts the mean of the language before the cosine. An embedder crowds the vectors of each language into a
 # narrow cone of its own: without that mean, a passage is nearer to any passage of its language than to its translation.

@@ -156,3 +156,13 @@ def test_without_the_model_before_searches_by_meaning_wait(bench: Bench) -> None
     assert bench.found(both, "gannet swims", vector=vector)[:1] == [2]
     bench.rebuild(both)
     assert bench.found(both, "", vector=vector)[:1] == [2]
+
+
+def test_queries_of_both_models_are_cleared(bench: Bench) -> None:
+    """The model before answers searches, too, so its cache holds texts."""
+    for space in (bench.old, bench.new):
+        space.embedding.query("gannet swims")
+
+    EmbeddingSpaces(bench.new, bench.old).clear_text_caches()
+
+    assert [space.embedding.cached_query("gannet swims") for space in (bench.old, bench.new)] == [None, None]
