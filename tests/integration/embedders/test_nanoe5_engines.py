@@ -139,6 +139,13 @@ def test_clearing_drops_every_word(onnx: OnnxEngine) -> None:
     assert not onnx._tokenizer.cached_words()
 
 
+def test_a_character_that_expands_far_is_embedded(native: NativeEngine, onnx: OnnxEngine) -> None:
+    """The C engine's buffer has no room for many of them, as they are."""
+    text = "\ufdfa" * 400
+
+    assert embed(native, text, InputRole.PASSAGE) @ embed(onnx, text, InputRole.PASSAGE) > 0.99
+
+
 # The choice of the engine.
 
 
