@@ -68,7 +68,7 @@ def _plan(given: argparse.Namespace) -> Plan:
         rankings=tuple(given.rankings),
         server=dict(pair.partition("=")[::2] for pair in given.set),
         searches=100 if given.quick else 500,
-        embedded=96 if given.quick else 320,
+        embedded=384 if given.quick else 1_280,
         is_quick=given.quick,
     )
 

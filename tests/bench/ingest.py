@@ -9,9 +9,10 @@ from tempfile import TemporaryDirectory
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import types_pb2 as types_pb
 from tests.bench import requests as asking
-from tests.bench.embedding import opened_embedder, passages_per_second
+from tests.bench.embedding import Rates, measure_passages, opened_embedder
 from tests.bench.load_generators import dripping
 from tests.bench.percentiles import Sample
+from tests.bench.processes import usage
 from tests.bench.results import Row, at_least, timed
 from tests.bench.seed import Filled, run_import, settled, vector_dimension
 from tests.bench.server import Server, running_server
@@ -45,19 +46,28 @@ async def measure_embedded(plan: Plan) -> list[Row]:
             dimension = await vector_dimension(server)
             lines = Corpus(users=1, lines=plan.embedded, dimension=dimension, prefix="embedded").lines("embedded-000")
             texts = [line.text for line in lines]
-            with opened_embedder(plan.embedder, Path(folder)) as embedder:
+            with opened_embedder(plan.embedder, Path(folder), plan.embedder_options) as embedder:
                 embedder.embed_passages(texts[:8])
-                before = passages_per_second(embedder, texts)
+                before = measure_passages(embedder, texts)
                 rate = await _rate(server, texts)
-                after = passages_per_second(embedder, texts)
+                after = measure_passages(embedder, texts)
             search_rows = await _searches_meanwhile(server, dimension, plan)
-    alone = (before + after) / 2
-    target = at_least(rate, _SHARE_OF_EMBEDDER * alone, "90 % of the embedder alone")
     name = f"{len(texts)} texts to embed, until searchable"
-    return [Row(PART, name, rate, "memories/s", floor=alone, targets=(target,)), *search_rows]
+    return [
+        _beside_embedder(name, "memories/s", rate.per_second, (before.per_second, after.per_second)),
+        _beside_embedder(name, "memories/CPU s", rate.per_cpu_second, (before.per_cpu_second, after.per_cpu_second)),
+        *search_rows,
+    ]
 
 
-async def _rate(server: Server, texts: list[str]) -> float:
+def _beside_embedder(name: str, unit: str, rate: float, alone: tuple[float, float]) -> Row:
+    """Return the row of an import, whose floor is the embedder alone, before and after."""
+    floor = sum(alone) / len(alone)
+    target = at_least(rate, _SHARE_OF_EMBEDDER * floor, "90 % of the embedder alone")
+    return Row(PART, name, rate, unit, floor=floor, targets=(target,))
+
+
+async def _rate(server: Server, texts: list[str]) -> Rates:
     # Facts that nobody said at no time: so the text that is embedded is the content, as for the embedder alone.
     memories = [memory_pb.BatchMemory(memory=types_pb.Memory(content=text)) for text in texts]
     header = memory_pb.ImportHeader(scope=asking.scope("embedded"), wait_for=types_pb.WAIT_FOR_INDEXED)
@@ -66,9 +76,10 @@ async def _rate(server: Server, texts: list[str]) -> float:
         part = memories[start : start + asking.IMPORT_BATCH]
         messages.append(memory_pb.ImportMemoriesRequest(batch=memory_pb.ImportBatch(first_index=start, memories=part)))
     encoded = [message.SerializeToString() for message in messages]
-    started = time.perf_counter()
+    started, cpu = time.perf_counter(), usage(server.process.pid).cpu_seconds
     await run_import(server, encoded)
-    return len(texts) / (time.perf_counter() - started)
+    seconds = time.perf_counter() - started
+    return Rates(len(texts) / seconds, len(texts) / (usage(server.process.pid).cpu_seconds - cpu))
 
 
 async def _searches_meanwhile(server: Server, dimension: int, plan: Plan) -> list[Row]:

