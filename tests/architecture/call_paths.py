@@ -16,6 +16,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+INDEXER_THREAD = "indexer"
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = (str(ROOT / "memsvc"), str(ROOT / "backends"))
 LEFT_OUT = tuple(str(ROOT / "memsvc" / part) for part in ("v1", "client", "cli"))
@@ -27,10 +28,11 @@ class Trace:
     def __init__(self) -> None:
         self.on = False
         self.files: set[str] = set()
+        self.left_out_threads: frozenset[str] = frozenset()
 
     def __call__(self, frame: FrameType, event: str, _: Any) -> None:
         """Note the file of a function that is entered."""
-        if self.on and event == "call":
+        if self.on and event == "call" and threading.current_thread().name not in self.left_out_threads:
             self.files.add(frame.f_code.co_filename)
 
     def own(self) -> set[str]:
@@ -90,10 +92,10 @@ def measure() -> dict[str, list[str]]:
                 for text in ("The spare key hangs in the shed.", "Anna moved to Basel in May."):
                     await create(text)
                     await search(text)
-                result = {
-                    "CreateMemory": await traced(create, "The old bicycle stands in the cellar."),
-                    "Search": await traced(search, "Where is the bicycle?"),
-                }
+                result = {"CreateMemory": await traced(create, "The old bicycle stands in the cellar.")}
+                # The indexer may still be marking the change before the search as applied.
+                trace.left_out_threads = frozenset({INDEXER_THREAD})
+                result["Search"] = await traced(search, "Where is the bicycle?")
             await server.stop()
         return result
 
