@@ -158,7 +158,7 @@ class ReminderSettings(SettingsGroup):
 class ConsolidationSettings(SettingsGroup):
     """Options of consolidation, and of summaries of daily logs, months and topics."""
 
-    threshold: float = Field(default=0.5, ge=0, le=1)
+    threshold: float = Field(default=0.4, ge=0, le=1)
     """The least similarity (cosine of centred vectors) of memories that are compared word by word."""
     run_memories: int = Field(default=40_000, ge=1)
     """Maximum number of memories compared per maintenance run, at half a millisecond each; the next run continues.
