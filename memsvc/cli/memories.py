@@ -18,7 +18,7 @@ from memsvc.cli.moments import moment_option
 from memsvc.cli.offline import restore_backup
 from memsvc.cli.options import given_text, in_utc
 from memsvc.cli.output import date_of, local_time, shortened, write, write_json, write_table
-from memsvc.cli.reminders import reminder_detector, shown_reminder
+from memsvc.cli.reminders import reminder_field, shown_reminder
 
 if TYPE_CHECKING:
     from memsvc.client import Changes, NewMemory, request_types
@@ -70,7 +70,7 @@ def add(  # noqa: PLR0913 - an option each
         fields["kind"] = cast("request_types.Kind", kind.name)
     if quarantine:
         fields["status"] = "QUARANTINED"
-    fields |= _times(when, valid_from, valid_to) | reminder_detector(remind)
+    fields |= _times(when, valid_from, valid_to) | reminder_field(remind)
     with session.client(conversation=conversation) as client:
         reply = client.create(
             given_text(content),

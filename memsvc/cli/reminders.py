@@ -88,7 +88,7 @@ def ack(
         write(f"{reply.memory.id} acknowledged")
 
 
-def reminder_detector(day: str) -> NewMemory:
+def reminder_field(day: str) -> NewMemory:
     """Return the reminder of a day as the field of a memory: "YYYY-MM-DD" once, "MM-DD" every year; none of none.
 
     Raises:

@@ -20,7 +20,7 @@ from mcp.server.stdio import stdio_server
 from memsvc.mcp import resources
 from memsvc.mcp.connection import BridgeScope, Link, linked
 from memsvc.mcp.resources import Updates, updates
-from memsvc.mcp.tools import OfferedTool, called, offered
+from memsvc.mcp.tool_definitions import OfferedTool, called, offered
 
 
 @dataclass(frozen=True, slots=True)

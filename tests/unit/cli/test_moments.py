@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from memsvc.cli.app import app
 from memsvc.cli.moments import parse_day, parse_moment
-from memsvc.cli.reminders import reminder_detector
+from memsvc.cli.reminders import reminder_field
 
 NOW = datetime(2026, 2, 4, 22, 30)  # noqa: DTZ001 - local time; a Wednesday
 
@@ -90,9 +90,9 @@ def test_what_is_no_day_to_come_is_answered_by_the_forms(text: str) -> None:
 
 def test_a_reminder_of_hours_has_a_time() -> None:
     """The service gives it in the part of the day that it is in."""
-    assert set(reminder_detector("in 2 hours").get("reminder") or {}) == {"date", "time"}
-    assert set(reminder_detector("tomorrow").get("reminder") or {}) == {"date"}
-    assert reminder_detector("") == {}
+    assert set(reminder_field("in 2 hours").get("reminder") or {}) == {"date", "time"}
+    assert set(reminder_field("tomorrow").get("reminder") or {}) == {"date"}
+    assert reminder_field("") == {}
 
 
 @pytest.mark.parametrize(
