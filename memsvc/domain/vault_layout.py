@@ -22,7 +22,6 @@ from pathlib import PurePosixPath
 from memsvc.domain.memory import Kind, Layer, Memory, Status
 from memsvc.domain.memory_keys import CONTEXT, DAILY, KNOWLEDGE, convention_of
 from memsvc.domain.scope import Scope
-from memsvc.domain.vault import is_text
 
 TENANTS, USERS, PROJECTS, SESSIONS, ARCHIVE = "tenants", "users", "projects", "sessions", "archive"
 CORE, SHORT_TERM, LONG_TERM = "core", "short_term", "long_term"
@@ -40,7 +39,13 @@ _LAYERS: Mapping[str, Layer] = {
 }
 _FOLDERS = {layer: folder for folder, layer in _LAYERS.items()}
 _NAMED = re.compile(r"(?P<date>[0-9]{8})_(?P<category>[^_]+)_(?P<title>.+)")
-_CONFLICT = re.compile(r"\.conflict-[^/]*\.md$", re.IGNORECASE)
+SUFFIX = ".md"
+_PASSING = (
+    re.compile(r"\.conflict-[^/]*\.md$", re.IGNORECASE),  # our own: the other side of a conflict
+    re.compile(r"^#.*#$"),  # Emacs saves unsaved work so
+    re.compile(r"^~"),  # Office, Syncthing
+    re.compile(r"_(BACKUP|BASE|LOCAL|REMOTE)_[0-9]+\.md$", re.IGNORECASE),  # git mergetool
+)
 _KINDS = {kind.value.lower(): kind for kind in Kind if kind is not Kind.MESSAGE}
 SEGMENT_BYTES = 120
 """The most that a name takes in UTF-8, so that there is room for an ending, and for deep folders on Windows."""
@@ -140,8 +145,46 @@ def transcript_path(scope: Scope, first_time: datetime) -> tuple[str, ...]:
     return (f"{folder}/{stem}_{name}.md", f"{folder}/{stem}_{name}_{whole}.md")
 
 
+# Files of a vault that are no memories: those that editors, systems and tools leave.
+
+
+def is_memory_path(path: str) -> bool:
+    """Return whether *path*, relative and with slashes, is where a memory may lie.
+
+    Only Markdown files are, since editors' swap, backup and temporary files all end otherwise: `.x.md.swp`, `4913`,
+    `x.md~`, `x.md.tmp`, `x.md___jb_tmp___`. Nothing whose name, or a folder's on the way, begins with a dot is: `.git`,
+    `.obsidian`, `.#x.md`, `.trash`. Nor is a name that is no text, as old archives hold them.
+    """
+    return is_text(path) and _may_be_memory(path)
+
+
+def _may_be_memory(path: str) -> bool:
+    folders, _, name = path.rpartition("/")
+    return (
+        len(name) > len(SUFFIX)
+        and name.lower().endswith(SUFFIX)
+        and not name.startswith(".")
+        and is_watched_folder(folders)
+        and not any(pattern.search(name) for pattern in _PASSING)
+    )
+
+
+def is_watched_folder(path: str) -> bool:
+    """Return whether memories may lie in the folder *path*; the empty one is the vault itself."""
+    return not path or not any(part.startswith(".") for part in path.split("/"))
+
+
+def is_text(path: str) -> bool:
+    """Return whether the bytes of a path that the system gave are UTF-8."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def is_note(path: str) -> bool:
-    """Return whether the vault looks at a path at all: a Markdown file of a user's, not hidden, no editor's own."""
+    """Return whether the vault imports a file: `is_memory_path`, and in the folder of a user."""
     return is_text(path) and _may_be_note(path)
 
 
@@ -153,13 +196,12 @@ def readable_misnamed_path(path: str) -> str | None:
 
 
 def _may_be_note(path: str) -> bool:
-    if len(path) > PATH_CHARS or not path.lower().endswith(".md") or _CONFLICT.search(path):
-        return False
     parts = path.split("/")
-    if any(not part or part.startswith(".") for part in parts) or "\\" in path or "\0" in path:
-        return False
-    name = parts[-1]
-    return parts[0] in {USERS, TENANTS} and not name.startswith(("~", "#")) and len(name) > len(".md")
+    is_valid = len(path) <= PATH_CHARS and all(parts) and "\\" not in path and "\0" not in path
+    return is_valid and parts[0] in {USERS, TENANTS} and _may_be_memory(path)
+
+
+# Other paths of the vault.
 
 
 def conflict_path(path: str, mark: str) -> str:

@@ -13,8 +13,18 @@ from typing import NamedTuple, TypeAlias
 
 from memsvc.domain.memory import Layer, Memory, Status
 from memsvc.domain.scope import OWNER_SEPARATOR, Reach, Scope
-from memsvc.domain.vault import Note, NoteError, VaultAction, VaultEntry, differences, is_memory_path, is_watched_folder
-from memsvc.domain.vault_layout import ABSENT, PUT_AWAY, NotePath, is_note, layer_of_move, parse_note_path, path_key
+from memsvc.domain.vault import Note, NoteError, VaultAction, VaultEntry, differences
+from memsvc.domain.vault_layout import (
+    ABSENT,
+    PUT_AWAY,
+    NotePath,
+    is_memory_path,
+    is_note,
+    is_watched_folder,
+    layer_of_move,
+    parse_note_path,
+    path_key,
+)
 from memsvc.domain.write_requests import PatchValue
 from memsvc.engine.vault.filesystem import VaultFilesystem, digest_of
 from memsvc.ports.features import VaultManifest

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from memsvc.domain.vault import NoteError
-from memsvc.domain.vault_layout import is_note, readable_misnamed_path
+from memsvc.domain.vault_layout import is_note, is_watched_folder, readable_misnamed_path
 from memsvc.text.vault_notes.parser import FILE_BYTES
 
 SERVICE_FOLDER = ".memsvc"
@@ -220,7 +220,7 @@ class VaultFilesystem:
             for entry in entries:
                 path = f"{folder}/{entry.name}" if folder else entry.name
                 if entry.is_dir(follow_symlinks=False):
-                    inner += [] if entry.name.startswith(".") else [path]
+                    inner += [path] if is_watched_folder(entry.name) else []
                 else:
                     yield path, entry
             waiting += reversed(inner)

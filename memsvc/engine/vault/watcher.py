@@ -18,7 +18,8 @@ from typing import Protocol
 import watchfiles
 
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError
-from memsvc.domain.vault import FileResult, is_memory_path, is_watched_folder
+from memsvc.domain.vault import FileResult
+from memsvc.domain.vault_layout import is_memory_path, is_watched_folder
 from memsvc.engine.vault.file_status import (
     FileStamp,
     Snapshot,

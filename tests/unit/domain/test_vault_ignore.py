@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memsvc.domain.vault import is_memory_path, is_watched_folder
+from memsvc.domain.vault_layout import is_memory_path, is_watched_folder
 
 NOISE = [
     ".x.md.swp", ".x.md.swo", "4913", "x.md~", "a/.#x.md", "#x.md#", ".git/HEAD.md", "a/.git/x.md",
