@@ -294,7 +294,8 @@ class AsOfVectorScorer:
         means = Means.from_manifest(manifest)
         asked = self._embedding.query(query.text) if query.vector is None else np.asarray(query.vector, np.float32)
         hits: dict[View, list[Hit]] = {view: [] for view in manifest.views}
-        queries = {view: means.centre_query(asked, query.text, view) for view in manifest.views}
+        text = query.text if query.vector is None else ""
+        queries = {view: means.centre_query(asked, text, view) for view in manifest.views}
         for entries in self._entries.entries(chosen, means).values():
             for entry in entries:
                 if entry.view in hits:

@@ -172,7 +172,7 @@ class VectorEntries:
         """
         todo, vectors = self._all(documents)
         views = [passage.view for _, passages in todo for passage in passages]
-        texts = [text for document, passages in todo for text in centred_texts(document, passages)]
+        texts = [text for document, passages in todo for text in self._centred_texts(document, passages)]
         moved = means.centre_passages(vectors, views, texts)
         rows = iter(moved)
         return {document.memory.row: _entries(document, passages, rows) for document, passages in todo}
@@ -223,6 +223,11 @@ class VectorEntries:
             if has_vector and self._tier is EmbeddingGranularity.S
             else passages_of(document, self._tier)
         )
+
+    def _centred_texts(self, document: Document, passages: Sequence[Passage]) -> list[str]:
+        """Return the text of each passage; none for a given vector, which must meet an equal vector without text."""
+        texts = centred_texts(document, passages)
+        return ["", *texts[1:]] if self._has_vector(document) else texts
 
     def _has_vector(self, document: Document) -> bool:
         return _has_vector(document, self._embedding.model, self._embedding.dimension)
@@ -315,26 +320,27 @@ class Means:
         )
 
     def centre_query(self, vector: Vector, text: str, view: View) -> Vector:
-        """Return the vector of a query, centred by the mean of the script of *text*.
+        """Return the vector of a query, centred by the mean of the script of *text*; shape [dimension], unit length.
 
-        Without a text it is centred by the nearest mean: an embedder tells languages apart. Shape [dimension], unit
-        length; a zero vector stays zero if there is no mean.
+        A vector that was given has no text and is centred by the nearest mean: an embedder separates languages. A zero
+        vector stays zero if there is no mean.
         """
-        means = self._means.get(view)
-        if means is None:
-            return _scale_to_unit(vector)
-        row = _NUMBERS[script_of(text)] if text else int(np.argmax(_scale_to_unit(means) @ vector))
-        return _scale_to_unit(vector - means[row])
+        centred: Vector = self.centre_passages(vector[np.newaxis], [view], [text])[0]
+        return centred
 
     def centre_passages(self, vectors: Vectors, views: Sequence[View], texts: Sequence[str]) -> Vectors:
-        """Return the vectors of passages, shape [n, dimension], each centred by the mean of its view and script."""
+        """Return the vectors of passages, shape [n, dimension], each centred by the mean of its view and script.
+
+        Those without a text are centred by the nearest mean of their view.
+        """
         # All vectors of a view at once: one by one takes ten times as long.
         of_views: NDArray[np.int8] = np.array(views, dtype=np.int8)
-        numbers = np.array([_NUMBERS[script_of(text)] for text in texts], dtype=np.intp)
+        numbers = np.array([_NUMBERS[script_of(text)] if text else -1 for text in texts], dtype=np.intp)
         moved = np.array(vectors, dtype=np.float32)
         for view, means in self._means.items():
             chosen = of_views == view
-            moved[chosen] -= means[numbers[chosen]]
+            nearest = np.argmax(moved[chosen] @ _scale_to_unit(means).T, axis=1)
+            moved[chosen] -= means[np.where(numbers[chosen] < 0, nearest, numbers[chosen])]
         return _scale_to_unit(moved)
 
 

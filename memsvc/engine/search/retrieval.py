@@ -316,9 +316,11 @@ class DenseRetriever:
             space = self._space(asked.query)
             query_vector = _known_vector(asked.query, space) or _embed_query(asked.query.text, space)[0]
         means = self._means_of(manifest)
+        is_given = asked.query.vector is not None and query_vector.space.is_current
+        text = "" if is_given else asked.query.text
         pending = {
             view: self._vectors.begin_search(
-                means.centre_query(query_vector.vector, asked.query.text, view),
+                means.centre_query(query_vector.vector, text, view),
                 view=view,
                 reach=asked.reach,
                 where=where,

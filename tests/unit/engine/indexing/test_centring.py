@@ -14,14 +14,14 @@ from memsvc.domain.clock import Deadline
 from memsvc.domain.index_entries import ANY_SCRIPT, VectorManifest, View, content_of, manifest_of
 from memsvc.domain.scope import Scope
 from memsvc.domain.search import Mode, SearchQuery
-from memsvc.domain.write_requests import Draft, WaitFor, WriteOptions
+from memsvc.domain.write_requests import Draft, WriteOptions
 from memsvc.engine.indexing.vector_entries import MeanAccumulator, Means
 from memsvc.settings import load_settings
 from memsvc.text.analysis import Script
 from tests.support.http_stub import Endpoint
 from tests.support.openai_embeddings_stub import DIMENSION
 from tests.support.sqlite_store import SQLITE
-from tests.support.until import until
+from tests.support.until import PATIENCE_SECONDS, until
 
 HAN, ENGLISH, RUSSIAN = "天气很好", "The weather is fine.", "Погода хорошая."
 
@@ -116,7 +116,8 @@ def test_a_generation_of_an_earlier_version_is_rebuilt_without_embedding_anythin
     )
     with running(settings) as application:
         for content in (ENGLISH, HAN, RUSSIAN):
-            application.memory_creator.create(scope, Draft(content=content), WriteOptions(wait_for=WaitFor.INDEXED))
+            written = application.memory_creator.create(scope, Draft(content=content), WriteOptions())
+            application.indexer.when_reached(written.position).result(PATIENCE_SECONDS)
     manifest = json.loads(manifest_file.read_text(encoding="utf-8"))
     manifest["means"] = {view: of_view[ANY_SCRIPT] for view, of_view in manifest["means"].items()}
     manifest_file.write_text(json.dumps(manifest), encoding="utf-8")
