@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import lru_cache
 from pathlib import Path
 from tomllib import TOMLDecodeError
 from typing import Any, Self
@@ -178,6 +179,22 @@ def load_settings(config: Path | None = None, **overrides: Any) -> Settings:
         raise FileNotFoundError(message)
     secrets = _secrets_directory()
 
+    try:
+        return _settings_class(named, secrets)(**_unknown_groups(secrets), **overrides)
+    except (TOMLDecodeError, UnicodeDecodeError) as error:
+        message = f"The settings file {str(named or CONFIG_FILE)!r} is not valid TOML: {error}."
+        raise SettingsError(message) from error
+    except ValidationError as error:
+        wrong = format_validation_error(error, Settings).rstrip(".")
+        end = "" if wrong.endswith("?") else "."
+        message = f"The settings are wrong: {wrong}{end} They come from memsvc.toml and the variables MEMSVC_…."
+        raise SettingsError(message) from error
+
+
+@lru_cache(maxsize=16)
+def _settings_class(named: Path | None, secrets: Path | None) -> type[Settings]:
+    """Return the settings that read a file and a folder of secrets: building the class takes as long as reading."""
+
     class _SettingsFromSources(Settings):
         @classmethod
         def settings_customise_sources(
@@ -196,16 +213,7 @@ def load_settings(config: Path | None = None, **overrides: Any) -> Settings:
                 ProfileDefaults(settings_cls),
             )
 
-    try:
-        return _SettingsFromSources(**_unknown_groups(secrets), **overrides)
-    except (TOMLDecodeError, UnicodeDecodeError) as error:
-        message = f"The settings file {str(named or CONFIG_FILE)!r} is not valid TOML: {error}."
-        raise SettingsError(message) from error
-    except ValidationError as error:
-        wrong = format_validation_error(error, Settings).rstrip(".")
-        end = "" if wrong.endswith("?") else "."
-        message = f"The settings are wrong: {wrong}{end} They come from memsvc.toml and the variables MEMSVC_…."
-        raise SettingsError(message) from error
+    return _SettingsFromSources
 
 
 def _secrets_directory() -> Path | None:
