@@ -11,7 +11,7 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types_pb
-from tests.support.rpc import create
+from tests.support.rpc import create, refused
 from tests.support.server_process import Stubs
 
 MASK = FieldMask(paths=["content", "tags"])
@@ -96,3 +96,12 @@ def test_a_mask_may_change_between_pages(stubs: Stubs, scope: types_pb.Scope, id
 
     assert {first.memories[0].id, second.id} == set(ids)
     assert names(second) == {"id"}
+
+
+def test_a_mask_names_at_most_as_many_fields_as_there_are(stubs: Stubs, scope: types_pb.Scope) -> None:
+    """One violation tells of a mask that is too long, not one for each of its names."""
+    refusal = refused(
+        stubs.memory.ListMemories, memory_pb.ListMemoriesRequest(scope=scope, read_mask=FieldMask(paths=["id"] * 5_000))
+    )
+
+    assert refusal.fields == ("read_mask.paths",)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from typing import Generic, Protocol, TypeVar
 
@@ -16,6 +17,7 @@ from memsvc.engine.indexing.vector_entries import (
     EmbeddingGranularity,
     EmbeddingSpace,
     EmbeddingSpaces,
+    LiveMeans,
     MeanAccumulator,
     Means,
     centred_texts,
@@ -226,6 +228,7 @@ class VectorIndexWriter(BaseIndexWriter[VectorIndex]):
         self._embedding = spaces.current.embedding
         self._views = VIEWS[tier]
         self._was_current = False
+        self._live_means = LiveMeans()
 
     def is_current(self) -> bool:
         """Return whether the model of the live generation is available.
@@ -275,7 +278,7 @@ class VectorIndexWriter(BaseIndexWriter[VectorIndex]):
         self, manifest: VectorManifest, space: EmbeddingSpace, rows: Sequence[int], documents: Sequence[Document]
     ) -> bool:
         """Write by a manifest; return False if its generation is no longer live."""
-        entries = space.entries.entries(documents, Means.from_manifest(manifest))
+        entries = space.entries.entries(documents, self._live_means.of(manifest))
         if manifest.views != self._views:
             # The granularity changed: until the next generation is live, write the views that this one is searched by.
             entries = {row: [one for one in made if one.view in manifest.views] for row, made in entries.items()}
@@ -309,7 +312,7 @@ class VectorIndexWriter(BaseIndexWriter[VectorIndex]):
         return EntryGenerationBuilder(
             manifest.generation,
             self._index.begin(manifest),
-            lambda documents: self._entries.entries(documents, Means(means)),
+            partial(self._entries.entries, means=Means(means)),
             self._index.switch,
         )
 

@@ -338,15 +338,31 @@ class Means:
         numbers = np.array([_NUMBERS[script_of(text)] if text else -1 for text in texts], dtype=np.intp)
         moved = np.array(vectors, dtype=np.float32)
         for view, means in self._means.items():
+            if (given := (numbers < 0) & (of_views == view)).any():
+                numbers[given] = np.argmax(moved[given] @ _scale_to_unit(means).T, axis=1)
             chosen = of_views == view
-            nearest = np.argmax(moved[chosen] @ _scale_to_unit(means).T, axis=1)
-            moved[chosen] -= means[np.where(numbers[chosen] < 0, nearest, numbers[chosen])]
+            moved[chosen] -= means[numbers[chosen]]
         return _scale_to_unit(moved)
 
 
 def _scale_to_unit(vectors: Vectors) -> Vectors:
     lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
     return np.ascontiguousarray(vectors / np.where(lengths == 0.0, 1.0, lengths), dtype=np.float32)
+
+
+class LiveMeans:
+    """The means of the live generation, converted once for each manifest."""
+
+    def __init__(self) -> None:
+        self._known: tuple[VectorManifest | None, Means] = (None, Means({}))
+
+    def of(self, manifest: VectorManifest) -> Means:
+        """Return the means of *manifest*, which is not changed."""
+        known, means = self._known
+        if known is not manifest:
+            means = Means.from_manifest(manifest)
+            self._known = (manifest, means)
+        return means
 
 
 class MeanAccumulator:

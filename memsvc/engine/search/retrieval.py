@@ -24,7 +24,7 @@ from memsvc.domain.index_entries import Chunk, Hit, VectorManifest, View
 from memsvc.domain.memory import Memory
 from memsvc.domain.scope import Reach
 from memsvc.domain.search import FailedRetriever, FusionMethod, Mode, Retriever, SearchQuery
-from memsvc.engine.indexing.vector_entries import EmbeddingSpace, EmbeddingSpaces, Means
+from memsvc.engine.indexing.vector_entries import EmbeddingSpace, EmbeddingSpaces, LiveMeans
 from memsvc.ports.candidates import Candidates, Rows
 from memsvc.ports.indexes import LexicalIndex, PendingSearch, VectorIndex
 from memsvc.ports.metadata import MemoryReads
@@ -234,7 +234,7 @@ class DenseRetriever:
         self._vectors = vectors
         self._spaces = spaces
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix="embed")
-        self._means: tuple[VectorManifest | None, Means] = (None, Means({}))
+        self._means = LiveMeans()
 
     def close(self) -> None:
         """Shut down the threads."""
@@ -315,7 +315,7 @@ class DenseRetriever:
             # A generation of another model went live since the query was embedded; this is rare.
             space = self._space(asked.query)
             query_vector = _known_vector(asked.query, space) or _embed_query(asked.query.text, space)[0]
-        means = self._means_of(manifest)
+        means = self._means.of(manifest)
         is_given = asked.query.vector is not None and query_vector.space.is_current
         text = "" if is_given else asked.query.text
         pending = {
@@ -330,13 +330,6 @@ class DenseRetriever:
             for view in manifest.views
         }
         return _PendingSearches(manifest, query_vector, pending)
-
-    def _means_of(self, manifest: VectorManifest) -> Means:
-        known, means = self._means
-        if known is not manifest:
-            means = Means.from_manifest(manifest)
-            self._means = (manifest, means)
-        return means
 
 
 def _known_vector(query: SearchQuery, space: EmbeddingSpace) -> _QueryVector | None:

@@ -204,8 +204,10 @@ class RequestDecoder:
 
     def read_mask(self, mask: FieldMask) -> None:
         """Check the names of the fields of memories that a response is to contain."""
-        for index, path in enumerate(mask.paths):
-            if path not in types_pb.Memory.DESCRIPTOR.fields_by_name:
+        fields = types_pb.Memory.DESCRIPTOR.fields_by_name
+        self.count("read_mask.paths", mask.paths, most=len(fields))
+        for index, path in enumerate(mask.paths[: len(fields)]):
+            if path not in fields:
                 self.add(f"read_mask.paths[{index}]", "must be the name of a field of Memory, such as 'content'")
 
     def uuid(self, field: str, value: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+from memsvc.domain.diagnostics import BackendHealth
 from memsvc.server.monitoring.health import Health
 from tests.support.until import until
 
@@ -27,19 +28,32 @@ async def _proceed(look: Callable[[], Any]) -> Any:
     return look()
 
 
+async def _was_ready_at_first(health: Health) -> bool:
+    """Follow until the service is ready; return whether it was when it began."""
+    await health.begin()
+    was_ready = health.is_ready
+    following = asyncio.create_task(health.follow())
+    await asyncio.to_thread(until, lambda: health.is_ready)
+    following.cancel()
+    await asyncio.wait({following})
+    return was_ready
+
+
 def test_readiness_is_told_soon_after_the_indexes_caught_up() -> None:
     """Not only when backends are looked at the next time, though they caught up right after probes were told not."""
     application = SimpleNamespace(indexer=CatchingUp(), diagnosis=SimpleNamespace(health=list))
     executors, options = SimpleNamespace(meta=SimpleNamespace(proceed=_proceed)), SimpleNamespace(health_seconds=3600.0)
     health = Health(SimpleNamespace(application=application, executors=executors, options=options))  # type: ignore[arg-type]  # as much of it as is asked
 
-    async def begun() -> bool:
-        await health.begin()
-        was_ready = health.is_ready
-        following = asyncio.create_task(health.follow())
-        await asyncio.to_thread(until, lambda: health.is_ready)
-        following.cancel()
-        await asyncio.wait({following})
-        return was_ready
+    assert not asyncio.run(_was_ready_at_first(health))
 
-    assert not asyncio.run(begun())
+
+def test_the_return_of_a_backend_is_noticed_soon() -> None:
+    """A backend that is broken is pinged every second, however seldom the others are."""
+    answers = [[BackendHealth("metadata", "sql", False, "away", 0.0)]]
+    diagnosis = SimpleNamespace(health=lambda: answers.pop() if answers else [])
+    application = SimpleNamespace(indexer=SimpleNamespace(is_replaying=False), diagnosis=diagnosis)
+    executors, options = SimpleNamespace(meta=SimpleNamespace(proceed=_proceed)), SimpleNamespace(health_seconds=3600.0)
+    health = Health(SimpleNamespace(application=application, executors=executors, options=options))  # type: ignore[arg-type]  # as much of it as is asked
+
+    assert not asyncio.run(_was_ready_at_first(health))
