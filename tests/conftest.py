@@ -12,8 +12,8 @@ import structlog
 from hypothesis import HealthCheck, settings
 
 LONGEST_NAME = 200
-QUICK = {"contract", "unit"}
-"""Folders of tests that take next to no time each."""
+LAST = ("unit", "contract")
+"""Folders of quick tests, in order: the last ones are given out one by one, so that all processes end together."""
 
 # How long an example takes, or takes to be drawn, tells of what else the machine is at: it may stand still for seconds.
 # Examples are the same in every run; those of a run with MEMSVC_TEST_EXAMPLES are new.
@@ -51,18 +51,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Give tests that share a fixture of their module to one process, and quick tests to whichever is ready first.
 
     Otherwise each process makes the fixture, be it a server, and at the end one has nothing to do while the other is in
-    the midst of a long test.
+    the midst of a long test. Unit tests go by the module: after each test xdist counts all that it has given out.
     """
     for item in items:
         if item.get_closest_marker("xdist_group") is None and (group := _group(item)):
             item.add_marker(pytest.mark.xdist_group(group))
-    items.sort(key=lambda item: not QUICK.isdisjoint(item.path.parts))
+    items.sort(key=lambda item: next((place for place, name in enumerate(LAST, 1) if name in item.path.parts), 0))
 
 
 def _group(item: pytest.Item) -> str:
-    """Return the class or module whose fixture a test uses, or nothing."""
+    """Return the class or module whose fixture a test uses, or the module of a unit test, or nothing."""
     if not isinstance(item, pytest.Function):
         return ""
+    if "unit" in item.path.parts:
+        return item.nodeid.partition("::")[0]
     scopes = {found[-1].scope for found in item._fixtureinfo.name2fixturedefs.values()}
     if "module" in scopes:
         return item.nodeid.partition("::")[0]
