@@ -25,7 +25,7 @@ from memsvc_backends.tantivy.index import read_manifest as read_lexical_manifest
 from memsvc_backends.tantivy.schema import BODY, ENTRY, TERMS, build_schema, open_index, place_term
 from tests.bench.echo_server import bare_server
 from tests.bench.load_generators import WARM_UP, undisturbed
-from tests.bench.percentiles import Sample
+from tests.bench.results import Sample
 from tests.bench.synthetic_corpus import Question
 
 DEPTH = 100

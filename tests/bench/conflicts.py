@@ -7,8 +7,7 @@ from memsvc.v1 import types_pb2 as types_pb
 from tests.bench import requests as asking
 from tests.bench.latency import PART
 from tests.bench.load_generators import WARM_UP, one_by_one
-from tests.bench.percentiles import Sample
-from tests.bench.results import Row, at_most
+from tests.bench.results import Row, Sample, at_most
 from tests.bench.server import Server
 
 USER = "contradicting"

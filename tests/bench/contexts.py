@@ -10,8 +10,7 @@ from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types_pb
 from tests.bench.load_generators import WARM_UP, one_by_one, undisturbed
-from tests.bench.percentiles import Sample
-from tests.bench.results import Row, at_most, timed
+from tests.bench.results import Row, Sample, at_most, timed
 from tests.bench.server import Server
 from tests.bench.synthetic_corpus import Corpus, Question
 

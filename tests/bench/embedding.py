@@ -15,8 +15,7 @@ from memsvc.bootstrap.plugins import load_backend
 from memsvc.ports.models import Embedder
 from memsvc.ports.plugin import BackendContext
 from tests.bench.load_generators import undisturbed
-from tests.bench.percentiles import Sample
-from tests.bench.results import Row, at_least
+from tests.bench.results import Row, Sample, at_least
 
 PART = "Embedding"
 ENGINES = ("onnxruntime", "c")

@@ -11,11 +11,9 @@ from memsvc.v1 import types_pb2 as types_pb
 from tests.bench import requests as asking
 from tests.bench.embedding import Rates, measure_passages, opened_embedder
 from tests.bench.load_generators import dripping
-from tests.bench.percentiles import Sample
-from tests.bench.processes import usage
-from tests.bench.results import Row, at_least, timed
+from tests.bench.results import Row, Sample, at_least, timed
 from tests.bench.seed import Filled, run_import, settled, vector_dimension
-from tests.bench.server import Server, running_server
+from tests.bench.server import Server, running_server, usage
 from tests.bench.settings import Plan
 from tests.bench.synthetic_corpus import Corpus
 

@@ -11,8 +11,7 @@ from memsvc.v1 import admin_service_pb2 as admin_pb
 from memsvc_backends.qdrant_edge.settings import QdrantEdgeSettings
 from tests.bench import requests as asking
 from tests.bench.load_generators import Drip, dripping
-from tests.bench.percentiles import Sample
-from tests.bench.results import Row, Target, at_most
+from tests.bench.results import Row, Sample, Target, at_most
 from tests.bench.seed import run_import, searchable
 from tests.bench.server import Server
 from tests.bench.synthetic_corpus import Corpus

@@ -14,8 +14,7 @@ from memsvc.v1 import types_pb2 as types_pb
 from tests.bench import requests as asking
 from tests.bench.baseline import ROWS, Engines, measure_engines
 from tests.bench.load_generators import WARM_UP, one_by_one, side_by_side
-from tests.bench.percentiles import Sample
-from tests.bench.results import Row, Target, at_least, at_most, timed
+from tests.bench.results import Row, Sample, Target, at_least, at_most, timed
 from tests.bench.server import Server
 from tests.bench.synthetic_corpus import Corpus, Question
 

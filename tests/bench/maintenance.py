@@ -15,8 +15,7 @@ from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import types_pb2 as types_pb
 from tests.bench import requests as asking
 from tests.bench.load_generators import dripping
-from tests.bench.percentiles import Sample
-from tests.bench.results import Row, at_most
+from tests.bench.results import Row, Sample, at_most
 from tests.bench.seed import run_import, searchable, settled
 from tests.bench.server import Server, running_server
 from tests.bench.settings import Plan

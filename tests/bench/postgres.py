@@ -25,8 +25,7 @@ from memsvc_backends.postgres_index.lexical import KIND as WORDS
 from memsvc_backends.postgres_index.vectors import KIND as VECTORS
 from tests.bench import requests as asking
 from tests.bench.load_generators import WARM_UP, one_by_one, side_by_side, undisturbed
-from tests.bench.percentiles import Sample
-from tests.bench.results import Row, at_most, timed
+from tests.bench.results import Row, Sample, at_most, timed
 from tests.bench.seed import fill, settled, vector_dimension
 from tests.bench.server import Server, running_server
 from tests.bench.settings import Plan

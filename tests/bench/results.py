@@ -11,13 +11,34 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench.percentiles import Sample
-
 MATRICES = frozenset({"Quality"})
 """Parts whose rows are shown side by side, by their units."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What many durations come to, in milliseconds."""
+
+    count: int
+    p50: float
+    p95: float
+    p99: float
+    longest: float
+    mean: float
+
+    @classmethod
+    def of(cls, seconds: Sequence[float]) -> Sample:
+        """Return the summary of durations in seconds; percentiles lie between neighbours, linearly."""
+        if not seconds:
+            message = "There is nothing to summarise."
+            raise ValueError(message)
+        values = np.asarray(seconds) * 1000.0
+        p50, p95, p99 = (float(value) for value in np.percentile(values, [50, 95, 99]))
+        return cls(len(seconds), p50, p95, p99, float(values.max()), float(values.mean()))
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,6 @@ from tests.bench import (
     start,
     transfer,
     vault,
-    vault_latency,
 )
 from tests.bench import requests as asking
 from tests.bench.conflicts import measure_conflicts
@@ -36,11 +35,10 @@ from tests.bench.ingest import given_rows, measure_embedded
 from tests.bench.interference import measure_waits
 from tests.bench.latency import Latencies, latency_rows, measure_floor, measure_reads, measure_writes
 from tests.bench.maintenance import measure_maintenance
-from tests.bench.percentiles import Sample
 from tests.bench.postgres import measure_postgres
 from tests.bench.quality import measure_quality
 from tests.bench.replicas import measure_replicas
-from tests.bench.results import Report
+from tests.bench.results import Report, Sample
 from tests.bench.seed import fill, settled, vector_dimension
 from tests.bench.server import Server, running_server
 from tests.bench.sessions import measure_sessions
@@ -48,12 +46,11 @@ from tests.bench.settings import Plan
 from tests.bench.start import measure_start, memory_rows
 from tests.bench.synthetic_corpus import Corpus
 from tests.bench.transfer import measure_transfer
-from tests.bench.vault import measure_vault
-from tests.bench.vault_latency import measure_editing
+from tests.bench.vault import measure_editing, measure_vault
 
 ORDER = (
     latency.PART, contexts.PART, sessions.PART, embedding.PART, ingest.PART, interference.PART, transfer.PART,
-    maintenance.PART, files.PART, vault.PART, vault_latency.PART, quality.PART, start.PART,
+    maintenance.PART, files.PART, vault.PART, vault.EDITING, quality.PART, start.PART,
     postgres.PART, replicas.PART,
 )  # fmt: skip
 """The parts as they are shown."""

@@ -11,8 +11,7 @@ from grpc import aio
 
 from memsvc.v1 import admin_service_pb2 as admin_pb
 from memsvc.v1 import memory_service_pb2 as memory_pb
-from tests.bench.processes import usage
-from tests.bench.server import Server
+from tests.bench.server import Server, usage
 
 REST_SECONDS = 14.0
 """Longer than the service takes for three looks at its indexes: it builds none anew before it saw a lull."""

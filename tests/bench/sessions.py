@@ -10,8 +10,7 @@ from memsvc.v1 import memory_service_pb2 as memory_pb
 from memsvc.v1 import session_service_pb2 as session_pb
 from memsvc.v1 import types_pb2 as types_pb
 from tests.bench.load_generators import WARM_UP, one_by_one
-from tests.bench.percentiles import Sample
-from tests.bench.results import Row, at_most, timed
+from tests.bench.results import Row, Sample, at_most, timed
 from tests.bench.server import Server
 
 PART = "Sessions and watching"

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from tests.bench.processes import usage
 from tests.bench.results import Row, at_most
-from tests.bench.server import Server, started_server
+from tests.bench.server import Server, started_server, usage
 from tests.bench.settings import Plan
 
 PART = "Start and memory"
