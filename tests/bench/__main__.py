@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from tests.bench.quality import RANKINGS
+from tests.bench.quality import RANKING, RANKINGS
 from tests.bench.results import Report, machine
 from tests.bench.run import ORDER, run
 from tests.bench.settings import ASKED_FOR, PARTS, Plan
@@ -47,6 +47,14 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--data", type=Path, nargs="+", default=[], help="files with conversations, for the quality")
     parser.add_argument("--rankings", type=_listed, default=["default"], help=f"by commas: {','.join(RANKINGS)}")
     parser.add_argument("--set", action="append", default=[], metavar="PATH=VALUE", help="a setting of the servers")
+    parser.add_argument(
+        "--ablate",
+        action="append",
+        default=[],
+        metavar="NAME=PATH=VALUE",
+        help="repeat the quality with a setting and show the change; the same NAME again adds a setting to the "
+        f"ablation, and PATH may be {RANKING}",
+    )
     parser.add_argument("--json", type=Path, help="where to write the results (default: bench-results/TIME.json)")
     parser.add_argument("--quick", action="store_true", help="a look in two minutes, with few memories")
     return parser
@@ -67,10 +75,23 @@ def _plan(given: argparse.Namespace) -> Plan:
         data=tuple(path.resolve(strict=True) for path in given.data),
         rankings=tuple(given.rankings),
         server=dict(pair.partition("=")[::2] for pair in given.set),
+        ablations=_ablations(given.ablate),
         searches=100 if given.quick else 500,
         embedded=384 if given.quick else 1_280,
         is_quick=given.quick,
     )
+
+
+def _ablations(given: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Return the settings of each ablation by its name."""
+    found: dict[str, dict[str, str]] = {}
+    for one in given:
+        name, _, setting = one.partition("=")
+        path, is_complete, value = setting.partition("=")
+        if not is_complete or (path == RANKING and value not in RANKINGS):
+            raise SystemExit(f"--ablate needs NAME=PATH=VALUE, or NAME={RANKING}=one of --rankings, not {one!r}.")
+        found.setdefault(name, {})[path] = value
+    return found
 
 
 def _described(plan: Plan) -> dict[str, object]:
@@ -80,6 +101,7 @@ def _described(plan: Plan) -> dict[str, object]:
         "data": [path.name for path in plan.data],
         "rankings": list(plan.rankings),
         "server": dict(plan.server),
+        "ablations": {name: dict(settings) for name, settings in plan.ablations.items()},
         "searches": plan.searches,
         "quick": plan.is_quick,
     }

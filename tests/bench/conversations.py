@@ -27,11 +27,12 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """One question, and the ids of the lines that answer it."""
+    """One question, its language, and the ids of the lines that answer it."""
 
     text: str
     evidence: tuple[str, ...]
     category: int
+    language: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,6 @@ class Conversation:
     """One user's memory, in the order of time."""
 
     name: str
-    language: str
     lines: tuple[Said, ...]
     questions: tuple[Probe, ...]
 
@@ -88,9 +88,12 @@ def _conversation(found: dict[str, Any]) -> Conversation:
         for one in found["memories"]
     )
     known = {line.id for line in lines}
+    language = str(found.get("language") or "")
     questions = (
-        Probe(str(one["text"]), tuple(dict.fromkeys(map(str, one["evidence"]))), int(one.get("category") or 0))
+        Probe(
+            str(one["text"]), tuple(dict.fromkeys(map(str, one["evidence"]))), int(one.get("category") or 0), language
+        )
         for one in found["questions"]
     )
     answerable = tuple(one for one in questions if known.intersection(one.evidence))
-    return Conversation(str(found["name"]), str(found.get("language") or ""), lines, answerable)
+    return Conversation(str(found["name"]), lines, answerable)

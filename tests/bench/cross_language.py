@@ -59,8 +59,11 @@ def cross_language() -> Conversation:
     order = list(range(len(texts)))
     Random(_SEED).shuffle(order)
     lines = tuple(Said(f"m{number}", "", "", texts[number], None) for number in order)
-    questions = tuple(
-        Probe(pair["question"], (f"m{number}",), 1 if script_of(pair["question"]) is Script.LATIN else 2)
-        for number, pair in enumerate(pairs)
-    )
-    return Conversation("cross-language", "cross", lines, questions)
+    questions = tuple(_probe(pair["question"], f"m{number}") for number, pair in enumerate(pairs))
+    return Conversation("cross-language", lines, questions)
+
+
+def _probe(text: str, evidence: str) -> Probe:
+    """Return a question of category 1 in English, or of category 2 in Chinese."""
+    is_english = script_of(text) is Script.LATIN
+    return Probe(text, (evidence,), 1 if is_english else 2, "en" if is_english else "zh")

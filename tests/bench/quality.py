@@ -1,9 +1,13 @@
-"""Retrieval quality: every conversation one user of one running service, every question a search."""
+"""Retrieval quality: every conversation one user of one running service, every question a search.
+
+Foreign questions measure the confidence in first hits, and ablations the share that a setting has in the quality.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,22 +18,24 @@ from memsvc.v1 import search_service_pb2 as search_pb
 from memsvc.v1 import types_pb2 as types_pb
 from tests.bench.conversations import ADVERSARIAL, Conversation, Probe, Said, digest, read_conversations
 from tests.bench.cross_language import PAIRS, cross_language
+from tests.bench.relevance import FirstHit, foreign_questions, relevance_rows
 from tests.bench.requests import scope, timestamp
-from tests.bench.results import Report, Row, Target, at_least
+from tests.bench.results import CHANGE, Report, Row, Target, at_least
 from tests.bench.scoring import DEPTH, Scores
 from tests.bench.seed import searchable, settled
 from tests.bench.server import Server, running_server
 from tests.bench.settings import Plan
 
 PART = "Quality"
+ABLATIONS = "Ablations"
 _BATCH = 100
 _TARGETS: Mapping[str, Mapping[str, float]] = {
-    "cross_language": {"recall@10": 0.9, "MRR": 0.75},
-    "locomo-dev": {"recall@10": 0.825, "MRR": 0.66},
-    "realtalk-dev": {"recall@10": 0.58, "MRR": 0.52},
-    "friends-dev": {"recall@10": 0.757, "MRR": 0.559},
+    "cross_language": {"R@10": 0.9, "MRR": 0.75},
+    "locomo-dev": {"R@10": 0.825, "MRR": 0.66},
+    "realtalk-dev": {"R@10": 0.58, "MRR": 0.52},
+    "friends-dev": {"R@10": 0.757, "MRR": 0.559},
     "zh-dev": {"hit@5": 0.9},
-    "madial-zh-dev": {"recall@10": 0.57},
+    "madial-zh-dev": {"R@10": 0.57},
 }
 """By the name of the file."""
 
@@ -44,44 +50,122 @@ RANKINGS: Mapping[str, search_pb.SearchRequest] = {
     "dense60": search_pb.SearchRequest(fusion=search_pb.Fusion(preset=search_pb.FUSION_PRESET_DENSE_60_KEYWORD_40)),
 }
 """The ways of ranking that can be compared, as what a search sets beside its question."""
+RANKING = "ranking"
+"""The name by which an ablation sets one of `RANKINGS`; other names are settings of the server."""
+
+Stage = Callable[[str, int], Callable[[], None]]
+Sets = Mapping[str, Sequence[Conversation]]
+"""Conversations by the name of their data set, which is that of its file."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Loaded:
-    """A conversation in the service: the ids of its memories by the data's ids, and back."""
+class _Hit:
+    """A hit, with the data's ids of its memory: several if lines are duplicates of each other."""
 
-    file: Path
-    conversation: Conversation
-    memory_ids: Mapping[str, str]
+    ids: tuple[str, ...]
+    score: float
+    relevance: float | None
 
-    def data_ids(self) -> dict[str, list[str]]:
-        """Return the data's ids of each memory: several where lines are duplicates of each other."""
-        found: dict[str, list[str]] = defaultdict(list)
-        for data_id, memory_id in self.memory_ids.items():
-            found[memory_id].append(data_id)
-        return found
+    @property
+    def confidence(self) -> float:
+        """Return the relevance, or the score of a service that has none."""
+        return self.score if self.relevance is None else self.relevance
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the hit as a line of questions holds it."""
+        found: dict[str, Any] = {"ids": list(self.ids), "score": round(self.score, 6)}
+        return found if self.relevance is None else {**found, "relevance": round(self.relevance, 6)}
 
 
-async def measure_quality(plan: Plan, report: Report, told: Callable[[str, int], Callable[[], None]]) -> None:
-    """Load every file's conversations into one service, let it settle, and search every question each way."""
-    files = [(path, read_conversations(path)) for path in plan.data]
-    if plan.is_quick:
-        files = [(path, conversations[:1]) for path, conversations in files]
-    files = [(PAIRS, [cross_language()]), *files]
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """A question with its hits.
+
+    Attributes:
+        ranks: The rank of each evidence, or None if it is not among the hits; empty for a foreign question.
+        scores: None for a foreign question.
+    """
+
+    data_set: str
+    conversation: str
+    ranking: str
+    question: Probe
+    hits: tuple[_Hit, ...]
+    ranks: Mapping[str, int | None]
+    scores: Scores | None
+
+    def first_hit(self) -> FirstHit:
+        """Return the first hit with its confidence."""
+        confidence = self.hits[0].confidence if self.hits else 0.0
+        return FirstHit(self.question.text, confidence, is_right=1 in self.ranks.values())
+
+    def as_json(self, ablation: str) -> dict[str, Any]:
+        """Return the line of this question."""
+        return {
+            "set": self.data_set,
+            "conversation": self.conversation,
+            "language": self.question.language,
+            "category": self.question.category,
+            "ablation": ablation,
+            "ranking": self.ranking,
+            "foreign": self.scores is None,
+            "question": self.question.text,
+            "ranks": dict(self.ranks),
+            "scores": {} if self.scores is None else asdict(self.scores),
+            "hits": [hit.as_json() for hit in self.hits],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Service:
+    """A service that holds the data sets: the ids of memories by the data's ids, for each conversation."""
+
+    server: Server
+    sets: Sets
+    memory_ids: Mapping[str, Mapping[str, str]]
+
+
+async def measure_quality(plan: Plan, report: Report, told: Stage) -> None:
+    """Search every question in each ranking and every foreign one in the first, then repeat it for each ablation."""
+    sets = _data_sets(plan)
+    async with _service(plan.server, sets, told) as service:
+        own = {ranking: await _own_answers(service, ranking, told) for ranking in plan.rankings}
+        foreign = await _foreign_answers(service, plan.rankings[0], told)
+    for ranking, answers in own.items():
+        for name in sets:
+            report.add(*_rows(name, ranking, [one for one in answers if one.data_set == name]))
+        report.questions += [one.as_json("") for one in answers]
+    first = own[plan.rankings[0]]
+    report.add(*_relevance_rows(sets, first, foreign))
+    report.questions += [one.as_json("") for one in foreign]
+    for ablation, settings in plan.ablations.items():
+        ranking = settings.get(RANKING, plan.rankings[0])
+        server = {**plan.server, **{path: value for path, value in settings.items() if path != RANKING}}
+        async with _service(server, sets, told) as service:
+            answers = await _own_answers(service, ranking, told)
+        report.add(*_change_rows(sets, ablation, first, answers))
+        report.questions += [one.as_json(ablation) for one in answers]
+    report.notes += [f"{path.name}: {digest(path)}" for path in (PAIRS, *plan.data)]
+
+
+def _data_sets(plan: Plan) -> Sets:
+    files = {path.stem: read_conversations(path) for path in plan.data}
+    return {PAIRS.stem: [cross_language()]} | {
+        name: conversations[:1] if plan.is_quick else conversations for name, conversations in files.items()
+    }
+
+
+@asynccontextmanager
+async def _service(settings: Mapping[str, str], sets: Sets, told: Stage) -> AsyncIterator[_Service]:
+    """Start a service, load every conversation and let the service settle."""
+    conversations = [one for several in sets.values() for one in several]
     with TemporaryDirectory(prefix="memsvc-bench-") as folder:
-        async with running_server(Path(folder) / "data", plan.server) as server:
-            lines = sum(len(one.lines) for _, conversations in files for one in conversations)
-            step = told("quality: importing and embedding", lines // _BATCH + 1)
-            loaded = [
-                _Loaded(path, one, await _load(server, one, step))
-                for path, conversations in files
-                for one in conversations
-            ]
+        async with running_server(Path(folder) / "data", settings) as server:
+            step = told("quality: import and embedding", sum(-(-len(one.lines) // _BATCH) for one in conversations))
+            memory_ids = {one.name: await _load(server, one, step) for one in conversations}
             await searchable(server)
             await settled(server)
-            for ranking in plan.rankings:
-                await _ask_all(server, loaded, ranking, report, told)
-    report.notes += [f"{path.name}: {digest(path)}" for path, _ in files]
+            yield _Service(server, sets, memory_ids)
 
 
 async def _load(server: Server, conversation: Conversation, step: Callable[[], None]) -> dict[str, str]:
@@ -111,74 +195,116 @@ def _memory(line: Said) -> types_pb.Memory:
     )
 
 
-async def _ask_all(
-    server: Server,
-    loaded: Sequence[_Loaded],
-    ranking: str,
-    report: Report,
-    told: Callable[[str, int], Callable[[], None]],
-) -> None:
-    scored: dict[Path, list[tuple[Probe, Scores]]] = defaultdict(list)
-    step = told(f"quality: asking ({ranking})", sum(len(one.conversation.questions) for one in loaded))
-    for one in loaded:
-        for question in one.conversation.questions:
-            hits = await _search(server, one, question, ranking)
-            evidence = {one.memory_ids[data_id] for data_id in question.evidence if data_id in one.memory_ids}
-            scores = Scores.of([memory_id for memory_id, _ in hits], evidence)
-            scored[one.file].append((question, scores))
-            report.questions.append(_kept(one, question, ranking, hits, scores))
+async def _own_answers(service: _Service, ranking: str, told: Stage) -> list[_Answer]:
+    """Search each conversation for its own questions."""
+    conversations = [(name, one) for name, several in service.sets.items() for one in several]
+    step = told(f"quality: questions ({ranking})", sum(len(one.questions) for _, one in conversations))
+    answers = []
+    for name, one in conversations:
+        for question in one.questions:
+            hits = await _search(service, one.name, question, ranking)
+            answers.append(_scored(name, one.name, ranking, question, hits, service.memory_ids[one.name]))
             step()
-    is_judged = ranking == "default"
-    for path, found in scored.items():
-        report.add(*_rows(f"{path.stem} ({ranking})", path.stem if is_judged else "", found))
+    return answers
 
 
-async def _search(server: Server, one: _Loaded, question: Probe, ranking: str) -> list[tuple[str, float]]:
-    request = search_pb.SearchRequest(scope=scope(one.conversation.name), query=question.text, limit=DEPTH)
+async def _foreign_answers(service: _Service, ranking: str, told: Stage) -> list[_Answer]:
+    """Search each conversation for questions of other ones."""
+    foreign = foreign_questions(service.sets)
+    step = told("quality: foreign questions", sum(map(len, foreign.values())))
+    answers = []
+    for (name, conversation), questions in foreign.items():
+        for question in questions:
+            hits = await _search(service, conversation, question, ranking)
+            answers.append(_Answer(name, conversation, ranking, question, hits, {}, None))
+            step()
+    return answers
+
+
+async def _search(service: _Service, user: str, question: Probe, ranking: str) -> tuple[_Hit, ...]:
+    request = search_pb.SearchRequest(scope=scope(user), query=question.text, limit=DEPTH)
     request.MergeFrom(RANKINGS[ranking])
-    reply: search_pb.SearchResponse = await server.searches.Search(request)
+    reply: search_pb.SearchResponse = await service.server.searches.Search(request)
     if reply.degraded:
         raise ValueError(question.text, reply.degraded[0].message)
-    return [(hit.memory.id, hit.score) for hit in reply.hits]
+    data_ids: dict[str, list[str]] = defaultdict(list)
+    for data_id, memory_id in service.memory_ids[user].items():
+        data_ids[memory_id].append(data_id)
+    return tuple(_Hit(tuple(data_ids[hit.memory.id]), hit.score, _relevance(hit)) for hit in reply.hits)
 
 
-def _kept(
-    one: _Loaded, question: Probe, ranking: str, hits: Iterable[tuple[str, float]], scores: Scores
-) -> dict[str, Any]:
-    """Return the line that is kept of a question."""
-    data_ids = one.data_ids()
-    return {
-        "file": one.file.name,
-        "conversation": one.conversation.name,
-        "ranking": ranking,
-        "category": question.category,
-        "question": question.text,
-        "evidence": list(question.evidence),
-        **asdict(scores),
-        "hits": [{"ids": data_ids[memory_id], "score": round(score, 6)} for memory_id, score in hits],
-    }
+def _relevance(hit: search_pb.Hit) -> float | None:
+    """Return the relevance of a hit, or None if the API or this hit has none."""
+    field = hit.DESCRIPTOR.fields_by_name.get("relevance")
+    if field is None or (field.has_presence and not hit.HasField(field.name)):  # type: ignore[arg-type]  # may exist
+        return None
+    relevance: float = getattr(hit, field.name)
+    return relevance
 
 
-def _rows(name: str, data_set: str, found: Sequence[tuple[Probe, Scores]]) -> list[Row]:
-    groups: dict[str, list[Scores]] = {"all": [s for question, s in found if question.category != ADVERSARIAL]}
-    for category in sorted({question.category for question, _ in found}):
-        groups[f"category {category}"] = [scores for question, scores in found if question.category == category]
-    rows = []
-    for group, several in groups.items():
-        wanted = _TARGETS.get(data_set, {}) if group == "all" else {}
-        means = Scores.mean(several).named() if several else {}
-        rows += [
-            Row(
-                PART,
-                f"{name}, {group} (n={len(several)})",
-                value,
-                measure,
-                targets=_target(value, wanted, measure),
-            )
-            for measure, value in means.items()
+def _scored(
+    name: str, user: str, ranking: str, question: Probe, hits: tuple[_Hit, ...], memory_ids: Mapping[str, str]
+) -> _Answer:
+    evidence = [data_id for data_id in question.evidence if data_id in memory_ids]
+    found = [memory_ids[hit.ids[0]] for hit in hits]
+    rank_of = {memory_id: rank for rank, memory_id in enumerate(found, start=1)}
+    ranks = {data_id: rank_of.get(memory_ids[data_id]) for data_id in evidence}
+    scores = Scores.of(found, {memory_ids[data_id] for data_id in evidence})
+    return _Answer(name, user, ranking, question, hits, ranks, scores)
+
+
+def _judged(answers: Sequence[_Answer]) -> list[Scores]:
+    """Return the scores of all but adversarial questions."""
+    return [one.scores for one in answers if one.scores is not None and one.question.category != ADVERSARIAL]
+
+
+def _rows(name: str, ranking: str, answers: Sequence[_Answer]) -> list[Row]:
+    """Return the rows of a data set: all questions, then each category if there are several."""
+    categories = sorted({one.question.category for one in answers})
+    groups = {"all": _judged(answers)}
+    for category in categories if len(categories) > 1 else ():
+        groups[f"category {category}"] = [
+            one.scores for one in answers if one.scores is not None and one.question.category == category
         ]
-    return rows
+    label = name if ranking == "default" else f"{name} ({ranking})"
+    wanted = _TARGETS.get(name, {}) if ranking == "default" else {}
+    return [
+        Row(
+            PART,
+            f"{label}, {group} (n={len(several)})",
+            value,
+            measure,
+            targets=_target(value, wanted if group == "all" else {}, measure),
+        )
+        for group, several in groups.items()
+        if several
+        for measure, value in Scores.mean(several).named().items()
+    ]
 
 
 def _target(value: float, wanted: Mapping[str, float], measure: str) -> tuple[Target, ...]:
     return (at_least(value, wanted[measure], f"{wanted[measure]:.2f}"),) if measure in wanted else ()
+
+
+def _relevance_rows(sets: Sets, own: Sequence[_Answer], foreign: Sequence[_Answer]) -> list[Row]:
+    has_relevance = any(hit.relevance is not None for one in own for hit in one.hits)
+    rows = []
+    for name in sets:
+        asked = [one.first_hit() for one in own if one.data_set == name and one.question.category != ADVERSARIAL]
+        unanswerable = [one.first_hit() for one in foreign if one.data_set == name]
+        rows += relevance_rows(f"{name} ({'relevance' if has_relevance else 'score'})", asked, unanswerable)
+    return rows
+
+
+def _change_rows(sets: Sets, ablation: str, before: Sequence[_Answer], after: Sequence[_Answer]) -> list[Row]:
+    """Return the change of each measure of each data set by an ablation."""
+    rows = []
+    for name in sets:
+        old, new = ([one for one in answers if one.data_set == name] for answers in (before, after))
+        if scores := _judged(old):
+            means = Scores.mean(scores).named()
+            rows += [
+                Row(ABLATIONS, f"{ablation}: {name} (n={len(scores)})", value - means[measure], CHANGE + measure)
+                for measure, value in Scores.mean(_judged(new)).named().items()
+            ]
+    return rows

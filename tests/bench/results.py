@@ -15,8 +15,10 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-MATRICES = frozenset({"Quality"})
+MATRICES = frozenset({"Quality", "Relevance", "Ablations", "Concurrency"})
 """Parts whose rows are shown side by side, by their units."""
+CHANGE = "Δ "
+"""The beginning of the unit of a value that is a change: it is shown with its sign."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,10 +197,16 @@ def _matrix(part: str, rows: Sequence[Row]) -> Table:
 
 
 def _judged(row: Row) -> str:
+    text = in_matrix(row.value, row.unit)
     if not row.targets:
-        return f"{row.value:.3f}"
+        return text
     colour, word = ("green", "yes") if row.is_met else ("red", "NO")
-    return f"{row.value:.3f} [{colour}]{'; '.join(target.text for target in row.targets)}: {word}[/{colour}]"
+    return f"{text} [{colour}]{'; '.join(target.text for target in row.targets)}: {word}[/{colour}]"
+
+
+def in_matrix(value: float, unit: str) -> str:
+    """Return a value as a cell below its unit."""
+    return f"{value:+.3f}" if unit.startswith(CHANGE) else _number(value)
 
 
 def _number(value: float) -> str:

@@ -20,6 +20,7 @@ from tests.bench import (
     maintenance,
     postgres,
     quality,
+    relevance,
     replicas,
     sessions,
     start,
@@ -50,7 +51,7 @@ from tests.bench.vault import measure_editing, measure_vault
 
 ORDER = (
     latency.PART, contexts.PART, sessions.PART, embedding.PART, ingest.PART, interference.PART, transfer.PART,
-    maintenance.PART, files.PART, vault.PART, vault.EDITING, quality.PART, start.PART,
+    maintenance.PART, files.PART, vault.PART, vault.EDITING, quality.PART, relevance.PART, quality.ABLATIONS, start.PART,
     postgres.PART, replicas.PART,
 )  # fmt: skip
 """The parts as they are shown."""

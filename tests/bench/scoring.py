@@ -1,9 +1,9 @@
-"""How good a ranking is, without any model as a judge."""
+"""Measures of a ranking and of the confidence in its first hit, without any model as a judge."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import astuple, dataclass, fields
 
@@ -18,7 +18,6 @@ class Scores:
     recall_at_5: float
     recall_at_10: float
     recall_at_20: float
-    hit_at_1: float
     hit_at_5: float
     mrr: float
     ndcg_at_10: float
@@ -37,7 +36,6 @@ class Scores:
             recall_at_5=at_5,
             recall_at_10=at_10,
             recall_at_20=at_20,
-            hit_at_1=float(bool(ranks) and ranks[0] == 1),
             hit_at_5=float(bool(ranks) and ranks[0] <= 5),
             mrr=1.0 / ranks[0] if ranks else 0.0,
             ndcg_at_10=gains / ideal,
@@ -50,5 +48,48 @@ class Scores:
         return cls(*(math.fsum(column) / len(several) for column in columns))
 
     def named(self) -> dict[str, float]:
-        """Return the measures by their names as they are printed."""
-        return {one.name.replace("_at_", "@").replace("mrr", "MRR"): getattr(self, one.name) for one in fields(self)}
+        """Return the measures by their names as they are printed, in the order of the columns."""
+        return {_printed(one.name): getattr(self, one.name) for one in fields(self)}
+
+
+def _printed(name: str) -> str:
+    measure, _, depth = name.partition("_at_")
+    printed = {"recall": "R", "mrr": "MRR", "ndcg": "nDCG"}.get(measure, measure)
+    return f"{printed}@{depth}" if depth else printed
+
+
+def threshold_that_keeps(share: float, values: Sequence[float]) -> float:
+    """Return the largest threshold that at least *share* of the values reach.
+
+    Raises:
+        ValueError: There is no value, or the share is not above 0 and at most 1.
+    """
+    if not values or not 0 < share <= 1:
+        message = f"A threshold needs values and a share above 0 and at most 1, not {len(values)} and {share}."
+        raise ValueError(message)
+    # Products such as 0.95 * 20 may be a trifle above the whole number that they stand for.
+    kept = math.ceil(share * len(values) - 1e-9)
+    return sorted(values, reverse=True)[kept - 1]
+
+
+def share_below(threshold: float, values: Sequence[float]) -> float:
+    """Return the share of the values that are less than the threshold; there must be one."""
+    return sum(value < threshold for value in values) / len(values)
+
+
+def calibration_error(predictions: Iterable[tuple[float, bool]], *, bins: int = 10) -> float:
+    """Return the expected calibration error: the mean distance of confidence and accuracy.
+
+    Args:
+        predictions: The confidence, from 0 to 1, and whether the prediction was right; there must be one.
+        bins: The number of bins of equal width. A bin counts by its number of predictions; a confidence on the border
+            of two bins is in the upper one, and 1 is in the last one.
+    """
+    filled: dict[int, list[tuple[float, bool]]] = {}
+    for confidence, is_right in predictions:
+        filled.setdefault(min(int(confidence * bins), bins - 1), []).append((confidence, is_right))
+    distances = (
+        abs(math.fsum(confidence for confidence, _ in one) - sum(is_right for _, is_right in one))
+        for one in filled.values()
+    )
+    return math.fsum(distances) / sum(map(len, filled.values()))

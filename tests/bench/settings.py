@@ -24,6 +24,7 @@ class Plan:
         data: Files with conversations and questions.
         rankings: The ways of ranking whose quality is compared; the targets are the first one's.
         server: Settings of the servers by their path, such as "ranking.tier"; none is the default service.
+        ablations: The settings of each ablation by its name, in addition to those of the servers.
         searches: How many searches a sample is made of.
         embedded: How many texts are embedded to measure the import with the embedder.
         is_quick: Whether only a look is wanted: the first conversation of a file, and no graph.
@@ -34,6 +35,7 @@ class Plan:
     data: tuple[Path, ...]
     rankings: tuple[str, ...] = ("default",)
     server: Mapping[str, str] = field(default_factory=dict)
+    ablations: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     searches: int = 500
     embedded: int = 1_280
     is_quick: bool = False

@@ -1,0 +1,142 @@
+"""The measures of the benchmark, and its choice of foreign questions."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.bench.conversations import ADVERSARIAL, Conversation, Probe, Said
+from tests.bench.relevance import MOST_FOREIGN, FirstHit, foreign_questions, is_held_out, relevance_rows
+from tests.bench.scoring import Scores, calibration_error, share_below, threshold_that_keeps
+
+
+def test_scores_of_one_question() -> None:
+    """Two of three pieces of evidence at ranks 2 and 11: depths, first rank and discounts count."""
+    ranked = [f"x{number}" for number in range(20)]
+    ranked[1], ranked[10] = "a", "b"
+
+    measures = Scores.of(ranked, {"a", "b", "c"}).named()
+
+    assert list(measures) == ["R@5", "R@10", "R@20", "hit@5", "MRR", "nDCG@10"]
+    assert [measures[name] for name in ("R@5", "R@10", "R@20")] == pytest.approx([1 / 3, 1 / 3, 2 / 3])
+    assert (measures["hit@5"], measures["MRR"]) == (1.0, 0.5)
+    assert measures["nDCG@10"] == pytest.approx(0.63093 / (1 + 0.63093 + 0.5), abs=1e-5)
+
+
+def test_scores_without_a_hit_are_zero() -> None:
+    """An empty list is scored as well."""
+    assert set(Scores.of([], {"a"}).named().values()) == {0.0}
+
+
+@pytest.mark.parametrize(("share", "threshold"), [(0.95, 2.0), (1.0, 1.0), (0.5, 11.0), (0.01, 20.0), (0.951, 1.0)])
+def test_threshold_keeps_at_least_its_share(share: float, threshold: float) -> None:
+    """It is the largest value that leaves the share of all at or above it: of 1 to 20, 19 reach 2."""
+    values = [float(number) for number in range(20, 0, -1)]
+
+    found = threshold_that_keeps(share, values)
+
+    assert found == threshold
+    assert 1 - share_below(found, values) >= share
+
+
+@pytest.mark.parametrize(("share", "values"), [(0.95, []), (0.0, [1.0]), (1.1, [1.0])])
+def test_threshold_needs_values_and_a_share(share: float, values: list[float]) -> None:
+    """A wrong argument is named."""
+    with pytest.raises(ValueError, match="A threshold needs values"):
+        threshold_that_keeps(share, values)
+
+
+def test_share_below_leaves_out_equal_values() -> None:
+    """A value at the threshold is kept."""
+    assert share_below(0.5, [0.1, 0.5, 0.9, 0.2]) == 0.5
+
+
+def test_calibration_error_weighs_bins_by_their_predictions() -> None:
+    """Three predictions of 0.9, two right: |0.9 - 2/3|; one wrong of 0.2: 0.2; the border 1 is in the last bin."""
+    predictions = [(0.9, True), (0.9, True), (0.9, False), (0.2, False)]
+
+    assert calibration_error(predictions) == pytest.approx(3 / 4 * (0.9 - 2 / 3) + 1 / 4 * 0.2)
+    assert calibration_error([(1.0, True), (0.95, True)]) == pytest.approx(0.025)
+
+
+def test_calibration_error_of_calibrated_predictions_is_zero() -> None:
+    """One of four predictions of 0.25 is right; with one bin only the mean counts."""
+    assert calibration_error([(0.25, number == 0) for number in range(4)]) == 0
+    assert calibration_error([(0.0, True), (1.0, False)], bins=1) == 0
+    assert calibration_error([(0.0, True), (1.0, False)]) == 1
+
+
+def conversation(name: str, count: int, *, language: str = "en") -> Conversation:
+    """Return a conversation with as many questions as lines."""
+    lines = tuple(Said(f"{number}", "", "", f"Line {number} of {name}.", None) for number in range(count))
+    questions = tuple(Probe(f"{name} {number}?", (f"{number}",), 1, language) for number in range(count))
+    return Conversation(name, lines, questions)
+
+
+def test_foreign_questions_are_of_other_conversations_in_the_same_language() -> None:
+    """As many as there are own ones, without evidence; a language that no other user speaks has none."""
+    sets = {"one": [conversation("a", 3), conversation("b", 5)], "other": [conversation("c", 4, language="zh")]}
+
+    foreign = foreign_questions(sets)
+
+    assert {key: len(questions) for key, questions in foreign.items()} == {
+        ("one", "a"): 3,
+        ("one", "b"): 3,
+        ("other", "c"): 0,
+    }
+    assert {question.text[0] for question in foreign["one", "a"]} == {"b"}
+    assert {question.evidence for question in foreign["one", "a"]} == {()}
+    assert foreign == foreign_questions(sets)
+
+
+def test_foreign_questions_have_no_answer_in_the_data() -> None:
+    """Questions that the user has, whose evidence the user has, and adversarial ones are left out."""
+    own = conversation("a", 3)
+    other = Conversation(
+        "b",
+        (Said("1", "", "", "line 0  of A.", None), Said("2", "", "", "Something else.", None)),
+        (
+            Probe("Is its answer known?", ("1", "2"), 1, "en"),
+            Probe("A 1?", ("2",), 1, "en"),
+            Probe("Is it misquoted?", ("2",), ADVERSARIAL, "en"),
+            Probe("Is it foreign?", ("2",), 1, "en"),
+        ),
+    )
+
+    foreign = foreign_questions({"set": [own, other]})
+
+    assert [question.text for question in foreign["set", "a"]] == ["Is it foreign?"]
+
+
+def test_foreign_questions_of_a_large_set_are_shared_out() -> None:
+    """Each conversation has its part of the largest number."""
+    sets = {"set": [conversation("a", 300), conversation("b", 100)], "other": [conversation("c", 400)]}
+
+    foreign = foreign_questions(sets)
+
+    assert (len(foreign["set", "a"]), len(foreign["set", "b"])) == (150, 50)
+    assert len(foreign["other", "c"]) == MOST_FOREIGN
+
+
+def test_relevance_rows_summarise_first_hits() -> None:
+    """The threshold is that of the right first hits, the error that of both kinds of the held-out half."""
+    own = [FirstHit(f"own {number}", 0.8 if number else 0.3, is_right=bool(number)) for number in range(40)]
+    foreign = [FirstHit(f"foreign {number}", 0.5 if number % 4 else 0.85, is_right=False) for number in range(40)]
+
+    rows = relevance_rows("set", own, foreign)
+
+    held_out = [(one.confidence, one.is_right) for one in own + foreign if is_held_out(one.question)]
+    assert {row.name for row in rows} == {"set, 39 right of 40, 40 foreign"}
+    assert {row.unit: row.value for row in rows} == {
+        "threshold that keeps 95%": 0.8,
+        "foreign below": 0.75,
+        "calibration error": calibration_error(held_out),
+    }
+    assert 20 < len(held_out) < 60
+
+
+def test_relevance_rows_need_right_hits_and_foreign_questions() -> None:
+    """There is no threshold without them."""
+    hit = FirstHit("q", 0.5, is_right=True)
+
+    assert relevance_rows("set", [hit], []) == []
+    assert relevance_rows("set", [], [hit]) == []
