@@ -1,14 +1,22 @@
-"""Ways of calling a server: one call after another, several callers at once, and a steady drip."""
+"""Ways of calling a server: one call after another, several callers at once, a steady drip, and clients in processes.
+
+`python -m tests.bench.load_generators ADDRESS METHOD CLIENTS` is one of these processes: see `concurrent_load`.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import gc
+import json
+import os
+import sys
 import time
+from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import asdict, dataclass, field
 from itertools import cycle
+from pathlib import Path
 from typing import TypeVar
 
 import grpc
@@ -17,6 +25,7 @@ from grpc import aio
 Request = TypeVar("Request")
 Call = Callable[[Request], Awaitable[object]]
 WARM_UP = 30
+_ROOT = Path(__file__).resolve().parents[2]
 FREEZE_SECONDS = 1.0
 """A process that only looks at the clock is never kept waiting so long by a busy server on the same machine."""
 
@@ -138,3 +147,108 @@ async def dripping(call: Call[Request], requests: Sequence[Request], *, per_seco
                 yield drip
             finally:
                 leaving.set()
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """The calls of concurrent clients.
+
+    Attributes:
+        seconds: The duration of each answered call.
+        refused: The number of calls that were refused because too many others waited.
+        began: The time of the first call by `time.perf_counter`, which all processes of a machine share on Linux.
+        ended: The time of the last response.
+    """
+
+    seconds: list[float]
+    refused: int
+    began: float
+    ended: float
+
+    @property
+    def per_second(self) -> float:
+        """Return the rate of answered calls."""
+        return len(self.seconds) / (self.ended - self.began)
+
+
+async def concurrent_load(address: str, method: str, requests: Sequence[bytes], *, clients: int) -> Load:
+    """Let clients in processes of their own share the encoded requests, each making one call after another.
+
+    Each client has a connection of its own. There are as many processes as processors, or as clients if these are
+    fewer; they begin when all of them are connected.
+    """
+    count = min(clients, os.cpu_count() or 1)
+    shares = [clients // count + (number < clients % count) for number in range(count)]
+    processes = [await _start_generator(address, method, share) for share in shares]
+    try:
+        await asyncio.gather(*(_prepare(one, requests[at::count]) for at, one in enumerate(processes)))
+        replies = await asyncio.gather(*(one.communicate(b"go\n") for one in processes))
+    finally:
+        for one in processes:
+            if one.returncode is None:
+                one.kill()
+                await one.wait()
+    loads = [Load(**json.loads(output)) for output, _ in replies]
+    return Load(
+        [seconds for one in loads for seconds in one.seconds],
+        sum(one.refused for one in loads),
+        min(one.began for one in loads),
+        max(one.ended for one in loads),
+    )
+
+
+async def _start_generator(address: str, method: str, clients: int) -> Process:
+    command = (sys.executable, "-m", "tests.bench.load_generators", address, method, str(clients))
+    return await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, cwd=_ROOT)
+
+
+async def _prepare(process: Process, requests: Sequence[bytes]) -> None:
+    """Send the requests to a process and wait until it is connected."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(json.dumps([len(one) for one in requests]).encode() + b"\n")
+    process.stdin.writelines(requests)
+    await process.stdin.drain()
+    if await process.stdout.readline() != b"connected\n":
+        message = "A load generator ended before it was connected."
+        raise ConnectionError(message)
+
+
+async def _generate(address: str, method: str, clients: int) -> Load:
+    """Take requests from standard input, connect, wait for a line there, and call."""
+    requests = iter([sys.stdin.buffer.read(size) for size in json.loads(sys.stdin.buffer.readline())])
+    durations: list[float] = []
+    refused = 0
+
+    async def client(channel: aio.Channel) -> None:
+        nonlocal refused
+        call: aio.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(method)
+        for request in requests:
+            started = time.perf_counter()
+            try:
+                await call(request)
+            except aio.AioRpcError as error:
+                if error.code() is not grpc.StatusCode.RESOURCE_EXHAUSTED:
+                    raise
+                refused += 1
+            else:
+                durations.append(time.perf_counter() - started)
+
+    async with AsyncExitStack() as stack:
+        # Channels of one process with equal arguments would share a connection.
+        options = (("grpc.use_local_subchannel_pool", 1),)
+        channels = [
+            await stack.enter_async_context(aio.insecure_channel(address, options=options)) for _ in range(clients)
+        ]
+        await asyncio.gather(*(channel.channel_ready() for channel in channels))
+        sys.stdout.write("connected\n")
+        sys.stdout.flush()
+        sys.stdin.buffer.readline()
+        with undisturbed():
+            began = time.perf_counter()
+            await asyncio.gather(*(client(channel) for channel in channels))
+            return Load(durations, refused, began, time.perf_counter())
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(asdict(asyncio.run(_generate(sys.argv[1], sys.argv[2], int(sys.argv[3]))))))

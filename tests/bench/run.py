@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from tests.bench import (
+    concurrency,
     contexts,
     embedding,
     files,
@@ -28,6 +29,7 @@ from tests.bench import (
     vault,
 )
 from tests.bench import requests as asking
+from tests.bench.concurrency import measure_concurrency
 from tests.bench.conflicts import measure_conflicts
 from tests.bench.contexts import measure_contexts
 from tests.bench.embedding import compare_engines, measure_queries, opened_embedder
@@ -50,7 +52,7 @@ from tests.bench.transfer import measure_transfer
 from tests.bench.vault import measure_editing, measure_vault
 
 ORDER = (
-    latency.PART, contexts.PART, sessions.PART, embedding.PART, ingest.PART, interference.PART, transfer.PART,
+    latency.PART, concurrency.PART, contexts.PART, sessions.PART, embedding.PART, ingest.PART, interference.PART, transfer.PART,
     maintenance.PART, files.PART, vault.PART, vault.EDITING, quality.PART, relevance.PART, quality.ABLATIONS, start.PART,
     postgres.PART, replicas.PART,
 )  # fmt: skip
@@ -78,6 +80,8 @@ async def run(plan: Plan, report: Report, console: Console) -> None:
         screen = _Screen(progress)
         for size in _sizes(plan):
             await _measure_size(size, plan, report, screen)
+        if "concurrency" in plan.parts:
+            report.add(*await measure_concurrency(plan, screen.stage))
         if "embedding" in plan.parts:
             step = screen.stage("the engines of the embedder")
             report.add(*compare_engines())

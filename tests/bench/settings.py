@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 PARTS = (
-    "latency", "contexts", "sessions", "ingest", "transfer", "maintenance", "files", "vault", "editing",
+    "latency", "concurrency", "contexts", "sessions", "ingest", "transfer", "maintenance", "files", "vault", "editing",
     "quality", "start",
 )  # fmt: skip
 ASKED_FOR = ("embedding", "postgres", "replicas")
