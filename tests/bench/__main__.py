@@ -11,10 +11,10 @@ from pathlib import Path
 
 from rich.console import Console
 
-from tests.bench.quality import RANKING, RANKINGS
+from tests.bench.quality import RANKINGS
 from tests.bench.results import Report, machine
 from tests.bench.run import ORDER, run
-from tests.bench.settings import ASKED_FOR, PARTS, Plan
+from tests.bench.settings import ASKED_FOR, PARTS, RANKING, Plan, parse_ablations
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -65,7 +65,9 @@ def _listed(text: str) -> list[str]:
 
 
 def _plan(given: argparse.Namespace) -> Plan:
-    unknown = {*given.only} - {*PARTS, *ASKED_FOR} | {*given.rankings} - {*RANKINGS}
+    ablations = parse_ablations(given.ablate)
+    rankings = {*given.rankings, *(one[RANKING] for one in ablations.values() if RANKING in one)}
+    unknown = {*given.only} - {*PARTS, *ASKED_FOR} | rankings - {*RANKINGS}
     if unknown:
         raise SystemExit(f"Unknown: {', '.join(sorted(unknown))}.")
     sizes = given.memories or (["4000"] if given.quick else ["10000", "100000"])
@@ -75,23 +77,11 @@ def _plan(given: argparse.Namespace) -> Plan:
         data=tuple(path.resolve(strict=True) for path in given.data),
         rankings=tuple(given.rankings),
         server=dict(pair.partition("=")[::2] for pair in given.set),
-        ablations=_ablations(given.ablate),
+        ablations=ablations,
         searches=100 if given.quick else 500,
         embedded=384 if given.quick else 1_280,
         is_quick=given.quick,
     )
-
-
-def _ablations(given: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Return the settings of each ablation by its name."""
-    found: dict[str, dict[str, str]] = {}
-    for one in given:
-        name, _, setting = one.partition("=")
-        path, is_complete, value = setting.partition("=")
-        if not is_complete or (path == RANKING and value not in RANKINGS):
-            raise SystemExit(f"--ablate needs NAME=PATH=VALUE, or NAME={RANKING}=one of --rankings, not {one!r}.")
-        found.setdefault(name, {})[path] = value
-    return found
 
 
 def _described(plan: Plan) -> dict[str, object]:

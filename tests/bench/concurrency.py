@@ -10,7 +10,7 @@ from memsvc.v1 import types_pb2 as types_pb
 from tests.bench import requests as asking
 from tests.bench.load_generators import Load, concurrent_load, one_by_one
 from tests.bench.results import Row, Sample
-from tests.bench.seed import fill, settled, vector_dimension
+from tests.bench.seed import fill, searchable, settled, vector_dimension
 from tests.bench.server import SEARCH_SERVICE, running_server
 from tests.bench.settings import Plan
 from tests.bench.synthetic_corpus import Corpus
@@ -41,6 +41,7 @@ async def measure_concurrency(plan: Plan, told: Callable[[str, int], Callable[[]
             step = told(f"{size}: concurrent clients", STEPS)
             rows = []
             for name, method, clients, requests in _measurements(corpus, plan.searches):
+                await searchable(server)
                 load = await concurrent_load(server.address, method, requests, clients=clients)
                 rows += _rows(f"{at}: {name}, clients: {clients}", load)
                 step()
@@ -81,6 +82,6 @@ def _rows(name: str, load: Load) -> list[Row]:
         "p50 ms": sample.p50,
         "p95 ms": sample.p95,
         "p99 ms": sample.p99,
-        "refused": float(load.refused),
+        "refused": load.refused,
     }
     return [Row(PART, name, value, unit) for unit, value in values.items()]

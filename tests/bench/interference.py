@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
-import grpc
-from grpc import aio
-
-from memsvc.v1 import admin_service_pb2 as admin_pb
 from memsvc_backends.qdrant_edge.settings import QdrantEdgeSettings
 from tests.bench import requests as asking
 from tests.bench.load_generators import Drip, dripping
 from tests.bench.results import Row, Sample, Target, at_most
-from tests.bench.seed import run_import, searchable
+from tests.bench.seed import rebuild_vectors, run_import, searchable
 from tests.bench.server import Server
 from tests.bench.synthetic_corpus import Corpus
 
@@ -39,7 +35,7 @@ async def measure_waits(server: Server, corpus: Corpus, *, is_quick: bool) -> li
         await searchable(server)
     rows += _rows(f"an import of {extra.size} runs", importing, idle)
     async with dripping(server.searches.Search, questions, per_second=_PER_SECOND) as building:
-        await _rebuild(server)
+        await rebuild_vectors(server)
     return rows + _rows("the vectors are rebuilt" + ("" if is_quick else ", with a graph"), building, idle)
 
 
@@ -53,18 +49,3 @@ def _rows(while_: str, drip: Drip, idle: Sample, *, is_bound: bool = True) -> li
         Row(PART, name, wait, "ms", targets=targets),
         *([Row(PART, f"searches refused while {while_}", float(len(drip.refused)), "")] if drip.refused else []),
     ]
-
-
-async def _rebuild(server: Server) -> None:
-    """Rebuild the vectors; a rebuild that the service began by itself is waited for first."""
-    request = admin_pb.ReindexRequest(indexes=[admin_pb.INDEX_KIND_VECTORS], mode=admin_pb.REINDEX_MODE_REBUILD)
-    while True:
-        try:
-            async for _ in server.admin.Reindex(request):
-                pass
-        except aio.AioRpcError as error:
-            if error.code() is not grpc.StatusCode.FAILED_PRECONDITION:
-                raise
-            await asyncio.sleep(0.5)
-        else:
-            return

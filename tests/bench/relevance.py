@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from random import Random
 
 from tests.bench.conversations import ADVERSARIAL, Conversation, Probe
-from tests.bench.results import Row
+from tests.bench.results import QUESTIONS, Row
 from tests.bench.scoring import calibration_error, share_below, threshold_that_keeps
 
 PART = "Relevance"
@@ -66,10 +66,16 @@ def _plain(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-def relevance_rows(name: str, own: Sequence[FirstHit], foreign: Sequence[FirstHit]) -> list[Row]:
+def relevance_rows(name: str, confidence: str, own: Sequence[FirstHit], foreign: Sequence[FirstHit]) -> list[Row]:
     """Return the row of a data set; none if no first hit is right or there is no foreign question.
 
     The calibration is that of own and foreign questions of the held-out half together.
+
+    Args:
+        name: The data set.
+        confidence: The name of the field that is the confidence.
+        own: The first hits of all own questions that are not adversarial.
+        foreign: Those of the foreign questions.
     """
     right = [one.confidence for one in own if one.is_right]
     held_out = [(one.confidence, one.is_right) for one in (*own, *foreign) if is_held_out(one.question)]
@@ -77,12 +83,14 @@ def relevance_rows(name: str, own: Sequence[FirstHit], foreign: Sequence[FirstHi
         return []
     threshold = threshold_that_keeps(KEPT, right)
     values = {
-        f"threshold that keeps {KEPT:.0%}": threshold,
+        QUESTIONS: len(own),
+        "right first": len(right),
+        "foreign": len(foreign),
+        f"{confidence} that {KEPT:.0%} reach": threshold,
         "foreign below": share_below(threshold, [one.confidence for one in foreign]),
         "calibration error": calibration_error(held_out),
     }
-    label = f"{name}, {len(right)} right of {len(own)}, {len(foreign)} foreign"
-    return [Row(PART, label, value, unit) for unit, value in values.items()]
+    return [Row(PART, name, value, unit) for unit, value in values.items()]
 
 
 def is_held_out(question: str) -> bool:

@@ -17,6 +17,9 @@ from rich.table import Table
 
 MATRICES = frozenset({"Quality", "Relevance", "Ablations", "Concurrency"})
 """Parts whose rows are shown side by side, by their units."""
+QUESTIONS = "questions"
+COUNTS = frozenset({QUESTIONS, "right first", "foreign", "refused"})
+"""Units of whole numbers in matrices."""
 CHANGE = "Δ "
 """The beginning of the unit of a value that is a change: it is shown with its sign."""
 
@@ -206,7 +209,11 @@ def _judged(row: Row) -> str:
 
 def in_matrix(value: float, unit: str) -> str:
     """Return a value as a cell below its unit."""
-    return f"{value:+.3f}" if unit.startswith(CHANGE) else _number(value)
+    if unit in COUNTS:
+        return f"{value:,.0f}".replace(",", " ")
+    if unit.startswith(CHANGE):
+        return f"{value:+.3f}"
+    return f"{value:.3f}" if abs(value) <= 1 else _number(value)
 
 
 def _number(value: float) -> str:

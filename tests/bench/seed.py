@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 
+import grpc
 from grpc import aio
 
 from memsvc.v1 import admin_service_pb2 as admin_pb
@@ -103,6 +104,21 @@ async def settled(server: Server, *, rest_seconds: float = REST_SECONDS, patienc
             since = time.perf_counter()
         state, before = now, present
     return since - began
+
+
+async def rebuild_vectors(server: Server) -> None:
+    """Rebuild the vectors, after a rebuild that the service began by itself."""
+    request = admin_pb.ReindexRequest(indexes=[admin_pb.INDEX_KIND_VECTORS], mode=admin_pb.REINDEX_MODE_REBUILD)
+    while True:
+        try:
+            async for _ in server.admin.Reindex(request):
+                pass
+        except aio.AioRpcError as error:
+            if error.code() is not grpc.StatusCode.FAILED_PRECONDITION:
+                raise
+            await asyncio.sleep(0.5)
+        else:
+            return
 
 
 async def diagnosed(server: Server) -> admin_pb.DiagnoseResponse:

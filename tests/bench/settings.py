@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,6 +12,9 @@ PARTS = (
 )  # fmt: skip
 ASKED_FOR = ("embedding", "postgres", "replicas")
 """Parts that are measured only when they are named."""
+
+RANKING = "ranking"
+"""The name by which an ablation sets a way of ranking; other names are settings of the servers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,3 +53,20 @@ class Plan:
         """Return the options of the servers' embedder."""
         prefix = "embedder.options."
         return {path.removeprefix(prefix): value for path, value in self.server.items() if path.startswith(prefix)}
+
+
+def parse_ablations(given: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Return the settings of each ablation by its name, from texts of the form NAME=PATH=VALUE.
+
+    Raises:
+        SystemExit: A text has another form.
+    """
+    found: dict[str, dict[str, str]] = {}
+    for one in given:
+        name, _, setting = one.partition("=")
+        path, is_complete, value = setting.partition("=")
+        if not (name and path and is_complete):
+            message = f"--ablate needs NAME=PATH=VALUE, not {one!r}."
+            raise SystemExit(message)
+        found.setdefault(name, {})[path] = value
+    return found

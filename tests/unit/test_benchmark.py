@@ -1,4 +1,4 @@
-"""The measures of the benchmark, and its choice of foreign questions."""
+"""The measures of the benchmark, its choice of foreign questions, and its ablations."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import pytest
 from tests.bench.conversations import ADVERSARIAL, Conversation, Probe, Said
 from tests.bench.relevance import MOST_FOREIGN, FirstHit, foreign_questions, is_held_out, relevance_rows
 from tests.bench.scoring import Scores, calibration_error, share_below, threshold_that_keeps
+from tests.bench.settings import parse_ablations
 
 
 def test_scores_of_one_question() -> None:
@@ -122,12 +123,15 @@ def test_relevance_rows_summarise_first_hits() -> None:
     own = [FirstHit(f"own {number}", 0.8 if number else 0.3, is_right=bool(number)) for number in range(40)]
     foreign = [FirstHit(f"foreign {number}", 0.5 if number % 4 else 0.85, is_right=False) for number in range(40)]
 
-    rows = relevance_rows("set", own, foreign)
+    rows = relevance_rows("set", "score", own, foreign)
 
     held_out = [(one.confidence, one.is_right) for one in own + foreign if is_held_out(one.question)]
-    assert {row.name for row in rows} == {"set, 39 right of 40, 40 foreign"}
+    assert {row.name for row in rows} == {"set"}
     assert {row.unit: row.value for row in rows} == {
-        "threshold that keeps 95%": 0.8,
+        "questions": 40,
+        "right first": 39,
+        "foreign": 40,
+        "score that 95% reach": 0.8,
         "foreign below": 0.75,
         "calibration error": calibration_error(held_out),
     }
@@ -138,5 +142,19 @@ def test_relevance_rows_need_right_hits_and_foreign_questions() -> None:
     """There is no threshold without them."""
     hit = FirstHit("q", 0.5, is_right=True)
 
-    assert relevance_rows("set", [hit], []) == []
-    assert relevance_rows("set", [], [hit]) == []
+    assert relevance_rows("set", "score", [hit], []) == []
+    assert relevance_rows("set", "score", [], [hit]) == []
+
+
+def test_ablations_of_one_name_are_one_ablation() -> None:
+    """Each has the settings that are given under its name; values may hold an equals sign."""
+    ablations = parse_ablations(["a=ranking.session=0", "b=ranking=keyword", "a=x.url=k=v"])
+
+    assert ablations == {"a": {"ranking.session": "0", "x.url": "k=v"}, "b": {"ranking": "keyword"}}
+
+
+@pytest.mark.parametrize("given", ["name", "name=path", "=path=1", "name==1"])
+def test_malformed_ablations_are_refused(given: str) -> None:
+    """The message names the form."""
+    with pytest.raises(SystemExit, match="--ablate needs NAME=PATH=VALUE"):
+        parse_ablations([given])
