@@ -1,10 +1,16 @@
-"""The measures of the benchmark, its choice of foreign questions, and its ablations."""
+"""The measures of the benchmark, its choice of foreign questions, its ablations and its load generators."""
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
+import grpc
 import pytest
+from grpc import aio
 
 from tests.bench.conversations import ADVERSARIAL, Conversation, Probe, Said
+from tests.bench.load_generators import Load, concurrent_load
 from tests.bench.relevance import MOST_FOREIGN, FirstHit, foreign_questions, is_held_out, relevance_rows
 from tests.bench.scoring import Scores, calibration_error, share_below, threshold_that_keeps
 from tests.bench.settings import parse_ablations
@@ -158,3 +164,45 @@ def test_malformed_ablations_are_refused(given: str) -> None:
     """The message names the form."""
     with pytest.raises(SystemExit, match="--ablate needs NAME=PATH=VALUE"):
         parse_ablations([given])
+
+
+class _Recorder(grpc.GenericRpcHandler):
+    """A service with one method, which refuses empty requests."""
+
+    def __init__(self) -> None:
+        self.requests: list[bytes] = []
+        self.peers: set[str] = set()
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> Any:
+        return grpc.unary_unary_rpc_method_handler(self._answer) if handler_call_details.method == "/s/m" else None
+
+    async def _answer(self, request: bytes, context: Any) -> bytes:
+        self.requests.append(request)
+        self.peers.add(context.peer())
+        if not request:
+            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "The queue is full.")
+        return request
+
+
+def test_clients_in_processes_share_the_requests() -> None:
+    """Each request is sent once, each client has a connection, and refused calls have no duration."""
+    requests = [*(f"{number}".encode() for number in range(1, 60)), b""]
+    recorder = _Recorder()
+
+    async def load() -> Load:
+        server = aio.server()
+        server.add_generic_rpc_handlers((recorder,))
+        port = server.add_insecure_port("127.0.0.1:0")
+        await server.start()
+        try:
+            return await concurrent_load(f"127.0.0.1:{port}", "/s/m", requests, clients=5)
+        finally:
+            await server.stop(None)
+
+    found = asyncio.run(load())
+
+    assert sorted(recorder.requests) == sorted(requests)
+    assert len(recorder.peers) == 5
+    assert (len(found.seconds), found.refused) == (59, 1)
+    assert 0 < max(found.seconds) <= found.ended - found.began
+    assert found.per_second == 59 / (found.ended - found.began)
