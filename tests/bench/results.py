@@ -212,7 +212,8 @@ def in_matrix(value: float, unit: str) -> str:
     if unit in COUNTS:
         return f"{value:,.0f}".replace(",", " ")
     if unit.startswith(CHANGE):
-        return f"{value:+.3f}"
+        # Adding zero takes the sign from what rounds to it.
+        return f"{round(value, 3) + 0.0:+.3f}"
     return f"{value:.3f}" if abs(value) <= 1 else _number(value)
 
 
