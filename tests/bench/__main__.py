@@ -56,7 +56,7 @@ def _parser() -> argparse.ArgumentParser:
         f"ablation, and PATH may be {RANKING}",
     )
     parser.add_argument("--json", type=Path, help="where to write the results (default: bench-results/TIME.json)")
-    parser.add_argument("--quick", action="store_true", help="a look in two minutes, with few memories")
+    parser.add_argument("--quick", action="store_true", help="an overview in four minutes, with few memories")
     return parser
 
 
