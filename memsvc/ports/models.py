@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -121,6 +121,52 @@ class Embedder(Protocol):
     def ping(self) -> None:
         """Return when the model answers, or raise BackendUnavailableError."""
         ...
+
+
+# Embedders that also give vectors of single tokens, for late interaction.
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class QueryTokens:
+    """The tokens of a query.
+
+    Attributes:
+        vectors: Float32 [tokens, 128], of length 1.
+        rarities: The weight of each token, in nats, not negative: float64 [tokens].
+    """
+
+    vectors: Vectors
+    rarities: npt.NDArray[np.float64]
+
+
+class TokenEmbedder(Protocol):
+    """The optional part of an `Embedder`: token vectors of the same pass as the vector of a text."""
+
+    @property
+    def token_model(self) -> str:
+        """Name the space of token vectors and how they are packed; empty if the engine in use gives none."""
+        ...
+
+    def embed_passages_with_tokens(self, texts: Sequence[str]) -> tuple[Vectors, list[bytes]]:
+        """Embed texts as `embed_passages` does; and return the tokens of each: 16 bytes a token, the signs of its 128.
+
+        Raises:
+            BackendUnavailableError: The model cannot be reached.
+        """
+        ...
+
+    def embed_query_with_tokens(self, text: str) -> tuple[Vector, QueryTokens]:
+        """Embed a text that is searched with, as `embed_query` does, with its tokens; of long texts only the first.
+
+        Raises:
+            BackendUnavailableError: The model cannot be reached.
+        """
+        ...
+
+
+def token_embedder(embedder: Embedder) -> TokenEmbedder | None:
+    """Return *embedder* as one that gives token vectors, or None if it gives none."""
+    return cast("TokenEmbedder", embedder) if getattr(embedder, "token_model", "") else None
 
 
 # The port to a reranker: a model that reads a query and a text together and says how well they fit.

@@ -18,7 +18,7 @@ from memsvc.domain.errors import BackendUnavailableError
 from memsvc.domain.index_entries import Hit
 from memsvc.ports.indexes import LexicalIndex, PendingSearch, VectorIndex
 from memsvc.ports.metadata import MetadataStore, Transaction
-from memsvc.ports.models import Embedder
+from memsvc.ports.models import Embedder, token_embedder
 
 RECENT = 2_048
 """Number of most recent calls of an operation from which percentiles are computed."""
@@ -43,6 +43,7 @@ _READS = {
 }
 _INDEX = {"search": "Search", "replace": "Replace", "switch": "Switch"}
 _EMBEDDER = {"embed_query": "EmbedQuery", "embed_passages": "EmbedPassages"}
+_TOKEN_EMBEDDER = {"embed_query_with_tokens": "EmbedQuery", "embed_passages_with_tokens": "EmbedPassages"}
 
 
 class LatencyStats:
@@ -187,7 +188,8 @@ class Instrumentation:
 
     def embedder(self, inner: Embedder) -> Embedder:
         """Return an instrumented embedder."""
-        return cast("Embedder", _InstrumentedProxy(inner, self._methods(inner, "embedder", _EMBEDDER)))
+        named = _EMBEDDER | _TOKEN_EMBEDDER if token_embedder(inner) else _EMBEDDER
+        return cast("Embedder", _InstrumentedProxy(inner, self._methods(inner, "embedder", named)))
 
     def store(self, inner: MetadataStore) -> MetadataStore:
         """Return an instrumented store: reads of memories, and whole transactions."""

