@@ -145,6 +145,23 @@ class OutboxState:
 
 
 @dataclass(frozen=True, slots=True)
+class TokenState:
+    """The token vectors of passages.
+
+    Attributes:
+        model: The name of the token vectors; empty if the embedder gives none.
+        passages: The number of passages with tokens.
+        is_backfilling: Whether memories without tokens are looked for, or get theirs.
+        backfilled: The number of memories that got tokens since the start.
+    """
+
+    model: str
+    passages: int
+    is_backfilling: bool
+    backfilled: int
+
+
+@dataclass(frozen=True, slots=True)
 class Diagnosis:
     """Health of the service. Without the store it says nothing of indexes and outbox."""
 
@@ -154,6 +171,7 @@ class Diagnosis:
     outbox: OutboxState | None
     slowest: tuple[SlowOperation, ...]
     warnings: tuple[HealthWarning, ...]
+    tokens: TokenState | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +236,7 @@ class CheckPart(StrEnum):
     """Rows that depend on a memory and that may remain after it is removed."""
 
     CHUNKS = "chunks"
+    TOKENS = "token vectors"
     KEYWORDS = "keywords"
     TAGS = "tags"
     METADATA = "metadata"

@@ -19,11 +19,11 @@ Rows: TypeAlias = Sequence[int] | Integers
 
 ABSENT = int(np.iinfo(np.int64).min)
 """Marker for a number that a memory does not have."""
-NUMBERS = ("row", "previous_row", "importance", "access_count", "create_time", "event_time")
+NUMBERS = ("row", "previous_row", "importance", "access_count", "create_time", "event_time", "cues")
 TEXTS = ("session_id", "speaker", "layer", "status")
 WIDTH = len(NUMBERS) + len(TEXTS)
 """How many columns there are."""
-_ROW, _PREVIOUS, _IMPORTANCE, _USES, _CREATED, _HAPPENED, _SESSION, _SPEAKER, _LAYER, _STATUS = range(WIDTH)
+_ROW, _PREVIOUS, _IMPORTANCE, _USES, _CREATED, _HAPPENED, _CUES, _SESSION, _SPEAKER, _LAYER, _STATUS = range(WIDTH)
 
 
 class Names:
@@ -87,6 +87,7 @@ class Candidates(Sequence[Candidate]):
                 one.access_count,
                 one.create_time,
                 ABSENT if one.event_time is None else one.event_time,
+                one.cues,
                 *map(names.number, (one.session_id, one.speaker, one.layer, one.status)),
                 one.memory_id,
             )
@@ -126,6 +127,11 @@ class Candidates(Sequence[Candidate]):
         return self.numbers[:, _HAPPENED]
 
     @property
+    def cues(self) -> Integers:
+        """Return the cues of their contents, for `memsvc.text.ranking_cues.unpack_cues`."""
+        return self.numbers[:, _CUES]
+
+    @property
     def sessions(self) -> Integers:
         """Return their sessions, as numbers of *names*."""
         return self.numbers[:, _SESSION]
@@ -157,7 +163,7 @@ class Candidates(Sequence[Candidate]):
         """Return a candidate, or several."""
         if isinstance(place, slice):
             return [self[each] for each in range(*place.indices(len(self)))]
-        row, previous, importance, uses, created, happened, *texts = self.numbers[place, :WIDTH].tolist()
+        row, previous, importance, uses, created, happened, cues, *texts = self.numbers[place, :WIDTH].tolist()
         session, speaker, layer, status = map(self.names.text, texts)
         return Candidate(
             row=row,
@@ -171,6 +177,7 @@ class Candidates(Sequence[Candidate]):
             access_count=uses,
             create_time=created,
             event_time=None if happened == ABSENT else happened,
+            cues=cues,
         )
 
     def where(self, chosen: npt.NDArray[np.bool_]) -> Candidates:

@@ -125,6 +125,54 @@ class EmbeddingCache(Protocol):
         ...
 
 
+# The port to token vectors of passages: data derived from memories, which is computed again if it is lost.
+
+
+@dataclass(frozen=True, slots=True)
+class PassageTokens:
+    """The token vectors of a passage.
+
+    Attributes:
+        entry: The entry of the passage: `entry_id(row, View.CHUNK, ordinal)`.
+        digest: The first 16 bytes of the SHA-256 digest of the text that was embedded.
+        tokens: The signs of each token, one after the other, in the packing of the model; may be empty.
+    """
+
+    entry: int
+    digest: bytes
+    tokens: bytes
+
+
+class TokenStore(Protocol):
+    """Token vectors by passage, removed in the transaction that erases or purges their memory."""
+
+    def tokens(self, model: str, entries: Sequence[int]) -> dict[int, bytes]:
+        """Return the tokens of these passages by entry; those without tokens of *model* are left out."""
+        ...
+
+    def digests(self, model: str, rows: Sequence[int]) -> dict[int, bytes]:
+        """Return the digests of all passages of these memories that have tokens of *model*, by entry."""
+        ...
+
+    def replace(self, model: str, rows: Sequence[int], passages: Sequence[PassageTokens]) -> None:
+        """Make *passages*, with tokens of *model*, all that is stored of these memories, whatever the model was.
+
+        Passages of memories that are not among *rows*, or not in the store, are left out.
+        """
+        ...
+
+    def rows_without(self, model: str, *, given_model: str, after_row: int, limit: int) -> list[int]:
+        """Return the next *limit* rows of indexed memories without a passage of *model*, ascending.
+
+        Memories of one chunk with a given vector of *given_model* are left out: their texts are not embedded.
+        """
+        ...
+
+    def count(self, model: str) -> int:
+        """Return the number of passages with tokens of *model*."""
+        ...
+
+
 # The port to the log of changes, as those who watch memories read it.
 
 

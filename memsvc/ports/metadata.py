@@ -22,7 +22,7 @@ from memsvc.domain.search import Order, PageCursor
 from memsvc.domain.sessions import Session
 from memsvc.domain.user_data import RecordKind, StoredMemory, StoredRevision
 from memsvc.ports.candidates import Candidates, Rows
-from memsvc.ports.change_feed import ChangeFeed, EmbeddingCache, IndexFeed
+from memsvc.ports.change_feed import ChangeFeed, EmbeddingCache, IndexFeed, TokenStore
 from memsvc.ports.features import (
     CheckpointReads,
     CheckpointWrites,
@@ -439,6 +439,11 @@ class MetadataStore(Protocol):
     @property
     def embeddings(self) -> EmbeddingCache:
         """Keep embeddings."""
+        ...
+
+    @property
+    def tokens(self) -> TokenStore:
+        """Keep token vectors."""
         ...
 
     @property

@@ -9,10 +9,12 @@ import pytest
 
 from memsvc.domain.errors import BackendClosedError
 from memsvc.domain.filters import And
-from memsvc.domain.index_entries import ChangeAction
+from memsvc.domain.index_entries import MAX_ORDINAL, ChangeAction, View, entry_id, row_of
+from memsvc.domain.memory import Memory, Status
 from memsvc.domain.reminders import window
 from memsvc.domain.search import Order
-from memsvc.ports.metadata import MetadataStore, RequestRecord
+from memsvc.ports.change_feed import PassageTokens
+from memsvc.ports.metadata import MetadataStore, Record, RequestRecord
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
 from memsvc.testing.store_api_keys import StoreKeysContract
@@ -21,7 +23,7 @@ from memsvc.testing.store_core_context import StoreEssentialsContract
 from memsvc.testing.store_erasure import StoreErasureContract
 from memsvc.testing.store_files import StoreFileFindingContract, StoreFilesContract
 from memsvc.testing.store_filters import StoreFiltersContract
-from memsvc.testing.store_harness import ADA, OWNER, Clock, insert, revise
+from memsvc.testing.store_harness import ADA, OWNER, Clock, insert, purge, revise
 from memsvc.testing.store_history import StoreChangesContract, StoreHistoryContract
 from memsvc.testing.store_integrity import StoreIntegrityContract
 from memsvc.testing.store_isolation import StoreReachContract
@@ -35,6 +37,13 @@ from memsvc.testing.store_uniqueness import StoreNamesContract
 from memsvc.testing.store_user_data import StoreTransferContract
 from memsvc.testing.store_vault import StoreVaultContract
 from memsvc.testing.store_writes import StoreWritesContract
+
+DIGEST = b"\x00\xff" * 8
+
+
+def _passages(memory: Memory, number: int, tokens: bytes = b"\x00\xff\x01") -> list[PassageTokens]:
+    """Return the first passages of a memory."""
+    return [PassageTokens(entry_id(memory.row, View.CHUNK, ordinal), DIGEST, tokens) for ordinal in range(number)]
 
 
 class MetadataStoreContract(
@@ -125,6 +134,87 @@ class MetadataStoreContract(
         assert store.embeddings.get("m", list(vectors)) == vectors
         assert store.embeddings.get("m", []) == {}
 
+    def test_tokens_are_kept_by_passage_and_model(self, store: MetadataStore) -> None:
+        """A passage is found under its entry and model; of another model, or without tokens, it is left out."""
+        one, other = insert(store, factories.memory("a"), factories.memory("b"))
+        first, second = _passages(one, 2)
+        store.tokens.replace("模型/1", [one.row], [first, second])
+        [empty] = _passages(other, 1, b"")
+        store.tokens.replace("模型/2", [other.row], [empty])
+
+        wanted = [first.entry, second.entry, empty.entry, 7]
+        assert store.tokens.tokens("模型/1", wanted) == {first.entry: first.tokens, second.entry: second.tokens}
+        assert store.tokens.tokens("模型/2", wanted) == {empty.entry: b""}
+        assert store.tokens.tokens("模型/1", []) == {}
+        assert store.tokens.digests("模型/1", [other.row, one.row, 77]) == {
+            first.entry: first.digest,
+            second.entry: second.digest,
+        }
+        assert store.tokens.digests("模型/1", []) == {}
+        assert [store.tokens.count(model) for model in ("模型/1", "模型/2", "模型")] == [2, 1, 0]
+
+    def test_tokens_of_a_memory_are_replaced_as_a_whole(self, store: MetadataStore) -> None:
+        """Whatever model they were of; those of other memories, and of unknown ones, stay out of it."""
+        one, other = insert(store, factories.memory("a"), factories.memory("b"))
+        [beside] = _passages(other, 1)
+        store.tokens.replace("m", [one.row, other.row], [*_passages(one, 3), beside])
+        [new] = _passages(one, 1, b"new")
+        unknown = PassageTokens(entry_id(one.row + 77, View.CHUNK, 0), DIGEST, b"x")
+        stray = PassageTokens(beside.entry, DIGEST, b"stray")
+        store.tokens.replace("n", [one.row, one.row + 77], [new, unknown, stray])
+
+        assert store.tokens.digests("m", [one.row, other.row]) == {beside.entry: DIGEST}
+        assert store.tokens.tokens("m", [beside.entry]) == {beside.entry: beside.tokens}
+        assert store.tokens.tokens("n", [new.entry, unknown.entry, beside.entry]) == {new.entry: b"new"}
+        store.tokens.replace("n", [one.row], [])
+        store.tokens.replace("n", [], [stray])
+        assert [store.tokens.count(model) for model in ("m", "n")] == [1, 0]
+
+    def test_memories_without_tokens_are_told_in_order(self, store: MetadataStore) -> None:
+        """Those that are indexed and embedded here: no deleted or expired ones, none with a given vector in use."""
+        done, stale, deleted, given, *missing = insert(
+            store,
+            factories.memory("1"),
+            factories.memory("2"),
+            factories.memory("3", status=Status.DELETED),
+            Record(factories.memory("4"), given_vector=b"1234", given_model="ours"),
+            Record(factories.memory("5"), given_vector=b"1234", given_model="theirs"),
+            *(factories.memory(f"m{number}") for number in range(4)),
+        )
+        store.tokens.replace("m", [done.row, deleted.row], _passages(done, 2))
+        store.tokens.replace("old", [stale.row], _passages(stale, 1))
+        expected = [stale.row, *(memory.row for memory in missing)]
+
+        assert store.tokens.rows_without("m", given_model="ours", after_row=0, limit=99) == expected
+        assert store.tokens.rows_without("m", given_model="ours", after_row=0, limit=2) == expected[:2]
+        assert store.tokens.rows_without("m", given_model="ours", after_row=expected[1], limit=2) == expected[2:4]
+        assert store.tokens.rows_without("m", given_model="ours", after_row=expected[-1], limit=9) == []
+        assert given.row not in expected
+
+    def test_many_tokens_at_once(self, store: MetadataStore) -> None:
+        """One call may store and ask for those of hundreds of passages, and of long documents."""
+        written = insert(store, *(factories.memory(f"a{number}") for number in range(300)))
+        passages = [passage for memory in written for passage in _passages(memory, 1 + memory.row % 3)]
+        store.tokens.replace("m", [memory.row for memory in written], passages)
+        long = _passages(written[0], MAX_ORDINAL // 8)
+        store.tokens.replace("m", [written[0].row], long)
+        expected = {one.entry: one.tokens for one in passages if row_of(one.entry) != written[0].row}
+        expected |= {one.entry: one.tokens for one in long}
+
+        assert store.tokens.tokens("m", list(expected)) == expected
+        assert store.tokens.digests("m", [memory.row for memory in written]).keys() == expected.keys()
+
+    def test_tokens_of_purged_memories_are_gone(self, store: MetadataStore) -> None:
+        """With the memory, and nothing brings them back; those of others stay."""
+        gone, kept = insert(store, factories.memory("a"), factories.memory("b"))
+        passages = [*_passages(gone, 2), *_passages(kept, 2)]
+        store.tokens.replace("m", [gone.row, kept.row], passages)
+        purge(store, gone)
+        store.tokens.replace("m", [gone.row], passages)
+
+        assert store.tokens.digests("m", [gone.row]) == {}
+        assert len(store.tokens.digests("m", [kept.row])) == store.tokens.count("m") == 2
+
     def test_open_store_answers(self, store: MetadataStore) -> None:
         """An open store answers a ping and says how large it is."""
         store.ping()
@@ -149,6 +239,8 @@ class MetadataStoreContract(
             lambda: store.leases.last_end("n"),
             lambda: store.embeddings.get("m", [b"a"]),
             lambda: store.embeddings.put("m", {b"a": b"1"}),
+            lambda: store.tokens.tokens("m", [1]),
+            lambda: store.tokens.replace("m", [1], []),
             lambda: insert(store, factories.memory("another")),
             store.ping,
         ]
@@ -161,6 +253,8 @@ class MetadataStoreContract(
         [memory] = insert(store, factories.memory("你好 🙂", key="k"))
         after = revise(store, memory, ChangeAction.UPDATED, title="T")
         store.embeddings.put("m", {b"a": b"1"})
+        passages = _passages(memory, 1)
+        store.tokens.replace("m", [memory.row], passages)
         store.feed.mark_applied(store.feed.pending_changes(limit=1))
         store.feed.settle()
         again = reopen()
@@ -168,6 +262,7 @@ class MetadataStoreContract(
         assert again.memories.get_by_key("k", reach=ADA) == after
         assert again.memories.revision(memory.id, 1, reach=ADA) == memory
         assert again.embeddings.get("m", [b"a"]) == {b"a": b"1"}
+        assert again.tokens.tokens("m", [passages[0].entry]) == {passages[0].entry: passages[0].tokens}
         assert (again.feed.applied_position(), again.feed.head_position()) == (1, 2)
         [other] = insert(again, factories.memory("another"))
         assert (other.row, again.feed.head_position()) == (memory.row + 1, 3)

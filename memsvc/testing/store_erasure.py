@@ -12,11 +12,12 @@ import pytest
 from memsvc.domain.clock import to_micros
 from memsvc.domain.errors import ErasureRunningError
 from memsvc.domain.history import Checkpoint
-from memsvc.domain.index_entries import ChangeAction
+from memsvc.domain.index_entries import ChangeAction, View, entry_id
 from memsvc.domain.memory import Status
 from memsvc.domain.scope import Scope
 from memsvc.domain.sessions import Session
 from memsvc.domain.user_data import Erasure, owner_digest
+from memsvc.ports.change_feed import PassageTokens
 from memsvc.ports.metadata import MetadataStore, Record, RequestRecord, Transaction
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
@@ -68,9 +69,15 @@ class StoreErasureContract(StoreSeams):
 
     def test_nothing_of_the_user_is_left(self, store: MetadataStore) -> None:
         """Of no table; what others have stays as it is."""
-        furnished(store)
+        mine = furnished(store)
         others = furnished(store, "ada2")
         store.embeddings.put("m", {b"a": b"1", b"b": b"2"})
+        own = [stored.row for stored in mine]
+        rows = [*own, *(stored.row for stored in others)]
+        passages = [
+            PassageTokens(entry_id(row, View.CHUNK, place), b"d" * 16, b"t") for row in rows for place in (0, 1)
+        ]
+        store.tokens.replace("m", rows, passages)
         with store.transaction() as transaction:
             for owner in (OWNER, Scope("ada2").owner):
                 transaction.remember_request(owner, "M", "r", RequestRecord("d", "a"))
@@ -89,6 +96,9 @@ class StoreErasureContract(StoreSeams):
         assert (before, []) == (store.erasures.traces(Scope("ada2").owner), store.erasures.projects(OWNER))
         assert len(store.memories.get([memory.id for memory in others], reach=reach_of("ada2"))) == 3
         assert store.embeddings.get("m", [b"a", b"b"]) == {b"b": b"2"}
+        assert removed["passage_tokens"] == 2 * len(own)
+        assert store.tokens.digests("m", own) == {}
+        assert len(store.tokens.digests("m", rows)) == store.tokens.count("m") == 2 * len(others)
 
     def test_indexes_are_told_without_a_name(self, store: MetadataStore) -> None:
         """The changes of others stay in their places, and those of the user say no more whose they were."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta, timezone
 
@@ -27,6 +28,7 @@ from memsvc.ports.metadata import MetadataStore, Record
 from memsvc.testing import factories
 from memsvc.testing.factories import NOW
 from memsvc.testing.store_harness import ADA, StoreSeams, insert, purge, reach_of, revise
+from memsvc.text.ranking_cues import pack_cues
 
 ODD = 'it\'s "odd" \\ % _ \t\n你好，世界 🙂👩‍👩‍👧 \u202eltr ｆｕｌｌ'
 CHUNKS = (Chunk(0, "# 标题\nfirst", ("标题",), 1, 2), Chunk(1, "second", ("标题", 'a "b"'), 2, 3))
@@ -117,8 +119,23 @@ class StoreWritesContract(StoreSeams):
                 access_count=2**40,
                 create_time=1770370200000001,
                 event_time=1770370199999999,
+                cues=pack_cues(ODD),
             )
         ]
+
+    def test_cues_are_those_of_the_content(self, store: MetadataStore, reopen: Callable[[], MetadataStore]) -> None:
+        """Of each revision, also when nothing but the title is changed, and when the store is opened again."""
+        told, kept = insert(store, factories.memory("I like tea."), factories.memory("我喜欢喝茶。"))
+        told = revise(store, told, content="Yesterday my sister was in Rome.")
+        kept = revise(store, kept, title="T")
+        expected = [pack_cues(one.content) for one in (told, kept)]
+
+        def found(store: MetadataStore) -> list[int]:
+            candidates = store.memories.candidates([told.row, kept.row], reach=ADA)
+            return [candidate.cues for candidate in sorted(candidates)]
+
+        assert found(store) == expected
+        assert found(reopen()) == expected
 
     def test_large_content_comes_back(self, store: MetadataStore) -> None:
         """A content of a megabyte is kept whole."""

@@ -15,7 +15,7 @@ from functools import lru_cache
 from operator import itemgetter
 
 from memsvc.text.analysis import HAN, MARKS, STOP_WORDS, UNSPACED, is_han, normal_form, segmenter, terms
-from memsvc.text.date_mentions import date_terms
+from memsvc.text.ranking_cues import date_terms
 from memsvc.text.stemming import fold, limit_term_bytes
 
 ANALYSIS_VERSION = "1"

@@ -10,7 +10,7 @@ from datetime import date, timedelta
 
 from memsvc.domain.memory import Slot
 from memsvc.domain.reminders import is_day
-from memsvc.text.date_mentions import han_number, placed_dates
+from memsvc.text.ranking_cues import han_number, placed_dates
 
 _WEEKDAYS = {name.lower(): number for number, name in enumerate(calendar.day_name)}
 _HAN_WEEKDAYS = "一二三四五六"

@@ -27,8 +27,17 @@ from memsvc_backends.sql.dialect import (
     list_parameter,
     without_index,
 )
-from memsvc_backends.sql.row_writer import insert_many
-from memsvc_backends.sql.tables import embeddings, erasures, memories, memory_chunks, metadata, outbox, revisions
+from memsvc_backends.sql.row_writer import delete_tokens, insert_many
+from memsvc_backends.sql.tables import (
+    embeddings,
+    erasures,
+    memories,
+    memory_chunks,
+    metadata,
+    outbox,
+    passage_tokens,
+    revisions,
+)
 from memsvc_backends.sql.write_session import WriteSession
 
 _OWNED = tuple(
@@ -37,7 +46,9 @@ _OWNED = tuple(
 """The tables whose rows name their owner: those of later versions too."""
 _BESIDE = tuple(table for table in metadata.sorted_tables if "row" in table.c and "owner" not in table.c)
 """The tables whose rows belong to a memory and name it by its row alone."""
-KNOWN: AbstractSet[str] = frozenset(table.name for table in (*_OWNED, *_BESIDE, memories, memory_chunks, outbox))
+KNOWN: AbstractSet[str] = frozenset(
+    table.name for table in (*_OWNED, *_BESIDE, memories, memory_chunks, passage_tokens, outbox)
+)
 """The tables in which an erasure looks; a test holds it against all tables."""
 
 
@@ -159,6 +170,7 @@ class SqlErasureWrites(WriteSession):
         for table in (*_BESIDE, memories):
             removed[table.name] = execute(self._connection, _delete_rows(table), wanted).rowcount
         removed["memory_chunks"] = self._erase_chunks(mine)
+        removed["passage_tokens"] = delete_tokens(self._connection, mine)
         _, last = self._allot(rows=0, positions=len(mine))
         insert_many(self._connection, outbox, _purges(mine, last - len(mine) + 1, self._time))
         self._position = last

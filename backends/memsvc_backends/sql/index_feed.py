@@ -15,6 +15,8 @@ import sqlalchemy as sa
 from memsvc.domain.clock import to_micros
 from memsvc.domain.index_entries import (
     MAX_ORDINAL,
+    ORDINAL_BITS,
+    VIEW_BITS,
     Change,
     ChangeAction,
     Chunk,
@@ -25,6 +27,7 @@ from memsvc.domain.index_entries import (
     row_of,
 )
 from memsvc.domain.memory import Status
+from memsvc.ports.change_feed import PassageTokens
 from memsvc.ports.metadata import Record
 from memsvc_backends.sql.database import Database
 from memsvc_backends.sql.dialect import (
@@ -36,6 +39,7 @@ from memsvc_backends.sql.dialect import (
     in_json_list,
     insert_new,
     json_list,
+    json_value,
     list_parameter,
     rows_as_json,
     rows_of_text,
@@ -52,9 +56,11 @@ from memsvc_backends.sql.memory_codec import (
     sole_chunk,
 )
 from memsvc_backends.sql.outbox import CHANGE_COLUMNS, Check, block_claims, claim_changes, pending_among
+from memsvc_backends.sql.row_writer import delete_tokens, insert_rows
 from memsvc_backends.sql.tables import (
     IS_INDEXED,
     IS_PENDING,
+    ONE,
     ZERO,
     counters,
     embeddings,
@@ -62,6 +68,7 @@ from memsvc_backends.sql.tables import (
     memory_chunks,
     memory_vectors,
     outbox,
+    passage_tokens,
 )
 
 _Given: TypeAlias = dict[int, tuple[str, bytes]]
@@ -438,3 +445,118 @@ class SqlEmbeddingCache:
         statement = sa.select(sa.func.count()).select_from(embeddings).where(embeddings.c.model == model)
         with self._database.read_connection() as connection:
             return int(execute(connection, statement).scalar_one())
+
+
+# Token vectors of passages.
+
+
+_TOKEN_LOCK = 1_835_363_703
+_ONE_AT_A_TIME = f"SELECT pg_advisory_xact_lock({_TOKEN_LOCK}, hashtext(current_schema()))"
+"""Two processes that replace the tokens of one memory would otherwise insert the same passages."""
+
+
+class SqlTokenStore:
+    """`memsvc.ports.change_feed.TokenStore`."""
+
+    def __init__(self, database: Database) -> None:
+        """Keep token vectors in *database*."""
+        self._database = database
+
+    def tokens(self, model: str, entries: Sequence[int]) -> dict[int, bytes]:
+        """Return the tokens of passages."""
+        if not entries:
+            return {}
+        wanted = {"model": model, "entries": list_parameter(entries)}
+        with self._database.read_connection() as connection:
+            return dict(execute(connection, _select_tokens(), wanted))
+
+    def digests(self, model: str, rows: Sequence[int]) -> dict[int, bytes]:
+        """Return the digests of all passages of memories."""
+        wanted = list_parameter(entry_id(row, View.CHUNK, 0) for row in rows)
+        with self._database.read_connection() as connection:
+            [(text,)] = execute(connection, _select_digests(), {"model": model, "firsts": wanted})
+        found = (json_value(passages) for (passages,) in json_value(text))
+        return {entry: bytes.fromhex(digest) for passages in found for entry, digest in passages}
+
+    def replace(self, model: str, rows: Sequence[int], passages: Sequence[PassageTokens]) -> None:
+        """Replace the passages of memories in one transaction, but for those of memories that a writer holds."""
+        new = {one.entry: one for one in passages}
+        for row in self._replace(model, sorted(set(rows)), new, waits=False):
+            # Each in a transaction of its own: a writer may wait for one memory while it holds another.
+            self._replace(model, [row], new, waits=True)
+
+    def _replace(self, model: str, rows: list[int], new: Mapping[int, PassageTokens], *, waits: bool) -> list[int]:
+        """Replace the passages of memories; return the memories that a writer holds, when this does not wait for it."""
+        if not rows:
+            return []
+        wanted = {"rows": list_parameter(rows)}
+        with self._database.note_transaction() as connection:
+            if self._database.driver.is_shared:
+                execute(connection, _ONE_AT_A_TIME)
+            # PostgreSQL locks them against removal.
+            kept = set(execute(connection, _select_kept(waits=waits), wanted).scalars())
+            delete_tokens(connection, sorted(kept))
+            chosen = [new[entry] for entry in sorted(new) if row_of(entry) in kept]
+            values = [(one.entry, model, one.digest, one.tokens) for one in chosen]
+            insert_rows(connection, passage_tokens, values)
+            if waits or len(kept) == len(rows) or not self._database.driver.is_shared:
+                return []
+            return sorted(set(execute(connection, _select_existing(), wanted).scalars()) - kept)
+
+    def rows_without(self, model: str, *, given_model: str, after_row: int, limit: int) -> list[int]:
+        """Return the next rows without tokens."""
+        at = {"model": model, "given_model": given_model, "after": after_row, "limit": max(0, limit)}
+        with self._database.read_connection() as connection:
+            return execute(connection, _select_rows_without(), at).scalars()
+
+    def count(self, model: str) -> int:
+        """Count the passages of a model."""
+        with self._database.read_connection() as connection:
+            return int(execute(connection, _count_passages(), {"model": model}).scalar_one())
+
+
+_OF_MODEL = passage_tokens.c.model == sa.bindparam("model", type_=sa.Text)
+
+
+@cached_statement
+def _select_tokens() -> sa.Select[Any]:
+    # As rows: 150 of 640 bytes among 100 000 take 0.4 ms, and 0.8 ms as one text.
+    columns = (passage_tokens.c.entry, passage_tokens.c.tokens)
+    return sa.select(*columns).where(in_json_list(passage_tokens.c.entry, "entries"), _OF_MODEL)
+
+
+@cached_statement
+def _select_digests() -> sa.Select[Any]:
+    # Memory by memory: without statistics PostgreSQL would join the list with a scan of the whole table.
+    firsts = json_list("firsts", NUMBER)
+    is_of = passage_tokens.c.entry.between(firsts.c.value, firsts.c.value + MAX_ORDINAL)
+    passages = sa.select(rows_as_json(passage_tokens.c.entry, hexadecimal(passage_tokens.c.digest)))
+    of_memory = passages.where(is_of, _OF_MODEL).correlate(firsts).scalar_subquery()
+    # Concatenated, since SQLite would put the inner list into the outer one, and PostgreSQL its text.
+    return sa.select(rows_as_json(of_memory.concat(sa.literal_column("''")))).select_from(firsts)
+
+
+@cached_statement
+def _select_kept(*, waits: bool) -> sa.Select[Any]:
+    return _select_existing().with_for_update(read=True, key_share=True, skip_locked=not waits)
+
+
+@cached_statement
+def _select_existing() -> sa.Select[Any]:
+    return sa.select(memories.c.row).where(in_json_list(memories.c.row, "rows"))
+
+
+@cached_statement
+def _select_rows_without() -> sa.Select[Any]:
+    first = memories.c.row.op("<<")(sa.literal_column(str(VIEW_BITS + ORDINAL_BITS)))
+    passage = sa.exists().where(passage_tokens.c.entry.between(first, first + MAX_ORDINAL), _OF_MODEL)
+    is_given = memory_vectors.c.model == sa.bindparam("given_model", type_=sa.Text)
+    vector = sa.exists().where(memory_vectors.c.row == memories.c.row, is_given, memories.c.chunk_count <= ONE)
+    later = memories.c.row > sa.bindparam("after", type_=NUMBER)
+    found = sa.select(memories.c.row).where(later, IS_INDEXED, ~passage, ~vector)
+    return found.order_by(memories.c.row).limit(sa.bindparam("limit", type_=sa.Integer))
+
+
+@cached_statement
+def _count_passages() -> sa.Select[Any]:
+    return sa.select(sa.func.count()).select_from(passage_tokens).where(_OF_MODEL)

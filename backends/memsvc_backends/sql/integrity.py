@@ -42,6 +42,7 @@ from memsvc_backends.sql.tables import (
     memory_tags,
     memory_vectors,
     messages,
+    passage_tokens,
     revisions,
     sessions,
     statements,
@@ -50,6 +51,7 @@ from memsvc_backends.sql.write_session import WriteSession
 
 PART_TABLES: Mapping[CheckPart, sa.Table] = {
     CheckPart.CHUNKS: memory_chunks,
+    CheckPart.TOKENS: passage_tokens,
     CheckPart.KEYWORDS: memory_keywords,
     CheckPart.TAGS: memory_tags,
     CheckPart.METADATA: memory_metadata,
@@ -178,7 +180,7 @@ class SqlIntegrityReads:
 def row_of_part(part: CheckPart) -> sa.ColumnElement[int]:
     """Return the row of the memory that a row of a part's table belongs to."""
     table = PART_TABLES[part]
-    return table.c.entry.op(">>")(_ROW_BITS) if part is CheckPart.CHUNKS else table.c.row
+    return table.c.entry.op(">>")(_ROW_BITS) if "entry" in table.c else table.c.row
 
 
 def is_known(part: CheckPart) -> sa.ColumnElement[bool]:

@@ -132,8 +132,8 @@ def memory_from_row(row: Row) -> Memory:
     )
 
 
-def record_row(record: Record) -> tuple[Any, ...]:
-    """Return the row of `memories` that holds a record, in the order of its columns."""
+def record_row(record: Record, cues: int) -> tuple[Any, ...]:
+    """Return the row of `memories` that holds a record whose content has these cues, in the order of its columns."""
     memory, scope, content = record.memory, record.memory.scope, record.memory.content
     create_time = to_micros(memory.create_time)
     is_unchanged = memory.update_time is memory.create_time
@@ -186,6 +186,7 @@ def record_row(record: Record) -> tuple[Any, ...]:
         json_text(dict(memory.metadata)) if memory.metadata else _EMPTY_OBJECT,
         memory.summary,
         content,
+        cues,
     )
 
 
@@ -201,14 +202,14 @@ def _reminder_of(text: str) -> Reminder:
     )
 
 
-def record_values(record: Record) -> Values:
-    """Return the value of every column of `memories`, by name."""
-    return dict(zip(memories.c.keys(), record_row(record), strict=True))
+def record_values(record: Record, cues: int) -> Values:
+    """Return the value of every column of `memories`, by name, for a content of these cues."""
+    return dict(zip(memories.c.keys(), record_row(record, cues), strict=True))
 
 
 def memory_values(memory: Memory) -> Values:
     """Return the value of every column that holds a field of *memory*, by name."""
-    values = record_values(Record(memory))
+    values = record_values(Record(memory), cues=0)
     return {name: values[name] for name in _VALUE_NAMES}
 
 

@@ -51,8 +51,7 @@ from memsvc_backends.sql.memory_codec import (
     memory_from_snapshot,
     whole_in,
 )
-from memsvc_backends.sql.ranking_columns import SELECTED, CandidateColumns, candidates_of_rows, row_of_memory
-from memsvc_backends.sql.row_cache import RowCache
+from memsvc_backends.sql.ranking_columns import SELECTED, CandidateColumns, RowCache, candidates_of_rows, row_of_memory
 from memsvc_backends.sql.tables import IS_FORMER_HOLDER, IS_NAMED, memories, memory_chunks, memory_keywords, revisions
 
 _UNINDEXED = (without_index(memories.c.owner), without_index(memories.c.project_id))

@@ -20,6 +20,7 @@ from memsvc.domain.memory import Kind, Memory, Slot, Status, fingerprint
 from memsvc.domain.reminders import Acknowledged, day_number, reminds
 from memsvc.domain.sessions import message_state
 from memsvc.ports.metadata import Record, UniquenessRaceError
+from memsvc.text.ranking_cues import pack_cues
 from memsvc_backends.sql.dialect import (
     BLOCK_PARAMETERS,
     FRACTION,
@@ -59,19 +60,22 @@ from memsvc_backends.sql.tables import (
     memory_tags,
     memory_vectors,
     messages,
+    passage_tokens,
     reminders,
     reminders_given,
     revisions,
     statements,
 )
 
+_EMBEDDED = ("title", "speaker", "event_time")
+"""Columns that are embedded with the content: token vectors of the text before must not be compared."""
 _TERM_TABLES = (memory_tags, memory_metadata, memory_keywords, memory_refs)
 _BETWEEN = memories.c.row.between(sa.bindparam("first"), sa.bindparam("last"))
 
 
 def insert_records(connection: sa.Connection, records: Sequence[Record]) -> None:
     """Insert memories that have their rows, and their dependent rows except revisions."""
-    insert_rows(connection, memories, [record_row(record) for record in records])
+    insert_rows(connection, memories, [record_row(record, pack_cues(record.memory.content)) for record in records])
     _insert_terms(connection, [record.memory for record in records])
     insert_many(connection, memory_chunks, _flat(chunk_values(r.memory.row, r.chunks) for r in records))
     insert_many(connection, memory_vectors, [_vector_values(record) for record in records if record.given_vector])
@@ -85,7 +89,10 @@ def update_record(connection: sa.Connection, before: Memory, after: Record) -> N
     Raises:
         UniquenessRaceError: *before* is no longer the stored revision.
     """
-    old, new = memory_values(before), record_values(after)
+    keeps_text = before.content == after.memory.content
+    old, new = memory_values(before), record_values(after, 0 if keeps_text else pack_cues(after.memory.content))
+    if keeps_text:
+        del new["cues"]
     keeps_content = before.content_hash == after.memory.content_hash
     if keeps_content and not after.chunks:
         del new["chunk_count"]
@@ -108,6 +115,8 @@ def update_record(connection: sa.Connection, before: Memory, after: Record) -> N
     if not keeps_content or after.chunks:
         _delete_chunks(connection, before.row)
         insert_many(connection, memory_chunks, chunk_values(before.row, after.chunks))
+    if not keeps_content or any(name in changed for name in _EMBEDDED):
+        delete_tokens(connection, [before.row])
     if not keeps_content or after.given_vector:
         execute(connection, _delete_by_row(memory_vectors), {"at_row": before.row})
         if after.given_vector:
@@ -157,6 +166,7 @@ def delete_rows(connection: sa.Connection, memory: Memory) -> None:
     delete_acknowledgements(connection, memory.row)
     for table in (memory_vectors, revisions, messages, memories):
         execute(connection, _delete_by_row(table), {"at_row": memory.row})
+    delete_tokens(connection, [memory.row])
 
 
 def insert_many(connection: sa.Connection, table: sa.Table, values: Sequence[Mapping[str, Any]]) -> None:
@@ -318,6 +328,22 @@ def _delete_chunks(connection: sa.Connection, row: int) -> None:
     entry = memory_chunks.c.entry
     statement = sa.delete(memory_chunks).where(entry.between(sa.bindparam("first"), sa.bindparam("last")))
     execute(connection, statement, {"first": first, "last": first + MAX_ORDINAL})
+
+
+def delete_tokens(connection: sa.Connection, rows: Iterable[int]) -> int:
+    """Remove the token vectors of memories; return how many passages had some.
+
+    If the memories are removed too, call it after that: a concurrent `SqlTokenStore.replace` locks their rows.
+    """
+    firsts = [entry_id(row, View.CHUNK, 0) for row in rows]
+    spans = [{"first": first, "last": first + MAX_ORDINAL} for first in firsts]
+    return sum(execute(connection, _delete_tokens(), span).rowcount for span in spans)
+
+
+@cached_statement
+def _delete_tokens() -> sa.Delete:
+    entry = passage_tokens.c.entry
+    return sa.delete(passage_tokens).where(entry.between(sa.bindparam("first"), sa.bindparam("last")))
 
 
 # What memories state and contradict: the rows of it that come and go with them.

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from datetime import datetime
 
 from memsvc.domain.errors import BackendUnavailableError
-from memsvc.ports.change_feed import ChangeFeed, EmbeddingCache, IndexFeed
+from memsvc.ports.change_feed import ChangeFeed, EmbeddingCache, IndexFeed, TokenStore
 from memsvc.ports.features import (
     CheckpointReads,
     ConflictReads,
@@ -29,7 +29,7 @@ from memsvc_backends.sql.dialect import execute
 from memsvc_backends.sql.erasure import SqlErasureReads
 from memsvc_backends.sql.files import SqlFileReads
 from memsvc_backends.sql.history import SqlCheckpoints
-from memsvc_backends.sql.index_feed import CAPACITY, NewRecordBuffer, SqlEmbeddingCache, SqlIndexFeed
+from memsvc_backends.sql.index_feed import CAPACITY, NewRecordBuffer, SqlEmbeddingCache, SqlIndexFeed, SqlTokenStore
 from memsvc_backends.sql.integrity import SqlIntegrityReads
 from memsvc_backends.sql.maintenance import SqlLeases, SqlLogs, SqlUpkeepReads
 from memsvc_backends.sql.migrate import bring_up_to_date
@@ -65,6 +65,7 @@ class SqlMetadataStore:
         self._changes = SqlChangeFeed(database)
         self._checkpoints = SqlCheckpoints(database)
         self._embeddings = SqlEmbeddingCache(database)
+        self._tokens = SqlTokenStore(database)
         self._conflicts = SqlConflictReads(database)
         self._reminders = SqlReminderReads(database)
         self._integrity = SqlIntegrityReads(database)
@@ -112,6 +113,11 @@ class SqlMetadataStore:
     def embeddings(self) -> EmbeddingCache:
         """Keep embeddings."""
         return self._embeddings
+
+    @property
+    def tokens(self) -> TokenStore:
+        """Keep token vectors."""
+        return self._tokens
 
     @property
     def conflicts(self) -> ConflictReads:

@@ -71,6 +71,8 @@ memories = sa.Table(
     sa.Column("metadata", sa.Text, nullable=False),
     sa.Column("summary", sa.Text, nullable=False),
     sa.Column("content", sa.Text, nullable=False),
+    # What `memsvc.text.ranking_cues.pack_cues` makes of the content. Last, as a migration adds it.
+    sa.Column("cues", Number, nullable=False, server_default=sa.text("0")),
 )
 
 IS_LIVE = memories.c.status != DELETED
@@ -167,6 +169,16 @@ memory_chunks = sa.Table(
     sa.Column("end_line", sa.Integer, nullable=False),
     sa.Column("heading_path", sa.Text, nullable=False),
     sa.Column("text", sa.Text, nullable=False),
+)
+
+passage_tokens = sa.Table(
+    "passage_tokens",
+    metadata,
+    # As in `memory_chunks`, of the only passage of a memory too.
+    sa.Column("entry", Number, primary_key=True, autoincrement=False),
+    sa.Column("model", sa.Text, nullable=False),
+    sa.Column("digest", sa.LargeBinary, nullable=False),
+    sa.Column("tokens", sa.LargeBinary, nullable=False),
 )
 
 memory_vectors = sa.Table(

@@ -39,6 +39,7 @@ from memsvc.ports.change_feed import IndexFeed
 from memsvc.ports.indexes import VectorIndex
 from memsvc.ports.metadata import MemoryReads
 from memsvc.text.bm25 import length_norm, rarity, saturation
+from memsvc.text.ranking_cues import pack_cues
 
 MOST_CHANGED = 10_000
 """Number of changed memories that are searched, the newest first; the reply reports if there are more."""
@@ -137,7 +138,8 @@ class AsOfCandidateReader:
         """Return the ranking data."""
         documents, wanted = self._states.documents, [int(row) for row in rows]
         live = self._reads.candidates([row for row in wanted if row not in documents], reach=reach)
-        past = Candidates.of(candidate_of(documents[row].memory) for row in wanted if row in documents)
+        earlier = [documents[row].memory for row in wanted if row in documents]
+        past = Candidates.of(candidate_of(memory, pack_cues(memory.content)) for memory in earlier)
         return live.join(past)
 
     def by_rows(self, rows: Sequence[int], *, reach: Reach) -> dict[int, Memory]:
@@ -292,7 +294,9 @@ class AsOfVectorScorer:
             return {}, True
         chosen, is_partial = self._limit_embedding(documents, first)
         means = Means.from_manifest(manifest)
-        asked = self._embedding.query(query.text) if query.vector is None else np.asarray(query.vector, np.float32)
+        asked = (
+            self._embedding.query(query.text).vector if query.vector is None else np.asarray(query.vector, np.float32)
+        )
         hits: dict[View, list[Hit]] = {view: [] for view in manifest.views}
         text = query.text if query.vector is None else ""
         queries = {view: means.centre_query(asked, text, view) for view in manifest.views}

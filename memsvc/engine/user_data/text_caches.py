@@ -15,8 +15,10 @@ from memsvc.text.analysis import short_spans, word_spans, word_terms
 from memsvc.text.facts import facts_in
 from memsvc.text.paraphrase import gist_of
 from memsvc.text.passages import cached_terms
+from memsvc.text.ranking_cues import cached_cues
 
 TEXT_CACHES = (
+    cached_cues,
     cached_terms,
     facts_in,
     folder_of_id,

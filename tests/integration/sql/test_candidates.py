@@ -25,6 +25,7 @@ from memsvc.ports.metadata import MetadataStore, Record
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing.factories import NOW, memory
 from memsvc.testing.store_harness import ADA, insert, purge, reach_of, revise
+from memsvc.text.ranking_cues import pack_cues
 from memsvc.v1 import filters_pb2 as filters_pb
 from memsvc_backends.sql import SQL, SqlSettings
 from memsvc_backends.sql.ranking_columns import COLUMNS, CandidateColumns, row_of_memory
@@ -42,6 +43,11 @@ def stored(row: int, importance: int = 3) -> Memory:
     return memory(
         "tea", id=f"m{row}", row=row, importance=importance, previous_row=before, event_time=None if row % 3 else NOW
     )
+
+
+def _candidate(stored: Memory) -> Candidate:
+    """Return what ranking needs of a memory, the cues of its content included."""
+    return candidate_of(stored, pack_cues(stored.content))
 
 
 class Readers(RuleBasedStateMachine):
@@ -102,7 +108,7 @@ class Readers(RuleBasedStateMachine):
         assert sorted([*(one.row for one in found), *missing]) == sorted(self.stored)
         for one in found:
             is_told = one.row not in self.committed.union(*(counts for _, counts in self.counted))
-            assert one == candidate_of(self.stored[one.row]) or not is_told
+            assert one == _candidate(self.stored[one.row]) or not is_told
         assert self.columns.get_many(list(self.stored), reach_of("bob"))[0][:] == []
 
 
@@ -118,7 +124,7 @@ def test_the_table_grows_and_keeps_what_it_has() -> None:
     found, missing = columns.get_many(range(1, 6001), ADA)
 
     assert sorted(missing) == list(range(1, 6001 - 4096))
-    assert sorted(found) == sorted(candidate_of(stored(row)) for row in range(6001 - 4096, 6001))
+    assert sorted(found) == sorted(_candidate(stored(row)) for row in range(6001 - 4096, 6001))
 
 
 def test_of_two_at_one_place_one_is_kept_whole() -> None:
@@ -128,7 +134,7 @@ def test_of_two_at_one_place_one_is_kept_whole() -> None:
 
     found, missing = columns.get_many([5, 5 + 1024, 5 + 2048], ADA)
 
-    assert ([*found], missing) == ([candidate_of(stored(5 + 2048))], [5, 5 + 1024])
+    assert ([*found], missing) == ([_candidate(stored(5 + 2048))], [5, 5 + 1024])
 
 
 def test_the_latest_have_their_places_whichever_is_kept_first() -> None:
@@ -167,7 +173,7 @@ def test_texts_of_memories_that_are_gone_do_not_pile_up() -> None:
     columns.keep([row_of_memory(stored(7))], columns.version)
 
     found, _ = columns.get_many([7], ADA)
-    assert [*found] == [candidate_of(stored(7))]
+    assert [*found] == [_candidate(stored(7))]
     assert len(found.names) < 100_000
 
 
@@ -202,7 +208,7 @@ def test_what_is_written_is_kept_and_what_is_changed_is_not(context: BackendCont
 
     assert [each.row for each in kept(store, rows)] == [other.row]
     assert {each.row for each in store.memories.candidates(rows, reach=ADA)} == {one.row, other.row}
-    assert sorted(kept(store, rows)) == sorted([candidate_of(revised), candidate_of(other)])
+    assert sorted(kept(store, rows)) == sorted([_candidate(revised), _candidate(other)])
 
 
 def test_what_is_read_is_kept_with_its_new_count(context: BackendContext, opened: ExitStack) -> None:
@@ -217,7 +223,7 @@ def test_what_is_read_is_kept_with_its_new_count(context: BackendContext, opened
         transaction.add_accesses({one.id: (2, NOW), "nobody": (1, NOW)})
 
     counted = replace(one, access_count=2)
-    assert kept(store, rows) == [candidate_of(counted), candidate_of(other)]
+    assert kept(store, rows) == [_candidate(counted), _candidate(other)]
     assert store.memories.by_rows(rows, reach=ADA)[one.row].access_count == 2
 
 
@@ -240,7 +246,7 @@ def test_a_count_that_was_taken_back_is_not_kept(context: BackendContext, opened
         raise KeyError
 
     found = store.memories.candidates([one.row for one in memories], reach=ADA)
-    assert [*found] == [candidate_of(one) for one in (part, whole, after)]
+    assert [*found] == [_candidate(one) for one in (part, whole, after)]
 
 
 def test_after_a_start_everything_is_read_ahead(context: BackendContext, opened: ExitStack) -> None:
@@ -254,7 +260,7 @@ def test_after_a_start_everything_is_read_ahead(context: BackendContext, opened:
     assert isinstance(store, SqlMetadataStore)
     store.preloader.join()
 
-    expected = {one.row: candidate_of(one) for one in (*written, changed) if one != written[9]}
+    expected = {one.row: _candidate(one) for one in (*written, changed) if one != written[9]}
     rows = [one.row for one in written]
     assert {one.row: one for one in kept(store, rows)} == expected
     assert kept(store, rows, replace(ADA, owner="bob")) == []
@@ -334,5 +340,5 @@ def test_what_is_kept_of_erased_memories_goes_when_the_file_is_written_anew(
 
     assert kept(store, [other.row]) == []
     found = store.memories.candidates([other.row, gone.row], reach=ADA)
-    assert [*found] == [candidate_of(other)]
+    assert [*found] == [_candidate(other)]
     assert found.names.find("Anna") == -1

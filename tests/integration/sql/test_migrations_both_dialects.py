@@ -11,9 +11,12 @@ import pytest
 import sqlalchemy as sa
 from pydantic import SecretStr
 
+from memsvc.domain.memory import Status
+from memsvc.ports.change_feed import PassageTokens
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
 from memsvc.testing.store_harness import ADA, insert
+from memsvc.text.ranking_cues import pack_cues
 from memsvc_backends.sql import SQL, SqlSettings
 from memsvc_backends.sql.migrate import upgrade
 from tests.support.postgres_server import schema
@@ -76,6 +79,37 @@ def test_a_new_database_is_as_the_migrations_create_it(
             assert store.feed.head_position() == 1
 
     assert _look(migrated) == _look(new)
+
+
+def test_memories_of_the_first_version_get_their_cues(
+    places: tuple[SqlSettings, SqlSettings], context: BackendContext
+) -> None:
+    """Over several pages, of whatever status, long ones too; whatever else is stored stays as it is."""
+    place, new = places
+    texts = [f"Line {number}, said yesterday?" if number % 2 else f"第{number}行。" for number in range(600)]
+    with SQL.open(place, context) as store:
+        kept = insert(store, *map(factories.memory, texts), factories.memory("茶 " * 50_000, status=Status.DELETED))
+    with _connected(place) as connection:
+        for undo in (
+            "DROP TABLE passage_tokens",
+            "ALTER TABLE memories DROP COLUMN cues",
+            "UPDATE alembic_version SET version_num = '0001'",
+        ):
+            connection.exec_driver_sql(undo)
+
+    with SQL.open(place, context) as store:
+        rows = [memory.row for memory in kept]
+        assert store.memories.by_rows(rows, reach=ADA) == {memory.row: memory for memory in kept}
+        found = {one.row: one.cues for one in store.memories.candidates(rows, reach=ADA)}
+        assert found == {memory.row: pack_cues(memory.content) for memory in kept}
+        store.tokens.replace("m", rows[:1], [PassageTokens(rows[0] << 16, b"d", b"t")])
+        assert store.tokens.rows_without("m", given_model="e", after_row=0, limit=2) == rows[1:3]
+    with SQL.open(new, context):
+        pass
+    migrated, created = _look(place), _look(new)
+    assert {name: migrated[name] for name in migrated.keys() - {"counters", "columns", "tables"}} == {
+        name: created[name] for name in created.keys() - {"counters", "columns", "tables"}
+    }
 
 
 def test_an_interrupted_creation_is_completed(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +13,18 @@ import sqlalchemy as sa
 from pydantic import SecretStr, ValidationError
 
 from memsvc.domain.errors import BackendUnavailableError, CapabilityMissingError, MemsvcError
+from memsvc.ports.change_feed import PassageTokens
 from memsvc.ports.metadata import MetadataStore, Record
 from memsvc.ports.plugin import BackendContext
 from memsvc.testing import factories
-from memsvc.testing.store_harness import ADA, insert
+from memsvc.testing.store_harness import ADA, insert, purge
 from memsvc_backends.sql import SQL, SqlMetadataStore, SqlSettings
 from memsvc_backends.sql.database import translate
 from memsvc_backends.sql.dialect import list_parameter
 from memsvc_backends.sql.reads import _select_candidates, _select_gathered
 from memsvc_backends.sql.settings import Durability
 from tests.support.postgres_server import down, emptied
+from tests.support.until import until
 
 SECRET = "tell nobody"  # noqa: S105 - of a server that is not there
 
@@ -62,6 +65,44 @@ def test_memories_are_found_by_row_and_id_before_there_are_statistics(shared: Sq
     for plan, index in plans.items():
         assert f" {index} " in plan, plan
         assert "Seq Scan" not in plan, plan
+
+
+def test_tokens_of_a_memory_that_is_being_purged_are_not_stored(shared: SqlMetadataStore, url: str) -> None:
+    """Storing them waits for the end of the purge; those of others are stored meanwhile."""
+    gone, kept = insert(shared, factories.memory("a"), factories.memory("b"))
+    passages = [PassageTokens(memory.row << 16, b"d" * 16, b"t") for memory in (gone, kept)]
+    shared.tokens.replace("m", [gone.row], passages)
+    with ThreadPoolExecutor(1) as pool:
+        with shared.transaction() as transaction:
+            transaction.purge(gone)
+            waiting = pool.submit(shared.tokens.replace, "m", [gone.row, kept.row], passages)
+            until(lambda: shared.tokens.tokens("m", [kept.row << 16]))
+            until(lambda: _waits(url))
+        waiting.result()
+
+    assert shared.tokens.tokens("m", [one.entry for one in passages]) == {kept.row << 16: b"t"}
+    assert shared.tokens.count("m") == 1
+
+
+def test_a_purge_waits_for_tokens_that_are_being_stored(shared: SqlMetadataStore, url: str) -> None:
+    """And removes them then: a reader of tokens finds none of a memory that is gone."""
+    [gone] = insert(shared, factories.memory("a"))
+    with psycopg.connect(url) as other, ThreadPoolExecutor(1) as pool:
+        other.execute("SELECT row FROM memories WHERE row = %s FOR KEY SHARE", (gone.row,))
+        other.execute("INSERT INTO passage_tokens VALUES (%s, 'm', '', '')", (gone.row << 16,))
+        waiting = pool.submit(purge, shared, gone)
+        until(lambda: _waits(url))
+        other.commit()
+        waiting.result()
+
+    assert shared.tokens.count("m") == 0
+
+
+def _waits(url: str) -> bool:
+    with psycopg.connect(url) as connection:
+        waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'transactionid'"
+        [count] = connection.execute(waiting).fetchone() or (0,)
+        return bool(count)
 
 
 def _outcome(store: MetadataStore) -> str:

@@ -27,6 +27,7 @@ from memsvc.domain.sessions import (
     SessionName,
     SessionState,
 )
+from memsvc.ports.change_feed import PassageTokens
 from memsvc.ports.features import ReminderPlace
 from memsvc.ports.metadata import ContentName
 from memsvc.ports.operations import LogPlace, ScanPosition, UpkeepReads
@@ -133,6 +134,10 @@ USES: dict[str, Use] = {
     "pending_count": lambda store: store.feed.pending_count(),
     "mark_applied": lambda store: store.feed.mark_applied(store.feed.pending_changes(limit=1)),
     "embeddings": lambda store: store.embeddings.get("m", [b"a", b"b"]),
+    "tokens": lambda store: store.tokens.tokens("m", [1 << 16, 2 << 16]),
+    "token digests": lambda store: store.tokens.digests("m", [1, 2]),
+    "rows without tokens": lambda store: store.tokens.rows_without("m", given_model="e", after_row=0, limit=9),
+    "replace tokens": lambda store: store.tokens.replace("m", [1, 2], [PassageTokens(1 << 16, b"d", b"t")]),
     "embedding count": lambda store: store.embeddings.count("m"),
     "find_facts": _in_transaction(lambda transaction: transaction.find_facts(OWNER, "", ["a", "b"], limit=9)),
     "open_conflicts": _in_transaction(lambda transaction: transaction.open_conflicts(OWNER, ["a", "b"])),
@@ -309,6 +314,16 @@ def test_lists_are_read_in_order_from_an_index(
     }
     sorts = [index for index, line in enumerate(plans.lines) if "TEMP B-TREE" in line]
     assert all(plans.lines[index - 1] == "SEARCH memories USING INTEGER PRIMARY KEY (rowid=?)" for index in sorts)
+
+
+def test_rows_without_tokens_are_read_in_order_from_an_index(store: SqlMetadataStore, plans: Plans) -> None:
+    """Tokens and vectors of each are looked up by their keys; nothing is sorted."""
+    with plans.recorded():
+        store.tokens.rows_without("m", given_model="e", after_row=1, limit=9)
+
+    assert "SEARCH memories USING INDEX memories_indexed (row>?)" in plans.lines
+    assert "SEARCH passage_tokens USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)" in plans.lines
+    assert not any("TEMP B-TREE" in line for line in plans.lines)
 
 
 def test_changes_are_read_in_order_from_an_index(store: SqlMetadataStore, plans: Plans) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from memsvc_backends.sql.row_cache import RowCache
+from memsvc_backends.sql.ranking_columns import RowCache
 
 ROWS = st.integers(0, 9)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memsvc.text.date_mentions import DateMention, date_match, date_terms, is_han, mentioned_dates
+from memsvc.text.ranking_cues import DateMention, date_match, date_terms, is_han, mentioned_dates
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,1 @@
-"""Migrations of the tables from one version to the next, one module each in `versions`.
-
-Texts that a migration adds need the collation "C" on PostgreSQL, as in `versions/r0001_initial.py`.
-"""
+"""Migrations, one module each in `versions`; texts need the collation "C" on PostgreSQL, as in `r0001_initial`."""
