@@ -24,7 +24,9 @@ def build_diagnostic_services(assembly: Assembly, index: IndexParts, parts: Writ
     store, indexes = backends.metadata, (backends.vectors, backends.lexical)
     writers, measures = (index.indexer, index.reindex), (index.performance, index.last_errors)
     probe = SearchProbe(store.feed, indexes, index.spaces)
-    diagnosis = DiagnoseService(backends.pingables(), store.feed, indexes, writers, measures, probe)
+    diagnosis = DiagnoseService(
+        backends.pingables(), store.feed, indexes, (*writers, index.token_backfill), measures, probe
+    )
     memory_checker = MemoryChecker(store, parts.committer, parts.record_builder, backends.now)
     file_checker = FileChecker(
         FileCheckComponents(

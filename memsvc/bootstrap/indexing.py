@@ -16,6 +16,7 @@ from memsvc.engine.admin.backup import write_synced
 from memsvc.engine.indexing.cached_embedder import CachedEmbedder
 from memsvc.engine.indexing.index_writers import LexicalIndexWriter, VectorIndexWriter
 from memsvc.engine.indexing.indexer import ChangeApplier, Indexer
+from memsvc.engine.indexing.passage_tokens import PassageTokenWriter, TokenBackfill
 from memsvc.engine.indexing.reindex import IndexMonitor, IndexRebuilder, ReindexService
 from memsvc.engine.indexing.repair import IndexRepairer
 from memsvc.engine.indexing.vector_entries import EmbeddingGranularity, EmbeddingSpace, EmbeddingSpaces, VectorEntries
@@ -49,11 +50,10 @@ def build_indexing(assembly: Assembly) -> IndexParts:
     vectors = VectorIndexWriter(backends.vectors, spaces, tier)
     lexical = LexicalIndexWriter(backends.lexical, assembly.search_priority)
     _warn_of_own_indexes(backends)
-    change_applier = ChangeApplier(feed, vectors, lexical, spaces.current.entries)
+    tokens = PassageTokenWriter(spaces.current.embedding, backends.metadata.tokens)
+    change_applier = ChangeApplier(feed, vectors, lexical, spaces.current.entries, tokens)
     stack.callback(change_applier.close)
-    election = LeaderElection(
-        backends.metadata.leases, backends.now, lambda: uuid.uuid4().hex, ("reindex", ReindexRunningError)
-    )
+    election = _election(backends, "reindex")
     reindex = ReindexService(
         feed,
         {IndexKind.VECTORS: vectors, IndexKind.LEXICAL: lexical},
@@ -70,7 +70,14 @@ def build_indexing(assembly: Assembly) -> IndexParts:
     stack.callback(indexer.stop)
     monitor.start()
     stack.callback(monitor.stop)
-    return IndexParts(indexer, reindex, spaces.current.embedding, performance, spaces, last_errors)
+    backfill = TokenBackfill(tokens, feed, assembly.search_priority, _election(backends, "token-backfill"))
+    backfill.start()
+    stack.callback(backfill.stop)
+    return IndexParts(indexer, reindex, spaces.current.embedding, backfill, performance, spaces, last_errors)
+
+
+def _election(backends: Backends, work: str) -> LeaderElection:
+    return LeaderElection(backends.metadata.leases, backends.now, lambda: uuid.uuid4().hex, (work, ReindexRunningError))
 
 
 def _spaces(assembly: Assembly, tier: EmbeddingGranularity) -> EmbeddingSpaces:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Callable
 
@@ -16,10 +17,11 @@ from memsvc.engine.history.as_of_search import AsOfSearch, AsOfVectorScorer
 from memsvc.engine.indexing.cached_embedder import CachedEmbedder
 from memsvc.engine.indexing.vector_entries import VectorEntries
 from memsvc.engine.memories.reminders import ReminderService
+from memsvc.engine.search.late_interaction import LateInteraction
 from memsvc.engine.search.ranking import Ranker
 from memsvc.engine.search.rerank import ResultRefiner
 from memsvc.engine.search.retrieval import HybridRetriever
-from memsvc.engine.search.scoring import BoostConstants
+from memsvc.engine.search.scoring import RECIPES, BoostConstants, Recipe
 from memsvc.engine.search.search import GlobalSearch, SearchReaders, SearchService
 from memsvc.engine.services import SearchServices
 from memsvc.ports.metadata import MetadataStore
@@ -35,7 +37,8 @@ def build_search_services(
     reads = store.memories
     retriever = HybridRetriever(reads, backends.vectors, backends.lexical, index.spaces, threads)
     stack.callback(retriever.close)
-    ranker, refiner = Ranker(reads, _constants(settings)), ResultRefiner(reads, backends.reranker)
+    ranker = Ranker(reads, _recipe(settings), LateInteraction(store.tokens), settings.ranking.min_relevance)
+    refiner = ResultRefiner(reads, backends.reranker)
     readers = SearchReaders(reads, retriever, ranker, refiner, parts.accesses, index.performance)
     search = SearchService(readers, backends.now, _as_of_search(assembly, index.embedding).readers)
     core = CoreMemoryCache(reads, store.feed, backends.now, reminders, is_shared=store.is_shared)
@@ -50,6 +53,7 @@ def build_search_services(
         os.urandom,
         _session_size(store),
         settings.provenance.trust_agent,
+        settings.context.min_relevance,
     )
     contexts = ContextService(dependencies, threads=threads)
     stack.callback(contexts.close)
@@ -63,15 +67,12 @@ def _as_of_search(assembly: Assembly, embedding: CachedEmbedder) -> AsOfSearch:
     return AsOfSearch(backends.metadata.memories, backends.metadata.feed, vectors, assembly.search_priority)
 
 
-def _constants(settings: Settings) -> BoostConstants:
+def _recipe(settings: Settings) -> Recipe:
+    """Return the recipe of the settings, with the weights that they set."""
     ranking = settings.ranking
-    return BoostConstants(
-        depth=ranking.depth,
-        neighbour=ranking.neighbour,
-        session=ranking.session,
-        date=ranking.date,
-        speaker=ranking.speaker,
-    )
+    names = [field.name for field in dataclasses.fields(BoostConstants)]
+    weights = {name: weight for name in names if (weight := getattr(ranking, name, None)) is not None}
+    return RECIPES[ranking.recipe].change(weights)
 
 
 def _session_size(store: MetadataStore) -> Callable[[Scope], tuple[int, int] | None]:

@@ -109,6 +109,7 @@ class SearchQuery:
         position: The outbox position that the indexes must have reached; 0 asks for nothing.
         weighting: None means that time and layer play no part.
         known_time: Search what was known then; None: what is known now.
+        min_relevance: The minimum relevance of a hit, if it is known.
     """
 
     scope: Scope
@@ -119,6 +120,7 @@ class SearchQuery:
     fusion: Fusion = Fusion()
     selection: Selection = Selection()
     min_score: float = 0.0
+    min_relevance: float = 0.0
     limit: int = 10
     offset: int = 0
     weighting: TimeWeighting | None = None
@@ -151,7 +153,11 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True)
 class SearchHit:
-    """One memory found, with its best chunk. Spans are code point offsets into the snippet, sorted, disjoint."""
+    """One memory found, with its best chunk. Spans are code point offsets into the snippet, sorted, disjoint.
+
+    Attributes:
+        relevance: The probability that the memory is what the query asks for; None if it is not known.
+    """
 
     memory: Memory
     score: float
@@ -163,6 +169,7 @@ class SearchHit:
     heading_path: tuple[str, ...]
     explanation: Explanation | None = None
     collapsed_ids: tuple[str, ...] = ()
+    relevance: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +191,11 @@ class SkippedStage:
 
 @dataclass(frozen=True, slots=True)
 class SearchReply:
-    """The hits, best first, equal scores by memory id."""
+    """The hits, best first, equal scores by memory id.
+
+    Attributes:
+        nothing_relevant: Whether no memory that was found reaches the minimum relevance.
+    """
 
     hits: tuple[SearchHit, ...]
     degraded: tuple[FailedRetriever, ...] = ()
@@ -192,6 +203,7 @@ class SearchReply:
     total_candidates: int = 0
     has_more: bool = False
     skipped: tuple[SkippedStage, ...] = ()
+    nothing_relevant: bool = False
 
 
 class OrderField(StrEnum):
@@ -222,7 +234,10 @@ class PageCursor:
 
 
 class Candidate(NamedTuple):
-    """Columns that ranking needs of a memory. Times are microseconds. A tuple: a search makes hundreds."""
+    """Columns that ranking needs of a memory. Times are microseconds. A tuple: a search makes hundreds.
+
+    *cues* are those of the content, as `memsvc.text.ranking_cues.pack_cues` packs them; 0: unknown.
+    """
 
     row: int
     memory_id: str
@@ -235,10 +250,11 @@ class Candidate(NamedTuple):
     access_count: int
     create_time: int
     event_time: int | None
+    cues: int = 0
 
 
-def candidate_of(memory: Memory) -> Candidate:
-    """Return what ranking needs to know of *memory*."""
+def candidate_of(memory: Memory, cues: int) -> Candidate:
+    """Return what ranking needs to know of *memory*, whose content has these packed cues."""
     return Candidate(
         row=memory.row,
         memory_id=memory.id,
@@ -251,6 +267,7 @@ def candidate_of(memory: Memory) -> Candidate:
         access_count=memory.access_count,
         create_time=to_micros(memory.create_time),
         event_time=None if memory.event_time is None else to_micros(memory.event_time),
+        cues=cues,
     )
 
 

@@ -29,6 +29,7 @@ from memsvc.engine.history.checkpoint_rollback import CheckpointRollback
 from memsvc.engine.history.checkpoints import CheckpointService
 from memsvc.engine.indexing.cached_embedder import CachedEmbedder
 from memsvc.engine.indexing.indexer import Indexer
+from memsvc.engine.indexing.passage_tokens import TokenBackfill
 from memsvc.engine.indexing.reindex import ReindexService
 from memsvc.engine.maintenance.runner import MaintenanceRunner, StepCounts
 from memsvc.engine.memories.append import MemoryAppender
@@ -137,6 +138,7 @@ class IndexServices:
     indexer: Indexer
     reindex: ReindexService
     embedding: CachedEmbedder
+    token_backfill: TokenBackfill
     performance: LatencyStats
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Self, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -15,6 +15,7 @@ from memsvc.domain.files import fault_of_template
 from memsvc.domain.maintenance import UpkeepStep
 from memsvc.domain.search import TimeWeighting
 from memsvc.engine.indexing.vector_entries import EmbeddingGranularity
+from memsvc.engine.search.scoring import RecipeVersion
 from memsvc.engine.vault.watcher import SWEEP_SECONDS, WatchMode
 
 SHARES_TOLERANCE = 0.001
@@ -33,26 +34,64 @@ class SettingsGroup(BaseModel):
 # Settings of what is done with memories: ranking, contexts, sessions, trust, reminders, maintenance.
 
 
+Weight: TypeAlias = Annotated[float | None, Field(ge=0, le=10)]
+
+
 class RankingSettings(SettingsGroup):
     """The constants of the ranking recipe. The defaults are measured: see docs/concepts/ranking.md."""
 
+    recipe: RecipeVersion = RecipeVersion.V2026_11
+    """The version of the default ranking. 2026-10 is the one without late interaction and cues of the text."""
     tier: EmbeddingGranularity = EmbeddingGranularity.S
     """S: one vector per chunk. E: also vectors of sentence groups and windows; better recall, slower writes."""
     depth: int = Field(default=100, ge=10, le=1000)
     """Number of hits requested from each retriever."""
-    neighbour: float = Field(default=0.25, ge=0, le=1)
+    min_relevance: float = Field(default=0.08, ge=0, le=1)
+    """If no memory that was found reaches this relevance, searches and contexts report it, and the MCP tool recall says
+    that nothing relevant was found. 0: never."""
+
+    dense: Weight = None
+    """Weight of the vector in the fused score. This one and those below: unset, that of the recipe."""
+    lexical: Weight = None
+    """Weight of the words in the fused score."""
+    late: Weight = None
+    """Weight of late interaction, relative to the fused score; 0 omits the stage."""
+    neighbour: Weight = None
     """Share of the score of the previous or next message of the session."""
-    session: float = Field(default=0.20, ge=0, le=1)
-    """Weight of the match of the query with the whole session."""
-    date: float = Field(default=0.10, ge=0, le=1)
+    session: Weight = None
+    """Weight of the match of the query with the whole session by words."""
+    late_session: Weight = None
+    """Weight of the match of the query with the whole session by late interaction."""
+    date: Weight = None
     """Weight of a date in the query that matches the memory."""
-    speaker: float = Field(default=0.15, ge=0, le=1)
+    speaker: Weight = None
     """Deduction if the query names another speaker."""
+    length: Weight = None
+    """Weight of a long text."""
+    questions: Weight = None
+    """Deduction for a text of questions only."""
+    when: Weight = None
+    """Weight of a time in the text, if the query asks for one."""
+    where: Weight = None
+    """Weight of a place in the text, if the query asks for one."""
+    who: Weight = None
+    """Weight of a person in the text, if the query asks for one."""
+    first_person: Weight = None
+    """Weight of a text in which a speaker that the query names tells of themselves."""
+    previous_question: Weight = None
+    """Weight of a text that follows a question like the query."""
 
     time_weighting: bool = False
     """Default of time weighting: by age, importance and use."""
     decay_factor: float = Field(default=TimeWeighting().decay_factor, gt=0, le=1)
     """Factor of time weighting for an age of 30 days."""
+
+    @model_validator(mode="after")
+    def _has_a_retriever(self) -> Self:
+        if self.dense == 0 and self.lexical == 0:
+            message = "dense and lexical must not both be 0"
+            raise ValueError(message)
+        return self
 
 
 class ContextSettings(SettingsGroup):
@@ -68,6 +107,8 @@ class ContextSettings(SettingsGroup):
     """Share of recent memories."""
     long_term_share: float = Field(default=0.2, ge=0, le=1)
     """Share of memories found by the query. The four shares add up to 1."""
+    min_relevance: float = Field(default=0.0, ge=0, le=1)
+    """Minimum relevance of memories that the query retrieves; others are left out. 0: no minimum."""
     locale: Locale = Locale.EN
     """The language of headings, ages and notes: en or zh."""
 

@@ -7,10 +7,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from memsvc.domain.context import NoticeSeverity
-from memsvc.domain.diagnostics import BackendHealth, Diagnosis, HealthWarning, IndexKind, IndexReport, OutboxState
+from memsvc.domain.diagnostics import (
+    BackendHealth,
+    Diagnosis,
+    HealthWarning,
+    IndexKind,
+    IndexReport,
+    OutboxState,
+    TokenState,
+)
 from memsvc.domain.errors import BackendUnavailableError, MemsvcError
 from memsvc.engine.admin.stats import indexer_warnings
 from memsvc.engine.indexing.indexer import Indexer
+from memsvc.engine.indexing.passage_tokens import TokenBackfill
 from memsvc.engine.indexing.reindex import ReindexService
 from memsvc.engine.indexing.repair import SearchProbe
 from memsvc.engine.runtime.latency_stats import LastErrors, LatencyStats
@@ -35,14 +44,14 @@ class DiagnoseService:
         backends: tuple[Pingable, ...],
         feed: IndexFeed,
         indexes: tuple[VectorIndex, LexicalIndex],
-        upkeep: tuple[Indexer, ReindexService],
+        upkeep: tuple[Indexer, ReindexService, TokenBackfill],
         measured: tuple[LatencyStats, LastErrors],
         probing: SearchProbe,
     ) -> None:
         self._backends = backends
         self._feed = feed
         self._vectors, self._lexical = indexes
-        self._indexer, self._reindex = upkeep
+        self._indexer, self._reindex, self._token_backfill = upkeep
         self._performance, self._last_errors = measured
         self._probing = probing
         self._spaces = probing.spaces
@@ -60,7 +69,7 @@ class DiagnoseService:
         """Return the state of the service; an unhealthy backend is part of the result, not an error."""
         health = self.health()
         broken = {backend.port for backend in health if not backend.healthy}
-        outbox, reports, found = self._load_outbox(broken, verify=verify)
+        outbox, tokens, reports, found = self._load_outbox(broken, verify=verify)
         found.extend(self._backend_errors(broken))
         found.extend(self._not_embedding(broken))
         found.extend(self._other_model())
@@ -74,16 +83,18 @@ class DiagnoseService:
             outbox=outbox,
             slowest=tuple(self._performance.slowest()),
             warnings=tuple(found),
+            tokens=tokens,
         )
 
     def _load_outbox(
         self, broken: set[str], *, verify: bool
-    ) -> tuple[OutboxState | None, Sequence[IndexReport], list[HealthWarning]]:
+    ) -> tuple[OutboxState | None, TokenState | None, Sequence[IndexReport], list[HealthWarning]]:
         """Return the results that need the store: empty while it is down."""
         if "metadata" in broken:
-            return None, (), []
+            return None, None, (), []
         try:
             reports, found = self._indexes(broken, verify=verify)
+            tokens = self._token_backfill.state()
             outbox = OutboxState(self._feed.head_position(), self._feed.applied_position(), self._feed.pending_count())
             found.extend(
                 indexer_warnings(outbox.pending, replaying=self._indexer.is_replaying, building=self._reindex.progress)
@@ -91,8 +102,8 @@ class DiagnoseService:
             found.extend(notice for notices in self._others for notice in notices())
         except BackendUnavailableError as error:
             # The store went down after the ping.
-            return None, (), [HealthWarning("BACKEND_DOWN", error.message)]
-        return outbox, reports, found
+            return None, None, (), [HealthWarning("BACKEND_DOWN", error.message)]
+        return outbox, tokens, reports, found
 
     def _indexes(self, broken: set[str], *, verify: bool) -> tuple[list[IndexReport], list[HealthWarning]]:
         readers: Mapping[str, Callable[..., IndexReport]] = {"vectors": self._vector_report, "lexical": self._words}

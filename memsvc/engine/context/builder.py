@@ -103,6 +103,7 @@ class ContextBuilder:
         self._now = now
         self._lines = LineRenderer(query, now, inputs.tokenizer, inputs.lines)
         self._warnings = ContextWarnings(query.locale)
+        self._nothing_relevant = False
         self._footer = ContextFooter(query, inputs.tokenizer, inputs.earlier)
         self._selector = self._empty_selector()
         self._pending: Future[SearchReply] | None = None
@@ -261,6 +262,8 @@ class ContextBuilder:
     def _build_retrieved(self, started: Sequence[Section], hits: Sequence[SearchHit], lost: str) -> Iterator[Event]:
         if lost:
             yield self._warnings.incomplete(lost)
+        elif self._nothing_relevant:
+            yield self._warnings.nothing_relevant()
         scope = self.query.scope
         found: dict[Section, list[SearchHit]] = {Section.LONG_TERM: [], Section.GLOBAL: []}
         recent: list[Memory] = []
@@ -300,6 +303,7 @@ class ContextBuilder:
             return (), "DEADLINE_EXCEEDED"
         except MemsvcError as error:
             return (), error.message
+        self._nothing_relevant = reply.nothing_relevant
         return reply.hits, ", ".join(f"{one.retriever} {one.reason}" for one in reply.degraded)
 
 
@@ -396,6 +400,10 @@ class ContextWarnings:
         """Return the warning that the search may be incomplete."""
         said = message("RETRIEVAL_INCOMPLETE", self._locale, detail=detail)
         return ContextNotice(NoticeSeverity.WARNING, "RETRIEVAL_INCOMPLETE", said)
+
+    def nothing_relevant(self) -> ContextNotice:
+        """Return the note that no memory fits the query."""
+        return ContextNotice(NoticeSeverity.INFO, "NOTHING_RELEVANT", message("NOTHING_RELEVANT", self._locale))
 
     def late(self, sections: Sequence[Section]) -> ContextNotice:
         """Return the warning that there was no time for some sections."""

@@ -122,7 +122,7 @@ class ContextService:
     def _run_search(self, query: ContextQuery, deadline: Deadline) -> SearchReply:
         if self._dependencies.indexer.is_replaying:
             raise NotReadyError(self._dependencies.indexer.pending_count)
-        return self._dependencies.recall.search(search_of(query), deadline)
+        return self._dependencies.recall.search(search_of(query, self._dependencies.min_relevance), deadline)
 
     def _held_at(self, run_id: bytes, index: int, scope: Scope) -> dict[str, ContextHolding]:
         run = self._find_run(run_id, scope, "earlier_cursor")
@@ -247,6 +247,7 @@ class ContextDependencies:
         random: Returns a number of random bytes.
         least_core_trust: Minimum trust of core memories that neither the user nor an agent wrote.
         session_size: Returns the tokens that a session has and may have, if tracked.
+        min_relevance: Minimum relevance of retrieved memories, where it is known.
     """
 
     reads: MemoryReads
@@ -258,6 +259,7 @@ class ContextDependencies:
     random: Callable[[int], bytes]
     session_size: Callable[[Scope], tuple[int, int] | None] = lambda _: None
     least_core_trust: float = 0.0
+    min_relevance: float = 0.0
 
 
 def _unknown(field: str) -> InvalidRequestError:

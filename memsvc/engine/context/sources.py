@@ -87,14 +87,15 @@ class ContextSources:
         return [memory for memory in self._reads.by_rows(rows, reach=reach).values() if is_in_use(memory, now)]
 
 
-def search_of(query: ContextQuery) -> SearchQuery:
-    """Return the search of a context query."""
+def search_of(query: ContextQuery, min_relevance: float = 0.0) -> SearchQuery:
+    """Return the search of a context query, for memories of at least *min_relevance*."""
     return SearchQuery(
         scope=query.scope,
         text=query.text,
         vector=query.vector,
         selection=query.selection,
         min_score=query.min_score,
+        min_relevance=min_relevance,
         limit=query.relevant_limit,
         snippet_chars=SNIPPET_MAX,
         known_time=None if query.as_of is None else query.as_of.known_time,

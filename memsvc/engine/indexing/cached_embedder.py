@@ -5,28 +5,47 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import numpy as np
 
+from memsvc.domain.errors import BackendClosedError
 from memsvc.ports.change_feed import EmbeddingCache
-from memsvc.ports.models import Embedder, Vector, Vectors
+from memsvc.ports.models import Embedder, QueryTokens, Vector, Vectors, token_embedder
 
 QUERY_CACHE_SIZE = 10_000
+TOKEN_QUERY_CACHE_SIZE = 1_000
+"""Cached queries if they have token vectors: at most 32 kB each."""
+RECENT_TOKEN_BYTES = 32_000_000
+"""Token vectors kept of the passages that were embedded last, until they are stored with their memories."""
+_NAME = "embedder"
 SLICE = 32
 """Passages embedded between two lookups of the cache; an interruption loses no more than this."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class QueryEmbedding:
+    """The vector of a query, and its tokens if the embedder gives token vectors."""
+
+    vector: Vector
+    tokens: QueryTokens | None = None
 
 
 class CachedEmbedder:
     """An embedder with two caches: passages in the store, permanently, and recent queries in memory."""
 
-    def __init__(self, embedder: Embedder, cache: EmbeddingCache, *, query_cache_size: int = QUERY_CACHE_SIZE) -> None:
+    def __init__(self, embedder: Embedder, cache: EmbeddingCache, *, query_cache_size: int | None = None) -> None:
+        """Embed by *embedder*; *query_cache_size* is the number of cached queries, by default a fixed one."""
         self._embedder = embedder
+        self._tokens = token_embedder(embedder)
         self._cache = cache
-        self._queries: OrderedDict[str, Vector] = OrderedDict()
-        self._query_cache_size = query_cache_size
+        self._queries: OrderedDict[str, QueryEmbedding] = OrderedDict()
+        default_size = QUERY_CACHE_SIZE if self._tokens is None else TOKEN_QUERY_CACHE_SIZE
+        self._query_cache_size = default_size if query_cache_size is None else query_cache_size
+        self._recent = _RecentTokens(RECENT_TOKEN_BYTES)
         self._lock = threading.Lock()
         self._single_flight = SingleFlight()
         self._tracked: AbstractSet[bytes] = frozenset()
@@ -41,6 +60,11 @@ class CachedEmbedder:
     def dimension(self) -> int:
         """Return the length of every vector."""
         return self._embedder.dimension
+
+    @property
+    def token_model(self) -> str:
+        """Return the name of the token vectors; empty if the embedder gives none."""
+        return "" if self._tokens is None else self._tokens.token_model
 
     def passages(self, texts: Sequence[str]) -> Vectors:
         """Return one vector for each text, in order; unknown ones are embedded and stored.
@@ -76,10 +100,43 @@ class CachedEmbedder:
                 # Another thread may have stored vectors of these since they were last looked up.
                 found |= self._cache.get(self.model, list(acquired))
                 todo = [digest for digest in part if digest in acquired and digest not in found]
-                vectors = self._embedder.embed_passages([part[digest] for digest in todo]) if todo else ()
+                vectors = self._embed(todo, [part[digest] for digest in todo]) if todo else ()
                 embedded = {digest: row.astype("<f4").tobytes() for digest, row in zip(todo, vectors, strict=True)}
                 self._cache.put(self.model, embedded)
             found |= embedded
+        return found
+
+    def _embed(self, digests: Sequence[bytes], texts: Sequence[str]) -> Vectors:
+        if self._tokens is None:
+            return self._embedder.embed_passages(texts)
+        vectors, tokens = self._tokens.embed_passages_with_tokens(texts)
+        self._recent.add(dict(zip(digests, tokens, strict=True)))
+        return vectors
+
+    def recent_tokens(self, digests: Iterable[bytes]) -> dict[bytes, bytes]:
+        """Return the packed tokens of passages that were embedded last, by the SHA-256 digests of their texts."""
+        return self._recent.get(digests)
+
+    def passage_tokens(self, texts: Mapping[bytes, str], should_stop: Callable[[], bool]) -> dict[bytes, bytes]:
+        """Return the packed tokens of passages by the SHA-256 digests of their texts.
+
+        Tokens of passages that were embedded last are at hand; the others are embedded again. Without token vectors all
+        are empty.
+
+        Raises:
+            BackendUnavailableError: The model cannot be reached.
+            BackendClosedError: *should_stop* returned True, which is asked before each slice of the texts.
+        """
+        if self._tokens is None:
+            return dict.fromkeys(texts, b"")
+        found = self._recent.get(texts)
+        missing = [digest for digest in texts if digest not in found]
+        for start in range(0, len(missing), SLICE):
+            if should_stop():
+                raise BackendClosedError(_NAME)
+            part = missing[start : start + SLICE]
+            _, tokens = self._tokens.embed_passages_with_tokens([texts[digest] for digest in part])
+            found.update(zip(part, tokens, strict=True))
         return found
 
     def stored_vectors(self, digests: Iterable[bytes]) -> dict[bytes, bytes]:
@@ -107,6 +164,7 @@ class CachedEmbedder:
         """Clear the cache of queries, and what the embedder keeps of texts."""
         with self._lock:
             self._queries.clear()
+        self._recent.clear()
         self._embedder.clear_text_cache()
 
     def are_stored(self, texts: Sequence[str]) -> list[bool]:
@@ -115,23 +173,27 @@ class CachedEmbedder:
         stored = self._cache.get(self.model, digests)
         return [digest in stored for digest in digests]
 
-    def query(self, text: str) -> Vector:
-        """Return the vector of a query.
+    def query(self, text: str) -> QueryEmbedding:
+        """Return the vector of a query, with its tokens.
 
         Raises:
             BackendUnavailableError: The model cannot be reached.
         """
         if (found := self.cached_query(text)) is not None:
             return found
-        vector = self._embedder.embed_query(text)
+        embedding = (
+            QueryEmbedding(self._embedder.embed_query(text))
+            if self._tokens is None
+            else QueryEmbedding(*self._tokens.embed_query_with_tokens(text))
+        )
         with self._lock:
-            self._queries[text] = vector
+            self._queries[text] = embedding
             while len(self._queries) > self._query_cache_size:
                 self._queries.popitem(last=False)
-        return vector
+        return embedding
 
-    def cached_query(self, text: str) -> Vector | None:
-        """Return the cached vector of a query, or None."""
+    def cached_query(self, text: str) -> QueryEmbedding | None:
+        """Return the cached vector and tokens of a query, or None."""
         with self._lock:
             if (found := self._queries.get(text)) is not None:
                 self._queries.move_to_end(text)
@@ -140,6 +202,33 @@ class CachedEmbedder:
     def ping(self) -> None:
         """Return if the model answers, otherwise raise BackendUnavailableError."""
         self._embedder.ping()
+
+
+class _RecentTokens:
+    """Tokens of the passages that were embedded last, by digest, up to a total size."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._lock = threading.Lock()
+        self._most_bytes = most_bytes
+        self._tokens: OrderedDict[bytes, bytes] = OrderedDict()
+        self._size = 0
+
+    def add(self, tokens: Mapping[bytes, bytes]) -> None:
+        with self._lock:
+            for digest, packed in tokens.items():
+                self._size += len(packed) - len(self._tokens.pop(digest, b""))
+                self._tokens[digest] = packed
+            while self._size > self._most_bytes:
+                self._size -= len(self._tokens.popitem(last=False)[1])
+
+    def get(self, digests: Iterable[bytes]) -> dict[bytes, bytes]:
+        with self._lock:
+            return {digest: self._tokens[digest] for digest in digests if digest in self._tokens}
+
+    def clear(self) -> None:
+        with self._lock:
+            self._tokens.clear()
+            self._size = 0
 
 
 class SingleFlight:

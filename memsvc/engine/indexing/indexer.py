@@ -12,6 +12,7 @@ from contextlib import closing, contextmanager, nullcontext
 from memsvc.domain.errors import BackendClosedError, BackendUnavailableError, MemsvcError, StoreMovedError
 from memsvc.domain.index_entries import Change, Document
 from memsvc.engine.indexing.index_writers import IndexWriter
+from memsvc.engine.indexing.passage_tokens import PassageTokenWriter
 from memsvc.engine.indexing.vector_entries import EmbeddingBatch, EmbeddingPrefetcher, VectorEntries
 from memsvc.engine.runtime.latency_stats import LatencyStats
 from memsvc.ports.change_feed import IndexFeed
@@ -265,8 +266,17 @@ class ChangeApplier:
     Serialised: while a caller holds `exclusive`, the live indexes do not change.
     """
 
-    def __init__(self, feed: IndexFeed, vectors: IndexWriter, lexical: IndexWriter, entries: VectorEntries) -> None:
+    def __init__(
+        self,
+        feed: IndexFeed,
+        vectors: IndexWriter,
+        lexical: IndexWriter,
+        entries: VectorEntries,
+        tokens: PassageTokenWriter | None = None,
+    ) -> None:
+        """Write to *vectors* and *lexical*, and the tokens of passages by *tokens* if searches compare them."""
         self._feed = feed
+        self._tokens = tokens
         self._vectors = vectors
         self._lexical = lexical
         self._entries = entries
@@ -325,6 +335,8 @@ class ChangeApplier:
         lexical_write = self._executor.submit(self._write, self._lexical, rows, documents)
         try:
             self._write(self._vectors, rows, documents)
+            if self._tokens is not None:
+                self._tokens.update(rows, documents)
         finally:
             lexical_write.result()
 

@@ -203,7 +203,7 @@ class VectorEntries:
         model, dimension = self._embedding.model, self._embedding.dimension
         for document in documents:
             self._search_priority.yield_to_searches()
-            has_vector = _has_vector(document, model, dimension)
+            has_vector = has_given_vector(document, model, dimension)
             passages = self._passages(document, has_vector=has_vector)
             if has_vector:
                 given.append(document.given_vector)
@@ -230,7 +230,7 @@ class VectorEntries:
         return ["", *texts[1:]] if self._has_vector(document) else texts
 
     def _has_vector(self, document: Document) -> bool:
-        return _has_vector(document, self._embedding.model, self._embedding.dimension)
+        return has_given_vector(document, self._embedding.model, self._embedding.dimension)
 
 
 def centred_texts(document: Document, passages: Sequence[Passage]) -> list[str]:
@@ -242,7 +242,8 @@ def centred_texts(document: Document, passages: Sequence[Passage]) -> list[str]:
     ]
 
 
-def _has_vector(document: Document, model: str, dimension: int) -> bool:
+def has_given_vector(document: Document, model: str, dimension: int) -> bool:
+    """Return whether the first chunk is represented by a vector that was given in the space of *model*."""
     return document.given_model == model and len(document.given_vector) == _FLOAT_BYTES * dimension
 
 

@@ -25,21 +25,30 @@ from memsvc.domain.search import (
     RetrieverScore,
     SearchQuery,
 )
-from memsvc.engine.search.fusion import FusedScores, RankedList, best_per_row, reciprocal_rank, weighted_sum
+from memsvc.engine.search.late_interaction import RELEVANCE, LateInteraction, LateScores
 from memsvc.engine.search.retrieval import CandidateReader, RetrievalResult, Timing
 from memsvc.engine.search.scoring import (
+    LATE_INTERACTION,
     SCALE,
     BoostConstants,
     BoostedScores,
+    FusedScores,
+    RankedList,
+    Recipe,
     ScoreColumn,
+    TextFeatures,
     WeightedScores,
     apply_boosts,
     apply_weighting,
+    best_per_row,
     named_speakers,
+    reciprocal_rank,
     spread_low_scores,
+    weighted_sum,
 )
 from memsvc.ports.candidates import ABSENT, Candidates, Integers
-from memsvc.text.date_mentions import date_match, mentioned_dates
+from memsvc.text.analysis import Script, script_of
+from memsvc.text.ranking_cues import date_match, mentioned_dates, question_cues, unpack_cues
 
 DENSE = {View.CHUNK: Retriever.DENSE.value, View.SENTENCES: "DENSE_SENTENCES", View.WINDOW: "DENSE_WINDOW"}
 """Names of the dense lists; each view of granularity E is a list of its own."""
@@ -47,66 +56,121 @@ RankedLists: TypeAlias = Mapping[str, RankedList]
 """The ranked lists by name, best first, without empty lists."""
 BM25 = Retriever.BM25.value
 TABLE = Retriever.KEYWORD_TABLE.value
-RECIPE_S = {DENSE[View.CHUNK]: 1.0, BM25: 1.0, TABLE: 0.0}
-RECIPE_E = {**dict.fromkeys(DENSE.values(), 1.0), BM25: 2.0, TABLE: 0.0}
 GIVEN_KEYWORDS = 0.5
-"""Weight of the keyword table in the recipe when the caller gives keywords."""
+"""Weight of the keyword table in the recipe when the caller gives keywords, as a share of the mean weight."""
+EXTRA_VIEWS = 1.5
+"""Weight of the three dense lists of granularity E in all, as a multiple of the weight of the only one of S."""
 _DELETED, _PRIVATE = Status.DELETED.value, Layer.SESSION.value
 KEYWORD_MODE = 0.1
 """Its weight in a keyword search without given keywords: memories that match by keywords only come last."""
-NO_DATES: ScoreColumn = np.empty(0)
+NO_VALUES: ScoreColumn = np.empty(0)
 NO_BOOSTS = BoostConstants(neighbour=0.0, session=0.0, date=0.0, speaker=0.0)
 """A fusion requested by name applies no other term of the recipe."""
+_SCRIPTS = tuple(Script)
+NO_FEATURES = TextFeatures(NO_VALUES, NO_VALUES, frozenset(), None, NO_VALUES)
 
 
 class Ranker:
-    """Fusion, boosts, weighting and sorting."""
+    """Fusion, late interaction, boosts, weighting and sorting."""
 
-    def __init__(self, reads: CandidateReader, constants: BoostConstants) -> None:
+    def __init__(
+        self,
+        reads: CandidateReader,
+        recipe: Recipe,
+        late: LateInteraction | None = None,
+        min_relevance: float = 0.0,
+    ) -> None:
+        """Rank by *recipe*; without *late* no search compares tokens.
+
+        A search that gives no minimum of its own reports that nothing reaches *min_relevance*.
+        """
         self._reads = reads
-        self._constants = constants
+        self._recipe = recipe
+        self._late = late
+        self._min_relevance = min_relevance
 
     def with_reader(self, reads: CandidateReader) -> Ranker:
-        """Return the same ranker on another reader."""
-        return Ranker(reads, self._constants)
+        """Return the same ranker on another reader, without late interaction: tokens are those of the current state."""
+        return Ranker(reads, self._recipe)
 
     @property
     def depth(self) -> int:
         """Return the number of hits to request from each retriever."""
-        return self._constants.depth
+        return self._recipe.hybrid.depth
+
+    def compares_tokens(self, query: SearchQuery) -> bool:
+        """Return whether late interaction is part of the ranking of *query*."""
+        is_default = query.fusion.method is FusionMethod.DEFAULT
+        return self._late is not None and is_default and self._constants(query).late > 0.0
 
     def rank(self, query: SearchQuery, found: RetrievalResult, *, reach: Reach, now: datetime) -> RankedCandidates:
         """Rank the retrieved hits, without memories that an index still has but that may no longer be shown."""
         started = time.perf_counter()
         rankings = _rankings(found)
-        fused = _fuse(query, rankings, found)
-        between = time.perf_counter()
+        fused = _fuse(query, rankings, found, self._constants(query))
+        fusing = time.perf_counter()
         candidates = self._reads.candidates(fused.rows, reach=reach)
         candidates = candidates.where(_visible(candidates, query))
         totals = fused.totals_of(candidates.rows)
-        scored = self._apply_boosts(query, totals, candidates, rankings)
+        timings: tuple[Timing, ...] = (("fuse", started, fusing - started),)
+        comparing = time.perf_counter()
+        late = self._late_scores(found, candidates, totals, rankings)
+        relevances = NO_VALUES if late is None else _relevances(query.text, candidates, late)
+        boosting = time.perf_counter()
+        if late is not None:
+            timings = (*timings, ("late_interaction", comparing, boosting - comparing))
+        normalized = NO_VALUES if late is None else late.normalized
+        scored = self._apply_boosts(query, totals, candidates, fused, rankings, normalized)
         weights = apply_weighting(spread_low_scores(totals, scored), candidates, query.weighting, now)
         order = _best_first(weights.scores, query.min_score)
-        timings = (("fuse", started, between - started), ("boost", between, time.perf_counter() - between))
+        if query.min_relevance and late is not None:
+            order = order[~(relevances[order] < query.min_relevance)]
+        timings = (*timings, ("boost", boosting, time.perf_counter() - boosting))
         is_cut = len(order) < len(candidates)
-        return RankedCandidates(order, is_cut, ScoreBreakdown(rankings, fused, candidates, scored, weights), timings)
+        breakdown = ScoreBreakdown(rankings, fused, candidates, scored, weights, relevances)
+        least = query.min_relevance or self._min_relevance
+        # A comparison with NaN is False: where a relevance is not known, nothing is said.
+        nothing_relevant = late is not None and bool((relevances < least).all())
+        return RankedCandidates(order, is_cut, breakdown, timings, nothing_relevant=nothing_relevant)
+
+    def _constants(self, query: SearchQuery) -> BoostConstants:
+        return self._recipe.hybrid if query.mode is Mode.HYBRID else self._recipe.single
+
+    def _late_scores(
+        self,
+        found: RetrievalResult,
+        candidates: Candidates,
+        totals: ScoreColumn,
+        rankings: RankedLists,
+    ) -> LateScores | None:
+        """Return the scores by late interaction, which are part of the ranking or only the source of the relevance."""
+        if found.query_tokens is None or self._late is None or not self._recipe.hybrid.late or not len(candidates):
+            return None
+        lists = [rankings[name] for name in (DENSE[View.CHUNK], BM25) if name in rankings]
+        return self._late.scores(found.query_tokens, found.token_model, candidates, totals, lists)
 
     def _apply_boosts(
-        self, query: SearchQuery, totals: ScoreColumn, candidates: Candidates, rankings: RankedLists
+        self,
+        query: SearchQuery,
+        totals: ScoreColumn,
+        candidates: Candidates,
+        fused: FusedScores,
+        rankings: RankedLists,
+        late: ScoreColumn,
     ) -> BoostedScores:
         if _fusion_method(query) is not FusionMethod.DEFAULT:
-            return apply_boosts(
-                totals, candidates, lexical=None, named=frozenset(), dates=NO_DATES, constants=NO_BOOSTS
-            )
+            return apply_boosts(totals, candidates, NO_FEATURES, NO_BOOSTS)
         speakers = map(candidates.names.text, set(candidates.speakers.tolist()))
-        return apply_boosts(
-            totals,
-            candidates,
-            lexical=rankings.get(BM25),
-            named=named_speakers(query.text, speakers),
+        words = fused.columns[BM25].of(candidates.rows) if BM25 in fused.columns else NO_VALUES
+        features = TextFeatures(
+            late=late,
             dates=_dates(query.text, candidates),
-            constants=self._constants,
+            named=named_speakers(query.text, speakers),
+            lexical=rankings.get(BM25),
+            words=words,
+            asked=question_cues(query.text),
         )
+        return apply_boosts(totals, candidates, features, self._constants(query))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,13 +179,15 @@ class RankedCandidates:
 
     Attributes:
         order: The positions of the candidates, best first, ties in any order.
-        is_cut: Whether there were candidates below the min_score.
+        is_cut: Whether there were candidates below the min_score or the min_relevance.
+        nothing_relevant: Whether all candidates, also those that were cut, are below the minimum relevance.
     """
 
     order: Integers
     is_cut: bool
     breakdown: ScoreBreakdown
     timings: tuple[Timing, ...]
+    nothing_relevant: bool = False
 
     def __len__(self) -> int:
         """Return the number of ranked candidates."""
@@ -140,13 +206,21 @@ class RankedCandidates:
         page_places = ordered[start - first : stop - first]
         rows = breakdown.candidates.rows[[place for *_, place in page_places]]
         listed = zip(page_places, rows.tolist(), _best_entries(breakdown.rankings, rows), strict=True)
-        return [RankedMemory(-score, memory_id, row, entry, place) for (score, memory_id, place), row, entry in listed]
+        return [
+            RankedMemory(-score, memory_id, row, entry, place, breakdown.relevance_of(place))
+            for (score, memory_id, place), row, entry in listed
+        ]
 
     def _with_equals(self, start: int, stop: int) -> tuple[int, int]:
         """Extend a page by neighbours with equal scores: only their ids decide which are on the page."""
         falling = -self.breakdown.weighted.scores[self.order]
         first = int(np.searchsorted(falling, falling[start], side="left"))
         return first, int(np.searchsorted(falling, falling[stop - 1], side="right"))
+
+    @property
+    def compared_tokens(self) -> bool:
+        """Return whether late interaction scored any of the candidates."""
+        return LATE_INTERACTION in self.breakdown.scored.boosts
 
     def contains(self, ranking: RankedMemory) -> bool:
         """Return whether the memory is among the candidates."""
@@ -164,6 +238,7 @@ class RankedMemory(NamedTuple):
         score: The final score.
         entry_id: The best entry of the memory.
         place: Its position among the candidates.
+        relevance: The probability that it is what the query asks for; None if it is not known.
     """
 
     score: float
@@ -171,6 +246,7 @@ class RankedMemory(NamedTuple):
     row: int
     entry_id: int
     place: int
+    relevance: float | None = None
 
     def scale_by(self, factor: float) -> RankedMemory:
         """Return the memory with its score multiplied by *factor*."""
@@ -186,6 +262,13 @@ class ScoreBreakdown:
     candidates: Candidates
     scored: BoostedScores
     weighted: WeightedScores
+    relevances: ScoreColumn
+
+    def relevance_of(self, place: int) -> float | None:
+        """Return the relevance of one of the candidates, or None if it is not known."""
+        if not len(self.relevances) or np.isnan(self.relevances[place]):
+            return None
+        return float(self.relevances[place])
 
     def of(self, place: int) -> Explanation:
         """Explain the score of one of the candidates."""
@@ -226,6 +309,12 @@ def _visible(candidates: Candidates, query: SearchQuery) -> npt.NDArray[np.bool_
     return is_there
 
 
+def _relevances(text: str, candidates: Candidates, late: LateScores) -> ScoreColumn:
+    cues = unpack_cues(candidates.cues)
+    is_other_script = cues.is_known & (cues.scripts != _SCRIPTS.index(script_of(text)))
+    return RELEVANCE.relevances(late.raw, is_other_script)
+
+
 def _best_first(scores: ScoreColumn, least: float) -> Integers:
     order = np.argsort(-scores)
     return order if least <= 0.0 else order[scores[order] >= least]
@@ -238,12 +327,12 @@ def _rankings(found: RetrievalResult) -> RankedLists:
     return {name: ranking for name, ranking in lists.items() if ranking}
 
 
-def _fuse(query: SearchQuery, rankings: RankedLists, found: RetrievalResult) -> FusedScores:
+def _fuse(query: SearchQuery, rankings: RankedLists, found: RetrievalResult, constants: BoostConstants) -> FusedScores:
     if query.mode is Mode.SEMANTIC:
-        return weighted_sum(rankings, weights=RECIPE_E, normalization=Normalization.NONE)
+        return weighted_sum(rankings, weights={}, normalization=Normalization.NONE)
     fusion = query.fusion
     if fusion.method is FusionMethod.DEFAULT:
-        return weighted_sum(rankings, weights=_recipe(query, rankings))
+        return weighted_sum(rankings, weights=_list_weights(query, rankings, constants))
     answered = found.asked - {lost.retriever for lost in found.degraded}
     weights = {one.value: _weight(fusion, one) for one in found.asked}
     weights |= dict.fromkeys(rankings.keys() - weights.keys(), 0.0)
@@ -273,11 +362,12 @@ def _weight(fusion: Fusion, retriever: Retriever) -> float:
     return 1.0 if fusion.weights is None else fusion.weights.get(retriever, 0.0)
 
 
-def _recipe(query: SearchQuery, rankings: RankedLists) -> dict[str, float]:
-    recipe = RECIPE_E if DENSE[View.WINDOW] in rankings else RECIPE_S
-    if query.keywords:
-        return {**recipe, TABLE: GIVEN_KEYWORDS}
-    return {**recipe, TABLE: KEYWORD_MODE} if query.mode is Mode.KEYWORD else recipe
+def _list_weights(query: SearchQuery, rankings: RankedLists, constants: BoostConstants) -> dict[str, float]:
+    has_extra_views = DENSE[View.WINDOW] in rankings
+    dense = constants.dense * (EXTRA_VIEWS / len(DENSE) if has_extra_views else 1.0)
+    table = GIVEN_KEYWORDS if query.keywords else KEYWORD_MODE if query.mode is Mode.KEYWORD else 0.0
+    unit = (constants.dense + constants.lexical) / (4.0 if has_extra_views else 2.0)
+    return {**dict.fromkeys(DENSE.values(), dense), BM25: constants.lexical, TABLE: table * unit}
 
 
 def _best_entries(rankings: RankedLists, rows: Integers) -> list[int]:
@@ -294,6 +384,6 @@ def _best_entries(rankings: RankedLists, rows: Integers) -> list[int]:
 def _dates(text: str, candidates: Candidates) -> ScoreColumn:
     mentions = mentioned_dates(text)
     if not mentions:
-        return NO_DATES
+        return NO_VALUES
     times = candidates.event_times.tolist()
     return np.array([0.0 if time == ABSENT else date_match(mentions, from_micros(time)) for time in times])

@@ -28,7 +28,7 @@ from memsvc.engine.indexing.vector_entries import EmbeddingSpace, EmbeddingSpace
 from memsvc.ports.candidates import Candidates, Rows
 from memsvc.ports.indexes import LexicalIndex, PendingSearch, VectorIndex
 from memsvc.ports.metadata import MemoryReads
-from memsvc.ports.models import Vector
+from memsvc.ports.models import QueryTokens, Vector
 from memsvc.text.analysis import query_terms
 from memsvc.text.passages import extract_keywords
 
@@ -134,13 +134,20 @@ class RetrievalRequest:
 
 @dataclass(slots=True)
 class RetrievalResult:
-    """Hits of the retrievers: dense by view, lexical, keyword table; and the failed retrievers."""
+    """Hits of the retrievers: dense by view, lexical, keyword table; and the failed retrievers.
+
+    Attributes:
+        query_tokens: The tokens of the query for late interaction, in the space *token_model*; None if it was not
+            embedded, because its vector was given or the mode needs none, or if the embedder gives no token vectors.
+    """
 
     asked: frozenset[Retriever] = frozenset()
     dense: dict[View, Sequence[Hit]] = field(default_factory=dict)
     bm25: Sequence[Hit] = field(default_factory=list)
     keyword_table: Sequence[Hit] = field(default_factory=list)
     terms: list[str] = field(default_factory=list)
+    query_tokens: QueryTokens | None = None
+    token_model: str = ""
     degraded: list[FailedRetriever] = field(default_factory=list)
     timings: list[Timing] = field(default_factory=list)
 
@@ -175,6 +182,7 @@ def table_terms(query: SearchQuery) -> list[str]:
 def _collect(dense: Callable[[], DenseResult], found: RetrievalResult) -> None:
     result = dense()
     found.dense = result.hits
+    found.query_tokens, found.token_model = result.query_tokens, result.token_model
     found.timings.extend(result.timings)
 
 
@@ -204,18 +212,21 @@ Timing: TypeAlias = tuple[str, float, float]
 
 @dataclass(slots=True)
 class DenseResult:
-    """The hits of every view, and the durations of the stages."""
+    """The hits of every view, the durations of the stages, and the tokens of the query in the space *token_model*."""
 
     hits: dict[View, Sequence[Hit]] = field(default_factory=dict)
     timings: list[Timing] = field(default_factory=list)
+    query_tokens: QueryTokens | None = None
+    token_model: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class _QueryVector:
-    """The vector of a query and its embedding space."""
+    """The vector of a query, its embedding space, and its tokens if there are any."""
 
     vector: Vector
     space: EmbeddingSpace
+    tokens: QueryTokens | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,7 +310,8 @@ class DenseRetriever:
                     ("embed", started, embedded - started),
                     ("dense", embedded, time.perf_counter() - embedded),
                 ]
-                return DenseResult(hits, timings)
+                asked_in = begun.query_vector
+                return DenseResult(hits, timings, asked_in.tokens, asked_in.space.embedding.token_model)
             begun = self._begin(begun.query_vector, asked, where)
 
     def _is_live(self, begun: _PendingSearches) -> bool:
@@ -337,11 +349,12 @@ def _known_vector(query: SearchQuery, space: EmbeddingSpace) -> _QueryVector | N
     if query.vector is not None and space.is_current:
         return _QueryVector(np.asarray(query.vector, np.float32), space)
     known = space.embedding.cached_query(query.text) if query.text else None
-    return None if known is None else _QueryVector(known, space)
+    return None if known is None else _QueryVector(known.vector, space, known.tokens)
 
 
 def _embed_query(text: str, space: EmbeddingSpace) -> tuple[_QueryVector, float]:
-    return _QueryVector(space.embedding.query(text), space), time.perf_counter()
+    found = space.embedding.query(text)
+    return _QueryVector(found.vector, space, found.tokens), time.perf_counter()
 
 
 def _raise_later(error: MemsvcError) -> Callable[[], DenseResult]:

@@ -1,32 +1,240 @@
-"""Final scores from fused ones: boosts for neighbours, session, date and speaker, and time weighting.
+"""Scores: ranked lists become one fused score for each memory, and fused scores become final ones.
 
-    score = (fused + neighbour + session + date + speaker) / (1 + maximum of the first three boosts)
+Final scores add late interaction, neighbours, session, date, speaker and cues, and apply time weighting:
 
-Every constant is a setting; its default comes from an ablation on chats in two languages.
+    score = (fused + late + neighbour + session + date + speaker + cues) / (1 + maximum of the terms before the cues)
+
+A recipe is a set of weights. Those of the earlier one come from an ablation on chats in two languages, those of 2026-11
+from `python -m tests.bench.late_interaction`. Every weight is a setting.
+
+Data is stored by column, not by memory: a search ranks hundreds of memories, and explains ten.
 """
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from enum import StrEnum
 from functools import lru_cache
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from memsvc.domain.clock import to_micros
+from memsvc.domain.index_entries import ORDINAL_BITS, VIEW_BITS, Hit
 from memsvc.domain.memory import Layer
-from memsvc.domain.search import TimeWeighting
-from memsvc.engine.search.fusion import RankedList
-from memsvc.ports.candidates import ABSENT, Candidates, Integers
+from memsvc.domain.search import Normalization, TimeWeighting
+from memsvc.ports.candidates import ABSENT, Candidates, Hits, Integers, Numbers
+from memsvc.text.ranking_cues import NO_QUESTION, QuestionCues, unpack_cues
 
+RANK_CONSTANT = 60
+"""Damps the weight of the first ranks (Cormack et al., 2009)."""
+
+_ROW_SHIFT = ORDINAL_BITS + VIEW_BITS
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RankedList:
+    """A ranked list of memories, best first, each with its best entry and its score."""
+
+    rows: Integers
+    entries: Integers
+    scores: Numbers
+
+    def __len__(self) -> int:
+        """Return the number of memories."""
+        return len(self.rows)
+
+    def place_of(self, row: int) -> int:
+        """Return the position of a memory, counted from 0; -1 if it is not in the list."""
+        places = np.flatnonzero(self.rows == row)
+        return int(places[0]) if len(places) else -1
+
+    def score_of(self, row: int) -> float:
+        """Return the score of a memory; 0 if it is not in the list."""
+        place = self.place_of(row)
+        return 0.0 if place < 0 else float(self.scores[place])
+
+    def with_scores(self, scores: Numbers) -> RankedList:
+        """Return the same memories with other scores."""
+        return RankedList(self.rows, self.entries, scores)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ListScores:
+    """The normalised scores that a list gives its memories: (score - low) / span."""
+
+    ranking: RankedList
+    low: float = 0.0
+    span: float = 1.0
+
+    def times_weight(self, weight: float) -> Numbers:
+        """Return the scores times *weight*, in the order of the list."""
+        numbers: Numbers = weight * ((self.ranking.scores - self.low) / self.span)
+        return numbers
+
+    def number(self, row: int) -> float:
+        """Return the score of a memory; 0 if it is not in the list."""
+        return (self.ranking.score_of(row) - self.low) / self.span if self.ranking.place_of(row) >= 0 else 0.0
+
+    def of(self, rows: Integers) -> Numbers:
+        """Return the scores of memories, which are in any order; 0 for those that are not in the list."""
+        order = np.argsort(self.ranking.rows)
+        listed = self.ranking.rows[order]
+        places = np.minimum(np.searchsorted(listed, rows), len(listed) - 1)
+        numbers: Numbers = np.where(listed[places] == rows, self.times_weight(1.0)[order[places]], 0.0)
+        return numbers
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FusedScores:
+    """The result of a fusion.
+
+    Attributes:
+        rows: Every row in a list with a weight, once, ascending.
+        totals: The fused score of each row.
+        columns: The scores of each list before its weight.
+        weights: The factor of each list.
+        is_normalized: Whether the scores are normalised scores rather than reciprocal ranks.
+    """
+
+    rows: Integers
+    totals: Numbers
+    columns: dict[str, ListScores]
+    weights: dict[str, float]
+    is_normalized: bool = True
+
+    def totals_of(self, rows: Integers) -> Numbers:
+        """Return the fused scores of some of the rows."""
+        return self.totals[np.searchsorted(self.rows, rows)]
+
+    def total_of(self, row: int) -> float:
+        """Return the fused score of one of the rows."""
+        return float(self.totals[np.searchsorted(self.rows, row)])
+
+    def normalized_score(self, name: str, row: int) -> float:
+        """Return the score of a memory in a list before its weight; 0 if the fusion is by rank."""
+        return self.columns[name].number(row) if self.is_normalized and name in self.columns else 0.0
+
+    def share(self, name: str, row: int) -> float:
+        """Return the part of the total of a memory that one list contributes; all of it if no other list has it."""
+        holders = [other for other, column in self.columns.items() if column.ranking.place_of(row) >= 0]
+        if name not in holders:
+            return 0.0
+        return self.total_of(row) if len(holders) == 1 else self.weights[name] * self.columns[name].number(row)
+
+    def scale_by(self, factor: float) -> FusedScores:
+        """Return the same with all totals multiplied by *factor*."""
+        weights = {name: weight * factor for name, weight in self.weights.items()}
+        return replace(self, totals=self.totals * factor, weights=weights)
+
+
+def best_per_row(hits: Sequence[Hit]) -> RankedList:
+    """Return the memories of *hits*, which are best first, in the order of their best entries."""
+    columns = Hits.of(hits)
+    entries, scores = columns.entries, columns.scores
+    rows = entries >> _ROW_SHIFT
+    ascending = np.sort(rows)
+    if not (ascending[1:] == ascending[:-1]).any():
+        return RankedList(rows, entries, scores)
+    firsts = np.sort(np.unique(rows, return_index=True)[1])
+    return RankedList(rows[firsts], entries[firsts], scores[firsts])
+
+
+def reciprocal_rank(
+    rankings: Mapping[str, RankedList],
+    *,
+    weights: Mapping[str, float],
+    constant: int = RANK_CONSTANT,
+    single_retriever_factor: float = 1.0,
+) -> FusedScores:
+    """Fuse by the sum of weight / (constant + rank), with ranks counted from 1.
+
+    Only ranks count, so lists with incomparable scores can be combined. A list missing from *weights* has weight 1.0;
+    lists of weight 0 and empty lists have no effect. The result does not depend on the order of the lists, to the last
+    bit. *single_retriever_factor* multiplies the total of a memory that only one list has.
+    """
+    used = _effective_weights(rankings, weights)
+    columns = {name: _reciprocal(rankings[name], constant) for name in used}
+    return FusedScores(*_totals(columns, used, single_retriever_factor), columns, used, is_normalized=False)
+
+
+def weighted_sum(
+    rankings: Mapping[str, RankedList],
+    *,
+    weights: Mapping[str, float],
+    normalization: Normalization = Normalization.MIN_MAX,
+    single_retriever_factor: float = 1.0,
+) -> FusedScores:
+    """Fuse by the weighted mean of the scores; a memory that is not in a list has score 0 there.
+
+    MIN_MAX maps the scores of each list to 0..1, and to 1 if they are all equal; totals are then in 0..1. A list
+    missing from *weights* has weight 1.0; lists of weight 0 and empty lists have no effect: the mean is over the
+    others. The result does not depend on the order of the lists, to the last bit. *single_retriever_factor* multiplies
+    the total of a memory that only one list has.
+    """
+    used = _effective_weights(rankings, weights)
+    whole = math.fsum(used.values())
+    is_scaled = normalization is Normalization.MIN_MAX
+    columns = {name: _min_max(rankings[name]) if is_scaled else ListScores(rankings[name]) for name in used}
+    shares = {name: weight / whole for name, weight in used.items()}
+    return FusedScores(*_totals(columns, shares, single_retriever_factor), columns, shares)
+
+
+def _effective_weights(rankings: Mapping[str, RankedList], weights: Mapping[str, float]) -> dict[str, float]:
+    """Return the weights of the lists that are not empty and have a weight."""
+    return {name: weight for name, ranking in rankings.items() if ranking and (weight := weights.get(name, 1.0))}
+
+
+def _reciprocal(ranking: RankedList, constant: int) -> ListScores:
+    first = constant + 1
+    return ListScores(ranking.with_scores(1.0 / np.arange(first, first + len(ranking))))
+
+
+def _min_max(ranking: RankedList) -> ListScores:
+    best, low = float(ranking.scores[0]), float(ranking.scores[-1])
+    return (
+        ListScores(ranking, low, best - low) if best > low else ListScores(ranking.with_scores(np.ones(len(ranking))))
+    )
+
+
+def _totals(
+    columns: Mapping[str, ListScores], weights: Mapping[str, float], single_retriever_factor: float
+) -> tuple[Integers, Numbers]:
+    """Return the rows of all columns, ascending, and their sums."""
+    if not columns:
+        return np.empty(0, dtype=np.int64), np.empty(0)
+    rows = np.concatenate([column.ranking.rows for column in columns.values()])
+    shares = np.concatenate([column.times_weight(weights[name]) for name, column in columns.items()])
+    # Sum in ascending order: the last bit depends on the order, which must not be that of the lists.
+    order = np.lexsort((shares, rows))
+    rows, shares = rows[order], shares[order]
+    begins = np.concatenate(([0], np.flatnonzero(rows[1:] != rows[:-1]) + 1))
+    totals: Numbers = np.add.reduceat(shares, begins)
+    if single_retriever_factor != 1.0:
+        totals[np.diff(begins, append=len(rows)) == 1] *= single_retriever_factor
+    return rows[begins], totals
+
+
+# From fused scores to final ones.
+
+
+LATE_INTERACTION = "late_interaction"
+LATE_ESTIMATE = "late_interaction_estimate"
+"""For a memory without token vectors: its fused score takes the place of its score by late interaction."""
 NEIGHBOUR = "neighbour"
 SESSION = "session"
 DATE = "date"
 SPEAKER = "speaker"
+LENGTH = "length"
+QUESTIONS = "questions"
+WHEN, WHERE, WHO = "when", "where", "who"
+FIRST_PERSON = "first_person"
+PREVIOUS_QUESTION = "previous_question"
 SCALE = "scale"
 MAX_ACCESS_FACTOR = 1.3
 """Limit of the feedback loop between reading and rank: without it the top memories stay on top."""
@@ -42,6 +250,8 @@ _MICROS_PER_DAY = 86_400_000_000
 _DAYS_PER_DECAY = 30
 _MOST_IMPORTANT = 5
 _MIN_FIRST_NAME = 3
+_LONG = 6.0
+"""ln(1 + characters) of a long text."""
 _NONE: ScoreColumn = np.empty(0)
 """A column without values."""
 TIME_WEIGHTING = "time_weighting"
@@ -53,28 +263,131 @@ LEAST = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class BoostConstants:
-    """The constants of the default ranking.
+    """The weights of the default ranking, in terms of the fused score, which is in 0..1.
 
     Attributes:
-        neighbour: Share of the better fused score of the two neighbours in the session.
+        dense: Weight of the dense lists in the fused score, in all.
+        lexical: Weight of the lexical list in the fused score.
+        late: Weight of the score by late interaction; 0 omits the stage.
+        neighbour: Share of the better score of the two neighbours in the session.
         session: Added to memories of the session with the best lexical hits, and to others in proportion.
-        session_hits: Number of lexical hits of a session that count.
+        late_session: The same for the session with the best hits by late interaction.
+        session_hits: Number of hits of a session that count.
         date: Added to a memory of a day that the query names.
         speaker: Subtracted from memories of other speakers if the query names a speaker.
+        length: Added to long texts: from about 400 characters, or 130 in Chinese.
+        questions: Subtracted from texts that only ask questions.
+        when: Added to texts that name a time if the query asks for one.
+        where: Added to texts that name a place if the query asks for one.
+        who: Added to texts that name a person if the query asks for one.
+        first_person: Added to texts in which a speaker that the query names tells of themselves.
+        previous_question: Added to a text after a question that matches the query by words.
         depth: Number of entries requested from each retriever.
     """
 
+    dense: float = 1.0
+    lexical: float = 1.0
+    late: float = 0.0
     neighbour: float = 0.25
     session: float = 0.20
+    late_session: float = 0.0
     session_hits: int = 3
     date: float = 0.10
     speaker: float = 0.15
+    length: float = 0.0
+    questions: float = 0.0
+    when: float = 0.0
+    where: float = 0.0
+    who: float = 0.0
+    first_person: float = 0.0
+    previous_question: float = 0.0
     depth: int = 100
 
     @property
     def scale(self) -> float:
-        """Return the factor that maps the highest sum of a fused score in 0..1 and its boosts to 1."""
-        return 1.0 / (1.0 + self.neighbour + self.session + self.date)
+        """Return the factor that maps the highest sum of a fused score in 0..1 and its boosts, without cues, to 1."""
+        return 1.0 / (1.0 + self.late + self.neighbour + self.session + self.late_session + self.date)
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """The weights of a version of the default ranking.
+
+    Attributes:
+        hybrid: For searches by meaning and words.
+        single: For searches by one of the two.
+    """
+
+    hybrid: BoostConstants
+    single: BoostConstants
+
+    def change(self, weights: Mapping[str, Any]) -> Recipe:
+        """Return the recipe with some of its constants replaced, by name.
+
+        Searches by meaning or words alone have no late interaction and no cues.
+        """
+        return Recipe(
+            replace(self.hybrid, **weights),
+            replace(self.single, **{name: weight for name, weight in weights.items() if name in _OF_ALL_MODES}),
+        )
+
+
+class RecipeVersion(StrEnum):
+    """A version of the default ranking."""
+
+    V2026_11 = "2026-11"
+    """Late interaction and cues of the text."""
+    V2026_10 = "2026-10"
+    """Vectors, words, neighbours, session, date and speaker."""
+
+
+EARLIER = BoostConstants()
+_OF_ALL_MODES = frozenset(("neighbour", "session", "date", "speaker", "depth"))
+RECIPES = {
+    RecipeVersion.V2026_11: Recipe(
+        BoostConstants(
+            dense=1.13,
+            lexical=0.87,
+            late=1.0,
+            neighbour=0.43,
+            session=0.33,
+            late_session=0.17,
+            date=0.27,
+            speaker=0.30,
+            length=0.30,
+            questions=0.23,
+            when=0.27,
+            where=0.33,
+            who=0.07,
+            first_person=0.27,
+            previous_question=0.20,
+        ),
+        EARLIER,
+    ),
+    RecipeVersion.V2026_10: Recipe(EARLIER, EARLIER),
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TextFeatures:
+    """Features of the candidates of a query beyond their scores. Each column has a value for each candidate.
+
+    Attributes:
+        late: The score by late interaction, in 0..1; NaN for candidates without token vectors. Empty: none has any.
+        dates: The match of the candidate's time with the dates of the query, in 0..1; empty if the query names none.
+        named: The speakers that the query names: see `named_speakers`. The speaker term is omitted if it names none, or
+            all speakers of the candidates.
+        lexical: The lexical list, which shows the sessions that the query is about.
+        words: The normalised lexical scores, in 0..1; empty if there are none.
+        asked: The kinds of answer that the query asks for.
+    """
+
+    late: ScoreColumn
+    dates: ScoreColumn
+    named: frozenset[str]
+    lexical: RankedList | None
+    words: ScoreColumn
+    asked: QuestionCues = NO_QUESTION
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,31 +408,20 @@ class BoostedScores:
 
 
 def apply_boosts(
-    fused: ScoreColumn,
-    candidates: Candidates,
-    *,
-    lexical: RankedList | None,
-    named: frozenset[str],
-    dates: ScoreColumn,
-    constants: BoostConstants,
+    fused: ScoreColumn, candidates: Candidates, features: TextFeatures, constants: BoostConstants
 ) -> BoostedScores:
-    """Return the final scores of *candidates*, in 0..1.
-
-    Args:
-        fused: The fused score of each candidate, in 0..1.
-        candidates: The ranking data of the memories.
-        lexical: The lexical list, which shows the sessions that the query is about.
-        named: The speakers that the query names: see `named_speakers`. The speaker term is omitted if it names none, or
-            all speakers of the candidates.
-        dates: The match of each candidate's time with the dates of the query, in 0..1; empty if the query names none.
-        constants: The weights.
-    """
+    """Return the final scores of *candidates*, in 0..1, from the fused score of each, in 0..1."""
     places = _Places(candidates.rows)
+    late, late_columns = _late(fused, features.late, constants.late)
+    base = fused if late is None else (fused + late) / 2.0
+    session = _session(candidates, places, features.lexical, constants)
     columns = {
-        NEIGHBOUR: _neighbour(fused, candidates, places, constants.neighbour),
-        SESSION: _session(candidates, places, lexical, constants),
-        DATE: constants.date * dates,
-        SPEAKER: _speaker(candidates, named, constants.speaker),
+        **late_columns,
+        NEIGHBOUR: _neighbour(base, candidates, places, constants.neighbour),
+        SESSION: _add(session, _late_session(candidates, late, constants)),
+        DATE: constants.date * features.dates,
+        SPEAKER: _speaker(candidates, features.named, constants.speaker),
+        **_cues(candidates, places, features, constants),
     }
     boosts = {name: column for name, column in columns.items() if column.any()}
     sums = fused
@@ -127,6 +429,53 @@ def apply_boosts(
         sums = sums + column
     scale = constants.scale
     return BoostedScores(np.where(sums > 0.0, sums * scale, 0.0), boosts, scale)
+
+
+def _late(fused: ScoreColumn, late: ScoreColumn, weight: float) -> tuple[ScoreColumn | None, dict[str, ScoreColumn]]:
+    """Return the score by late interaction, or where there is none the fused one, and the columns of both."""
+    if not weight or not len(fused):
+        return None, {}
+    if not len(late):
+        return fused, {LATE_ESTIMATE: weight * fused}
+    is_missing = np.isnan(late)
+    whole = np.where(is_missing, fused, late)
+    return whole, {
+        LATE_INTERACTION: weight * np.where(is_missing, 0.0, whole),
+        LATE_ESTIMATE: weight * np.where(is_missing, fused, 0.0),
+    }
+
+
+def _cues(
+    candidates: Candidates, places: _Places, features: TextFeatures, constants: BoostConstants
+) -> dict[str, ScoreColumn]:
+    """Return the columns of the cues; a memory without known cues has none."""
+    weights = (constants.length, constants.questions, constants.when, constants.where, constants.who)
+    if not any((*weights, constants.first_person, constants.previous_question)):
+        return {}
+    cues, asked = unpack_cues(candidates.cues), features.asked
+    columns = {
+        LENGTH: constants.length * np.minimum(1.0, cues.log_length / _LONG),
+        QUESTIONS: -constants.questions * cues.question_share,
+        WHEN: constants.when * asked.asks_when * cues.has_time,
+        WHERE: constants.where * asked.asks_where * cues.has_place,
+        WHO: constants.who * asked.asks_who * cues.has_person,
+    }
+    if features.named:
+        find = candidates.names.find
+        is_named = np.isin(candidates.speakers, [find(name) for name in features.named])
+        columns[FIRST_PERSON] = constants.first_person * is_named * cues.is_first_person
+    if len(features.words):
+        column = np.zeros(len(candidates))
+        has_previous, previous = places.of(candidates.previous_rows)
+        is_asked = cues.question_share[previous] > 0.0
+        column[has_previous] = constants.previous_question * np.where(is_asked, features.words[previous], 0.0)
+        columns[PREVIOUS_QUESTION] = column
+    return columns
+
+
+def _add(one: ScoreColumn, other: ScoreColumn) -> ScoreColumn:
+    """Return the sum of two columns, either of which may be empty."""
+    return one + other if len(one) and len(other) else one if len(one) else other
 
 
 def named_speakers(text: str, speakers: Iterable[str]) -> frozenset[str]:
@@ -191,23 +540,40 @@ def _neighbour(fused: ScoreColumn, candidates: Candidates, places: _Places, weig
 def _session(
     candidates: Candidates, places: _Places, lexical: RankedList | None, constants: BoostConstants
 ) -> ScoreColumn:
-    """Return for each memory the weight of its session.
-
-    It is the sum of the session's best lexical hits, relative to the best session.
-    """
+    """Return for each memory the weight of its session by the lexical hits."""
     if lexical is None:
         return _NONE
     is_present, found = places.of(lexical.rows)
+    scores = lexical.scores[is_present]
+    return _session_shares(candidates, found, scores, constants.session_hits) * constants.session
+
+
+def _late_session(candidates: Candidates, late: ScoreColumn | None, constants: BoostConstants) -> ScoreColumn:
+    """Return for each memory the weight of its session by late interaction."""
+    if late is None or not constants.late_session:
+        return _NONE
+    order = np.argsort(-late, kind="stable")
+    return _session_shares(candidates, order, late[order], constants.session_hits) * constants.late_session
+
+
+def _session_shares(candidates: Candidates, found: Integers, scores: ScoreColumn, most: int) -> ScoreColumn:
+    """Return for each memory the sum of its session's best scores, relative to the best session; empty if all are 0.
+
+    Args:
+        candidates: The ranking data of the memories.
+        found: The positions of the scored memories among the candidates, best first.
+        scores: Their scores.
+        most: The number of memories of a session that count.
+    """
     sessions, groups = np.unique(candidates.sessions[found], return_inverse=True)
-    sums = _sums_of_first(groups, lexical.scores[is_present], len(sessions), constants.session_hits)
+    sums = _sums_of_first(groups, scores, len(sessions), most)
     sums[sessions == 0] = 0.0
-    most = float(sums.max(initial=0.0))
-    if not most:
+    highest = float(sums.max(initial=0.0))
+    if not highest:
         return _NONE
     nearest = np.minimum(np.searchsorted(sessions, candidates.sessions), len(sessions) - 1)
-    shares = np.where(sessions[nearest] == candidates.sessions, sums[nearest], 0.0)
-    column: ScoreColumn = constants.session * shares / most
-    return column
+    shares: ScoreColumn = np.where(sessions[nearest] == candidates.sessions, sums[nearest], 0.0) / highest
+    return shares
 
 
 def _sums_of_first(groups: Integers, scores: ScoreColumn, count: int, most: int) -> ScoreColumn:
@@ -299,7 +665,8 @@ def apply_weighting(
 ) -> WeightedScores:
     """Return the final scores. If one exceeds 1, all are scaled by one factor, which keeps the order."""
     if weighting is None:
-        return WeightedScores(np.minimum(1.0, scores))
+        ceiling = 1.0 / float(scores.max(initial=1.0))
+        return WeightedScores(np.minimum(1.0, scores * ceiling), ceiling=ceiling)
     layers = layer_boosts(candidates, weighting)
     factors = time_factors(candidates, now, weighting)
     lifted = scores * factors

@@ -26,6 +26,7 @@ from memsvc.domain.search import (
     SearchHit,
     SearchQuery,
     SearchReply,
+    SkippedStage,
 )
 from memsvc.domain.visibility import session_privacy
 from memsvc.engine.runtime.latency_stats import LatencyStats
@@ -45,6 +46,7 @@ from memsvc.text.snippets import snippet
 
 DEPTH = "depth"
 """Name of the factor that ranks hits of a deeper retrieval below all earlier hits."""
+NO_LATE_INTERACTION = SkippedStage("late_interaction", "NO_TOKENS")
 EarlyReplyListener: TypeAlias = Callable[[SearchReply], None]
 SINGLE_CHUNK_CHARS = 300
 """Content up to this length is always a single chunk, with every tokenizer."""
@@ -104,7 +106,7 @@ class SearchService:
                 quick = replace(query, refinement=replace(query.refinement, rerank_depth=0))
                 first = self._readers.ranker.rank(quick, shallow, reach=reach, now=self._now())
                 found = self._refine(quick, first, shallow, place)
-                early(replace(self._reply(quick, found, reach, started), has_more=False))
+                early(replace(self._reply(quick, found, reach, started), has_more=False, skipped=()))
 
         found = self._find(query, place, reply_early if early else None)
         reply = self._reply(query, found, reach, started)
@@ -125,7 +127,11 @@ class SearchService:
             timings=(*((name, seconds) for name, _, seconds in stages), ("total", done - started)),
             total_candidates=found.total,
             has_more=found.total > query.offset + query.limit,
-            skipped=() if found.refined is None else tuple(found.refined.skipped),
+            nothing_relevant=found.nothing_relevant,
+            skipped=(
+                *(() if found.refined is None else found.refined.skipped),
+                *((NO_LATE_INTERACTION,) if query.explain and found.lacks_tokens else ()),
+            ),
         )
 
     def _find(
@@ -158,7 +164,17 @@ class SearchService:
             shallow.degraded or deep.degraded,
             (*shallow.timings, *first.timings, *deep.timings, *second.timings),
         )
-        return replace(found, refined=refined)
+        complete = self._complete(replace(found, refined=refined), query, first)
+        return replace(complete, nothing_relevant=first.nothing_relevant and second.nothing_relevant)
+
+    def _complete(self, found: _SearchResult, query: SearchQuery, ranked: RankedCandidates) -> _SearchResult:
+        """Add what the ranking says about all candidates."""
+        is_expected = len(ranked) > 0 and self._readers.ranker.compares_tokens(query)
+        return replace(
+            found,
+            lacks_tokens=is_expected and not ranked.compared_tokens,
+            nothing_relevant=ranked.nothing_relevant,
+        )
 
     def _refine(
         self, query: SearchQuery, first: RankedCandidates, shallow: RetrievalResult, place: _SearchArea
@@ -168,13 +184,15 @@ class SearchService:
         timings = (*shallow.timings, *first.timings)
         if not query.refinement.is_any:
             page = first.page(start, stop)
-            return _SearchResult(page, len(first), first.explain, shallow.terms, shallow.degraded, timings)
+            found = _SearchResult(page, len(first), first.explain, shallow.terms, shallow.degraded, timings)
+            return self._complete(found, query, first)
         began = time.perf_counter()
         others = first.page(POOL, max(stop + POOL, len(first)))
         places, refined = self._reorder(query, first.page(0, POOL), others, place)
         timings = (*timings, ("refine", began, time.perf_counter() - began))
         page = places[start:stop]
-        return _SearchResult(page, len(places), first.explain, shallow.terms, shallow.degraded, timings, refined)
+        found = _SearchResult(page, len(places), first.explain, shallow.terms, shallow.degraded, timings, refined)
+        return self._complete(found, query, first)
 
     def _reorder(
         self, query: SearchQuery, head: list[RankedMemory], others: list[RankedMemory], place: _SearchArea
@@ -200,7 +218,12 @@ class SearchReaders:
 
 @dataclass(frozen=True, slots=True)
 class _SearchResult:
-    """The requested page of one total order, and the number of hits in that order."""
+    """The requested page of one total order, and the number of hits in that order.
+
+    Attributes:
+        lacks_tokens: Whether the ranking should have compared tokens and could not.
+        nothing_relevant: Whether no candidate reaches the minimum relevance.
+    """
 
     page: list[RankedMemory]
     total: int
@@ -209,6 +232,8 @@ class _SearchResult:
     degraded: Sequence[FailedRetriever]
     timings: tuple[Timing, ...]
     refined: RefinedHits | None = None
+    lacks_tokens: bool = False
+    nothing_relevant: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +254,9 @@ def _extend(first: RankedCandidates, second: RankedCandidates, min_score: float)
         factor = 1.0
     else:
         factor = places[-1].score / others[0].score
-    lowered = [place.scale_by(factor) for place in others]
+    # A product may be rounded up.
+    highest = places[-1].score if places else 1.0
+    lowered = [place._replace(score=min(highest, place.score * factor)) for place in others]
     return [*places, *(place for place in lowered if place.score >= min_score)], factor
 
 
@@ -289,6 +316,7 @@ def _hit(
     return SearchHit(
         memory=memory,
         score=place.score,
+        relevance=place.relevance,
         snippet=found.text,
         spans=found.spans,
         start_line=first + found.start_line - 1,

@@ -26,6 +26,7 @@ CANDIDATE = st.builds(
     access_count=NUMBER,
     create_time=NUMBER,
     event_time=st.none() | NUMBER,
+    cues=st.integers(0, 2**21 - 1),
 )
 CANDIDATES = st.lists(CANDIDATE, max_size=6)
 HITS = st.lists(st.builds(Hit, entry_id=NUMBER, score=st.floats(-9, 9)), max_size=6)

@@ -146,7 +146,7 @@ def test_a_search_begun_before_the_switch_ends_in_the_new_space(bench: Bench) ->
 def test_without_the_model_before_searches_by_meaning_wait(bench: Bench) -> None:
     """They are unavailable, which leaves the answer to words; so are vectors of today's model alone."""
     alone, both = EmbeddingSpaces(bench.new), EmbeddingSpaces(bench.new, bench.old)
-    vector = tuple(bench.new.embedding.query("gannet"))
+    vector = tuple(bench.new.embedding.query("gannet").vector)
 
     assert (False, True) == (bench.side(alone).is_current(), bench.side(alone).is_stale())
     with pytest.raises(BackendUnavailableError, match="being built"):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from memsvc.domain.index_entries import Hit, View, entry_id
 from memsvc.domain.search import Normalization
-from memsvc.engine.search.fusion import FusedScores, RankedList, best_per_row, reciprocal_rank, weighted_sum
+from memsvc.engine.search.scoring import FusedScores, RankedList, best_per_row, reciprocal_rank, weighted_sum
 
 WEIGHTS = {"dense": 0.7, "bm25": 0.3, "table": 0.1}
 Fuse = Callable[[dict[str, RankedList]], FusedScores]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,21 +13,26 @@ from hypothesis import strategies as st
 
 from memsvc.domain.clock import to_micros
 from memsvc.domain.search import Candidate, TimeWeighting
-from memsvc.engine.search.fusion import RankedList
 from memsvc.engine.search.scoring import (
     DATE,
     MAX_ACCESS_FACTOR,
     NEIGHBOUR,
+    RECIPES,
     SCALE,
     SESSION,
     SPEAKER,
     BoostConstants,
     BoostedScores,
+    RankedList,
+    RecipeVersion,
+    ScoreColumn,
+    TextFeatures,
     apply_boosts,
     named_speakers,
     time_factors,
 )
 from memsvc.ports.candidates import Candidates
+from memsvc.text.ranking_cues import pack_cues, question_cues
 
 NOW = datetime(2026, 2, 6, tzinfo=UTC)
 CONSTANTS = BoostConstants()
@@ -75,16 +82,27 @@ def _score(
     lexical: dict[int, float] | None = None,
     named: frozenset[str] = frozenset(),
     dates: dict[int, float] | None = None,
+    late: dict[int, float] | None = None,
+    words: dict[int, float] | None = None,
+    question: str = "",
+    constants: BoostConstants = CONSTANTS,
 ) -> BoostedScores:
     """Score the candidates; *lexical* is best first."""
-    return apply_boosts(
-        np.array([fused[one.row] for one in candidates], np.float64),
-        Candidates.of(candidates),
-        lexical=_listed(lexical) if lexical else None,
+    features = TextFeatures(
+        late=_values(late, candidates),
+        dates=_values(dates, candidates),
         named=named,
-        dates=np.array([dates.get(one.row, 0.0) for one in candidates] if dates else (), np.float64),
-        constants=CONSTANTS,
+        lexical=_listed(lexical) if lexical else None,
+        words=_values(words, candidates),
+        asked=question_cues(question),
     )
+    totals = np.array([fused[one.row] for one in candidates], np.float64)
+    return apply_boosts(totals, Candidates.of(candidates), features, constants)
+
+
+def _values(values: dict[int, float] | None, candidates: Sequence[Candidate]) -> ScoreColumn:
+    """Return a column of *values* by row; NaN where there is none."""
+    return np.array([values.get(one.row, np.nan) for one in candidates] if values else (), np.float64)
 
 
 def test_without_boosts_the_score_is_the_scaled_fused_score() -> None:
@@ -233,3 +251,93 @@ def test_layers_are_boosted(layer: str, expected: float) -> None:
     weighting = TimeWeighting(decay_factor=1.0, long_term_boost=2.0, core_boost=3.0)
 
     assert _time_factor(_candidate(1, layer=layer), weighting) == pytest.approx(expected)
+
+
+# The recipe of 2026-11.
+
+
+LATE = RECIPES[RecipeVersion.V2026_11].hybrid
+
+
+def _said(row: int, text: str, **fields: Any) -> Candidate:
+    return _candidate(row, **fields)._replace(cues=pack_cues(text))
+
+
+def test_late_interaction_is_added_and_estimated() -> None:
+    """A memory without a score by late interaction gets its fused one in its place."""
+    scored = _score({1: 0.5, 2: 0.4}, _candidate(1), _candidate(2), late={1: 1.0}, constants=LATE)
+
+    assert scored.boosts["late_interaction"].tolist() == [1.0, 0.0]
+    assert scored.boosts["late_interaction_estimate"].tolist() == [0.0, 0.4]
+
+
+def test_neighbours_share_both_scores() -> None:
+    """The mean of the fused score and the one by late interaction."""
+    candidates = (_candidate(1), _candidate(2, previous=1))
+
+    scored = _score({1: 0.2, 2: 0.0}, *candidates, late={1: 1.0, 2: 0.0}, constants=LATE)
+
+    assert scored.boosts[NEIGHBOUR].tolist() == pytest.approx([0.0, LATE.neighbour * 0.6])
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "name", "weight"),
+    [
+        ("When did Anna leave?", "I left last Monday.", "when", LATE.when),
+        ("安娜什么时候走的？", "我上周一走的。", "when", LATE.when),
+        ("Where does Anna live?", "I live in Lisbon.", "where", LATE.where),
+        ("安娜住在哪里？", "我在杭州住。", "where", LATE.where),
+        ("Who is Anna's boss?", "My sister told me.", "who", LATE.who),
+        ("谁在做饭？", "我妹妹在做饭。", "who", LATE.who),
+    ],
+)
+def test_the_kind_of_answer_counts(question: str, text: str, name: str, weight: float) -> None:
+    """A text that names what a question asks for, in English and Chinese."""
+    scored = _score({1: 0.5, 2: 0.5}, _said(1, text), _said(2, "It was fine."), question=question, constants=LATE)
+
+    assert scored.boosts[name].tolist() == [pytest.approx(weight), 0.0]
+
+
+def test_questions_and_short_texts_are_behind() -> None:
+    """A text of questions loses its share, and a long one gains up to the whole weight."""
+    texts = ("Did you see it? Was it good?", "Yes.", "It was long. " * 100)
+
+    scored = _score(dict.fromkeys((1, 2, 3), 0.5), *(_said(1 + n, t) for n, t in enumerate(texts)), constants=LATE)
+
+    assert scored.boosts["questions"].tolist() == [pytest.approx(-LATE.questions), 0.0, 0.0]
+    assert scored.boosts["length"][1] < scored.boosts["length"][0] < scored.boosts["length"][2] == LATE.length
+
+
+def test_an_answer_to_a_question_like_the_query_counts() -> None:
+    """As much as the words of that question match; so does what a named speaker tells of themselves."""
+    candidates = (
+        _said(1, "Where do you live, Anna?", speaker="Ben"),
+        _said(2, "I live in Lisbon.", previous=1, speaker="Anna"),
+        _said(3, "Nice.", previous=2, speaker="Ben"),
+    )
+
+    scored = _score(
+        dict.fromkeys((1, 2, 3), 0.5), *candidates, words={1: 0.5, 2: 1.0, 3: 0.0}, named=frozenset({"Anna"}),
+        constants=LATE,
+    )  # fmt: skip
+
+    assert scored.boosts["previous_question"].tolist() == [0.0, pytest.approx(LATE.previous_question * 0.5), 0.0]
+    assert scored.boosts["first_person"].tolist() == [0.0, pytest.approx(LATE.first_person), 0.0]
+
+
+def test_unknown_cues_change_nothing() -> None:
+    """Neither do cues in the earlier recipe."""
+    scored = _score({1: 0.5}, _candidate(1), question="When?", constants=LATE)
+    earlier = _score({1: 0.5}, _said(1, "Last Monday."), question="When?")
+
+    assert set(scored.boosts) == {"late_interaction_estimate"}
+    assert not earlier.boosts
+
+
+def test_a_recipe_can_be_changed() -> None:
+    """Searches by meaning or words alone keep their weights for what they lack."""
+    changed = RECIPES[RecipeVersion.V2026_11].change({"late": 0.5, "neighbour": 0.1})
+
+    assert (changed.hybrid.late, changed.hybrid.neighbour) == (0.5, 0.1)
+    assert (changed.single.late, changed.single.neighbour) == (0.0, 0.1)
+    assert RECIPES[RecipeVersion.V2026_10].hybrid == BoostConstants()
