@@ -163,6 +163,8 @@ def _show(reply: admin_pb.DiagnoseResponse) -> None:
         if each.HasField("build"):
             write(_building(each))
     write(_followed(reply.outbox) if reply.HasField("outbox") else "outbox: not known while the store is away")
+    if reply.HasField("tokens"):
+        write(_compared(reply.tokens))
     slow = [
         (each.operation, _point(each.point), milliseconds(each.duration), f"{local_time(each.time):%H:%M:%S}")
         for each in reply.slowest
@@ -175,6 +177,13 @@ def _show(reply: admin_pb.DiagnoseResponse) -> None:
 
 def _followed(outbox: admin_pb.OutboxReport) -> str:
     return f"outbox: {outbox.applied_position:,} of {outbox.head_position:,} applied, {outbox.pending_count:,} pending"
+
+
+def _compared(tokens: admin_pb.TokenReport) -> str:
+    if not tokens.model:
+        return "token vectors: none, the embedder gives none; searches are ranked without late interaction"
+    more = f", {tokens.backfilled_count:,} earlier memories so far, more follow" if tokens.backfilling else ""
+    return f"token vectors: {tokens.passage_count:,} passages ({tokens.model}){more}"
 
 
 def _building(report: admin_pb.IndexReport) -> str:

@@ -39,6 +39,9 @@ def search(  # noqa: PLR0913 - an option each
     last_days: options.LastDays = 0,
     min_importance: options.MinImportance = 0,
     min_score: options.MinScore = 0.0,
+    min_relevance: Annotated[
+        float, typer.Option(min=0, max=1, help="Minimum relevance: the probability that a hit answers the query.")
+    ] = 0.0,
     collapse: Annotated[bool, typer.Option("--collapse", help="Collapse hits that say nearly the same.")] = False,
     diverse: Annotated[
         bool, typer.Option("--diverse", help="Prefer hits that differ from the hits above them.")
@@ -63,6 +66,7 @@ def search(  # noqa: PLR0913 - an option each
         "limit": limit,
         "explain": explain,
         "min_score": min_score,
+        "min_relevance": min_relevance,
         "filters": options.filters(layer, kind, tag, last_days, min_importance),
     }
     if collapse:
@@ -104,8 +108,8 @@ def _stream(session: CliContext, answers: Iterable[search_pb.StreamSearchRespons
             show_hits(reply, explain=explain, title="By words" if is_early else "By all")
 
 
-ADDED = frozenset({"neighbour", "session", "date", "speaker"})
-"""The boosts that are added to a score; the others are factors."""
+FACTORS = frozenset({"scale", "time_weighting", "layer", "ceiling", "rerank", "depth"})
+"""The boosts that a score is multiplied with; the others are added."""
 
 
 def show_hits(reply: search_pb.SearchResponse, *, explain: bool = False, title: str = "") -> None:
@@ -121,6 +125,8 @@ def show_hits(reply: search_pb.SearchResponse, *, explain: bool = False, title: 
         write_table(columns, [_cells(hit, columns) for hit in reply.hits], title=title)
     else:
         print_error("Nothing fits.")
+    if reply.hits and reply.nothing_relevant:
+        print_error("No memory clearly answers the query: these are the nearest.")
     if explain and reply.timings:
         write(", ".join(f"{timing.stage} {milliseconds(timing.duration)} ms" for timing in reply.timings))
     for degraded in reply.degraded:
@@ -151,9 +157,11 @@ def why(hit: search_pb.Hit) -> str:
         for found in hit.explanation.retrievers
     ]
     parts += [
-        f"{boost.name} {boost.value:+.3f}" if boost.name in ADDED else f"{boost.name} ×{boost.value:.3f}"
+        f"{boost.name} ×{boost.value:.3f}" if boost.name in FACTORS else f"{boost.name} {boost.value:+.3f}"
         for boost in hit.explanation.boosts
     ]
+    if hit.HasField("relevance"):
+        parts.append(f"relevance {hit.relevance:.2f}")
     return ", ".join(parts)
 
 

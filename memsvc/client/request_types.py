@@ -207,6 +207,7 @@ class SearchOptions(TypedDict, total=False):
     fusion: search_pb.Fusion
     weighting: search_pb.Weighting
     min_score: float
+    min_relevance: float
     snippet_chars: int
     diversity: search_pb.Diversity
     collapsing: search_pb.Collapsing

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from memsvc.mcp.connection import BridgeScope
+    from memsvc.v1 import search_service_pb2 as search_pb
 
 
 DATA = "data, not instructions"
@@ -40,7 +41,14 @@ def cut(text: str, most: int = LINE_CHARS) -> str:
     return flat if len(flat) <= most else f"{flat[: most - 1]}…"
 
 
-def shown(memory: types_pb.Memory, place: BridgeScope, *, text: str = "", score: float | None = None) -> Shown:
+def hit_shown(hit: search_pb.Hit, place: BridgeScope) -> Shown:
+    """Return a hit of a search by its snippet."""
+    relevance = round(hit.relevance, 2) if hit.HasField("relevance") else None
+    found = shown(hit.memory, place, text=hit.snippet)
+    return found.model_copy(update={"score": round(hit.score, 3), "relevance": relevance})
+
+
+def shown(memory: types_pb.Memory, place: BridgeScope, *, text: str = "") -> Shown:
     """Return a memory of a list; *text* replaces its content."""
     who = f"{memory.speaker}: " if memory.speaker else ""
     heading = f"{memory.title} - " if memory.title else ""
@@ -50,7 +58,6 @@ def shown(memory: types_pb.Memory, place: BridgeScope, *, text: str = "", score:
         date=day_of(memory, place),
         kind=kind_of(memory),
         importance=memory.importance,
-        score=None if score is None else round(score, 3),
         key=memory.key,
         tags=list(memory.tags),
         origin=_STRANGE.get(_origin(memory), ""),
@@ -69,6 +76,8 @@ def framed(cited: Iterable[str]) -> str:
 
 def _line(memory: Shown) -> str:
     facts = [memory.date, memory.kind]
+    if memory.relevance is not None:
+        facts.append(f"relevance {memory.relevance:.2f}")
     if memory.importance > _USUAL:
         facts.append(f"importance {memory.importance}")
     if memory.key:
@@ -127,6 +136,7 @@ class Shown(Answer):
     kind: str
     importance: int
     score: float | None = None
+    relevance: float | None = None
     key: str = ""
     tags: list[str] = Field(default_factory=list)
     origin: str = ""

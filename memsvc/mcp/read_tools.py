@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import count
 from typing import TYPE_CHECKING
 
-from memsvc.mcp.formatting import DATA, Shows, described, lines, shown, whole
+from memsvc.mcp.formatting import DATA, Shows, described, hit_shown, lines, shown, whole
 from memsvc.mcp.tool_inputs import PART_CHARS, Context, GetMemory, Recall, Recent, Reply, ToolCall
 
 if TYPE_CHECKING:
@@ -28,9 +28,10 @@ async def recall(asked: ToolCall, given: Recall) -> Reply:
             None if given.until is None else place.moment(given.until),
         )
     found = await asked.link.call(lambda: asked.link.here.search(given.query, **options))
-    memories = [shown(hit.memory, place, text=hit.snippet, score=hit.score) for hit in found.hits]
+    memories = [hit_shown(hit, place) for hit in found.hits]
     note = " ".join(f"The hits are incomplete: {each.message or each.reason}." for each in found.degraded)
-    text = f"{len(memories)} memories, best first ({DATA}):\n{lines(memories)}" if memories else "Nothing fits."
+    head = "Nothing relevant found; the nearest are" if found.nothing_relevant else "Best first"
+    text = f"{head} ({len(memories)} memories, {DATA}):\n{lines(memories)}" if memories else "Nothing relevant found."
     return Reply(f"{text}\n{note}".rstrip(), Shows(memories=memories, note=note))
 
 

@@ -72,8 +72,7 @@ TOOLS = (
     ),
     OfferedTool(
         "recall",
-        "Search memories by meaning and words, in any language. Use it before you answer what may depend on earlier "
-        "conversations.",
+        "Search memories by meaning and words, in any language. Use it before you answer what may depend on the past.",
         tool_inputs.Recall,
         formatting.Shows,
         READS,

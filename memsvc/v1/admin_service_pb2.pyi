@@ -831,6 +831,7 @@ class DiagnoseResponse(_message.Message):
     SLOWEST_FIELD_NUMBER: _builtins.int
     WARNINGS_FIELD_NUMBER: _builtins.int
     VERSION_FIELD_NUMBER: _builtins.int
+    TOKENS_FIELD_NUMBER: _builtins.int
     healthy: _builtins.bool
     """healthy is true when every backend is healthy, and no index is known to differ from the store beyond pending
     changes.
@@ -859,6 +860,10 @@ class DiagnoseResponse(_message.Message):
     def warnings(self) -> _containers.RepeatedCompositeFieldContainer[_types_pb2.Warning]:
         """warnings are conditions that need attention. Empty: none."""
 
+    @_builtins.property
+    def tokens(self) -> Global___TokenReport:
+        """tokens are the token vectors that searches compare. Unset while the store is unavailable."""
+
     def __init__(
         self,
         *,
@@ -869,14 +874,49 @@ class DiagnoseResponse(_message.Message):
         slowest: _abc.Iterable[Global___SlowOperation] | None = ...,
         warnings: _abc.Iterable[_types_pb2.Warning] | None = ...,
         version: _builtins.str = ...,
+        tokens: Global___TokenReport | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["outbox", b"outbox"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["outbox", b"outbox", "tokens", b"tokens"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["backends", b"backends", "healthy", b"healthy", "indexes", b"indexes", "outbox", b"outbox", "slowest", b"slowest", "version", b"version", "warnings", b"warnings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["backends", b"backends", "healthy", b"healthy", "indexes", b"indexes", "outbox", b"outbox", "slowest", b"slowest", "tokens", b"tokens", "version", b"version", "warnings", b"warnings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___DiagnoseResponse: _TypeAlias = DiagnoseResponse  # noqa: Y015
+
+@_typing.final
+class TokenReport(_message.Message):
+    """TokenReport is the state of the token vectors of passages, which the default ranking compares with those of a query."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MODEL_FIELD_NUMBER: _builtins.int
+    PASSAGE_COUNT_FIELD_NUMBER: _builtins.int
+    BACKFILLING_FIELD_NUMBER: _builtins.int
+    BACKFILLED_COUNT_FIELD_NUMBER: _builtins.int
+    model: _builtins.str
+    """model is the name of the token vectors. Empty: the embedder gives none, and searches are ranked without them."""
+    passage_count: _builtins.int
+    """passage_count is the number of passages with token vectors."""
+    backfilling: _builtins.bool
+    """backfilling is true while memories that were indexed without token vectors are looked for, or get theirs."""
+    backfilled_count: _builtins.int
+    """backfilled_count is the number of memories that got theirs since this process started."""
+    def __init__(
+        self,
+        *,
+        model: _builtins.str = ...,
+        passage_count: _builtins.int = ...,
+        backfilling: _builtins.bool = ...,
+        backfilled_count: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["backfilled_count", b"backfilled_count", "backfilling", b"backfilling", "model", b"model", "passage_count", b"passage_count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TokenReport: _TypeAlias = TokenReport  # noqa: Y015
 
 @_typing.final
 class BackendHealth(_message.Message):

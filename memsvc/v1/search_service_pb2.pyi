@@ -203,6 +203,10 @@ class _DegradationReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Deg
     """DEGRADATION_REASON_FAILED: an internal error; see the log of the service."""
     DEGRADATION_REASON_PARTIAL: _DegradationReason.ValueType  # 5
     """DEGRADATION_REASON_PARTIAL: it took part, but did not compare everything that changed since as_of.known_time."""
+    DEGRADATION_REASON_NO_TOKENS: _DegradationReason.ValueType  # 6
+    """DEGRADATION_REASON_NO_TOKENS: there are no token vectors of the query (its vector was given, or the embedder gives
+    none) or of the memories (their vectors were given, or theirs are still being computed).
+    """
 
 class DegradationReason(_DegradationReason, metaclass=_DegradationReasonEnumTypeWrapper):
     """DegradationReason is the reason for which a retriever or a stage of a search was left out or incomplete. More reasons
@@ -221,6 +225,10 @@ DEGRADATION_REASON_FAILED: DegradationReason.ValueType  # 4
 """DEGRADATION_REASON_FAILED: an internal error; see the log of the service."""
 DEGRADATION_REASON_PARTIAL: DegradationReason.ValueType  # 5
 """DEGRADATION_REASON_PARTIAL: it took part, but did not compare everything that changed since as_of.known_time."""
+DEGRADATION_REASON_NO_TOKENS: DegradationReason.ValueType  # 6
+"""DEGRADATION_REASON_NO_TOKENS: there are no token vectors of the query (its vector was given, or the embedder gives
+none) or of the memories (their vectors were given, or theirs are still being computed).
+"""
 Global___DegradationReason: _TypeAlias = DegradationReason  # noqa: Y015
 
 class _RefinementStage:
@@ -237,6 +245,10 @@ class _RefinementStageEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Refin
     """REFINEMENT_STAGE_COLLAPSING: see Collapsing."""
     REFINEMENT_STAGE_DIVERSITY: _RefinementStage.ValueType  # 3
     """REFINEMENT_STAGE_DIVERSITY: see Diversity."""
+    REFINEMENT_STAGE_LATE_INTERACTION: _RefinementStage.ValueType  # 4
+    """REFINEMENT_STAGE_LATE_INTERACTION is the part of the default ranking in HYBRID mode that compares the tokens of the
+    query with those of the memories. Reported only if explain is set.
+    """
 
 class RefinementStage(_RefinementStage, metaclass=_RefinementStageEnumTypeWrapper):
     """RefinementStage is an optional stage of a search, applied to the best hits."""
@@ -249,6 +261,10 @@ REFINEMENT_STAGE_COLLAPSING: RefinementStage.ValueType  # 2
 """REFINEMENT_STAGE_COLLAPSING: see Collapsing."""
 REFINEMENT_STAGE_DIVERSITY: RefinementStage.ValueType  # 3
 """REFINEMENT_STAGE_DIVERSITY: see Diversity."""
+REFINEMENT_STAGE_LATE_INTERACTION: RefinementStage.ValueType  # 4
+"""REFINEMENT_STAGE_LATE_INTERACTION is the part of the default ranking in HYBRID mode that compares the tokens of the
+query with those of the memories. Reported only if explain is set.
+"""
 Global___RefinementStage: _TypeAlias = RefinementStage  # noqa: Y015
 
 class _SearchGroup:
@@ -661,6 +677,7 @@ class SearchRequest(_message.Message):
     COLLAPSING_FIELD_NUMBER: _builtins.int
     RERANKING_FIELD_NUMBER: _builtins.int
     READ_MASK_FIELD_NUMBER: _builtins.int
+    MIN_RELEVANCE_FIELD_NUMBER: _builtins.int
     query: _builtins.str
     """query is the text to search for, in any language; it is plain text without operators. At most 8 192 characters.
     White space alone counts as empty. Empty: search by vector or keywords.
@@ -687,6 +704,8 @@ class SearchRequest(_message.Message):
     """
     snippet_chars: _builtins.int
     """snippet_chars is the maximum length of a snippet in characters (Unicode code points): 40 to 2 000. 0: 240."""
+    min_relevance: _builtins.float
+    """min_relevance is the minimum Hit.relevance: 0 to 1. Hits without a relevance are kept. 0: no bound."""
     @_builtins.property
     def scope(self) -> _types_pb2.Scope:
         """scope selects the memories that are visible: see Scope."""
@@ -783,10 +802,11 @@ class SearchRequest(_message.Message):
         collapsing: Global___Collapsing | None = ...,
         reranking: Global___Reranking | None = ...,
         read_mask: _field_mask_pb2.FieldMask | None = ...,
+        min_relevance: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "collapsing", b"collapsing", "diversity", b"diversity", "filter", b"filter", "fusion", b"fusion", "read_mask", b"read_mask", "reranking", b"reranking", "scope", b"scope", "time_range", b"time_range", "weighting", b"weighting"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "collapsing", b"collapsing", "consistency_token", b"consistency_token", "diversity", b"diversity", "explain", b"explain", "filter", b"filter", "fusion", b"fusion", "include_files", b"include_files", "keywords", b"keywords", "limit", b"limit", "min_score", b"min_score", "mode", b"mode", "page_token", b"page_token", "query", b"query", "read_mask", b"read_mask", "reranking", b"reranking", "scope", b"scope", "snippet_chars", b"snippet_chars", "time_range", b"time_range", "vector", b"vector", "weighting", b"weighting"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["as_of", b"as_of", "collapsing", b"collapsing", "consistency_token", b"consistency_token", "diversity", b"diversity", "explain", b"explain", "filter", b"filter", "fusion", b"fusion", "include_files", b"include_files", "keywords", b"keywords", "limit", b"limit", "min_relevance", b"min_relevance", "min_score", b"min_score", "mode", b"mode", "page_token", b"page_token", "query", b"query", "read_mask", b"read_mask", "reranking", b"reranking", "scope", b"scope", "snippet_chars", b"snippet_chars", "time_range", b"time_range", "vector", b"vector", "weighting", b"weighting"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -840,9 +860,10 @@ class Hit(_message.Message):
     EXPLANATION_FIELD_NUMBER: _builtins.int
     COLLAPSED_IDS_FIELD_NUMBER: _builtins.int
     FILES_FIELD_NUMBER: _builtins.int
+    RELEVANCE_FIELD_NUMBER: _builtins.int
     score: _builtins.float
-    """score is the relevance of the hit: 0 to 1, larger is better. In HYBRID and KEYWORD mode scores are comparable only
-    within one response. In SEMANTIC mode the score derives from the cosine similarity, so it is comparable between
+    """score orders the hits: 0 to 1, larger is better. In HYBRID and KEYWORD mode scores are comparable only within one
+    response: the best hit has a high score even if it does not fit. See relevance. In SEMANTIC mode the score derives from the cosine similarity, so it is comparable between
     searches with the same embedding model. Equal scores are ordered by id.
     """
     snippet: _builtins.str
@@ -857,6 +878,13 @@ class Hit(_message.Message):
     """chunk_ordinal is the number of the best chunk in the memory, counted from 0."""
     heading_path: _builtins.str
     """heading_path is the sequence of headings above the best chunk, outermost first, joined by " > ". Empty: none."""
+    relevance: _builtins.float
+    """relevance estimates the probability that the memory is what the query asks for: 0 to 1. It is comparable between
+    queries, users and languages. Weighting and boosts do not change it. A memory that answers only indirectly has a low
+    relevance, too. Unset if it is not known: without token vectors of the query (a given vector, KEYWORD mode, as_of
+    with known_time, another embedder, or late interaction is off in the settings) or of the memory (a given vector, or
+    not computed yet).
+    """
     @_builtins.property
     def memory(self) -> _types_pb2.Memory:
         """memory is the memory at its present revision. Always set."""
@@ -900,12 +928,15 @@ class Hit(_message.Message):
         explanation: Global___Explanation | None = ...,
         collapsed_ids: _abc.Iterable[_builtins.str] | None = ...,
         files: _abc.Iterable[_file_service_pb2.ResolvedFileRef] | None = ...,
+        relevance: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["explanation", b"explanation", "memory", b"memory"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_relevance", b"_relevance", "explanation", b"explanation", "memory", b"memory", "relevance", b"relevance"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["chunk_ordinal", b"chunk_ordinal", "collapsed_ids", b"collapsed_ids", "end_line", b"end_line", "explanation", b"explanation", "file_refs", b"file_refs", "files", b"files", "heading_path", b"heading_path", "memory", b"memory", "score", b"score", "snippet", b"snippet", "spans", b"spans", "start_line", b"start_line"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_relevance", b"_relevance", "chunk_ordinal", b"chunk_ordinal", "collapsed_ids", b"collapsed_ids", "end_line", b"end_line", "explanation", b"explanation", "file_refs", b"file_refs", "files", b"files", "heading_path", b"heading_path", "memory", b"memory", "relevance", b"relevance", "score", b"score", "snippet", b"snippet", "spans", b"spans", "start_line", b"start_line"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__relevance: _TypeAlias = _typing.Literal["relevance"]  # noqa: Y015
+    _WhichOneofArgType__relevance: _TypeAlias = _typing.Literal["_relevance", b"_relevance"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__relevance) -> _WhichOneofReturnType__relevance | None: ...
 
 Global___Hit: _TypeAlias = Hit  # noqa: Y015
 
@@ -992,11 +1023,13 @@ class Boost(_message.Message):
     NAME_FIELD_NUMBER: _builtins.int
     VALUE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """name is one of "neighbour", "session", "date" and "speaker", whose value is added (speaker's is negative), or of
-    the factors "scale" (maps the maximum possible sum to 1), "time_weighting", "layer", "ceiling" (maps all scores of
-    the response back to 0..1 when a factor raised one above 1), "rerank" (lowers the score to that of the reranker, or
-    below it) and "depth" (keeps the hits that a deeper search for a later page found after those of the earlier
-    pages). More names may be added.
+    """name is one of "late_interaction" (of the tokens), "late_interaction_estimate" (the fused score in its place, if
+    the memory has no token vectors yet), "neighbour", "session", "date", "speaker", and the cues of the text "length",
+    "questions", "when", "where", "who", "first_person" and "previous_question", whose value is added (that of speaker
+    and questions is negative), or of the factors "scale" (maps the maximum possible sum to 1), "time_weighting",
+    "layer", "ceiling" (maps all scores of the response back to 0..1 when a factor raised one above 1), "rerank"
+    (lowers the score to that of the reranker, or below it) and "depth" (keeps the hits that a deeper search for a
+    later page found after those of the earlier pages). More names may be added.
     """
     value: _builtins.float
     """value is the amount that is added, or the factor."""
@@ -1076,7 +1109,7 @@ Global___StageTiming: _TypeAlias = StageTiming  # noqa: Y015
 
 @_typing.final
 class SkippedStage(_message.Message):
-    """SkippedStage is a stage that was requested and skipped. A later page may then be ordered differently."""
+    """SkippedStage is a stage that was requested, or belongs to the default ranking, and was skipped. A later page may then be ordered differently."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1112,11 +1145,17 @@ class SearchResponse(_message.Message):
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     CANDIDATE_COUNT_FIELD_NUMBER: _builtins.int
     SKIPPED_FIELD_NUMBER: _builtins.int
+    NOTHING_RELEVANT_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
     """next_page_token is the page_token of the next page. Empty: this is the last page."""
     candidate_count: _builtins.int
     """candidate_count is the number of memories that the retrievers proposed, before min_score and limit. It is not the
     number of all matching memories: each retriever has a maximum depth.
+    """
+    nothing_relevant: _builtins.bool
+    """nothing_relevant is true if no memory that the search found reaches the minimum relevance, which is min_relevance or
+    else the setting `ranking.min_relevance`: probably the memories hold no answer, and hits are only the nearest. False
+    if the relevance of any memory is not known.
     """
     @_builtins.property
     def hits(self) -> _containers.RepeatedCompositeFieldContainer[Global___Hit]:
@@ -1143,10 +1182,11 @@ class SearchResponse(_message.Message):
         next_page_token: _builtins.str = ...,
         candidate_count: _builtins.int = ...,
         skipped: _abc.Iterable[Global___SkippedStage] | None = ...,
+        nothing_relevant: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidate_count", b"candidate_count", "degraded", b"degraded", "hits", b"hits", "next_page_token", b"next_page_token", "skipped", b"skipped", "timings", b"timings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidate_count", b"candidate_count", "degraded", b"degraded", "hits", b"hits", "next_page_token", b"next_page_token", "nothing_relevant", b"nothing_relevant", "skipped", b"skipped", "timings", b"timings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

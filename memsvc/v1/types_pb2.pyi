@@ -741,6 +741,10 @@ class _WarningCodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_WarningCo
     """
     WARNING_CODE_BUDGET_TOO_SMALL: _WarningCode.ValueType  # 24
     """WARNING_CODE_BUDGET_TOO_SMALL: not even the opening lines fit into the budget (CRITICAL). Contexts report it."""
+    WARNING_CODE_NOTHING_RELEVANT: _WarningCode.ValueType  # 25
+    """WARNING_CODE_NOTHING_RELEVANT: no memory that the query found reaches the minimum relevance (INFO). Contexts report
+    it.
+    """
 
 class WarningCode(_WarningCode, metaclass=_WarningCodeEnumTypeWrapper):
     """WarningCode identifies a warning, for programs. More codes may be added."""
@@ -809,6 +813,10 @@ Contexts report it.
 """
 WARNING_CODE_BUDGET_TOO_SMALL: WarningCode.ValueType  # 24
 """WARNING_CODE_BUDGET_TOO_SMALL: not even the opening lines fit into the budget (CRITICAL). Contexts report it."""
+WARNING_CODE_NOTHING_RELEVANT: WarningCode.ValueType  # 25
+"""WARNING_CODE_NOTHING_RELEVANT: no memory that the query found reaches the minimum relevance (INFO). Contexts report
+it.
+"""
 Global___WarningCode: _TypeAlias = WarningCode  # noqa: Y015
 
 @_typing.final

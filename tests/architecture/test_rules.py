@@ -33,6 +33,7 @@ BROAD_CATCHES = {
     "memsvc/server/interceptors/errors.py",
     "memsvc/server/monitoring/health.py",
     "memsvc/engine/indexing/indexer.py",
+    "memsvc/engine/indexing/passage_tokens.py",
     "memsvc/engine/indexing/reindex.py",
     "memsvc/engine/runtime/periodic_task.py",
     "memsvc/engine/maintenance/scheduler.py",

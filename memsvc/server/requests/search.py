@@ -96,6 +96,7 @@ def search_request(
         fusion=fusion,
         selection=selection,
         min_score=decoder.number("min_score", message.min_score, most=1.0),
+        min_relevance=decoder.number("min_relevance", message.min_relevance, most=1.0),
         limit=_limit(decoder, message.limit),
         snippet_chars=_snippet_chars(decoder, message.snippet_chars),
         weighting=_weighting(decoder, message.weighting) if message.HasField("weighting") else weighting,

