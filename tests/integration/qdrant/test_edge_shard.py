@@ -1,0 +1,147 @@
+"""One shard of the embedded engine, without the child process that usually holds it."""
+
+from __future__ import annotations
+
+import marshal
+from array import array
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memsvc_backends.qdrant_edge import shard as shard_module
+from memsvc_backends.qdrant_edge.shard import ROW_SHIFT, Shard
+
+DIMENSION = 4
+UP, SIDE = (1.0, 0.0, 0.0, 0.0), (0.6, 0.8, 0.0, 0.0)
+
+
+@pytest.fixture
+def shard(tmp_path: Path) -> Iterator[Shard]:
+    """An empty shard without a graph."""
+    opened = Shard.create(str(tmp_path / "shard"), DIMENSION, None)
+    yield opened
+    opened.close()
+
+
+def entry(row: int, ordinal: int = 0) -> int:
+    return row << ROW_SHIFT | ordinal
+
+
+def payload(row: int, **fields: Any) -> dict[str, Any]:
+    """Return what is stored with an entry."""
+    return {"owner": "ada", "row": row, "view": 0, "importance": row, "terms": f"t{row} all", **fields}
+
+
+def write(shard: Shard, rows: Sequence[int], *, vector: Sequence[float] = UP, ordinals: int = 1, **fields: Any) -> None:
+    """Write memories of some entries each, all with the same vector."""
+    ids = [entry(row, ordinal) for row in rows for ordinal in range(ordinals)]
+    payloads = [payload(row, **fields) for row in rows for _ in range(ordinals)]
+    kept = [(row, [entry(row, ordinal) for ordinal in range(ordinals)]) for row in rows]
+    shard.write(ids, payloads, kept, array("f", [*vector] * len(ids)).tobytes())
+
+
+def found(shard: Shard, where: dict[str, Any], *, limit: int = 10, width: int | None = None) -> list[int]:
+    """Return the rows that a search finds, best first."""
+    ids, scores = shard.search(array("f", UP).tobytes(), marshal.dumps(where), limit, width)
+    values = array("d", scores).tolist()
+    assert values == sorted(values, reverse=True)
+    return [one >> ROW_SHIFT for one in array("q", ids)]
+
+
+def test_an_empty_shard_answers(shard: Shard) -> None:
+    """Nothing is found, nobody owns most of it, and warming it up does nothing."""
+    shard.warm()
+
+    assert shard.count(None) == 0
+    assert shard.largest_owner() == ("", 0)
+    assert found(shard, {}) == []
+    assert shard.page(0, 10, "row") == ([], [], None)
+
+
+def test_the_nearest_come_first_and_equal_ones_by_id(shard: Shard) -> None:
+    """Also where the limit cuts through equal scores."""
+    write(shard, [3, 1, 2])
+    write(shard, [9, 8], vector=SIDE)
+
+    assert found(shard, {}) == [1, 2, 3, 8, 9]
+    assert found(shard, {}, limit=2) == [1, 2]
+    assert found(shard, {}, limit=4) == [1, 2, 3, 8]
+
+
+@pytest.mark.parametrize(
+    ("where", "rows"),
+    [
+        ({"key": "owner", "match": {"value": "ada"}}, [1, 2, 3]),
+        ({"key": "owner", "match": {"any": ["ben", "cleo"]}}, [7]),
+        ({"key": "terms", "match": {"text_any": "t1 t3"}}, [1, 3]),
+        ({"key": "importance", "range": {"gte": 2, "lt": 7}}, [2, 3]),
+        ({"has_id": [entry(2), entry(7)]}, [2, 7]),
+        ({"must": [{"key": "owner", "match": {"value": "ada"}}], "must_not": [{"has_id": [entry(1)]}]}, [2, 3]),
+        ({"should": [{"has_id": [entry(1)]}, {"must": [{"key": "row", "match": {"value": 7}}]}]}, [1, 7]),
+        ({"has_id": [entry(row) for row in range(2, 400)]}, [2, 3, 7]),
+    ],
+)
+def test_filters_narrow_a_search(shard: Shard, where: dict[str, Any], rows: list[int]) -> None:
+    """Every form that the index sends, the long list that is not cached among them; counts agree."""
+    write(shard, [1, 2, 3])
+    write(shard, [7], owner="ben")
+
+    assert found(shard, where) == rows
+    assert found(shard, where) == rows
+    assert shard.count(where) == len(rows)
+
+
+def test_a_rewritten_memory_loses_its_other_entries(shard: Shard) -> None:
+    """However many there are; those of its neighbours stay, and one that is deleted loses all."""
+    write(shard, [1, 2, 3], ordinals=30)
+    write(shard, [2])
+    assert shard.count(None) == 61
+
+    shard.write([], [], [(1, [])], b"")
+
+    assert shard.count(None) == 31
+    assert sorted(set(found(shard, {}, limit=100))) == [2, 3]
+
+
+def test_pages_lead_through_all_entries(shard: Shard) -> None:
+    """By ascending id, each with the number that is asked for."""
+    write(shard, [1, 2, 3])
+
+    ids, rows, following = shard.page(0, 2, "row")
+
+    assert (ids, rows) == ([entry(1), entry(2)], [1, 2])
+    assert following == entry(3)
+    assert shard.page(following, 2, "row") == ([entry(3)], [3], None)
+
+
+def test_a_shard_is_loaded_as_it_was_closed(tmp_path: Path) -> None:
+    """With its largest row, from which on entries are known to be new, and with its graph."""
+    path = str(tmp_path / "shard")
+    first = Shard.create(path, DIMENSION, (16, 100))
+    write(first, [5, 6])
+    first.finish()
+    first.close()
+
+    second = Shard.load(path, DIMENSION)
+
+    second.warm()
+    assert second.largest_owner() == ("ada", 2)
+    assert found(second, {}, width=64) == [5, 6]
+    write(second, [6], ordinals=2)
+    write(second, [6])
+    assert second.count(None) == 2
+    second.close()
+
+
+def test_a_locked_shard_is_awaited_and_then_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that was killed a moment ago may still hold it; one that is not a shard is refused at once."""
+    monkeypatch.setattr(shard_module, "_LOCK_PATIENCE_SECONDS", 0.05)
+    holder = Shard.create(str(tmp_path / "shard"), DIMENSION, None)
+
+    with pytest.raises(Exception, match="WouldBlock"):
+        Shard.load(str(tmp_path / "shard"), DIMENSION)
+    holder.close()
+    with pytest.raises(Exception, match=r"."):
+        Shard.load(str(tmp_path / "nothing"), DIMENSION)
