@@ -30,8 +30,8 @@ async def recall(asked: ToolCall, given: Recall) -> Reply:
     found = await asked.link.call(lambda: asked.link.here.search(given.query, **options))
     memories = [hit_shown(hit, place) for hit in found.hits]
     note = " ".join(f"The hits are incomplete: {each.message or each.reason}." for each in found.degraded)
-    head = "Nothing relevant found; the nearest are" if found.nothing_relevant else "Best first"
-    text = f"{head} ({len(memories)} memories, {DATA}):\n{lines(memories)}" if memories else "Nothing relevant found."
+    head = "Nothing relevant found. The nearest memories" if found.nothing_relevant else f"{len(memories)} memories"
+    text = f"{head}, best first ({DATA}):\n{lines(memories)}" if memories else "Nothing relevant found."
     return Reply(f"{text}\n{note}".rstrip(), Shows(memories=memories, note=note))
 
 

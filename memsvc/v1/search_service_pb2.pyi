@@ -1027,9 +1027,9 @@ class Boost(_message.Message):
     the memory has no token vectors yet), "neighbour", "session", "date", "speaker", and the cues of the text "length",
     "questions", "when", "where", "who", "first_person" and "previous_question", whose value is added (that of speaker
     and questions is negative), or of the factors "scale" (maps the maximum possible sum to 1), "time_weighting",
-    "layer", "ceiling" (maps all scores of the response back to 0..1 when a factor raised one above 1), "rerank"
-    (lowers the score to that of the reranker, or below it) and "depth" (keeps the hits that a deeper search for a
-    later page found after those of the earlier pages). More names may be added.
+    "layer", "ceiling" (maps all scores of the response back to 0..1 when cues or a factor raised one above 1),
+    "rerank" (lowers the score to that of the reranker, or below it) and "depth" (keeps the hits that a deeper search
+    for a later page found after those of the earlier pages). More names may be added.
     """
     value: _builtins.float
     """value is the amount that is added, or the factor."""

@@ -101,7 +101,7 @@ class CachedEmbedder:
                 found |= self._cache.get(self.model, list(acquired))
                 todo = [digest for digest in part if digest in acquired and digest not in found]
                 vectors = self._embed(todo, [part[digest] for digest in todo]) if todo else ()
-                embedded = {digest: row.astype("<f4").tobytes() for digest, row in zip(todo, vectors, strict=True)}
+                embedded = _stored(todo, vectors)
                 self._cache.put(self.model, embedded)
             found |= embedded
         return found
@@ -135,7 +135,9 @@ class CachedEmbedder:
             if should_stop():
                 raise BackendClosedError(_NAME)
             part = missing[start : start + SLICE]
-            _, tokens = self._tokens.embed_passages_with_tokens([texts[digest] for digest in part])
+            vectors, tokens = self._tokens.embed_passages_with_tokens([texts[digest] for digest in part])
+            # A rebuild for a new model may need them next.
+            self._cache.put(self.model, _stored(part, vectors))
             found.update(zip(part, tokens, strict=True))
         return found
 
@@ -202,6 +204,11 @@ class CachedEmbedder:
     def ping(self) -> None:
         """Return if the model answers, otherwise raise BackendUnavailableError."""
         self._embedder.ping()
+
+
+def _stored(digests: Sequence[bytes], vectors: Iterable[Vector]) -> dict[bytes, bytes]:
+    """Return vectors as they are stored, by digest."""
+    return {digest: row.astype("<f4").tobytes() for digest, row in zip(digests, vectors, strict=True)}
 
 
 class _RecentTokens:

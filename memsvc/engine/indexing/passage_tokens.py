@@ -184,7 +184,7 @@ class TokenBackfill:
                     self._add_all(lease.require)
                 pause = IDLE_SECONDS
             except BackendClosedError:
-                return
+                break
             except MemsvcError as error:
                 log.debug("token vectors of earlier memories wait: %s", error.message)
             except Exception:
@@ -192,6 +192,7 @@ class TokenBackfill:
             self._is_running = False
             self._stopping.wait(SETTLE_SECONDS)
             self._writer.left_out.wait(pause)
+        self._is_running = False
 
     def _add_all(self, require_lease: Callable[[], None]) -> None:
         after, before, reported = 0, self._done, time.monotonic()

@@ -410,7 +410,7 @@ class BoostedScores:
 def apply_boosts(
     fused: ScoreColumn, candidates: Candidates, features: TextFeatures, constants: BoostConstants
 ) -> BoostedScores:
-    """Return the final scores of *candidates*, in 0..1, from the fused score of each, in 0..1."""
+    """Return the scores of *candidates* from the fused score of each, in 0..1; cues may lift them above 1."""
     places = _Places(candidates.rows)
     late, late_columns = _late(fused, features.late, constants.late)
     base = fused if late is None else (fused + late) / 2.0
@@ -629,7 +629,7 @@ class WeightedScores:
 
     Attributes:
         times: Empty without time weighting, and so is *layers*.
-        ceiling: The factor that brings all scores back to 0..1 when weighting lifts the best above 1.
+        ceiling: The factor that brings all scores back to 0..1 when cues or weighting lift the best above 1.
     """
 
     scores: ScoreColumn

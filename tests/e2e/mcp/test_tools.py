@@ -267,10 +267,12 @@ def test_recall_tells_the_relevance_and_that_nothing_is_relevant(tmp_path: Path)
         fitting, strange = "Which instrument do I practise?", "What is the boiling point of mercury?"
 
         until(lambda: [one["relevance"] for one in bridge.done("recall", query=fitting)["memories"]] != [None])
-        assert bridge.said("recall", query=fitting).startswith("Best first (1 memories")
+        assert bridge.said("recall", query=fitting).startswith("1 memories, best first (")
         assert "relevance 0." in bridge.said("recall", query=fitting)
         [memory] = bridge.done("recall", query=fitting)["memories"]
         assert memory["relevance"] > 0.08
-        assert bridge.said("recall", query=strange).startswith("Nothing relevant found; the nearest are (1 memories")
+        assert bridge.said("recall", query=strange).startswith(
+            "Nothing relevant found. The nearest memories, best first ("
+        )
         [memory] = bridge.done("recall", query=strange)["memories"]
         assert memory["relevance"] < 0.08

@@ -142,3 +142,15 @@ def test_without_a_projection_there_are_no_tokens(desk: Desk) -> None:
 
     assert (writer.model, writer.count(), writer.left_out.is_set()) == ("", 0, False)
     bare.close()
+
+
+def test_what_is_embedded_for_its_tokens_is_not_embedded_again(
+    desk: Desk, embedding: CachedEmbedder, writer: PassageTokenWriter
+) -> None:
+    """The vectors of the same pass are stored, for the index that is being built for a new model."""
+    row = desk.create("I play the cello.").memory.row
+    documents = documents_of(desk, row)
+
+    writer.fill([row], documents, never)
+
+    assert embedding.are_stored([one.text for one in passages_of(documents[0], EmbeddingGranularity.S)]) == [True]
