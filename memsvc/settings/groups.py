@@ -46,7 +46,7 @@ class RankingSettings(SettingsGroup):
     """S: one vector per chunk. E: also vectors of sentence groups and windows; better recall, slower writes."""
     depth: int = Field(default=100, ge=10, le=1000)
     """Number of hits requested from each retriever."""
-    min_relevance: float = Field(default=0.08, ge=0, le=1)
+    min_relevance: float = Field(default=0.1, ge=0, le=1)
     """If no memory that was found reaches this relevance, searches and contexts report it, and the MCP tool recall says
     that nothing relevant was found. 0: never."""
 

@@ -22,7 +22,9 @@ from rich.console import Console
 from memsvc.domain.clock import from_micros, to_micros
 from memsvc.domain.search import Candidate
 from memsvc.engine.search.late_interaction import (
+    OTHER_SCRIPT,
     PackedTokens,
+    common_rarities,
     include_previous,
     late_interaction_scores,
     max_similarities,
@@ -62,7 +64,7 @@ from tests.bench.token_projection import (
 Column = npt.NDArray[np.float64]
 Floats = npt.NDArray[np.float32]
 OUTPUT = Console(width=1000, highlight=False, markup=False)
-SHIPPED = "bits 128, shipped df"
+SHIPPED = "bits 128, shipped df, lowered for common tokens"
 DEPTH = 100
 MEAN_MINIMUM = 200
 CONSTANTS = BoostConstants()
@@ -77,7 +79,7 @@ UNFITTED: Mapping[str, float] = {
 WITHOUT_CUES = {**UNFITTED, "first person": 0.0}
 RECOMMENDED: Mapping[str, float] = {
     "dense": 1.7, "bm25": 1.3, "late": 3.0, "neighbour": 1.3, "session": 1.0, "late session": 0.5, "date": 0.8,
-    "speaker": 0.9, "length": 0.9, "questions": -0.7, "when": 0.8, "where": 1.0, "who": 0.2, "previous question": 0.6,
+    "speaker": 0.9, "length": 0.9, "questions": -0.7, "when": 1.2, "where": 1.0, "who": 0.2, "previous question": 0.6,
     "first person": 0.8,
 }  # fmt: skip
 """The fit for packed tokens with the shipped rarities, rounded."""
@@ -287,30 +289,44 @@ def _cue_columns(
 # Features of late interaction, and the fit.
 
 
-def _late_scores(ranked: Ranked, variant: Variant, shipped: TokenProjection) -> Column:
-    """Return the scores of the candidates by late interaction, before they are mapped to 0..1."""
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """The similarities of the candidates, without and with those before them, and the weights of the query's tokens."""
+
+    own: Floats
+    similarities: Floats
+    rarities: Column
+
+    def scores(self, rarities: Column | None = None) -> Column:
+        """Return the scores of the candidates, before they are mapped to 0..1."""
+        return late_interaction_scores(self.similarities, self.rarities if rarities is None else rarities)
+
+
+def _compared(ranked: Ranked, variant: Variant, shipped: TokenProjection) -> Compared:
     index, rows = ranked.index, ranked.candidates.rows
     own = variant.space.similarities(
         ranked.query.vectors(variant.space), [index.texts[row].vectors(variant.space) for row in rows.tolist()]
     )
     similarities = include_previous(own, _places(rows, index.previous[rows]))
-    return late_interaction_scores(similarities, _rarities(ranked, variant.rarities, shipped))
+    return Compared(own, similarities, _rarities(ranked, variant.rarities, shipped, own))
 
 
 def _features(ranked: Ranked, variant: Variant, shipped: TokenProjection) -> Column:
     """Return the features of the candidates, shape [candidates, features]."""
     index, rows = ranked.index, ranked.candidates.rows
-    late = _min_max(_late_scores(ranked, variant, shipped))
+    late = _min_max(_compared(ranked, variant, shipped).scores())
     columns = {**ranked.columns, "late": late, "late session": _session(ranked, late)}
     fused = (columns["dense"] + columns["bm25"] + 2 * late) / 4
     columns["neighbour"] = _neighbour(rows, index.previous[rows], fused)
     return np.stack([columns[name] for name in FEATURES], axis=1)
 
 
-def _rarities(ranked: Ranked, source: str, shipped: TokenProjection) -> Column:
+def _rarities(ranked: Ranked, source: str, shipped: TokenProjection, own: Floats) -> Column:
     ids, index = ranked.query.ids, ranked.index
     if source == "shipped":
         return shipped.rarities(ids)
+    if source == "common":
+        return common_rarities(own, shipped.rarities(ids))
     if source == "none":
         return np.ones(len(ids))
     if source == "exact":
@@ -370,23 +386,31 @@ def fit(samples: Sequence[tuple[Column, npt.NDArray[np.bool_], float]], fixed: M
 
 @dataclass(frozen=True, slots=True)
 class RelevanceSample:
-    """The first hit of a question: its score by late interaction, the lead of it, and whether the scripts differ."""
+    """The first hit of a question: its score by late interaction, the lead of it, the coverage, other script or not."""
 
     question: str
     features: Column
+    is_other_script: bool
     is_right: bool
     is_foreign: bool
 
 
 def fit_relevance(samples: Sequence[RelevanceSample]) -> Column:
-    """Return the coefficients of a logistic regression: score, lead, other script, intercept. Newton's method."""
+    """Return the coefficients of a logistic regression: score, lead, coverage, intercept.
+
+    Newton's method; that of the other script is given. Foreign questions count as much as the own ones.
+    """
+    foreign = sum(one.is_foreign for one in samples)
+    share = (len(samples) - foreign) / max(1, foreign)
+    importances = np.array([share if one.is_foreign else 1.0 for one in samples])
     features = np.array([[*one.features, 1.0] for one in samples])
+    given = OTHER_SCRIPT * np.array([one.is_other_script for one in samples])
     is_right = np.array([one.is_right for one in samples], dtype=np.float64)
     weights = np.zeros(features.shape[1])
     for _ in range(30):
-        relevance = 1.0 / (1.0 + np.exp(-features @ weights))
-        gradient = features.T @ (relevance - is_right) + RIDGE * weights
-        spread = (relevance * (1.0 - relevance))[:, np.newaxis]
+        relevance = 1.0 / (1.0 + np.exp(-(features @ weights + given)))
+        gradient = features.T @ (importances * (relevance - is_right)) + RIDGE * weights
+        spread = (importances * relevance * (1.0 - relevance))[:, np.newaxis]
         step = np.linalg.solve((features * spread).T @ features + RIDGE * np.eye(len(weights)), gradient)
         weights -= step
         if np.abs(step).max() < 1e-6:
@@ -397,11 +421,14 @@ def fit_relevance(samples: Sequence[RelevanceSample]) -> Column:
 def _first_hit(ranked: Ranked, variant: Variant, shipped: TokenProjection, weights: Column) -> RelevanceSample:
     scores = _features(ranked, variant, shipped) @ weights
     first = int(np.argmax(scores))
-    late = _late_scores(ranked, variant, shipped)
+    compared = _compared(ranked, variant, shipped)
+    rarities = shipped.rarities(ranked.query.ids)
+    late = compared.scores(rarities)
+    coverage = float(late_interaction_scores(compared.own.max(axis=1, keepdims=True), rarities)[0])
     line = ranked.index.conversation.lines[int(ranked.candidates.rows[first])]
-    differs = float(script_of(line.text) is not script_of(ranked.probe.text))
-    features = np.array([late[first], late[first] - np.median(np.sort(late)[-DEPTH:]), differs])
-    return RelevanceSample(ranked.probe.text, features, bool(ranked.is_evidence[first]), not ranked.evidence)
+    differs = script_of(line.text) is not script_of(ranked.probe.text)
+    features = np.array([late[first], late[first] - np.median(np.sort(late)[-DEPTH:]), coverage])
+    return RelevanceSample(ranked.probe.text, features, differs, bool(ranked.is_evidence[first]), not ranked.evidence)
 
 
 def _measures(ranked: Ranked, scores: Column) -> tuple[float, ...]:
@@ -471,7 +498,7 @@ class Measurement:
         fitted = (self._files[0].stem, self._files[1].stem, "across")
         known = [one for name in fitted for one in samples[name] if not is_held_out(one.question)]
         coefficients = fit_relevance(known)
-        OUTPUT.print("\nrelevance: score, lead, other script, intercept:", coefficients.round(2).tolist())
+        OUTPUT.print("\nrelevance: score, lead, coverage, intercept:", coefficients.round(2).tolist())
         for name, several in samples.items():
             held_out = [one for one in several if is_held_out(one.question)] if name in fitted else several
             rows = [(float(_relevance(one, coefficients)), one) for one in held_out]
@@ -497,7 +524,8 @@ class Measurement:
         yield "bits 128, mean per script", Variant(TokenSpace(own, of_scripts, is_packed=True), "exact")
         yield "bits 128, df of candidates", Variant(packed, "candidates")
         yield "bits 128, equal weights", Variant(packed, "none")
-        yield SHIPPED, Variant(packed, "shipped")
+        yield "bits 128, shipped df", Variant(packed, "shipped")
+        yield SHIPPED, Variant(packed, "common")
 
     def _questions(self, conversations: Sequence[Conversation]) -> Iterator[Ranked]:
         texts = [[self._passage(line) for line in one.lines] for one in conversations]
@@ -537,7 +565,8 @@ class Measurement:
 
 
 def _relevance(sample: RelevanceSample, coefficients: Column) -> float:
-    return float(1.0 / (1.0 + np.exp(-(sample.features @ coefficients[:-1] + coefficients[-1]))))
+    logit = sample.features @ coefficients[:-1] + coefficients[-1] + OTHER_SCRIPT * sample.is_other_script
+    return float(1.0 / (1.0 + np.exp(-logit)))
 
 
 def _print_row(name: str, questions: Sequence[Ranked], scores: Sequence[Column]) -> None:

@@ -312,7 +312,7 @@ def _visible(candidates: Candidates, query: SearchQuery) -> npt.NDArray[np.bool_
 def _relevances(text: str, candidates: Candidates, late: LateScores) -> ScoreColumn:
     cues = unpack_cues(candidates.cues)
     is_other_script = cues.is_known & (cues.scripts != _SCRIPTS.index(script_of(text)))
-    return RELEVANCE.relevances(late.raw, is_other_script)
+    return RELEVANCE.relevances(late, is_other_script)
 
 
 def _best_first(scores: ScoreColumn, least: float) -> Integers:

@@ -17,11 +17,14 @@ from memsvc.engine.search.late_interaction import (
     TOKEN_BYTES,
     LateScores,
     PackedTokens,
+    common_rarities,
     include_previous,
     late_interaction_scores,
     max_similarities,
+    normalize,
     pack_signs,
 )
+from memsvc.text.bm25 import rarity
 
 Floats = npt.NDArray[np.float32]
 
@@ -156,22 +159,33 @@ def test_the_best_scores_are_mapped_to_one_and_zero() -> None:
     """Scores below the best hundred are 0, unknown ones stay unknown, and equal ones are 1."""
     raw = np.array([0.9, np.nan, 0.5, *[0.6] * 99])
 
-    scores = LateScores.of(raw)
+    scores = normalize(raw)
 
-    assert scores.raw is raw
-    assert scores.normalized[:3].tolist() == [1.0, pytest.approx(np.nan, nan_ok=True), 0.0]
-    assert set(scores.normalized[3:].tolist()) == {0.0}
-    assert LateScores.of(np.array([0.4, 0.4])).normalized.tolist() == [1.0, 1.0]
+    assert scores[:3].tolist() == [1.0, pytest.approx(np.nan, nan_ok=True), 0.0]
+    assert set(scores[3:].tolist()) == {0.0}
+    assert normalize(np.array([0.4, 0.4])).tolist() == [1.0, 1.0]
 
 
-def test_relevance_rises_with_the_score_and_its_lead() -> None:
+def test_tokens_that_many_passages_hold_are_weighted_by_their_rarity_there() -> None:
+    """A weight is lowered only if more than a quarter hold the token, and never raised."""
+    own = np.array([[0.9, 0.6, 0.1, 0.1], [0.9, 0.1, 0.1, 0.1], [0.9, 0.9, 0.9, 0.9]], dtype=np.float32)
+
+    weights = common_rarities(own, np.array([6.0, 6.0, 0.01]))
+
+    assert weights.tolist() == [pytest.approx(rarity(4, 2)), 6.0, 0.01]
+
+
+def test_relevance_rises_with_the_score_its_lead_and_the_coverage() -> None:
     """It is in 0..1, higher across scripts, where scores are lower, and unknown where the score is."""
     raw = np.array([0.6, 0.3, 0.3, np.nan])
     is_other_script = np.array([False, False, True, False])
 
-    found = RELEVANCE.relevances(raw, is_other_script)
+    found = RELEVANCE.relevances(LateScores(raw, 0.7, raw), is_other_script)
 
-    assert found[0] > 0.5 > found[2] > found[1] > 0.0
+    assert found[0] > found[2] > found[1] > 0.0
     assert np.isnan(found[3])
-    assert RELEVANCE.relevances(np.array([0.6]), np.array([False])) < found[0]
-    assert np.isnan(RELEVANCE.relevances(np.array([np.nan]), np.array([False])))
+    without_lead = np.array([0.6])
+    assert RELEVANCE.relevances(LateScores(without_lead, 0.7, raw), np.array([False])) < found[0]
+    assert (RELEVANCE.relevances(LateScores(raw, 0.6, raw), is_other_script) < found)[:3].all()
+    unknown = np.array([np.nan])
+    assert np.isnan(RELEVANCE.relevances(LateScores(unknown, 0.7, unknown), np.array([False])))
