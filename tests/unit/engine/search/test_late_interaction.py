@@ -184,8 +184,10 @@ def test_relevance_rises_with_the_score_its_lead_and_the_coverage() -> None:
 
     assert found[0] > found[2] > found[1] > 0.0
     assert np.isnan(found[3])
-    without_lead = np.array([0.6])
-    assert RELEVANCE.relevances(LateScores(without_lead, 0.7, raw), np.array([False])) < found[0]
+    without_lead = np.full(40, 0.6)
+    assert RELEVANCE.relevances(LateScores(without_lead, 0.7, raw), np.zeros(40, dtype=bool)).max() < found[0]
+    only = RELEVANCE.relevances(LateScores(raw[:1], 0.7, raw), is_other_script[:1])
+    assert only == pytest.approx(found[0], abs=0.02), "few memories are no measure of each other"
     assert (RELEVANCE.relevances(LateScores(raw, 0.6, raw), is_other_script) < found)[:3].all()
     unknown = np.array([np.nan])
     assert np.isnan(RELEVANCE.relevances(LateScores(unknown, 0.7, unknown), np.array([False])))
