@@ -147,7 +147,7 @@ def _write_whole(path: Path, text: str) -> None:
 def _options(settings: Settings, addresses: tuple[str, ...]) -> ServerOptions:
     from importlib.metadata import version  # noqa: PLC0415 - a quick start
 
-    from memsvc.domain.context import SectionShares  # noqa: PLC0415
+    from memsvc.domain.context import Section, SectionShares  # noqa: PLC0415
     from memsvc.domain.search import TimeWeighting  # noqa: PLC0415
     from memsvc.server.options import ContextDefaults, KeyOptions, ServerOptions  # noqa: PLC0415
 
@@ -173,6 +173,7 @@ def _options(settings: Settings, addresses: tuple[str, ...]) -> ServerOptions:
                 settings.context.long_term_share,
             ),
             settings.context.locale,
+            frozenset(Section) - (frozenset() if settings.context.evidence else {Section.EVIDENCE}),
         ),
         version=version("memsvc"),
         watch_streams=settings.watch.max_streams,

@@ -41,9 +41,10 @@ class Section(StrEnum):
     LONG_TERM = "LONG_TERM"
     SHORT_TERM = "SHORT_TERM"
     GLOBAL = "GLOBAL"
+    EVIDENCE = "EVIDENCE"
 
 
-RETRIEVED = frozenset({Section.LONG_TERM, Section.GLOBAL})
+RETRIEVED = frozenset({Section.LONG_TERM, Section.GLOBAL, Section.EVIDENCE})
 """What these hold depends on a search."""
 
 

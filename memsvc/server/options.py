@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from memsvc.domain.context import Locale, SectionShares
+from memsvc.domain.context import Locale, Section, SectionShares
 from memsvc.domain.search import TimeWeighting
 from memsvc.server.tls import TlsFiles
 
@@ -16,6 +16,7 @@ class ContextDefaults:
     total_tokens: int = 128_000
     shares: SectionShares = field(default_factory=SectionShares)
     locale: Locale = Locale.EN
+    sections: frozenset[Section] = frozenset(Section)
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,6 +109,8 @@ class ContextSettings(SettingsGroup):
     """Share of memories found by the query. The four shares add up to 1."""
     min_relevance: float = Field(default=0.0, ge=0, le=1)
     """Minimum relevance of memories that the query retrieves; others are left out. 0: no minimum."""
+    evidence: bool = True
+    """Whether contexts that name no sections include messages of earlier sessions of the same project."""
     locale: Locale = Locale.EN
     """The language of headings, ages and notes: en or zh."""
 

@@ -44,6 +44,7 @@ HEADINGS: Mapping[Locale, Mapping[Section, str]] = {
         Section.LONG_TERM: "Related",
         Section.SHORT_TERM: "Last 7 days",
         Section.GLOBAL: "Related, from elsewhere",
+        Section.EVIDENCE: "Said in earlier conversations",
     },
     Locale.ZH: {
         Section.GLOBAL_CORE: "核心",
@@ -52,6 +53,7 @@ HEADINGS: Mapping[Locale, Mapping[Section, str]] = {
         Section.LONG_TERM: "相关记忆",
         Section.SHORT_TERM: "最近 7 天",
         Section.GLOBAL: "其他相关记忆",
+        Section.EVIDENCE: "以前的对话原话",
     },
 }
 

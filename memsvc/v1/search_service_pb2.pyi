@@ -338,6 +338,12 @@ class _ContextSectionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Contex
     """CONTEXT_SECTION_GLOBAL holds the global memories, other than core ones, that the query retrieves from within a
     project, selected and ordered as in LONG_TERM. It has no share of its own and uses the remaining budget.
     """
+    CONTEXT_SECTION_EVIDENCE: _ContextSection.ValueType  # 7
+    """CONTEXT_SECTION_EVIDENCE holds messages of the user's other sessions of the same project that the query retrieves,
+    selected and ordered as in LONG_TERM: what was said, whether or not a memory was extracted from it. Messages of
+    sessions that another agent opened are left out. It shares the budget of LONG_TERM, the most relevant lines of both
+    first. The setting `context.evidence` leaves it out of requests that name no sections.
+    """
 
 class ContextSection(_ContextSection, metaclass=_ContextSectionEnumTypeWrapper):
     """ContextSection is one part of a context. Sections are in the order of the numbers, the most stable first, so that a
@@ -372,6 +378,12 @@ oldest first; if they exceed the budget, the newest ones. Empty without a projec
 CONTEXT_SECTION_GLOBAL: ContextSection.ValueType  # 6
 """CONTEXT_SECTION_GLOBAL holds the global memories, other than core ones, that the query retrieves from within a
 project, selected and ordered as in LONG_TERM. It has no share of its own and uses the remaining budget.
+"""
+CONTEXT_SECTION_EVIDENCE: ContextSection.ValueType  # 7
+"""CONTEXT_SECTION_EVIDENCE holds messages of the user's other sessions of the same project that the query retrieves,
+selected and ordered as in LONG_TERM: what was said, whether or not a memory was extracted from it. Messages of
+sessions that another agent opened are left out. It shares the budget of LONG_TERM, the most relevant lines of both
+first. The setting `context.evidence` leaves it out of requests that name no sections.
 """
 Global___ContextSection: _TypeAlias = ContextSection  # noqa: Y015
 

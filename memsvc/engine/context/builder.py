@@ -48,7 +48,7 @@ from memsvc.engine.context.sources import (
 from memsvc.engine.context.token_budget import TokenBudget, own_shares
 from memsvc.ports.models import Tokenizer
 from memsvc.text.context_phrases import CLOSING, HEADINGS, OPENING, left_out_line, message, removed_line
-from memsvc.text.recalled_text import citation
+from memsvc.text.recalled_text import citation, is_part_of, normal_text
 
 MARGIN_SECONDS = 0.05
 """Time before the deadline at which the search is abandoned, to return what is available."""
@@ -57,6 +57,8 @@ LEAST_SECONDS = 0.02
 NAMED_IDS = 100
 """Number of ids named for each reason of omission."""
 REMOVED_MARKS = 20
+REPEATED = 0.6
+"""Share of a message that a memory repeats, so that the memory is shown alone."""
 RESERVED_TOKENS = 160
 """Tokens reserved for the line about omitted memories; a twentieth of a small budget."""
 _PART = 20
@@ -78,7 +80,7 @@ class BuildInputs:
 
     source_reader: ContextSourceReader
     tokenizer: Tokenizer
-    search: Callable[[Deadline], Future[SearchReply]]
+    search: Callable[[Deadline], Future[RetrievedHits]]
     lines: LruCache[Hashable, RenderedLine]
     sayings: LruCache[Hashable, Shingles]
     session_size: Callable[[], tuple[int, int] | None] = lambda: None
@@ -86,7 +88,15 @@ class BuildInputs:
     least_core_trust: float = 0.0
 
 
-_Found: TypeAlias = tuple[Sequence[SearchHit], str]
+@dataclass(frozen=True, slots=True)
+class RetrievedHits:
+    """What the query retrieves: memories, and messages of earlier sessions."""
+
+    memories: SearchReply
+    evidence: SearchReply | None = None
+
+
+_Found: TypeAlias = tuple[Sequence[SearchHit], Sequence[SearchHit], str]
 
 
 class ContextBuilder:
@@ -106,7 +116,7 @@ class ContextBuilder:
         self._nothing_relevant = False
         self._footer = ContextFooter(query, inputs.tokenizer, inputs.earlier)
         self._selector = self._empty_selector()
-        self._pending: Future[SearchReply] | None = None
+        self._pending: Future[RetrievedHits] | None = None
         self._skipped: list[Section] = []
         self._read_memories: dict[Section, list[Memory]] = {}
 
@@ -143,13 +153,13 @@ class ContextBuilder:
         yield [plan, *self._core()]
         if self._starts(Section.SESSION):
             yield self._session()
-        started = [section for section in (Section.LONG_TERM, Section.GLOBAL) if self._starts(section)]
-        found: _Found = ((), "")
+        started = [section for section in Section if section in RETRIEVED and self._starts(section)]
+        found: _Found = ((), (), "")
         if started:
             while (awaited := self._await_search()) is None:
                 yield []
             found = awaited
-        rest = [*self._build_retrieved(started, *found)]
+        rest = [*self._build_retrieved(started, found, allowance)]
         if self._skipped:
             rest.append(self._warnings.late(self._skipped))
         rest.append(self._footer.summary(self.ledger, sections))
@@ -185,6 +195,7 @@ class ContextBuilder:
             Section.SHORT_TERM: scope.project_id,
             Section.LONG_TERM: self.query.retrieves,
             Section.GLOBAL: self.query.retrieves and scope.project_id,
+            Section.EVIDENCE: self.query.retrieves,
         }
         return section in self.query.sections and bool(needed.get(section, True))
 
@@ -259,7 +270,10 @@ class ContextBuilder:
             return 0, limit
         return sum(self._lines.cost(memory.content) for memory in messages), limit
 
-    def _build_retrieved(self, started: Sequence[Section], hits: Sequence[SearchHit], lost: str) -> Iterator[Event]:
+    def _build_retrieved(
+        self, started: Sequence[Section], retrieved: _Found, allowance: TokenBudget
+    ) -> Iterator[Event]:
+        hits, messages, lost = retrieved
         if lost:
             yield self._warnings.incomplete(lost)
         elif self._nothing_relevant:
@@ -273,14 +287,15 @@ class ContextBuilder:
         for hit in hits:
             if hit.memory.id not in self.ledger.holds and hit.memory.id not in recent_ids:
                 found[section_of(hit.memory, scope)].append(hit)
-        if Section.LONG_TERM in started:
-            yield from self._selector.best(Section.LONG_TERM, found[Section.LONG_TERM])
-        if recent:
-            new = [memory for memory in recent if memory.id not in self.ledger.holds]
-            yield from self._selector.newest(Section.SHORT_TERM, new)
-        if Section.GLOBAL in started:
-            yield from self._selector.best(Section.GLOBAL, found[Section.GLOBAL])
-        self._carry_over({*self._skipped, *(started if lost else ())}, {hit.memory.id for hit in hits})
+        found[Section.EVIDENCE] = messages = _unrepeated(messages, hits)
+        allowance.reserve(Section.EVIDENCE, self._selector.share_of(messages, found[Section.LONG_TERM]))
+        for section in (Section.LONG_TERM, Section.SHORT_TERM, Section.GLOBAL, Section.EVIDENCE):
+            if section is Section.SHORT_TERM:
+                new = [memory for memory in recent if memory.id not in self.ledger.holds]
+                yield from self._selector.newest(section, new)
+            elif section in started:
+                yield from self._selector.best(section, found[section])
+        self._carry_over({*self._skipped, *(started if lost else ())}, {hit.memory.id for hit in (*hits, *messages)})
 
     def _carry_over(self, sections: AbstractSet[Section], found: AbstractSet[str]) -> None:
         """Keep the content of the earlier context in incomplete sections, where it may only not have been read."""
@@ -300,11 +315,24 @@ class ContextBuilder:
             return None
         except FutureTimeoutError:
             pending.cancel()
-            return (), "DEADLINE_EXCEEDED"
+            return (), (), "DEADLINE_EXCEEDED"
         except MemsvcError as error:
-            return (), error.message
-        self._nothing_relevant = reply.nothing_relevant
-        return reply.hits, ", ".join(f"{one.retriever} {one.reason}" for one in reply.degraded)
+            return (), (), error.message
+        memories, evidence = reply.memories, reply.evidence
+        self._nothing_relevant = memories.nothing_relevant and (evidence is None or evidence.nothing_relevant)
+        lost = ", ".join(f"{one.retriever} {one.reason}" for one in memories.degraded)
+        return memories.hits, () if evidence is None else evidence.hits, lost
+
+
+def _unrepeated(messages: Sequence[SearchHit], memories: Sequence[SearchHit]) -> list[SearchHit]:
+    """Return the messages of which no memory repeats most."""
+    known = [normal_text(hit.memory.content) for hit in memories]
+    found = []
+    for hit in messages:
+        said = normal_text(hit.memory.content)
+        if not any(len(text) >= REPEATED * len(said) and is_part_of(text, said) for text in known):
+            found.append(hit)
+    return found
 
 
 class LedgerView(Protocol):

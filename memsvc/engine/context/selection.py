@@ -76,6 +76,22 @@ class SectionSelector:
         chosen = self._select(section, [[SelectionCandidate(hit.memory, _part(hit), hit.score)] for hit in hits])
         yield from self._yield_items(section, sorted(chosen, key=lambda pair: event_order(pair[0].memory)))
 
+    def share_of(self, messages: Sequence[SearchHit], memories: Sequence[SearchHit]) -> int:
+        """Return the tokens that *messages* get of the room that they share with *memories*, by relevance."""
+        room = self._allowance.open(Section.LONG_TERM, self._need)
+        needed = self._lines.heading(Section.LONG_TERM).tokens
+        own = 0
+        ranked = [(one, Section.LONG_TERM) for one in memories] + [(one, Section.EVIDENCE) for one in messages]
+        ranked.sort(key=lambda pair: -_relevance(pair[0]))
+        for hit, section in ranked:
+            line = self._lines.line(section, hit.memory, most=most_item_tokens(room), part=_part(hit))
+            if line is None or needed + line.tokens > room:
+                continue
+            needed += line.tokens
+            if section is Section.EVIDENCE:
+                own += line.tokens if own else line.tokens + self._lines.heading(section).tokens
+        return own
+
     def _select(
         self, section: Section, groups: Sequence[Sequence[SelectionCandidate]], *, may_have_gaps: bool = True
     ) -> list[_Choice]:
@@ -185,6 +201,11 @@ def _most_tokens(memory: Memory) -> int:
     """Return an upper bound for the tokens of a memory: every token has at least one byte."""
     text = f"{memory.content}{memory.title}{memory.speaker}"
     return _FRONT_TOKENS + (len(text) if text.isascii() else len(text.encode(errors="replace")))
+
+
+def _relevance(hit: SearchHit) -> float:
+    """Return the relevance of a hit, or its score where it is not known."""
+    return hit.score if hit.relevance is None else hit.relevance
 
 
 def _part(hit: SearchHit) -> str:

@@ -11,16 +11,15 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from memsvc.domain.clock import Deadline
-from memsvc.domain.context import ContextHolding, ContextItem, ContextPlan, ContextQuery, ContextSummary, Event
+from memsvc.domain.context import ContextHolding, ContextItem, ContextPlan, ContextQuery, ContextSummary, Event, Section
 from memsvc.domain.errors import InvalidRequestError, NotReadyError, Violation
 from memsvc.domain.lru_cache import LruCache
 from memsvc.domain.near_duplicates import Shingles
 from memsvc.domain.scope import Scope
-from memsvc.domain.search import SearchReply
-from memsvc.engine.context.builder import BuildInputs, ContextBuilder
+from memsvc.engine.context.builder import BuildInputs, ContextBuilder, RetrievedHits
 from memsvc.engine.context.core_memories import CoreMemoryCache
 from memsvc.engine.context.rendering import CachedTokenCounter, RenderedLine
-from memsvc.engine.context.sources import AsOfContextSources, ContextSources, search_of
+from memsvc.engine.context.sources import AsOfContextSources, ContextSources, evidence_search_of, search_of
 from memsvc.engine.indexing.indexer import Indexer
 from memsvc.engine.search.search import SearchService
 from memsvc.ports.metadata import MemoryReads
@@ -116,13 +115,18 @@ class ContextService:
         texts = [event.text for event in events if isinstance(event, ContextPlan | ContextItem | ContextSummary)]
         return RenderedContext(run.id, "".join(texts), tuple(events))
 
-    def _search(self, query: ContextQuery, deadline: Deadline) -> Future[SearchReply]:
+    def _search(self, query: ContextQuery, deadline: Deadline) -> Future[RetrievedHits]:
         return self._search_executor.submit(self._run_search, query, deadline)
 
-    def _run_search(self, query: ContextQuery, deadline: Deadline) -> SearchReply:
+    def _run_search(self, query: ContextQuery, deadline: Deadline) -> RetrievedHits:
         if self._dependencies.indexer.is_replaying:
             raise NotReadyError(self._dependencies.indexer.pending_count)
-        return self._dependencies.recall.search(search_of(query, self._dependencies.min_relevance), deadline)
+        search = self._dependencies.recall.search
+        memories = search(search_of(query, self._dependencies.min_relevance), deadline)
+        if Section.EVIDENCE not in query.sections:
+            return RetrievedHits(memories)
+        # The vector of the query is cached by now.
+        return RetrievedHits(memories, search(evidence_search_of(query), deadline))
 
     def _held_at(self, run_id: bytes, index: int, scope: Scope) -> dict[str, ContextHolding]:
         run = self._find_run(run_id, scope, "earlier_cursor")

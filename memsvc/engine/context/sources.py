@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Protocol
 
@@ -11,8 +12,8 @@ from memsvc.domain.context import RECENT_DAYS, ContextQuery, Section, is_in_use
 from memsvc.domain.filters import AnyOf, Field, Filter, Not, Or, Range, conjunction
 from memsvc.domain.history import AsOf
 from memsvc.domain.limits import SNIPPET_MAX
-from memsvc.domain.memory import Layer, Memory, Tier
-from memsvc.domain.scope import Reach, Scope, Visibility
+from memsvc.domain.memory import Kind, Layer, Memory, Tier
+from memsvc.domain.scope import Reach, Scope, SessionVisibility, Visibility
 from memsvc.domain.search import Order, OrderField, SearchQuery, Selection
 from memsvc.domain.visibility import session_privacy
 from memsvc.engine.context.core_memories import LIST, CoreMemoryCache
@@ -21,6 +22,8 @@ from memsvc.ports.metadata import MemoryReads
 
 SESSION_MESSAGES = 1_000
 """Number of messages of the session that are read, the newest."""
+EVIDENCE = 30
+"""Number of messages of other sessions that are looked for."""
 RECENT_MEMORIES = 500
 """Number of recent memories that are read, the latest."""
 _SHARED = Not(AnyOf(Field.LAYER, (Layer.SESSION.value,)))
@@ -99,6 +102,24 @@ def search_of(query: ContextQuery, min_relevance: float = 0.0) -> SearchQuery:
         limit=query.relevant_limit,
         snippet_chars=SNIPPET_MAX,
         known_time=None if query.as_of is None else query.as_of.known_time,
+    )
+
+
+def evidence_search_of(query: ContextQuery) -> SearchQuery:
+    """Return the search for messages of the other sessions of the same project that fit a context query.
+
+    Messages of a session that another agent opened are private to it.
+    """
+    scope = query.scope
+    where = conjunction(
+        query.selection.where,
+        AnyOf(Field.LAYER, (Layer.SESSION.value,)),
+        AnyOf(Field.KIND, (Kind.MESSAGE.value,)),
+        AnyOf(Field.AGENT_ID, tuple(dict.fromkeys((scope.agent_id, "")))),
+        *((Not(AnyOf(Field.SESSION_ID, (scope.session_id,))),) if scope.session_id else ()),
+    )
+    return replace(
+        search_of(query), selection=Selection(where, Visibility.PROJECT, SessionVisibility.ALL), limit=EVIDENCE
     )
 
 

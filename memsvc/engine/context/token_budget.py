@@ -16,6 +16,7 @@ def own_shares(total: int, shares: SectionShares, sections: Collection[Section] 
         Section.LONG_TERM: shares.long_term,
         Section.SHORT_TERM: shares.short_term,
         Section.GLOBAL: 0.0,
+        Section.EVIDENCE: 0.0 if Section.LONG_TERM in sections else shares.long_term,
     }
     return {section: int(total * parts[section]) for section in Section if section in sections}
 
@@ -43,6 +44,10 @@ class TokenBudget:
         later = [one for one in self._own if order.index(one) > order.index(section)]
         kept = sum(min(self._own[one], need(one, self._own[one])) if need else self._own[one] for one in later)
         return max(0, self._total - self.spent - kept)
+
+    def reserve(self, section: Section, tokens: int) -> None:
+        """Make *tokens* the own share of a section to come."""
+        self._own[section] = tokens
 
     def spend(self, tokens: int) -> None:
         """Spend tokens of the section that is open."""

@@ -9,7 +9,7 @@ from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from memsvc.domain import limits
-from memsvc.domain.context import ContextQuery, Locale, Section, SectionShares
+from memsvc.domain.context import ContextQuery, Locale, SectionShares
 from memsvc.domain.scope import Scope
 from memsvc.domain.search import (
     Fusion,
@@ -349,7 +349,7 @@ def _context_query(
         vector=vector,
         total_tokens=total_tokens,
         shares=shares,
-        sections=frozenset(sections) or frozenset(Section),
+        sections=frozenset(sections) or defaults.sections,
         selection=decode_selection(decoder, options.filter, now=now, as_of=as_of, field="options.filter"),
         relevant_limit=decoder.integer(
             "options.relevant_limit",

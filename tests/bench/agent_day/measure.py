@@ -183,7 +183,8 @@ async def _look(server: Server, user: ScriptedUser, kept: Kept) -> None:
 
 async def _memories(server: Server, user: ScriptedUser) -> list[types_pb.Memory]:
     """Return the memories in use that are no messages."""
-    found, token = [], ""
+    found: list[types_pb.Memory] = []
+    token = ""
     while True:
         request = memory_pb.ListMemoriesRequest(scope=_scope(user), page_size=500, page_token=token)
         reply = await server.memories.ListMemories(request)

@@ -109,11 +109,17 @@ def read_users(half: str) -> list[ScriptedUser]:
 def _user(found: dict[str, Any], filler: Mapping[str, Sequence[Mapping[str, str]]]) -> ScriptedUser:
     facts = {
         one["id"]: ScriptedFact(
-            one["id"], one["session"], one["say"], one["write"], one["kind"], tuple(one["marker"]), one["replaces"] or ""
+            one["id"],
+            one["session"],
+            one["say"],
+            one["write"],
+            one["kind"],
+            tuple(one["marker"]),
+            one["replaces"] or "",
         )
         for one in found["facts"]
     }
-    chance = random.Random(found["user"])  # noqa: S311 - the same order in every run
+    chance = random.Random(found["user"])
     languages = ("en", "zh") if found["language"] == "mixed" else (found["language"],)
     rounds = [one for language in languages for one in filler[language]]
     chosen = chance.sample(rounds, FILLER_ROUNDS)
