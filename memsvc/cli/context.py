@@ -26,7 +26,7 @@ def context(  # noqa: PLR0913 - an option each
     query: Annotated[str, typer.Argument(help="Query of the context, such as the last message.")] = "",
     tokens: Annotated[int | None, typer.Option(min=1, help="Token budget.  [default: that of the service]")] = None,
     section: Annotated[list[ContextSection] | None, typer.Option(help="Only this section. May be repeated.")] = None,
-    locale: Annotated[str, typer.Option(help="Language of headings and ages: en or zh.")] = "",
+    locale: Annotated[str, typer.Option(help="Language of headings: en or zh.")] = "",
     time_zone: Annotated[str, typer.Option(help="Time zone of dates, such as Asia/Shanghai.")] = "",
     since: Annotated[str, typer.Option(help="Cursor of an earlier context: return only changes since.")] = "",
     resume: Annotated[str, typer.Option(help="With --json: resume after the event with this cursor.")] = "",
@@ -46,6 +46,7 @@ def context(  # noqa: PLR0913 - an option each
     min_importance: options.MinImportance = 0,
     as_of: options.AsOf = None,
     valid_at: options.ValidAt = None,
+    full_ids: Annotated[bool, typer.Option("--full-ids", help="Cite memories by id instead of a short mark.")] = False,
     conversation: options.Conversation = "",
 ) -> None:
     """Show what an agent should know for its next step, as Markdown.
@@ -65,6 +66,8 @@ def context(  # noqa: PLR0913 - an option each
         asked["shares"] = options.shares(share)
     if (moment := options.as_of(as_of, valid_at)) is not None:
         asked["as_of"] = moment
+    if full_ids:
+        asked["citation_style"] = "MEMORY_ID"
     if tokens is not None:
         asked["total_tokens"] = tokens
     if section:

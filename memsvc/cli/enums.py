@@ -54,6 +54,7 @@ class ContextSection(_Hyphenated):
     LONG_TERM = auto()
     SHORT_TERM = auto()
     GLOBAL = auto()
+    EVIDENCE = auto()
 
 
 class OnDuplicate(_Hyphenated):

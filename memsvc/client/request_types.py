@@ -39,7 +39,8 @@ Visibility = Literal["PROJECT_AND_GLOBAL", "PROJECT", "GLOBAL"]
 SessionVisibility = Literal["CURRENT", "ALL"]
 TimeField = Literal["CREATE_TIME", "UPDATE_TIME", "ACCESS_TIME", "EVENT_TIME"]
 SearchMode = Literal["HYBRID", "SEMANTIC", "KEYWORD"]
-Section = Literal["GLOBAL_CORE", "PROJECT_CORE", "SESSION", "LONG_TERM", "SHORT_TERM", "GLOBAL"]
+Section = Literal["GLOBAL_CORE", "PROJECT_CORE", "SESSION", "LONG_TERM", "SHORT_TERM", "GLOBAL", "EVIDENCE"]
+CitationStyle = Literal["HANDLE", "MEMORY_ID"]
 Index = Literal["VECTORS", "LEXICAL"]
 Slot = Literal["MORNING", "AFTERNOON"]
 Recurrence = Literal["NONE", "YEARLY"]
@@ -235,6 +236,8 @@ class ContextOptions(TypedDict, total=False):
     locale: str
     time_zone: str
     as_of: AsOf
+    citation_style: CitationStyle
+    first_handle: int
     vector: Sequence[float]
     consistency_token: str
     earlier_cursor: str

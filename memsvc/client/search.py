@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import Any, Literal, TypeVar, Unpack
 
 import grpc
+from google.protobuf.field_mask_pb2 import FieldMask
 
 from memsvc.client import to_proto
 from memsvc.client.channel import ScopedMethods
@@ -53,6 +54,23 @@ class SearchMethods(ScopedMethods):
         """Return a context as one Markdown text, ready for a prompt."""
         request = search_pb.RenderContextRequest(scope=self.scope, **to_proto.context_fields(query, options))
         return await self._remote.unary(self._remote.searches.RenderContext, request, timeout)
+
+    async def resolve_citations(
+        self,
+        context_cursor: str,
+        citations: Sequence[str],
+        *,
+        fields: Sequence[str] = (),
+        timeout: float | None = None,
+    ) -> search_pb.ResolveCitationsResponse:
+        """Return the memories that a context cites by handles such as "[m3]"."""
+        request = search_pb.ResolveCitationsRequest(
+            scope=self.scope,
+            context_cursor=context_cursor,
+            citations=citations,
+            read_mask=FieldMask(paths=fields),
+        )
+        return await self._remote.unary(self._remote.searches.ResolveCitations, request, timeout)
 
     async def load_core(
         self, *, limit: int = 0, time_zone: str = "", timeout: float | None = None

@@ -314,6 +314,9 @@ def context_fields(query: str, options: ContextOptions) -> dict[str, Any]:
         values["as_of"] = as_of_to_proto(values["as_of"])
     if "shares" in values:
         values["shares"] = search_pb.ContextShares(**values["shares"])
+    if "citation_style" in values:
+        style = enum_to_proto("citation_style", search_pb.CitationStyle, "CITATION_STYLE_", values["citation_style"])
+        values["citation_style"] = style
     if "sections" in values:
         values["sections"] = [
             enum_to_proto("sections", search_pb.ContextSection, "CONTEXT_SECTION_", name) for name in values["sections"]

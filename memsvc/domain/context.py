@@ -55,6 +55,13 @@ class Locale(StrEnum):
     ZH = "zh"
 
 
+class CitationStyle(StrEnum):
+    """Form of the citations in a context: "[m3]", valid within it, or "[mem:ID]"."""
+
+    HANDLE = "HANDLE"
+    MEMORY_ID = "MEMORY_ID"
+
+
 class NoticeSeverity(StrEnum):
     """Urgency of a warning."""
 
@@ -80,8 +87,8 @@ class SectionShares:
 
     core: float = 0.1
     session: float = 0.5
-    short_term: float = 0.2
-    long_term: float = 0.2
+    short_term: float = 0.1
+    long_term: float = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +102,7 @@ class ContextQuery:
             since is wanted.
         as_of: The moment that the context is of; None: now.
         in_force: The default conditions on memories at that moment; of no use without *as_of*.
+        first_handle: The number of the first handle; a delta goes on with those of the earlier context instead.
     """
 
     scope: Scope
@@ -112,6 +120,8 @@ class ContextQuery:
     earlier: tuple[bytes, int] | None = None
     as_of: AsOf | None = None
     in_force: Filter | None = None
+    citation_style: CitationStyle = CitationStyle.HANDLE
+    first_handle: int = 1
 
     @property
     def moment(self) -> datetime | None:
@@ -142,11 +152,13 @@ class ContextHolding:
 
     Attributes:
         excerpt: What of it is shown; empty: all.
+        citation: How the context cites it, such as "[m3]".
     """
 
     section: Section
     revision: int
     excerpt: str = ""
+    citation: str = ""
 
     def covers(self, other: ContextHolding) -> bool:
         """Return whether who has this has the other one too."""

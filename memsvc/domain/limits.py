@@ -99,6 +99,8 @@ RANK_CONSTANT = 10_000
 """The constant of reciprocal rank fusion."""
 CONTEXT_TOKENS = 10_000_000
 CONTEXT_SECTIONS = 64
+FIRST_HANDLE = 10_000
+RESOLVED_CITATIONS = 100
 """Sections that one context names."""
 LOCALE = 35
 TIME_ZONE = 64

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeVar
 from zoneinfo import ZoneInfo
@@ -40,6 +40,8 @@ class Link:
     place: BridgeScope
     here: AsyncMemsvc
     everywhere: AsyncMemsvc
+    handles: dict[str, str] = field(default_factory=dict)
+    """The memory ids by the handles of the contexts that the bridge has returned, such as "m3"."""
 
     async def call(self, ask: Callable[[], Awaitable[R]]) -> R:
         """Return what *ask* returns, asking a second time when the service comes back within the place's patience.

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from memsvc.v1 import types_pb2 as types_pb
 
 SNIPPET_CHARS = 500
+MOST_HANDLES = 9_000
 
 
 async def recall(asked: ToolCall, given: Recall) -> Reply:
@@ -42,6 +43,8 @@ async def context(asked: ToolCall, given: Context) -> Reply:
         "total_tokens": given.max_tokens,
         "time_zone": place.time_zone,
         "locale": place.locale,
+        # No handle names another memory in a later context, until there are too many.
+        "first_handle": len(asked.link.handles) + 1,
     }
 
     async def gather() -> str:
@@ -54,6 +57,7 @@ async def context(asked: ToolCall, given: Context) -> Reply:
                     spent += event.plan.token_count
                 case "items":
                     texts += [item.text for item in event.items.items]
+                    cited.update({item.citation.strip("[]"): item.memory_id for item in event.items.items})
                     spent += sum(item.token_count for item in event.items.items)
                 case "warning":
                     warnings.append(event.warning.message)
@@ -65,7 +69,11 @@ async def context(asked: ToolCall, given: Context) -> Reply:
         return "".join(texts)
 
     warnings: list[str] = []
+    cited: dict[str, str] = {}
+    if len(asked.link.handles) >= MOST_HANDLES:
+        asked.link.handles.clear()
     markdown = await asked.link.call(gather)
+    asked.link.handles.update(cited)
     return Reply("\n".join([markdown.rstrip("\n") or "Nothing is remembered.", *dict.fromkeys(warnings)]))
 
 

@@ -97,7 +97,7 @@ TOOLS = (
     ),
     OfferedTool(
         "get_memory",
-        "One memory in full, by the id of a citation [mem:ID].",
+        "One memory in full, by its citation [m3] or [mem:ID].",
         tool_inputs.GetMemory,
         formatting.Whole,
         READS,
@@ -141,7 +141,7 @@ async def called(tool: OfferedTool, link: Link, given: Mapping[str, Any], progre
     """Do what a tool does. Errors are returned to the model, so that it can correct itself."""
     request_id = ""
     try:
-        wanted = tool.arguments.model_validate(dict(given))
+        wanted = tool.arguments.model_validate(dict(given), context=link.handles)
         if not tool.is_read_only:
             request_id = getattr(wanted, "request_id", "") or str(uuid4())
         reply = await tool.work(ToolCall(link, request_id, progress), wanted)

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, WithJsonSchema, model_validator
 
 from memsvc.client.request_types import Kind, SearchMode
 from memsvc.domain import limits
 from memsvc.mcp.connection import Link
-from memsvc.text.recalled_text import CITATION
+from memsvc.text.recalled_text import CITATION, HANDLE
 
 # JSON schemas as short as they can be: every character of them takes space in the model's context.
 
@@ -72,10 +72,21 @@ def _upper(told: Any) -> Any:
     return told.upper().replace("-", "_") if isinstance(told, str) else told
 
 
-def _bare_id(told: Any) -> Any:
-    """Return the id of a citation; models pass on what they read."""
-    match = CITATION.search(told) if isinstance(told, str) else None
-    return match["id"] if match else told
+def _bare_id(told: Any, info: ValidationInfo) -> Any:
+    """Return the id of a citation; models pass on what they read.
+
+    The handles of contexts are looked up in the context of the validation.
+    """
+    if not isinstance(told, str):
+        return told
+    if match := HANDLE.fullmatch(told.strip()):
+        memory_id = (info.context or {}).get(match["handle"])
+        if memory_id is None:
+            message = f"{told.strip()} names no memory of a context that this conversation has asked for"
+            raise ValueError(message)
+        return memory_id
+    found = CITATION.search(told)
+    return found["id"] or _bare_id(found[0], info) if found else told
 
 
 def _listed(told: Any) -> Any:

@@ -103,10 +103,10 @@ class ContextSettings(SettingsGroup):
     """Share of core memories."""
     session_share: float = Field(default=0.5, ge=0, le=1)
     """Share of the conversation."""
-    short_term_share: float = Field(default=0.2, ge=0, le=1)
+    short_term_share: float = Field(default=0.1, ge=0, le=1)
     """Share of recent memories."""
-    long_term_share: float = Field(default=0.2, ge=0, le=1)
-    """Share of memories found by the query. The four shares add up to 1."""
+    long_term_share: float = Field(default=0.3, ge=0, le=1)
+    """Share of what the query finds, memories and messages of earlier sessions. The four shares add up to 1."""
     min_relevance: float = Field(default=0.0, ge=0, le=1)
     """Minimum relevance of memories that the query retrieves; others are left out. 0: no minimum."""
     evidence: bool = True

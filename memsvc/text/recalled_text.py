@@ -12,6 +12,7 @@ from memsvc.text.sentences import sentences
 
 _DATA = re.compile(r"^[ \t>]*<memory>[ \t]*\r?$.*?(?:^[ \t>]*</memory>|\Z)", re.DOTALL | re.MULTILINE)
 _SLOT = re.compile(r"\\{(?:value|limit)\\}|\\{detail\\}")
+_TODAY = re.compile(r"Today is \d{4}-\d\d-\d\d\.|今天是 ?\d{4}-\d\d-\d\d。")
 _LEFT_OUT = re.compile(r"(?:Left out: |未列出：).*[)）][.。]?|(?:No longer part of the context: |不再属于上下文：).*")
 
 
@@ -23,7 +24,7 @@ def spans_of_rendered(text: str) -> list[tuple[int, int]]:
 def is_rendered(sentence: str) -> bool:
     """Return whether a sentence is one of those that the service writes around memories, in either language."""
     is_known = normal_text(sentence) in _phrases()
-    return is_known or _LEFT_OUT.fullmatch(sentence) is not None or _messages().fullmatch(sentence) is not None
+    return is_known or any(form.fullmatch(sentence) for form in (_LEFT_OUT, _TODAY, _messages()))
 
 
 @cache
@@ -77,10 +78,13 @@ def without_quotations(text: str) -> str:
 
 
 _UUID = UUID.pattern
-CITATION = re.compile(rf"\[mem:\s?(?P<id>{_UUID})\]")
-"""A citation anywhere in a text; the group "id" is the memory's id."""
+_HANDLE = r"m[1-9]\d{0,2}"
+CITATION = re.compile(rf"\[(?:mem:\s?(?P<id>{_UUID})|(?P<handle>{_HANDLE}))\]")
+"""A citation anywhere in a text; the group "id" is the memory's id, or the group "handle" its name in a context."""
+HANDLE = re.compile(r"\[?(?P<handle>[m-z][1-9]\d{0,2})\]?")
+"""A handle with or without its brackets."""
 
-LEADING_CITATION = re.compile(rf"\s*(?:[-*+>]\s+|\d+[.)]\s+)?\[mem:\s?{_UUID}\]")
+LEADING_CITATION = re.compile(rf"\s*(?:[-*+>]\s+|\d+[.)]\s+)?\[(?:mem:\s?{_UUID}|{_HANDLE})\]")
 """A citation at the beginning of a line, as every line of a rendered context has it."""
 
 LEAST_SHARED_CHARS, LEAST_SHARED_HAN = 6, 4
@@ -93,9 +97,22 @@ def citation(memory_id: str) -> str:
     return f"[mem:{memory_id}]"
 
 
+MOST_HANDLES = 14 * 999
+"""m1 to m999, then n1 to n999, and so on to z999."""
+
+
+def handle(number: int) -> str:
+    """Return a short name of a memory within a context, for 1 to `MOST_HANDLES`: "m1".
+
+    All have as many tokens: numbers of up to three digits are one.
+    """
+    block, place = divmod(number - 1, 999)
+    return f"{chr(ord('m') + block)}{place + 1}"
+
+
 def ids_cited_in(text: str) -> list[str]:
     """Return the ids of the memories that *text* cites, in lower case, each once, in order."""
-    return list(dict.fromkeys(match["id"].lower() for match in CITATION.finditer(text)))
+    return list(dict.fromkeys(match["id"].lower() for match in CITATION.finditer(text) if match["id"]))
 
 
 def normal_text(text: str) -> str:

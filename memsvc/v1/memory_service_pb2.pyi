@@ -1706,7 +1706,7 @@ class CaptureMemoryRequest(_message.Message):
 
     Text that is quoted, or pasted to be worked on, does not count as a statement of the user: see CAPTURE_REASON_QUOTED.
 
-    Recalled text is not captured again: every line of a rendered context carries a citation, "[mem:ID]".
+    Recalled text is not captured again: every line of a rendered context carries a citation, "[m3]" or "[mem:ID]".
 
     Errors: ALREADY_EXISTS (REQUEST_ID_REUSED). A failure of the language model is not an error: the rules decide, and
     `notice` reports it.

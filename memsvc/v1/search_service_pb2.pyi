@@ -387,6 +387,34 @@ first. The setting `context.evidence` leaves it out of requests that name no sec
 """
 Global___ContextSection: _TypeAlias = ContextSection  # noqa: Y015
 
+class _CitationStyle:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _CitationStyleEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_CitationStyle.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    CITATION_STYLE_UNSPECIFIED: _CitationStyle.ValueType  # 0
+    """CITATION_STYLE_UNSPECIFIED means HANDLE."""
+    CITATION_STYLE_HANDLE: _CitationStyle.ValueType  # 1
+    """CITATION_STYLE_HANDLE is a short name such as "[m3]". It is valid within the context and the deltas to it, for an
+    hour: ContextItem.citation and ContextCitation.citation link it to the memory, and ResolveCitations does later.
+    """
+    CITATION_STYLE_MEMORY_ID: _CitationStyle.ValueType  # 2
+    """CITATION_STYLE_MEMORY_ID is the id: "[mem:ID]"."""
+
+class CitationStyle(_CitationStyle, metaclass=_CitationStyleEnumTypeWrapper):
+    """CitationStyle is the form of the citations in a context."""
+
+CITATION_STYLE_UNSPECIFIED: CitationStyle.ValueType  # 0
+"""CITATION_STYLE_UNSPECIFIED means HANDLE."""
+CITATION_STYLE_HANDLE: CitationStyle.ValueType  # 1
+"""CITATION_STYLE_HANDLE is a short name such as "[m3]". It is valid within the context and the deltas to it, for an
+hour: ContextItem.citation and ContextCitation.citation link it to the memory, and ResolveCitations does later.
+"""
+CITATION_STYLE_MEMORY_ID: CitationStyle.ValueType  # 2
+"""CITATION_STYLE_MEMORY_ID is the id: "[mem:ID]"."""
+Global___CitationStyle: _TypeAlias = CitationStyle  # noqa: Y015
+
 class _OmissionReason:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -1504,10 +1532,10 @@ Global___SearchAllResponse: _TypeAlias = SearchAllResponse  # noqa: Y015
 @_typing.final
 class ContextShares(_message.Message):
     """ContextShares is the distribution of a budget. Each share is a finite number from 0 to 1; together they are 1 (to
-    within 0.001), else INVALID_ARGUMENT. A section may use its own share, the rest of the sections before it, the shares
-    of sections that are not requested or must be empty in this scope or without a query, and the part that SESSION and
-    SHORT_TERM after it do not need. Earlier sections never reduce a section below its share, or below its need if that
-    is smaller. The unused part of LONG_TERM is known only after the search: it goes to SHORT_TERM and GLOBAL alone.
+    within 0.001), else INVALID_ARGUMENT. Shares of sections that are not requested, or that must be empty in this scope
+    or without a query, go to the others in proportion. A section may use its own share, the rest of the sections before
+    it, and the part that SESSION and SHORT_TERM after it do not need. Earlier sections never reduce a section below its share, or below its need if that
+    is smaller. The unused part of LONG_TERM is known only after the search: it goes to the sections after it alone.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1521,9 +1549,9 @@ class ContextShares(_message.Message):
     session: _builtins.float
     """session is the share of SESSION. The default is 0.5."""
     short_term: _builtins.float
-    """short_term is the share of SHORT_TERM. The default is 0.2."""
+    """short_term is the share of SHORT_TERM. The default is 0.1."""
     long_term: _builtins.float
-    """long_term is the share of LONG_TERM. The default is 0.2."""
+    """long_term is the share of LONG_TERM and EVIDENCE. The default is 0.3."""
     def __init__(
         self,
         *,
@@ -1555,6 +1583,8 @@ class ContextOptions(_message.Message):
     LOCALE_FIELD_NUMBER: _builtins.int
     TIME_ZONE_FIELD_NUMBER: _builtins.int
     AS_OF_FIELD_NUMBER: _builtins.int
+    CITATION_STYLE_FIELD_NUMBER: _builtins.int
+    FIRST_HANDLE_FIELD_NUMBER: _builtins.int
     total_tokens: _builtins.int
     """total_tokens is the maximum size of the whole context in tokens, including headings, separators and the opening and
     closing lines, counted by the service's tokenizer: 1 to 10 000 000. Absent: as in the service's settings, 128 000
@@ -1572,6 +1602,12 @@ class ContextOptions(_message.Message):
     """time_zone is the IANA name of the zone in which dates are written, such as "Asia/Shanghai". Empty: UTC. An
     unknown one is INVALID_ARGUMENT.
     """
+    citation_style: Global___CitationStyle.ValueType
+    """citation_style selects how lines name their memories. Unspecified: HANDLE."""
+    first_handle: _builtins.int
+    """first_handle is the number of the first handle: 1 to 10 000. Several contexts of one conversation with different
+    numbers have no handle in common. 0: 1; a delta goes on after the last handle of the earlier context instead.
+    """
     @_builtins.property
     def shares(self) -> Global___ContextShares:
         """shares is the distribution of the budget. Unset: the defaults. Set: all four apply as given, absent ones as 0."""
@@ -1588,8 +1624,8 @@ class ContextOptions(_message.Message):
 
     @_builtins.property
     def as_of(self) -> _types_pb2.AsOf:
-        """as_of builds the context of another moment, from the state that was known or valid then, in every section. Ages and
-        the last 7 days count from valid_time, or without one from known_time. Retrieval follows SearchRequest.as_of.
+        """as_of builds the context of another moment, from the state that was known or valid then, in every section. The last
+        7 days count from valid_time, or without one from known_time. Retrieval follows SearchRequest.as_of.
         Unset: now.
         """
 
@@ -1605,10 +1641,12 @@ class ContextOptions(_message.Message):
         locale: _builtins.str = ...,
         time_zone: _builtins.str = ...,
         as_of: _types_pb2.AsOf | None = ...,
+        citation_style: Global___CitationStyle.ValueType = ...,
+        first_handle: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_total_tokens", b"_total_tokens", "as_of", b"as_of", "filter", b"filter", "shares", b"shares", "total_tokens", b"total_tokens"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_total_tokens", b"_total_tokens", "as_of", b"as_of", "filter", b"filter", "locale", b"locale", "min_score", b"min_score", "relevant_limit", b"relevant_limit", "sections", b"sections", "shares", b"shares", "time_zone", b"time_zone", "total_tokens", b"total_tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_total_tokens", b"_total_tokens", "as_of", b"as_of", "citation_style", b"citation_style", "filter", b"filter", "first_handle", b"first_handle", "locale", b"locale", "min_score", b"min_score", "relevant_limit", b"relevant_limit", "sections", b"sections", "shares", b"shares", "time_zone", b"time_zone", "total_tokens", b"total_tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__total_tokens: _TypeAlias = _typing.Literal["total_tokens"]  # noqa: Y015
     _WhichOneofArgType__total_tokens: _TypeAlias = _typing.Literal["_total_tokens", b"_total_tokens"]  # noqa: Y015
@@ -1856,14 +1894,15 @@ class ContextItem(_message.Message):
     TOKEN_COUNT_FIELD_NUMBER: _builtins.int
     SCORE_FIELD_NUMBER: _builtins.int
     EXCERPT_FIELD_NUMBER: _builtins.int
+    CITATION_FIELD_NUMBER: _builtins.int
     section: Global___ContextSection.ValueType
     """section is the section of the memory."""
     memory_id: _builtins.str
-    """memory_id is the id of the memory; the text cites it as "[mem:ID]"."""
+    """memory_id is the id of the memory."""
     revision: _builtins.int
     """revision is the revision that the text shows."""
     text: _builtins.str
-    """text is the line or lines of this memory: citation, date, age, "(from a tool)", "(from a document)" or "(imported)"
+    """text is the line or lines of this memory: citation, date, "(from a tool)", "(from a document)" or "(imported)"
     where it has such an origin, speaker, title and content, ending with a newline. The first item of a section begins
     with the heading of the section.
     """
@@ -1873,6 +1912,8 @@ class ContextItem(_message.Message):
     """score is the relevance to the query, as in Hit.score; 0 for memories that are not retrieved."""
     excerpt: _builtins.bool
     """excerpt is true when the text shows the memory's summary or a part of its content."""
+    citation: _builtins.str
+    """citation is the mark by which the text cites the memory: see CitationStyle."""
     def __init__(
         self,
         *,
@@ -1883,10 +1924,11 @@ class ContextItem(_message.Message):
         token_count: _builtins.int = ...,
         score: _builtins.float = ...,
         excerpt: _builtins.bool = ...,
+        citation: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["excerpt", b"excerpt", "memory_id", b"memory_id", "revision", b"revision", "score", b"score", "section", b"section", "text", b"text", "token_count", b"token_count"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["citation", b"citation", "excerpt", b"excerpt", "memory_id", b"memory_id", "revision", b"revision", "score", b"score", "section", b"section", "text", b"text", "token_count", b"token_count"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -2086,8 +2128,9 @@ class ContextCitation(_message.Message):
     SECTION_FIELD_NUMBER: _builtins.int
     START_FIELD_NUMBER: _builtins.int
     END_FIELD_NUMBER: _builtins.int
+    CITATION_FIELD_NUMBER: _builtins.int
     memory_id: _builtins.str
-    """memory_id is the id in "[mem:ID]"."""
+    """memory_id is the id of the memory."""
     revision: _builtins.int
     """revision is the revision that the text shows."""
     section: Global___ContextSection.ValueType
@@ -2098,6 +2141,8 @@ class ContextCitation(_message.Message):
     """
     end: _builtins.int
     """end is the offset after the memory's text, in Unicode code points from 0."""
+    citation: _builtins.str
+    """citation is the mark by which the text cites the memory: see CitationStyle."""
     def __init__(
         self,
         *,
@@ -2106,10 +2151,11 @@ class ContextCitation(_message.Message):
         section: Global___ContextSection.ValueType = ...,
         start: _builtins.int = ...,
         end: _builtins.int = ...,
+        citation: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["end", b"end", "memory_id", b"memory_id", "revision", b"revision", "section", b"section", "start", b"start"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["citation", b"citation", "end", b"end", "memory_id", b"memory_id", "revision", b"revision", "section", b"section", "start", b"start"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -2158,6 +2204,110 @@ class RenderContextResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RenderContextResponse: _TypeAlias = RenderContextResponse  # noqa: Y015
+
+@_typing.final
+class ResolveCitationsRequest(_message.Message):
+    """ResolveCitationsRequest holds the citations of a context, as an agent repeats them.
+
+    Errors: INVALID_ARGUMENT also for a context_cursor that is unknown, older than an hour, of another scope, or from
+    before a restart, and for a citation that the context does not have.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCOPE_FIELD_NUMBER: _builtins.int
+    CONTEXT_CURSOR_FIELD_NUMBER: _builtins.int
+    CITATIONS_FIELD_NUMBER: _builtins.int
+    READ_MASK_FIELD_NUMBER: _builtins.int
+    context_cursor: _builtins.str
+    """context_cursor identifies the context: ContextSummary.context_cursor, or the cursor of any event of the stream."""
+    @_builtins.property
+    def scope(self) -> _types_pb2.Scope:
+        """scope is the scope of the context."""
+
+    @_builtins.property
+    def citations(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """citations are the marks, with or without brackets: "[m3]" or "m3". 1 to 100."""
+
+    @_builtins.property
+    def read_mask(self) -> _field_mask_pb2.FieldMask:
+        """read_mask selects the fields of the memories to return, as in GetMemoryRequest. Unset: all."""
+
+    def __init__(
+        self,
+        *,
+        scope: _types_pb2.Scope | None = ...,
+        context_cursor: _builtins.str = ...,
+        citations: _abc.Iterable[_builtins.str] | None = ...,
+        read_mask: _field_mask_pb2.FieldMask | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["read_mask", b"read_mask", "scope", b"scope"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["citations", b"citations", "context_cursor", b"context_cursor", "read_mask", b"read_mask", "scope", b"scope"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ResolveCitationsRequest: _TypeAlias = ResolveCitationsRequest  # noqa: Y015
+
+@_typing.final
+class ResolvedCitation(_message.Message):
+    """ResolvedCitation is the memory of a citation."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CITATION_FIELD_NUMBER: _builtins.int
+    MEMORY_ID_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
+    MEMORY_FIELD_NUMBER: _builtins.int
+    citation: _builtins.str
+    """citation is the mark as requested."""
+    memory_id: _builtins.str
+    """memory_id is the id of the memory."""
+    revision: _builtins.int
+    """revision is the revision that the context shows."""
+    @_builtins.property
+    def memory(self) -> _types_pb2.Memory:
+        """memory is its current state. Unset: it was deleted since."""
+
+    def __init__(
+        self,
+        *,
+        citation: _builtins.str = ...,
+        memory_id: _builtins.str = ...,
+        revision: _builtins.int = ...,
+        memory: _types_pb2.Memory | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["citation", b"citation", "memory", b"memory", "memory_id", b"memory_id", "revision", b"revision"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ResolvedCitation: _TypeAlias = ResolvedCitation  # noqa: Y015
+
+@_typing.final
+class ResolveCitationsResponse(_message.Message):
+    """ResolveCitationsResponse holds the memories of citations."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CITATIONS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def citations(self) -> _containers.RepeatedCompositeFieldContainer[Global___ResolvedCitation]:
+        """citations are those of the request, in order."""
+
+    def __init__(
+        self,
+        *,
+        citations: _abc.Iterable[Global___ResolvedCitation] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["citations", b"citations"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ResolveCitationsResponse: _TypeAlias = ResolveCitationsResponse  # noqa: Y015
 
 @_typing.final
 class LoadCoreRequest(_message.Message):

@@ -71,6 +71,11 @@ class SearchServiceStub(object):
                 request_serializer=memsvc_dot_v1_dot_search__service__pb2.RenderContextRequest.SerializeToString,
                 response_deserializer=memsvc_dot_v1_dot_search__service__pb2.RenderContextResponse.FromString,
                 _registered_method=True)
+        self.ResolveCitations = channel.unary_unary(
+                '/memsvc.v1.SearchService/ResolveCitations',
+                request_serializer=memsvc_dot_v1_dot_search__service__pb2.ResolveCitationsRequest.SerializeToString,
+                response_deserializer=memsvc_dot_v1_dot_search__service__pb2.ResolveCitationsResponse.FromString,
+                _registered_method=True)
         self.LoadCore = channel.unary_unary(
                 '/memsvc.v1.SearchService/LoadCore',
                 request_serializer=memsvc_dot_v1_dot_search__service__pb2.LoadCoreRequest.SerializeToString,
@@ -137,6 +142,13 @@ class SearchServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ResolveCitations(self, request, context):
+        """ResolveCitations returns the memories that a context cites by handles such as "[m3]".
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def LoadCore(self, request, context):
         """LoadCore returns the memories that an agent loads at its start: core and active memories, preferences, and due
         reminders. Errors: only those of every call.
@@ -177,6 +189,11 @@ def add_SearchServiceServicer_to_server(servicer, server):
                     servicer.RenderContext,
                     request_deserializer=memsvc_dot_v1_dot_search__service__pb2.RenderContextRequest.FromString,
                     response_serializer=memsvc_dot_v1_dot_search__service__pb2.RenderContextResponse.SerializeToString,
+            ),
+            'ResolveCitations': grpc.unary_unary_rpc_method_handler(
+                    servicer.ResolveCitations,
+                    request_deserializer=memsvc_dot_v1_dot_search__service__pb2.ResolveCitationsRequest.FromString,
+                    response_serializer=memsvc_dot_v1_dot_search__service__pb2.ResolveCitationsResponse.SerializeToString,
             ),
             'LoadCore': grpc.unary_unary_rpc_method_handler(
                     servicer.LoadCore,
@@ -353,6 +370,33 @@ class SearchService(object):
             '/memsvc.v1.SearchService/RenderContext',
             memsvc_dot_v1_dot_search__service__pb2.RenderContextRequest.SerializeToString,
             memsvc_dot_v1_dot_search__service__pb2.RenderContextResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ResolveCitations(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/memsvc.v1.SearchService/ResolveCitations',
+            memsvc_dot_v1_dot_search__service__pb2.ResolveCitationsRequest.SerializeToString,
+            memsvc_dot_v1_dot_search__service__pb2.ResolveCitationsResponse.FromString,
             options,
             channel_credentials,
             insecure,

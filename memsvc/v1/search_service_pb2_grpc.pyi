@@ -63,6 +63,8 @@ class SearchServiceStub:
     """
     RenderContext: _grpc.UnaryUnaryMultiCallable[_search_service_pb2.RenderContextRequest, _search_service_pb2.RenderContextResponse]
     """RenderContext builds the same context as one Markdown text, ready for a prompt."""
+    ResolveCitations: _grpc.UnaryUnaryMultiCallable[_search_service_pb2.ResolveCitationsRequest, _search_service_pb2.ResolveCitationsResponse]
+    """ResolveCitations returns the memories that a context cites by handles such as "[m3]"."""
     LoadCore: _grpc.UnaryUnaryMultiCallable[_search_service_pb2.LoadCoreRequest, _search_service_pb2.LoadCoreResponse]
     """LoadCore returns the memories that an agent loads at its start: core and active memories, preferences, and due
     reminders. Errors: only those of every call.
@@ -103,6 +105,8 @@ class SearchServiceAsyncStub(SearchServiceStub):
     """
     RenderContext: _aio.UnaryUnaryMultiCallable[_search_service_pb2.RenderContextRequest, _search_service_pb2.RenderContextResponse]  # type: ignore[assignment]
     """RenderContext builds the same context as one Markdown text, ready for a prompt."""
+    ResolveCitations: _aio.UnaryUnaryMultiCallable[_search_service_pb2.ResolveCitationsRequest, _search_service_pb2.ResolveCitationsResponse]  # type: ignore[assignment]
+    """ResolveCitations returns the memories that a context cites by handles such as "[m3]"."""
     LoadCore: _aio.UnaryUnaryMultiCallable[_search_service_pb2.LoadCoreRequest, _search_service_pb2.LoadCoreResponse]  # type: ignore[assignment]
     """LoadCore returns the memories that an agent loads at its start: core and active memories, preferences, and due
     reminders. Errors: only those of every call.
@@ -176,6 +180,14 @@ class SearchServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_search_service_pb2.RenderContextResponse, _abc.Awaitable[_search_service_pb2.RenderContextResponse]]:
         """RenderContext builds the same context as one Markdown text, ready for a prompt."""
+
+    @_abc_1.abstractmethod
+    def ResolveCitations(
+        self,
+        request: _search_service_pb2.ResolveCitationsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_search_service_pb2.ResolveCitationsResponse, _abc.Awaitable[_search_service_pb2.ResolveCitationsResponse]]:
+        """ResolveCitations returns the memories that a context cites by handles such as "[m3]"."""
 
     @_abc_1.abstractmethod
     def LoadCore(

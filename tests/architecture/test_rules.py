@@ -25,8 +25,10 @@ LONG_FUNCTIONS: dict[str, str] = {
     "backends/memsvc_backends/sql/memory_codec.py:memory_from_row": "one line for each field of a memory",
     "backends/memsvc_backends/sql/memory_codec.py:record_row": "one line for each column",
     "backends/memsvc_backends/sql/migrations/versions/r0001_initial.py:_memory_indexes": "one call for each index",
+    "memsvc/cli/context.py:context": "one line for each option",
     "memsvc/cli/memories.py:add": "one line for each option",
     "memsvc/cli/search.py:search": "one line for each option",
+    "memsvc/server/requests/search.py:_context_query": "one line for each field",
 }
 """Functions of more lines than that, by file and name, each with its reason."""
 BROAD_CATCHES = {

@@ -90,7 +90,7 @@ class CitedMemories:
         """
         if piece.is_recalled or CITATION.search(piece.text):
             return True
-        if not self.ids:
+        if not (self.ids or LEADING_CITATION.match(piece.line)):
             return False
         normal = normal_text(piece.text)
         if any(is_part_of(normal, whole) for whole in self.normal_texts.values()):
@@ -98,7 +98,8 @@ class CitedMemories:
         if not LEADING_CITATION.match(piece.line):
             return False
         # On a line with a citation even "Yes." is recalled if the cited memory contains it.
-        return any(normal in self.normal_texts.get(memory_id, normal) for memory_id in ids_cited_in(piece.line))
+        cited = ids_cited_in(piece.line)
+        return not cited or any(normal in self.normal_texts.get(memory_id, normal) for memory_id in cited)
 
 
 def _parts(content: str) -> set[str]:

@@ -47,7 +47,16 @@ from memsvc.engine.context.sources import (
 )
 from memsvc.engine.context.token_budget import TokenBudget, own_shares
 from memsvc.ports.models import Tokenizer
-from memsvc.text.context_phrases import CLOSING, HEADINGS, OPENING, left_out_line, message, removed_line
+from memsvc.text.context_phrases import (
+    CLOSING,
+    HEADINGS,
+    OPENING,
+    day_text,
+    left_out_line,
+    local,
+    message,
+    removed_line,
+)
 from memsvc.text.recalled_text import citation, is_part_of, normal_text
 
 MARGIN_SECONDS = 0.05
@@ -90,7 +99,7 @@ class BuildInputs:
 
 @dataclass(frozen=True, slots=True)
 class RetrievedHits:
-    """What the query retrieves: memories, and messages of earlier sessions."""
+    """Hits of the query: memories, and messages of earlier sessions."""
 
     memories: SearchReply
     evidence: SearchReply | None = None
@@ -111,7 +120,8 @@ class ContextBuilder:
         self.earlier = inputs.earlier
         self._inputs = inputs
         self._now = now
-        self._lines = LineRenderer(query, now, inputs.tokenizer, inputs.lines)
+        cited = {memory_id: held.citation for memory_id, held in (inputs.earlier or {}).items()}
+        self.lines = LineRenderer(query, inputs.tokenizer, inputs.lines, cited)
         self._warnings = ContextWarnings(query.locale)
         self._nothing_relevant = False
         self._footer = ContextFooter(query, inputs.tokenizer, inputs.earlier)
@@ -133,7 +143,7 @@ class ContextBuilder:
         Raises:
             BackendUnavailableError: The store cannot be reached.
         """
-        text, tokens = opening_lines(self.query.locale, self._inputs.tokenizer)
+        text, tokens = opening_lines(self.query, self._now, self._inputs.tokenizer)
         fixed = tokens + self._footer.least_tokens
         sections = [section for section in Section if section in self.query.sections]
         is_too_small = fixed > self.query.total_tokens
@@ -149,7 +159,7 @@ class ContextBuilder:
         self.ledger.texts.append(text)
         allowance = TokenBudget(free, self.query.shares, [*filter(self._is_possible, Section)])
         deduplicator = Deduplicator(self._inputs.sayings)
-        self._selector = SectionSelector(self._lines, self.ledger, allowance, deduplicator, self.earlier, self._preview)
+        self._selector = SectionSelector(self.lines, self.ledger, allowance, deduplicator, self.earlier, self._preview)
         yield [plan, *self._core()]
         if self._starts(Section.SESSION):
             yield self._session()
@@ -170,7 +180,7 @@ class ContextBuilder:
 
     def _empty_selector(self) -> SectionSelector:
         allowance = TokenBudget(0, self.query.shares)
-        return SectionSelector(self._lines, self.ledger, allowance, Deduplicator(self._inputs.sayings))
+        return SectionSelector(self.lines, self.ledger, allowance, Deduplicator(self._inputs.sayings))
 
     def _read(self, section: Section) -> list[Memory]:
         """Return the memories of the session, or recent memories; read once."""
@@ -268,7 +278,7 @@ class ContextBuilder:
         limit = int(self.query.total_tokens * self.query.shares.session)
         if sum(len(memory.content.encode(errors="replace")) for memory in messages) <= NEARLY_FULL * limit:
             return 0, limit
-        return sum(self._lines.cost(memory.content) for memory in messages), limit
+        return sum(self.lines.cost(memory.content) for memory in messages), limit
 
     def _build_retrieved(
         self, started: Sequence[Section], retrieved: _Found, allowance: TokenBudget
@@ -344,9 +354,10 @@ class LedgerView(Protocol):
     texts: list[str]
 
 
-def opening_lines(locale: Locale, tokenizer: Tokenizer) -> tuple[str, int]:
-    """Return the first lines and their token count."""
-    return OPENING[locale], tokenizer.count(OPENING[locale])
+def opening_lines(query: ContextQuery, now: datetime, tokenizer: Tokenizer) -> tuple[str, int]:
+    """Return the first lines, which say what day it is, and their token count."""
+    text = OPENING[query.locale].format(today=day_text(local(now, query.zone)))
+    return text, tokenizer.count(text)
 
 
 class ContextFooter:
@@ -387,7 +398,8 @@ class ContextFooter:
     def _texts(self, left_out: Sequence[Omission], removed: Sequence[str]) -> Iterator[str]:
         locale = self._query.locale
         omitted = left_out_line([one for one in left_out if one.reason is not OmissionReason.UNCHANGED], locale)
-        marks = removed_line([citation(one) for one in removed[:REMOVED_MARKS]], locale)
+        earlier = self._earlier or {}
+        marks = removed_line([earlier[one].citation or citation(one) for one in removed[:REMOVED_MARKS]], locale)
         yield omitted + marks + CLOSING
         if omitted and marks:
             yield marks + CLOSING

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
 
-from memsvc.domain.context import ContextQuery, Section
+from memsvc.domain.context import CitationStyle, ContextQuery, Section
 from memsvc.domain.files import HEADINGS, format_ref
 from memsvc.domain.lru_cache import LruCache
 from memsvc.domain.memory import Memory
 from memsvc.ports.models import Tokenizer
-from memsvc.text.context_phrases import age, day_text, heading, local, origin_mark
+from memsvc.text.context_phrases import day_text, heading, local, origin_mark
 from memsvc.text.file_refs import refs_given_apart
-from memsvc.text.recalled_text import citation
+from memsvc.text.recalled_text import MOST_HANDLES, citation, handle
 
 ITEM_TOKENS = 1_024
 LEAST_TOKENS = 128
@@ -43,8 +43,13 @@ def _spaced_pattern(letters: str) -> str:
     return "".join(f"{_INVISIBLE}{letter}" for letter in letters)
 
 
+UNNAMED = "[m000]"
+"""In the place of a handle until the line is part of a context: as long as the longest."""
 _TAG = re.compile(f"[<\uff1c\ufe64](?={_INVISIBLE}[/\uff0f]?{_spaced_pattern('memory')})", re.IGNORECASE)
-_MARK = re.compile(rf"[\[\uff3b](?={_spaced_pattern('mem')}{_INVISIBLE}[:\uff1a])", re.IGNORECASE)
+_MARK = re.compile(
+    rf"[\[\uff3b](?={_spaced_pattern('mem')}{_INVISIBLE}[:\uff1a]|{_INVISIBLE}[m-z](?:{_INVISIBLE}\d){{1,3}}{_INVISIBLE}[\]\uff3d])",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +91,42 @@ class LineRenderer:
     """
 
     def __init__(
-        self, query: ContextQuery, now: datetime, tokenizer: Tokenizer, cache: LruCache[Hashable, RenderedLine]
+        self,
+        query: ContextQuery,
+        tokenizer: Tokenizer,
+        cache: LruCache[Hashable, RenderedLine],
+        handles: Mapping[str, str] | None = None,
     ) -> None:
-        """Render for *query* as of *now*, count tokens by *tokenizer*, and cache lines in *cache*."""
+        """Render for *query*, count tokens by *tokenizer*, and cache lines in *cache*.
+
+        *handles* are the citations of the earlier context, by memory id.
+        """
         self._locale, self._zone = query.locale, query.zone
-        self._today = local(now, query.zone).date()
         self.cost = self._count = tokenizer.count
         self._headings: dict[Section, RenderedLine] = {}
         self._cache = cache
+        self._has_handles = query.citation_style is CitationStyle.HANDLE
+        self._handles = {} if handles is None else dict(handles)
+        self.next_handle = query.first_handle
+
+    def citation(self, memory_id: str) -> str:
+        """Return how this context cites a memory; the same each time."""
+        if not self._has_handles or self.next_handle > MOST_HANDLES:
+            return citation(memory_id)
+        if memory_id not in self._handles:
+            self._handles[memory_id] = f"[{handle(self.next_handle)}]"
+            self.next_handle += 1
+        return self._handles[memory_id]
+
+    def cite(self, line: RenderedLine, memory_id: str) -> RenderedLine:
+        """Return a line with its citation; it never has more tokens than without."""
+        if not self._has_handles:
+            return line
+        cited = self.citation(memory_id)
+        text = line.text.replace(UNNAMED, cited, 1)
+        # A vocabulary has one token for each number of up to three digits.
+        is_equal = self._count(cited) == self._count(UNNAMED)
+        return replace(line, text=text, tokens=line.tokens if is_equal else self._count(text))
 
     def heading(self, section: Section) -> RenderedLine:
         """Return the heading of a section."""
@@ -121,8 +154,8 @@ class LineRenderer:
         return self._truncate(front, _as_data((part or memory.content)[: most * CHARS_A_TOKEN]), most)
 
     def _short(self, section: Section, memory: Memory) -> RenderedLine:
-        """Return the line that shows all of a memory, cached for a day."""
-        key = (section is Section.SESSION, self._locale, self._zone.key, self._today, content_identity(memory))
+        """Return the line that shows all of a memory, cached."""
+        key = (section is Section.SESSION, self._has_handles, self._locale, self._zone.key, content_identity(memory))
         line = self._cache.get(key)
         if line is None:
             line = self._whole(self._front(section, memory), memory.content, self._files(memory), is_excerpt=False)
@@ -158,13 +191,13 @@ class LineRenderer:
         moment = local(memory.event_time or memory.create_time, self._zone)
         day = day_text(moment)
         when = f"{day} {moment:%H:%M}" if section is Section.SESSION else day
-        old = age(moment.date(), self._today, self._locale)
         said = f" {_as_data(memory.speaker)}:" if memory.speaker else ""
         # A title that repeats the beginning of the content only costs tokens.
-        is_new = memory.title and not memory.content.lstrip().startswith(memory.title)
+        is_new = memory.title and not memory.content.lstrip().startswith(memory.title.rstrip("….").rstrip())
         title = f" {_as_data(memory.title)} —" if is_new else ""
         origin = origin_mark(memory.origin, self._locale)
-        return f"- {citation(memory.id)} {when} ({old}){origin}{said}{title} "
+        cited = UNNAMED if self._has_handles else citation(memory.id)
+        return f"- {cited} {when}{origin}{said}{title} "
 
 
 def _bodies(memory: Memory, part: str) -> list[tuple[str, bool]]:

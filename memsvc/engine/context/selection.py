@@ -153,11 +153,12 @@ class SectionSelector:
         heading = self._lines.heading(section)
         if chosen:
             self._allowance.spend(heading.tokens)
-        for offer, line in chosen:
+        for offer, uncited in chosen:
             memory = offer.memory
+            line = self._lines.cite(uncited, memory.id)
             # An unchanged memory uses the budget of the whole context, but no token of the delta.
             self._allowance.spend(line.tokens)
-            held = ContextHolding(section, memory.revision, line.excerpt)
+            held = ContextHolding(section, memory.revision, line.excerpt, self._lines.citation(memory.id))
             self._ledger.holds[memory.id] = held
             before = self._earlier.get(memory.id)
             if before is not None and before.covers(held):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from memsvc.domain.clock import Deadline
@@ -68,7 +68,12 @@ class ContextService:
             InvalidRequestError: The earlier context is unknown.
         """
         dependencies = self._dependencies
-        earlier = None if query.earlier is None else self._held_at(*query.earlier, query.scope)
+        earlier = None
+        if query.earlier is not None:
+            before, index = self._find_earlier(*query.earlier, query.scope)
+            earlier = before.held_at(index)
+            # No handle of the earlier context is given to another memory.
+            query = replace(query, first_handle=before.next_handle)
         inputs = BuildInputs(
             source_reader=self._source_reader
             if query.as_of is None
@@ -128,11 +133,28 @@ class ContextService:
         # The vector of the query is cached by now.
         return RetrievedHits(memories, search(evidence_search_of(query), deadline))
 
-    def _held_at(self, run_id: bytes, index: int, scope: Scope) -> dict[str, ContextHolding]:
+    def resolve(self, run_id: bytes, citations: Sequence[str], scope: Scope) -> list[tuple[str, int]]:
+        """Return the memory id and revision of each citation of a context, with or without its brackets.
+
+        Raises:
+            InvalidRequestError: The context is unknown, too old or of another scope, or it has no such citation.
+        """
+        cited = self._find_run(run_id, scope, "context_cursor").citations()
+        found = [cited.get(one.strip().strip("[]")) for one in citations]
+        wrong = [
+            Violation(f"citations[{place}]", "must be a citation of this context")
+            for place, one in enumerate(found)
+            if one is None
+        ]
+        if wrong:
+            raise InvalidRequestError(wrong)
+        return [one for one in found if one is not None]
+
+    def _find_earlier(self, run_id: bytes, index: int, scope: Scope) -> tuple[ContextRun, int]:
         run = self._find_run(run_id, scope, "earlier_cursor")
         if index >= run.event_count:
             raise _unknown("earlier_cursor")
-        return run.held_at(index)
+        return run, index
 
     def _find_run(self, run_id: bytes, scope: Scope, field: str) -> ContextRun:
         run = self._runs.get(run_id)
@@ -184,6 +206,17 @@ class ContextRun:
                 return dict(self._builder.ledger.holds)
             items = {event.memory_id: event.held for event in received if isinstance(event, ContextItem) and event.held}
             return {**(self._builder.earlier or {}), **items}
+
+    @property
+    def next_handle(self) -> int:
+        """Return the number of the first handle that this context has not given to a memory."""
+        return self._builder.lines.next_handle
+
+    def citations(self) -> dict[str, tuple[str, int]]:
+        """Return the id and revision of the memories that this context and those before it show, by citation."""
+        with self._lock:
+            held = {**(self._builder.earlier or {}), **self._builder.ledger.holds}
+        return {one.citation.strip("[]"): (memory_id, one.revision) for memory_id, one in held.items()}
 
     def next_events(self, index: int, deadline: Deadline) -> list[tuple[int, Event]]:
         """Return the next batch of events after number *index*; none at the end.

@@ -29,9 +29,11 @@ class TokenBudget:
     """
 
     def __init__(self, total: int, shares: SectionShares, sections: Collection[Section] = tuple(Section)) -> None:
-        """Share out *total* tokens among those *sections*; less than none is none."""
+        """Share out *total* tokens among those *sections*, all of them; less than none is none."""
         self._total = max(0, total)
-        self._own = own_shares(self._total, shares, sections)
+        own = own_shares(self._total, shares, sections)
+        given = sum(own.values())
+        self._own = {section: tokens * self._total // given if given else 0 for section, tokens in own.items()}
         self.spent = 0
 
     def open(self, section: Section, need: Callable[[Section, int], int] | None = None) -> int:

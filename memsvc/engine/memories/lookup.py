@@ -12,7 +12,7 @@ from memsvc.domain.clock import to_micros
 from memsvc.domain.errors import MemoryNotFoundError
 from memsvc.domain.filters import conjunction
 from memsvc.domain.memory import Memory, Status
-from memsvc.domain.scope import Reach, Scope, Visibility
+from memsvc.domain.scope import Reach, Scope, SessionVisibility, Visibility
 from memsvc.domain.search import Order, PageCursor, Selection
 from memsvc.domain.visibility import session_privacy, visible
 from memsvc.engine.commit.group_committer import GroupCommitter
@@ -113,10 +113,12 @@ class MemoryReader:
         self._accesses.note((memory.id,))
         return memory
 
-    def get_many(self, scope: Scope, ids: Sequence[str]) -> dict[str, Memory]:
+    def get_many(
+        self, scope: Scope, ids: Sequence[str], sessions: SessionVisibility = SessionVisibility.CURRENT
+    ) -> dict[str, Memory]:
         """Return the memories that `get` would return, by id; counts as an access of each."""
         stored = self._reads.get(ids, reach=Reach.from_scope(scope))
-        found = {memory_id: memory for memory_id, memory in stored.items() if _is_visible(memory, scope)}
+        found = {memory_id: memory for memory_id, memory in stored.items() if _is_visible(memory, scope, sessions)}
         self._accesses.note(found)
         return found
 
@@ -143,8 +145,8 @@ class MemoryReader:
         return memories[:limit], _cursor(memories[limit - 1], order)
 
 
-def _is_visible(memory: Memory, scope: Scope) -> bool:
-    return memory.status is not Status.DELETED and visible(memory, scope)
+def _is_visible(memory: Memory, scope: Scope, sessions: SessionVisibility = SessionVisibility.CURRENT) -> bool:
+    return memory.status is not Status.DELETED and visible(memory, scope, sessions)
 
 
 def _cursor(memory: Memory, order: Order) -> PageCursor:

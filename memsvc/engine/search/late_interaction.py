@@ -43,6 +43,8 @@ COMMON_SHARE = 0.25
 """A token that a larger share of the candidates hold is weighted by its rarity among them. Such are the names of those
 who talk in a chat: recall@10 +0.01 on LoCoMo and REALTALK, and no change on FriendsQA and the Chinese sets. With 0.4,
 or if a passage holds a token from 0.4 or 0.6 on, it is at most 0.005 lower."""
+LEAST_COMPARED = 40
+"""With fewer passages a share says little: the only answer would make its own word common."""
 HELD = 0.5
 """A passage holds a token if one of its own is that similar. Of equal tokens 55 % are, of others 2 %."""
 
@@ -169,11 +171,13 @@ def common_rarities(own: Similarities, rarities: Numbers) -> Numbers:
     """Return the weight of each token of a query, lowered for those that many of the compared passages hold.
 
     Args:
-        own: The similarities of the passages, without those before them; at least one passage.
+        own: The similarities of the passages, without those before them. Fewer than `LEAST_COMPARED` change nothing.
         rarities: The rarity of each token in texts at large.
     """
-    holders = (own > HELD).sum(axis=1).tolist()
     passages = own.shape[1]
+    if passages < LEAST_COMPARED:
+        return rarities
+    holders = (own > HELD).sum(axis=1).tolist()
     pairs = zip(rarities.tolist(), holders, strict=True)
     return np.array(
         [min(usual, rarity(passages, held)) if held > COMMON_SHARE * passages else usual for usual, held in pairs]

@@ -120,6 +120,7 @@ READS = frozenset(
     {
         "GetMemory", "BatchGetMemories", "ListMemories", "ListConflicts", "ListQuarantined", "ListRevisions",
         "WatchMemories", "Search", "BatchSearch", "StreamSearch", "SearchAll", "BuildContext", "RenderContext",
+        "ResolveCitations",
         "LoadCore", "GetSession", "ListSessions", "ListMessages", "DownloadFile", "GetFile", "ListFiles",
         "ResolveFileRefs", "GetStats", "ListCheckpoints", "DiffCheckpoint", "ListDueReminders", "ExportUser",
     }

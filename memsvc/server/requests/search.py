@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from memsvc.domain import limits
-from memsvc.domain.context import ContextQuery, Locale, SectionShares
+from memsvc.domain.context import CitationStyle, ContextQuery, Locale, SectionShares
 from memsvc.domain.scope import Scope
 from memsvc.domain.search import (
     Fusion,
@@ -24,7 +24,7 @@ from memsvc.domain.search import (
     TimeWeighting,
 )
 from memsvc.server import tokens
-from memsvc.server.enums import FUSION_METHOD, MODE, NORMALIZATION, SEARCH_GROUP, SECTION
+from memsvc.server.enums import CITATION_STYLE, FUSION_METHOD, MODE, NORMALIZATION, SEARCH_GROUP, SECTION
 from memsvc.server.options import ContextDefaults
 from memsvc.server.requests.decoder import RequestDecoder, unique
 from memsvc.server.requests.filters import decode_as_of, decode_selection, default_conditions
@@ -199,6 +199,28 @@ class LoadCore:
     zone: ZoneInfo | None
 
 
+@dataclass(frozen=True, slots=True)
+class CitedContext:
+    """Citations of a context, as an agent repeats them."""
+
+    scope: Scope
+    run_id: bytes
+    citations: Sequence[str]
+
+
+def resolve_citations_request(message: search_pb.ResolveCitationsRequest) -> CitedContext:
+    """Return the citations to resolve."""
+    decoder = RequestDecoder()
+    scope = decoder.scope(message.scope)
+    if not message.context_cursor:
+        decoder.add("context_cursor", "must be set")
+    run_id, _ = decoder.token(tokens.context_position, message.context_cursor, field="context_cursor", default=(b"", 0))
+    decoder.count("citations", message.citations, least=1, most=limits.RESOLVED_CITATIONS)
+    decoder.read_mask(message.read_mask)
+    decoder.finish()
+    return CitedContext(scope, run_id, tuple(message.citations))
+
+
 def load_core_request(message: search_pb.LoadCoreRequest) -> LoadCore:
     """Return the core memories to load."""
     decoder = RequestDecoder()
@@ -367,6 +389,12 @@ def _context_query(
         else None,
         as_of=as_of,
         in_force=None if as_of is None else default_conditions(now, as_of),
+        citation_style=decoder.enum(
+            "options.citation_style", options.citation_style, CITATION_STYLE, CitationStyle.HANDLE
+        ),
+        first_handle=decoder.integer(
+            "options.first_handle", options.first_handle, least=1, most=limits.FIRST_HANDLE, default=1
+        ),
     )
     decoder.finish()
     return query

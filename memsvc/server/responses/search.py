@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from memsvc.domain import limits
 from memsvc.domain.context import ContextItem, ContextNotice, ContextPlan, ContextSummary, CoreContext, Event
+from memsvc.domain.memory import Memory
 from memsvc.domain.search import (
     Explanation,
     FailedRetriever,
@@ -188,12 +189,26 @@ def render_context_response(rendered: RenderedContext) -> search_pb.RenderContex
                 section=SECTION.to_proto[event.section],
                 start=offset + event.heading_chars,
                 end=offset + len(event.text),
+                citation="" if event.held is None else event.held.citation,
             )
         elif isinstance(event, ContextSummary):
             response.token_count = event.token_count
             response.summary.CopyFrom(_summary(event, tokens.context_cursor(rendered.run_id, index)))
             response.summary.ClearField("text")
         offset += len(event.text)
+    return response
+
+
+def resolve_citations_response(
+    request: search_pb.ResolveCitationsRequest, found: Sequence[tuple[str, int]], memories: Mapping[str, Memory]
+) -> search_pb.ResolveCitationsResponse:
+    """Return the memories of citations, in their order."""
+    response = search_pb.ResolveCitationsResponse()
+    for citation, (memory_id, revision) in zip(request.citations, found, strict=True):
+        one = response.citations.add(citation=citation, memory_id=memory_id, revision=revision)
+        if memory_id in memories:
+            fill_memory(one.memory, memories[memory_id])
+    apply_read_mask((one.memory for one in response.citations if one.HasField("memory")), request.read_mask)
     return response
 
 
@@ -225,6 +240,7 @@ def _items(run_id: bytes, end: int, items: Sequence[ContextItem]) -> search_pb.B
             token_count=item.token_count,
             score=item.score,
             excerpt=item.is_excerpt,
+            citation="" if item.held is None else item.held.citation,
         )
     return response
 

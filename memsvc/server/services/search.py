@@ -13,6 +13,7 @@ import structlog
 
 from memsvc.domain.context import ContextQuery
 from memsvc.domain.errors import NotReadyError
+from memsvc.domain.scope import SessionVisibility
 from memsvc.domain.search import GlobalQuery, SearchQuery, SearchReply
 from memsvc.engine.context.service import ContextRun
 from memsvc.server import call_context
@@ -163,6 +164,20 @@ class SearchServicer(pb_grpc.SearchServiceServicer):
 
     def _render(self, query: ContextQuery) -> search_pb.RenderContextResponse:
         return responses.render_context_response(self._app.contexts.render(query, call_context.deadline.get()))
+
+    async def ResolveCitations(
+        self, request: search_pb.ResolveCitationsRequest, context: Context
+    ) -> search_pb.ResolveCitationsResponse:
+        """Return the memories that a context cites."""
+        cited = requests.resolve_citations_request(request)
+
+        def resolve() -> search_pb.ResolveCitationsResponse:
+            found = self._app.contexts.resolve(cited.run_id, cited.citations, cited.scope)
+            # The context showed them in this scope, messages of other sessions among them.
+            memories = self._app.memory_reader.get_many(cited.scope, [one for one, _ in found], SessionVisibility.ALL)
+            return responses.resolve_citations_response(request, found, memories)
+
+        return await self._server.executors.meta.run(resolve)
 
     async def LoadCore(self, request: search_pb.LoadCoreRequest, context: Context) -> search_pb.LoadCoreResponse:
         """Return the core memories that an agent loads at its start."""

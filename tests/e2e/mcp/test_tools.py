@@ -150,8 +150,14 @@ def test_context_is_markdown_within_its_budget(bridge: Bridge) -> None:
     told = text_of(result)
     assert "Answer in British English." in told
     assert "The walrus project ships on Fridays." in told
-    assert "[mem:" in told
-    assert len(bridge.said("context", query="walrus", max_tokens=100)) < len(told)
+    cited = next(line for line in told.splitlines() if "ships on Fridays" in line)
+    handle = cited.split()[1]
+    assert bridge.done("get_memory", id=handle)["content"] == "The walrus project ships on Fridays."
+    assert bridge.done("get_memory", id=handle.strip("[]"))["content"] == "The walrus project ships on Fridays."
+    assert "[m999] names no memory" in bridge.refused("get_memory", id="[m999]")
+    later = bridge.said("context", query="when does the walrus project ship?", max_tokens=600)
+    assert handle not in later, "a handle names one memory as long as the bridge runs"
+    assert "no room" in bridge.said("context", query="walrus", max_tokens=100)
     assert [number for number, _ in steps] == sorted({number for number, _ in steps})
     assert "of 600 tokens" in steps[-1][1]
 

@@ -168,11 +168,12 @@ def test_the_best_scores_are_mapped_to_one_and_zero() -> None:
 
 def test_tokens_that_many_passages_hold_are_weighted_by_their_rarity_there() -> None:
     """A weight is lowered only if more than a quarter hold the token, and never raised."""
-    own = np.array([[0.9, 0.6, 0.1, 0.1], [0.9, 0.1, 0.1, 0.1], [0.9, 0.9, 0.9, 0.9]], dtype=np.float32)
+    own = np.full((3, 40), 0.1, dtype=np.float32)
+    own[0, :20], own[1, :10], own[2] = 0.6, 0.9, 0.9
+    usual = np.array([6.0, 6.0, 0.01])
 
-    weights = common_rarities(own, np.array([6.0, 6.0, 0.01]))
-
-    assert weights.tolist() == [pytest.approx(rarity(4, 2)), 6.0, 0.01]
+    assert common_rarities(own, usual).tolist() == [pytest.approx(rarity(40, 20)), 6.0, 0.01]
+    assert common_rarities(own[:, :39], usual).tolist() == usual.tolist()
 
 
 def test_relevance_rises_with_the_score_its_lead_and_the_coverage() -> None:
