@@ -37,6 +37,8 @@ _INVISIBLE = (
 )
 """White space and invisible characters, which could separate the letters of a word."""
 KEPT_COUNTS = 8_192
+_FORMS = frozenset({Section.SESSION, Section.EVIDENCE})
+"""Sections whose lines have a form of their own."""
 
 
 def _spaced_pattern(letters: str) -> str:
@@ -155,7 +157,8 @@ class LineRenderer:
 
     def _short(self, section: Section, memory: Memory) -> RenderedLine:
         """Return the line that shows all of a memory, cached."""
-        key = (section is Section.SESSION, self._has_handles, self._locale, self._zone.key, content_identity(memory))
+        form = section if section in _FORMS else None
+        key = (form, self._has_handles, self._locale, self._zone.key, content_identity(memory))
         line = self._cache.get(key)
         if line is None:
             line = self._whole(self._front(section, memory), memory.content, self._files(memory), is_excerpt=False)
@@ -191,7 +194,9 @@ class LineRenderer:
         moment = local(memory.event_time or memory.create_time, self._zone)
         day = day_text(moment)
         when = f"{day} {moment:%H:%M}" if section is Section.SESSION else day
-        said = f" {_as_data(memory.speaker)}:" if memory.speaker else ""
+        # In what was said in other sessions it matters who said it: the category of a message is its role.
+        speaker = memory.speaker or (memory.category if section is Section.EVIDENCE else "")
+        said = f" {_as_data(speaker)}:" if speaker else ""
         # A title that repeats the beginning of the content only costs tokens.
         is_new = memory.title and not memory.content.lstrip().startswith(memory.title.rstrip("….").rstrip())
         title = f" {_as_data(memory.title)} —" if is_new else ""

@@ -15,6 +15,7 @@ from memsvc.domain.limits import SNIPPET_MAX
 from memsvc.domain.memory import Kind, Layer, Memory, Tier
 from memsvc.domain.scope import Reach, Scope, SessionVisibility, Visibility
 from memsvc.domain.search import Order, OrderField, SearchQuery, Selection
+from memsvc.domain.sessions import Role
 from memsvc.domain.visibility import session_privacy
 from memsvc.engine.context.core_memories import LIST, CoreMemoryCache
 from memsvc.engine.history.as_of_reads import AsOfReader
@@ -26,6 +27,8 @@ EVIDENCE = 30
 """Number of messages of other sessions that are looked for."""
 RECENT_MEMORIES = 500
 """Number of recent memories that are read, the latest."""
+_SPOKEN = tuple(role.value.lower() for role in (Role.USER, Role.ASSISTANT))
+"""Categories of the messages that are evidence: their roles."""
 _SHARED = Not(AnyOf(Field.LAYER, (Layer.SESSION.value,)))
 _IS_CORE = Or((AnyOf(Field.LAYER, (Layer.CORE.value,)), AnyOf(Field.TIER, (Tier.CORE.value,))))
 _IS_ACTIVE = AnyOf(Field.TIER, (Tier.ACTIVE.value,))
@@ -115,6 +118,7 @@ def evidence_search_of(query: ContextQuery) -> SearchQuery:
         query.selection.where,
         AnyOf(Field.LAYER, (Layer.SESSION.value,)),
         AnyOf(Field.KIND, (Kind.MESSAGE.value,)),
+        AnyOf(Field.CATEGORY, _SPOKEN),
         AnyOf(Field.AGENT_ID, tuple(dict.fromkeys((scope.agent_id, "")))),
         *((Not(AnyOf(Field.SESSION_ID, (scope.session_id,))),) if scope.session_id else ()),
     )

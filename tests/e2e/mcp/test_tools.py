@@ -157,7 +157,7 @@ def test_context_is_markdown_within_its_budget(bridge: Bridge) -> None:
     assert "[m999] names no memory" in bridge.refused("get_memory", id="[m999]")
     later = bridge.said("context", query="when does the walrus project ship?", max_tokens=600)
     assert handle not in later, "a handle names one memory as long as the bridge runs"
-    assert "no room" in bridge.said("context", query="walrus", max_tokens=100)
+    assert "Left out" in bridge.said("context", query="walrus", max_tokens=100)
     assert [number for number, _ in steps] == sorted({number for number, _ in steps})
     assert "of 600 tokens" in steps[-1][1]
 
