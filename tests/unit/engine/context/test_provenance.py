@@ -36,7 +36,7 @@ def test_what_a_tool_says_is_no_rule(application: Services, locale: Locale, orig
     left = {one.reason: one.memory_ids for one in summary(events(application, replace(WHOLE, text=""))).left_out}
     assert left == {OmissionReason.UNTRUSTED: (found.id, other.id)}
     (line,) = [one.text for one in happened if isinstance(one, ContextItem) and one.memory_id == found.id]
-    assert f"){mark}The river" in line
+    assert f"{mark}The river" in line
 
 
 def test_a_trusted_source_may_rule(application: Services) -> None:
